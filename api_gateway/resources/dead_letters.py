@@ -20,11 +20,9 @@ from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response, page_response
 from pipeline.administration import steer_jobs
-from pipeline.database.unit_of_work import unit_of_work
 from pipeline.jobs.dead_letter_store import DeadLetter as StoredDeadLetter
-from pipeline.jobs.dead_letter_store import DeadLetters, LedgerPosition, Selection
+from pipeline.jobs.dead_letter_store import LedgerPosition, Selection
 from pipeline.records import FailureReason, JobId
-from pipeline.tenants.audit_store import Audit
 from workers.dispatch import ring_for
 
 Reason = Literal["rejected", "gave_up", "bug"]
@@ -123,12 +121,9 @@ async def list_dead_letters(
     gateway = gateway_of(request)
     chosen = _selection(job_id, None if namespace is None else namespace_parameter(namespace), code, reason)
     before = _before(cursor)
-
-    found, following = cursors.page(
-        await gateway.ask(DeadLetters, principal, lambda store: store.page(chosen, before=before, limit=limit + 1)),
-        limit,
-        _cursor_after,
-    )
+    tenant_id, use = principal.tenant_id, gateway.resources
+    letters = await gateway.run(steer_jobs.list_dead_letters, tenant_id, chosen, before, limit + 1, use)
+    found, following = cursors.page(letters, limit, _cursor_after)
     return page_response([dead_letter(letter) for letter in found], following)
 
 
@@ -141,8 +136,7 @@ async def look(request: Request, principal: Reader, letter_id: str) -> Response:
     """Everything known of the failure; never the text of the document."""
     gateway = gateway_of(request)
     place = _place(letter_id)
-
-    letter = await gateway.ask(DeadLetters, principal, lambda store: store.one(place))
+    letter = await gateway.run(steer_jobs.find_dead_letter, principal.tenant_id, place, gateway.resources)
     if letter is None:
         raise _not_found()
     return json_response(dead_letter(letter))
@@ -190,15 +184,7 @@ async def drop(request: Request, principal: Writer, letter_id: str) -> Response:
     """The document's bytes are deleted and it cannot be tried again; in its job it stays among the failed."""
     gateway = gateway_of(request)
     place = _place(letter_id)
-
-    def forget() -> bool:
-        with unit_of_work(gateway.resources.mysql) as work:
-            dropped = DeadLetters(work.connection, principal.tenant_id).drop(place)
-            if dropped:
-                Audit(work.connection, principal.tenant_id).wrote("dead_letter_drop", ids=[letter_id])
-            return dropped
-
-    if not await gateway.run(forget):
+    if not await gateway.run(steer_jobs.drop_dead_letter, principal.tenant_id, place, gateway.resources):
         raise _not_found()
     return Response(status_code=204)
 

@@ -16,8 +16,9 @@ from api_gateway.http.fields import DocumentIdText, NamespaceName, Shape, Wire, 
 from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response
+from pipeline.administration.edit_dictionaries import delete_dictionary, load_dictionary, replace_dictionary
 from pipeline.keyword.dictionary import Dictionary, Rule
-from pipeline.keyword.dictionary_store import EVERY_NAMESPACE, Dictionaries
+from pipeline.keyword.dictionary_store import EVERY_NAMESPACE
 from pipeline.keyword.terms import holds_words
 from pipeline.records import Namespace
 
@@ -130,11 +131,7 @@ async def look(request: Request, principal: Reader, namespace: Within = None) ->
     """What the tenant says of words."""
     gateway = gateway_of(request)
     within = _within(namespace)
-
-    def read(store: Dictionaries) -> tuple[Dictionary | None, int]:
-        return store.load([within]).get(within), store.versions([within]).get(within, 0)
-
-    found, version = await gateway.ask(Dictionaries, principal, read)
+    found, version = await gateway.run(load_dictionary, principal.tenant_id, within, gateway.resources)
     if found is None:
         raise _missing(within)
     return json_response(dictionary_json(found, within, version))
@@ -159,14 +156,8 @@ async def replace(request: Request, principal: Writer, namespace: Within = None)
         dictionary = to_dictionary(sent, within)
     except ValueError as error:
         raise invalid([{"pointer": "/rules", "detail": str(error)}]) from None
-
-    return json_response(
-        dictionary_json(
-            dictionary,
-            within,
-            await gateway.ask(Dictionaries, principal, lambda store: store.replace(within, dictionary)),
-        )
-    )
+    version = await gateway.run(replace_dictionary, principal.tenant_id, within, dictionary, gateway.resources)
+    return json_response(dictionary_json(dictionary, within, version))
 
 
 @router.delete(
@@ -179,8 +170,7 @@ async def delete(request: Request, principal: Writer, namespace: Within = None) 
     """Queries are read without it again, within seconds."""
     gateway = gateway_of(request)
     within = _within(namespace)
-
-    if not await gateway.ask(Dictionaries, principal, lambda store: store.delete(within)):
+    if not await gateway.run(delete_dictionary, principal.tenant_id, within, gateway.resources):
         raise _missing(within)
     return Response(status_code=204)
 

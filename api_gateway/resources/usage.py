@@ -18,11 +18,9 @@ from api_gateway.http.fields import Shape
 from api_gateway.http.problems import Problem
 from api_gateway.http.responses import json_response
 from api_gateway.resources.shapes import Usage, usage_json
-from pipeline.database.unit_of_work import unit_of_work
+from pipeline.administration import manage_tenants
 from pipeline.ingestion.accept import quota_use
-from pipeline.tenants.usage_store import Usage as UsageTable
 from pipeline.tenants.usage_store import UsageKey
-from pipeline.tenants.usage_store import UsageRow as StoredUsage
 
 
 class Quota(Shape):
@@ -92,15 +90,17 @@ async def usage(
     if start > last:
         places = [{"pointer": "/from", "in": "query", "detail": "is after to"}]
         raise Problem(422, "invalid_request", "The first day is after the last one.", errors=places)
-    after = cursors.decode(cursor, f"usage:{by}", str)
-
-    def read() -> tuple[StoredUsage, list[StoredUsage]]:
-        with unit_of_work(gateway.resources.mysql) as work:
-            found = UsageTable(work.connection, principal.tenant_id)
-            rows = found.between(start, last, by=by, after=after[0] if after else None, limit=limit + 1)
-            return found.total(start, last), rows
-
-    total, rows = await gateway.run(read)
+    position = cursors.decode(cursor, f"usage:{by}", str)
+    total, rows = await gateway.run(
+        manage_tenants.usage_between,
+        principal.tenant_id,
+        start,
+        last,
+        by=by,
+        after=position[0] if position else None,
+        limit=limit + 1,
+        use=gateway.resources,
+    )
     page, following = cursors.page(rows, limit, lambda row: cursors.encode(f"usage:{by}", row.key))
     body = {
         "from": start,

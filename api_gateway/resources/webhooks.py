@@ -21,15 +21,10 @@ from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.live import poll
 from pipeline.administration import edit_webhooks as flow
-from pipeline.database.unit_of_work import UnitOfWork, unit_of_work
-from pipeline.jobs.outbox_store import Outbox
 from pipeline.outbound.post_client import NotAllowed
 from pipeline.tenants.accounts import Principal
-from pipeline.tenants.audit_store import Audit
-from pipeline.webhooks.delivery_store import Deliveries
 from pipeline.webhooks.delivery_store import Delivery as StoredDelivery
 from pipeline.webhooks.endpoint_store import Webhook as StoredWebhook
-from pipeline.webhooks.endpoint_store import Webhooks
 from pipeline.webhooks.signatures import DEFAULT_EVENTS, DeliveryState
 
 EventName = Literal["job.succeeded", "job.partly_failed", "job.failed", "job.cancelled", "job.progress"]
@@ -161,10 +156,8 @@ async def add(request: Request, principal: Writer) -> Response:
 async def list_webhooks(request: Request, principal: Writer) -> Response:
     """There are twenty at most."""
     gateway = gateway_of(request)
-
-    return page_response(
-        [webhook(found) for found in await gateway.ask(Webhooks, principal, lambda store: store.all())], None
-    )
+    found = await gateway.run(flow.list_webhooks, principal.tenant_id, gateway.resources)
+    return page_response([webhook(one) for one in found], None)
 
 
 @router.get(
@@ -188,16 +181,7 @@ async def look(request: Request, principal: Writer, webhook_id: str) -> Response
 async def remove(request: Request, principal: Writer, webhook_id: str) -> Response:
     """A call that is under way may still arrive."""
     gateway = gateway_of(request)
-    known = _known(webhook_id)
-
-    def forget() -> bool:
-        with unit_of_work(gateway.resources.mysql) as work:
-            removed = Webhooks(work.connection, principal.tenant_id).remove(known)
-            if removed:
-                Audit(work.connection, principal.tenant_id).wrote("webhook_remove", ids=[known])
-            return removed
-
-    if not await gateway.run(forget):
+    if not await gateway.run(flow.remove, principal.tenant_id, _known(webhook_id), gateway.resources):
         raise _not_found()
     return Response(status_code=204)
 
@@ -233,9 +217,7 @@ async def enable(request: Request, principal: Writer, webhook_id: str) -> Respon
 
     def do() -> None:
         _found(principal, known, gateway)
-        with unit_of_work(gateway.resources.mysql) as work:
-            Webhooks(work.connection, principal.tenant_id).enable(known)
-            Audit(work.connection, principal.tenant_id).wrote("webhook_enable", ids=[known])
+        flow.enable(principal.tenant_id, known, gateway.resources)
 
     await gateway.run(do)
     return json_response(webhook(await gateway.run(_found, principal, known, gateway)))
@@ -254,9 +236,7 @@ async def test(request: Request, principal: Writer, webhook_id: str) -> Response
 
     def write() -> str:
         _found(principal, known, gateway)
-        with unit_of_work(gateway.resources.mysql) as work:
-            _send_soon(work, gateway)
-            return Outbox(work.connection, principal.tenant_id).test(known)
+        return flow.queue_test(principal.tenant_id, known, gateway.resources)
 
     return json_response({"delivery_id": await gateway.run(write)}, status=202)
 
@@ -282,9 +262,7 @@ async def list_deliveries(
 
     def read() -> list[StoredDelivery]:
         _found(principal, known, gateway)
-        with unit_of_work(gateway.resources.mysql) as work:
-            store = Deliveries(work.connection, principal.tenant_id)
-            return store.page(known, standing=standing, before=before, limit=limit + 1)
+        return flow.list_deliveries(principal.tenant_id, known, standing, before, limit + 1, gateway.resources)
 
     found, following = cursors.page(
         await gateway.run(read),
@@ -307,8 +285,7 @@ async def look_at_delivery(
     known = _known(webhook_id)
 
     def read() -> StoredDelivery | None:
-        with unit_of_work(gateway.resources.mysql) as work:
-            return Deliveries(work.connection, principal.tenant_id).one(known, delivery_id)
+        return flow.find_delivery(principal.tenant_id, known, delivery_id, gateway.resources)
 
     name = f"{principal.tenant_id}:delivery:{known}:{delivery_id}"
     found = await poll.until(request, gateway, name, read, lambda one: one is None or one.ended_at is not None, wait)
@@ -326,35 +303,17 @@ async def look_at_delivery(
 async def redeliver(request: Request, principal: Writer, webhook_id: str, delivery_id: str) -> Response:
     """The same message under the same id, with its attempts counted anew. One that is still to be sent is a 409."""
     gateway = gateway_of(request)
-    known = _known(webhook_id)
-
-    def again() -> None:
-        with unit_of_work(gateway.resources.mysql) as work:
-            store = Deliveries(work.connection, principal.tenant_id)
-            if store.one(known, delivery_id) is None:
-                raise _no_delivery()
-            if not store.send_again(known, delivery_id):
-                raise Problem(409, "delivery_pending", "The delivery is still to be sent; it needs no help.")
-            Audit(work.connection, principal.tenant_id).wrote("webhook_redeliver", ids=[delivery_id])
-            _send_soon(work, gateway)
-
-    await gateway.run(again)
+    tenant_id, known = principal.tenant_id, _known(webhook_id)
+    is_queued = await gateway.run(flow.redeliver, tenant_id, known, delivery_id, gateway.resources)
+    if is_queued is None:
+        raise _no_delivery()
+    if not is_queued:
+        raise Problem(409, "delivery_pending", "The delivery is still to be sent; it needs no help.")
     return json_response({"delivery_id": delivery_id}, status=202)
 
 
-def _send_soon(work: UnitOfWork, gateway: Gateway) -> None:
-    filled = gateway.resources.outbox_filled
-    if filled is not None:
-        work.after_commit(lambda: _call(filled))
-
-
-def _call(filled: Any) -> None:
-    filled()
-
-
 def _found(principal: Principal, webhook_id: str, gateway: Gateway) -> StoredWebhook:
-    with unit_of_work(gateway.resources.mysql) as work:
-        found = Webhooks(work.connection, principal.tenant_id).one(webhook_id)
+    found = flow.find_webhook(principal.tenant_id, webhook_id, gateway.resources)
     if found is None:
         raise _not_found()
     return found

@@ -1,9 +1,9 @@
-"""Tenants and their own quotas, for the operator; the API keys of a tenant."""
+"""Tenants and their own quotas, for the operator; the API keys, the usage and the audit of a tenant."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.records import TenantId
@@ -11,8 +11,9 @@ from pipeline.resources import Resources
 from pipeline.tenants import quota_store
 from pipeline.tenants.accounts import ApiKey, Issued, OwnQuotas, Tenant
 from pipeline.tenants.api_key_store import ApiKeys
-from pipeline.tenants.audit_store import Audit
+from pipeline.tenants.audit_store import Audit, AuditFilter, AuditRow
 from pipeline.tenants.tenant_store import Tenants, tenants_page
+from pipeline.tenants.usage_store import Usage, UsageKey, UsageRow
 
 
 def create_tenant(tenant_id: TenantId, name: str, quotas: OwnQuotas | None, use: Resources) -> Tenant | None:
@@ -56,6 +57,24 @@ def set_own_quotas(tenant_id: TenantId, quotas: OwnQuotas, use: Resources) -> No
     with unit_of_work(use.mysql) as work:
         quota_store.set_own_quotas(work.connection, tenant_id, quotas)
         Audit(work.connection, tenant_id).wrote("tenant_quotas", ids=[tenant_id], **asdict(quotas))
+
+
+def usage_between(
+    tenant_id: TenantId, first: date, last: date, *, by: UsageKey, after: str | None, limit: int, use: Resources
+) -> tuple[UsageRow, list[UsageRow]]:
+    """Return what embedding cost in some days, both included: the total, and the rows that follow the key ``after``."""
+    with unit_of_work(use.mysql) as work:
+        usage = Usage(work.connection, tenant_id)
+        rows = usage.between(first, last, by=by, after=after, limit=limit)
+        return usage.total(first, last), rows
+
+
+def list_audit(
+    tenant_id: TenantId, chosen: AuditFilter, before: tuple[datetime, str] | None, limit: int, use: Resources
+) -> list[AuditRow]:
+    """Return rows of the audit older than the (at, audit_id) cursor, newest first."""
+    with unit_of_work(use.mysql) as work:
+        return Audit(work.connection, tenant_id).page(chosen, before=before, limit=limit)
 
 
 def issue_key(

@@ -18,10 +18,8 @@ from api_gateway.http.problems import Problem, invalid, places
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.resources.retrieval.query_body import flaws
 from pipeline.administration import edit_profiles as flow
-from pipeline.database.unit_of_work import reading, unit_of_work
 from pipeline.query.experiments import Experiment, read_experiment
 from pipeline.query.plan import PlanFlaw
-from pipeline.query.profile_store import Experiments
 
 
 class ExperimentRequest(Wire):
@@ -74,12 +72,7 @@ _EXAMPLE = {
 async def list_experiments(request: Request, principal: Reader) -> Response:
     """Whether they run at all, `CHORDWISE_RECALL_EXPERIMENT_ENABLED` says."""
     gateway = gateway_of(request)
-
-    def read() -> dict[str, tuple[dict[str, Any], bool]]:
-        with reading(gateway.quick.mysql) as connection:
-            return Experiments(connection, principal.tenant_id).all()
-
-    found = await gateway.run(read)
+    found = await gateway.run(flow.list_experiments, principal.tenant_id, gateway.quick)
     rows = [{"experiment_id": name, "active": active, "experiment": config} for name, (config, active) in found.items()]
     return page_response(rows, None)
 
@@ -128,12 +121,7 @@ async def store(request: Request, principal: Writer, experiment_id: str) -> Resp
 async def remove(request: Request, principal: Writer, experiment_id: str) -> Response:
     """What was measured stays in the logs and in the audit."""
     gateway = gateway_of(request)
-
-    def forget() -> bool:
-        with unit_of_work(gateway.resources.mysql) as work:
-            return Experiments(work.connection, principal.tenant_id).remove(experiment_id)
-
-    if not await gateway.run(forget):
+    if not await gateway.run(flow.remove_experiment, principal.tenant_id, experiment_id, gateway.resources):
         raise Problem(404, "experiment_not_found", f"There is no experiment {experiment_id}.")
     gateway.configurations.forget(principal.tenant_id)
     return Response(status_code=204)

@@ -22,10 +22,8 @@ from api_gateway.http.problems import Problem
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.live.ask import current_state
 from pipeline.administration import rate as flow
-from pipeline.database.unit_of_work import reading
 from pipeline.feedback import judgments as core
 from pipeline.feedback.judgments import DEFAULT_MIN_VOTES, Feedback, Rating
-from pipeline.feedback.rating_store import FeedbackStore
 from pipeline.records import QueryId, TenantId
 
 RatingName = Literal["good", "bad", "click"]
@@ -231,19 +229,18 @@ async def list_feedback(
     gateway = gateway_of(request)
     chosen = None if namespace is None else namespace_parameter(namespace)
     start, before = _since(since), cursors.before(cursor, "feedback")
-
-    def read() -> list[Feedback]:
-        with reading(gateway.resources.mysql) as connection:
-            return FeedbackStore(connection, principal.tenant_id).page(
-                since=start,
-                namespace=chosen,
-                rating=None if rating is None else Rating(rating),
-                before=before,
-                limit=limit + 1,
-            )
-
+    ratings = await gateway.run(
+        flow.list_ratings,
+        principal.tenant_id,
+        gateway.resources,
+        since=start,
+        namespace=chosen,
+        rating=None if rating is None else Rating(rating),
+        before=before,
+        limit=limit + 1,
+    )
     found, following = cursors.page(
-        await gateway.run(read),
+        ratings,
         limit,
         lambda last: cursors.encode("feedback", last.created_at.isoformat(), last.feedback_id),
     )
@@ -260,8 +257,7 @@ async def take_back(request: Request, principal: Writer, feedback_id: str) -> Re
     """It has no part in judgments and results any more."""
     gateway = gateway_of(request)
     known = _known(feedback_id, "feedback_not_found", "There is no such feedback.")
-
-    if not await gateway.ask(FeedbackStore, principal, lambda store: store.remove(known)):
+    if not await gateway.run(flow.take_back, principal.tenant_id, known, gateway.resources):
         raise Problem(404, "feedback_not_found", "There is no such feedback.")
     return Response(status_code=204)
 

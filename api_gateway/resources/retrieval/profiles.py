@@ -19,9 +19,7 @@ from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.resources.retrieval.query_body import flaws
 from pipeline.administration import edit_profiles as flow
-from pipeline.database.unit_of_work import reading, unit_of_work
 from pipeline.query.plan import Plan, PlanFlaw, plan_as_json
-from pipeline.query.profile_store import Profiles
 from pipeline.query.profiles import BUILT_IN, ProfileHead, ProfileVersion
 from pipeline.retrieval.build_plan import plan_of
 from pipeline.tenants.accounts import Principal
@@ -130,12 +128,8 @@ _EXAMPLE = {"config": {"top_k": 5, "retrieve": {"fusion": {"strategy": "rrf"}}},
 async def list_profiles(request: Request, principal: Reader) -> Response:
     """With the version that counts, and a trial if there is one."""
     gateway = gateway_of(request)
-
-    def read() -> list[ProfileHead]:
-        with reading(gateway.quick.mysql) as connection:
-            return list(Profiles(connection, principal.tenant_id).heads().values())
-
-    return page_response([profile(head) for head in await gateway.run(read)], None)
+    heads = await gateway.run(flow.list_profiles, principal.tenant_id, gateway.quick)
+    return page_response([profile(head) for head in heads.values()], None)
 
 
 @router.get(
@@ -146,12 +140,7 @@ async def list_profiles(request: Request, principal: Reader) -> Response:
 async def look(request: Request, principal: Reader, name: str) -> Response:
     """`config` is what was stored; `plan` is what holds, the installation's settings included."""
     gateway = gateway_of(request)
-
-    def read() -> ProfileHead | None:
-        with reading(gateway.quick.mysql) as connection:
-            return Profiles(connection, principal.tenant_id).heads().get(name)
-
-    head = await gateway.run(read)
+    head = (await gateway.run(flow.list_profiles, principal.tenant_id, gateway.quick)).get(name)
     if head is None:
         raise _not_found(name)
     return json_response(profile_detail(head, plan_of(gateway.settings, head.active.config, {})))
@@ -182,10 +171,9 @@ async def store(request: Request, principal: Writer, name: str) -> Response:
             share=asked.share,
             use=gateway.resources,
         )
-        with unit_of_work(gateway.resources.mysql) as work:
-            profiles = Profiles(work.connection, principal.tenant_id)
-            added = next(each for each in profiles.versions(name) if each.version == version)
-            head = profiles.heads().get(name)
+        versions = flow.list_versions(principal.tenant_id, name, gateway.resources)
+        added = next(each for each in versions if each.version == version)
+        head = flow.list_profiles(principal.tenant_id, gateway.resources).get(name)
         return head if head is not None and asked.share >= 1 else ProfileHead(name=name, active=added)
 
     try:
@@ -207,12 +195,7 @@ async def store(request: Request, principal: Writer, name: str) -> Response:
 async def versions(request: Request, principal: Reader, name: str) -> Response:
     """The newest first; the built-in one, if there is one, is the first that was."""
     gateway = gateway_of(request)
-
-    def read() -> list[ProfileVersion]:
-        with reading(gateway.quick.mysql) as connection:
-            return Profiles(connection, principal.tenant_id).versions(name)
-
-    found = await gateway.run(read)
+    found = await gateway.run(flow.list_versions, principal.tenant_id, name, gateway.quick)
     if not found:
         raise _not_found(name)
     return page_response([profile_version(each) for each in found], None)
@@ -261,12 +244,7 @@ async def roll_back(request: Request, principal: Writer, name: str) -> Response:
 async def remove(request: Request, principal: Writer, name: str) -> Response:
     """A built-in profile is as it was built in again."""
     gateway = gateway_of(request)
-
-    def forget() -> bool:
-        with unit_of_work(gateway.resources.mysql) as work:
-            return Profiles(work.connection, principal.tenant_id).remove(name)
-
-    if not await gateway.run(forget):
+    if not await gateway.run(flow.remove_profile, principal.tenant_id, name, gateway.resources):
         raise _not_found(name)
     gateway.configurations.forget(principal.tenant_id)
     return Response(status_code=204)
