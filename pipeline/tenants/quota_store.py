@@ -13,6 +13,7 @@ from sqlalchemy import Connection, text
 from pipeline.database.rows import TenantStore, now
 from pipeline.errors import QueueFull, QuotaExceeded
 from pipeline.records import TenantId
+from pipeline.tenants.accounts import OwnQuotas
 from pipeline.tenants.usage_store import Usage
 
 _ENDED = "GREATEST({d}deleted_generation, {d}failed_generation, {d}cancelled_generation)"
@@ -33,17 +34,6 @@ class QuotaLimits:
     chunks: int = 0
     queued: int = 0
     tokens: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OwnQuotas:
-    """The values in a tenant's own row; None where the installation's setting holds, 0 for no limit."""
-
-    documents: int | None = None
-    chunks: int | None = None
-    queued: int | None = None
-    tokens: int | None = None
-    requests_per_minute: int | None = None
 
 
 class Rooms:
