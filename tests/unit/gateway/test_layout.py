@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
-from tests.support.project import ROOT
+from tests.support.repository.project import ROOT
 
 GATEWAY = ROOT / "api_gateway"
 AT_THE_ROOT = {"__init__", "__main__", "app", "gateway"}

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
+from chordwise.knowledge import Knowledge
 
 from chordwise import Chordwise
 from chordwise.errors import InvalidInput
-from chordwise.knowledge import Knowledge
 from chordwise.prompting import format_markdown
 from pipeline.resources import Resources
 from tests.conftest import gateway, make_tenant
