@@ -23,7 +23,7 @@ from pipeline.keyword_index.indexer_report_store import IndexerReports
 from pipeline.metrics.definitions import METRICS
 from pipeline.resources import Resources
 from pipeline.settings import load
-from tests.support.project import ROOT
+from tests.support.repository.project import ROOT
 
 RULES = [
     rule

@@ -30,7 +30,7 @@ from pipeline.query.model_replies import json_in, read_passage, read_sub_queries
 from pipeline.query.routing import route
 from pipeline.ranking.diversity import shingles
 from pipeline.records import Chunking, Namespace, Scope, TenantId
-from tests.support.growth import Slow, grows, processor_time, run_of, runs
+from tests.support.corpora.growth import Slow, grows, processor_time, run_of, runs
 
 _SCOPE = Scope(tenant_id=TenantId("t"), namespace=Namespace("n"))
 _SCALES = (64, 1024, 8192)  # characters

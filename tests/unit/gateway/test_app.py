@@ -24,7 +24,7 @@ from pipeline.maintenance.verify import NamespaceReport, Report
 from pipeline.records import TenantId
 from pipeline.settings import load
 from pipeline.tenants.accounts import Principal
-from tests.support import described_codes
+from tests.support.repository import described_codes
 
 KEYS = {f"cw_acme_{scope:0>48}": frozenset({scope}) for scope in ("read", "write")}
 READ, WRITE = KEYS

@@ -15,7 +15,7 @@ from api_gateway.app import create_app
 from api_gateway.console.page import FOLDER, POLICY, files
 from pipeline.errors import Misconfigured
 from pipeline.settings import load
-from tests.support.project import PROJECT
+from tests.support.repository.project import PROJECT
 
 MODULES = sorted(FOLDER.glob("js/**/*.js"))
 SOURCES = {path: path.read_text(encoding="utf-8") for path in MODULES}

@@ -23,7 +23,7 @@ from api_gateway.http.problems import Problem
 from pipeline.records import Chunking, Comparison, Compound, JobId
 from pipeline.settings import Settings
 from pipeline.vector_stores.attachment_store import Attached, ListPosition, Tally
-from tests.support.described_codes import document
+from tests.support.repository.described_codes import document
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 JOB = JobId("5f0c3f0e-6d5b-4b0e-9f57-2a4f9c1d7e10")

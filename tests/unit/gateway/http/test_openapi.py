@@ -13,8 +13,8 @@ from api_gateway.http.openapi_details import operations
 from api_gateway.http.problem_codes import known
 from api_gateway.http.problems import MEDIA_TYPE
 from pipeline.settings import load
-from tests.support.described_codes import document
-from tests.support.project import ROOT
+from tests.support.repository.described_codes import document
+from tests.support.repository.project import ROOT
 
 DOCUMENT = document()
 OPERATIONS = [

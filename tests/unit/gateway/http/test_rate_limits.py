@@ -14,7 +14,7 @@ from pipeline.records import TenantId
 from pipeline.settings import load
 from pipeline.tenants.accounts import Principal
 from pipeline.tenants.request_buckets import BucketReply, Rate
-from tests.support.attacks import code_of
+from tests.support.clients.attacks import code_of
 
 KEY = {"Authorization": "Bearer cw_acme_" + "0" * 48}
 NOWHERE = {
