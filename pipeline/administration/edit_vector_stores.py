@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any, Final
@@ -53,6 +53,12 @@ def open_store(tenant_id: TenantId, store: VectorStore, use: Resources) -> None:
     """Make an empty vector store."""
     with unit_of_work(use.mysql) as work:
         _open(work.connection, tenant_id, store)
+
+
+def note_use(tenant_id: TenantId, namespaces: Collection[Namespace], use: Resources) -> None:
+    """Note that these namespaces are in use: a vector store may expire when it is unused."""
+    with unit_of_work(use.mysql) as work:
+        VectorStores(work.connection, tenant_id).touch(namespaces)
 
 
 def change_store(

@@ -13,6 +13,7 @@ from api_gateway.http.fields import tidy_document_id, tidy_namespace
 from api_gateway.http.problems import Problem
 from api_gateway.resources.jobs import known_id, view_of
 from api_gateway.resources.shapes import document_json, job_json
+from pipeline.administration import list_documents
 from pipeline.answer.mask_answers import masked_value
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents.chunk_edit_store import ChunkEdits, OwnedChunk, Position
@@ -21,7 +22,6 @@ from pipeline.documents.text import joined
 from pipeline.privacy.redaction import MaskedKind
 from pipeline.records import ChunkId, DocumentId, Namespace, TenantId
 from pipeline.tenants.accounts import Principal
-from pipeline.tenants.namespace_store import Namespaces
 
 _PAGE = 500  # chunks read at a time
 NAMESPACES_PER_PAGE = 100
@@ -46,8 +46,7 @@ def namespaces(
     tenant_id: TenantId, gateway: Gateway, *, after: str | None = None, limit: int = NAMESPACES_PER_PAGE
 ) -> dict[str, Any]:
     """One page of namespaces, and the name to go on after."""
-    with unit_of_work(gateway.resources.mysql) as work:
-        views = Namespaces(work.connection, tenant_id).views(after=after, limit=limit + 1)
+    views = list_documents.list_namespaces(tenant_id, after, limit + 1, gateway.resources)
     shown = [
         {
             "namespace": view.namespace,
@@ -67,17 +66,14 @@ async def namespace(tenant_id: TenantId, name: str, gateway: Gateway) -> dict[st
     except ValueError:
         raise Problem(404, "namespace_not_found", "There is no such namespace.") from None
     await gateway.namespaces.require(tenant_id, [known])
-    views = await gateway.run(_first_documents, tenant_id, known, gateway)
+    views = await gateway.run(
+        list_documents.list_documents, tenant_id, gateway.resources, namespace=known, limit=_DOCUMENTS_SHOWN + 1
+    )
     documents = [
         {"id": found_id(known, view.document_id), "title": view.fields.title, "chunks": view.chunk_count}
         for view in views[:_DOCUMENTS_SHOWN]
     ]
     return {"namespace": known, "documents": documents, "more": len(views) > _DOCUMENTS_SHOWN}
-
-
-def _first_documents(tenant_id: TenantId, name: Namespace, gateway: Gateway) -> list[DocumentView]:
-    with unit_of_work(gateway.resources.mysql) as work:
-        return DocumentViews(work.connection, tenant_id).views(namespace=name, after=None, limit=_DOCUMENTS_SHOWN + 1)
 
 
 def job(tenant_id: TenantId, job_id: str, gateway: Gateway) -> dict[str, Any]:
