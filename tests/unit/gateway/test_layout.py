@@ -12,16 +12,10 @@ GATEWAY = ROOT / "api_gateway"
 # Routes call use cases; these still read or write stores themselves.
 OPEN_TRANSACTIONS = {
     "dialects/mcp/tool_results.py",
-    "dialects/openai/file_batches.py",
-    "dialects/openai/lookups.py",
-    "dialects/openai/search.py",
-    "dialects/openai/stored_files.py",
-    "dialects/openai/vector_stores.py",
     "http/idempotency.py",
     "live/doctor_facts.py",
     "live/job_feed.py",
     "resources/health.py",
-    "resources/ingestion/examples.py",
 }
 AT_THE_ROOT = {"__init__", "__main__", "app", "gateway"}
 
