@@ -1,4 +1,4 @@
-"""What the routes share: resources, caches, waiters, and threads for everything that blocks."""
+"""The objects that routes share: resources, caches, waiters, and threads for blocking calls."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class SharedLooks:
         self._next: dict[Hashable, asyncio.Task[Any]] = {}
 
     async def look(self, name: Hashable, do: Callable[[], Awaitable[T]]) -> T:
-        """What ``do`` gives, called by this or by another caller. Raises what it raises."""
+        """Return the result of ``do``, called by this or by another caller. Raises the same errors."""
         task = self._next.get(name)
         if task is None:
             task = self._next[name] = asyncio.ensure_future(self._in_turn(name, do))

@@ -177,7 +177,7 @@ def api_source(stored: StoredSource) -> dict[str, Any]:
 
 
 def tried(found: Tried) -> dict[str, Any]:
-    """What came of asking, as it is sent."""
+    """Convert the outcome of a trial to its JSON form."""
     return {
         "ok": found.error is None,
         "code": found.error.code if found.error else None,

@@ -1,4 +1,4 @@
-"""What several routes look up, or answer 404 for, and pages as this dialect has them."""
+"""Look-ups that several routes share, their 404 answers, and pages of this dialect."""
 
 from __future__ import annotations
 

@@ -192,7 +192,7 @@ def _shown(result: _Result, file: Attached, kinds: Collection[MaskedKind]) -> di
 
 
 def _told(answers: Sequence[dict[str, Any]]) -> dict[str, str]:
-    """What this dialect has no field for: the queries, to be looked at under /v1, and what was lost on the way."""
+    """Return headers for facts without a field in this dialect: the ids of the queries, and degradations."""
     lost = dict.fromkeys(
         f"{each['part']}:{each['code']}" for answer in answers for each in answer["stats"]["degradations"]
     )
