@@ -11,7 +11,6 @@ from tests.support.repository.project import ROOT
 GATEWAY = ROOT / "api_gateway"
 # Routes call use cases; these still read or write stores themselves.
 OPEN_TRANSACTIONS = {
-    "dialects/mcp/tool_results.py",
     "http/idempotency.py",
     "live/doctor_facts.py",
     "live/job_feed.py",
