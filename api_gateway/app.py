@@ -186,7 +186,7 @@ async def _invalid_parameters(request: Request, error: Exception) -> Response:
 
 
 async def _http_exception(request: Request, error: Exception) -> Response:
-    """What the framework says by itself: unknown routes and methods."""
+    """Convert errors of the framework itself: unknown routes and methods."""
     assert isinstance(error, HTTPException)
     path = problems.instance_of(request.scope)
     if error.status_code == 404:

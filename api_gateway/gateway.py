@@ -1,4 +1,4 @@
-"""What the routes share: resources, caches, waiters, and threads for everything that blocks."""
+"""The objects that routes share: resources, caches, waiters, and threads for blocking calls."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ import redis
 import redis.asyncio
 from anyio import CapacityLimiter, to_thread
 from fastapi import Request
-from sqlalchemy import Connection
 
-from api_gateway.http.auth import Keys, look_up
+from api_gateway.http.auth import Keys
 from api_gateway.http.wrong_keys import WrongKeys
 from api_gateway.live.computations import Turns
 from api_gateway.live.configurations import Configurations, OwnRates
@@ -26,8 +25,8 @@ from api_gateway.live.query_deadlines import Deadlines
 from api_gateway.live.readiness import Probes
 from api_gateway.live.wakes import Wakes
 from pipeline.administration.edit_profiles import load_configuration
+from pipeline.administration.manage_tenants import principal_of
 from pipeline.database.expiring_record_store import WorkerHeartbeats
-from pipeline.database.unit_of_work import unit_of_work
 from pipeline.garbage import keep_for_good
 from pipeline.keyword.segmentation import segment
 from pipeline.query.configuration import Configuration
@@ -49,7 +48,7 @@ class SharedLooks:
         self._next: dict[Hashable, asyncio.Task[Any]] = {}
 
     async def look(self, name: Hashable, do: Callable[[], Awaitable[T]]) -> T:
-        """What ``do`` gives, called by this or by another caller. Raises what it raises."""
+        """Return the result of ``do``, called by this or by another caller. Raises the same errors."""
         task = self._next.get(name)
         if task is None:
             task = self._next[name] = asyncio.ensure_future(self._in_turn(name, do))
@@ -70,7 +69,6 @@ class SharedLooks:
 
 
 P = ParamSpec("P")
-S = TypeVar("S")
 T = TypeVar("T")
 
 THREADS = 40
@@ -123,17 +121,6 @@ class Gateway:
         """Call something that blocks, in a thread."""
         self._threads = self._threads or CapacityLimiter(THREADS)  # needs a running loop, so not made earlier
         return await to_thread.run_sync(lambda: function(*args, **kwargs), limiter=self._threads)
-
-    async def ask(
-        self, store: Callable[[Connection, TenantId], S], principal: Principal, question: Callable[[S], T]
-    ) -> T:
-        """Ask or change a store of the principal's tenant, in a thread and in one transaction."""
-
-        def run() -> T:
-            with unit_of_work(self.resources.mysql) as work:
-                return question(store(work.connection, principal.tenant_id))
-
-        return await self.run(run)
 
     async def run_or_leave(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call a blocking function in a thread, for a caller with a deadline. On cancellation return at once and let
@@ -192,7 +179,7 @@ class Gateway:
         return await self.run(load_configuration, tenant_id, self.quick)
 
     async def _look_up(self, api_key: str) -> Principal | None:
-        return await self.run(look_up, api_key, self.quick)
+        return await self.run(principal_of, api_key, self.quick)
 
 
 def _broker_redis(settings: Settings) -> redis.Redis | None:

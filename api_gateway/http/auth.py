@@ -15,13 +15,10 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from api_gateway.http.operations import refuse_unknown
 from api_gateway.http.problems import Problem
 from api_gateway.live.stale_cache import Remembered
-from pipeline.database.unit_of_work import unit_of_work
 from pipeline.records import Actor, TenantId
-from pipeline.resources import Resources
 from pipeline.settings import Settings
 from pipeline.tenants.accounts import OPERATOR, Principal, hashed, tenant_of
 from pipeline.tenants.audit_store import act_as
-from pipeline.tenants.tenant_store import Tenants
 
 # No tenant can be called so; what the operator does with the installation's own key belongs to it.
 INSTALLATION = TenantId("*")
@@ -77,15 +74,6 @@ class Keys:
     def is_verified(self, api_key: str) -> bool:
         """Return whether this process ever verified the key and has not seen it refused since."""
         return self._known.last(hashed(api_key)) is not None
-
-
-def look_up(api_key: str, use: Resources) -> Principal | None:
-    """Ask MySQL who a key stands for. Blocking. Raises Unavailable."""
-    tenant_id = tenant_of(api_key)
-    if tenant_id is None:
-        return None
-    with unit_of_work(use.mysql) as work:
-        return Tenants(work.connection, tenant_id).principal(api_key)
 
 
 def api_key_of(headers: Mapping[str, str]) -> str:

@@ -133,7 +133,7 @@ def _is_single(request: Request) -> bool:
 
 
 async def _present_state(request: Request) -> Captured | None:
-    """What a GET at this address answers to this caller now, without waiting; None if there is nothing."""
+    """Return the present answer of a GET at this address to this caller, without waiting; None if there is none."""
 
     async def nowhere(_: Message) -> None:
         raise RuntimeError("the state of a resource is no plain answer")

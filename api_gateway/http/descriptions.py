@@ -1,4 +1,4 @@
-"""What the description of every route has in common."""
+"""Parts that the descriptions of all routes share: parameters, problems, and references to schemas."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ PROBLEM = {MEDIA_TYPE: {"schema": reference(ProblemBody, "serialization")}}
 
 
 def meaning_of(status: int) -> str:
-    """What a problem with this status means, whatever the route."""
+    """Return the meaning of a problem with this status, which is the same for every route."""
     return _MEANINGS[status]
 
 

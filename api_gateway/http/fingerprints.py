@@ -1,4 +1,4 @@
-"""What tells whether two requests ask the same: a hash of their bodies, made while they are read."""
+"""Fingerprints of request bodies, to tell whether two requests are the same; computed while the bodies are read."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class _Parts:
         self._digest.update(data)
 
     def _mark(self, sign: bytes) -> Callable[[], None]:
-        """What stands between two pieces, with the length of the one before; the pieces come in any number of parts."""
+        """Return a function that ends a piece and adds its length; a piece may come in any number of parts."""
 
         def mark() -> None:
             self._digest.update(sign + self._length.to_bytes(8, "big"))

@@ -174,7 +174,7 @@ def key_of(values: list[str]) -> str:
 
 
 def _secret(key: str, gateway: Gateway) -> SecretStr:
-    """What an answer is sealed with: the database holds only a hash of the caller's key, so who reads it reads nothing."""
+    """Return the secret that seals an answer. The database holds only a hash of the key, so its readers can open none."""
     ours = gateway.settings.secret_key
     return SecretStr(f"{key}\x00{ours.get_secret_value() if ours else ''}")
 

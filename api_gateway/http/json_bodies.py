@@ -1,4 +1,4 @@
-"""What every route does with a JSON body: read it within a limit, see whose it is, and check its shape."""
+"""Read a JSON body within a limit, check its tenant and its shape."""
 
 from __future__ import annotations
 

@@ -184,7 +184,7 @@ STREAMS = Gauge("chordwise_gateway_streams", "Clients that follow a job.")
 
 
 class AlignmentMetrics:
-    """What the reconciler has found, as the database remembers it: workers serve no metrics themselves."""
+    """The reconciler's findings as stored in the database: workers serve no metrics themselves."""
 
     def __init__(self) -> None:
         self.totals: Totals | None = None
@@ -217,7 +217,7 @@ class AlignmentMetrics:
 
 
 class BacklogMetrics:
-    """What stands in the ledger, as it was read for this very page."""
+    """The backlog in the ledger, read for each page."""
 
     def __init__(self) -> None:
         self.seen: LedgerBacklog | None = None

@@ -1,4 +1,4 @@
-"""What stands in front of every route, written into the description of every operation: keys, limits, conditions,
+"""Describe in every operation the parts in front of every route: keys, limits, conditions,
 problems with their codes, and examples."""
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ _PREFERENCE = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preference:
-    """What was preferred, of what we know. ``wait_s`` is cut to what the gateway allows."""
+    """The known preferences of a request. ``wait_s`` is capped at the gateway's limit."""
 
     wait_s: int | None = None
     respond_async: bool = False

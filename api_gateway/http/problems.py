@@ -210,7 +210,7 @@ def places(error: ValidationError, *, under: Sequence[str | int] = ()) -> list[d
 
 
 def sentence(found: Mapping[str, Any]) -> str:
-    """What is wrong in one place, in the words of someone who sent JSON."""
+    """Return the fault at one place, in the words of JSON."""
     kind = found["type"]
     if kind in _SENTENCES:
         return _SENTENCES[kind]

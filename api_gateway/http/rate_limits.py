@@ -99,7 +99,7 @@ async def _tenant_of(
 
 
 def headers_of(rate: Rate, allowance: BucketReply) -> dict[str, str]:
-    """What is allowed, and what is left of it."""
+    """Return the headers that state the limit and its remainder."""
     to_fill = rate.burst - allowance.left
     reset_s = math.ceil(60 * to_fill / rate.per_minute) if allowance.left else math.ceil(allowance.wait_s)
     return {

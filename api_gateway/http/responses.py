@@ -1,4 +1,4 @@
-"""What the gateway answers, as JSON: see `shapes` for the description."""
+"""JSON responses."""
 
 from __future__ import annotations
 

@@ -10,12 +10,11 @@ from typing import Any
 import structlog
 
 from api_gateway.live.stale_cache import Remembered
-from pipeline.database.unit_of_work import unit_of_work
+from pipeline.administration.manage_tenants import own_requests_per_minute
 from pipeline.errors import Unavailable
 from pipeline.query.configuration import Configuration, built_in_configuration
 from pipeline.records import TenantId
 from pipeline.resources import Resources
-from pipeline.tenants.quota_store import own_requests_per_minute
 from pipeline.tenants.request_buckets import Rate
 
 log = structlog.get_logger(__name__)
@@ -74,6 +73,5 @@ class OwnRates:
         return rate if rate.per_minute else None
 
     def _read(self, tenant_id: TenantId) -> Rate:
-        with unit_of_work(self._use.mysql) as work:
-            own = own_requests_per_minute(work.connection, tenant_id)
+        own = own_requests_per_minute(tenant_id, self._use)
         return self._default if own is None else self._default.scaled_to(own)

@@ -48,7 +48,7 @@ class Source(Protocol):
         """The next failures, at most FAILURES_AT_ONCE."""
 
     async def fingerprints(self, tenant_id: TenantId, job_ids: Sequence[JobId]) -> dict[JobId, Fingerprint]:
-        """What tells whether a job has moved."""
+        """Return the fingerprint by which a change of a job is noticed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +291,7 @@ class JobSource:
         return await self._ask(tenant_id, lambda signals: signals.failures(job_id, after=after, limit=FAILURES_AT_ONCE))
 
     async def fingerprints(self, tenant_id: TenantId, job_ids: Sequence[JobId]) -> dict[JobId, Fingerprint]:
-        """What tells whether these jobs have moved."""
+        """Return the fingerprints by which changes of these jobs are noticed."""
         return await self._ask(tenant_id, lambda signals: signals.fingerprints(job_ids))
 
     async def _ask(self, tenant_id: TenantId, question: Callable[[JobSignals], T]) -> T:

@@ -10,12 +10,10 @@ import structlog
 
 from api_gateway.http.problems import Problem
 from api_gateway.live.stale_cache import Remembered
-from pipeline.database.unit_of_work import unit_of_work
+from pipeline.administration import edit_vector_stores, list_documents
 from pipeline.errors import Unavailable
 from pipeline.records import Namespace, TenantId
 from pipeline.resources import Resources
-from pipeline.tenants.namespace_store import Namespaces
-from pipeline.vector_stores.collection_store import VectorStores
 
 log = structlog.get_logger(__name__)
 
@@ -68,15 +66,13 @@ class KnownNamespaces:
         self._missing.forget(lambda key: key[0] == tenant_id and name in key[1])
 
     def _first(self, tenant_id: TenantId, limit: int) -> tuple[Namespace, ...]:
-        with unit_of_work(self._use.mysql) as work:
-            views = Namespaces(work.connection, tenant_id).views(after=None, limit=limit)
+        views = list_documents.list_namespaces(tenant_id, None, limit, self._use)
         return tuple(Namespace(view.namespace) for view in views)
 
     def _look(
         self, tenant_id: TenantId, names: Sequence[Namespace], optional: Collection[Namespace]
     ) -> tuple[Namespace, ...]:
-        with unit_of_work(self._use.mysql) as work:
-            there = Namespaces(work.connection, tenant_id).existing(names)
+        there = list_documents.existing_namespaces(tenant_id, names, self._use)
         self._note_use(tenant_id, there)
         missing = [(place, name) for place, name in enumerate(names) if name not in there]
         needed = [(place, name) for place, name in missing if name not in optional] if there else missing
@@ -88,7 +84,6 @@ class KnownNamespaces:
 
     def _note_use(self, tenant_id: TenantId, names: Collection[Namespace]) -> None:
         try:
-            with unit_of_work(self._use.mysql) as work:
-                VectorStores(work.connection, tenant_id).touch(names)
+            edit_vector_stores.note_use(tenant_id, names, self._use)
         except Unavailable as error:  # no reason to refuse what they are wanted for
             log.warning("namespace_use_not_noted", namespaces=len(names), code=error.code)

@@ -43,7 +43,7 @@ class ChannelAnswered(Shape):
 
 
 def channel_answered(query_id: str, envelope: Envelope, elapsed_ms: float | None) -> dict[str, Any]:
-    """What a channel brought."""
+    """Return the event of a channel's answer."""
     return {
         "query_id": query_id,
         "channel": envelope.channel,
@@ -138,7 +138,7 @@ class QueryStream(EventStream):
         self._rung.clear()
 
     def _news(self, state: QueryState) -> bytes:
-        """What the client has not seen yet, as it is sent."""
+        """Return the events that the client has not seen yet."""
         begun = ("queued",) if state.status == "queued" else ("queued", "running")
         said = [
             event(step, self._id(), {"query_id": self._query_id, "status": step})

@@ -24,9 +24,8 @@ from api_gateway.resources.retrieval.query_body import QueryRequest, to_query
 from pipeline.administration import edit_api_sources as flow
 from pipeline.administration.edit_api_sources import Tried
 from pipeline.api_sources.api_source import ApiMapping, ApiSource, header_value, read_source, source_as_json
-from pipeline.api_sources.api_source_store import ApiSources, StoredSource
+from pipeline.api_sources.api_source_store import StoredSource
 from pipeline.channel_time import ChannelTime
-from pipeline.database.unit_of_work import unit_of_work
 from pipeline.query.channel_options import SOURCE_NAME
 from pipeline.tenants.accounts import Principal
 
@@ -178,7 +177,7 @@ def api_source(stored: StoredSource) -> dict[str, Any]:
 
 
 def tried(found: Tried) -> dict[str, Any]:
-    """What came of asking, as it is sent."""
+    """Convert the outcome of a trial to its JSON form."""
     return {
         "ok": found.error is None,
         "code": found.error.code if found.error else None,
@@ -222,11 +221,8 @@ _EXAMPLE = {
 async def list_api_sources(request: Request, principal: Writer) -> Response:
     """There are twenty at most."""
     gateway = gateway_of(request)
-
-    return page_response(
-        [api_source(found) for found in await gateway.ask(ApiSources, principal, lambda store: store.all())],
-        None,
-    )
+    found = await gateway.run(flow.list_api_sources, principal.tenant_id, gateway.resources)
+    return page_response([api_source(one) for one in found], None)
 
 
 @router.get(
@@ -285,10 +281,8 @@ async def put(request: Request, principal: Writer, name: str) -> Response:
 async def remove(request: Request, principal: Writer, name: str) -> Response:
     """Queries that name it go on without it, and say so."""
     gateway = gateway_of(request)
-
-    if not re.fullmatch(SOURCE_NAME, name) or not await gateway.ask(
-        ApiSources, principal, lambda store: store.remove(name)
-    ):
+    is_name = re.fullmatch(SOURCE_NAME, name) is not None
+    if not is_name or not await gateway.run(flow.remove_api_source, principal.tenant_id, name, gateway.resources):
         raise _not_found()
     return Response(status_code=204)
 
@@ -323,8 +317,7 @@ async def _body(request: Request, principal: Principal) -> Decoded:
 def _found(principal: Principal, name: str, gateway: Gateway) -> StoredSource:
     if not re.fullmatch(SOURCE_NAME, name):
         raise _not_found()
-    with unit_of_work(gateway.resources.mysql) as work:
-        found = ApiSources(work.connection, principal.tenant_id).one(name)
+    found = flow.find_api_source(principal.tenant_id, name, gateway.resources)
     if found is None:
         raise _not_found()
     return found

@@ -1,4 +1,4 @@
-"""What is wrong with the installation, for whoever operates it."""
+"""The doctor: findings about the installation, for its operator."""
 
 from __future__ import annotations
 

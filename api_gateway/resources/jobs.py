@@ -22,9 +22,9 @@ from api_gateway.http.prefer import LONGEST_WAIT_S
 from api_gateway.http.problems import Problem
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.resources.shapes import Job, Outcome, encoding_json, job_json
+from pipeline.administration import list_jobs as jobs_of_tenant
 from pipeline.administration import steer_jobs
-from pipeline.database.unit_of_work import unit_of_work
-from pipeline.jobs.job_view_store import ItemView, JobStatus, JobView, JobViews
+from pipeline.jobs.job_view_store import ItemView, JobStatus, JobView
 from pipeline.query.query_store import wake_name
 from pipeline.records import JobId, TenantId
 from pipeline.resources import Resources
@@ -105,11 +105,11 @@ async def list_jobs(
     """Every submission of the tenant, or those with a status."""
     gateway = gateway_of(request)
     before = cursors.before(cursor, "jobs")
-
+    views = await gateway.run(
+        jobs_of_tenant.list_jobs, principal.tenant_id, status or (), before, limit + 1, gateway.resources
+    )
     found, following = cursors.page(
-        await gateway.ask(
-            JobViews, principal, lambda store: store.newest(statuses=status or (), before=before, limit=limit + 1)
-        ),
+        views,
         limit,
         lambda last: cursors.encode("jobs", last.created_at.isoformat(), last.job_id),
     )
@@ -136,8 +136,7 @@ async def until_finished(
     """Wait for the end of a job, for some seconds. ``receive`` is the request's. Raises ClientDisconnect or Problem."""
 
     def is_finished() -> bool | None:
-        with unit_of_work(gateway.resources.mysql) as work:
-            finished = JobViews(work.connection, tenant_id).is_finished(job_id)
+        finished = jobs_of_tenant.is_finished(tenant_id, job_id, gateway.resources)
         return None if finished is False else True
 
     name = wake_name("job", tenant_id, job_id)
@@ -169,23 +168,25 @@ async def list_items(
     gateway = gateway_of(request)
     known = known_id(job_id)
     after = cursors.decode(cursor, "items", int)
-
-    def read() -> list[ItemView]:
-        with unit_of_work(gateway.resources.mysql) as work:
-            views = JobViews(work.connection, principal.tenant_id)
-            if views.is_finished(known) is None:
-                raise not_found()
-            start = after[0] if after else -1
-            return views.items(known, status=status, after=start, limit=limit + 1, duplicates=duplicates)
-
-    found, following = cursors.page(await gateway.run(read), limit, lambda last: cursors.encode("items", last.ordinal))
+    views = await gateway.run(
+        jobs_of_tenant.list_items,
+        principal.tenant_id,
+        known,
+        gateway.resources,
+        status=status,
+        after=after[0] if after else -1,
+        limit=limit + 1,
+        duplicates=duplicates,
+    )
+    if views is None:
+        raise not_found()
+    found, following = cursors.page(views, limit, lambda last: cursors.encode("items", last.ordinal))
     return page_response([item_json(view) for view in found], following)
 
 
 def view_of(tenant_id: TenantId, job_id: JobId, gateway: Gateway) -> JobView:
     """The job. Blocking. Raises Problem 404."""
-    with unit_of_work(gateway.resources.mysql) as work:
-        view = JobViews(work.connection, tenant_id).one(job_id)
+    view = jobs_of_tenant.find_job(tenant_id, job_id, gateway.resources)
     if view is None:
         raise not_found()
     return view

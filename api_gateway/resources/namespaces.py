@@ -19,10 +19,10 @@ from api_gateway.http.problems import Problem
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.live.computations import compute
 from api_gateway.resources.shapes import NamespacePage, namespace_json
+from pipeline.administration import list_documents
 from pipeline.jobs.computation import ComputationKind
 from pipeline.maintenance.erase import delete_namespace
 from pipeline.records import Namespace
-from pipeline.tenants.namespace_store import Namespaces
 
 
 class Differences(Shape):
@@ -123,16 +123,11 @@ async def list_namespaces(
     """A namespace is made by the first document that names it."""
     gateway = gateway_of(request)
     after = cursors.decode(cursor, "namespaces", str)
-
-    found, following = cursors.page(
-        await gateway.ask(
-            Namespaces,
-            principal,
-            lambda store: store.views(after=after[0] if after else None, limit=limit + 1, examples=examples),
-        ),
-        limit,
-        lambda last: cursors.encode("namespaces", last.namespace),
+    start, use = after[0] if after else None, gateway.resources
+    views = await gateway.run(
+        list_documents.list_namespaces, principal.tenant_id, start, limit + 1, use, examples=examples
     )
+    found, following = cursors.page(views, limit, lambda last: cursors.encode("namespaces", last.namespace))
     return page_response([namespace_json(view) for view in found], following)
 
 

@@ -1,4 +1,4 @@
-"""What the gateway answers, described. Answers are written directly, for speed; tests hold both together."""
+"""Answers that several resources send: their shapes, and records converted to them. Tests compare both."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ def job_json(view: JobView) -> dict[str, Any]:
 
 
 def usage_json(row: UsageRow) -> dict[str, Any]:
-    """What embedding cost, as it is sent."""
+    """Convert a row of usage to its JSON form."""
     return shown(Usage, row.counts, cached=row.counts.cached_texts, cost=float(row.cost))
 
 

@@ -1,4 +1,4 @@
-"""What embedding has cost."""
+"""Usage of embedding, and quotas."""
 
 from __future__ import annotations
 

@@ -86,6 +86,24 @@ def put(
     return stored, before is None
 
 
+def list_api_sources(tenant_id: TenantId, use: Resources) -> list[StoredSource]:
+    """Return every source of the tenant, without the values of its headers."""
+    with unit_of_work(use.mysql) as work:
+        return ApiSources(work.connection, tenant_id).all()
+
+
+def find_api_source(tenant_id: TenantId, name: str, use: Resources) -> StoredSource | None:
+    """Return the source, or None."""
+    with unit_of_work(use.mysql) as work:
+        return ApiSources(work.connection, tenant_id).one(name)
+
+
+def remove_api_source(tenant_id: TenantId, name: str, use: Resources) -> bool:
+    """Remove a source with the values of its headers; False if there is none."""
+    with unit_of_work(use.mysql) as work:
+        return ApiSources(work.connection, tenant_id).remove(name)
+
+
 def try_out(tenant_id: TenantId, stored: StoredSource, query: Query, use: Resources) -> Tried:
     """Ask a source as a query would, with all the time that the source itself allows, switched on or not."""
     patient = ChannelPlan(timeout_ms=2 * stored.source.timeout_ms + 100)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import PurePosixPath
 from typing import Any, Final
 
@@ -17,14 +18,15 @@ from pipeline.errors import DocumentTooLarge, UnsupportedMediaType
 from pipeline.filters.conditions import kind_of
 from pipeline.ingestion.accept import AcceptedJob, Batch, Refusal, accept
 from pipeline.parsing import JSONL, PLAIN, media_type_of
-from pipeline.records import Chunking, DocumentFields, DocumentId, Generation, Namespace, Scope, TenantId, Upload
+from pipeline.records import Chunking, DocumentFields, DocumentId, Generation, JobId, Namespace, Scope, TenantId, Upload
 from pipeline.resources import Resources
 from pipeline.tenants.audit_store import Audit
-from pipeline.vector_stores.attachment_store import Attached, Attachments, NewAttachment
+from pipeline.vector_stores.attachment_store import Attached, Attachments, ListPosition, NewAttachment, Status, Tally
 from pipeline.vector_stores.collection_store import VectorStore, VectorStores
-from pipeline.vector_stores.file_store import StoredFile, StoredFiles
+from pipeline.vector_stores.file_store import StoredFile, StoredFiles, made_at
 
 MOST_BYTES_AT_ONCE: Final = 1024 * 1024 * 1024  # of all files of one job: they travel in one transaction
+STORE_PREFIX = "vs_"
 _LONGEST_MEDIA_TYPE = 127  # characters, of the column
 
 # Programs, whose media types senders give in many ways or not at all.
@@ -53,6 +55,86 @@ def open_store(tenant_id: TenantId, store: VectorStore, use: Resources) -> None:
     """Make an empty vector store."""
     with unit_of_work(use.mysql) as work:
         _open(work.connection, tenant_id, store)
+
+
+def note_use(tenant_id: TenantId, namespaces: Collection[Namespace], use: Resources) -> None:
+    """Note that these namespaces are in use: a vector store may expire when it is unused."""
+    with unit_of_work(use.mysql) as work:
+        VectorStores(work.connection, tenant_id).touch(namespaces)
+
+
+def find_store(tenant_id: TenantId, namespace: Namespace, use: Resources) -> VectorStore | None:
+    """Return the vector store that a namespace is, expired or not; None if there is no such namespace."""
+    with unit_of_work(use.mysql) as work:
+        return VectorStores(work.connection, tenant_id).one(namespace)
+
+
+def list_stores(
+    tenant_id: TenantId,
+    place_of: Callable[[Callable[[str], datetime | None]], ListPosition | None],
+    use: Resources,
+    *,
+    newest_first: bool,
+    limit: int,
+) -> tuple[list[VectorStore], dict[str, Tally], ListPosition | None]:
+    """Return vector stores with the tallies of their files, and the place that ``place_of`` made of a look-up of the moment
+    a store was made. It may raise."""
+    with unit_of_work(use.mysql) as work:
+        stores = VectorStores(work.connection, tenant_id)
+
+        def made(store_id: str) -> datetime | None:
+            found = stores.one(Namespace(store_id))
+            return made_at(STORE_PREFIX, store_id) if found is None else found.created_at
+
+        place = place_of(made)
+        page = stores.page(place=place, newest_first=newest_first, limit=limit)
+        return page, Attachments(work.connection, tenant_id).tallies([each.namespace for each in page]), place
+
+
+def tally_store(tenant_id: TenantId, namespace: Namespace, use: Resources) -> Tally:
+    """Return how many files of a vector store are in which state."""
+    with unit_of_work(use.mysql) as work:
+        return Attachments(work.connection, tenant_id).tallies([namespace])[namespace]
+
+
+def tally_batch(
+    tenant_id: TenantId, namespace: Namespace, job_id: JobId, use: Resources
+) -> tuple[datetime, Tally] | None:
+    """Return when a job brought files into a vector store, and how many are in which state; None if it brought none."""
+    with unit_of_work(use.mysql) as work:
+        attachments = Attachments(work.connection, tenant_id)
+        created_at = attachments.job_in(namespace, job_id)
+        return None if created_at is None else (created_at, attachments.tally_of_job(job_id))
+
+
+def find_files(
+    tenant_id: TenantId, namespace: Namespace, file_ids: Sequence[str], use: Resources
+) -> dict[str, Attached]:
+    """Return those of the files that are in a vector store, by id."""
+    with unit_of_work(use.mysql) as work:
+        return Attachments(work.connection, tenant_id).named(namespace, list(file_ids))
+
+
+def list_files(
+    tenant_id: TenantId,
+    namespace: Namespace,
+    place_of: Callable[[Callable[[str], datetime | None]], ListPosition | None],
+    use: Resources,
+    *,
+    newest_first: bool,
+    status: Status | None,
+    job_id: JobId | None,
+    limit: int,
+) -> tuple[Sequence[Attached], ListPosition | None]:
+    """Return the files of a vector store, or those of them that a job brought last, and the place that ``place_of`` made of
+    a look-up of the moment a file was put there. It may raise."""
+    with unit_of_work(use.mysql) as work:
+        attachments = Attachments(work.connection, tenant_id)
+        place = place_of(lambda file_id: attachments.position(namespace, file_id))
+        page = attachments.page(
+            namespace, place=place, newest_first=newest_first, status=status, limit=limit, job_id=job_id
+        )
+        return page, place
 
 
 def change_store(

@@ -46,6 +46,33 @@ def keep_file(
     return file
 
 
+def list_files(
+    tenant_id: TenantId,
+    after: tuple[datetime, str] | None,
+    limit: int,
+    use: Resources,
+    *,
+    newest_first: bool,
+    purpose: str | None,
+) -> list[StoredFile]:
+    """Return the files that follow the (created_at, file_id) cursor, those of ``purpose`` if one is given."""
+    with unit_of_work(use.mysql) as work:
+        files = StoredFiles(work.connection, tenant_id)
+        return files.page(after=after, newest_first=newest_first, purpose=purpose, limit=limit)
+
+
+def find_file(tenant_id: TenantId, file_id: str, use: Resources) -> StoredFile | None:
+    """Return the file, or None."""
+    with unit_of_work(use.mysql) as work:
+        return StoredFiles(work.connection, tenant_id).named([file_id]).get(file_id)
+
+
+def read_file(tenant_id: TenantId, file_id: str, use: Resources) -> bytes | None:
+    """Return the bytes of a file, or None."""
+    with unit_of_work(use.mysql) as work:
+        return StoredFiles(work.connection, tenant_id).body(file_id)
+
+
 @retry_conflicts()
 def forget_file(tenant_id: TenantId, file_id: str, use: Resources) -> bool:
     """Delete a file, and the document it became wherever it was put, at once. False if there is none."""

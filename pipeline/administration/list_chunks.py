@@ -7,10 +7,13 @@ from typing import Any
 
 from pipeline.chunking.strategies import window_of
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.documents.chunk_edit_store import ChunkEdits, OwnedChunk
+from pipeline.documents.chunk_edit_store import ChunkEdits, OwnedChunk, Position
+from pipeline.documents.document_view_store import DocumentView, DocumentViews
 from pipeline.documents.window_store import windows
-from pipeline.records import ChunkId, Namespace, TenantId
+from pipeline.records import ChunkId, DocumentId, Namespace, TenantId
 from pipeline.resources import Resources
+
+_AT_ONCE = 500  # chunks read at a time
 
 
 def list_chunks(
@@ -22,3 +25,33 @@ def list_chunks(
         sizes: dict[ChunkId, int] = {chunk.chunk_id: window_of(chunk.chunking) for chunk in found}
         around = windows(work.connection, tenant_id, sizes)
     return [(chunk, around.get(chunk.chunk_id)) for chunk in found]
+
+
+def read_passages(
+    tenant_id: TenantId, wanted: ChunkId | tuple[Namespace, DocumentId], use: Resources
+) -> tuple[DocumentView, list[OwnedChunk]] | None:
+    """Return a published document with one passage, or with all that searches see; None if there is no such thing."""
+    with unit_of_work(use.mysql) as work:
+        edits = ChunkEdits(work.connection, tenant_id)
+        chunk: OwnedChunk | None = None
+        if isinstance(wanted, tuple):
+            namespace, document_id = wanted
+        else:
+            chunk = edits.named([wanted]).get(wanted)
+            if chunk is None or not chunk.enabled:
+                return None
+            namespace, document_id = chunk.generation.scope.namespace, chunk.generation.document_id
+        view = DocumentViews(work.connection, tenant_id).view(namespace, document_id)
+        if view is None or view.generation is None:
+            return None
+        return view, _searched(edits, namespace, document_id) if chunk is None else [chunk]
+
+
+def _searched(edits: ChunkEdits, namespace: Namespace, document_id: DocumentId) -> list[OwnedChunk]:
+    """Return the passages of a document that searches see; their parents say nothing that they do not."""
+    found: list[OwnedChunk] = []
+    after: Position | None = None
+    while page := edits.page(namespace, document_id=document_id, after=after, limit=_AT_ONCE):
+        found += [chunk for chunk in page if chunk.searched and chunk.enabled]
+        after = page[-1].place
+    return found

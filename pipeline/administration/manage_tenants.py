@@ -9,7 +9,7 @@ from pipeline.database.unit_of_work import unit_of_work
 from pipeline.records import TenantId
 from pipeline.resources import Resources
 from pipeline.tenants import quota_store
-from pipeline.tenants.accounts import ApiKey, Issued, OwnQuotas, Tenant
+from pipeline.tenants.accounts import ApiKey, Issued, OwnQuotas, Principal, Tenant, tenant_of
 from pipeline.tenants.api_key_store import ApiKeys
 from pipeline.tenants.audit_store import Audit, AuditFilter, AuditRow
 from pipeline.tenants.tenant_store import Tenants, tenants_page
@@ -50,6 +50,21 @@ def own_quotas(tenant_id: TenantId, use: Resources) -> OwnQuotas:
     """Return the quotas that were set for this tenant."""
     with unit_of_work(use.mysql) as work:
         return quota_store.own_quotas(work.connection, tenant_id)
+
+
+def own_requests_per_minute(tenant_id: TenantId, use: Resources) -> int | None:
+    """Return how often the tenant may ask, 0 for no limit; None if the installation's setting holds for it."""
+    with unit_of_work(use.mysql) as work:
+        return quota_store.own_requests_per_minute(work.connection, tenant_id)
+
+
+def principal_of(api_key: str, use: Resources) -> Principal | None:
+    """Return the principal that a key stands for, or None if the key is malformed, unknown or has ended."""
+    tenant_id = tenant_of(api_key)
+    if tenant_id is None:
+        return None
+    with unit_of_work(use.mysql) as work:
+        return Tenants(work.connection, tenant_id).principal(api_key)
 
 
 def set_own_quotas(tenant_id: TenantId, quotas: OwnQuotas, use: Resources) -> None:

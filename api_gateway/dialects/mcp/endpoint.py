@@ -32,7 +32,7 @@ class McpOpening:
         self._task: asyncio.Task[None] | None = None
 
     async def manager(self) -> StreamableHTTPSessionManager:
-        """What takes requests. Raises Problem 503 when the gateway is about to end."""
+        """Return the ASGI application for requests. Raises Problem 503 while the gateway shuts down."""
         if self._ended.is_set():
             raise Problem(503, "not_started", "The gateway is about to end.", headers={"Retry-After": "1"})
         if self._ready is None:
@@ -126,7 +126,7 @@ async def talk(request: Request, origin: Origin, principal: Reader) -> Response:
 
 @router.options("/mcp", include_in_schema=False)
 async def allow(origin: Origin) -> Response:
-    """What a browser asks before it lets a page of an allowed origin send anything."""
+    """Answer a browser's preflight request for a page of an allowed origin."""
     return Response(status_code=204, headers={**_CORS_HEADERS, **_cors(origin)})
 
 

@@ -156,7 +156,7 @@ Context = ServerRequestContext[Any, Request]
 
 @asynccontextmanager
 async def serving(gateway: Gateway) -> AsyncIterator[StreamableHTTPSessionManager]:
-    """What takes requests, for as long as the block runs."""
+    """Yield the ASGI application for requests, valid while the block runs."""
     manager = StreamableHTTPSessionManager(
         make_server(gateway),
         json_response=True,
@@ -195,7 +195,7 @@ class _Handlers:
         return types.ListToolsResult(tools=listed(self._caller(context).principal.scopes))
 
     async def call_tool(self, context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
-        """What goes wrong in a tool is its result, so that the agent can read it and do better."""
+        """Return errors of a tool as its result, so that the agent can read them and try again."""
         entry = BY_NAME.get(params.name)
         if entry is None:
             raise MCPError(INVALID_PARAMS, f"There is no tool {params.name[:64]!r}; there are: {', '.join(BY_NAME)}.")

@@ -1,4 +1,4 @@
-"""What each MCP tool does: the calls of the interface, in the words of agents."""
+"""The functions behind the MCP tools: calls of the interface in the words of agents."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MOST_NAMESPACES = 32  # as many as one query takes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Who calls a tool, through which gateway, and the address by which he knows it."""
+    """The caller of a tool, the gateway, and the address at which the caller reached it."""
 
     principal: Principal
     gateway: Gateway

@@ -13,17 +13,15 @@ from api_gateway.http.fields import tidy_document_id, tidy_namespace
 from api_gateway.http.problems import Problem
 from api_gateway.resources.jobs import known_id, view_of
 from api_gateway.resources.shapes import document_json, job_json
+from pipeline.administration import list_documents
+from pipeline.administration.list_chunks import read_passages
 from pipeline.answer.mask_answers import masked_value
-from pipeline.database.unit_of_work import unit_of_work
-from pipeline.documents.chunk_edit_store import ChunkEdits, OwnedChunk, Position
-from pipeline.documents.document_view_store import DocumentView, DocumentViews
+from pipeline.documents.document_view_store import DocumentView
 from pipeline.documents.text import joined
 from pipeline.privacy.redaction import MaskedKind
 from pipeline.records import ChunkId, DocumentId, Namespace, TenantId
 from pipeline.tenants.accounts import Principal
-from pipeline.tenants.namespace_store import Namespaces
 
-_PAGE = 500  # chunks read at a time
 NAMESPACES_PER_PAGE = 100
 _DOCUMENTS_SHOWN = 50
 _JOB_FIELDS = ("job_id", "namespace", "status", "total", "succeeded", "failed", "cancelled", "chunks")
@@ -46,8 +44,7 @@ def namespaces(
     tenant_id: TenantId, gateway: Gateway, *, after: str | None = None, limit: int = NAMESPACES_PER_PAGE
 ) -> dict[str, Any]:
     """One page of namespaces, and the name to go on after."""
-    with unit_of_work(gateway.resources.mysql) as work:
-        views = Namespaces(work.connection, tenant_id).views(after=after, limit=limit + 1)
+    views = list_documents.list_namespaces(tenant_id, after, limit + 1, gateway.resources)
     shown = [
         {
             "namespace": view.namespace,
@@ -67,17 +64,14 @@ async def namespace(tenant_id: TenantId, name: str, gateway: Gateway) -> dict[st
     except ValueError:
         raise Problem(404, "namespace_not_found", "There is no such namespace.") from None
     await gateway.namespaces.require(tenant_id, [known])
-    views = await gateway.run(_first_documents, tenant_id, known, gateway)
+    views = await gateway.run(
+        list_documents.list_documents, tenant_id, gateway.resources, namespace=known, limit=_DOCUMENTS_SHOWN + 1
+    )
     documents = [
         {"id": found_id(known, view.document_id), "title": view.fields.title, "chunks": view.chunk_count}
         for view in views[:_DOCUMENTS_SHOWN]
     ]
     return {"namespace": known, "documents": documents, "more": len(views) > _DOCUMENTS_SHOWN}
-
-
-def _first_documents(tenant_id: TenantId, name: Namespace, gateway: Gateway) -> list[DocumentView]:
-    with unit_of_work(gateway.resources.mysql) as work:
-        return DocumentViews(work.connection, tenant_id).views(namespace=name, after=None, limit=_DOCUMENTS_SHOWN + 1)
 
 
 def job(tenant_id: TenantId, job_id: str, gateway: Gateway) -> dict[str, Any]:
@@ -90,14 +84,11 @@ def fetched(
     asked: FetchIn, principal: Principal, gateway: Gateway, *, base_url: str, hide: Collection[MaskedKind]
 ) -> dict[str, Any]:
     """A document or a passage, a stretch of its text; ``hide``: what is masked in it. Raises Problem 404."""
-    with unit_of_work(gateway.resources.mysql) as work:
-        edits = ChunkEdits(work.connection, principal.tenant_id)
-        chunk = _chunk(asked.id, edits)
-        scope = _document(asked.id) if chunk is None else _of(chunk)
-        view = DocumentViews(work.connection, principal.tenant_id).view(*scope)
-        if view is None or view.generation is None:
-            raise _not_found()
-        chunks = [chunk] if chunk is not None else _chunks(edits, *scope)
+    chunk_id = _chunk_id(asked.id)
+    found = read_passages(principal.tenant_id, chunk_id or _document(asked.id), gateway.resources)
+    if found is None:
+        raise _not_found()
+    view, chunks = found
     text = joined(each.passage for each in chunks)
     shown: dict[str, Any] = {"title": view.fields.title or view.document_id, "text": text, "metadata": _metadata(view)}
     if hide:
@@ -109,25 +100,17 @@ def fetched(
         "id": asked.id,
         "title": shown["title"],
         "text": stretch,
-        "url": link(base_url, *scope, view.source_uri),
-        "metadata": {**shown["metadata"], **more, **({"chunk_id": chunk.chunk_id} if chunk else {})},
+        "url": link(base_url, view.namespace, view.document_id, view.source_uri),
+        "metadata": {**shown["metadata"], **more, **({"chunk_id": chunk_id} if chunk_id else {})},
     }
 
 
-def _chunk(given: str, edits: ChunkEdits) -> OwnedChunk | None:
-    """The passage, if the id is that of one. Raises Problem 404 for the id of none."""
+def _chunk_id(given: str) -> ChunkId | None:
+    """Return the id if it is that of a passage, None if it is that of a document."""
     try:
-        chunk_id = ChunkId(str(uuid.UUID(given)))
+        return ChunkId(str(uuid.UUID(given)))
     except ValueError:
         return None
-    found = edits.named([chunk_id]).get(chunk_id)
-    if found is None or not found.enabled:
-        raise _not_found()
-    return found
-
-
-def _of(chunk: OwnedChunk) -> tuple[Namespace, DocumentId]:
-    return chunk.generation.scope.namespace, chunk.generation.document_id
 
 
 def _document(given: str) -> tuple[Namespace, DocumentId]:
@@ -136,16 +119,6 @@ def _document(given: str) -> tuple[Namespace, DocumentId]:
         return Namespace(tidy_namespace(name)), DocumentId(tidy_document_id(document_id))
     except ValueError:
         raise _not_found() from None
-
-
-def _chunks(edits: ChunkEdits, name: Namespace, document_id: DocumentId) -> list[OwnedChunk]:
-    """The document's passages that searches see; their parents say nothing that they do not."""
-    found: list[OwnedChunk] = []
-    after: Position | None = None
-    while page := edits.page(name, document_id=document_id, after=after, limit=_PAGE):
-        found += [chunk for chunk in page if chunk.searched and chunk.enabled]
-        after = page[-1].place
-    return found
 
 
 def _metadata(view: DocumentView) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What the MCP tools take and give. The schemas that agents read are made of these."""
+"""Arguments and results of the MCP tools. The schemas that agents read are made of these."""
 
 from __future__ import annotations
 

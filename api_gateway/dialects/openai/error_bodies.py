@@ -18,7 +18,7 @@ _TYPES: Final = {401: "authentication_error", 403: "permission_error", 429: "rat
 
 
 class OpenAIErrorDetail(BaseModel):
-    """What went wrong. ``param``: the field at fault, with dots between its parts."""
+    """An error. ``param``: the field at fault, with dots between its parts."""
 
     message: str
     type: str

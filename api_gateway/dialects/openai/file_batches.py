@@ -27,13 +27,12 @@ from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.http.auth import Reader, Writer
 from api_gateway.http.descriptions import json_body
 from api_gateway.http.json_bodies import read_shape
-from pipeline.administration import steer_jobs
+from pipeline.administration import edit_vector_stores, steer_jobs
 from pipeline.administration.edit_vector_stores import Put
-from pipeline.database.unit_of_work import unit_of_work
 from pipeline.records import JobId
 from pipeline.settings import Settings
 from pipeline.tenants.accounts import Principal
-from pipeline.vector_stores.attachment_store import Attachments, Tally
+from pipeline.vector_stores.attachment_store import Tally
 
 router = APIRouter()
 
@@ -157,11 +156,9 @@ def _job(batch_id: str) -> JobId:
 def _batch(principal: Principal, store_id: str, job_id: JobId, gateway: Gateway) -> tuple[datetime, Tally]:
     """When a batch of this vector store was accepted, and where it stands. Blocking. Raises Problem 404."""
     namespace = namespace_of(store_id)
-    with unit_of_work(gateway.resources.mysql) as work:
-        attachments = Attachments(work.connection, principal.tenant_id)
-        created_at = attachments.job_in(namespace, job_id)
-        if created_at is not None:
-            return created_at, attachments.tally_of_job(job_id)
+    found = edit_vector_stores.tally_batch(principal.tenant_id, namespace, job_id, gateway.resources)
+    if found is not None:
+        return found
     store_of(principal, store_id, gateway)
     raise no_batch(objects.BATCH_PREFIX + job_id.replace("-", ""))
 

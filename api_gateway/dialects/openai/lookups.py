@@ -1,4 +1,4 @@
-"""What several routes look up, or answer 404 for, and pages as this dialect has them."""
+"""Look-ups that several routes share, their 404 answers, and pages of this dialect."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from api_gateway.dialects.openai.error_bodies import no_file, no_store, wrong
 from api_gateway.gateway import Gateway
 from api_gateway.http.fields import tidy_namespace
 from api_gateway.http.problems import Problem
+from pipeline.administration import edit_vector_stores
 from pipeline.administration.edit_vector_stores import NoSuchFile, Put, put_files
-from pipeline.database.unit_of_work import unit_of_work
 from pipeline.ingestion.accept import AcceptedJob
 from pipeline.records import JobId, Namespace
 from pipeline.tenants.accounts import Principal
-from pipeline.vector_stores.attachment_store import Attached, Attachments, ListPosition, Status
-from pipeline.vector_stores.collection_store import VectorStore, VectorStores
+from pipeline.vector_stores.attachment_store import Attached, ListPosition, Status
+from pipeline.vector_stores.collection_store import VectorStore
 from workers import dispatch
 
 T = TypeVar("T")
@@ -65,8 +65,7 @@ def namespace_of(store_id: str) -> Namespace:
 
 def store_of(principal: Principal, store_id: str, gateway: Gateway, *, in_use: bool = False) -> VectorStore:
     """A vector store; one that is ``in_use`` must not have expired. Blocking. Raises Problem 404 or 400."""
-    with unit_of_work(gateway.resources.mysql) as work:
-        found = VectorStores(work.connection, principal.tenant_id).one(namespace_of(store_id))
+    found = edit_vector_stores.find_store(principal.tenant_id, namespace_of(store_id), gateway.resources)
     if found is None:
         raise no_store(store_id)
     if in_use and found.has_expired(datetime.now(UTC)):
@@ -78,8 +77,7 @@ def store_of(principal: Principal, store_id: str, gateway: Gateway, *, in_use: b
 def file_of(principal: Principal, store_id: str, file_id: str, gateway: Gateway) -> Attached:
     """A file in a vector store. Blocking. Raises Problem 404."""
     namespace = namespace_of(store_id)
-    with unit_of_work(gateway.resources.mysql) as work:
-        found = Attachments(work.connection, principal.tenant_id).named(namespace, [file_id])
+    found = edit_vector_stores.find_files(principal.tenant_id, namespace, [file_id], gateway.resources)
     if file_id not in found:
         store_of(principal, store_id, gateway)
         raise no_file(file_id)
@@ -123,16 +121,15 @@ def files_page(
     job_id: JobId | None = None,
 ) -> Response:
     """Return a page of a vector store's files, or of those a job brought last. Blocking. Raises Problem for a bad cursor."""
-    with unit_of_work(gateway.resources.mysql) as work:
-        attachments = Attachments(work.connection, principal.tenant_id)
-
-        def position(file_id: str) -> datetime | None:
-            return attachments.position(namespace, file_id)
-
-        place = place_of(after, before, position)
-        newest_first = order == "desc"
-        page = attachments.page(
-            namespace, place=place, newest_first=newest_first, status=status, limit=limit + 1, job_id=job_id
-        )
+    page, place = edit_vector_stores.list_files(
+        principal.tenant_id,
+        namespace,
+        lambda position: place_of(after, before, position),
+        gateway.resources,
+        newest_first=order == "desc",
+        status=status,
+        job_id=job_id,
+        limit=limit + 1,
+    )
     entries, has_more = cut(page, limit, place)
     return objects.page_response([objects.store_file(each) for each in entries], has_more=has_more)

@@ -1,4 +1,4 @@
-"""What requests of this dialect hold, as far as it is checked before anything is looked up."""
+"""Request bodies of this dialect, and the checks that need no store."""
 
 from __future__ import annotations
 

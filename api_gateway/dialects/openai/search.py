@@ -23,14 +23,14 @@ from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import invalid, places
 from api_gateway.http.responses import json_response
 from api_gateway.live.ask import answer_of, asked_query, read_by, retrieved
+from pipeline.administration import edit_vector_stores
 from pipeline.administration.edit_vector_stores import shown_attributes
 from pipeline.answer.mask_answers import masked_value
-from pipeline.database.unit_of_work import unit_of_work
 from pipeline.privacy.redaction import MaskedKind
 from pipeline.query.request import Query
 from pipeline.records import Condition, Filters, Namespace, TenantId
 from pipeline.tenants.accounts import Principal
-from pipeline.vector_stores.attachment_store import Attached, Attachments
+from pipeline.vector_stores.attachment_store import Attached
 
 router = APIRouter()
 
@@ -177,8 +177,7 @@ def _together(rankings: Sequence[Sequence[_Result]]) -> list[_Result]:
 
 
 def _files(tenant_id: TenantId, namespace: Namespace, ids: Sequence[str], gateway: Gateway) -> dict[str, Attached]:
-    with unit_of_work(gateway.resources.mysql) as work:
-        return Attachments(work.connection, tenant_id).named(namespace, list(dict.fromkeys(ids)))
+    return edit_vector_stores.find_files(tenant_id, namespace, list(dict.fromkeys(ids)), gateway.resources)
 
 
 def _shown(result: _Result, file: Attached, kinds: Collection[MaskedKind]) -> dict[str, Any]:
@@ -193,7 +192,7 @@ def _shown(result: _Result, file: Attached, kinds: Collection[MaskedKind]) -> di
 
 
 def _told(answers: Sequence[dict[str, Any]]) -> dict[str, str]:
-    """What this dialect has no field for: the queries, to be looked at under /v1, and what was lost on the way."""
+    """Return headers for facts without a field in this dialect: the ids of the queries, and degradations."""
     lost = dict.fromkeys(
         f"{each['part']}:{each['code']}" for answer in answers for each in answer["stats"]["degradations"]
     )

@@ -18,10 +18,10 @@ from api_gateway.http.fields import holds_control_characters
 from api_gateway.http.problems import Problem
 from api_gateway.http.responses import json_response
 from api_gateway.resources.ingestion.files import read_form
+from pipeline.administration import keep_files
 from pipeline.administration.keep_files import ID_PREFIX, forget_file, keep_file
-from pipeline.database.unit_of_work import unit_of_work
 from pipeline.tenants.accounts import Principal
-from pipeline.vector_stores.file_store import StoredFile, StoredFiles, made_at
+from pipeline.vector_stores.file_store import StoredFile, made_at
 
 router = APIRouter()
 
@@ -86,17 +86,16 @@ async def list_files(
     at = None if after is None else made_at(ID_PREFIX, after)
     if after is not None and at is None:
         raise wrong("after", "is not the id of a file")
-
-    def read() -> list[StoredFile]:
-        with unit_of_work(gateway.resources.mysql) as work:
-            return StoredFiles(work.connection, principal.tenant_id).page(
-                after=None if at is None or after is None else (at, after),
-                newest_first=order == "desc",
-                purpose=purpose,
-                limit=limit + 1,
-            )
-
-    entries, has_more = cut(await gateway.run(read), limit, None)
+    files = await gateway.run(
+        keep_files.list_files,
+        principal.tenant_id,
+        None if at is None or after is None else (at, after),
+        limit + 1,
+        gateway.resources,
+        newest_first=order == "desc",
+        purpose=purpose,
+    )
+    entries, has_more = cut(files, limit, None)
     return objects.page_response([objects.file(each) for each in entries], has_more=has_more)
 
 
@@ -125,8 +124,7 @@ async def content(request: Request, principal: Reader, file_id: str) -> Response
 
     def read() -> bytes:
         _found(principal, file_id, gateway)
-        with unit_of_work(gateway.resources.mysql) as work:
-            body = StoredFiles(work.connection, principal.tenant_id).body(file_id)
+        body = keep_files.read_file(principal.tenant_id, file_id, gateway.resources)
         if body is None:
             raise no_file(file_id)
         return body
@@ -149,11 +147,10 @@ async def delete(request: Request, principal: Writer, file_id: str) -> Response:
 
 
 def _found(principal: Principal, file_id: str, gateway: Gateway) -> StoredFile:
-    with unit_of_work(gateway.resources.mysql) as work:
-        found = StoredFiles(work.connection, principal.tenant_id).named([file_id])
-    if file_id not in found:
+    found = keep_files.find_file(principal.tenant_id, file_id, gateway.resources)
+    if found is None:
         raise no_file(file_id)
-    return found[file_id]
+    return found
 
 
 def _keep(sent: FormData, principal: Principal, gateway: Gateway) -> StoredFile:

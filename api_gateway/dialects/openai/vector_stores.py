@@ -18,18 +18,16 @@ from api_gateway.http.auth import Reader, Writer
 from api_gateway.http.descriptions import json_body
 from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.responses import json_response
+from pipeline.administration import edit_vector_stores
 from pipeline.administration.edit_vector_stores import Put, change_store, open_store
-from pipeline.database.unit_of_work import unit_of_work
 from pipeline.maintenance.erase import delete_namespace
 from pipeline.records import Namespace
 from pipeline.tenants.accounts import Principal
-from pipeline.vector_stores.attachment_store import Attachments, ListPosition, Tally
-from pipeline.vector_stores.collection_store import VectorStore, VectorStores
+from pipeline.vector_stores.collection_store import VectorStore
 from pipeline.vector_stores.file_store import made_at, new_id
 
 router = APIRouter()
 
-ID_PREFIX = "vs_"
 _MAX_BODY_BYTES = 256 * 1024
 
 
@@ -45,8 +43,8 @@ async def create(request: Request, principal: Writer) -> Response:
     asked = await read_shape(request, principal, VectorStoreRequest, limit=_MAX_BODY_BYTES)
     chunking = to_chunking(asked.chunking_strategy, gateway.settings)
     puts = [Put(file_id=each, chunking=chunking, attributes={}) for each in dict.fromkeys(asked.file_ids or ())]
-    namespace = Namespace(new_id(ID_PREFIX))
-    created_at = made_at(ID_PREFIX, namespace) or datetime.now(UTC)
+    namespace = Namespace(new_id(edit_vector_stores.STORE_PREFIX))
+    created_at = made_at(edit_vector_stores.STORE_PREFIX, namespace) or datetime.now(UTC)
     made = VectorStore(
         namespace=namespace,
         name=asked.name or "",
@@ -79,21 +77,14 @@ async def list_stores(
 ) -> Response:
     """Every namespace of the tenant, the newest first unless `order` says otherwise."""
     gateway = gateway_of(request)
-
-    def read() -> tuple[list[VectorStore], dict[str, Tally], ListPosition | None]:
-        with unit_of_work(gateway.resources.mysql) as work:
-            stores = VectorStores(work.connection, principal.tenant_id)
-
-            def position(store_id: str) -> datetime | None:
-                found = stores.one(Namespace(store_id))
-                return made_at(ID_PREFIX, store_id) if found is None else found.created_at
-
-            place = place_of(after, before, position)
-            page = stores.page(place=place, newest_first=order == "desc", limit=limit + 1)
-            names = [each.namespace for each in page]
-            return page, Attachments(work.connection, principal.tenant_id).tallies(names), place
-
-    page, tallies, place = await gateway.run(read)
+    page, tallies, place = await gateway.run(
+        edit_vector_stores.list_stores,
+        principal.tenant_id,
+        lambda position: place_of(after, before, position),
+        gateway.resources,
+        newest_first=order == "desc",
+        limit=limit + 1,
+    )
     entries, has_more = cut(page, limit, place)
     return objects.page_response([objects.store(each, tallies[each.namespace]) for each in entries], has_more=has_more)
 
@@ -168,6 +159,5 @@ def _changed(before: VectorStore, asked: VectorStoreChange) -> VectorStore:
 
 def _shown(principal: Principal, store_id: str, gateway: Gateway) -> dict[str, Any]:
     found = store_of(principal, store_id, gateway)
-    with unit_of_work(gateway.resources.mysql) as work:
-        tallies = Attachments(work.connection, principal.tenant_id).tallies([found.namespace])
-    return objects.store(found, tallies[found.namespace])
+    tally = edit_vector_stores.tally_store(principal.tenant_id, Namespace(found.namespace), gateway.resources)
+    return objects.store(found, tally)

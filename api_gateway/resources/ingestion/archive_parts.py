@@ -212,7 +212,7 @@ def known_import_id(value: str) -> str:
 
 
 def part_answer(received: Received, import_id: str, namespace: str) -> dict[str, Any]:
-    """What became of a part, as it is sent."""
+    """Convert the outcome of a part to its JSON form."""
     return {"import_id": import_id, "namespace": namespace, "status": received.status, **asdict(received.part)}
 
 

@@ -183,7 +183,7 @@ def of_document(chunk: OwnedChunk, window: str | None) -> dict[str, Any]:
 
 
 def results(found: Sequence[Edited]) -> dict[str, Any]:
-    """What became of the chunks, as it is sent."""
+    """Convert the outcomes of edits to their JSON form."""
     return {"data": [shown(ChunkResult, each) for each in found]}
 
 

@@ -76,13 +76,13 @@ class SourceIn(Wire):
 
     @property
     def declared_type(self) -> str | None:
-        """What the sender calls it."""
+        """Return the sender's name of it."""
         return self.media_type or self.mime_type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
-    """What there is of a document's text, or where to get it. ``where``: a JSON Pointer from the document to it."""
+    """A document's text, or the place to get it from. ``where``: a JSON Pointer from the document to it."""
 
     body: bytes
     media_type: str
@@ -105,7 +105,7 @@ class BadSource(Exception):
 
 
 def content_of(text: str | None, source: SourceIn | None) -> Content:
-    """What a document brings with it, or where it is to be fetched from. Raises BadSource."""
+    """Return a document's content, or the address to fetch it from. Raises BadSource."""
     source = source or SourceIn()
     if source.media_type and source.mime_type and source.media_type != source.mime_type:
         raise BadSource("/source/mime_type", "is another type than media_type")
@@ -166,7 +166,7 @@ def _bytes(source: SourceIn, content: str) -> Content:
 
 
 def _to_fetch(source: SourceIn, uri: str) -> Content:
-    """What is called as servers call everything is looked at when it is there."""
+    """Return the content to fetch from ``uri``. A generic media type counts as unknown and is detected from the bytes."""
     try:
         address = web_address(uri)
     except FetchRefused as error:

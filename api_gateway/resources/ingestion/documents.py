@@ -35,12 +35,12 @@ from api_gateway.resources.shapes import (
     document_json,
 )
 from pipeline.administration import list_chunks as listing
+from pipeline.administration import list_documents as owned_documents
 from pipeline.administration.delete_documents import delete_document
 from pipeline.administration.rollback import roll_back
-from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents.chunk_edit_store import OwnedChunk
-from pipeline.documents.document_view_store import DocumentView, DocumentViews
-from pipeline.documents.generation_store import Generations, History
+from pipeline.documents.document_view_store import DocumentView
+from pipeline.documents.generation_store import History
 from pipeline.documents.outcome_store import DocumentStatus
 from pipeline.ingestion.accept import AcceptedJob, accept
 from pipeline.records import DocumentId, JobId, Namespace, TenantId
@@ -162,15 +162,18 @@ async def list_documents(
     gateway = gateway_of(request)
     within = None if namespace is None else namespace_parameter(namespace)
     after = cursors.decode(cursor, "documents", str, str)
-
-    def read() -> list[DocumentView]:
-        with unit_of_work(gateway.resources.mysql) as work:
-            documents = DocumentViews(work.connection, principal.tenant_id)
-            place = (after[0], after[1]) if after else None
-            return documents.views(namespace=within, status=status, source_id=source_id, after=place, limit=limit + 1)
-
+    views = await gateway.run(
+        owned_documents.list_documents,
+        principal.tenant_id,
+        gateway.resources,
+        namespace=within,
+        status=status,
+        source_id=source_id,
+        after=(after[0], after[1]) if after else None,
+        limit=limit + 1,
+    )
     found, following = cursors.page(
-        await gateway.run(read), limit, lambda last: cursors.encode("documents", last.namespace, last.document_id)
+        views, limit, lambda last: cursors.encode("documents", last.namespace, last.document_id)
     )
     return page_response([document_json(view) for view in found], following)
 
@@ -246,8 +249,7 @@ async def list_chunks(
 
 def _view(tenant_id: TenantId, namespace: Namespace, document_id: DocumentId, gateway: Gateway) -> DocumentView:
     """The document. Blocking. Raises Problem 404."""
-    with unit_of_work(gateway.resources.mysql) as work:
-        view = DocumentViews(work.connection, tenant_id).view(namespace, document_id)
+    view = owned_documents.find_document(tenant_id, namespace, document_id, gateway.resources)
     if view is None:
         raise not_found(document_id)
     return view
@@ -285,8 +287,7 @@ async def list_generations(request: Request, principal: Reader, document_id: Id,
     """The newest first: what is shown, what can be gone back to, what is on its way, and what failed."""
     gateway = gateway_of(request)
     within, known = namespace_parameter(namespace), known_document_id(document_id)
-
-    found = await gateway.ask(Generations, principal, lambda store: store.history(within, known))
+    found = await gateway.run(owned_documents.list_generations, principal.tenant_id, within, known, gateway.resources)
     if found is None:
         raise not_found(known)
     return json_response(history(within, known, found), headers={"ETag": found.etag})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
@@ -11,7 +11,7 @@ from pydantic.json_schema import WithJsonSchema
 from api_gateway.http.fields import NamespaceName, Shape, Wire, shown
 from api_gateway.http.problems import invalid, places, pointer
 from pipeline.examples.example import Category
-from pipeline.examples.example_store import LENGTHS, Examples, Spread, Stored, Verified
+from pipeline.examples.example_store import LENGTHS, Duplicated, Spread, Stored, Verified
 from pipeline.examples.report import ordered
 from pipeline.ingestion.accept import OnConflict
 from pipeline.records import Namespace
@@ -180,10 +180,11 @@ def to_form(fields: Sequence[tuple[str, str]]) -> ExamplesForm:
         raise invalid(places(error)) from None
 
 
-def stored(namespace: Namespace, examples: Examples) -> dict[str, Any]:
-    """The statistics of a namespace. Blocking."""
-    types = [category.value for category in Category]
-    found, repeated = examples.stored(namespace, types), examples.duplicates(namespace, types)
+CATEGORIES = [category.value for category in Category]
+
+
+def stored(namespace: Namespace, found: Mapping[str, Stored], repeated: Duplicated) -> dict[str, Any]:
+    """Convert the counts of a namespace to their JSON form."""
     return {
         "namespace": namespace,
         "total": _stored(_added(found.values())),

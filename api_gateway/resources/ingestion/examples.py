@@ -25,14 +25,12 @@ from api_gateway.resources.ingestion import example_book
 from api_gateway.resources.ingestion.example_book import ExamplesReport, ExampleStatistics, ExamplesVerification
 from api_gateway.resources.ingestion.files import read_form
 from api_gateway.resources.jobs import known_id
-from pipeline.database.unit_of_work import unit_of_work
+from pipeline.administration.count_examples import count_examples, verify_import
 from pipeline.errors import UnsupportedMediaType
-from pipeline.examples.example_store import Examples
 from pipeline.examples.template import template
 from pipeline.jobs.computation import BookForm, ComputationKind
 from pipeline.parsing import JSON, XLSX, media_type_of
 from pipeline.tenants.accounts import Principal
-from pipeline.tenants.namespace_store import Namespaces
 
 router = APIRouter(tags=["examples"])
 
@@ -189,10 +187,10 @@ async def statistics(
     within = namespace_parameter(namespace)
 
     def read() -> dict[str, Any]:
-        with unit_of_work(gateway.resources.mysql) as work:
-            if not Namespaces(work.connection, principal.tenant_id).existing([within]):
-                raise Problem(404, "namespace_not_found", f"There is no namespace {within}.")
-            return example_book.stored(within, Examples(work.connection, principal.tenant_id))
+        found = count_examples(principal.tenant_id, within, example_book.CATEGORIES, gateway.resources)
+        if found is None:
+            raise Problem(404, "namespace_not_found", f"There is no namespace {within}.")
+        return example_book.stored(within, *found)
 
     return json_response(await gateway.run_heavy(read))
 
@@ -214,8 +212,7 @@ async def verification(
     known = known_id(job_id)
 
     def read() -> dict[str, Any]:
-        with unit_of_work(gateway.resources.mysql) as work:
-            found = Examples(work.connection, principal.tenant_id).verified(known, sample=sample)
+        found = verify_import(principal.tenant_id, known, sample, gateway.resources)
         if found is None:
             raise Problem(404, "job_not_found", "There is no such job.")
         return example_book.verification(found)

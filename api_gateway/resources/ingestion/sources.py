@@ -18,9 +18,10 @@ from api_gateway.http.problems import Problem
 from api_gateway.http.request_context import SLASH
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.resources.shapes import SourceKindName
+from pipeline.administration import list_documents
 from pipeline.administration.delete_source import delete_source
 from pipeline.document_sources import SourceKind
-from pipeline.documents.source_view_store import SourceView, SourceViews
+from pipeline.documents.source_view_store import SourceView
 
 
 class SourceInfo(Shape):
@@ -86,16 +87,9 @@ async def list_sources(
     gateway = gateway_of(request)
     within = namespace_parameter(namespace)
     after = cursors.decode(cursor, "sources", str)
-
-    found, following = cursors.page(
-        await gateway.ask(
-            SourceViews,
-            principal,
-            lambda store: store.page(within, kind=kind, after=after[0] if after else "", limit=limit + 1),
-        ),
-        limit,
-        lambda last: cursors.encode("sources", last.source_id),
-    )
+    start, use = after[0] if after else "", gateway.resources
+    views = await gateway.run(list_documents.list_sources, principal.tenant_id, within, kind, start, limit + 1, use)
+    found, following = cursors.page(views, limit, lambda last: cursors.encode("sources", last.source_id))
     return page_response([source_json(view) for view in found], following)
 
 
@@ -108,8 +102,7 @@ async def look(request: Request, principal: Reader, source_id: Id, namespace: In
     """One whose only documents failed or were cancelled is found too."""
     gateway = gateway_of(request)
     within, known = namespace_parameter(namespace), _known_id(source_id)
-
-    found = await gateway.ask(SourceViews, principal, lambda store: store.one(within, known))
+    found = await gateway.run(list_documents.find_source, principal.tenant_id, within, known, gateway.resources)
     if found is None:
         raise _not_found(known)
     return json_response(source_json(found))

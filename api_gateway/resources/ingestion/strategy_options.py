@@ -27,7 +27,7 @@ class ChunkingIn(Wire):
 
     @property
     def options(self) -> dict[str, Any]:
-        """What was said beside the strategy; null is as good as nothing."""
+        """Return the options given beside the strategy; null counts as absent."""
         return {name: value for name, value in (self.model_extra or {}).items() if value is not None}
 
     @model_validator(mode="after")

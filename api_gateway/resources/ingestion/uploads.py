@@ -129,7 +129,7 @@ _DOCUMENT: TypeAdapter[DocumentIn] = TypeAdapter(DocumentIn)
 
 
 def to_chunking(sent: ChunkingIn | None, use: Settings) -> Chunking:
-    """What was asked for, completed by the settings."""
+    """Return the requested chunking, completed from the settings."""
     usual = {"max_tokens": use.chunk_max_tokens, "overlap": use.chunk_overlap}
     return complete(sent.strategy, sent.options, usual) if sent else complete("sentences", {}, usual)
 
@@ -242,7 +242,7 @@ def _source_of(content: Content, sent: SourceIn | None, within: SourceRef | None
 
 
 def to_fields(sent: DocumentIn) -> DocumentFields:
-    """What the document says of itself."""
+    """Return the document's own fields."""
     source = sent.source
     tags = [*(sent.tags or ()), *((source.tags if source else None) or ())]
     return DocumentFields(

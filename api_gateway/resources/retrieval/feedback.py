@@ -51,7 +51,7 @@ class FeedbackRequest(Wire):
 
     @property
     def said(self) -> flow.Said:
-        """What is said."""
+        """Return the rating as a record."""
         return flow.Said(
             rating=core.Rating(self.rating),
             chunk_id=self.chunk_id,

@@ -168,7 +168,7 @@ def flaws(flaw: PlanFlaw) -> list[dict[str, str]]:
 
 
 def _asked(sent: QueryRequest) -> dict[str, Any]:
-    """What a request says of its plan; null is as good as absent."""
+    """Return the parts of a plan that a request names; null counts as absent."""
     parts = {name: getattr(sent, name) for name in _PLAN_PARTS}
     asked = {name: _without_nulls(part) for name, part in parts.items() if part is not None}
     for switch, part in ((sent.enable_expand, "understand"), (sent.enable_rerank, "rerank")):
