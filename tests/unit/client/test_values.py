@@ -281,8 +281,8 @@ class DescribeConfiguration:
             ("ftp://h", "k", "must look like"),
             ("http://", "k", "must look like"),
             ("http://h:port", "k", "must look like"),
-            ("http://h", "k\n", "characters that no key has"),
-            ("http://h", "кey", "characters that no key has"),
+            ("http://h", "k\n", "contains invalid characters"),
+            ("http://h", "кey", "contains invalid characters"),
         ],
     )
     def it_refuses_a_malformed_one_in_one_sentence(self, url, key, complaint):
