@@ -58,7 +58,7 @@ class Knowledge:
     def asked(self, query: object, namespaces: object, retrieve: object, filters: object) -> AskKeywords:
         """Return the query options of a search. Raises InvalidInput for invalid arguments."""
         if not isinstance(query, str) or not query.strip():
-            raise InvalidInput("query must say what is looked for")
+            raise InvalidInput("query must be a text that is not empty")
         settings = {**self.retrieve, **_for_a_search(_mapping("retrieve", retrieve))}
         top_k, rerank = settings.pop("top_k", None), settings.pop("rerank", None)
         wanted = AskKeywords(

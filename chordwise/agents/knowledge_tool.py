@@ -134,7 +134,7 @@ class KnowledgeTool:
             raise InvalidInput("the arguments are not a JSON object")
         unknown = sorted(set(map(str, said)) - set(self.parameters["properties"]) - {"namespaces"})
         if unknown:
-            raise InvalidInput(f"there is no argument {', '.join(unknown)}")
+            raise InvalidInput(f"unknown argument {', '.join(unknown)}")
         query = said.get("query")
         return str(query), self.knowledge.asked(
             query, said.get("namespaces"), said.get("retrieve"), said.get("filters")

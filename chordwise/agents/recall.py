@@ -147,7 +147,7 @@ def recall_request(request: RecallRequest | Mapping[str, Any]) -> RecallRequest:
         known = {name: request[name] for name in RecallRequest.__dataclass_fields__ if request.get(name) is not None}
         request = RecallRequest(**{"query": "", **known})
     if not isinstance(request.query, str) or not request.query.strip():
-        raise InvalidInput("the request asks nothing: its query is empty")
+        raise InvalidInput("the query of the request is empty")
     return request
 
 

@@ -104,15 +104,15 @@ def read_manifest(content: bytes, where: str) -> Manifest:
         raise InvalidInput(f"{where} is of version {told.get('version')}; this program reads {FORMAT_VERSION}")
     claimed = told.pop("sha256", None)
     if claimed != _checksum(told):
-        raise InvalidInput(f"{where} is damaged: it does not have the checksum that it names")
+        raise InvalidInput(f"{where} is damaged: it its checksum does not match")
     try:
         parts = tuple(PartEntry(**{name: each[name] for name in PartEntry.__slots__}) for each in told["parts"])
         known: dict[str, Any] = {name: told[name] for name in Manifest.__slots__ if name in told}
         found = Manifest(**{**known, "parts": parts})
     except (KeyError, TypeError):
-        raise InvalidInput(f"{where} lacks something that every manifest has") from None
+        raise InvalidInput(f"{where} lacks a required field") from None
     if any(part.name != _name(number) for number, part in enumerate(parts, start=1)):
-        raise InvalidInput(f"{where} names files that are no parts of an archive")
+        raise InvalidInput(f"{where} lists files that are not parts of an archive")
     return found
 
 
@@ -134,7 +134,7 @@ class ArchiveWriter:
         self._single = path.suffix == SINGLE_FILE
         self._folder = path.with_name(path.name + _UNFINISHED) if self._single else path
         if self._single and path.exists() and not self._folder.exists():
-            raise InvalidInput(f"{path} is there already; move it away, or name another file")
+            raise InvalidInput(f"{path} exists already; move it away, or name another file")
         if self._folder.exists() and not self._folder.is_dir():
             raise InvalidInput(f"{self._folder} is a file; name a folder, or a file that ends in {SINGLE_FILE}")
         self.manifest = self._begun(namespace) or new_manifest(namespace)
@@ -143,7 +143,7 @@ class ArchiveWriter:
         place = self._folder / _MANIFEST
         if not place.exists():
             if self._folder.is_dir() and any(entry.suffix != ".tmp" for entry in self._folder.iterdir()):
-                raise InvalidInput(f"{self._folder} has other things in it; name a new or an empty folder")
+                raise InvalidInput(f"{self._folder} has other contents; name a new or an empty folder")
             return None
         found = read_manifest(_read(place), str(place))
         if found.namespace != namespace:
@@ -197,7 +197,7 @@ class ArchiveReader:
             raise InvalidInput(f"{path} cannot be read as an archive ({error})") from None
         self.manifest = read_manifest(self._content(_MANIFEST) or b"", f"{path}/{_MANIFEST}")
         if not self.manifest.complete:
-            raise InvalidInput(f"{path} is not complete: its export was broken off; run chordwise export again")
+            raise InvalidInput(f"{path} is not complete: its export was interrupted; run chordwise export again")
 
     def verify(self) -> None:
         """Compare every part with the manifest. Raises InvalidInput naming the first damaged one."""

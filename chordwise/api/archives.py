@@ -74,12 +74,22 @@ class ArchiveOperations(Resource):
         archive = ArchiveReader(Path(path))
         try:
             archive.verify()
-            return (yield from self._import(archive, namespace, on_conflict=on_conflict, again=again, told=on_progress))
+            return (
+                yield from self._import(
+                    archive, namespace, on_conflict=on_conflict, again=again, on_progress=on_progress
+                )
+            )
         finally:
             archive.close()
 
     def _import(
-        self, archive: ArchiveReader, namespace: str, *, on_conflict: str | None, again: bool, told: Told | None
+        self,
+        archive: ArchiveReader,
+        namespace: str,
+        *,
+        on_conflict: str | None,
+        again: bool,
+        on_progress: Told | None,
     ) -> Steps[Imported]:
         manifest = archive.manifest
         place = f"/v1/namespaces/{segment(namespace)}/imports/{segment(manifest.archive_id)}"
@@ -99,8 +109,8 @@ class ArchiveOperations(Resource):
                 said = answer.json()
                 done, sent = together(done, Ingestion(jobs=(_job(said),))), sent + 1
                 kept = kept and bool(said.get("vectors_kept"))
-                if told:
-                    told(done)
+                if on_progress:
+                    on_progress(done)
         except ChordwiseError as error:
             error.accepted = done.jobs
             raise
@@ -144,5 +154,5 @@ def _require_whole(answer: Answer) -> None:
 
 def _job(said: Any) -> Job:
     if not isinstance(said, dict) or not isinstance(said.get("job_id"), str):
-        raise UnexpectedAnswer("a part was answered without its job")
+        raise UnexpectedAnswer("the answer to a part lacks its job")
     return decode(Job, {"job_id": said["job_id"], "status": "queued", "total": said.get("documents", 0)})

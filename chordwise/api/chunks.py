@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, TypedDict, TypeVar, Unpack
 
 from chordwise.api.documents import Document, document_json
+from chordwise.api.files import find_files
 from chordwise.errors import InvalidInput, UnexpectedAnswer
-from chordwise.files import find_files
 from chordwise.records import Result, decode
 from chordwise.resource import Resource, operation
 from chordwise.transport import Steps
@@ -146,7 +146,7 @@ class ChunkOperations(Resource):
         if isinstance(what, str | Path):
             files = find_files([what]).files
             if len(files) != 1:
-                raise InvalidInput("a preview is of one file")
+                raise InvalidInput("name exactly one file to preview")
             form = {"title": title} if title else {}
             if chunking is not None:
                 form["chunking"] = json.dumps(dict(chunking), ensure_ascii=False)
@@ -163,6 +163,6 @@ class ChunkOperations(Resource):
             body = {name: things[start : start + _PER_REQUEST]}
             said = (yield from self._request(method, "/v1/chunks", body=body)).json()
             if not isinstance(said, dict) or not isinstance(said.get("data"), list):
-                raise UnexpectedAnswer("/v1/chunks does not say what became of the chunks")
+                raise UnexpectedAnswer("/v1/chunks does not answer with a result for each chunk")
             found += [decode(ChunkResult, entry) for entry in said["data"]]
         return found

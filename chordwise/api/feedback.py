@@ -74,7 +74,7 @@ class FeedbackOperations(Resource):
         """
         given = {name: value for name, value in said.items() if value is not None}
         if ("chunk_id" in given) == ("document_id" in given):
-            raise InvalidInput("feedback is about either a chunk or a document")
+            raise InvalidInput("give either chunk_id or document_id")
         query_id = query if isinstance(query, str) else query.query_id
         return self._one(
             Feedback, "POST", f"/v1/queries/{segment(query_id)}/feedback", body={"rating": rating, **given}

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, Required, TypedDict, Unpack
 
 from chordwise.api.documents import Document, document_at, document_json, is_url
+from chordwise.api.files import MAX_BYTES, FoundFile, file_batches, find_files, grouped, read_documents
 from chordwise.api.jobs import Ingestion, Job, together
 from chordwise.errors import ChordwiseError, InvalidInput
-from chordwise.files import MAX_BYTES, FoundFile, file_batches, find_files, grouped, read_documents
 from chordwise.records import decode
 from chordwise.resource import Resource, operation
 from chordwise.retries import exchange
@@ -21,7 +21,7 @@ from chordwise.transport import Call, Steps, encode
 
 ON_CONFLICT = ("replace", "skip", "error", "new")
 Ingestible = Document | Mapping[str, Any] | str | Path
-Told = Callable[[Ingestion], None]
+Told = Callable[[Ingestion], None]  # the type of on_progress
 MAX_DOCUMENTS = 1_000  # per request: few enough that one refused request is cheap to send again
 
 
@@ -167,16 +167,16 @@ class IngestionOperations(Resource):
         return self._files(found, IngestOptions(**options), on_progress, Ingestion())
 
     def _documents(
-        self, documents: Iterable[Any], options: IngestOptions, told: Told | None, done: Ingestion
+        self, documents: Iterable[Any], options: IngestOptions, on_progress: Told | None, done: Ingestion
     ) -> Steps[Ingestion]:
         calls = (
             Call(method="POST", path="/v1/documents", content=batch.content, headers=_once(), safe=batch.repeatable)
             for batch in document_batches(documents, options)
         )
-        return self._submit(calls, told, done)
+        return self._submit(calls, on_progress, done)
 
     def _files(
-        self, files: Iterable[FoundFile], options: IngestOptions, told: Told | None, done: Ingestion
+        self, files: Iterable[FoundFile], options: IngestOptions, on_progress: Told | None, done: Ingestion
     ) -> Steps[Ingestion]:
         form = options.form()
         calls = (
@@ -190,16 +190,16 @@ class IngestionOperations(Resource):
             )
             for batch in file_batches(files)
         )
-        return self._submit(calls, told, done)
+        return self._submit(calls, on_progress, done)
 
-    def _submit(self, calls: Iterable[Call], told: Told | None, done: Ingestion) -> Steps[Ingestion]:
+    def _submit(self, calls: Iterable[Call], on_progress: Told | None, done: Ingestion) -> Steps[Ingestion]:
         """Send one request after the other. An error carries the jobs accepted before it."""
         try:
             for call in calls:
                 answer = yield from exchange(call, self._policy, clock=self._clock)
                 done = together(done, Ingestion(jobs=(decode(Job, answer.json()),)))
-                if told:
-                    told(done)
+                if on_progress:
+                    on_progress(done)
         except ChordwiseError as error:
             error.accepted = done.jobs
             raise

@@ -33,11 +33,11 @@ def dead_letters(
     if replay and drop:
         raise typer.BadParameter("--replay and --drop exclude each other")
     if letter_id is not None and (everything or filtered):
-        raise typer.BadParameter("an ID names one dead letter; leave --all and the filters out")
+        raise typer.BadParameter("an ID excludes --all and the filters")
     if drop and letter_id is None:
         raise typer.BadParameter("--drop needs the ID of a dead letter")
     if everything and not replay:
-        raise typer.BadParameter("--all goes with --replay")
+        raise typer.BadParameter("--all needs --replay")
     if replay and letter_id is None and everything == filtered:
         raise typer.BadParameter("--replay needs an ID, a filter, or --all")
     with screen.connect() as client:

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from chordwise.api.files import read_lines
 from chordwise.async_client import AsyncChordwise
 from chordwise.cli import screen
 from chordwise.cli.ingest_command import tell_indexed
@@ -20,7 +21,6 @@ from chordwise.evaluation.ask import Measured
 from chordwise.evaluation.collection import Collection, JudgedQuery, read_collection
 from chordwise.evaluation.evaluate import WAYS, Report, Way, evaluate, ingest_if_empty, ways_of
 from chordwise.evaluation.significance import Paired, paired
-from chordwise.files import read_lines
 
 MEASURES = ("ndcg@10", "mrr@10", "recall@100")
 
@@ -67,7 +67,7 @@ def read_run(path: Path) -> dict[tuple[str, str], dict[str, float]]:
             entry = json.loads(line)
             found[entry["way"], entry["query_id"]] = {name: float(entry[name]) for name in MEASURES}
         except (ValueError, KeyError, TypeError):
-            raise InvalidInput(f"{path}:{number} is no answer of an evaluation") from None
+            raise InvalidInput(f"{path}:{number} is not an answer of an evaluation") from None
     if not found:
         raise InvalidInput(f"{path} holds no answer")
     return found
@@ -204,9 +204,9 @@ def _floors(given: Sequence[str], ways: Sequence[Way]) -> dict[str, float]:
         try:
             floors[way or "fused"] = float(number)
         except ValueError:
-            raise typer.BadParameter(f"{each} is no number, and no WAY=NUMBER", param_hint="--min-ndcg") from None
+            raise typer.BadParameter(f"{each} is not a number or WAY=NUMBER", param_hint="--min-ndcg") from None
         if (way or "fused") not in names:
-            raise typer.BadParameter(f"{way} is none of {', '.join(names)}", param_hint="--min-ndcg")
+            raise typer.BadParameter(f"{way} is not one of {', '.join(names)}", param_hint="--min-ndcg")
     return floors
 
 

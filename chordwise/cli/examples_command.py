@@ -171,7 +171,7 @@ def template(
     if file.suffix.lower() != ".xlsx":
         raise typer.BadParameter("must end in .xlsx", param_hint="FILE")
     if file.exists() and not force:
-        raise ChordwiseError(f"{file} is there already; --force writes over it")
+        raise ChordwiseError(f"{file} exists already; --force overwrites it")
     with screen.connect() as client:
         content = client.examples_template()
     try:

@@ -79,9 +79,7 @@ def export(
         judged = client.judgments(namespace=namespace, min_votes=min_votes)
         usable = [each for each in judged if any(grade > 0 for grade in each.relevant.values())]
         if not usable:
-            raise ChordwiseError(
-                f"nobody has found anything good in {namespace} yet, so there is nothing to measure by"
-            )
+            raise ChordwiseError(f"{namespace} has no good ratings yet, so there is nothing to measure against")
         documents = list(_documents(client, namespace)) if corpus else None
     _write(folder, usable, documents)
     counts = {
@@ -128,7 +126,7 @@ def _write(folder: Path, judged: Sequence[JudgedText], documents: Iterable[Mappi
     """Write the files. Raises InvalidInput."""
     unsafe = next((doc for each in judged for doc in each.relevant if "\t" in doc or "\n" in doc), None)
     if unsafe is not None:
-        raise InvalidInput(f"document {unsafe!r} cannot stand in a file that is separated by tabs")
+        raise InvalidInput(f"document {unsafe!r} cannot be written to a tab-separated file")
     golden = ("tenant_id", "namespaces", "query_text", "relevant")
     files = {
         "queries.jsonl": [

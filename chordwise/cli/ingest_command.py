@@ -13,12 +13,12 @@ from typing import Annotated, Any
 import typer
 
 from chordwise.api.documents import is_url
+from chordwise.api.files import Found, find_files, read_documents
 from chordwise.api.ingestion import ON_CONFLICT, FileKeywords
 from chordwise.api.jobs import Ingestion, JobItem, failures, together
 from chordwise.cli import screen
 from chordwise.client import Chordwise
 from chordwise.errors import ChordwiseError
-from chordwise.files import Found, find_files, read_documents
 
 _MOST_NAMES = 20  # skipped files named in the text output; --json has all
 
@@ -141,7 +141,7 @@ def _send(
         if not jobs:
             raise
         accepted = ", ".join(job.job_id for job in jobs)
-        raise ChordwiseError(f"{error}; accepted before that, and going on: {accepted}") from error
+        raise ChordwiseError(f"{error}; accepted before and still running: {accepted}") from error
 
 
 def _documents(paths: Iterable[Path], bad_lines: list[str], charset: str | None) -> Iterator[dict[str, Any]]:

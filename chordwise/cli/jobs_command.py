@@ -56,7 +56,7 @@ def jobs(
     steps = {"cancel": cancel, "retry": retry, "pause": pause, "resume": resume}
     asked = [name for name, wanted in steps.items() if wanted]
     if len(asked) > 1 or (asked and job_id is None):
-        raise typer.BadParameter(f"--{asked[0]} takes one job's ID, and one such option goes at a time")
+        raise typer.BadParameter(f"--{asked[0]} takes the ID of one job, and only one such option")
     if status and (job_id is not None or watch):
         raise typer.BadParameter("--status chooses jobs to list; leave the ID and --watch out")
     with screen.connect() as client:

@@ -62,7 +62,7 @@ def create(
     """Create a key and print it; it cannot be shown again."""
     scopes = tuple(dict.fromkeys(scope or ("read",)))
     if unknown := next((each for each in scopes if each not in SCOPES), None):
-        raise typer.BadParameter(f"{unknown} is none of {', '.join(SCOPES)}", param_hint="--scope")
+        raise typer.BadParameter(f"{unknown} is not one of {', '.join(SCOPES)}", param_hint="--scope")
     ends = None if expires is None else datetime.now(UTC) + timedelta(seconds=_span(expires, "--expires"))
     with _connect(tenant) as client:
         _tell_secret(client.create_key(name, scopes=scopes, expires_at=ends, tenant_id=tenant), as_json=as_json)

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from chordwise.api.files import read_lines
 from chordwise.async_client import AsyncChordwise
 from chordwise.cli import screen
 from chordwise.cli.ingest_command import tell_indexed
@@ -27,7 +28,6 @@ from chordwise.evaluation.reliability import (
     expected_calibration_error,
     threshold_that_keeps,
 )
-from chordwise.files import read_lines
 
 
 def reliability(

@@ -36,7 +36,7 @@ def usage(
         screen.print_json({**found.raw, "data": [dict(row.raw) for row in found.data], "next_cursor": None})
         return
     if not found.data:
-        screen.say("Nothing was embedded in these days.")
+        screen.say("Nothing was embedded in this period.")
         return
     table = screen.table(by, *_COLUMNS, numbers=_COLUMNS)
     for row in found.data:
@@ -123,7 +123,7 @@ def quotas(
         screen.print_json(dict(found.raw))
         return
     for name, value in _numbers(found).items():
-        screen.say(f"{name:<20} {'as the installation has it' if value is None else value or 'no limit'}")
+        screen.say(f"{name:<20} {'set by the installation' if value is None else value or 'no limit'}")
 
 
 def _numbers(found: TenantQuotas) -> dict[str, int | None]:
@@ -175,7 +175,7 @@ def erase(
         screen.stdout().print(table)
     if gone.remaining:
         left = ", ".join(f"{count} in {name}" for name, count in sorted(gone.remaining.items()))
-        raise ChordwiseError(f"something is left ({left}); the server looks again within minutes, or run this again")
+        raise ChordwiseError(f"data remains ({left}); the server tries again within minutes, or run this again")
 
 
 def _tell(tenant: Tenant, *, as_json: bool) -> None:
@@ -220,7 +220,7 @@ def audit(
     elif as_json:
         screen.print_json({"data": [dict(row.raw) for row in rows]})
     elif not rows:
-        screen.say("Nothing was noted.")
+        screen.say("No entries.")
     else:
         table = screen.table("at", "action", "key", "namespaces", "count", "status", numbers=("count",))
         for row in rows:

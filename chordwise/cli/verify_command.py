@@ -37,7 +37,7 @@ def verify(
     a small share of the tenant's data withholds those deletions until --delete-share confirms them.
     """
     if delete_share is not None and not repair:
-        raise typer.BadParameter("it confirms what --repair may delete", param_hint="--delete-share")
+        raise typer.BadParameter("is only allowed with --repair", param_hint="--delete-share")
     with screen.connect() as client:
         found = client.verify(namespaces or None, repair=repair, delete_share=delete_share)
         left = client.verify(namespaces or None) if repair else found
@@ -48,9 +48,7 @@ def verify(
         if repair:
             screen.say(f"repaired {found.repaired}")
     if not left.aligned:
-        advice = (
-            "what is left needs a closer look at the server's logs" if repair else "chordwise verify --repair mends it"
-        )
+        advice = "the server's logs have more about the rest" if repair else "run chordwise verify --repair"
         if found.withheld:
             advice = (
                 f"{found.withheld} vectors and rows of chunks were not deleted, as they are too large a share: is this the"

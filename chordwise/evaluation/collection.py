@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from chordwise.api.files import read_documents, read_lines
 from chordwise.errors import InvalidInput
-from chordwise.files import read_documents, read_lines
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

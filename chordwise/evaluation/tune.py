@@ -53,10 +53,10 @@ def read_knobs(plan: Mapping[str, Any]) -> Knobs:
     weights = [channels.get(name, {}).get("weight", 0.0) for name in ("keyword", "semantic")]
     if retrieve["method"] != "hybrid" or min(weights) <= 0:
         raise InvalidInput(
-            "the profile does not ask the keyword and the semantic channel both: there is nothing to tune"
+            "the profile does not use both the keyword and the semantic channel: there is nothing to tune"
         )
     if fusion["strategy"] == "custom":
-        raise InvalidInput("the profile fuses by a plug-in, whose settings are its own")
+        raise InvalidInput("the profile fuses with a plug-in, which cannot be tuned")
     return Knobs(
         strategy=fusion["strategy"],
         normalisation=fusion["normalisation"],
@@ -128,7 +128,7 @@ def _place(query_id: str, seed: int) -> float:
     return int.from_bytes(digest, "big") / 2**64
 
 
-Asker = Callable[[Mapping[str, Any], Sequence[JudgedQuery]], Awaitable[list[Measured]]]
+AskQueries = Callable[[Mapping[str, Any], Sequence[JudgedQuery]], Awaitable[list[Measured]]]
 
 ROUNDS: Final = 2  # passes over all knobs
 NOISE_P: Final = 0.1  # a gain that is more likely by chance is noise
@@ -182,7 +182,7 @@ class Outcome:
 class _Asked:
     """A cache of answers by candidate and query."""
 
-    ask: Asker
+    ask: AskQueries
     base: Knobs
     plan: Mapping[str, Any]
     known: dict[tuple[Knobs, str], Measured] = field(default_factory=dict)
@@ -198,7 +198,7 @@ class _Asked:
 
 
 async def tune(
-    ask: Asker,
+    ask: AskQueries,
     base: Knobs,
     plan: Mapping[str, Any],
     *,
