@@ -11,9 +11,9 @@ from typing import Any, TypedDict, TypeVar, Unpack
 
 from chordwise.api.documents import Document, document_json
 from chordwise.api.files import find_files
-from chordwise.errors import InvalidInput, UnexpectedAnswer
-from chordwise.records import Result, decode
-from chordwise.resource import Resource, operation
+from chordwise.errors import InvalidInput
+from chordwise.records import Result
+from chordwise.resource import Resource, entries, operation
 from chordwise.transport import Steps
 
 
@@ -161,8 +161,6 @@ class ChunkOperations(Resource):
         found: list[ChunkResult] = []
         for start in range(0, len(things), _PER_REQUEST):
             body = {name: things[start : start + _PER_REQUEST]}
-            said = (yield from self._request(method, "/v1/chunks", body=body)).json()
-            if not isinstance(said, dict) or not isinstance(said.get("data"), list):
-                raise UnexpectedAnswer("/v1/chunks does not answer with a result for each chunk")
-            found += [decode(ChunkResult, entry) for entry in said["data"]]
+            answer = yield from self._request(method, "/v1/chunks", body=body)
+            found += entries(ChunkResult, answer.json(), "/v1/chunks")
         return found

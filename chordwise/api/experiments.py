@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from chordwise.errors import UnexpectedAnswer
-from chordwise.records import Result, decode
-from chordwise.resource import Resource, operation, segment
+from chordwise.records import Result
+from chordwise.resource import Resource, entries, operation, segment
 from chordwise.transport import Steps
 
 _EXPERIMENTS = "/v1/experiments"
@@ -61,7 +60,4 @@ class ExperimentOperations(Resource):
     def experiment_results(self, experiment_id: str) -> Steps[list[ArmResult]]:
         """Return users' ratings for each arm; the first arm is the baseline."""
         path = f"/v1/experiments/{segment(experiment_id)}/results"
-        said = (yield from self._request("GET", path)).json()
-        if not isinstance(said, dict) or not isinstance(said.get("buckets"), list):
-            raise UnexpectedAnswer("the results of an experiment lack the buckets")
-        return [decode(ArmResult, entry) for entry in said["buckets"]]
+        return entries(ArmResult, (yield from self._request("GET", path)).json(), path, "buckets")

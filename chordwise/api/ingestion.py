@@ -69,8 +69,8 @@ class IngestOptions:
             "namespace": self.namespace,
             "on_conflict": self.on_conflict,
             "chunking": self.chunking,
+            "priority": self.priority,
         }
-        options["priority"] = self.priority
         return {name: value for name, value in options.items() if value is not None}
 
     def form(self) -> dict[str, str]:
