@@ -21,7 +21,7 @@ T = TypeVar("T")
 class AsyncChordwise(Operations):
     """``Chordwise`` for asyncio: the same methods, arguments, results and errors, to be awaited.
 
-    For one event loop; use ``async with``, or close it. Files are read while the loop waits, so hand large ones to
+    Belongs to one event loop; use ``async with``, or close it. Reading files blocks the loop, so hand large ones to
     ``Chordwise`` in a thread. Callbacks such as ``on_progress`` are plain functions.
     """
 

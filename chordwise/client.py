@@ -22,8 +22,8 @@ class Chordwise(Operations):
     """A connection to one Chordwise server with one API key. Safe to share between threads; close it, or use ``with``.
 
     ``url`` and ``api_key`` default to CHORDWISE_URL and CHORDWISE_API_KEY. ``timeout`` is in seconds, for one request
-    and, unless told otherwise, for a query with everything it takes. ``retries`` bounds how often a request is repeated
-    after a broken connection, 429 or a server that is briefly away; what must not happen twice is not repeated.
+    and by default for a whole query. ``retries`` limits how often a request is repeated after a broken connection, 429
+    or a server that is briefly down; a request that must not run twice is not repeated.
 
     Every method raises ProblemError if the server refuses, ConnectionFailed or Timeout if it does not answer, and
     UnexpectedAnswer if something else answers; all are ChordwiseError. Creating the client raises NotConfigured.
@@ -55,18 +55,18 @@ class Chordwise(Operations):
         self, job: Job | str, *, timeout: float | None = None, on_progress: Callable[[Job], None] | None = None
     ) -> Job: ...
     def wait(self, job: Any, *, timeout: float | None = None, on_progress: Callable[[Any], None] | None = None) -> Any:
-        """Until a job, given as such or by id, or everything of an ingestion is final, and return how it ended.
+        """Wait until a job, given as such or by id, or every job of an ingestion is final, and return its final state.
 
-        A job with failures is returned, not raised. Raises Timeout after ``timeout`` seconds; None waits for ever.
-        ``on_progress`` is called about once a second with what is known.
+        A job with failures is returned, not raised. Raises Timeout after ``timeout`` seconds; None waits without limit.
+        ``on_progress`` is called about once a second with the current state.
         """
         return self._run(self._wait(job, timeout=timeout, on_progress=on_progress))
 
     def events(self, job: Job | str) -> Iterator[JobEvent]:
-        """What happens to a job, as it happens, until it has ended: ``progress``, ``item_failed`` and ``finished``.
+        """Yield the events of a job until it has ended: ``progress``, ``item_failed`` and ``finished``.
 
-        A connection that breaks is made again, and nothing is missed. Raises ConnectionFailed once that has failed too
-        often, and ProblemError with status 404 for a job that is not there.
+        A broken connection is resumed without losing events. Raises ConnectionFailed after too many failures in a row, and
+        ProblemError with status 404 for an unknown job.
         """
         follower = Follower(job.job_id if isinstance(job, Job) else job, PATIENT)
         while not follower.finished:

@@ -1,4 +1,4 @@
-"""Where the server is and with which key: from arguments, the environment, or what the local stack wrote."""
+"""The address of the server and the key, from the environment or the file of the local stack."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LOCAL_STACK_ENV = Path(".local/stacks/up/env")  # the same stack's file for its 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connection:
-    """An address and a key, as far as they are known. ``origin`` says in words where the address was found."""
+    """An address and a key, None where unknown. ``origin`` describes in words where the address was found."""
 
     url: str | None
     api_key: str | None = field(repr=False)
@@ -24,14 +24,14 @@ class Connection:
 
 
 def from_environment(environment: Mapping[str, str] = os.environ) -> Connection:
-    """What CHORDWISE_URL and CHORDWISE_API_KEY say; empty counts as not set."""
+    """Read CHORDWISE_URL and CHORDWISE_API_KEY; empty counts as not set."""
     return Connection(
         url=environment.get(URL, "").strip() or None, api_key=environment.get(API_KEY, "").strip() or None
     )
 
 
 def discover(environment: Mapping[str, str] = os.environ, local_env: Path = LOCAL_ENV) -> Connection:
-    """The environment, completed by the file that ``make up`` writes below the current directory.
+    """Read the environment, completed by the file that ``make up`` writes below the current directory.
 
     The file's key is used for the file's own address only: it must not be sent to another server.
     """
@@ -47,7 +47,7 @@ def discover(environment: Mapping[str, str] = os.environ, local_env: Path = LOCA
 def as_operator(
     known: Connection, environment: Mapping[str, str] = os.environ, stack_env: Path = LOCAL_STACK_ENV
 ) -> Connection:
-    """Return the connection of commands about the whole installation: with the operator's key where there is one.
+    """Return the connection for commands about the whole installation, with the operator's key if there is one.
 
     The key is CHORDWISE_ADMIN_KEY, else the one that ``make up`` made, for its own address only, else ``known``'s own
     key, which may have the scope operator.
@@ -60,7 +60,7 @@ def as_operator(
 
 
 def read_assignments(path: Path) -> dict[str, str]:
-    """``KEY=value`` lines of a file, ``export`` and quotes allowed; empty if the file is not there or not readable."""
+    """Parse the ``KEY=value`` lines of a file, ``export`` and quotes allowed; empty if the file cannot be read."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):

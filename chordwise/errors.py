@@ -1,4 +1,4 @@
-"""What a call can end with instead of a result. ``str(error)`` is always one sentence fit to be shown to a user."""
+"""Errors of the client. ``str(error)`` is always one sentence that can be shown to a user."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ if TYPE_CHECKING:
 
 
 class ChordwiseError(Exception):
-    """Anything this client raises on purpose.
+    """The base of all errors of this client.
 
-    ``accepted`` holds the jobs that the server had already taken when a large ingestion was interrupted; they run on.
+    ``accepted`` holds the jobs that the server had accepted before a large ingestion was interrupted; they continue.
     """
 
     accepted: tuple[Job, ...] = ()
@@ -23,7 +23,7 @@ class NotConfigured(ChordwiseError):
 
 
 class InvalidInput(ChordwiseError):
-    """What was handed to the client cannot be sent: a file that is not there, a line that is not JSON."""
+    """The input cannot be sent: a missing file, a line that is not JSON."""
 
 
 class ConnectionFailed(ChordwiseError):
@@ -31,11 +31,11 @@ class ConnectionFailed(ChordwiseError):
 
 
 class Timeout(ChordwiseError):
-    """The answer, or the end of a job or query, did not come in the time given; the work itself goes on."""
+    """The answer, or the end of a job or query, did not arrive in time; the work itself continues."""
 
 
 class UnexpectedAnswer(ChordwiseError):
-    """Something answered, but not as Chordwise does: often a proxy, or a wrong address."""
+    """The response is not one of Chordwise: often a proxy, or a wrong address."""
 
 
 class QueryFailed(ChordwiseError):
@@ -50,7 +50,7 @@ class QueryFailed(ChordwiseError):
 class ProblemError(ChordwiseError):
     """The server refused the request (RFC 9457).
 
-    ``code`` is stable and meant for programs, ``errors`` names the fields at fault as ``{"pointer", "detail"}``.
+    ``code`` is stable and meant for programs, ``errors`` lists the invalid fields as ``{"pointer", "detail"}``.
     """
 
     def __init__(
@@ -86,17 +86,17 @@ class ProblemError(ChordwiseError):
 
 
 class MissingExtra(ChordwiseError, ImportError):
-    """A package that a part of this client stands on is not installed; the sentence has the command that installs it."""
+    """A package that this part of the client needs is not installed; the message has the command that installs it."""
 
 
 def missing(extra: str, error: ModuleNotFoundError) -> MissingExtra:
-    """What to raise in place of ``error``, which an import of a package of this extra raised."""
+    """Return the MissingExtra to raise for a failed import of a package of ``extra``."""
     told = f"chordwise.{extra} needs the package {error.name}: pip install 'chordwise[{extra}]'"
     return MissingExtra(told, name=error.name)
 
 
 def _place(sentence: str, errors: Sequence[Mapping[str, Any]]) -> str:
-    """Return what ``sentence`` leaves out of the first error, and how many others there are, to be appended to it."""
+    """Return the suffix for ``sentence``: the missing parts of the first error, and the number of further errors."""
     first = errors[0]
     pointer, detail = str(first.get("pointer", "")), str(first.get("detail", "")).rstrip(". 。")
     missing = [part for part in (pointer, detail) if part and part.casefold() not in sentence.casefold()]

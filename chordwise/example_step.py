@@ -1,19 +1,5 @@
-"""Examples for prompts under their documented name."""
+"""The step that adds examples to a prompt, under its documented name."""
 
-from chordwise.agents.example_prompts import (
-    EXAMPLE_NAMESPACES,
-    EXAMPLE_PROFILE,
-    LONGEST_QUESTION,
-    awith_examples,
-    question_of,
-    with_examples,
-)
+from chordwise.agents.example_prompts import LONGEST_QUESTION, awith_examples, question_of, with_examples
 
-__all__ = [
-    "EXAMPLE_NAMESPACES",
-    "EXAMPLE_PROFILE",
-    "LONGEST_QUESTION",
-    "awith_examples",
-    "question_of",
-    "with_examples",
-]
+__all__ = ["LONGEST_QUESTION", "awith_examples", "question_of", "with_examples"]

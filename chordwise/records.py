@@ -1,7 +1,7 @@
-"""From JSON to frozen dataclasses, forgiving what is new and strict about what is wrong.
+"""Decode JSON into frozen dataclasses: unknown keys are kept, wrong types raise.
 
 Keys that a class does not know are kept in its ``raw``, so a newer server never breaks an older client. How to convert
-each field is worked out once per class: an answer may hold a hundred chunks, and a query should not wait for its client.
+each field is determined once per class, because an answer may hold a hundred chunks.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ Convert = Callable[[Any], Any]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """The base of everything decoded from an answer. ``raw`` is the JSON object as it came."""
+    """The base of all records decoded from an answer. ``raw`` is the JSON object as received."""
 
     raw: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False, compare=False)
 
 
 class _Misfit(Exception):
-    """A value that does not fit; ``path`` leads to it, innermost step first."""
+    """A value of a wrong type; ``path`` leads to it, innermost step first."""
 
     def __init__(self, what: str, *path: object) -> None:
         super().__init__(what)
@@ -37,7 +37,7 @@ class _Misfit(Exception):
 def decode(kind: type[T], data: object) -> T:
     """Make a ``kind`` from a JSON object. A missing key or null takes the field's default.
 
-    Raises UnexpectedAnswer, naming the place, when a value has another type or a field without default is missing.
+    Raises UnexpectedAnswer with the path of a value of another type or of a missing field without default.
     """
     try:
         return cast(T, _to(cast(Any, kind))(data))
@@ -48,7 +48,7 @@ def decode(kind: type[T], data: object) -> T:
 
 @functools.cache
 def _to(hint: Any) -> Convert:
-    """How to make a value of this type from JSON."""
+    """Return the converter from JSON to this type."""
     origin, arguments = get_origin(hint), get_args(hint)
     if hint is Any:
         return lambda value: value

@@ -132,7 +132,7 @@ class Resource:
         """Wait before the next poll; ``began`` is the start of the last one. Raises Timeout once the deadline has passed."""
         now = self._clock()
         if now >= deadline:
-            raise Timeout(f"{what} is still {status}; it goes on without being waited for")
+            raise Timeout(f"{what} is still {status}; the server continues with it")
         if now - began < _SHORTEST_ROUND_S:
             yield Pause(seconds=min(_SHORTEST_ROUND_S, deadline - now))
 

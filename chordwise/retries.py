@@ -1,4 +1,4 @@
-"""When to send a request again, and when to give up and say why."""
+"""Retries of requests, and the errors after the last attempt."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from dataclasses import dataclass, replace
 from chordwise.errors import ChordwiseError, ConnectionFailed, ProblemError, Timeout
 from chordwise.transport import Answer, Call, Outcome, Pause, Steps
 
-_FOREIGN = "something answered with HTTP status {}, but not as Chordwise does; is the address right?"
+_FOREIGN = "the response with HTTP status {} is not one of Chordwise; check the address"
 _TRY_LATER = frozenset({502, 503, 504})
 _KEY = "Idempotency-Key"
-_WHILE_AT_WORK = 10  # a server asks for at most 5 s each time, and lets go of a key that nobody holds after 30 s
-_GRACE_S = 2.0  # an answer that the server held until the deadline is still on its way then
+_WHILE_AT_WORK = 10  # retries: Retry-After is at most 5 s, and the server releases an orphaned key after 30 s
+_GRACE_S = 2.0  # for an answer that the server held until the deadline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """How patient to be. Times in seconds.
+    """When and how often a request is repeated. Times in seconds.
 
-    A refused connection and 429 mean that nothing happened, so any call is repeated. After 502, 503, 504 or a broken
-    connection the server may have acted, so only calls that may run twice are. A 409 with Retry-After, for a call with an
-    Idempotency-Key, means that an earlier attempt is still at work: asked again, the server gives that one's answer. Once
-    an answer did not come in time, the caller's time is used up and nothing is repeated.
+    After a refused connection or 429 the server did nothing, so any call is repeated. After 502, 503, 504 or a broken
+    connection the server may have acted, so only ``safe`` calls are repeated. A 409 with Retry-After, for a call with an
+    Idempotency-Key, means that an earlier attempt is still running: repeated, the call gets that attempt's answer. After
+    a read timeout nothing is repeated, because the caller's time is used up.
     """
 
     retries: int = 4
     first_s: float = 0.2
     longest_s: float = 10.0
-    longest_asked_s: float = 60.0  # a server that asks for more (Retry-After) is not waited for
+    longest_asked_s: float = 60.0  # with a longer Retry-After the call fails at once
     jitter: Callable[[], float] = random.random
 
     def delay_s(self, call: Call, outcome: Outcome, attempt: int) -> float | None:
-        """How long to wait before sending again; None to take the outcome as it is. ``attempt`` counts from 1."""
+        """Return the delay before the next attempt, or None to accept the outcome. ``attempt`` counts from 1."""
         retries = max(self.retries, _WHILE_AT_WORK) if self.retries and _is_at_work(call, outcome) else self.retries
         if attempt > retries or not _worth_repeating(call, outcome):
             return None
@@ -47,13 +47,13 @@ class RetryPolicy:
         return asked + self.first_s * self.jitter() if asked <= self.longest_asked_s else None
 
 
-PATIENT = RetryPolicy(retries=10)  # about a minute: a restarting server must not end the waiting for a job
+PATIENT = RetryPolicy(retries=10)  # about a minute, so that waiting for a job survives a restart of the server
 
 
 def exchange(
     call: Call, policy: RetryPolicy, *, deadline: float = float("inf"), clock: Callable[[], float] = time.monotonic
 ) -> Steps[Answer]:
-    """Send ``call``, again if need be, but start nothing after ``deadline``, nor wait longer than a moment beyond it.
+    """Send ``call`` with retries, but start none after ``deadline`` and end at most two seconds after it.
 
     Raises ProblemError, ConnectionFailed or Timeout.
     """
@@ -79,7 +79,7 @@ def _worth_repeating(call: Call, outcome: Outcome) -> bool:
 
 
 def _is_at_work(call: Call, outcome: Outcome) -> bool:
-    """Whether the server says that it has the same request in hands, by its Idempotency-Key."""
+    """Return whether the server is still working on a request with the same Idempotency-Key."""
     if not isinstance(outcome, Answer) or outcome.status != 409:
         return False
     return _KEY in call.headers and retry_after_s(outcome) is not None
@@ -96,7 +96,7 @@ def _settled(call: Call, outcome: Outcome) -> Answer:
 
 
 def problem(answer: Answer) -> ProblemError:
-    """The refusal in an answer, also when it came from a proxy that knows nothing of problem+json."""
+    """Return the error of an answer, also if it came from a proxy without problem+json."""
     body: object = None
     if "json" in answer.headers.get("content-type", ""):
         body = answer.json()
@@ -114,7 +114,7 @@ def problem(answer: Answer) -> ProblemError:
 
 
 def retry_after_s(answer: Answer) -> float | None:
-    """The Retry-After header in seconds from now, given as a number or as a date; None if absent or unreadable."""
+    """Return the Retry-After header in seconds from now, from a number or a date; None if absent or malformed."""
     value = answer.headers.get("retry-after", "").strip()
     if not value:
         return None

@@ -1,7 +1,7 @@
-"""Requests and answers as plain values, and the one place that knows how httpx spells them.
+"""Requests and answers as plain values, and their conversion to and from httpx.
 
-Operations are written once, as generators: they yield a ``Call`` or a ``Pause`` and are sent back what came of it.
-The synchronous and the asynchronous client differ only in how they carry these out.
+Operations are written once, as generators that yield a ``Call`` or a ``Pause`` and receive its outcome. The
+synchronous and the asynchronous client differ only in how they run these.
 """
 
 from __future__ import annotations
@@ -42,9 +42,8 @@ class FilePart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One request. ``hold_s`` is how long the server was asked to hold the answer, ``safe`` whether sending it twice
-    does no harm, ``expects`` which error statuses are ordinary answers here. ``limit_s``: how long any wait of it may take
-    at most, for the sake of the caller's deadline."""
+    """One request. ``hold_s``: seconds that the server may hold the answer. ``safe``: it may be sent twice. ``expects``:
+    error statuses that are ordinary answers here. ``limit_s``: the longest wait, given by the caller's deadline."""
 
     method: str
     path: str
@@ -61,31 +60,31 @@ class Call:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pause:
-    """Do nothing for this long."""
+    """A wait between two requests."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What the server said. Header names are in lower case."""
+    """A response. Header names are in lower case."""
 
     status: int
     headers: Mapping[str, str]
     content: bytes
 
     def json(self) -> Any:
-        """The body as JSON. Raises UnexpectedAnswer if it is something else."""
+        """Parse the body. Raises UnexpectedAnswer if it is not JSON."""
         try:
             return json.loads(self.content)
         except ValueError:
             kind = self.headers.get("content-type", "something").partition(";")[0]
-            raise UnexpectedAnswer(f"{kind} came with status {self.status} where JSON belongs") from None
+            raise UnexpectedAnswer(f"the answer with status {self.status} is {kind}, not JSON") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoAnswer:
-    """The exchange broke. ``sent`` is false only if the server certainly saw nothing of the request."""
+    """A failed exchange. ``sent`` is false only if the server certainly received nothing of the request."""
 
     reason: str
     sent: bool
@@ -98,7 +97,7 @@ Steps: TypeAlias = Generator[Call | Pause, Outcome | None, T]
 
 
 def encode(value: object) -> bytes:
-    """JSON as UTF-8; text that UTF-8 cannot hold (lone surrogates) is escaped, and left to the server to refuse."""
+    """Encode as JSON in UTF-8; lone surrogates, which UTF-8 cannot hold, are escaped for the server to refuse."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     try:
         return text.encode()
@@ -107,7 +106,7 @@ def encode(value: object) -> bytes:
 
 
 def plain(value: Any) -> Any:
-    """A value in JSON's terms: times as RFC 3339, without time zone taken as UTC; collections as arrays."""
+    """Convert a value for JSON: times to RFC 3339 (UTC if they have no time zone), collections to lists."""
     if isinstance(value, datetime):
         return (value if value.tzinfo else value.replace(tzinfo=UTC)).isoformat()
     if isinstance(value, tuple | set | frozenset):
@@ -116,13 +115,13 @@ def plain(value: Any) -> Any:
 
 
 def client_arguments(url: str | None, api_key: str | None) -> dict[str, Any]:
-    """What ``httpx.Client`` and ``httpx.AsyncClient`` are made with. Raises NotConfigured."""
+    """Return the arguments for ``httpx.Client`` and ``httpx.AsyncClient``. Raises NotConfigured."""
     if not url:
-        raise NotConfigured("no server is named: set CHORDWISE_URL, or pass url")
+        raise NotConfigured("no server address is given: set CHORDWISE_URL, or pass url")
     if not api_key:
         raise NotConfigured("no API key is given: set CHORDWISE_API_KEY, or pass api_key")
     if not (api_key.isascii() and api_key.isprintable() and " " not in api_key):
-        raise NotConfigured("the API key holds characters that no key has; check CHORDWISE_API_KEY")
+        raise NotConfigured("the API key contains invalid characters; check CHORDWISE_API_KEY")
     try:
         host = httpx.URL(url).host
         valid = urlsplit(url).scheme in ("http", "https") and bool(host)
@@ -130,8 +129,8 @@ def client_arguments(url: str | None, api_key: str | None) -> dict[str, Any]:
         valid, host = False, ""
     if not valid:
         raise NotConfigured("the address of the server must look like http://host:port; check CHORDWISE_URL")
-    # Loading the certificates of the world takes longer than a query, and http has no use for them: it gets a context
-    # that trusts nobody.
+    # Loading the certificate store takes longer than a query and http does not need it, so http gets an empty
+    # context.
     secure = urlsplit(url).scheme == "https"
     return {
         "base_url": url.rstrip("/"),
@@ -143,7 +142,7 @@ def client_arguments(url: str | None, api_key: str | None) -> dict[str, Any]:
 
 
 def request_arguments(call: Call, timeout_s: float) -> dict[str, Any]:
-    """What ``request`` of either httpx client is called with."""
+    """Return the arguments for ``request`` of either httpx client."""
     limit_s = float("inf") if call.limit_s is None else call.limit_s
     arguments: dict[str, Any] = {
         "method": call.method,
@@ -166,12 +165,12 @@ def request_arguments(call: Call, timeout_s: float) -> dict[str, Any]:
 
 
 def answer(response: httpx.Response) -> Answer:
-    """A response, read to its end, as a plain value."""
+    """Convert a response whose body has been read."""
     return Answer(status=response.status_code, headers=dict(response.headers), content=response.content)
 
 
 def no_answer(error: httpx.HTTPError) -> NoAnswer:
-    """Why there is no response, without httpx in it."""
+    """Convert an error of httpx."""
     reason = re.sub(r"^\[Errno \S+\] ", "", str(error)) or type(error).__name__
     return NoAnswer(
         reason=f"{_place(error)}: {reason}",
@@ -182,6 +181,6 @@ def no_answer(error: httpx.HTTPError) -> NoAnswer:
 
 
 def _place(error: httpx.HTTPError) -> str:
-    """Scheme, host and port of the request that failed; never a password that the address may hold."""
+    """Return scheme, host and port of the failed request, without a password that the address may hold."""
     url = error.request.url
     return f"{url.scheme}://{url.netloc.decode('ascii', 'replace')}"

@@ -1,4 +1,4 @@
-"""Asking from code that is called now with a loop, now without, and may not know of clients: adapters and agents."""
+"""Queries for adapters and agents, which are called from threads and from event loops alike."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from chordwise.errors import InvalidInput
 
 
 class Asker:
-    """Asks through the clients it is given, which stay their owner's to close; else through its own.
+    """Runs queries through the given clients, which their owner closes, or else through clients of its own.
 
-    Its own are made when they are first needed, of ``url``, ``api_key`` and ``timeout`` as `Chordwise` takes them, the
-    asynchronous ones one for each event loop. Where only ``client`` is given, what is awaited uses it in a thread.
+    Its own clients are created on first use from ``url``, ``api_key`` and ``timeout`` as `Chordwise` takes them, one
+    asynchronous client for each event loop. If only ``client`` is given, awaited calls use it in a thread.
     """
 
     def __init__(
@@ -40,27 +40,27 @@ class Asker:
         self._making = threading.Lock()
 
     def ask(self, text: str, **options: Unpack[AskKeywords]) -> QueryResult:
-        """As ``Chordwise.query``. Raises InvalidInput if only an asynchronous client was given."""
+        """Query as ``Chordwise.query``. Raises InvalidInput if only an asynchronous client was given."""
         return self._for_threads().query(text, **options)
 
     async def aask(self, text: str, **options: Unpack[AskKeywords]) -> QueryResult:
-        """As ``AsyncChordwise.query``."""
+        """Query as ``AsyncChordwise.query``."""
         if self._async_client is None and self._client is not None:
             return await asyncio.to_thread(self._client.query, text, **options)
         return await self._for_this_loop().query(text, **options)
 
     def example_namespaces(self) -> list[str]:
-        """Names of the namespaces that hold examples."""
+        """Return the names of the namespaces that hold examples."""
         return [each.namespace for each in self._for_threads().namespaces(examples=True)]
 
     async def aexample_namespaces(self) -> list[str]:
-        """The same, to be awaited."""
+        """Return the names of the namespaces that hold examples, asynchronously."""
         if self._async_client is None and self._client is not None:
             return await asyncio.to_thread(self.example_namespaces)
         return [each.namespace for each in await self._for_this_loop().namespaces(examples=True)]
 
     def close(self) -> None:
-        """Close the own client for threads; another is made if it is needed."""
+        """Close the own client for threads; the next query creates another."""
         with self._making:
             own, self._own = self._own, None
         if own is not None:
@@ -82,7 +82,7 @@ class Asker:
         with self._making:
             if self._own is None:
                 self._own = Chordwise(self._url, self._api_key, self._timeout_s)
-                weakref.finalize(self, self._own.close)  # nobody closes what a framework made
+                weakref.finalize(self, self._own.close)  # a framework does not close what it created
             return self._own
 
     def _for_this_loop(self) -> AsyncChordwise:
@@ -96,13 +96,13 @@ class Asker:
             return self._own_by_loop[loop]
 
     def _forget_closed_loops(self) -> None:
-        """A client with a connection holds on to its loop, so that no loop would ever be forgotten by itself."""
+        """Drop clients of closed loops: a client with a connection references its loop, so weak keys alone do not expire."""
         for loop in [each for each in self._own_by_loop if each.is_closed()]:
             del self._own_by_loop[loop]
 
 
 def listed(namespaces: Iterable[str] | str) -> tuple[str, ...]:
-    """Namespaces as a tuple, each once. Raises InvalidInput if there is none, or something that is no name."""
+    """Return namespaces as a tuple without repeats. Raises InvalidInput if there is none, or for an invalid name."""
     names = (namespaces,) if isinstance(namespaces, str) else tuple(namespaces)
     if not names or not all(isinstance(name, str) and name for name in names):
         raise InvalidInput("name at least one namespace")

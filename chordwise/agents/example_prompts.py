@@ -1,6 +1,6 @@
-"""The step of an agent that fetches examples: from the variables an earlier step left, to the same with examples in them.
+"""The step of an agent that adds examples to the prompt variables of an earlier step.
 
-What the agent says does not depend on this step: whatever becomes of the query, the next one gets a list, maybe empty.
+The agent must answer without this step too: if the query fails, the next step gets an empty list.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from chordwise.errors import ChordwiseError, ProblemError
 
 EXAMPLE_NAMESPACES: Final = tuple(f"{category}_examples" for category in EXAMPLE_CATEGORIES)
 _MOST_NAMESPACES: Final = 32  # of one query
-# The profile takes five of each namespace; a namespace with all sheets gives as many as the four tables do.
+# The profile takes five hits of each namespace; a namespace with all sheets should give as many as the four tables.
 _OF_ALL_SHEETS: Final = {"channels": {"semantic": {"options": {"per_namespace": 5 * len(EXAMPLE_CATEGORIES)}}}}
 EXAMPLE_PROFILE: Final = "medical_examples"
 LONGEST_QUESTION: Final = 8_000  # characters; the server takes no more
@@ -27,8 +27,8 @@ log = logging.getLogger(__name__)
 
 
 def question_of(prompt_vars: Mapping[str, Any] | None, user_message: str = "") -> str:
-    """What is asked: ``query_text``, or the user's own words where it is empty, then the ``keywords`` with a space between
-    each; cut where the server would refuse it for its length. Empty where nobody said anything."""
+    """Return the question: ``query_text``, or the user's message if it is empty, then the ``keywords``, separated by
+    spaces and cut to the longest question that the server accepts. Empty if all of them are."""
     known = prompt_vars if isinstance(prompt_vars, Mapping) else {}
     said = known.get("query_text")
     text = said.strip() if isinstance(said, str) else ""
@@ -46,10 +46,10 @@ def with_examples(
     namespaces: Iterable[str] | str = EXAMPLE_NAMESPACES,
     profile: str | None = EXAMPLE_PROFILE,
 ) -> dict[str, Any]:
-    """The variables with ``retrieved_examples`` beside them; see `chordwise.prompting.retrieved_examples`.
+    """Return the variables with ``retrieved_examples`` added; see `chordwise.prompting.retrieved_examples`.
 
-    By default the four tables are asked, those that exist; if none of them exists, every namespace that holds examples.
-    Never raises for what a server, or the way to it, does: then there are no examples, and the log has the kind of error.
+    By default the existing ones of the four tables are searched; if none exists, every namespace that holds examples.
+    Never raises ChordwiseError: the examples are then empty, and the log has the class of the error.
     """
     question = question_of(prompt_vars, user_message)
     found: list[dict[str, Any]] = []
@@ -70,7 +70,7 @@ async def awith_examples(
     namespaces: Iterable[str] | str = EXAMPLE_NAMESPACES,
     profile: str | None = EXAMPLE_PROFILE,
 ) -> dict[str, Any]:
-    """`with_examples`, to be awaited."""
+    """Return the same as `with_examples`, asynchronously."""
     question = question_of(prompt_vars, user_message)
     found: list[dict[str, Any]] = []
     if question:
@@ -105,7 +105,7 @@ async def _aask(
 
 
 def _are_absent_tables(namespaces: Iterable[str] | str, error: ProblemError) -> bool:
-    """Return whether the four tables were asked and none of them exists: then all sheets may be in one namespace."""
+    """Return whether the four tables were searched and none exists; all sheets may then be in one namespace."""
     return (
         error.code == "namespace_not_found"
         and not isinstance(namespaces, str)

@@ -1,4 +1,4 @@
-"""What a team or an agent is bound to: namespaces, how they are searched, and what of them may be seen."""
+"""The knowledge that a team or an agent is bound to: namespaces, retrieval settings, filters."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _OF_THE_INSTALLATION: Final = {
     "tuning": "retrieve.tuning is not taken: the installation measures what its vector indexes find and sets them itself,"
     " beyond CHORDWISE_SEMANTIC_EXACT_CHUNKS",
 }
-_MOST: Final = 50  # passages that a model may ask for: its context is not endless
+_MOST: Final = 50  # passages that a model may request, to protect its context
 
 
 class Knowledge:
     """Namespaces with the retrieval settings and filters that hold for every search in them.
 
-    ``retrieve`` has ``top_k``, ``method``, ``score_threshold``, ``rerank`` and what else ``retrieve`` of a query may hold;
-    a search may ask for another ``top_k``, ``method`` or ``score_threshold``, and have ``rerank`` or not; the rest stays,
-    for it could lead out of the namespaces. ``retrieve`` may have ``quality`` too, which is ``selection.quality`` of a query;
-    true for its defaults. ``filters`` are those of a query; a search may add to them, and not change them.
+    ``retrieve`` has ``top_k``, ``method``, ``score_threshold``, ``rerank`` and any other field of ``retrieve`` of a query.
+    A search may choose ``top_k``, ``method``, ``score_threshold`` and ``rerank`` itself, but nothing else, because other
+    options could reach other namespaces. ``retrieve`` may have ``quality`` too, which is ``selection.quality`` of a query;
+    true for its defaults. ``filters`` are those of a query; a search may add to them, but not change them.
 
-    ``embedding``, ``vector_store`` and ``tuning`` in ``retrieve`` are the installation's to choose. Raises InvalidInput for
-    them, with the setting that decides, and without a namespace.
+    ``embedding``, ``vector_store`` and ``tuning`` in ``retrieve`` are settings of the installation: InvalidInput names the
+    setting that decides. Raises InvalidInput too without a namespace.
     """
 
     def __init__(
@@ -51,14 +51,14 @@ class Knowledge:
         self.profile = profile
 
     def within(self, namespaces: Iterable[str] | str) -> Self:
-        """The same over some of its namespaces: an agent's share of what its team is bound to. Raises InvalidInput for
-        one that is not bound."""
+        """Return the same knowledge restricted to some of its namespaces, for one agent of a team. Raises InvalidInput for
+        a namespace that is not bound."""
         return type(self)(self._chosen(namespaces), retrieve=self.retrieve, filters=self.filters, profile=self.profile)
 
     def asked(self, query: object, namespaces: object, retrieve: object, filters: object) -> AskKeywords:
-        """What a search asks the client for. Raises InvalidInput for arguments that are none."""
+        """Return the query options of a search. Raises InvalidInput for invalid arguments."""
         if not isinstance(query, str) or not query.strip():
-            raise InvalidInput("query must say what is looked for")
+            raise InvalidInput("query must be a text that is not empty")
         settings = {**self.retrieve, **_for_a_search(_mapping("retrieve", retrieve))}
         top_k, rerank = settings.pop("top_k", None), settings.pop("rerank", None)
         wanted = AskKeywords(
@@ -85,7 +85,7 @@ class Knowledge:
 
 
 def tool_schema(knowledge: Knowledge) -> dict[str, Any]:
-    """The arguments of a search as a JSON schema; ``namespaces`` is among them only where there is a choice."""
+    """Return the arguments of a search as a JSON schema, with ``namespaces`` only if there are several."""
     several = {
         "namespaces": {
             "type": "array",
@@ -153,7 +153,7 @@ def _mapping(name: str, value: object) -> dict[str, Any]:
 
 
 def _for_a_search(asked: dict[str, Any]) -> dict[str, Any]:
-    """What a search may ask for of ``retrieve``: the options of a channel can name other namespaces. Raises InvalidInput."""
+    """Check the ``retrieve`` of a search: options of a channel could name other namespaces. Raises InvalidInput."""
     if others := [name for name in asked if name not in _FOR_A_SEARCH]:
         raise InvalidInput(f"retrieve takes no {', '.join(others)} here, only {', '.join(_FOR_A_SEARCH)}")
     if not isinstance(asked.get("rerank", False), bool):
@@ -162,7 +162,7 @@ def _for_a_search(asked: dict[str, Any]) -> dict[str, Any]:
 
 
 def _narrowed(bound: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Both, where they do not concern the same; of ``tags``, and of keys of ``metadata``, all; else what is bound."""
+    """Merge two filters: ``tags`` and keys of ``metadata`` are united, for any other field the bound value wins."""
     both = {**asked, **bound}
     if "tags" in bound and "tags" in asked:
         tags = _tags(bound["tags"])

@@ -1,10 +1,10 @@
-"""Search as a tool that a language model may call, over namespaces that it cannot choose.
+"""Search as a tool for a language model, over namespaces that it cannot choose.
 
 from chordwise.tools import Knowledge, KnowledgeTool
 
 tool = KnowledgeTool(Knowledge(["kb"], retrieve={"top_k": 5}))
-tool.openai()                                            # what a model service is told of it
-tool.run('{"query": "how are documents replaced"}')      # what the model called it with; gives Markdown
+tool.openai()                                            # the description for a model service
+tool.run('{"query": "how are documents replaced"}')      # a call by the model; returns Markdown
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _DESCRIPTION: Final = "Search the knowledge base. Gives the passages that answer
 
 
 class KnowledgeTool:
-    """A tool with ``query`` and, if the model wants to say more, ``retrieve``, ``filters`` and ``namespaces``.
+    """A tool with the argument ``query`` and the optional ``retrieve``, ``filters`` and ``namespaces``.
 
-    The namespaces are those of ``knowledge``; those that a model names can only be some of them. Filters that are bound
-    cannot be loosened. Called as a function it raises ChordwiseError; ``run`` and ``arun`` take what a model sent and give
-    a text in any case, so that the model can read what was wrong. An ``Asker`` of its own unless clients are given.
+    A model can only choose among the namespaces of ``knowledge`` and cannot loosen its filters. Called as a function, the
+    tool raises ChordwiseError; ``run`` and ``arun`` take the arguments of a model and always return a text, so that the
+    model can read what was wrong. Uses clients of its own unless some are given.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class KnowledgeTool:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The arguments, as a JSON schema."""
+        """Return the arguments as a JSON schema."""
         return tool_schema(self.knowledge)
 
     def __call__(
@@ -68,7 +68,7 @@ class KnowledgeTool:
         retrieve: Mapping[str, Any] | None = None,
         filters: Mapping[str, Any] | None = None,
     ) -> str:
-        """The passages as Markdown. Raises InvalidInput for a namespace that is not bound."""
+        """Return the passages as Markdown. Raises InvalidInput for a namespace that is not bound."""
         asked = self.knowledge.asked(query, namespaces, retrieve, filters)
         return self._told(format_markdown(self._asker.ask(query, **asked)))
 
@@ -84,7 +84,7 @@ class KnowledgeTool:
         return self._told(format_markdown(await self._asker.aask(query, **asked)))
 
     def run(self, arguments: str | Mapping[str, Any]) -> str:
-        """What to answer to a call with these arguments, as JSON or read already. Never raises ChordwiseError."""
+        """Return the reply to a model's call with these arguments, parsed or as JSON. Never raises ChordwiseError."""
         try:
             query, asked = self._read(arguments)
             return self._told(format_markdown(self._asker.ask(query, **asked)))
@@ -100,32 +100,32 @@ class KnowledgeTool:
             return f"The search failed: {error}"
 
     def openai(self) -> dict[str, Any]:
-        """How the tool is told of in ``tools`` of a chat completion."""
+        """Return the entry for ``tools`` of a chat completion."""
         told = {"name": self.name, "description": self.description, "parameters": self.parameters}
         return {"type": "function", "function": told}
 
     def anthropic(self) -> dict[str, Any]:
-        """How the tool is told of in ``tools`` of a message."""
+        """Return the entry for ``tools`` of a message."""
         return {"name": self.name, "description": self.description, "input_schema": self.parameters}
 
     def langchain(self) -> StructuredTool:
-        """The tool of LangChain, also for LangGraph's ``ToolNode``. Raises MissingExtra without the extra."""
+        """Return the tool for LangChain and LangGraph's ``ToolNode``. Raises MissingExtra without the extra."""
         return _langchain_tool(self)
 
     def llamaindex(self) -> FunctionTool:
-        """The tool of LlamaIndex. Raises MissingExtra without the extra."""
+        """Return the tool for LlamaIndex. Raises MissingExtra without the extra."""
         return _llamaindex_tool(self)
 
     def close(self) -> None:
-        """Close the connections that the tool made for itself."""
+        """Close the tool's own connections."""
         self._asker.close()
 
     async def aclose(self) -> None:
-        """The same, with those of this event loop."""
+        """Close the tool's own connections, those of this event loop too."""
         await self._asker.aclose()
 
     def _read(self, arguments: str | Mapping[str, Any]) -> tuple[str, AskKeywords]:
-        """Raises InvalidInput for what is no call of this tool."""
+        """Parse the arguments of a call. Raises InvalidInput."""
         try:
             said = json.loads(arguments) if isinstance(arguments, str) else arguments
         except (ValueError, RecursionError):
@@ -134,7 +134,7 @@ class KnowledgeTool:
             raise InvalidInput("the arguments are not a JSON object")
         unknown = sorted(set(map(str, said)) - set(self.parameters["properties"]) - {"namespaces"})
         if unknown:
-            raise InvalidInput(f"there is no argument {', '.join(unknown)}")
+            raise InvalidInput(f"unknown argument {', '.join(unknown)}")
         query = said.get("query")
         return str(query), self.knowledge.asked(
             query, said.get("namespaces"), said.get("retrieve"), said.get("filters")
@@ -145,7 +145,7 @@ class KnowledgeTool:
 
 
 def _langchain_tool(tool: KnowledgeTool) -> StructuredTool:
-    """LangChain hands on what a model sent; the tool checks it, and tells the model as text what is wrong with it."""
+    """Return a tool without checks by LangChain: ``run`` checks the arguments and reports errors to the model as text."""
     try:
         from langchain_core.tools import StructuredTool
     except ModuleNotFoundError as error:
@@ -163,7 +163,7 @@ def _langchain_tool(tool: KnowledgeTool) -> StructuredTool:
 
 
 def _llamaindex_tool(tool: KnowledgeTool) -> FunctionTool:
-    """LlamaIndex reads a schema from the arguments of a function, so these are spelled out."""
+    """Return a tool whose functions declare each argument, because LlamaIndex derives the schema from them."""
     try:
         from llama_index.core.tools import FunctionTool
     except ModuleNotFoundError as error:

@@ -35,9 +35,9 @@ def _names(value: Any) -> Any:
 class ChordwiseRetriever(BaseRetriever):
     """Documents for a question: one for each chunk that answers it, best first, at most ``k``.
 
-    ``options`` are further keywords of ``Chordwise.query``; what a profile of the server says holds for all that is left
-    out. ``invoke(question, k=…, filters=…)`` takes the same names for one call. ``client`` and ``async_client`` are used
-    where they are given; else connections are made, with ``url`` and ``api_key`` or CHORDWISE_URL and CHORDWISE_API_KEY,
+    ``options`` are further keywords of ``Chordwise.query``; the server's profile decides on all that is left
+    out. ``invoke(question, k=…, filters=…)`` takes the same names for one call. Without ``client``
+    and ``async_client``, connections are made with ``url`` and ``api_key`` or CHORDWISE_URL and CHORDWISE_API_KEY,
     and kept until ``close`` or ``aclose``. Raises ChordwiseError like any client. A run's id is the request's id.
     """
 
@@ -71,11 +71,11 @@ class ChordwiseRetriever(BaseRetriever):
         return self
 
     def close(self) -> None:
-        """Close the connections that the retriever made for itself."""
+        """Close the retriever's own connections."""
         self._asker.close()
 
     async def aclose(self) -> None:
-        """The same, with those of this event loop."""
+        """Close the retriever's own connections, those of this event loop too."""
         await self._asker.aclose()
 
     def _get_relevant_documents(
@@ -102,7 +102,7 @@ class ChordwiseRetriever(BaseRetriever):
         }
         told = {**bound, **self.options, **asked}
         if asked.get("namespace") and not asked.get("namespaces"):
-            told["namespaces"] = None  # else the bound ones are searched, and the one that was asked for is not
+            told["namespaces"] = None  # else the bound ones would be searched instead
         told["top_k"] = told.pop("k") if told.get("top_k") is None else told["top_k"]
         return {name: value for name, value in told.items() if name != "k"}
 

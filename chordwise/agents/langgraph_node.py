@@ -28,11 +28,10 @@ _OTHERS = frozenset({"ai", "assistant", "system", "developer", "tool", "function
 class RetrievalNode(Runnable[Any, dict[str, Any]]):
     """Reads ``prompt_vars`` of a state (``query_text``, ``keywords``) and writes ``retrieved_examples`` beside them.
 
-    Where ``query_text`` is empty, the last message of the user in ``history_messages`` or ``messages`` is asked. In a
-    graph it hands back ``prompt_vars`` alone, so that what other keys add up is not added twice; called as a function,
-    ``node(state)``, it gives the whole state, and changes nothing of the one it was given. A state may be a mapping, or an
-    object with these attributes; whatever is missing, and whatever the server does, it never raises, and there are no
-    examples then.
+    If ``query_text`` is empty, the last message of the user in ``history_messages`` or ``messages`` is the question. In
+    a graph the node returns ``prompt_vars`` alone, so that reducers of other keys do not add values twice; called as a
+    function, ``node(state)``, it returns a copy of the whole state. A state may be a mapping or an object with these
+    attributes. The node never raises: if something is missing or the query fails, there are no examples.
     """
 
     def __init__(
@@ -52,11 +51,11 @@ class RetrievalNode(Runnable[Any, dict[str, Any]]):
         self._asker = Asker(client=client, async_client=async_client, url=url, api_key=api_key, timeout=timeout)
 
     def __call__(self, state: Any) -> dict[str, Any]:
-        """The state with the examples in it."""
+        """Return the state with the examples added."""
         return {**(state if isinstance(state, Mapping) else {}), **self.invoke(state)}
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> dict[str, Any]:
-        """What changes of the state."""
+        """Return the change of the state."""
         prompt_vars, said = _prompt_vars(input), last_words(input)
         found = with_examples(
             self._asker, prompt_vars, user_message=said, namespaces=self._namespaces, profile=self._profile
@@ -64,7 +63,7 @@ class RetrievalNode(Runnable[Any, dict[str, Any]]):
         return {"prompt_vars": found}
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> dict[str, Any]:
-        """The same, to be awaited."""
+        """Return the change of the state, asynchronously."""
         prompt_vars, said = _prompt_vars(input), last_words(input)
         found = await awith_examples(
             self._asker, prompt_vars, user_message=said, namespaces=self._namespaces, profile=self._profile
@@ -72,11 +71,11 @@ class RetrievalNode(Runnable[Any, dict[str, Any]]):
         return {"prompt_vars": found}
 
     def close(self) -> None:
-        """Close the connections that the node made for itself."""
+        """Close the node's own connections."""
         self._asker.close()
 
     async def aclose(self) -> None:
-        """The same, with those of this event loop."""
+        """Close the node's own connections, those of this event loop too."""
         await self._asker.aclose()
 
 
@@ -84,7 +83,7 @@ retrieval_node = RetrievalNode()
 
 
 def last_words(state: Any) -> str:
-    """What the user said last in ``history_messages``, or in ``messages``; empty if nobody said anything."""
+    """Return the user's last message in ``history_messages``, or in ``messages``; empty if there is none."""
     for name in _HISTORIES:
         messages = _value(state, name)
         for message in reversed(messages if isinstance(messages, list | tuple) else ()):
@@ -103,19 +102,19 @@ def _value(thing: Any, name: str) -> Any:
 
 
 def _role(message: Any) -> str:
-    """LangChain's messages have a ``type``, those of model services a ``role``; a pair begins with it."""
+    """Return the role: ``type`` of LangChain's messages, ``role`` of model services' ones, the first of a pair."""
     if isinstance(message, tuple) and len(message) == 2:
         return str(message[0])
     return str(_value(message, "role") or _value(message, "type") or "")
 
 
 def _is_of_others(message: Any) -> bool:
-    """A part of a message that is still coming in, as ``AIMessageChunk``, is of whoever the message is of."""
+    """Return whether a message, or a part of one such as ``AIMessageChunk``, is not the user's."""
     return _role(message).lower().removesuffix("messagechunk") in _OTHERS
 
 
 def _text(content: Any) -> str:
-    """Text as it is, or the text among the parts of a message; a pair ends with it."""
+    """Return a text, the texts among the parts of a message, or the second of a pair."""
     if isinstance(content, str):
         return content.strip()
     if isinstance(content, tuple) and len(content) == 2:

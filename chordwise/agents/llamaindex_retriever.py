@@ -28,10 +28,10 @@ except ModuleNotFoundError as error:
 class ChordwiseRetriever(BaseRetriever):
     """Nodes for a question: one for each chunk that answers it, best first, each with its score.
 
-    ``options`` are those of ``Chordwise.query``, ``top_k`` and ``filters`` among them; what a profile of the server says
-    holds for all that is left out. ``client`` and ``async_client`` are used where they are given; else connections are
-    made, with ``url`` and ``api_key`` or CHORDWISE_URL and CHORDWISE_API_KEY, and kept until ``close`` or ``aclose``.
-    Of a bundle, its text is asked; vectors made elsewhere mean nothing to the server. Raises ChordwiseError.
+    ``options`` are those of ``Chordwise.query``, such as ``top_k`` and ``filters``; the server's profile decides on all that
+    is left out. Without ``client`` and ``async_client``, connections are made with ``url`` and ``api_key`` or CHORDWISE_URL
+    and CHORDWISE_API_KEY, and kept until ``close`` or ``aclose``. Of a query bundle only the text is used, because the
+    server embeds it itself. Raises ChordwiseError.
     """
 
     def __init__(
@@ -58,11 +58,11 @@ class ChordwiseRetriever(BaseRetriever):
         super().__init__(callback_manager=callback_manager, verbose=verbose)
 
     def close(self) -> None:
-        """Close the connections that the retriever made for itself."""
+        """Close the retriever's own connections."""
         self._asker.close()
 
     async def aclose(self) -> None:
-        """The same, with those of this event loop."""
+        """Close the retriever's own connections, those of this event loop too."""
         await self._asker.aclose()
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:

@@ -39,7 +39,7 @@ async def serve_stdio(url: str | None, api_key: str | None) -> None:
 
 
 def make_bridge(gateway: Client) -> Server[Any]:
-    """A server whose every answer is the gateway's."""
+    """Return a server that passes every request on to the gateway."""
 
     async def list_tools(_: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         return await _passed_on(gateway.list_tools(cursor=_cursor(params)))
@@ -72,7 +72,7 @@ def make_bridge(gateway: Client) -> Server[Any]:
 
 
 async def _require_entry(http: httpx2.AsyncClient, endpoint: str, url: str) -> None:
-    """Say what stands in the way before the agent waits for an answer."""
+    """Raise ConnectionFailed or UnexpectedAnswer if the gateway does not accept the key, before an agent waits for it."""
     ping = {"jsonrpc": "2.0", "id": 0, "method": "ping"}
     accept = {"Accept": "application/json, text/event-stream"}
     try:
@@ -80,7 +80,7 @@ async def _require_entry(http: httpx2.AsyncClient, endpoint: str, url: str) -> N
     except httpx2.HTTPError as error:
         raise ConnectionFailed(f"there is no answer from {url}: {type(error).__name__}") from None
     if answer.status_code != 200:
-        raise UnexpectedAnswer(f"{url} does not let us in: {_detail(answer)}")
+        raise UnexpectedAnswer(f"{url} refuses the connection: {_detail(answer)}")
 
 
 def _detail(answer: httpx2.Response) -> str:
@@ -103,7 +103,7 @@ async def _passed_on(answer: Awaitable[T]) -> T:
 
 @contextmanager
 def _gateway_errors() -> Iterator[None]:
-    """An error of the gateway's server is the agent's to read; one of the connection becomes a sentence."""
+    """Pass errors of the gateway's server through; turn errors of the connection into an MCPError."""
     try:
         yield
     except MCPError:

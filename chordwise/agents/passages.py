@@ -1,4 +1,4 @@
-"""A hit as other libraries know passages: a text, an id, and flat metadata."""
+"""The flat metadata of a hit for other libraries."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from chordwise.api.queries import Hit
 
-# Where a hit is and how it was found. Of use to programs; in the prompt of a language model they are noise.
+# Positions, scores and ids: useful to programs, noise in the prompt of a language model.
 TECHNICAL: Final = (
     *("chunk_id", "document_id", "parent_id", "namespace", "generation", "position", "start", "end"),
     *("query_id", "score", "confidence", "channel", "channels", "reason"),
@@ -14,9 +14,9 @@ TECHNICAL: Final = (
 
 
 def passage_metadata(hit: Hit, query_id: str) -> dict[str, Any]:
-    """The document's own metadata with what is known of the hit on top.
+    """Return the document's own metadata, overlaid with fields of the hit.
 
-    ``channel`` is the strongest one and ``channels`` has the rank in each that recalled the chunk. ``source``, which many
+    ``channel`` is the strongest one, ``channels`` has the rank in each channel that recalled the chunk. ``source``, which many
     chains cite, is the document's own value, else its address, else its id. ``query_id`` and ``chunk_id`` are what
     ``Chordwise.feedback`` asks for.
     """

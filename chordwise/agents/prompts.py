@@ -1,6 +1,6 @@
-"""From an answer to the text of a prompt: examples, dialogues, Markdown. Pure functions, forgiving what is missing.
+"""Format an answer for a prompt: examples, dialogues, Markdown. Pure functions that tolerate missing fields.
 
-They take a `QueryResult`, the JSON of an answer, or None, so that a step of an agent can hand on whatever it has.
+They take a `QueryResult`, the JSON of an answer, or None.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ Answered = QueryResult | Mapping[str, Any] | None
 
 
 def retrieved_examples(result: Answered) -> list[dict[str, Any]]:
-    """The hits as examples, best first: ``content`` (``用户：…``, a line end, ``助手：…`` where a hit is such a pair, else its
+    """Return the hits as examples, best first: ``content`` (``用户：…``, a line end, ``助手：…`` for such a pair, else its
     text), ``similarity`` from 0 to 1, ``source`` (``qa_examples``, ``record_examples`` … for examples of the library, else the
-    type of the document or its namespace) and ``metadata``. Hits without text are left out; none is an ordinary answer."""
+    type of the document or its namespace) and ``metadata``. Hits without text are left out; the list may be empty."""
     return [_example(hit) for hit in _hits(result) if _content(hit)]
 
 
 def format_examples(examples: Iterable[Mapping[str, Any]] | None, *, empty: str = NO_EXAMPLES) -> str:
-    """The examples numbered, a blank line between them; ``empty`` if there are none."""
+    """Number the examples, with a blank line between them; return ``empty`` if there are none."""
     contents = [str(each.get("content") or "").strip() for each in examples or () if isinstance(each, Mapping)]
     told = [f"示例{place}：\n{content}" for place, content in enumerate(filter(None, contents), start=1)]
     return "\n\n".join(told) or empty
 
 
 def format_for_prompt(prompt_vars: Mapping[str, Any] | None, *, empty: str = NO_EXAMPLES) -> dict[str, str]:
-    """What fills ``{retrieved_examples}`` in a prompt, from the variables that a retrieval step left behind."""
+    """Return the value of ``{retrieved_examples}`` in a prompt, from the variables of a retrieval step."""
     examples = (prompt_vars or {}).get("retrieved_examples")
     listed = examples if isinstance(examples, list | tuple) else ()
     return {"retrieved_examples": format_examples(listed, empty=empty)}
 
 
 def format_markdown(result: Answered) -> str:
-    """The hits as Markdown, each under a numbered heading, with a line that says where it is from; empty for none."""
+    """Return the hits as Markdown, each under a numbered heading with its origin; empty for none."""
     return "\n\n".join(_section(place, hit) for place, hit in enumerate(_hits(result), start=1))
 
 
@@ -62,7 +62,7 @@ def _example(hit: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _source(hit: Mapping[str, Any], metadata: Mapping[str, Any]) -> str:
-    """An example is from the table of its category, whatever namespace keeps that."""
+    """Return the table of an example's category, whatever its namespace, else the document's type or namespace."""
     kind = str(metadata.get("type") or "")
     if kind in EXAMPLE_CATEGORIES and metadata.get("user_input"):
         return f"{kind}_examples"
@@ -80,7 +80,7 @@ def _content(hit: Mapping[str, Any]) -> str:
 
 
 def _similarity(hit: Mapping[str, Any]) -> float:
-    """The cosine similarity where the semantic channel gave one; else how sure the answer is of the hit, else its score."""
+    """Return the cosine similarity of the semantic channel, else the hit's confidence, else its score."""
     sources = hit.get("sources")
     semantic = [
         each.get("score")

@@ -1,4 +1,4 @@
-"""Recall as an agent that a main agent calls with a function: a request in, hits with source and reason out.
+"""Recall as an agent that a main agent calls as a function: a request in, hits with source and reason out.
 
 from chordwise.recall_agent import RecallAgent, RecallRequest
 
@@ -22,15 +22,15 @@ from chordwise.errors import InvalidInput
 
 _MOST_MESSAGES: Final = 20  # the server reads the last eight
 _LONGEST_MESSAGE: Final = 8_000  # characters
-_TOP_K: Final = 5  # hits, where neither the request nor the agent says how many
+_TOP_K: Final = 5  # hits, unless the request or the agent sets their number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallRequest:
-    """What a main agent wants to know. ``trace_id`` (visible ASCII) is the request id in the server's logs and tasks;
-    ``session_id`` decides the arm of ``experiment_id``. ``context``, the messages before the query, oldest first, and
-    ``user_profile`` have a part in how the server understands it. ``top_k``: how many hits;
-    without it as many as the agent's ``options`` say, else 5."""
+    """A request of a main agent. ``trace_id`` (visible ASCII) is the request id in the server's logs and tasks;
+    ``session_id`` decides the arm of ``experiment_id``. The server uses ``context``, the messages before the query, oldest
+    first, and ``user_profile`` to understand it. ``top_k``: the number of hits, by default that of the agent's
+    ``options``, else 5."""
 
     query: str
     session_id: str = ""
@@ -55,8 +55,8 @@ class RecallHit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallResult:
-    """The hits, best first. ``degraded``: something was lost on the way, named in ``degradations``. ``latency_ms`` is what
-    the caller waited. ``answer`` has everything that the server said."""
+    """The hits, best first. ``degraded``: parts of the retrieval failed, listed in ``degradations``. ``latency_ms`` is the
+    caller's waiting time. ``answer`` is the whole answer of the server."""
 
     hits: tuple[RecallHit, ...]
     latency_ms: float
@@ -69,12 +69,11 @@ class RecallResult:
 
 
 class RecallAgent:
-    """Recall over the namespaces it is bound to. Call it, ``invoke`` or ``ainvoke`` it; each is one query.
+    """Recall over bound namespaces. Calling it, ``invoke`` and ``ainvoke`` each run one query.
 
     A request may be a `RecallRequest` or a mapping with the same names. ``options`` are those of ``Chordwise.query``
-    and hold for every request. ``prepare`` is given each request first and gives the one that is asked: the place to
-    choose an experiment, or to leave out what the server need not know. Raises ChordwiseError as
-    any client; InvalidInput for a request without a question.
+    and hold for every request. ``prepare`` maps each request before it is sent, for example to choose an
+    experiment or to remove private data. Raises ChordwiseError as any client, and InvalidInput for an empty query.
     """
 
     def __init__(
@@ -98,21 +97,21 @@ class RecallAgent:
         return self.invoke(request)
 
     def invoke(self, request: RecallRequest | Mapping[str, Any]) -> RecallResult:
-        """Recall what answers the request."""
+        """Return the hits that answer the request."""
         asked, began = self._prepared(request), time.perf_counter()
         return _result(asked, self._asker.ask(asked.query, **self._asked(asked)), began)
 
     async def ainvoke(self, request: RecallRequest | Mapping[str, Any]) -> RecallResult:
-        """The same, to be awaited."""
+        """Return the hits that answer the request, asynchronously."""
         asked, began = self._prepared(request), time.perf_counter()
         return _result(asked, await self._asker.aask(asked.query, **self._asked(asked)), began)
 
     def close(self) -> None:
-        """Close the connections that the agent made for itself."""
+        """Close the agent's own connections."""
         self._asker.close()
 
     async def aclose(self) -> None:
-        """The same, with those of this event loop."""
+        """Close the agent's own connections, those of this event loop too."""
         await self._asker.aclose()
 
     def _prepared(self, request: RecallRequest | Mapping[str, Any]) -> RecallRequest:
@@ -133,7 +132,7 @@ class RecallAgent:
 
 
 def _background(request: RecallRequest) -> AskKeywords:
-    """Return the newest messages, each as much as the server takes, and the profile, as far as there are any."""
+    """Return the newest messages, cut to the server's limits, and the profile, where given."""
     found: AskKeywords = {}
     if request.context:
         found["conversation"] = [message[:_LONGEST_MESSAGE] for message in request.context[-_MOST_MESSAGES:]]
@@ -143,12 +142,12 @@ def _background(request: RecallRequest) -> AskKeywords:
 
 
 def recall_request(request: RecallRequest | Mapping[str, Any]) -> RecallRequest:
-    """The request that a mapping describes; names it does not know are left aside. Raises InvalidInput."""
+    """Convert a mapping to a request; unknown names are ignored. Raises InvalidInput for an empty query."""
     if isinstance(request, Mapping):
         known = {name: request[name] for name in RecallRequest.__dataclass_fields__ if request.get(name) is not None}
         request = RecallRequest(**{"query": "", **known})
     if not isinstance(request.query, str) or not request.query.strip():
-        raise InvalidInput("the request asks nothing: its query is empty")
+        raise InvalidInput("the query of the request is empty")
     return request
 
 

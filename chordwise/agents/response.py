@@ -1,6 +1,6 @@
-"""What a retrieval was, inside of an agent's own answer: a step among its steps, passages among its passages.
+"""Add a retrieval to the response of an agent: a step to its steps, passages to its passages.
 
-Pure functions, forgiving what is missing, as those of `chordwise.prompting`.
+Pure functions that tolerate missing fields, as those of `chordwise.prompting`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ Answered = QueryResult | Mapping[str, Any] | None
 
 
 def retrieval_step(result: Answered) -> dict[str, Any]:
-    """One step: what was asked, how many hits each channel had, the share of each, how long each stage took
-    (milliseconds), and what was lost on the way. ``status`` is missing where there is no answer."""
+    """Return one step: the query, the hits and share of each channel, the milliseconds of each stage, and the
+    degradations. Without an answer, ``status`` is "missing"."""
     answer = _answer(result)
     stats = _mapping(answer.get("stats"))
     found = {
@@ -37,7 +37,7 @@ def retrieval_step(result: Answered) -> dict[str, Any]:
 
 
 def intermediate_chunks(result: Answered) -> list[dict[str, Any]]:
-    """The passages with their scores and sources, best first; ``rank`` counts from 1."""
+    """Return the passages with their scores and sources, best first; ``rank`` counts from 1."""
     chunks = _answer(result).get("chunks")
     listed = [each for each in chunks if isinstance(each, Mapping)] if isinstance(chunks, list | tuple) else []
     names = ("chunk_id", "document_id", "namespace", "title", "text", "score", "confidence", "source", "sources")
@@ -48,8 +48,8 @@ def intermediate_chunks(result: Answered) -> list[dict[str, Any]]:
 
 
 def with_retrieval(response: Mapping[str, Any] | None, result: Answered) -> dict[str, Any]:
-    """An agent's response with the retrieval in its ``data``: ``intermediate_steps`` gets a step more and
-    ``intermediate_chunks`` its passages. Nothing of the response that was given is changed."""
+    """Return a copy of an agent's response with the retrieval in its ``data``: one more of ``intermediate_steps``, and its
+    passages in ``intermediate_chunks``."""
     told = dict(response or {})
     data = dict(_mapping(told.get("data")))
     data["intermediate_steps"] = [*_list(data.get("intermediate_steps")), retrieval_step(result)]

@@ -33,7 +33,7 @@ class ApiSource(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriedSource(Result):
-    """What came of asking an API source once; ``code`` and ``detail`` say why there is nothing."""
+    """The outcome of asking an API source once; ``code`` and ``detail`` give the reason of a failure."""
 
     ok: bool
     code: str | None = None
@@ -48,12 +48,12 @@ class ApiSourceOperations(Resource):
 
     @operation
     def api_sources(self) -> Steps[list[ApiSource]]:
-        """Every business API that queries may ask."""
+        """Return every business API that queries may ask."""
         return self._list(ApiSource, _SOURCES)
 
     @operation
     def api_source(self, name: str) -> Steps[ApiSource]:
-        """One business API, without the values of its headers."""
+        """Return one business API, without the values of its headers."""
         return self._one(ApiSource, "GET", f"{_SOURCES}/{segment(name)}")
 
     @operation
@@ -63,11 +63,11 @@ class ApiSourceOperations(Resource):
 
     @operation
     def delete_api_source(self, name: str) -> Steps[None]:
-        """Remove a business API; queries that name it go on without it, and say so."""
+        """Remove a business API; queries that name it go on without it and report that."""
         yield from self._request("DELETE", f"{_SOURCES}/{segment(name)}")
 
     @operation
     def try_api_source(self, name: str, text: str, **options: Unpack[QueryKeywords]) -> Steps[TriedSource]:
-        """Ask a business API now, as this query would. That it failed is an answer, not an error."""
+        """Ask a business API now, as this query would. A failure of the API is returned, not raised."""
         body = query_body(text, **options)
         return self._one(TriedSource, "POST", f"{_SOURCES}/{segment(name)}/test", body=body)

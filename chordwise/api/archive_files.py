@@ -1,7 +1,7 @@
 """Archives of namespaces on a disk: a folder with a manifest and parts, or the same as one tar file.
 
 The manifest names every part with its size and SHA-256, and carries a checksum over itself. It is written anew after
-each part, so whatever a killed export leaves behind can be gone on with.
+each part, so an export that was killed can be resumed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _UNFINISHED = ".partial"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartEntry:
-    """A part as the manifest names it. ``cursor``: where it begins, for an export that goes on; null for the first.
+    """A part as the manifest lists it. ``cursor``: where an export resumes at it; null for the first.
 
     ``without_vector``: chunks that will be embedded on import, because the store had no fitting vector for them.
     """
@@ -48,7 +48,7 @@ class PartEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """What is in an archive. ``complete``: every document is in it; else ``next_cursor`` says where it goes on."""
+    """The contents of an archive. ``complete``: it holds every document; else ``next_cursor`` is where the export resumes."""
 
     archive_id: str
     namespace: str
@@ -62,16 +62,16 @@ class Manifest:
 
     @property
     def documents(self) -> int:
-        """Documents of all parts."""
+        """Return the number of documents in all parts."""
         return sum(part.documents for part in self.parts)
 
     @property
     def chunks(self) -> int:
-        """Chunks of all parts."""
+        """Return the number of chunks in all parts."""
         return sum(part.chunks for part in self.parts)
 
     def to_json(self) -> bytes:
-        """The manifest as a file."""
+        """Encode the manifest as a file."""
         told = {
             "format": "chordwise-archive",
             "version": FORMAT_VERSION,
@@ -84,7 +84,7 @@ class Manifest:
 
 
 def new_manifest(namespace: str) -> Manifest:
-    """The manifest of an archive that is being begun."""
+    """Return the manifest of a new archive."""
     return Manifest(
         archive_id=str(uuid.uuid4()),
         namespace=namespace,
@@ -93,7 +93,7 @@ def new_manifest(namespace: str) -> Manifest:
 
 
 def read_manifest(content: bytes, where: str) -> Manifest:
-    """A manifest out of a file. Raises InvalidInput if it is none, of another version, or damaged."""
+    """Parse a manifest. Raises InvalidInput if it is not one, has another version, or is damaged."""
     try:
         told = json.loads(content)
     except ValueError:
@@ -104,15 +104,15 @@ def read_manifest(content: bytes, where: str) -> Manifest:
         raise InvalidInput(f"{where} is of version {told.get('version')}; this program reads {FORMAT_VERSION}")
     claimed = told.pop("sha256", None)
     if claimed != _checksum(told):
-        raise InvalidInput(f"{where} is damaged: it does not have the checksum that it names")
+        raise InvalidInput(f"{where} is damaged: it its checksum does not match")
     try:
         parts = tuple(PartEntry(**{name: each[name] for name in PartEntry.__slots__}) for each in told["parts"])
         known: dict[str, Any] = {name: told[name] for name in Manifest.__slots__ if name in told}
         found = Manifest(**{**known, "parts": parts})
     except (KeyError, TypeError):
-        raise InvalidInput(f"{where} lacks something that every manifest has") from None
+        raise InvalidInput(f"{where} lacks a required field") from None
     if any(part.name != _name(number) for number, part in enumerate(parts, start=1)):
-        raise InvalidInput(f"{where} names files that are no parts of an archive")
+        raise InvalidInput(f"{where} lists files that are not parts of an archive")
     return found
 
 
@@ -126,15 +126,15 @@ def _checksum(told: Mapping[str, Any]) -> str:
 
 
 class ArchiveWriter:
-    """An archive that grows part by part. Opening one that was begun goes on with it."""
+    """An archive under export, written part by part. Opening an unfinished one resumes it."""
 
     def __init__(self, path: Path, namespace: str) -> None:
-        """Raises InvalidInput for a file, a folder with something else in it, or an archive of another namespace."""
+        """Open or resume. Raises InvalidInput for a file, a folder with other contents, or an archive of another namespace."""
         self._path = path
         self._single = path.suffix == SINGLE_FILE
         self._folder = path.with_name(path.name + _UNFINISHED) if self._single else path
         if self._single and path.exists() and not self._folder.exists():
-            raise InvalidInput(f"{path} is there already; move it away, or name another file")
+            raise InvalidInput(f"{path} exists already; move it away, or name another file")
         if self._folder.exists() and not self._folder.is_dir():
             raise InvalidInput(f"{self._folder} is a file; name a folder, or a file that ends in {SINGLE_FILE}")
         self.manifest = self._begun(namespace) or new_manifest(namespace)
@@ -143,18 +143,18 @@ class ArchiveWriter:
         place = self._folder / _MANIFEST
         if not place.exists():
             if self._folder.is_dir() and any(entry.suffix != ".tmp" for entry in self._folder.iterdir()):
-                raise InvalidInput(f"{self._folder} has other things in it; name a new or an empty folder")
+                raise InvalidInput(f"{self._folder} has other contents; name a new or an empty folder")
             return None
         found = read_manifest(_read(place), str(place))
         if found.namespace != namespace:
             raise InvalidInput(f"{self._folder} holds namespace {found.namespace}, not {namespace}")
         for place_in_list, part in enumerate(found.parts):
-            if _damage(part, _content(self._folder / part.name)):  # from here on it is exported again
+            if _damage(part, _content(self._folder / part.name)):  # export again from here
                 return replace(found, parts=found.parts[:place_in_list], complete=False, next_cursor=part.cursor)
         return found
 
     def add(self, content: bytes, counts: Mapping[str, int], following: str | None) -> None:
-        """Write a part and then the manifest that names it. ``following``: the next part's cursor, None if none follows."""
+        """Write a part and then the manifest that lists it. ``following``: the cursor of the next part, None after the last."""
         self._folder.mkdir(parents=True, exist_ok=True)
         number = len(self.manifest.parts) + 1
         part = PartEntry(
@@ -174,7 +174,7 @@ class ArchiveWriter:
         _write(self._folder / _MANIFEST, self.manifest.to_json())
 
     def finish(self) -> None:
-        """Make one file of it, if one was asked for. May be called again after it was broken off."""
+        """Pack the folder into one file if the path asks for one. May be repeated after an interruption."""
         if not self._single:
             return
         unfinished = self._path.with_name(self._path.name + ".tmp")
@@ -186,10 +186,10 @@ class ArchiveWriter:
 
 
 class ArchiveReader:
-    """An archive as it lies there. Nothing of a tar file is unpacked onto the disk."""
+    """A complete archive on disk. A tar file is read in place, never unpacked."""
 
     def __init__(self, path: Path) -> None:
-        """Raises InvalidInput if it is no archive, damaged, or not complete."""
+        """Open an archive. Raises InvalidInput if it is not one, damaged, or incomplete."""
         self._path = path
         try:
             self._single = None if path.is_dir() else tarfile.open(path, "r:")  # noqa: SIM115 - closed by close()
@@ -197,15 +197,15 @@ class ArchiveReader:
             raise InvalidInput(f"{path} cannot be read as an archive ({error})") from None
         self.manifest = read_manifest(self._content(_MANIFEST) or b"", f"{path}/{_MANIFEST}")
         if not self.manifest.complete:
-            raise InvalidInput(f"{path} is not complete: its export was broken off; run chordwise export again")
+            raise InvalidInput(f"{path} is not complete: its export was interrupted; run chordwise export again")
 
     def verify(self) -> None:
-        """Compare every part with the manifest. Raises InvalidInput that names the first one that is damaged."""
+        """Compare every part with the manifest. Raises InvalidInput naming the first damaged one."""
         for part in self.manifest.parts:
             self.part(part)
 
     def part(self, part: PartEntry) -> bytes:
-        """The content of a part. Raises InvalidInput if it is not what the manifest says."""
+        """Return the content of a part. Raises InvalidInput if it differs from the manifest."""
         content = self._content(part.name)
         damage = _damage(part, content)
         if damage or content is None:
@@ -213,7 +213,7 @@ class ArchiveReader:
         return content
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._single is not None:
             self._single.close()
 
@@ -228,7 +228,7 @@ class ArchiveReader:
 
 
 def counts_of(header: str) -> dict[str, int]:
-    """``documents=1, chunks=2`` as a mapping; what cannot be read is left out."""
+    """Parse ``documents=1, chunks=2`` into a mapping; malformed pairs are skipped."""
     pairs = (pair.strip().partition("=") for pair in header.split(","))
     return {name: int(value) for name, _, value in pairs if value.isascii() and value.isdigit()}
 
@@ -243,7 +243,7 @@ def _damage(part: PartEntry, content: bytes | None) -> str | None:
 
 
 def _described(content: bytes) -> dict[str, Any]:
-    """Model, dimension and distance out of a part's header."""
+    """Read model, dimension and distance from the header of a part."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as part:
             told = json.loads(part.read("header.json"))
@@ -266,7 +266,7 @@ def _read(path: Path) -> bytes:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """All of it or nothing, also if the power fails."""
+    """Write a file whole or not at all, also across a power failure."""
     unfinished = path.with_name(path.name + ".tmp")
     try:
         with unfinished.open("wb") as file:
@@ -279,7 +279,7 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _anonymous(entry: tarfile.TarInfo) -> tarfile.TarInfo:
-    """Whose files these were, and when, is nobody's business."""
+    """Remove owner, times and modes from a tar entry."""
     entry.uid = entry.gid = 0
     entry.uname = entry.gname = ""
     entry.mtime = 0
@@ -288,7 +288,7 @@ def _anonymous(entry: tarfile.TarInfo) -> tarfile.TarInfo:
 
 
 def missing(parts: Sequence[PartEntry], arrived: Mapping[int, str]) -> list[PartEntry]:
-    """Parts that have to be sent. Raises InvalidInput if another part of the same number arrived before."""
+    """Return the parts still to be sent. Raises InvalidInput if another part of the same number arrived before."""
     for part in parts:
         if arrived.get(part.number, part.sha256) != part.sha256:
             raise InvalidInput(f"another {part.name} of this archive was imported before; use --again to send them all")

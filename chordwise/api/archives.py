@@ -1,4 +1,4 @@
-"""Exporting and importing namespaces: the part of the operations that moves archives."""
+"""Export and import of namespaces as archives."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from chordwise.resource import Resource, operation, segment
 from chordwise.transport import Answer, Steps
 
 PART = "application/vnd.chordwise.part"
-_HOLD_S = 60.0  # a part of large documents takes its time, at either end
+_HOLD_S = 60.0  # the server may take long to read or write a part of large documents
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """What an import has come to. ``sent``: parts that went over the wire now; the others had arrived before."""
+    """The outcome of an import. ``sent``: parts sent by this call; the others had arrived before."""
 
     ingestion: Ingestion
     manifest: Manifest
@@ -32,7 +32,7 @@ class Imported:
 
 
 class ArchiveOperations(Resource):
-    """What ``Operations`` can do with archives. Every call may be sent twice."""
+    """Operations on archives. Every call may be sent twice."""
 
     @operation
     def export(
@@ -40,7 +40,7 @@ class ArchiveOperations(Resource):
     ) -> Steps[Manifest]:
         """Write a namespace with its chunks and vectors to a folder, or to one file if ``path`` ends in .chordwise.
 
-        Called again after it was broken off, it goes on after the last whole part. Raises InvalidInput as well.
+        Repeated after an interruption, it resumes after the last whole part. Raises InvalidInput too.
         """
         archive = ArchiveWriter(Path(path), namespace)
         while not archive.manifest.complete:
@@ -68,18 +68,28 @@ class ArchiveOperations(Resource):
         """Send the parts of an archive that have not arrived yet; ``again`` sends all. Returns once everything is durable
         at the server: ``wait(imported.ingestion)`` until it is searchable.
 
-        Every part is verified first: InvalidInput names one that is damaged, and nothing was sent. An error in between
-        has the jobs before it in ``accepted``; called again, this goes on.
+        Every part is verified first: InvalidInput names a damaged one before anything is sent. A later error
+        carries the accepted jobs in ``accepted``; repeating the call resumes the import.
         """
         archive = ArchiveReader(Path(path))
         try:
             archive.verify()
-            return (yield from self._import(archive, namespace, on_conflict=on_conflict, again=again, told=on_progress))
+            return (
+                yield from self._import(
+                    archive, namespace, on_conflict=on_conflict, again=again, on_progress=on_progress
+                )
+            )
         finally:
             archive.close()
 
     def _import(
-        self, archive: ArchiveReader, namespace: str, *, on_conflict: str | None, again: bool, told: Told | None
+        self,
+        archive: ArchiveReader,
+        namespace: str,
+        *,
+        on_conflict: str | None,
+        again: bool,
+        on_progress: Told | None,
     ) -> Steps[Imported]:
         manifest = archive.manifest
         place = f"/v1/namespaces/{segment(namespace)}/imports/{segment(manifest.archive_id)}"
@@ -99,8 +109,8 @@ class ArchiveOperations(Resource):
                 said = answer.json()
                 done, sent = together(done, Ingestion(jobs=(_job(said),))), sent + 1
                 kept = kept and bool(said.get("vectors_kept"))
-                if told:
-                    told(done)
+                if on_progress:
+                    on_progress(done)
         except ChordwiseError as error:
             error.accepted = done.jobs
             raise
@@ -136,7 +146,7 @@ class ArchiveOperations(Resource):
 
 
 def _require_whole(answer: Answer) -> None:
-    """Raises UnexpectedAnswer for a part that is not what its checksum says."""
+    """Raise UnexpectedAnswer for a part that does not match its checksum."""
     digest = base64.b64encode(hashlib.sha256(answer.content).digest()).decode()
     if answer.headers.get("content-digest") != f"sha-256=:{digest}:":
         raise UnexpectedAnswer("a part arrived without its checksum, or damaged")
@@ -144,5 +154,5 @@ def _require_whole(answer: Answer) -> None:
 
 def _job(said: Any) -> Job:
     if not isinstance(said, dict) or not isinstance(said.get("job_id"), str):
-        raise UnexpectedAnswer("a part was answered without its job")
+        raise UnexpectedAnswer("the answer to a part lacks its job")
     return decode(Job, {"job_id": said["job_id"], "status": "queued", "total": said.get("documents", 0)})

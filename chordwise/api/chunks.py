@@ -1,4 +1,4 @@
-"""Looking at single chunks and changing them, and seeing chunks before there are any."""
+"""Chunks: read, edit, delete and preview them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, TypedDict, TypeVar, Unpack
 
 from chordwise.api.documents import Document, document_json
-from chordwise.errors import InvalidInput, UnexpectedAnswer
-from chordwise.files import find_files
-from chordwise.records import Result, decode
-from chordwise.resource import Resource, operation
+from chordwise.api.files import find_files
+from chordwise.errors import InvalidInput
+from chordwise.records import Result
+from chordwise.resource import Resource, entries, operation
 from chordwise.transport import Steps
 
 
@@ -41,7 +41,7 @@ class Passage(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunk(Passage):
-    """A chunk of what is published. ``searched`` is False for a parent, which is only read with its children;
+    """A chunk of a published generation. ``searched`` is False for a parent, which is only read with its children;
     ``window`` is the text that is read with a sentence. ``edited``: its text was changed by hand."""
 
     chunk_id: str
@@ -63,7 +63,7 @@ class Chunk(Passage):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkResult(Result):
     """The outcome of one chunk: updated, unchanged, deleted, or failed with a code and a sentence. ``repeated_in``: chunks
-    that overlap it and still have words that the edit took out."""
+    that overlap it and still contain words that the edit removed."""
 
     chunk_id: str
     status: str
@@ -84,7 +84,7 @@ class PreviewedChunk(Passage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preview(Result):
-    """What a document would become. Nothing of it was stored."""
+    """The chunks that a document would have. Nothing was stored."""
 
     title: str | None = None
     chunking: Mapping[str, Any] = field(default_factory=dict)
@@ -97,8 +97,8 @@ _PER_REQUEST = 500
 
 
 class ChunkFilters(TypedDict, total=False):
-    """Which chunks: those that fit every filter given. ``filters`` are those of a query. ``order_by`` is document_id,
-    updated_at or -updated_at. ``offset``: how many to leave out, at most 10,000."""
+    """Filters of a list of chunks; a chunk must fit all of them. ``filters`` are those of a query. ``order_by`` is document_id,
+    updated_at or -updated_at. ``offset``: how many to skip, at most 10,000."""
 
     document_id: str | None
     source_id: str | None
@@ -111,18 +111,18 @@ class ChunkFilters(TypedDict, total=False):
 
 
 class ChunkOperations(Resource):
-    """What ``Operations`` can do with chunks."""
+    """Operations on chunks."""
 
     @operation
     def chunks(self, *, namespace: str, limit: int | None = 100, **chosen: Unpack[ChunkFilters]) -> Steps[list[Chunk]]:
-        """Chunks and parents of what is published, switched off ones too; ``limit`` None for every one."""
+        """List published chunks and parents, disabled ones too; ``limit`` None for all."""
         return self._pages(Chunk, "/v1/chunks", {"namespace": namespace, **chosen}, limit=limit)
 
     @operation
     def edit_chunks(self, edits: Iterable[Mapping[str, Any]]) -> Steps[list[ChunkResult]]:
         """Change chunks: each edit has a ``chunk_id`` and ``text``, ``enabled`` or both, and may have an ``etag``.
 
-        Embedded again before it returns. What failed is told in the results; only if everything failed for one reason,
+        Returns once the chunks are embedded again. Failures are in the results; only if every edit failed for one reason,
         ProblemError is raised.
         """
         return self._in_parts("PUT", "chunks", [dict(edit) for edit in edits])
@@ -141,12 +141,12 @@ class ChunkOperations(Resource):
         chunking: Mapping[str, Any] | None = None,
         title: str | None = None,
     ) -> Steps[Preview]:
-        """The chunks that a document, or the file at a path, would have. Nothing is stored. Up to 1 MiB."""
+        """Return the chunks that a document, or the file at a path, would have. Nothing is stored. Up to 1 MiB."""
         path = "/v1/chunks/preview"
         if isinstance(what, str | Path):
             files = find_files([what]).files
             if len(files) != 1:
-                raise InvalidInput("a preview is of one file")
+                raise InvalidInput("name exactly one file to preview")
             form = {"title": title} if title else {}
             if chunking is not None:
                 form["chunking"] = json.dumps(dict(chunking), ensure_ascii=False)
@@ -161,8 +161,6 @@ class ChunkOperations(Resource):
         found: list[ChunkResult] = []
         for start in range(0, len(things), _PER_REQUEST):
             body = {name: things[start : start + _PER_REQUEST]}
-            said = (yield from self._request(method, "/v1/chunks", body=body)).json()
-            if not isinstance(said, dict) or not isinstance(said.get("data"), list):
-                raise UnexpectedAnswer("/v1/chunks does not say what became of the chunks")
-            found += [decode(ChunkResult, entry) for entry in said["data"]]
+            answer = yield from self._request(method, "/v1/chunks", body=body)
+            found += entries(ChunkResult, answer.json(), "/v1/chunks")
         return found

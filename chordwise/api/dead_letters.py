@@ -16,7 +16,7 @@ _LETTERS = "/v1/dead-letters"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PayloadReference(Result):
-    """What was to be ingested, without its text. ``available``: it can still be tried again."""
+    """The document that was to be ingested, without its text. ``available``: it can still be replayed."""
 
     media_type: str | None = None
     uri: str | None = None
@@ -27,8 +27,8 @@ class PayloadReference(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetter(Result):
-    """A document that failed for good. ``reason``: rejected (it is at fault), gave_up (something was away at every
-    attempt) or bug. ``stage``: the last step it had finished."""
+    """A document that failed for good. ``reason``: rejected (the document is at fault), gave_up (a dependency was down at every
+    attempt) or bug. ``stage``: the last step that succeeded."""
 
     id: str
     job_id: str
@@ -45,7 +45,7 @@ class DeadLetter(Result):
 
 
 class DeadLetterFilters(TypedDict, total=False):
-    """Which dead letters: those that fit every filter given. ``reason``: rejected, gave_up or bug."""
+    """Filters of dead letters; a letter must fit all of them. ``reason``: rejected, gave_up or bug."""
 
     job_id: str | None
     namespace: str | None
@@ -58,36 +58,36 @@ class DeadLetterOperations(Resource):
 
     @operation
     def dead_letters(self, *, limit: int | None = 100, **chosen: Unpack[DeadLetterFilters]) -> Steps[list[DeadLetter]]:
-        """Documents that failed for good, the latest first: those that fit every filter given."""
+        """List documents that failed for good and fit every filter, the latest first."""
         return self._pages(DeadLetter, _LETTERS, chosen, limit=limit)
 
     @operation
     def dead_letter(self, letter_id: str) -> Steps[DeadLetter]:
-        """One dead letter."""
+        """Return one dead letter."""
         return self._one(DeadLetter, "GET", f"{_LETTERS}/{segment(letter_id)}")
 
     @operation
     def replay_dead_letter(self, letter_id: str) -> Steps[int]:
-        """Try one again; gives 1."""
+        """Queue one document again; returns 1."""
         return _replayed((yield from self._request("POST", f"{_LETTERS}/{segment(letter_id)}/replay")))
 
     @operation
     def replay_dead_letters(self, *, everything: bool = False, **chosen: Unpack[DeadLetterFilters]) -> Steps[int]:
-        """Try again those that fit every filter given, or, with no filter, ``everything``. Gives how many."""
+        """Queue again all that fit every filter, or, without filters, ``everything``. Returns their number."""
         body = {name: value for name, value in chosen.items() if value is not None}
         if everything == bool(body):
-            raise InvalidInput("name which dead letters to replay, or say that it is all of them")
+            raise InvalidInput("give filters for the dead letters to replay, or everything=True, and not both")
         answer = yield from self._request("POST", f"{_LETTERS}/replay", body={"all": True} if everything else body)
         return _replayed(answer)
 
     @operation
     def drop_dead_letter(self, letter_id: str) -> Steps[None]:
-        """Give one up: its bytes are deleted, in its job it stays failed."""
+        """Give up one document: delete its bytes; in its job it stays failed."""
         yield from self._request("DELETE", f"{_LETTERS}/{segment(letter_id)}")
 
 
 def _replayed(answer: Answer) -> int:
     said = answer.json()
     if not isinstance(said, dict) or not isinstance(said.get("replayed"), int):
-        raise UnexpectedAnswer("the answer does not say how many were replayed")
+        raise UnexpectedAnswer("the answer lacks the number of replayed documents")
     return int(said["replayed"])

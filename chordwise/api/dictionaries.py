@@ -16,7 +16,7 @@ _WORDS = "/v1/dictionary"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dictionary(Result):
     """Words of one namespace, or of all where ``namespace`` is None. ``synonyms`` are groups of expressions that mean the
-    same; each of ``rules`` says ``when``, ``document_id``, ``namespace`` and ``boost``."""
+    same; each of ``rules`` has ``when``, ``document_id``, ``namespace`` and ``boost``."""
 
     namespace: str | None = None
     version: int = 0
@@ -31,7 +31,7 @@ class DictionaryOperations(Resource):
 
     @operation
     def dictionary(self, *, namespace: str | None = None) -> Steps[Dictionary]:
-        """The words of a namespace, or those of all namespaces; ProblemError with status 404 if there are none."""
+        """Return the words of a namespace, or those of all namespaces. ProblemError with status 404 if there are none."""
         return self._one(Dictionary, "GET", _WORDS, params={"namespace": namespace})
 
     @operation
@@ -44,13 +44,13 @@ class DictionaryOperations(Resource):
         phrases: Iterable[str] = (),
         rules: Iterable[Mapping[str, Any]] = (),
     ) -> Steps[Dictionary]:
-        """Replace the words of a namespace, or those of all: what is not said again is forgotten."""
+        """Replace all words of a namespace, or those of all namespaces; omitted lists become empty."""
         words = _words(synonyms, stop_words, phrases, rules)
         return self._one(Dictionary, "PUT", _WORDS, body=words, params={"namespace": namespace})
 
     @operation
     def delete_dictionary(self, *, namespace: str | None = None) -> Steps[None]:
-        """Forget the words of a namespace, or those of all."""
+        """Delete the words of a namespace, or those of all namespaces."""
         yield from self._request("DELETE", _WORDS, params={"namespace": namespace})
 
 

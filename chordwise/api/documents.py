@@ -16,7 +16,7 @@ from chordwise.transport import Steps, plain
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """One document to ingest. Without ``document_id`` the server gives one, and sending it again adds a second copy.
+    """One document to ingest. Without ``document_id`` the server assigns one, and sending it again adds a copy.
 
     Instead of ``text``, ``source`` may hold ``bytes`` in base64, or a ``uri`` that the server fetches the document from.
     ``story_time`` is in the unit that the namespace chose; a ``published_at`` without time zone is taken as UTC.
@@ -41,7 +41,7 @@ FIELDS = frozenset(field.name for field in fields(Document))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentInfo(Result):
-    """A document as the server lists it; what else it says is in ``raw``. ``status`` is that of its latest upload: queued,
+    """A document as the server lists it; further fields are in ``raw``. ``status`` is that of its latest upload: queued,
     running, succeeded, failed or cancelled. ``generation``: the upload that searches see. ``chunking``: the strategy and
     options it is cut by. ``duplicate_of``: the oldest document of the namespace with the same bytes. ``source``: where it
     came from, with ``source_id``, ``kind``, ``uri``, ``media_type``, ``encoding``, ``page_start`` and ``page_end`` among
@@ -65,8 +65,8 @@ class DocumentInfo(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerationInfo(Result):
-    """One ingestion of a document. ``state``: shown, previous (can be gone back to until ``kept_until``), pending,
-    failed, cancelled or retired. ``bytes``: the size of what was sent."""
+    """One ingestion of a document. ``state``: shown, previous (rollback is possible until ``kept_until``), pending,
+    failed, cancelled or retired. ``bytes``: the size of the upload."""
 
     generation: int
     state: str = ""
@@ -81,7 +81,7 @@ class GenerationInfo(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentGenerations(Result):
-    """What is left of a document's generations, the newest first. ``etag`` names this state."""
+    """The remaining generations of a document, newest first. ``etag`` identifies this state."""
 
     namespace: str = ""
     document_id: str = ""
@@ -101,7 +101,7 @@ class DocumentOperations(Resource):
         source_id: str | None = None,
         limit: int | None = 100,
     ) -> Steps[list[DocumentInfo]]:
-        """Documents of a namespace, or of all, that are searchable or on their way; ``limit`` None for every one.
+        """List searchable and pending documents of a namespace, or of all; ``limit`` None for every one.
 
         With ``status`` (queued, running, succeeded, failed or cancelled), those whose latest upload is in that state;
         with ``source_id`` those of one source.
@@ -111,19 +111,19 @@ class DocumentOperations(Resource):
 
     @operation
     def document(self, document_id: str, *, namespace: str) -> Steps[DocumentInfo]:
-        """A document as it is listed; one that is not there raises ProblemError with status 404."""
+        """Return a document as it is listed. ProblemError with status 404 if there is none."""
         path = f"/v1/documents/{segment(document_id)}"
         return self._one(DocumentInfo, "GET", path, params={"namespace": namespace})
 
     @operation
     def delete_document(self, document_id: str, *, namespace: str) -> Steps[None]:
-        """Remove a document and its chunks; one that is not there raises ProblemError with status 404."""
+        """Delete a document and its chunks. ProblemError with status 404 if there is none."""
         path = f"/v1/documents/{segment(document_id)}"
         yield from self._request("DELETE", path, params={"namespace": namespace})
 
     @operation
     def generations(self, document_id: str, *, namespace: str) -> Steps[DocumentGenerations]:
-        """What is left of a document's generations, the newest first."""
+        """Return the remaining generations of a document, newest first."""
         path = f"/v1/documents/{segment(document_id)}/generations"
         return self._one(DocumentGenerations, "GET", path, params={"namespace": namespace})
 
@@ -131,10 +131,10 @@ class DocumentOperations(Resource):
     def rollback(
         self, document_id: str, *, namespace: str, generation: int | None = None, if_match: str | None = None
     ) -> Steps[Job]:
-        """Go back to the generation before, or to another that is kept: what was sent then is ingested once more.
+        """Go back to the previous generation, or to another retained one: its upload is ingested again.
 
         ``if_match``: only if the generations still have this etag, else ProblemError with status 412. ProblemError with
-        status 409 if nothing is kept.
+        status 409 if no generation is retained.
         """
         body: dict[str, Any] = {"namespace": namespace}
         if generation is not None:
@@ -145,7 +145,7 @@ class DocumentOperations(Resource):
 
 
 def document_json(document: Document | Mapping[str, Any]) -> dict[str, Any]:
-    """The document as the server takes it: what is not set is left out, times are RFC 3339. Raises InvalidInput."""
+    """Return the document in the server's format: unset fields left out, times in RFC 3339. Raises InvalidInput."""
     if isinstance(document, Document):
         pairs: Iterable[tuple[str, Any]] = ((name.name, getattr(document, name.name)) for name in fields(document))
     elif isinstance(document, Mapping):
@@ -156,10 +156,10 @@ def document_json(document: Document | Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_url(thing: object) -> bool:
-    """Whether this is the address of a document that the server is to fetch."""
+    """Return whether this is the address of a document that the server should fetch."""
     return isinstance(thing, str) and thing.lower().startswith(("http://", "https://"))
 
 
 def document_at(url: str) -> dict[str, Any]:
-    """A document that the server fetches, and that is called by its address."""
+    """Return a document that the server fetches and names by its address."""
     return {"source": {"uri": url}}

@@ -1,4 +1,4 @@
-"""Entities of a story: what they are like from which story time on."""
+"""Entities of a story and their states over story time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_STATES = 500  # of one request
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntityState(Result):
-    """What an entity is like; ``story_time`` is since when, None from the beginning."""
+    """The state of an entity from ``story_time`` on; None means from the beginning."""
 
     entity_id: str
     namespace: str = ""
@@ -29,12 +29,12 @@ class EntityState(Result):
 
 
 class EntityOperations(Resource):
-    """What ``Operations`` can do to entities. Every call may be sent twice."""
+    """Operations on entities. Every call may be sent twice."""
 
     @operation
     def put_entities(self, entities: Iterable[Mapping[str, Any]], *, namespace: str) -> Steps[int]:
-        """Write what entities of a story are like, each a mapping with ``entity_id``, ``name`` and, if there are any,
-        ``type``, ``story_time`` and ``state``. Gives how many states were written."""
+        """Store states of entities, each a mapping with ``entity_id``, ``name`` and optionally
+        ``type``, ``story_time`` and ``state``. Returns the number of states written."""
         waiting, written = list(entities), 0
         for start in range(0, len(waiting), MOST_STATES):
             body = {"namespace": namespace, "entities": [dict(each) for each in waiting[start : start + MOST_STATES]]}
@@ -46,13 +46,13 @@ class EntityOperations(Resource):
     def entities(
         self, namespace: str, *, as_of: int | None = None, name: str | None = None
     ) -> Steps[list[EntityState]]:
-        """What the entities of a namespace are like at the story time ``as_of``, or last of all."""
+        """Return the states of a namespace's entities at the story time ``as_of``, by default the latest."""
         asked = {"namespace": namespace, "as_of": as_of, "name": name}
         return self._pages(EntityState, _PATH, asked, at_most=200)
 
     @operation
     def delete_entities(self, entity_ids: Iterable[str], *, namespace: str) -> Steps[int]:
-        """Delete entities with all their states; gives how many states went."""
+        """Delete entities with all their states; returns the number of deleted states."""
         body = {"namespace": namespace, "entity_ids": list(entity_ids)}
         said = (yield from self._request("DELETE", _PATH, body=body)).json()
         return int(said.get("deleted", 0)) if isinstance(said, dict) else 0

@@ -1,4 +1,4 @@
-"""The example library: books of examples, what the server found in them, and what is stored."""
+"""The example library: import of books, verification, statistics."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _MEDIA_TYPES = {
     ".xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
     ".json": "application/json",
 }
-_READING_S = 60.0  # a large book may wait for another one to be read
+_READING_S = 60.0  # a large book may wait until another one has been parsed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BookFlaw(Result):
-    """Something wrong with a book, or left out of it. ``row`` counts as the spreadsheet does; None: all of the sheet."""
+    """An error or omission in a book. ``row`` counts as the spreadsheet does; None: the whole sheet."""
 
     sheet: str
     detail: str
@@ -39,7 +39,7 @@ class BookFlaw(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BookStatistics(Result):
-    """Rows of a book: ``read`` is accepted, refused and duplicates together."""
+    """Rows of a book: ``read`` is the sum of accepted, refused and duplicates."""
 
     read: int = 0
     accepted: int = 0
@@ -52,7 +52,7 @@ class BookStatistics(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExamplesImport(Result):
-    """What became of a book. Without ``job_id`` nothing was stored: it was a dry run, or ``refused_because`` says why.
+    """The outcome of an import. Without ``job_id`` nothing was stored: a dry run, or see ``refused_because``.
 
     ``statistics`` has the keys total, qa, record, query and greeting; ``errors`` and ``warnings`` are the first of
     ``errors_total`` and ``warnings_total``.
@@ -71,7 +71,7 @@ class ExamplesImport(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedRow(Result):
-    """A row of an import: one that cannot be found, or one to try."""
+    """A row of an import: one that searches do not find, or a sample."""
 
     document_id: str
     status: str | None = None
@@ -82,7 +82,7 @@ class ImportedRow(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExamplesVerification(Result):
-    """How many accepted rows of an import searches can find. ``missing`` are the first that they cannot."""
+    """The number of accepted rows of an import that searches find. ``missing`` has the first that they do not."""
 
     job_id: str
     namespace: str = ""
@@ -95,7 +95,7 @@ class ExamplesVerification(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredExamples(Result):
-    """The stored examples of one category; ``lengths`` are characters."""
+    """The stored examples of one category; ``lengths`` in characters."""
 
     examples: int = 0
     grades: Mapping[str, int] = field(default_factory=dict)
@@ -114,7 +114,7 @@ class ExampleStatistics(Result):
 
 
 class ExampleOperations(Resource):
-    """What ``Operations`` can do with the example library."""
+    """Operations on the example library."""
 
     @operation
     def import_examples(
@@ -127,16 +127,17 @@ class ExampleOperations(Resource):
         on_conflict: str | None = None,
         category: str | None = None,
     ) -> Steps[ExamplesImport]:
-        """Send a book of examples, an ``.xlsx`` or ``.json`` file; see docs/example-library.md for what is in it.
+        """Send a book of examples, an ``.xlsx`` or ``.json`` file; docs/example-library.md describes its sheets.
 
-        Its good rows become the documents of the job whose id is returned; rows that are not are among ``errors``. With
-        ``strict``, and if no row is good, nothing is stored. ``dry_run`` only looks at the book. ``category`` (qa, record,
-        query, greeting) takes only its sheets, so that each category of a book can have a namespace of its own.
+        Valid rows become the documents of the job whose id is returned; invalid rows are in ``errors``. With
+        ``strict`` and an invalid row, or without a valid row, nothing is stored. ``dry_run`` only checks the book.
+        ``category`` (qa, record, query, greeting) takes only its sheets, so that each category of a book can have a
+        namespace of its own.
         """
         path = Path(book)
         media_type = _MEDIA_TYPES.get(path.suffix.lower())
         if media_type is None:
-            raise InvalidInput(f"{path.name} is no book of examples: it must be an .xlsx or .json file")
+            raise InvalidInput(f"{path.name} is not a book of examples: it must be an .xlsx or .json file")
         try:
             content = path.read_bytes()
         except OSError as error:
@@ -162,16 +163,16 @@ class ExampleOperations(Resource):
 
     @operation
     def examples_template(self) -> Steps[bytes]:
-        """An Excel workbook to fill in with examples."""
+        """Return an Excel workbook to fill in with examples."""
         return (yield from self._request("GET", "/v1/examples/template.xlsx")).content
 
     @operation
     def example_statistics(self, *, namespace: str) -> Steps[ExampleStatistics]:
-        """How many examples a namespace holds, by category, grade and tag; ProblemError with 404 if there is none."""
+        """Count the examples of a namespace by category, grade and tag. ProblemError with status 404 if there are none."""
         return self._one(ExampleStatistics, "GET", "/v1/examples/statistics", params={"namespace": namespace})
 
     @operation
     def verify_examples(self, job_id: str, *, sample: int = 10) -> Steps[ExamplesVerification]:
-        """Whether searches find every accepted row of an import; ``sample`` of those they find are named."""
+        """Check that searches find every accepted row of an import; ``sample`` of the found rows are returned."""
         params = {"job_id": job_id, "sample": sample}
         return self._one(ExamplesVerification, "GET", "/v1/examples/verification", params=params)

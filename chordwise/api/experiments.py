@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from chordwise.errors import UnexpectedAnswer
-from chordwise.records import Result, decode
-from chordwise.resource import Resource, operation, segment
+from chordwise.records import Result
+from chordwise.resource import Resource, entries, operation, segment
 from chordwise.transport import Steps
 
 _EXPERIMENTS = "/v1/experiments"
@@ -16,7 +15,7 @@ _EXPERIMENTS = "/v1/experiments"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment(Result):
-    """Arms of retrieval that are compared on real queries: ``experiment`` has them, and ``coverage``."""
+    """Arms of retrieval compared on real queries. ``experiment`` holds the arms and ``coverage``."""
 
     experiment_id: str
     active: bool = False
@@ -25,7 +24,7 @@ class Experiment(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArmResult(Result):
-    """What people thought of the answers of one arm of an experiment."""
+    """Users' ratings of the answers of one arm of an experiment."""
 
     bucket: str
     good: int = 0
@@ -41,7 +40,7 @@ class ExperimentOperations(Resource):
 
     @operation
     def experiments(self) -> Steps[list[Experiment]]:
-        """Every experiment."""
+        """Return every experiment."""
         return self._list(Experiment, _EXPERIMENTS)
 
     @operation
@@ -54,14 +53,11 @@ class ExperimentOperations(Resource):
 
     @operation
     def delete_experiment(self, experiment_id: str) -> Steps[None]:
-        """Remove an experiment; queries that name it are asked as if there were none."""
+        """Delete an experiment; queries that name it are answered without one."""
         yield from self._request("DELETE", f"{_EXPERIMENTS}/{segment(experiment_id)}")
 
     @operation
     def experiment_results(self, experiment_id: str) -> Steps[list[ArmResult]]:
-        """What people thought of each arm's answers; the first is what the others are compared with."""
+        """Return users' ratings for each arm; the first arm is the baseline."""
         path = f"/v1/experiments/{segment(experiment_id)}/results"
-        said = (yield from self._request("GET", path)).json()
-        if not isinstance(said, dict) or not isinstance(said.get("buckets"), list):
-            raise UnexpectedAnswer("the results of an experiment come without buckets")
-        return [decode(ArmResult, entry) for entry in said["buckets"]]
+        return entries(ArmResult, (yield from self._request("GET", path)).json(), path, "buckets")

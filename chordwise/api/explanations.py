@@ -1,4 +1,4 @@
-"""Why an answer is as it is, as the server tells it."""
+"""Explanations of answers: trace, why-not, replay with other settings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from chordwise.transport import Steps
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage(Result):
-    """The order after one step, best first. ``round`` is 2 for those of a second retrieval."""
+    """The order after one step, best first. ``round`` is 2 in a second retrieval."""
 
     stage: str
     round: int = 1
@@ -23,7 +23,7 @@ class Stage(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dropped(Result):
-    """A chunk that a rule left out: the number it had, and the one it needed."""
+    """A chunk dropped by a rule: its ``value``, and the ``limit`` it would have needed."""
 
     chunk_id: str
     stage: str
@@ -34,8 +34,8 @@ class Dropped(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace(Result):
-    """How an answer came about. ``explained`` says why each chunk stands where it does; ``channels`` is what each
-    recalled, ``stages`` every order on the way, ``drops`` what was left out. Everything else is in ``raw``."""
+    """The steps that led to an answer. ``explained`` gives the reason for each chunk's position; ``channels`` what each
+    recalled, ``stages`` the order after each step, ``drops`` the dropped chunks. Everything else is in ``raw``."""
 
     query_id: str
     explained: tuple[str, ...] = ()
@@ -52,8 +52,8 @@ class Trace(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhyNot(Result):
-    """Where a chunk was lost: ``detail`` says it in a sentence, ``value`` is its number, ``limit`` the one it needed.
-    ``replayed``: the query had kept no trace, and was run again to find out."""
+    """The step that dropped a chunk: ``detail`` is a sentence, ``value`` its number, ``limit`` the one it needed.
+    ``replayed``: the query had no trace and was run again."""
 
     chunk_id: str
     stage: str
@@ -68,7 +68,7 @@ class WhyNot(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference(Result):
-    """What other settings changed. ``plan``: the settings that differ; ``overlap``: the share of chunks both have."""
+    """The effect of other settings. ``plan``: the settings that differ; ``overlap``: the share of common chunks."""
 
     overlap: float = 0.0
     same_order: bool = False
@@ -80,7 +80,7 @@ class Difference(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replay(Result):
-    """The query asked again; ``of`` is the one before."""
+    """A query run again with other settings; ``of`` is the id of the original."""
 
     query_id: str
     of: str
@@ -89,22 +89,22 @@ class Replay(Result):
 
 
 class ExplanationOperations(Resource):
-    """The part of ``Operations`` that asks why."""
+    """Operations that explain answers."""
 
     @operation
     def trace(self, query: QueryResult | str) -> Steps[Trace]:
-        """How an answer came about, of a query asked with ``trace=True``; of any other, ProblemError with status 404."""
+        """Return the trace of a query asked with ``trace=True``. ProblemError with status 404 for any other."""
         return self._one(Trace, "GET", _path(query, "trace"))
 
     @operation
     def why_not(self, query: QueryResult | str, chunk_id: str) -> Steps[WhyNot]:
-        """Where a chunk was lost on its way to the answer. ProblemError with status 404 for a query that is forgotten,
-        or a chunk that is not there, and with 409 before the answer."""
+        """Find the step that dropped a chunk. ProblemError with status 404 for an expired query
+        or an unknown chunk, and with 409 before the query is answered."""
         return self._one(WhyNot, "POST", _path(query, "why-not"), body={"chunk_id": chunk_id})
 
     @operation
     def replay(self, query: QueryResult | str, plan: Mapping[str, Any]) -> Steps[Replay]:
-        """Ask the same again with parts of the plan changed, on the documents as they are now, and compare."""
+        """Run a query again with parts of the plan changed, on the current documents, and compare."""
         return self._one(Replay, "POST", _path(query, "replay"), content=as_content({"plan": plan}, "plan"))
 
 

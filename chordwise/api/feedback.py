@@ -18,8 +18,8 @@ _PER_PAGE = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feedback(Result):
-    """One rating of one hit: good, bad or click. ``created_at``: when it was first given, ``rated_at``: when last.
-    ``place`` in the answer counts from 1, and is None for what the answer did not hold."""
+    """One rating of one hit: good, bad or click. ``created_at``: the first time it was given, ``rated_at``: the last.
+    ``place`` is the position in the answer, counted from 1; None for a hit that the answer did not hold."""
 
     feedback_id: str
     query_id: str
@@ -42,7 +42,7 @@ class Feedback(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedText(Result):
-    """A question that people judged answers to; ``relevant`` has the grade of each document: 2 good, 1 opened, 0 bad."""
+    """A judged question; ``relevant`` has the grade of each document: 2 good, 1 opened, 0 bad."""
 
     query_id: str
     query_text: str
@@ -52,8 +52,8 @@ class JudgedText(Result):
 
 
 class FeedbackKeywords(TypedDict, total=False):
-    """What feedback is about: a chunk or a document, the namespace of the latter where several hold it; who says it, and
-    why."""
+    """The subject of feedback: a chunk or a document, with the namespace of the latter where several hold it; the session
+    of the user, and a note."""
 
     chunk_id: str | None
     document_id: str | None
@@ -67,14 +67,14 @@ class FeedbackOperations(Resource):
 
     @operation
     def feedback(self, query: QueryResult | str, rating: str, **said: Unpack[FeedbackKeywords]) -> Steps[Feedback]:
-        """Say what a hit of a query was worth: ``good``, ``bad``, or ``click`` for having opened it.
+        """Rate a hit of a query: ``good``, ``bad``, or ``click`` if it was opened.
 
-        ``said``: ``chunk_id`` or ``document_id``, and perhaps more, see FeedbackKeywords. The same said twice counts
-        once. ProblemError with status 404 once the query is forgotten, after an hour by default.
+        ``said``: ``chunk_id`` or ``document_id``, and optionally more, see FeedbackKeywords. A repeated rating counts
+        once. ProblemError with status 404 once the query has expired, after an hour by default.
         """
         given = {name: value for name, value in said.items() if value is not None}
         if ("chunk_id" in given) == ("document_id" in given):
-            raise InvalidInput("feedback is about either a chunk or a document")
+            raise InvalidInput("give either chunk_id or document_id")
         query_id = query if isinstance(query, str) else query.query_id
         return self._one(
             Feedback, "POST", f"/v1/queries/{segment(query_id)}/feedback", body={"rating": rating, **given}
@@ -89,19 +89,19 @@ class FeedbackOperations(Resource):
         rating: str | None = None,
         limit: int | None = 100,
     ) -> Steps[list[Feedback]]:
-        """Feedback that fits every filter given, the newest first; ``limit`` None for all."""
+        """List feedback that fits every filter, newest first; ``limit`` None for all."""
         asked = {"since": since, "namespace": namespace, "rating": rating}
         return self._pages(Feedback, "/v1/feedback", asked, limit=limit, at_most=_PER_PAGE)
 
     @operation
     def take_back(self, feedback: Feedback | str) -> Steps[None]:
-        """Forget a rating; one that is not there raises ProblemError with status 404."""
+        """Delete a rating. ProblemError with status 404 if there is none."""
         feedback_id = _id(feedback)
         yield from self._request("DELETE", f"/v1/feedback/{segment(feedback_id)}")
 
     @operation
     def judgments(self, *, namespace: str, min_votes: float | None = None) -> Steps[list[JudgedText]]:
-        """The questions that people judged answers to, with the grades of their documents."""
+        """Return the judged questions with the grades of their documents."""
         asked = {"namespace": namespace, "min_votes": min_votes}
         return self._pages(JudgedText, "/v1/feedback/judgments", asked, at_most=_PER_PAGE)
 

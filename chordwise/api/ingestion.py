@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, Required, TypedDict, Unpack
 
 from chordwise.api.documents import Document, document_at, document_json, is_url
+from chordwise.api.files import MAX_BYTES, FoundFile, file_batches, find_files, grouped, read_documents
 from chordwise.api.jobs import Ingestion, Job, together
 from chordwise.errors import ChordwiseError, InvalidInput
-from chordwise.files import MAX_BYTES, FoundFile, file_batches, find_files, grouped, read_documents
 from chordwise.records import decode
 from chordwise.resource import Resource, operation
 from chordwise.retries import exchange
@@ -21,14 +21,14 @@ from chordwise.transport import Call, Steps, encode
 
 ON_CONFLICT = ("replace", "skip", "error", "new")
 Ingestible = Document | Mapping[str, Any] | str | Path
-Told = Callable[[Ingestion], None]
+Told = Callable[[Ingestion], None]  # the type of on_progress
 MAX_DOCUMENTS = 1_000  # per request: few enough that one refused request is cheap to send again
 
 
 class IngestKeywords(TypedDict, total=False):
-    """What ``ingest`` takes beside the documents. What is left out is the server's choice.
+    """Options of ``ingest``. The server chooses for those left out.
 
-    ``on_conflict`` is replace, skip, error or new; ``type``, ``tags`` and ``metadata`` add to what a document says itself.
+    ``on_conflict`` is replace, skip, error or new; ``type``, ``tags`` and ``metadata`` add to those of each document.
     ``priority`` is interactive or bulk.
     """
 
@@ -50,8 +50,8 @@ class FileKeywords(IngestKeywords, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestOptions:
-    """What holds for everything sent in one go. ``type``, ``tags`` and ``metadata`` add to what a document says itself;
-    ``parser_hint`` and ``charset`` are for files only. None leaves the choice to the server."""
+    """Options of everything sent by one call. ``type``, ``tags`` and ``metadata`` add to those of each document;
+    ``parser_hint`` and ``charset`` are for files only. The server chooses for None."""
 
     namespace: str
     on_conflict: str | None = None
@@ -64,17 +64,17 @@ class IngestOptions:
     priority: str | None = None
 
     def body(self) -> dict[str, Any]:
-        """The fields beside ``documents`` in the body of a request."""
+        """Return the fields beside ``documents`` in the body of a request."""
         options: dict[str, Any] = {
             "namespace": self.namespace,
             "on_conflict": self.on_conflict,
             "chunking": self.chunking,
+            "priority": self.priority,
         }
-        options["priority"] = self.priority
         return {name: value for name, value in options.items() if value is not None}
 
     def form(self) -> dict[str, str]:
-        """The fields beside the files of an upload: text as it is, everything else as JSON."""
+        """Return the fields beside the files of an upload: text verbatim, everything else as JSON."""
         labels = {
             "type": self.type,
             "tags": self.tags,
@@ -89,8 +89,8 @@ class IngestOptions:
         }
 
     def labelled(self, document: dict[str, Any]) -> dict[str, Any]:
-        """The document with these labels added; its own type and metadata win. Fields of a wrong type stay as they
-        are, for the server to refuse."""
+        """Return the document with these labels added; its own type and metadata win. Fields of a wrong type are left
+        unchanged for the server to refuse."""
         labelled = dict(document)
         if self.type:
             labelled.setdefault("type", self.type)
@@ -104,7 +104,7 @@ class IngestOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentBatch:
-    """The body of one request. ``repeatable``: every document has an id and replaces itself, so twice is as once."""
+    """The body of one request. ``repeatable``: every document has an id and replaces itself, so it may be sent twice."""
 
     content: bytes
     documents: int
@@ -125,11 +125,11 @@ class IngestionOperations(Resource):
     ) -> Steps[Ingestion]:
         """Send documents: ``Document`` objects, mappings in the words of the HTTP interface, paths, or addresses.
 
-        An address begins with http:// or https://, also those in ``url``; the server fetches what is there, each time
-        that it is sent, and names the document by it.
+        An address begins with http:// or https://; more may be in ``url``. The server fetches it each time it is sent
+        and names the document by it.
 
         A path may name a folder, which is searched for files; a JSON Lines file has one document per line. Any number
-        is taken: they travel in requests of up to 1,000 documents or 16 MB, each of which becomes a job. Returns once
+        of documents is sent in requests of up to 1,000 documents or 16 MB, each of which becomes a job. Returns once
         everything is durable at the server, not once it is searchable: see ``wait``. ``on_progress`` is called after
         every request. If one fails, the error's ``accepted`` has the jobs before it.
         """
@@ -137,7 +137,7 @@ class IngestionOperations(Resource):
         paths: list[str | Path] = []
 
         def without_paths() -> Iterator[Document | Mapping[str, Any]]:
-            """Yield what is not a path; the paths are put aside on the way, so ``things`` is read once, as it comes."""
+            """Yield documents and collect paths on the way, so ``things`` is iterated once and lazily."""
             for thing in things:
                 if isinstance(thing, str) and is_url(thing):
                     yield document_at(thing)
@@ -167,16 +167,16 @@ class IngestionOperations(Resource):
         return self._files(found, IngestOptions(**options), on_progress, Ingestion())
 
     def _documents(
-        self, documents: Iterable[Any], options: IngestOptions, told: Told | None, done: Ingestion
+        self, documents: Iterable[Any], options: IngestOptions, on_progress: Told | None, done: Ingestion
     ) -> Steps[Ingestion]:
         calls = (
             Call(method="POST", path="/v1/documents", content=batch.content, headers=_once(), safe=batch.repeatable)
             for batch in document_batches(documents, options)
         )
-        return self._submit(calls, told, done)
+        return self._submit(calls, on_progress, done)
 
     def _files(
-        self, files: Iterable[FoundFile], options: IngestOptions, told: Told | None, done: Ingestion
+        self, files: Iterable[FoundFile], options: IngestOptions, on_progress: Told | None, done: Ingestion
     ) -> Steps[Ingestion]:
         form = options.form()
         calls = (
@@ -190,16 +190,16 @@ class IngestionOperations(Resource):
             )
             for batch in file_batches(files)
         )
-        return self._submit(calls, told, done)
+        return self._submit(calls, on_progress, done)
 
-    def _submit(self, calls: Iterable[Call], told: Told | None, done: Ingestion) -> Steps[Ingestion]:
-        """Send one request after the other. An error leaves with the jobs that were accepted before it."""
+    def _submit(self, calls: Iterable[Call], on_progress: Told | None, done: Ingestion) -> Steps[Ingestion]:
+        """Send one request after the other. An error carries the jobs accepted before it."""
         try:
             for call in calls:
                 answer = yield from exchange(call, self._policy, clock=self._clock)
                 done = together(done, Ingestion(jobs=(decode(Job, answer.json()),)))
-                if told:
-                    told(done)
+                if on_progress:
+                    on_progress(done)
         except ChordwiseError as error:
             error.accepted = done.jobs
             raise
@@ -207,19 +207,19 @@ class IngestionOperations(Resource):
 
 
 def with_urls(things: Iterable[Ingestible] | Ingestible, url: str | Iterable[str] | None) -> Iterable[Ingestible]:
-    """What to ingest, and after it what is at these addresses. Raises InvalidInput for what is no web address."""
+    """Chain the documents and the web addresses to ingest. Raises InvalidInput for anything else in ``url``."""
     ordinary = [things] if isinstance(things, Document | Mapping | str | Path) else things
     urls = [] if url is None else [url] if isinstance(url, str) else list(url)
     wrong = next((each for each in urls if not is_url(each)), None)
     if wrong is not None:
-        raise InvalidInput(f"{wrong} is no address that begins with http:// or https://")
+        raise InvalidInput(f"{wrong} is not an address that begins with http:// or https://")
     return chain(ordinary, urls)
 
 
 def document_batches(
     documents: Iterable[Document | Mapping[str, Any]], options: IngestOptions
 ) -> Iterator[DocumentBatch]:
-    """The requests that carry ``documents``. Raises InvalidInput."""
+    """Yield the requests that carry ``documents``. Raises InvalidInput."""
     head = encode(options.body())[:-1]
     replaces = options.on_conflict in (None, "replace", "new")
     encoded = (_encoded(options.labelled(document_json(document))) for document in documents)
@@ -245,7 +245,7 @@ def _is_named_by_address(document: Mapping[str, Any]) -> bool:
 
 
 def _found(paths: Iterable[str | Path], done: Ingestion) -> tuple[FoundFile, ...]:
-    """The files at these paths. An error leaves with the jobs that were accepted before it."""
+    """Find the files at these paths. An error carries the jobs accepted before it."""
     try:
         return find_files(paths).files
     except ChordwiseError as error:
@@ -254,5 +254,5 @@ def _found(paths: Iterable[str | Path], done: Ingestion) -> tuple[FoundFile, ...
 
 
 def _once() -> dict[str, str]:
-    """What lets the server recognise a repeated request."""
+    """Return the header by which the server recognises a repeated request."""
     return {"Idempotency-Key": str(uuid.uuid4())}

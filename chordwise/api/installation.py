@@ -10,7 +10,7 @@ from chordwise.records import Result, decode
 from chordwise.resource import Resource, operation
 from chordwise.transport import Steps
 
-_HOLD_S = 15.0  # the server gives every worker two seconds, and each store its own
+_HOLD_S = 15.0  # the server allows every worker two seconds, and each store its own limit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,13 +26,13 @@ class Dependency(Result):
 
     @property
     def ok(self) -> bool:
-        """Whether it can be used."""
+        """Return whether it can be used."""
         return self.status == "ok"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health(Result):
-    """Whether the server can do its work, dependency by dependency. ``version`` is the server's, when it says so."""
+    """The readiness of the server, by dependency. ``version`` is the server's, if known."""
 
     status: str = "unknown"
     dependencies: Mapping[str, Dependency] = field(default_factory=dict)
@@ -40,13 +40,13 @@ class Health(Result):
 
     @property
     def ready(self) -> bool:
-        """Whether requests can be served."""
+        """Return whether requests can be served."""
         return self.status == "ready"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding(Result):
-    """One thing that was looked at. ``severity`` is ok, warning or failed; ``advice`` is what to do unless it is ok."""
+    """The result of one check. ``severity`` is ok, warning or failed; ``advice`` is the remedy unless it is ok."""
 
     check: str
     severity: str
@@ -56,7 +56,7 @@ class Finding(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis(Result):
-    """Everything that was looked at; ``ok`` unless something failed."""
+    """The results of all checks; ``ok`` unless one failed."""
 
     ok: bool
     findings: tuple[Finding, ...] = ()
@@ -67,7 +67,7 @@ class InstallationOperations(Resource):
 
     @operation
     def health(self) -> Steps[Health]:
-        """Whether the server can work, dependency by dependency."""
+        """Return the readiness of the server, by dependency."""
         answer = yield from self._request("GET", "/readyz", expects=frozenset({503}))
         if "json" not in answer.headers.get("content-type", ""):
             raise UnexpectedAnswer(f"/readyz answers {answer.status} without JSON; is this a Chordwise gateway?")
@@ -75,7 +75,7 @@ class InstallationOperations(Resource):
 
     @operation
     def server_version(self) -> Steps[str | None]:
-        """The server's version, if it tells."""
+        """Return the server's version; None if it does not publish one."""
         try:
             answer = yield from self._request("GET", "/openapi.json")
         except ProblemError:
@@ -86,5 +86,5 @@ class InstallationOperations(Resource):
 
     @operation
     def doctor(self) -> Steps[Diagnosis]:
-        """What is wrong with the installation, and what to do about it. Takes the operator's key, and some seconds."""
+        """Check the whole installation. Needs the operator's key and takes some seconds."""
         return self._one(Diagnosis, "GET", "/v1/doctor", hold_s=_HOLD_S)

@@ -1,4 +1,4 @@
-"""Following a job: the stream of its events, and how it goes on after a broken connection."""
+"""The stream of a job's events, resumed after a broken connection."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from chordwise.records import Result, decode
 from chordwise.retries import RetryPolicy, problem
 from chordwise.transport import Answer, Call, NoAnswer, no_answer
 
-SILENCE_S = 50.0  # the server says something every 15 s; a connection that is silent for so long is broken
+SILENCE_S = 50.0  # the server sends something every 15 s; a longer silence means a broken connection
 _STREAM = "text/event-stream"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobEvent(Result):
-    """Something that happened to a job. ``kind``: progress, item_failed or finished.
+    """One event of a job. ``kind``: progress, item_failed or finished.
 
-    ``job`` is how it stands (of the last progress, for item_failed), ``error`` the document that failed. ``rate`` is in
-    documents a second and ``eta_seconds`` until the end; both are None while too little is known.
+    ``job`` is its state (of the last progress, for item_failed), ``error`` the document that failed. ``rate`` is in
+    documents a second, ``eta_seconds`` the time to the end; both are None while there is too little data.
     """
 
     kind: str
@@ -39,7 +39,7 @@ class JobEvent(Result):
 
 @dataclass(slots=True)
 class Follower:
-    """What one who follows a job knows, whatever connection it came by."""
+    """The state of following one job across connections, free of I/O for both clients."""
 
     job_id: str
     policy: RetryPolicy
@@ -55,7 +55,7 @@ class Follower:
         self._job = Job(job_id=self.job_id)
 
     def request(self, timeout_s: float) -> dict[str, Any]:
-        """What to call ``stream`` of an httpx client with."""
+        """Return the arguments for ``stream`` of an httpx client."""
         headers = {"Accept": _STREAM, "Cache-Control": "no-store"}
         if self.last_id:
             headers["Last-Event-ID"] = self.last_id
@@ -67,7 +67,7 @@ class Follower:
         }
 
     def is_stream(self, response: httpx.Response) -> bool:
-        """Whether events will come. False if the job ended and its end has been told."""
+        """Return whether the response is a stream of events. Sets ``finished`` if the end was already delivered."""
         if response.status_code == 204:
             self.finished = True
             return False
@@ -78,21 +78,21 @@ class Follower:
         return True
 
     def refused(self, answer: Answer) -> float:
-        """How long to wait before another attempt. Raises ProblemError for what will not get better."""
+        """Return the delay in seconds before the next attempt. Raises ProblemError if none is worthwhile."""
         return self._again(answer) or self._give_up(problem(answer))
 
     def broken(self, error: httpx.HTTPError) -> float:
-        """The same after a broken connection. Raises ConnectionFailed after too many without a word in between."""
+        """Return the delay after a broken connection. Raises ConnectionFailed after too many in a row."""
         reason = no_answer(error)
         return self._again(reason) or self._give_up(ConnectionFailed(f"the stream of events broke: {reason.reason}"))
 
     def ended(self) -> float:
-        """The same after the server ended the stream in good order."""
+        """Return the delay after the server closed the stream normally."""
         self._fields.clear()
         return self.retry_s
 
     def read(self, line: str) -> JobEvent | None:
-        """Take one line of the stream; gives the event that it completes, if it does."""
+        """Parse one line of the stream; return the event that it completes, if any."""
         if line:
             name, _, value = line.partition(":")
             value = value.removeprefix(" ")

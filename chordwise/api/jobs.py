@@ -14,13 +14,13 @@ from chordwise.retries import PATIENT, RetryPolicy, exchange
 from chordwise.transport import Call, Steps
 
 FINAL_JOB_STATES = frozenset({"succeeded", "partly_failed", "failed", "cancelled"})
-WATCHED_HOLD_S = 1.0  # the same when someone watches the progress
+WATCHED_HOLD_S = 1.0  # the longest wait of one request while progress is reported
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobError(Result):
-    """Why one document of a job was not ingested. ``code`` is stable, ``detail`` is a sentence, ``pointer`` leads to
-    the place in the request."""
+    """The reason why one document of a job was not ingested. ``code`` is stable, ``detail`` is a sentence, ``pointer``
+    leads to the field of the request."""
 
     code: str = "unknown"
     detail: str = ""
@@ -40,8 +40,8 @@ class Renamed(Result):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job(Result):
     """One batch on its way into the stores. ``total``, ``succeeded``, ``failed`` and ``cancelled`` count documents,
-    ``outcomes`` by what they came to; ``reused`` counts the chunks that needed no embedding. ``renamed`` is known from the
-    answer that accepted the documents."""
+    ``outcomes`` counts them by outcome; ``reused`` counts the chunks that needed no embedding. ``renamed`` is only in
+    the answer that accepted the documents."""
 
     job_id: str
     status: str = "queued"
@@ -64,34 +64,34 @@ class Job(Result):
 
     @property
     def done(self) -> bool:
-        """Whether nothing about this job will change any more."""
+        """Return whether the job is final."""
         return self.status in FINAL_JOB_STATES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ingestion:
-    """What one call of ``ingest`` became: a single job, or several when the documents did not fit into one request.
+    """The jobs of one call of ``ingest``: several if the documents did not fit into one request.
 
-    It has the counters of a job, summed, so that code which does not care how many there are need not know.
+    It has the counters of a job, summed over all of them.
     """
 
     jobs: tuple[Job, ...] = ()
 
     @property
     def job_id(self) -> str:
-        """The id, when there is exactly one job. Raises ValueError otherwise; see ``job_ids``."""
+        """Return the id if there is exactly one job. Raises ValueError otherwise; see ``job_ids``."""
         if len(self.jobs) != 1:
             raise ValueError(f"this ingestion has {len(self.jobs)} jobs; use job_ids")
         return self.jobs[0].job_id
 
     @property
     def job_ids(self) -> tuple[str, ...]:
-        """The id of every job, in the order they were sent."""
+        """Return the id of every job, in the order they were sent."""
         return tuple(job.job_id for job in self.jobs)
 
     @property
     def status(self) -> str:
-        """One word for all jobs: running until each is final, then theirs if they agree, else partly_failed."""
+        """Return one status for all jobs: running until each is final, then theirs if they agree, else partly_failed."""
         states = {job.status for job in self.jobs}
         if not states:
             return "succeeded"
@@ -101,43 +101,43 @@ class Ingestion:
 
     @property
     def done(self) -> bool:
-        """Whether every job is final."""
+        """Return whether every job is final."""
         return all(job.done for job in self.jobs)
 
     @property
     def total(self) -> int:
-        """How many documents were accepted."""
+        """Return the number of accepted documents."""
         return sum(job.total for job in self.jobs)
 
     @property
     def succeeded(self) -> int:
-        """How many documents can be found by searches."""
+        """Return the number of searchable documents."""
         return sum(job.succeeded for job in self.jobs)
 
     @property
     def failed(self) -> int:
-        """How many documents were given up, each with an entry in ``errors``."""
+        """Return the number of failed documents, each with an entry in ``errors``."""
         return sum(job.failed for job in self.jobs)
 
     @property
     def cancelled(self) -> int:
-        """How many documents were called back before they were ingested."""
+        """Return the number of documents cancelled before they were ingested."""
         return sum(job.cancelled for job in self.jobs)
 
     @property
     def chunks(self) -> int:
-        """How many chunks the documents were cut into."""
+        """Return the number of chunks of all documents."""
         return sum(job.chunks for job in self.jobs)
 
     @property
     def errors(self) -> tuple[JobError, ...]:
-        """What went wrong, document by document."""
+        """Return the errors of all documents."""
         return tuple(error for job in self.jobs for error in job.errors)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobItem(Result):
-    """One document of a job. ``outcome``: what it came to, None before it has ended; ``code`` and ``detail``: why it failed;
+    """One document of a job. ``outcome`` is None before it has ended; ``code`` and ``detail``: the reason of a failure;
     ``ordinal`` counts from 0 in the order they were sent. ``encoding``: the character encoding its bytes were read in, with
     the probability that its text is right, and a warning if that is doubtful. ``requested_id``: the id it was sent with, if
     it has another one. ``duplicate_of``: the oldest document with the same bytes."""
@@ -166,13 +166,13 @@ class JobOperations(Resource):
 
     @operation
     def job(self, job_id: str) -> Steps[Job]:
-        """A job as it stands."""
+        """Return the current state of a job."""
         return self._one(Job, "GET", f"/v1/jobs/{segment(job_id)}")
 
     @operation
     def jobs(self, *, status: str | Sequence[str] | None = None, limit: int | None = 100) -> Steps[list[Job]]:
-        """The latest jobs, as many as ``limit``; None for all that the server remembers. With ``status``, one or several of
-        queued, running, succeeded, partly_failed, failed and cancelled, those in such a state."""
+        """List the latest jobs; ``limit`` None for all that the server retains. ``status``: one or several of queued, running,
+        succeeded, partly_failed, failed and cancelled."""
         statuses = [status] if isinstance(status, str) else status or ()
         return self._pages(Job, "/v1/jobs", {"status": statuses}, limit=limit)
 
@@ -180,30 +180,30 @@ class JobOperations(Resource):
     def job_items(
         self, job: Job | str, *, status: str | None = None, duplicates: bool = False, limit: int | None = 100
     ) -> Steps[list[JobItem]]:
-        """The documents of a job, each with what became of it; ``limit`` None for all. ``duplicates``: only those with the
-        same bytes as an older document."""
+        """List the documents of a job with their outcomes; ``limit`` None for all. ``duplicates``: only those with the same
+        bytes as an older document."""
         job_id = job if isinstance(job, str) else job.job_id
         wanted = {"status": status, "duplicates": "true" if duplicates else None}
         return self._pages(JobItem, f"/v1/jobs/{segment(job_id)}/items", wanted, limit=limit)
 
     @operation
     def cancel_job(self, job_id: str) -> Steps[Job]:
-        """Call back every document of a job that is not done. ProblemError with status 409 if it ended by itself."""
+        """Cancel every unfinished document of a job. ProblemError with status 409 if the job has already ended."""
         return self._one(Job, "POST", f"/v1/jobs/{segment(job_id)}/cancel")
 
     @operation
     def retry_job(self, job_id: str) -> Steps[Job]:
-        """Queue what failed or was cancelled again. ProblemError with status 409 if there is nothing to try."""
+        """Queue failed and cancelled documents again. ProblemError with status 409 if there are none."""
         return self._one(Job, "POST", f"/v1/jobs/{segment(job_id)}/retry")
 
     @operation
     def pause_job(self, job_id: str) -> Steps[Job]:
-        """Let workers take nothing more of a job until it is resumed."""
+        """Keep workers from taking more documents of a job until it is resumed."""
         return self._one(Job, "POST", f"/v1/jobs/{segment(job_id)}/pause")
 
     @operation
     def resume_job(self, job_id: str) -> Steps[Job]:
-        """Let workers go on with a paused job."""
+        """Let workers continue a paused job."""
         return self._one(Job, "POST", f"/v1/jobs/{segment(job_id)}/resume")
 
     @overload
@@ -217,7 +217,7 @@ class JobOperations(Resource):
     def _wait(
         self, job: Any, *, timeout: float | None = None, on_progress: Callable[[Any], None] | None = None
     ) -> Steps[Any]:
-        """Until a job, or every job of an ingestion, is final; see ``Chordwise.wait``."""
+        """Poll until a job, or every job of an ingestion, is final; see ``Chordwise.wait``."""
         several = isinstance(job, Ingestion)
         deadline = self._clock() + (math.inf if timeout is None else timeout)
         jobs = list(job.jobs) if several else [job if isinstance(job, Job) else (yield from self._job(job, deadline))]
@@ -235,7 +235,7 @@ class JobOperations(Resource):
         return Ingestion(jobs=tuple(jobs)) if several else jobs[0]
 
     def _job(self, job_id: str, deadline: float, *, policy: RetryPolicy | None = None, hold_s: float = 0) -> Steps[Job]:
-        """Return a job as it stands when it ends within ``hold_s``, or after that."""
+        """Return a job once it is final, at the latest after ``hold_s``."""
         params = (("wait", f"{hold_s:g}"),) if hold_s else ()
         call = Call(method="GET", path=f"/v1/jobs/{segment(job_id)}", params=params, hold_s=hold_s)
         return decode(
@@ -244,12 +244,12 @@ class JobOperations(Resource):
 
 
 def together(*ingestions: Ingestion) -> Ingestion:
-    """One ingestion with the jobs of all."""
+    """Return one ingestion with the jobs of all."""
     return Ingestion(jobs=tuple(job for ingestion in ingestions for job in ingestion.jobs))
 
 
 def failures(errors: Iterable[JobError], *, at_most: int = 3) -> str:
-    """The first few errors in one line, for people."""
+    """Return the first ``at_most`` errors as one line for people."""
     listed = list(errors)
     names = (error.document_id or error.pointer or "a document" for error in listed[:at_most])
     told = "; ".join(f"{name}: {error.detail or error.code}" for name, error in zip(names, listed, strict=False))

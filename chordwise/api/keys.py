@@ -15,7 +15,7 @@ from chordwise.transport import Steps
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiKey(Result):
-    """A key. ``api_key`` itself is there only right after it was made. ``state``: active, expired or revoked."""
+    """A key. ``api_key``, the secret, is only in the answer that created it. ``state``: active, expired or revoked."""
 
     key_id: str
     name: str = ""
@@ -31,7 +31,7 @@ class ApiKey(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurrentKey(Result):
-    """Whose key the client uses, and what it may do."""
+    """The client's own key with its tenant and scopes."""
 
     tenant_id: str
     key_id: str = ""
@@ -44,17 +44,17 @@ class KeyOperations(Resource):
 
     @operation
     def current_key(self) -> Steps[CurrentKey]:
-        """Whose key this client uses, and what it may do."""
+        """Return the client's own key with its tenant and scopes."""
         return self._one(CurrentKey, "GET", "/v1/keys/current")
 
     @operation
     def keys(self, *, tenant_id: str | None = None) -> Steps[list[ApiKey]]:
-        """Every key, the newest first, those that have ended included."""
+        """List all keys, newest first, ended ones included."""
         return self._pages(ApiKey, _keys(tenant_id))
 
     @operation
     def key(self, key_id: str, *, tenant_id: str | None = None) -> Steps[ApiKey]:
-        """One key; ProblemError with status 404 if there is none."""
+        """Return one key. ProblemError with status 404 if there is none."""
         path = f"{_keys(tenant_id)}/{segment(key_id)}"
         return self._one(ApiKey, "GET", path)
 
@@ -67,7 +67,7 @@ class KeyOperations(Resource):
         expires_at: datetime | None = None,
         tenant_id: str | None = None,
     ) -> Steps[ApiKey]:
-        """Make a key with some of the scopes read, write and admin. Its ``api_key`` is shown this once."""
+        """Create a key with some of the scopes read, write and admin. Its ``api_key`` is returned this once."""
         body: dict[str, Any] = {"name": name, "scopes": list(scopes)}
         if expires_at is not None:
             body["expires_at"] = expires_at.astimezone().isoformat()
@@ -77,14 +77,14 @@ class KeyOperations(Resource):
     def rotate_key(
         self, key_id: str, *, overlap_seconds: int | None = None, tenant_id: str | None = None
     ) -> Steps[ApiKey]:
-        """A key in the place of another, which works for ``overlap_seconds`` more, by default a day."""
+        """Replace a key by a new one; the old one works for ``overlap_seconds`` more, by default a day."""
         path = f"{_keys(tenant_id)}/{segment(key_id)}/rotate"
         body = {} if overlap_seconds is None else {"overlap_seconds": overlap_seconds}
         return self._one(ApiKey, "POST", path, body=body, safe=False)
 
     @operation
     def revoke_key(self, key_id: str, *, tenant_id: str | None = None) -> Steps[None]:
-        """End a key: every gateway refuses it within three seconds."""
+        """Revoke a key: every gateway refuses it within three seconds."""
         yield from self._request("DELETE", f"{_keys(tenant_id)}/{segment(key_id)}")
 
 

@@ -19,7 +19,7 @@ _COMPARES_S = 300.0  # a comparison asks both models hundreds of questions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigrationProgress(Result):
-    """How far the present pass is, over all tenants."""
+    """The progress of the current pass over all tenants."""
 
     tenants: int = 0
     tenants_done: int = 0
@@ -32,7 +32,7 @@ class MigrationProgress(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelComparison(Result):
-    """What both models found; nDCG only where there were judgments."""
+    """The results of both models for the same queries; nDCG only where there were judgments."""
 
     queries: int = 0
     judged: int = 0
@@ -47,8 +47,8 @@ class ModelComparison(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddingMigration(Result):
-    """A move to another model. ``active``: searches use it now; ``behind``: documents whose vectors are still to be made
-    in the space on standby; ``missing``: chunks that the model gave no vector."""
+    """A migration to another model. ``active``: searches use it now; ``behind``: documents without vectors yet in the
+    standby space; ``missing``: chunks that the model gave no vector."""
 
     number: int
     source: int = 1
@@ -77,18 +77,18 @@ class MigrationOperations(Resource):
     def start_migration(
         self, *, provider: str, model: str, dimension: int, service: str = "default"
     ) -> Steps[EmbeddingMigration]:
-        """Begin to move the installation to another embedding model. Takes the operator's key."""
+        """Start the migration of the installation to another embedding model. Needs the operator's key."""
         body = {"provider": provider, "model": model, "dimension": dimension, "service": service}
         return self._one(EmbeddingMigration, "POST", _ROOT, body=body)
 
     @operation
     def migrations(self) -> Steps[list[EmbeddingMigration]]:
-        """Every move to another embedding model, the latest first."""
+        """List all migrations to another embedding model, newest first."""
         return self._list(EmbeddingMigration, _ROOT)
 
     @operation
     def steer_migration(self, /, number: int, what: str, **options: Any) -> Steps[EmbeddingMigration]:
-        """Compare, switch, rollback, finish or abort; ``options`` are the fields of that request."""
+        """Compare, switch, rollback, finish or abort a migration; ``options`` are the fields of that request."""
         if what not in _STEERED:
             raise InvalidInput(f"a migration can be told to {', '.join(sorted(_STEERED))}, not {what}")
         body = options if what in _WITH_BODY else None

@@ -22,7 +22,7 @@ class NamespaceInfo(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamespaceDeletion(Result):
-    """How much went with a namespace."""
+    """The number of documents and generations deleted with a namespace."""
 
     namespace: str
     documents: int = 0
@@ -31,7 +31,7 @@ class NamespaceDeletion(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamespaceAlignment(Result):
-    """The two stores in one namespace: chunks without vector, vectors without chunk, vectors of an older text."""
+    """The differences of the two stores in one namespace: ``missing`` vectors, ``orphaned`` vectors, ``stale`` vectors …"""
 
     namespace: str
     documents: int = 0
@@ -66,7 +66,7 @@ class Alignment(Result):
 
     @property
     def aligned(self) -> bool:
-        """Whether there is no difference of any kind."""
+        """Return whether there is no difference of any kind."""
         vectors = self.missing or self.orphaned or self.stale or self.misplaced
         return not (vectors or self.miscounted or self.leftover or self.statistics or self.document_vectors)
 
@@ -78,12 +78,12 @@ class NamespaceOperations(Resource):
 
     @operation
     def namespaces(self, *, examples: bool = False) -> Steps[list[NamespaceInfo]]:
-        """Every namespace of the tenant with its size; with ``examples`` those that hold examples of the library."""
+        """List the tenant's namespaces with their sizes; with ``examples`` only those of the example library."""
         return self._pages(NamespaceInfo, "/v1/namespaces", {"examples": examples or None})
 
     @operation
     def delete_namespace(self, namespace: str) -> Steps[NamespaceDeletion]:
-        """Take a namespace away with all its documents, also those on their way."""
+        """Delete a namespace with all its documents, pending ones too."""
         return self._one(NamespaceDeletion, "DELETE", f"/v1/namespaces/{segment(namespace)}")
 
     @operation
@@ -95,7 +95,7 @@ class NamespaceOperations(Resource):
         delete_share: float | None = None,
         timeout: float = 600.0,
     ) -> Steps[Alignment]:
-        """Compare the two stores chunk by chunk, in the namespaces given or in all; with ``repair`` put them right.
+        """Compare the two stores chunk by chunk, in the given namespaces or in all; with ``repair`` remove the differences.
 
         A repair that would delete a large share of the tenant's vectors or rows of chunks withholds that; ``delete_share``
         (0 to 1) confirms it.

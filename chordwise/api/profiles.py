@@ -1,4 +1,4 @@
-"""Profiles: how queries are answered, by name and version."""
+"""Profiles: named, versioned settings of retrieval."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PATH = "/v1/profiles"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile(Result):
-    """A profile as it counts now. ``config`` is what it says, ``plan`` every setting that this makes on the server."""
+    """A profile as it applies now. ``config`` holds its own settings, ``plan`` every setting that results from them."""
 
     name: str
     config_version: int
@@ -31,7 +31,7 @@ class Profile(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileVersion(Result):
-    """One version of a profile, as it was stored."""
+    """One stored version of a profile."""
 
     config_version: int
     config: Mapping[str, Any] = field(default_factory=dict)
@@ -41,45 +41,45 @@ class ProfileVersion(Result):
 
 
 class ProfileOperations(Resource):
-    """The part of ``Operations`` that reads and stores profiles."""
+    """Operations on profiles."""
 
     @operation
     def profiles(self) -> Steps[list[Profile]]:
-        """Every profile, built-in ones included; ``config`` and ``plan`` are told by ``profile``."""
+        """List all profiles, built-in ones included, without ``config`` and ``plan``."""
         return self._list(Profile, _PATH)
 
     @operation
     def profile_versions(self, name: str) -> Steps[list[ProfileVersion]]:
-        """Every version of a profile, the newest first."""
+        """List all versions of a profile, newest first."""
         path = f"{_PATH}/{segment(name)}/versions"
         return self._list(ProfileVersion, path)
 
     @operation
     def activate_profile(self, name: str, version: int, *, share: float = 1.0) -> Steps[Profile]:
-        """Choose the version that queries get; a ``share`` below 1 tries it beside the active one."""
+        """Activate a version; a ``share`` below 1 starts a trial beside the active one."""
         body = {"version": version, "share": share}
         return self._one(Profile, "POST", f"{_PATH}/{segment(name)}/activate", body=body)
 
     @operation
     def rollback_profile(self, name: str) -> Steps[Profile]:
-        """End a trial, or go back to the version from before; ProblemError with status 409 if there is none."""
+        """End a trial, or go back to the previous version. ProblemError with status 409 if there is none."""
         return self._one(Profile, "POST", f"{_PATH}/{segment(name)}/rollback", safe=False)
 
     @operation
     def delete_profile(self, name: str) -> Steps[None]:
-        """Remove every stored version; a built-in profile is as it was built in again."""
+        """Delete all stored versions; a built-in profile gets its built-in settings back."""
         yield from self._request("DELETE", f"{_PATH}/{segment(name)}")
 
     @operation
     def profile(self, name: str) -> Steps[Profile]:
-        """A profile as it counts now; ProblemError with status 404 if there is none of that name."""
+        """Return a profile as it applies now. ProblemError with status 404 if there is none of that name."""
         return self._one(Profile, "GET", f"{_PATH}/{segment(name)}")
 
     @operation
     def store_profile(
         self, name: str, config: Mapping[str, Any], *, note: str = "", share: float = 1.0
     ) -> Steps[Profile]:
-        """Add a version of a profile, for ``share`` of the queries that name it; with 0 nobody gets it yet. ``config`` is
-        everything the version says: nothing is taken over from the one before."""
+        """Add a version of a profile for ``share`` of the queries that name it; 0 leaves it inactive. ``config`` replaces
+        all settings of the version before."""
         content = as_content({"config": config, "note": note, "share": share}, "profile")
         return self._one(Profile, "PUT", f"{_PATH}/{segment(name)}", content=content, safe=False)

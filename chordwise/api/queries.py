@@ -15,15 +15,15 @@ from chordwise.transport import Call, Steps, plain
 
 _UNFINISHED = frozenset({"queued", "running"})
 _PATH = "/v1/queries"
-_LONGEST_ID = 128  # the server makes an id of its own in place of a longer one
+_LONGEST_ID = 128  # the server replaces a longer id by its own
 
 
 class SettingKeywords(TypedDict, total=False):
-    """How ``query`` is to answer. What is left out, or None, is the server's choice.
+    """Settings of a query. The server chooses for those left out or None.
 
     ``method`` is hybrid, full_text or semantic (short for that key of ``retrieve``). Times in ``filters`` may be datetime
     objects; those without a time zone are taken as UTC. ``conversation``: the messages before the query, oldest first;
-    ``user_profile``: what is known of the user. ``extra`` has further fields of the request as they are.
+    ``user_profile``: facts about the user. ``extra`` has further fields of the request, passed through.
     """
 
     top_k: int | None
@@ -48,7 +48,7 @@ class QueryKeywords(SettingKeywords, total=False):
 
 
 class AskKeywords(QueryKeywords, total=False):
-    """Everything that ``query`` takes beside the text."""
+    """All options of ``query``."""
 
     timeout: float | None
     request_id: str | None
@@ -56,7 +56,7 @@ class AskKeywords(QueryKeywords, total=False):
 
 
 class BoundKeywords(SettingKeywords, total=False):
-    """What may be settled for all queries over the same namespaces. ``timeout`` in seconds, for one query."""
+    """Options that adapters bind for all their queries. ``timeout`` in seconds, for one query."""
 
     timeout: float | None
     fresh: bool
@@ -64,7 +64,7 @@ class BoundKeywords(SettingKeywords, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HitSource(Result):
-    """How one channel saw a chunk. ``rank`` counts from 1; None: it only scored what another channel had found."""
+    """The rank and scores of a chunk in one channel. ``rank`` counts from 1; None: only another channel recalled it."""
 
     channel: str
     rank: int | None = None
@@ -75,7 +75,7 @@ class HitSource(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rerank(Result):
-    """What reranking did to a chunk: its new score, and the place it came from (counted from 1)."""
+    """The rerank score of a chunk and its rank before, counted from 1."""
 
     score: float | None = None
     from_rank: int | None = None
@@ -102,8 +102,8 @@ class Hit(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Citation(Result):
-    """Which chunk a marker in the context stands for, and where in its document that is. ``edited``: the chunk's text was
-    changed by hand, and the place is that of the passage it replaces."""
+    """The chunk that a marker in the context stands for, with its position in the document. ``edited``: the text was
+    changed by hand, and the position is that of the passage it replaced."""
 
     marker: str = ""
     chunk_id: str = ""
@@ -121,7 +121,7 @@ class Citation(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entity(Result):
-    """What an entity that the hits name is like; ``story_time`` is since when, None from the beginning."""
+    """The state of an entity named in the hits, valid from ``story_time`` on; None means from the beginning."""
 
     id: str = ""
     name: str = ""
@@ -133,7 +133,7 @@ class Entity(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context(Result):
-    """The chunks as text for a language model, within the token budget that was asked for."""
+    """The chunks as text for a language model, within the requested token budget."""
 
     text: str = ""
     token_count: int = 0
@@ -143,7 +143,7 @@ class Context(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stats(Result):
-    """How an answer came about. ``latency_ms`` is in milliseconds per stage, ``source_share`` adds up to 1."""
+    """Statistics of an answer. ``latency_ms`` is in milliseconds per stage, ``source_share`` adds up to 1."""
 
     hits: Mapping[str, int] = field(default_factory=dict)
     source_share: Mapping[str, float] = field(default_factory=dict)
@@ -162,7 +162,7 @@ class Stats(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryResult(Result):
-    """The answer to one query; ``chunks`` are best first and may be none."""
+    """The answer to one query; ``chunks`` are best first and may be empty."""
 
     query_id: str
     status: str
@@ -174,7 +174,7 @@ class QueryResult(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingQuery(Result):
-    """A query that was sent and is answered by itself; ``query_result`` fetches the answer."""
+    """A submitted query; ``query_result`` fetches its answer."""
 
     query_id: str
     status: str = "queued"
@@ -197,9 +197,9 @@ class QueryOperations(Resource):
     ) -> Steps[QueryResult]:
         """Find the chunks that answer ``text``, in the namespaces that ``options`` name.
 
-        ``request_id`` is what the server's logs and tasks call this request; ``fresh`` asks again what may have been
-        answered before. Raises QueryFailed if the query ends without an answer, and Timeout after ``timeout`` seconds
-        (default: the client's).
+        ``request_id`` identifies this request in the server's logs and tasks; ``fresh`` bypasses the answer cache.
+        Raises QueryFailed if the query ends without an answer, and Timeout after ``timeout`` seconds (default: the
+        client's).
         """
         body = query_body(text, **options)
         patience_s = self._timeout_s if timeout is None else timeout
@@ -215,7 +215,7 @@ class QueryOperations(Resource):
     def submit_query(
         self, text: str, *, request_id: str | None = None, fresh: bool = False, **options: Unpack[QueryKeywords]
     ) -> Steps[PendingQuery]:
-        """Ask as ``query`` does and return at once, with the id under which the answer can be fetched."""
+        """Submit a query and return at once with its id, for ``query_result``."""
         body = query_body(text, **options)
         headers = {"Prefer": "respond-async", **query_headers(request_id, fresh=fresh)}
         return self._one(PendingQuery, "POST", _PATH, body=body, headers=headers)
@@ -224,10 +224,10 @@ class QueryOperations(Resource):
     def query_result(
         self, query: PendingQuery | QueryResult | str, *, timeout: float | None = None
     ) -> Steps[QueryResult]:
-        """The answer to a query, waited for up to ``timeout`` seconds (default: the client's; 0 only looks).
+        """Wait up to ``timeout`` seconds (default: the client's; 0 only looks) for the answer to a query.
 
-        Raises Timeout if there is none by then, QueryFailed if there will be none, and ProblemError with status 404 for
-        a query that is forgotten or was cancelled.
+        Raises Timeout if there is none by then, QueryFailed if the query failed, and ProblemError with status 404 for an
+        expired or cancelled query.
         """
         deadline = self._clock() + (self._timeout_s if timeout is None else timeout)
         began = self._clock()
@@ -235,11 +235,11 @@ class QueryOperations(Resource):
 
     @operation
     def cancel_query(self, query: PendingQuery | QueryResult | str) -> Steps[None]:
-        """Stop a query, or forget its answer; ProblemError with status 404 if there is none."""
+        """Cancel a query, or delete its answer. ProblemError with status 404 if there is none."""
         yield from self._request("DELETE", f"{_PATH}/{segment(_id(query))}")
 
     def _awaited(self, said: Any, began: float, deadline: float) -> Steps[QueryResult]:
-        """Look until the query has ended. ``began`` is when the last look did."""
+        """Poll until the query has ended. ``began`` is the start of the last poll."""
         while True:
             status = said.get("status") if isinstance(said, dict) else None
             if status not in _UNFINISHED:
@@ -274,7 +274,7 @@ def query_body(
     trace: bool | None = None,
     extra: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """What is None is left out, so that the server's defaults hold. See options.QueryKeywords.
+    """Return the body of a query, without fields that are None. See QueryKeywords.
 
     Raises InvalidInput if no namespace is named.
     """
@@ -301,7 +301,7 @@ def query_body(
 
 
 def query_headers(request_id: str | None, *, fresh: bool) -> dict[str, str]:
-    """What a query is sent with. Raises InvalidInput for a ``request_id`` that no header can hold."""
+    """Return the headers of a query. Raises InvalidInput for a ``request_id`` that no header can hold."""
     headers = {"Cache-Control": "no-cache"} if fresh else {}
     if request_id is None:
         return headers

@@ -1,4 +1,4 @@
-"""Sources: where documents came from."""
+"""Sources: the origins of documents."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from chordwise.transport import Steps
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceInfo(Result):
-    """A source with what came from it. ``kind``: text, bytes, file, url or sheet. ``statuses``: how many of its documents
-    have which status. ``chunks``: those that searches see. ``encoding`` is None unless all its documents were read in
+    """A source with its counts. ``kind``: text, bytes, file, url or sheet. ``statuses``: its documents counted by status.
+    ``chunks``: those that searches see. ``encoding`` is None unless all its documents were read in
     one; ``page_start`` and ``page_end`` are the first and the last page of any of them."""
 
     source_id: str
@@ -34,7 +34,7 @@ class SourceInfo(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceDeletion(Result):
-    """How many documents went with a source."""
+    """The number of documents deleted with a source."""
 
     source_id: str
     namespace: str = ""
@@ -46,17 +46,17 @@ class SourceOperations(Resource):
 
     @operation
     def sources(self, *, namespace: str, kind: str | None = None, limit: int | None = 100) -> Steps[list[SourceInfo]]:
-        """Sources with a document that is searchable or on its way, by id; ``limit`` None for all."""
+        """List sources with a searchable or pending document, by id; ``limit`` None for all."""
         return self._pages(SourceInfo, "/v1/sources", {"namespace": namespace, "kind": kind}, limit=limit)
 
     @operation
     def source(self, source_id: str, *, namespace: str) -> Steps[SourceInfo]:
-        """A source with its counts; one that is not there raises ProblemError with status 404."""
+        """Return a source with its counts. ProblemError with status 404 if there is none."""
         path = f"/v1/sources/{segment(source_id)}"
         return self._one(SourceInfo, "GET", path, params={"namespace": namespace})
 
     @operation
     def delete_source(self, source_id: str, *, namespace: str) -> Steps[SourceDeletion]:
-        """Take a source away with all its documents, also those on their way."""
+        """Delete a source with all its documents, pending ones too."""
         path = f"/v1/sources/{segment(source_id)}"
         return self._one(SourceDeletion, "DELETE", path, params={"namespace": namespace})

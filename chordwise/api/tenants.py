@@ -15,7 +15,7 @@ from chordwise.transport import Steps
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tenant(Result):
-    """An isolated customer. ``disabled_at``: none of its keys works since then."""
+    """An isolated customer. ``disabled_at``: none of its keys has worked since then."""
 
     tenant_id: str
     name: str = ""
@@ -25,7 +25,7 @@ class Tenant(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quota(Result):
-    """How much there may be, None for any number, and how much there is."""
+    """The limit, None for no limit, and how much of it is used."""
 
     limit: int | None = None
     used: int = 0
@@ -33,7 +33,7 @@ class Quota(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quotas(Result):
-    """What the tenant may store, and how many documents may wait for a worker."""
+    """The tenant's limits on stored documents and chunks, on queued documents and on embedding tokens."""
 
     documents: Quota = Quota()
     chunks: Quota = Quota()
@@ -43,7 +43,7 @@ class Quotas(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenantQuotas(Result):
-    """A tenant's own quotas; None where the installation's setting holds, 0 for no limit."""
+    """A tenant's own quotas; None where the installation's setting applies, 0 for no limit."""
 
     documents: int | None = None
     chunks: int | None = None
@@ -54,7 +54,7 @@ class TenantQuotas(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenantErasure(Result):
-    """What went from which store and table, and what a recount found: nothing, if all is well."""
+    """The rows ``erased`` by store and table, and those a recount found ``remaining``: none, if all is well."""
 
     tenant_id: str
     erased: Mapping[str, int] = field(default_factory=dict)
@@ -63,8 +63,8 @@ class TenantErasure(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageCounts(Result):
-    """``texts`` were sent in ``requests`` and counted as ``tokens`` by whoever embedded them. ``cached`` texts were known
-    already and would have been about ``saved_tokens``. ``cost`` is in the operator's currency."""
+    """``texts`` were sent in ``requests`` and counted as ``tokens`` by the model service. ``cached`` texts were not sent
+    and would have taken about ``saved_tokens``. ``cost`` is in the operator's currency."""
 
     tokens: int = 0
     requests: int = 0
@@ -76,14 +76,14 @@ class UsageCounts(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageRow(UsageCounts):
-    """The counts of one day, job, model or purpose; ``key`` says which."""
+    """The counts of one day, job, model or purpose, named by ``key``."""
 
     key: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageReport(Result):
-    """What embedding cost between two days, both included."""
+    """The cost of embedding between two days, both included."""
 
     by: str
     total: UsageCounts
@@ -92,7 +92,7 @@ class UsageReport(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Actor(Result):
-    """Who did it: the key by its id and name. Both are empty for the installation itself."""
+    """The key that did it, by id and name. Both are empty for the installation itself."""
 
     key_id: str = ""
     key_name: str = ""
@@ -101,7 +101,7 @@ class Actor(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEntry(Result):
-    """One search or one write: who (``actor``), what (``action``), and the first hundred ``ids`` of ``count``."""
+    """One search or one write: ``actor``, ``action``, and the first hundred ``ids`` of ``count``."""
 
     audit_id: str
     at: datetime | None = None
@@ -122,24 +122,24 @@ class TenantOperations(Resource):
 
     @operation
     def tenants(self) -> Steps[list[Tenant]]:
-        """Every tenant of the installation."""
+        """List every tenant of the installation."""
         return self._pages(Tenant, "/v1/tenants")
 
     @operation
     def tenant(self, tenant_id: str) -> Steps[Tenant]:
-        """One tenant; ProblemError with status 404 if there is none."""
+        """Return one tenant. ProblemError with status 404 if there is none."""
         return self._one(Tenant, "GET", tenant_path(tenant_id))
 
     @operation
     def create_tenant(self, tenant_id: str, *, name: str | None = None) -> Steps[Tenant]:
-        """Make a tenant, which has no key yet; ProblemError with status 409 if there is one of this id."""
+        """Create a tenant without keys. ProblemError with status 409 if there is one of this id."""
         name = name or tenant_id
         body = {"tenant_id": tenant_id, "name": name}
         return self._one(Tenant, "POST", "/v1/tenants", body=body, safe=False)
 
     @operation
     def disable_tenant(self, tenant_id: str) -> Steps[Tenant]:
-        """Let no key of the tenant work, from within three seconds on; nothing is deleted."""
+        """Disable all keys of the tenant within three seconds; nothing is deleted."""
         return self._one(Tenant, "POST", f"{tenant_path(tenant_id)}/disable")
 
     @operation
@@ -149,7 +149,7 @@ class TenantOperations(Resource):
 
     @operation
     def erase_tenant(self, tenant_id: str) -> Steps[TenantErasure]:
-        """Delete everything the tenant has, in every store. It cannot be brought back."""
+        """Delete everything the tenant has, in every store. This cannot be undone."""
         return self._one(TenantErasure, "DELETE", tenant_path(tenant_id))
 
     @operation
@@ -166,14 +166,14 @@ class TenantOperations(Resource):
 
     @operation
     def quotas(self) -> Steps[Quotas]:
-        """What the tenant may store and queue, and how much of it is used."""
+        """Return the tenant's limits and how much of each is used."""
         return self._one(Quotas, "GET", "/v1/quotas")
 
     @operation
     def usage(
         self, *, start: date | str | None = None, end: date | str | None = None, by: str = "day"
     ) -> Steps[UsageReport]:
-        """What embedding cost between two days (UTC, both included; default: this month), ``by`` day, job, model or
+        """Report the cost of embedding between two days (UTC, both included; default: this month), ``by`` day, job, model or
         purpose."""
         asked = {"from": start, "to": end, "by": by, "limit": 200}
         report: UsageReport | None = None
@@ -198,7 +198,7 @@ class TenantOperations(Resource):
         until: datetime | date | str | None = None,
         limit: int | None = 100,
     ) -> Steps[list[AuditEntry]]:
-        """Who searched and who wrote, the newest first; ``limit`` None for all."""
+        """List searches and writes, newest first; ``limit`` None for all."""
         asked = {"action": action, "since": since, "until": until}
         return self._pages(AuditEntry, "/v1/audit", asked, limit=limit)
 

@@ -24,7 +24,7 @@ _PATH = "/v1/webhooks"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Webhook(Result):
-    """An endpoint that is told how jobs end. ``secret`` is there only right after it was made or changed."""
+    """An endpoint that is notified when jobs end. ``secret`` is only in the answer that created or changed it."""
 
     webhook_id: str
     url: str = ""
@@ -53,7 +53,7 @@ class Delivery(Result):
 
 
 class NotGenuine(ChordwiseError):
-    """A webhook that was not signed with this secret, or too long ago."""
+    """A webhook not signed with this secret, or signed too long ago."""
 
 
 class WebhookOperations(Resource):
@@ -61,23 +61,23 @@ class WebhookOperations(Resource):
 
     @operation
     def webhooks(self) -> Steps[list[Webhook]]:
-        """Every endpoint that is told how jobs end."""
+        """List every endpoint that is notified when jobs end."""
         return self._list(Webhook, _PATH)
 
     @operation
     def webhook(self, webhook_id: str) -> Steps[Webhook]:
-        """One endpoint that is told how jobs end."""
+        """Return one endpoint that is notified when jobs end."""
         return self._one(Webhook, "GET", f"/v1/webhooks/{segment(webhook_id)}")
 
     @operation
     def add_webhook(self, url: str, *, events: Iterable[str] | None = None) -> Steps[Webhook]:
-        """Have an endpoint told, by default of every end of a job. Its ``secret``, for ``verify_webhook``, is shown once."""
+        """Register an endpoint, by default for every end of a job. Its ``secret``, for ``verify_webhook``, is returned once."""
         body: dict[str, Any] = {"url": url} if events is None else {"url": url, "events": list(events)}
         return self._one(Webhook, "POST", _PATH, body=body, safe=False)
 
     @operation
     def remove_webhook(self, webhook_id: str) -> Steps[None]:
-        """Tell an endpoint nothing more."""
+        """Delete an endpoint."""
         yield from self._request("DELETE", f"{_PATH}/{segment(webhook_id)}")
 
     @operation
@@ -88,12 +88,12 @@ class WebhookOperations(Resource):
 
     @operation
     def enable_webhook(self, webhook_id: str) -> Steps[Webhook]:
-        """Call an endpoint again that was given up."""
+        """Enable an endpoint that was disabled after failures."""
         return self._one(Webhook, "POST", f"{_PATH}/{segment(webhook_id)}/enable")
 
     @operation
     def test_webhook(self, webhook_id: str) -> Steps[str]:
-        """Have a test message sent; gives the id of its delivery."""
+        """Send a test message; returns the id of its delivery."""
         path = f"{_PATH}/{segment(webhook_id)}/test"
         return (yield from self._one(Delivery, "POST", path, safe=False)).delivery_id
 
@@ -101,19 +101,19 @@ class WebhookOperations(Resource):
     def webhook_deliveries(
         self, webhook_id: str, *, state: str | None = None, limit: int = 100
     ) -> Steps[list[Delivery]]:
-        """The latest messages to an endpoint; ``state``: pending, delivered or dead."""
+        """List the latest messages to an endpoint; ``state``: pending, delivered or dead."""
         params = {"limit": min(limit, 200), "state": state or None}
         path = f"{_PATH}/{segment(webhook_id)}/deliveries"
         return entries(Delivery, (yield from self._request("GET", path, params=params)).json(), path)
 
     @operation
     def webhook_delivery(self, webhook_id: str, delivery_id: str) -> Steps[Delivery]:
-        """One message to an endpoint."""
+        """Return one message to an endpoint."""
         return self._one(Delivery, "GET", f"{_PATH}/{segment(webhook_id)}/deliveries/{segment(delivery_id)}")
 
     @operation
     def redeliver(self, webhook_id: str, delivery_id: str) -> Steps[None]:
-        """Send a message again that has ended, under the same id."""
+        """Send a delivered or dead message again, under the same id."""
         path = f"{_PATH}/{segment(webhook_id)}/deliveries/{segment(delivery_id)}/redeliver"
         yield from self._request("POST", path)
 
@@ -121,9 +121,9 @@ class WebhookOperations(Resource):
 def verify_webhook(
     headers: Mapping[str, str], body: bytes, secret: str, *, tolerance_s: float = TOLERANCE_S, now: float | None = None
 ) -> dict[str, Any]:
-    """The message in a webhook, once its signature is checked; raises NotGenuine. ``body`` are the bytes as they came.
+    """Verify the signature of a webhook and return its message. Raises NotGenuine. ``body``: the bytes as received.
 
-    A message may come twice, with the same ``webhook-id``: remember those you have acted upon.
+    A message may arrive twice with the same ``webhook-id``: remember those already handled.
     """
     named = {name.lower(): value for name, value in headers.items()}
     message_id, timestamp = named.get("webhook-id", ""), named.get("webhook-timestamp", "")
@@ -131,9 +131,9 @@ def verify_webhook(
         key = base64.b64decode(secret.removeprefix("whsec_"), validate=True)
         age_s = (time.time() if now is None else now) - int(timestamp)
     except (ValueError, binascii.Error):
-        raise NotGenuine("the webhook has no timestamp, or the secret is none") from None
+        raise NotGenuine("the webhook has no timestamp, or the secret is malformed") from None
     if not key:
-        raise NotGenuine("the secret is empty")  # anybody can sign with it
+        raise NotGenuine("the secret is empty")  # anyone could sign with it
     if abs(age_s) > tolerance_s:
         raise NotGenuine(f"the webhook was signed {age_s:.0f} s ago")
     digest = hmac.new(key, f"{message_id}.{timestamp}.".encode() + body, hashlib.sha256).digest()

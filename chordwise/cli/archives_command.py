@@ -24,8 +24,8 @@ def export_namespace(
 ) -> None:
     """Export a namespace with its chunks and vectors.
 
-    If it is interrupted, run the same command again: it goes on after the last part that is whole. Documents that are
-    replaced meanwhile are exported as they were or as they are.
+    If it is interrupted, run the same command again: it resumes after the last whole part. Documents that are replaced
+    meanwhile are exported in their old or in their new version.
     """
     began = time.monotonic()
     with screen.connect() as client:
@@ -50,16 +50,14 @@ def export_namespace(
 
 
 def import_archive(
-    path: Annotated[Path, typer.Argument(metavar="PATH", exists=True, help="What chordwise export made.")],
+    path: Annotated[Path, typer.Argument(metavar="PATH", exists=True, help="An archive of chordwise export.")],
     namespace: Annotated[str, typer.Option("--namespace", "-n", help="The knowledge base to write to.")],
-    wait: Annotated[bool, typer.Option("--wait", help="Return when everything can be found.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until everything is searchable.")] = False,
     on_conflict: Annotated[
         str | None,
-        typer.Option(
-            "--on-conflict", help="If a document is there already: replace, skip, error, or new to keep both."
-        ),
+        typer.Option("--on-conflict", help="If the document exists: replace, skip, error, or new to keep both."),
     ] = None,
-    again: Annotated[bool, typer.Option("--again", help="Send what was imported before once more.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Send parts again that were imported before.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the jobs as one JSON document.")] = False,
 ) -> None:
     """Import an archive into a namespace.

@@ -1,4 +1,4 @@
-"""``chordwise chunks``: look at what documents were cut into, and change it piece by piece."""
+"""``chordwise chunks``: list, edit, disable, enable and delete chunks."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ def list_chunks(
     document: Annotated[str | None, typer.Option("--document", "-d", help="Only those of this document.")] = None,
     chunk_type: Annotated[str | None, typer.Option("--type", help="parent, child, sentence, qa or segment.")] = None,
     parent: Annotated[str | None, typer.Option("--parent", help="Only the children of this parent.")] = None,
-    disabled: Annotated[bool, typer.Option("--disabled", help="Only those that are switched off.")] = False,
+    disabled: Annotated[bool, typer.Option("--disabled", help="Only disabled ones.")] = False,
     filters: Annotated[
         str | None, typer.Option("--filters", help='Only those of documents that fit, as in {"type": "manual"}: JSON.')
     ] = None,
     order_by: Annotated[
         str, typer.Option("--order-by", help="document_id, updated_at, or -updated_at for the newest first.")
     ] = "document_id",
-    offset: Annotated[int, typer.Option("--offset", min=0, max=10_000, help="How many to leave out.")] = 0,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="How many.")] = 50,
+    offset: Annotated[int, typer.Option("--offset", min=0, max=10_000, help="Number to skip.")] = 0,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Number to list.")] = 50,
     as_json: screen.Json = False,
 ) -> None:
-    """List chunks of what is published, by document, parent and place in it."""
+    """List published chunks, ordered by document, parent and position."""
     with screen.connect() as client:
         found = client.chunks(
             namespace=namespace,
@@ -65,7 +65,7 @@ def list_chunks(
 def edit(
     chunk_id: Annotated[str, typer.Argument(metavar="ID", help="The chunk.")],
     text: Annotated[str, typer.Option("--text", "-t", help="Its new text; - reads it from standard input.")],
-    etag: Annotated[str | None, typer.Option("--etag", help="Only if the chunk is still this one.")] = None,
+    etag: Annotated[str | None, typer.Option("--etag", help="Only if the chunk still has this etag.")] = None,
     as_json: screen.Json = False,
 ) -> int:
     """Give a chunk another text. It is embedded again before this returns."""
@@ -112,7 +112,7 @@ def _switch(chunk_ids: list[str], *, enabled: bool, as_json: bool) -> int:
 
 
 def _told(done: list[ChunkResult], *, as_json: bool) -> int:
-    """Say what became of each. Gives the exit status: 1 if one failed."""
+    """Print the outcome of each chunk. Returns the exit status: 1 if one failed."""
     if as_json:
         screen.print_json({"data": [dict(each.raw) for each in done]})
     else:

@@ -89,7 +89,7 @@ def chordwise(
 
 @functools.cache
 def _command() -> Any:
-    """The commands, put together once: that takes a tenth of a second, and programs that call `run` call it often."""
+    """Build the commands once: that takes a tenth of a second, and some programs call `run` often."""
     return typer.main.get_command(app)
 
 
@@ -109,16 +109,16 @@ def run(arguments: Sequence[str]) -> int:
         _complain(str(error))
         return FAILED
     except (KeyboardInterrupt, typer.Abort):
-        _complain("interrupted; what the server has accepted goes on")
+        _complain("interrupted; the server continues with accepted work")
         return INTERRUPTED
     return code if isinstance(code, int) else SUCCESS
 
 
 def main() -> None:
-    """The entry point of the ``chordwise`` command."""
+    """Run the ``chordwise`` command with the arguments of the process."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a terminal that lacks a character must not stop the answer
+            stream.reconfigure(errors="backslashreplace")  # for terminals that cannot show a character
     sys.exit(run(sys.argv[1:]))
 
 

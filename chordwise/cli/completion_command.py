@@ -1,4 +1,4 @@
-"""``chordwise completion``: what a shell needs to complete commands and options."""
+"""``chordwise completion``: scripts for the completion of commands and options."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typer.completion import completion_init, get_completion_script  # type: ign
 from chordwise.cli import screen
 
 PROGRAM = "chordwise"
-ASKED_BY_SHELL = "_CHORDWISE_COMPLETE"  # the script that is printed here sets it and calls us again
+ASKED_BY_SHELL = "_CHORDWISE_COMPLETE"  # set by the printed script when it calls this program
 
 
 class Shell(enum.StrEnum):
@@ -47,6 +47,6 @@ def completion(
 
 
 def prepare() -> None:
-    """Let the shell's question be understood, if it is one."""
+    """Initialise completion if a shell's completion script runs this process."""
     if ASKED_BY_SHELL in os.environ:
         completion_init()

@@ -1,4 +1,4 @@
-"""``chordwise dead-letters``: what failed for good, and what to do about it."""
+"""``chordwise dead-letters``: documents that failed for good; replay or drop them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ def dead_letters(
     letter_id: Annotated[
         str | None, typer.Argument(metavar="[ID]", help="One dead letter; without it, a list.")
     ] = None,
-    replay: Annotated[bool, typer.Option("--replay", help="Try it again; without an ID, those chosen below.")] = False,
-    drop: Annotated[bool, typer.Option("--drop", help="Give it up and delete its bytes.")] = False,
+    replay: Annotated[
+        bool, typer.Option("--replay", help="Queue it again; without an ID, all that fit the filters.")
+    ] = False,
+    drop: Annotated[bool, typer.Option("--drop", help="Give the document up and delete its bytes.")] = False,
     everything: Annotated[bool, typer.Option("--all", help="With --replay and no ID: all of them.")] = False,
     job: Annotated[str | None, typer.Option("--job", help="Only those of this job.")] = None,
-    namespace: Annotated[str | None, typer.Option("--namespace", "-n", help="Only those in it.")] = None,
+    namespace: Annotated[str | None, typer.Option("--namespace", "-n", help="Only those in this namespace.")] = None,
     code: Annotated[str | None, typer.Option("--code", help="Only those with this error code.")] = None,
     reason: Annotated[str | None, typer.Option("--reason", help="rejected, gave_up or bug.")] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="How many to list.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Number to list.")] = 20,
     as_json: screen.Json = False,
 ) -> None:
     """Show documents that failed for good, try them again, or give them up."""
@@ -31,11 +33,11 @@ def dead_letters(
     if replay and drop:
         raise typer.BadParameter("--replay and --drop exclude each other")
     if letter_id is not None and (everything or filtered):
-        raise typer.BadParameter("an ID names one dead letter; leave --all and the filters out")
+        raise typer.BadParameter("an ID excludes --all and the filters")
     if drop and letter_id is None:
         raise typer.BadParameter("--drop needs the ID of a dead letter")
     if everything and not replay:
-        raise typer.BadParameter("--all goes with --replay")
+        raise typer.BadParameter("--all needs --replay")
     if replay and letter_id is None and everything == filtered:
         raise typer.BadParameter("--replay needs an ID, a filter, or --all")
     with screen.connect() as client:

@@ -1,4 +1,4 @@
-"""``chordwise doctor``: what is wrong, and what to do about it."""
+"""``chordwise doctor``: checks of the connection and the installation, with remedies."""
 
 from __future__ import annotations
 
@@ -34,12 +34,11 @@ def doctor(
     drift: Annotated[bool, typer.Option("--drift", help="Also compare the two stores; may take a while.")] = False,
     as_json: screen.Json = False,
 ) -> None:
-    """Check the connection, the key, everything the server depends on, how it is set up, and the versions.
+    """Check the connection, the key, the server's dependencies, its configuration, and the versions.
 
-    How the installation is set up takes the operator's key: CHORDWISE_ADMIN_KEY, which make up keeps in
-    .local/stacks/up/env, or a CHORDWISE_API_KEY with the scope operator. One line for each check, with what to do where
-    something is wrong.
-    Exits with 1 if anything failed.
+    The configuration is checked only with the operator's key: CHORDWISE_ADMIN_KEY, which make up keeps in
+    .local/stacks/up/env, or a CHORDWISE_API_KEY with the scope operator. Prints one line for each check, with
+    a remedy for each failure. Exits with 1 if a check failed.
     """
     # A check of both /readyz and `/v1/doctor` is shown once, as the latter describes it.
     findings = list({finding.check: finding for finding in _findings(screen.connection(), drift=drift)}.values())
@@ -112,7 +111,7 @@ def _as_json(finding: Finding) -> dict[str, str]:
 
 
 def _installation(known: Connection) -> Iterator[Finding]:
-    """What the server finds wrong with how it is set up; a warning if this key may not know."""
+    """Return the server's findings on its configuration; a warning if this key lacks the scope."""
     try:
         operator = as_operator(known)
         with Chordwise(operator.url, operator.api_key, timeout=30.0, retries=1) as client:

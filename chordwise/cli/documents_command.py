@@ -1,4 +1,4 @@
-"""``chordwise documents``: list documents, and the generations of one; go back to the one before."""
+"""``chordwise documents``: list documents and their generations, and roll back."""
 
 from __future__ import annotations
 
@@ -25,9 +25,7 @@ class DocumentStatus(enum.StrEnum):
     CANCELLED = "cancelled"
 
 
-app = typer.Typer(
-    help="List documents, look at the generations of one, or go back to the one before.", no_args_is_help=True
-)
+app = typer.Typer(help="List documents and their generations, and roll back.", no_args_is_help=True)
 
 DocumentIdArgument = Annotated[str, typer.Argument(metavar="ID", help="The document's id.")]
 NamespaceOption = Annotated[str, typer.Option("--namespace", "-n", help="The namespace it is in.")]
@@ -40,10 +38,10 @@ def list_documents(
         DocumentStatus | None, typer.Option("--status", help="Only those whose latest upload is in this state.")
     ] = None,
     source_id: Annotated[str | None, typer.Option("--source-id", help="Only those of this source.")] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="How many.")] = 100,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Number to list.")] = 100,
     as_json: screen.Json = False,
 ) -> None:
-    """List documents that are searchable or on their way, or those with a status."""
+    """List searchable and pending documents, or those with a status."""
     with screen.connect() as client:
         found = client.documents(namespace=namespace, status=status and status.value, source_id=source_id, limit=limit)
     if as_json:
@@ -63,9 +61,9 @@ def list_documents(
 
 @app.command()
 def generations(document_id: DocumentIdArgument, namespace: NamespaceOption, as_json: screen.Json = False) -> None:
-    """List what is left of a document's generations, the newest first.
+    """List the remaining generations of a document, newest first.
 
-    shown: what searches see. previous: can be gone back to. pending: on its way. retired: about to be dropped.
+    shown: searches see it. previous: rollback is possible. pending: not ingested yet. retired: about to be dropped.
     """
     with screen.connect() as client:
         found = client.generations(document_id, namespace=namespace)
@@ -80,15 +78,15 @@ def rollback(
     document_id: DocumentIdArgument,
     namespace: NamespaceOption,
     generation: Annotated[
-        int | None, typer.Option("--generation", min=1, help="Which one. Default: the one shown before.")
+        int | None, typer.Option("--generation", min=1, help="Its number. Default: the previous one.")
     ] = None,
     etag: Annotated[
         str | None, typer.Option("--if-match", help="Only if the generations still have this etag.")
     ] = None,
-    wait: Annotated[bool, typer.Option("--wait", help="Until searches see it.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until searches see it.")] = False,
     as_json: screen.Json = False,
 ) -> None:
-    """Go back to the generation before. Doing so again undoes it."""
+    """Go back to the previous generation. A second rollback undoes the first."""
     with screen.connect() as client:
         job = client.rollback(document_id, namespace=namespace, generation=generation, if_match=etag)
         if wait:
@@ -121,5 +119,5 @@ def _list(found: DocumentGenerations) -> None:
 
 
 def _time(moment: datetime | None) -> str:
-    """Local time, to the second."""
+    """Format in local time, to the second."""
     return f"{moment.astimezone():%Y-%m-%d %H:%M:%S}" if moment else ""

@@ -1,4 +1,4 @@
-"""``chordwise eval``: how well a namespace answers a judged collection."""
+"""``chordwise eval``: retrieval quality on a judged collection."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from chordwise.api.files import read_lines
 from chordwise.async_client import AsyncChordwise
 from chordwise.cli import screen
 from chordwise.cli.ingest_command import tell_indexed
@@ -20,23 +21,22 @@ from chordwise.evaluation.ask import Measured
 from chordwise.evaluation.collection import Collection, JudgedQuery, read_collection
 from chordwise.evaluation.evaluate import WAYS, Report, Way, evaluate, ingest_if_empty, ways_of
 from chordwise.evaluation.significance import Paired, paired
-from chordwise.files import read_lines
 
 MEASURES = ("ndcg@10", "mrr@10", "recall@100")
 
-Run = Mapping[tuple[str, str], Mapping[str, float]]  # by way and query, what each measure said
+Run = Mapping[tuple[str, str], Mapping[str, float]]  # measures by (way, query)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """Run B against run A in one way of asking, by one measure."""
+    """The comparison of run B with run A in one way of asking, by one measure."""
 
     way: str
     measure: str
     result: Paired
 
     def as_json(self) -> dict[str, Any]:
-        """As it is printed."""
+        """Return the fields that are printed."""
         found = asdict(self.result)
         figures = {name: round(value, 6) if isinstance(value, float) else value for name, value in found.items()}
         return {"way": self.way, "measure": self.measure, **figures}
@@ -44,14 +44,14 @@ class Compared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """Two runs. ``unpaired`` counts answers that only one of them has, and that are left out."""
+    """The comparison of two runs. ``unpaired`` counts answers of only one of them, which are left out."""
 
     rows: tuple[Compared, ...]
     unpaired: int
 
 
 def write_run(path: Path, answers: Iterable[Measured]) -> None:
-    """One JSON object a line. Raises InvalidInput if the file cannot be written."""
+    """Write one JSON object a line. Raises InvalidInput if the file cannot be written."""
     try:
         with path.open("w", encoding="utf-8") as file:
             file.writelines(json.dumps(each.as_json(), ensure_ascii=False) + "\n" for each in answers)
@@ -60,21 +60,21 @@ def write_run(path: Path, answers: Iterable[Measured]) -> None:
 
 
 def read_run(path: Path) -> dict[tuple[str, str], dict[str, float]]:
-    """What ``write_run`` wrote. Raises InvalidInput, naming the line."""
+    """Read a file of ``write_run``. Raises InvalidInput, naming the line."""
     found: dict[tuple[str, str], dict[str, float]] = {}
     for number, line in read_lines(path):
         try:
             entry = json.loads(line)
             found[entry["way"], entry["query_id"]] = {name: float(entry[name]) for name in MEASURES}
         except (ValueError, KeyError, TypeError):
-            raise InvalidInput(f"{path}:{number} is no answer of an evaluation") from None
+            raise InvalidInput(f"{path}:{number} is not an answer of an evaluation") from None
     if not found:
         raise InvalidInput(f"{path} holds no answer")
     return found
 
 
 def compare(a: Run, b: Run) -> Comparison:
-    """B against A, in every way that both were asked. Pure. Raises InvalidInput if they share no query."""
+    """Compare B with A in every way that both were asked. Pure. Raises InvalidInput if they share no query."""
     shared = [key for key in a if key in b]
     if not shared:
         raise InvalidInput("the two runs have no query in common")
@@ -92,7 +92,7 @@ _Floors = Annotated[
     typer.Option(
         "--min-ndcg",
         metavar="[WAY=]FLOOR",
-        help="Exit with 1 below this nDCG@10; WAY is fused if not said. Repeatable.",
+        help="Exit with 1 below this nDCG@10; WAY defaults to fused. Repeatable.",
     ),
 ]
 
@@ -102,22 +102,22 @@ def evaluate_collection(
         Path | None, typer.Argument(metavar="DIR", exists=True, file_okay=False, help="The folder of the collection.")
     ] = None,
     namespace: Annotated[
-        str | None, typer.Option("--namespace", "-n", help="Where its documents are, or shall be.")
+        str | None, typer.Option("--namespace", "-n", help="Namespace of its documents; filled if empty.")
     ] = None,
-    profile: Annotated[str | None, typer.Option("--profile", help="Ask under this profile.")] = None,
-    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Ask only the first N queries.")] = None,
-    concurrency: Annotated[int, typer.Option("--concurrency", min=1, max=64, help="Queries under way at once.")] = 8,
+    profile: Annotated[str | None, typer.Option("--profile", help="Use this profile.")] = None,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Use only the first N queries.")] = None,
+    concurrency: Annotated[int, typer.Option("--concurrency", min=1, max=64, help="Concurrent queries.")] = 8,
     min_ndcg: _Floors = None,
     per_query: Annotated[
         Path | None, typer.Option("--per-query", dir_okay=False, help="Write every answer to this file, as JSON Lines.")
     ] = None,
     runs: Annotated[
         tuple[Path, Path] | None,
-        typer.Option("--compare", metavar="A.jsonl B.jsonl", help="Ask nothing: compare two files of --per-query."),
+        typer.Option("--compare", metavar="A.jsonl B.jsonl", help="Send no queries: compare two files of --per-query."),
     ] = None,
     max_loss: Annotated[
         float | None,
-        typer.Option("--max-loss", min=0, max=1, help="With --compare: exit with 1 if nDCG@10 falls more."),
+        typer.Option("--max-loss", min=0, max=1, help="With --compare: exit with 1 if nDCG@10 drops by more."),
     ] = None,
     as_json: screen.Json = False,
 ) -> None:
@@ -204,14 +204,14 @@ def _floors(given: Sequence[str], ways: Sequence[Way]) -> dict[str, float]:
         try:
             floors[way or "fused"] = float(number)
         except ValueError:
-            raise typer.BadParameter(f"{each} is no number, and no WAY=NUMBER", param_hint="--min-ndcg") from None
+            raise typer.BadParameter(f"{each} is not a number or WAY=NUMBER", param_hint="--min-ndcg") from None
         if (way or "fused") not in names:
-            raise typer.BadParameter(f"{way} is none of {', '.join(names)}", param_hint="--min-ndcg")
+            raise typer.BadParameter(f"{way} is not one of {', '.join(names)}", param_hint="--min-ndcg")
     return floors
 
 
 def _missed(report: Report, floors: dict[str, float]) -> list[str]:
-    """What fell short, as sentences."""
+    """Return a sentence for each floor that was not reached."""
     found = {way: (report.results[way].ndcg_at_10, floor) for way, floor in floors.items()}
     return [
         f"nDCG@10 of {way} is {value:.4f}, below {floor:g}" for way, (value, floor) in found.items() if value < floor

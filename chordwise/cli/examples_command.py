@@ -1,4 +1,4 @@
-"""``chordwise import-examples`` and ``chordwise examples``: books of examples in, and what became of them."""
+"""``chordwise import-examples`` and ``chordwise examples``: import books of examples, and verify the imports."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from chordwise.cli import screen
 from chordwise.client import Chordwise
 from chordwise.errors import ChordwiseError
 
-_SAMPLE = 10  # rows that are asked for by their own words
-_LOOKED_AT = 20  # hits among which such a row must be
+_SAMPLE = 10  # rows that are searched for by their own words
+_LOOKED_AT = 20  # such a row must be among so many hits
 _LONGEST_QUESTION = 500  # characters
 _TAGS_SHOWN = 8
 _COUNTS = ("read", "accepted", "refused", "duplicates", "blank")
 
-examples = typer.Typer(name="examples", help="The example library: its template, and what is stored.")
+examples = typer.Typer(name="examples", help="The example library: its template and its statistics.")
 
 
 def import_examples(
@@ -50,11 +50,11 @@ def import_examples(
     category: Annotated[
         str | None, typer.Option("--category", help="Only these sheets: qa, record, query or greeting.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Look at the book and store nothing.")] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Store nothing if one row is wrong.")] = False,
-    wait: Annotated[bool, typer.Option("--wait", help="Return when every row can be found, and check it.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check the book and store nothing.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Store nothing if a row is invalid.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until every row is searchable, and check that.")] = False,
     on_conflict: Annotated[
-        str | None, typer.Option("--on-conflict", help="If an example is there already: replace, skip, error or new.")
+        str | None, typer.Option("--on-conflict", help="If the example exists: replace, skip, error or new.")
     ] = None,
     as_json: screen.Json = False,
 ) -> None:
@@ -62,7 +62,7 @@ def import_examples(
 
     Give either --namespace or --tables; the retrieval node of LangGraph finds the examples in both cases. Errors and
     warnings go to standard error, one line each with sheet, row and column. With --wait, each accepted row is looked up,
-    and some are asked for by their own words.
+    and a sample is searched for by its own words.
 
     Exits with 1 if a row was refused, or if one that was accepted cannot be found.
     """
@@ -104,7 +104,7 @@ def import_examples(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Outcome:
-    """One import and, where it was waited for, what became of its rows. ``lost``: rows of the sample that are not found."""
+    """One import with its final job, if it was waited for. ``lost``: rows of the sample that searches do not find."""
 
     done: ExamplesImport
     job: Job | None = None
@@ -143,7 +143,7 @@ def _into_tables(
 ) -> tuple[_Outcome, dict[str, _Outcome]]:
     """Check the whole book, then import each of its categories that has a good row into its own namespace.
 
-    Return the outcome of the check, and that of each import by namespace; no imports after a dry run or a refusal.
+    Return the outcome of the check, and the imports by namespace; there are none after a dry run or a refusal.
     """
     whole = one.run(EXAMPLE_NAMESPACES[0], category, strict=False, dry_run=True)
     total = whole.done.statistics["total"]
@@ -163,15 +163,15 @@ def _into_tables(
 
 @examples.command("template")
 def template(
-    file: Annotated[Path, typer.Argument(metavar="FILE", dir_okay=False, help="Where to write the workbook.")],
-    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
+    file: Annotated[Path, typer.Argument(metavar="FILE", dir_okay=False, help="File to write.")],
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     as_json: screen.Json = False,
 ) -> None:
     """Write an empty book: the four sheets with one row each, and a filling guide."""
     if file.suffix.lower() != ".xlsx":
         raise typer.BadParameter("must end in .xlsx", param_hint="FILE")
     if file.exists() and not force:
-        raise ChordwiseError(f"{file} is there already; --force writes over it")
+        raise ChordwiseError(f"{file} exists already; --force overwrites it")
     with screen.connect() as client:
         content = client.examples_template()
     try:
@@ -207,7 +207,7 @@ def _tell_job(ticker: screen.Ticker, job: Job) -> None:
 
 
 def _lost(client: Chordwise, verified: ExamplesVerification, ticker: screen.Ticker) -> list[ImportedRow]:
-    """The rows of the sample that a query with their own words does not find."""
+    """Return the rows of the sample that a query with their own words does not find."""
     lost = []
     for place, row in enumerate(verified.sample, start=1):
         answer = client.query(
@@ -216,7 +216,7 @@ def _lost(client: Chordwise, verified: ExamplesVerification, ticker: screen.Tick
             top_k=_LOOKED_AT,
             filters={"type": row.type} if row.type else None,
         )
-        # Of several rows with the same question, any will do: the places of equals are not for us to choose.
+        # Of several rows with the same question any counts: their order is arbitrary.
         found = any(
             hit.document_id == row.document_id or hit.metadata.get("user_input") == row.user_input
             for hit in answer.chunks
@@ -278,7 +278,7 @@ def _lengths(stored: StoredExamples) -> str:
 
 
 def _named(counts: Any) -> Text:
-    """The most frequent names with their counts."""
+    """Format the most frequent names with their counts."""
     shown = [f"{name or 'none'} {count}" for name, count in list(counts.items())[:_TAGS_SHOWN]]
     return Text(screen.clean(", ".join(shown) + (", …" if len(counts) > _TAGS_SHOWN else "")))
 

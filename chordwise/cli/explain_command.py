@@ -1,4 +1,4 @@
-"""``chordwise trace`` and ``chordwise why-not``: why an answer is as it is."""
+"""``chordwise trace`` and ``chordwise why-not``: explain an answer."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ QueryId = Annotated[str, typer.Argument(metavar="QUERY_ID", help="The query's id
 
 
 def trace(query_id: QueryId, as_json: screen.Json = False) -> None:
-    """Show how an answer came about, of a query asked with --trace.
+    """Explain the answer of a query asked with --trace.
 
-    Says of every chunk which numbers put it in its place, then what each step was given, left out and took.
+    Prints the numbers behind each chunk's position, then the hits, drops and time of each step.
     """
     with screen.connect() as client:
         found = client.trace(query_id)
@@ -34,7 +34,7 @@ def why_not(
     chunk_id: Annotated[str, typer.Argument(metavar="CHUNK_ID", help="The chunk that was expected.")],
     as_json: screen.Json = False,
 ) -> None:
-    """Say why a chunk is not in an answer: the step at which it was lost, and the number that decided it."""
+    """Explain why a chunk is not in an answer: the step that dropped it, and the number that decided."""
     with screen.connect() as client:
         found = client.why_not(query_id, chunk_id)
     if as_json:
@@ -44,11 +44,11 @@ def why_not(
     if found.channels:
         screen.stdout().print(_channels(found.channels))
     if found.replayed:
-        screen.say("The query had kept no trace; it was run again, on the documents as they are now.")
+        screen.say("The query had no trace; it was run again on the current documents.")
 
 
 def show_trace(trace: Trace, console: Console) -> None:
-    """Print the sentences, what the channels said, and what each step did."""
+    """Print the explanations, the hits of each channel, and the steps."""
     for sentence in trace.explained:
         console.print(Text(screen.clean(sentence)))
     console.print()
@@ -69,7 +69,7 @@ def show_trace(trace: Trace, console: Console) -> None:
 
 
 def _steps(trace: Trace) -> list[tuple[str, str, str]]:
-    """Every step with the hits after it and what it left out, then those of which only the time is known."""
+    """Return each step with its hits and drops, then the steps of which only the time is known."""
     left_out: dict[str, Counter[str]] = {}
     for drop in trace.drops:
         left_out.setdefault(drop.stage, Counter())[drop.reason.replace("_", " ")] += 1

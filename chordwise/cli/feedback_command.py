@@ -1,4 +1,4 @@
-"""``chordwise feedback``: say what hits were worth, and turn what was said into a judged collection."""
+"""``chordwise feedback``: rate hits, and export the ratings as a judged collection."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from chordwise.errors import ChordwiseError, InvalidInput
 RATINGS = ("good", "bad", "click")
 
 app = typer.Typer(
-    help="Say what hits were worth, and turn what was said into a judged collection.",
+    help="Rate hits, and export the ratings as a judged collection.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -28,15 +28,17 @@ app = typer.Typer(
 def add(
     query_id: Annotated[str, typer.Argument(metavar="QUERY", help="The query's id, from its answer.")],
     rating: Annotated[str, typer.Argument(metavar="RATING", help="good, bad or click.")],
-    chunk_id: Annotated[str | None, typer.Option("--chunk", help="Which hit.")] = None,
-    document_id: Annotated[str | None, typer.Option("--document", help="Which document, as a whole.")] = None,
-    note: Annotated[str | None, typer.Option("--note", help="Why.")] = None,
-    session_id: Annotated[str | None, typer.Option("--session", help="Who says so. Default: the query's.")] = None,
+    chunk_id: Annotated[str | None, typer.Option("--chunk", help="The rated chunk.")] = None,
+    document_id: Annotated[str | None, typer.Option("--document", help="The document as a whole.")] = None,
+    note: Annotated[str | None, typer.Option("--note", help="A note with the reason.")] = None,
+    session_id: Annotated[
+        str | None, typer.Option("--session", help="Session of the user. Default: the query's.")
+    ] = None,
     as_json: screen.Json = False,
 ) -> None:
-    """Say what a hit of a query was worth.
+    """Rate a hit of a query.
 
-    Queries are remembered for an hour by default. The same rating of the same hit by the same session counts once.
+    The server retains queries for an hour by default. The same rating of the same hit by the same session counts once.
     """
     if rating not in RATINGS:
         raise typer.BadParameter("must be good, bad or click", param_hint="RATING")
@@ -55,28 +57,29 @@ def add(
 
 @app.command()
 def export(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", file_okay=False, help="Where to write; made if not there.")],
-    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Whose documents are judged.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", file_okay=False, help="Folder to write to; created if missing.")
+    ],
+    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Namespace of the judged documents.")],
     min_votes: Annotated[
-        float | None, typer.Option("--min-votes", min=0.5, help="Least weight: a rating is 1, a click 0.5. Default 1.")
+        float | None,
+        typer.Option("--min-votes", min=0.5, help="Minimum weight; a rating counts 1, a click 0.5. Default: 1."),
     ] = None,
     corpus: Annotated[
-        bool, typer.Option("--corpus/--no-corpus", help="Also the texts, for another installation.")
+        bool, typer.Option("--corpus/--no-corpus", help="Also export the texts, for another installation.")
     ] = False,
     as_json: screen.Json = False,
 ) -> None:
-    """Write what people judged as a collection for eval and tune.
+    """Export the judged questions as a collection for eval and tune.
 
-    DIR gets queries.jsonl and qrels.tsv, which is all that measuring the namespace itself takes, golden.jsonl for models
-    compare --queries, and with --corpus corpus.jsonl.
+    DIR gets queries.jsonl and qrels.tsv, which suffice to measure the namespace itself, golden.jsonl for models compare
+    --queries, and with --corpus corpus.jsonl.
     """
     with screen.connect() as client:
         judged = client.judgments(namespace=namespace, min_votes=min_votes)
         usable = [each for each in judged if any(grade > 0 for grade in each.relevant.values())]
         if not usable:
-            raise ChordwiseError(
-                f"nobody has found anything good in {namespace} yet, so there is nothing to measure by"
-            )
+            raise ChordwiseError(f"{namespace} has no good ratings yet, so there is nothing to measure against")
         documents = list(_documents(client, namespace)) if corpus else None
     _write(folder, usable, documents)
     counts = {
@@ -98,7 +101,7 @@ def export(
 
 
 def _documents(client: Chordwise, namespace: str) -> Iterable[Mapping[str, Any]]:
-    """The documents as a corpus has them, their texts put together of their chunks."""
+    """Return the documents in the format of a corpus, their texts joined from their chunks."""
     chunks: dict[str, list[Chunk]] = {}
     for chunk in client.chunks(namespace=namespace, limit=None):
         chunks.setdefault(chunk.document_id, []).append(chunk)
@@ -108,8 +111,8 @@ def _documents(client: Chordwise, namespace: str) -> Iterable[Mapping[str, Any]]
 
 
 def joined(chunks: Iterable[Chunk]) -> str:
-    """The text that these chunks and parents were cut from, each stretch once, and edited chunks whole; white space between
-    them may differ."""
+    """Join chunks and parents to the text they were cut from, without overlaps; edited chunks are whole, and white space
+    between chunks may differ."""
     pieces: list[str] = []
     reached = 0
     for chunk in sorted(chunks, key=lambda each: (each.start, -each.end)):
@@ -123,7 +126,7 @@ def _write(folder: Path, judged: Sequence[JudgedText], documents: Iterable[Mappi
     """Write the files. Raises InvalidInput."""
     unsafe = next((doc for each in judged for doc in each.relevant if "\t" in doc or "\n" in doc), None)
     if unsafe is not None:
-        raise InvalidInput(f"document {unsafe!r} cannot stand in a file that is separated by tabs")
+        raise InvalidInput(f"document {unsafe!r} cannot be written to a tab-separated file")
     golden = ("tenant_id", "namespaces", "query_text", "relevant")
     files = {
         "queries.jsonl": [

@@ -1,4 +1,4 @@
-"""``chordwise ingest``: files, folders and JSON Lines into a namespace."""
+"""``chordwise ingest``: send files, folders, JSON Lines and web pages to a namespace."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from typing import Annotated, Any
 import typer
 
 from chordwise.api.documents import is_url
+from chordwise.api.files import Found, find_files, read_documents
 from chordwise.api.ingestion import ON_CONFLICT, FileKeywords
 from chordwise.api.jobs import Ingestion, JobItem, failures, together
 from chordwise.cli import screen
 from chordwise.client import Chordwise
 from chordwise.errors import ChordwiseError
-from chordwise.files import Found, find_files, read_documents
 
-_MOST_NAMES = 20  # of skipped files; all of them are in --json
+_MOST_NAMES = 20  # skipped files named in the text output; --json has all
 
 
 def ingest(
@@ -28,17 +28,15 @@ def ingest(
         list[str], typer.Argument(metavar="PATH", help="Files, folders to search, or addresses (https://…).")
     ],
     namespace: Annotated[str, typer.Option("--namespace", "-n", help="The knowledge base to write to.")],
-    wait: Annotated[bool, typer.Option("--wait", help="Return when everything can be found.")] = False,
-    type: Annotated[str | None, typer.Option("--type", help="What kind of document these are, to filter by.")] = None,
-    tags: Annotated[list[str] | None, typer.Option("--tag", help="A tag for each of them; repeat for more.")] = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until everything is searchable.")] = False,
+    type: Annotated[str | None, typer.Option("--type", help="Type of the documents, to filter by.")] = None,
+    tags: Annotated[list[str] | None, typer.Option("--tag", help="A tag for each document; repeatable.")] = None,
     on_conflict: Annotated[
         str | None,
-        typer.Option(
-            "--on-conflict", help="If a document is there already: replace, skip, error, or new to keep both."
-        ),
+        typer.Option("--on-conflict", help="If the document exists: replace, skip, error, or new to keep both."),
     ] = None,
     priority: Annotated[
-        str | None, typer.Option("--priority", help="Before or after other documents of yours: interactive or bulk.")
+        str | None, typer.Option("--priority", help="Priority among your own documents: interactive or bulk.")
     ] = None,
     chunking: Annotated[
         str | None,
@@ -47,19 +45,19 @@ def ingest(
         ),
     ] = None,
     charset: Annotated[
-        str | None, typer.Option("--charset", help="The encoding of the files, such as big5; found out without it.")
+        str | None, typer.Option("--charset", help="The encoding of the files, such as big5. Default: detected.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the jobs as one JSON document.")] = False,
 ) -> None:
     """Ingest files, folders, JSON Lines and web pages.
 
     Each line of a .jsonl or .jsonl.gz file is a document: {"document_id": …, "title": …, "text": …}; doc_id, id and
-    _id are taken for document_id, and keys that no document has go into its metadata. Other files are parsed by the
+    _id count as document_id, and unknown keys go into its metadata. Other files are parsed by the
     server: txt, md, html, pdf, docx, xlsx, csv, json. In folders, hidden files and files of other kinds are left out.
-    What is at an address is fetched by the server.
+    Web pages are fetched by the server.
 
-    Text is read in the encoding it most likely has. With --wait, a line warns of each file of which that is not sure:
-    send it again with --charset. JSON Lines are UTF-8 unless --charset says otherwise.
+    The server detects the encoding of text. With --wait, a line warns of each file with an uncertain encoding: send it
+    again with --charset. JSON Lines are UTF-8 unless --charset names another encoding.
 
     Exits with 1 if a line could not be read or, with --wait, if a document could not be ingested.
     """
@@ -114,7 +112,7 @@ def ingest(
 
 
 def tell_indexed(ticker: screen.Ticker, state: Ingestion) -> None:
-    """Show how many documents are through, one way or the other."""
+    """Show the number of finished documents, failed ones included."""
     ticker.tell("documents indexed", state.succeeded + state.failed + state.cancelled, state.total)
 
 
@@ -143,7 +141,7 @@ def _send(
         if not jobs:
             raise
         accepted = ", ".join(job.job_id for job in jobs)
-        raise ChordwiseError(f"{error}; accepted before that, and going on: {accepted}") from error
+        raise ChordwiseError(f"{error}; accepted before and still running: {accepted}") from error
 
 
 def _documents(paths: Iterable[Path], bad_lines: list[str], charset: str | None) -> Iterator[dict[str, Any]]:
@@ -163,7 +161,7 @@ def _is_known(charset: str) -> bool:
 
 
 def _warn(client: Chordwise, done: Ingestion, found: Found) -> None:
-    """Name every document whose encoding is not sure, on standard error."""
+    """Print every document with an uncertain encoding on standard error."""
     if all(file.is_json_lines for file in found.files):
         return
     items = [item for job in done.jobs for item in client.job_items(job, limit=None) if item.encoding_warning]
@@ -185,8 +183,8 @@ def _chunking(value: str | None) -> dict[str, Any] | None:
 
 
 def _copies(client: Chordwise, done: Ingestion) -> tuple[list[JobItem], list[str]]:
-    """Return the documents with the bytes of an older one, or a sentence with the reason why they are not known: the
-    documents are stored all the same."""
+    """Return the documents with the bytes of an older one, or a sentence with the reason why they are unknown; the
+    documents are stored in any case."""
     try:
         return [item for job in done.jobs for item in client.job_items(job, duplicates=True, limit=None)], []
     except ChordwiseError as error:
@@ -194,7 +192,7 @@ def _copies(client: Chordwise, done: Ingestion) -> tuple[list[JobItem], list[str
 
 
 def _others(done: Ingestion, copies: Sequence[JobItem]) -> Iterator[str]:
-    """Yield a line for each document that has another id than it was sent with, or the bytes of an older one."""
+    """Yield a line for each document that got another id, or that has the bytes of an older one."""
     renamed = [each for job in done.jobs for each in job.renamed]
     yield from _first(f"{each.requested_id} is taken: stored as {each.document_id}" for each in renamed)
     yield from _first(f"{item.document_id} has the same bytes as {item.duplicate_of}" for item in copies)
@@ -217,7 +215,7 @@ def _skipped(found: Found) -> list[str]:
 
 
 def _counts(done: Ingestion) -> str:
-    """Return how many documents ended how. Those that were there already, unchanged or left alone, are no successes."""
+    """Count the documents by outcome. Unchanged and skipped ones do not count as successes."""
     outcomes: Counter[str] = Counter()
     for job in done.jobs:
         outcomes.update(job.outcomes)

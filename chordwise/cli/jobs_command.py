@@ -1,4 +1,4 @@
-"""``chordwise jobs``: what became of ingestions."""
+"""``chordwise jobs``: list, watch and steer ingestion jobs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from chordwise.errors import ChordwiseError, ConnectionFailed, ProblemError, Une
 _LOOK_EVERY_S = 2.0
 _ERRORS_SHOWN = 20
 _ALL = ("job", "status", "documents", "failed", "chunks", "took", "created")
-_COLUMNS = ((110, _ALL), (80, _ALL[:5]), (0, _ALL[:3]))  # from how many columns of terminal on, which to show
+_COLUMNS = ((110, _ALL), (80, _ALL[:5]), (0, _ALL[:3]))  # (minimal width of the terminal, columns to show)
 _COLOURS = {"succeeded": "green", "running": "cyan", "queued": "cyan", "partly_failed": "yellow", "failed": "red"}
 
 
@@ -38,15 +38,15 @@ class JobStatus(enum.StrEnum):
 
 def jobs(
     job_id: Annotated[str | None, typer.Argument(metavar="[ID]", help="One job; without it, the latest.")] = None,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Follow until nothing is running any more.")] = False,
-    cancel: Annotated[bool, typer.Option("--cancel", help="Call back what is not done.")] = False,
-    retry: Annotated[bool, typer.Option("--retry", help="Try again what failed or was cancelled.")] = False,
-    pause: Annotated[bool, typer.Option("--pause", help="Let it rest.")] = False,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with it.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Follow until every job is final.")] = False,
+    cancel: Annotated[bool, typer.Option("--cancel", help="Cancel its unfinished documents.")] = False,
+    retry: Annotated[bool, typer.Option("--retry", help="Queue failed and cancelled documents again.")] = False,
+    pause: Annotated[bool, typer.Option("--pause", help="Pause it.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume it.")] = False,
     status: Annotated[
         list[JobStatus] | None, typer.Option("--status", help="List only those in this state; may be repeated.")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="How many to list.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Number to list.")] = 20,
     as_json: screen.Json = False,
 ) -> None:
     """Show ingestion jobs, or one of them with its errors; cancel, retry, pause or resume one.
@@ -56,7 +56,7 @@ def jobs(
     steps = {"cancel": cancel, "retry": retry, "pause": pause, "resume": resume}
     asked = [name for name, wanted in steps.items() if wanted]
     if len(asked) > 1 or (asked and job_id is None):
-        raise typer.BadParameter(f"--{asked[0]} takes one job's ID, and one such option goes at a time")
+        raise typer.BadParameter(f"--{asked[0]} takes the ID of one job, and only one such option")
     if status and (job_id is not None or watch):
         raise typer.BadParameter("--status chooses jobs to list; leave the ID and --watch out")
     with screen.connect() as client:
@@ -97,12 +97,12 @@ def _watched(client: Chordwise, job_id: str, *, quiet: bool) -> Job:
                 told(event.job)
             return client.job(job_id)
         except (ProblemError, ConnectionFailed, UnexpectedAnswer):
-            # An older server, or something between that lets no stream through: ask again and again instead.
+            # An older server, or a proxy that blocks streams: poll instead.
             return client.wait(job_id, on_progress=told)
 
 
 def _watched_list(client: Chordwise, limit: int, *, quiet: bool) -> list[Job]:
-    """Redraw the list on a terminal until every job in it is final; elsewhere just wait for that."""
+    """Redraw the list on a terminal until every job in it is final; elsewhere only wait."""
     console = screen.stderr()
     drawn = console.is_terminal and not console.is_dumb_terminal and not quiet
     with Live(console=console, transient=True) if drawn else nullcontext() as live:
@@ -116,7 +116,7 @@ def _watched_list(client: Chordwise, limit: int, *, quiet: bool) -> list[Job]:
 
 
 def _table(listed: list[Job], width: int) -> Table:
-    """The list, with as many columns as ``width`` has room for."""
+    """Return the list, with as many columns as fit into ``width``."""
     shown = next((names for needed, names in _COLUMNS if width >= needed), _COLUMNS[-1][1])
     table = screen.table(*shown, numbers=("documents", "failed", "chunks", "took"))
     for job in listed:
@@ -167,7 +167,7 @@ def _status(job: Job) -> Text:
 
 
 def _time(moment: datetime | None) -> str:
-    """Local time, to the second."""
+    """Format in local time, to the second."""
     return f"{moment.astimezone():%Y-%m-%d %H:%M:%S}" if moment else ""
 
 

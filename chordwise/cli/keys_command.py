@@ -1,4 +1,4 @@
-"""``chordwise keys``: who may do what."""
+"""``chordwise keys``: create, show, rotate and revoke API keys."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from chordwise.cli import screen
 from chordwise.client import Chordwise
 
 keys = typer.Typer(
-    help="API keys: list, create, show, rotate, revoke. Takes a key with the scope admin.", no_args_is_help=True
+    help="API keys: list, create, show, rotate, revoke. Needs a key with the scope admin.", no_args_is_help=True
 )
 
 SCOPES = ("read", "write", "admin")
@@ -23,14 +23,14 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="The key's id: 16 digits, not the key itself.")]
 OfTenant = Annotated[
-    str | None, typer.Option("--tenant", help="Another tenant's keys; takes an operator's key. Default: your own.")
+    str | None, typer.Option("--tenant", help="Another tenant's keys; needs an operator's key. Default: your own.")
 ]
 
 
 @keys.command("list")
 def list_keys(
     tenant: OfTenant = None,
-    all_: Annotated[bool, typer.Option("--all", help="Those too that have ended.")] = False,
+    all_: Annotated[bool, typer.Option("--all", help="Also list ended keys.")] = False,
     as_json: screen.Json = False,
 ) -> None:
     """Show the keys, without their secrets."""
@@ -51,18 +51,18 @@ def list_keys(
 
 @keys.command()
 def create(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What it is for; the audit shows it.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Its purpose, shown in the audit.")],
     scope: Annotated[
         list[str] | None, typer.Option("--scope", "-s", help="read, write or admin; repeatable. Default: read.")
     ] = None,
-    expires: Annotated[str | None, typer.Option("--expires", help="How long it works, such as 90d, 12h.")] = None,
+    expires: Annotated[str | None, typer.Option("--expires", help="Lifetime, such as 90d, 12h.")] = None,
     tenant: OfTenant = None,
     as_json: screen.Json = False,
 ) -> None:
-    """Make a key and print it: it is shown this once."""
+    """Create a key and print it; it cannot be shown again."""
     scopes = tuple(dict.fromkeys(scope or ("read",)))
     if unknown := next((each for each in scopes if each not in SCOPES), None):
-        raise typer.BadParameter(f"{unknown} is none of {', '.join(SCOPES)}", param_hint="--scope")
+        raise typer.BadParameter(f"{unknown} is not one of {', '.join(SCOPES)}", param_hint="--scope")
     ends = None if expires is None else datetime.now(UTC) + timedelta(seconds=_span(expires, "--expires"))
     with _connect(tenant) as client:
         _tell_secret(client.create_key(name, scopes=scopes, expires_at=ends, tenant_id=tenant), as_json=as_json)
@@ -74,7 +74,7 @@ def show(
     tenant: OfTenant = None,
     as_json: screen.Json = False,
 ) -> None:
-    """Show one key, or whose key is in use."""
+    """Show one key, or the key in use."""
     with _connect(tenant) as client:
         if key_id is None:
             mine = client.current_key()
@@ -94,12 +94,12 @@ def show(
 def rotate(
     key_id: Id,
     overlap: Annotated[
-        str | None, typer.Option("--overlap", help="How long the old key works too, such as 1h; a day.")
+        str | None, typer.Option("--overlap", help="How long the old key still works, such as 1h. Default: a day.")
     ] = None,
     tenant: OfTenant = None,
     as_json: screen.Json = False,
 ) -> None:
-    """Make a key in the place of another and print it; the old one goes on for the overlap."""
+    """Replace a key and print the new one; the old one works until the overlap ends."""
     seconds = None if overlap is None else _span(overlap, "--overlap")
     with _connect(tenant) as client:
         _tell_secret(client.rotate_key(key_id, overlap_seconds=seconds, tenant_id=tenant), as_json=as_json)
@@ -107,7 +107,7 @@ def rotate(
 
 @keys.command()
 def revoke(key_id: Id, tenant: OfTenant = None, as_json: screen.Json = False) -> None:
-    """End a key: every gateway refuses it within three seconds."""
+    """Revoke a key: every gateway refuses it within three seconds."""
     with _connect(tenant) as client:
         client.revoke_key(key_id, tenant_id=tenant)
     if as_json:
@@ -117,12 +117,12 @@ def revoke(key_id: Id, tenant: OfTenant = None, as_json: screen.Json = False) ->
 
 
 def _connect(tenant: str | None) -> Chordwise:
-    """A client: with the operator's key for another tenant's keys, else with the caller's own."""
+    """Return a client with the operator's key for another tenant's keys, else with the caller's own."""
     return screen.connect() if tenant is None else screen.connect_as_operator()
 
 
 def _span(text: str, option: str) -> int:
-    """Seconds. Raises typer.BadParameter."""
+    """Parse a time span into seconds. Raises typer.BadParameter."""
     match = _SPAN.fullmatch(text)
     if match is None:
         raise typer.BadParameter("must be a number with s, m, h or d, such as 90d", param_hint=option)

@@ -10,9 +10,9 @@ from chordwise.cli import screen
 def mcp() -> None:
     """Serve agents over standard input and output with the tools of the gateway (docs/mcp.md).
 
-    Agents start this command themselves; it goes on until they close its input. Address and key as for every command.
+    Agents start this command themselves; it runs until they close its input. Address and key as for every command.
     """
-    from chordwise.agents.mcp_bridge import serve_stdio  # half a second of imports that no other command needs
+    from chordwise.agents.mcp_bridge import serve_stdio  # imports take half a second, for this command only
 
     known = screen.connection()
     asyncio.run(serve_stdio(known.url, known.api_key))

@@ -1,4 +1,4 @@
-"""``chordwise models``: move the installation to another embedding model, step by step."""
+"""``chordwise models``: migrate the installation to another embedding model, step by step."""
 
 from __future__ import annotations
 
@@ -15,33 +15,35 @@ from chordwise.client import Chordwise
 from chordwise.errors import ChordwiseError, InvalidInput
 
 models = typer.Typer(
-    help="Move the installation to another embedding model. Reads CHORDWISE_ADMIN_KEY, or else CHORDWISE_API_KEY of a"
+    help="Migrate the installation to another embedding model. Uses CHORDWISE_ADMIN_KEY, or else CHORDWISE_API_KEY of a"
     " key with the scope operator.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 
-Number = Annotated[int | None, typer.Argument(metavar="[NUMBER]", help="Which move; default: the latest.")]
+Number = Annotated[int | None, typer.Argument(metavar="[NUMBER]", help="Which migration; default: the latest.")]
 
 
 @models.command()
 def migrate(
     provider: Annotated[str, typer.Option("--provider", help="local or openai.")],
-    model: Annotated[str, typer.Option("--model", help="Its name: docs/embedding.md, or at the service.")],
+    model: Annotated[
+        str, typer.Option("--model", help="Name of the model: see docs/embedding.md, or the service's name for it.")
+    ],
     dimension: Annotated[int, typer.Option("--dimension", min=1, help="Length of its vectors.")],
     service: Annotated[
         str, typer.Option("--service", help="default, or next: the one at CHORDWISE_EMBEDDING_NEXT_BASE_URL.")
     ] = "default",
     as_json: screen.Json = False,
 ) -> None:
-    """Begin to make the vectors of another model beside those in use."""
+    """Start to compute the vectors of another model beside those in use."""
     with screen.connect_as_operator() as client:
         _show(client.start_migration(provider=provider, model=model, dimension=dimension, service=service), as_json)
 
 
 @models.command()
 def status(number: Number = None, as_json: screen.Json = False) -> None:
-    """How far a move is."""
+    """Show the progress of a migration."""
     with screen.connect_as_operator() as client:
         _show(_chosen(client, number), as_json)
 
@@ -53,12 +55,14 @@ def compare(
         Path | None,
         typer.Option("--queries", help="JSON Lines: tenant_id, namespaces, query_text, and relevant if judged."),
     ] = None,
-    sample: Annotated[int, typer.Option("--sample", min=1, max=500, help="Without --queries: how many to take.")] = 50,
+    sample: Annotated[
+        int, typer.Option("--sample", min=1, max=500, help="Without --queries: the number of queries to sample.")
+    ] = 50,
     min_overlap: Annotated[float | None, typer.Option("--min-overlap", min=0, max=1)] = None,
     max_ndcg_loss: Annotated[float | None, typer.Option("--max-ndcg-loss", min=0, max=1)] = None,
     as_json: screen.Json = False,
 ) -> None:
-    """Ask both models the same questions. Exits with 1 if the new one does not pass."""
+    """Compare both models on the same queries. Exits with 1 if the new one does not pass."""
     options: dict[str, Any] = {"queries": _read(queries)} if queries else {"sample": sample}
     options |= {"min_overlap": min_overlap, "max_ndcg_loss": max_ndcg_loss}
     given = {name: value for name, value in options.items() if value is not None}
@@ -72,9 +76,9 @@ def compare(
 @models.command()
 def switch(
     number: Number = None,
-    skip_gate: Annotated[bool, typer.Option("--skip-gate", help="Without a comparison that has passed.")] = False,
+    skip_gate: Annotated[bool, typer.Option("--skip-gate", help="Switch without a passed comparison.")] = False,
     accept_missing: Annotated[
-        bool, typer.Option("--accept-missing", help="Though the model refused some chunks.")
+        bool, typer.Option("--accept-missing", help="Even if the model refused some chunks.")
     ] = False,
     as_json: screen.Json = False,
 ) -> None:
@@ -92,13 +96,13 @@ def rollback(number: Number = None, as_json: screen.Json = False) -> None:
 
 @models.command()
 def finish(number: Number = None, as_json: screen.Json = False) -> None:
-    """Drop the old model's vectors; there is no way back."""
+    """Drop the old model's vectors; this cannot be undone."""
     _steer(number, "finish", as_json)
 
 
 @models.command()
 def abort(number: Number = None, as_json: screen.Json = False) -> None:
-    """Give the move up and drop the new vectors."""
+    """Abort the migration and drop the new vectors."""
     _steer(number, "abort", as_json)
 
 
@@ -110,7 +114,7 @@ def _steer(number: int | None, what: str, as_json: bool) -> None:
 def _chosen(client: Chordwise, number: int | None) -> EmbeddingMigration:
     found = [each for each in client.migrations() if number in (None, each.number)]
     if not found:
-        raise ChordwiseError("there is no such migration" if number else "the installation was never moved")
+        raise ChordwiseError("there is no such migration" if number else "the installation was never migrated")
     return found[0]
 
 

@@ -1,4 +1,4 @@
-"""``chordwise query``: ask, and see which channel found what."""
+"""``chordwise query``: run a query and show which channel found each hit."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ _SCORE_WIDTH = 7
 
 def query(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The question.")],
-    namespaces: Annotated[list[str], typer.Option("--namespace", "-n", help="Where to look; repeat for more.")],
-    top_k: Annotated[int | None, typer.Option("--top-k", "-k", help="How many chunks. Default: the server's.")] = None,
+    namespaces: Annotated[list[str], typer.Option("--namespace", "-n", help="Namespace to search; repeatable.")],
+    top_k: Annotated[int | None, typer.Option("--top-k", "-k", help="Number of chunks. Default: the server's.")] = None,
     method: Annotated[str | None, typer.Option("--method", help="hybrid, full_text or semantic.")] = None,
     type: Annotated[str | None, typer.Option("--type", help="Only documents of this type.")] = None,
-    tags: Annotated[list[str] | None, typer.Option("--tag", help="Only documents with it; repeat for more.")] = None,
+    tags: Annotated[list[str] | None, typer.Option("--tag", help="Only documents with this tag; repeatable.")] = None,
     rerank: Annotated[bool | None, typer.Option("--rerank/--no-rerank", help="Override the profile.")] = None,
-    trace: Annotated[bool, typer.Option("--trace", help="Also say why, and what every step did.")] = False,
+    trace: Annotated[bool, typer.Option("--trace", help="Also print the trace of the answer.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as one JSON document.")] = False,
 ) -> None:
     """Ask a question.
 
-    Shows for every chunk its rank and score, the rank it had in each channel that found it, its document and how its
-    text begins; below that where the hits came from, what was lost on the way, and how long each step took.
-    Finding nothing is a success.
+    Shows the rank and score of each chunk, its rank in each channel that found it, its document and the beginning of its
+    text; below that the share of each channel, the degradations, and the time of each step. An answer without hits is a
+    success.
     """
     if method not in (None, *METHODS):
         raise typer.BadParameter("must be hybrid, full_text or semantic", param_hint="--method")
@@ -59,7 +59,7 @@ def query(
     if told is not None:
         screen.say("")
         show_trace(told, screen.stdout())
-        screen.say(f"\nWhy another chunk is not there: chordwise why-not {screen.clean(result.query_id)} CHUNK_ID")
+        screen.say(f"\nTo see why another chunk is missing: chordwise why-not {screen.clean(result.query_id)} CHUNK_ID")
 
 
 def show(result: QueryResult, console: Console, *, several: bool = False) -> None:
@@ -99,7 +99,7 @@ def _table(hits: tuple[Hit, ...], console: Console, several: bool) -> Table:
 
 
 def _paragraph(rank: int, hit: Hit, console: Console, several: bool) -> None:
-    """The same in as many lines as it takes, for narrow terminals."""
+    """Print one hit as a paragraph, for narrow terminals."""
     console.print(_title(hit, several, console.width, lead=f"{rank}. "))
     for line in screen.folded(
         f"{hit.score:.4f}  sure {_confidence(hit)}  {', '.join(_found_by(hit))}", console.width, lines=3
@@ -110,12 +110,12 @@ def _paragraph(rank: int, hit: Hit, console: Console, several: bool) -> None:
 
 
 def _confidence(hit: Hit) -> str:
-    """The probability that the hit is relevant; a dash from a server that does not say it."""
+    """Format the probability that the hit is relevant; a dash if the server sent none."""
     return "-" if hit.confidence is None else f"{hit.confidence:.0%}"
 
 
 def _title(hit: Hit, several: bool, width: int, lead: str = "") -> Text:
-    """One line of at most ``width`` cells: the title, cut so that the id has room behind it."""
+    """Return a line of at most ``width`` cells with the title, cut so that the id fits behind it."""
     place = Text(screen.clean(f"{hit.namespace}/{hit.document_id}" if several else hit.document_id), style="green")
     title = Text(lead + screen.clean(hit.title or ""), style="bold")
     title.truncate(max(width // 2, width - place.cell_len - 2), overflow="ellipsis")
@@ -125,7 +125,7 @@ def _title(hit: Hit, several: bool, width: int, lead: str = "") -> Text:
 
 
 def _found_by(hit: Hit) -> list[str]:
-    """Each channel with the rank that the chunk had there, and where reranking took it from."""
+    """Return the rank of the chunk in each channel, and its rank before reranking."""
     lines = [f"{source.channel} #{source.rank}" for source in hit.sources if source.rank]
     if hit.rerank and hit.rerank.from_rank:
         lines.append(f"fused #{hit.rerank.from_rank}")
@@ -133,12 +133,12 @@ def _found_by(hit: Hit) -> list[str]:
 
 
 def _snippet(text: str, width: int) -> list[Text]:
-    """How a text begins."""
+    """Return the first lines of a text."""
     return [Text(line, style="dim") for line in screen.folded(screen.clean(text), width, lines=_SNIPPET_LINES)]
 
 
 def summary(stats: Stats) -> list[tuple[str, str]]:
-    """What the statistics say, as named lines; what the server left out is left out."""
+    """Return the statistics as named lines; fields that the server left out are omitted."""
     lines: list[tuple[str, str]] = []
     if stats.degraded or stats.degradations:
         lines.append(("degraded", "; ".join(map(_degradation, stats.degradations)) or "yes"))

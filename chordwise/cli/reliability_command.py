@@ -1,4 +1,4 @@
-"""``chordwise reliability``: how well confidence agrees with judgements, and which questions a threshold refuses."""
+"""``chordwise reliability``: agreement of confidence with judgements, and the effect of a threshold."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from chordwise.api.files import read_lines
 from chordwise.async_client import AsyncChordwise
 from chordwise.cli import screen
 from chordwise.cli.ingest_command import tell_indexed
@@ -27,14 +28,13 @@ from chordwise.evaluation.reliability import (
     expected_calibration_error,
     threshold_that_keeps,
 )
-from chordwise.files import read_lines
 
 
 def reliability(
     folder: Annotated[
         Path, typer.Argument(metavar="DIR", exists=True, file_okay=False, help="The folder of the collection.")
     ],
-    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Where its documents are, or shall be.")],
+    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Namespace of its documents; filled if empty.")],
     unanswerable: Annotated[
         Path | None,
         typer.Option(
@@ -44,15 +44,15 @@ def reliability(
     language: Annotated[
         str | None, typer.Option("--language", help='Of these, only lines with this "language".')
     ] = None,
-    profile: Annotated[str | None, typer.Option("--profile", help="Ask under this profile.")] = None,
+    profile: Annotated[str | None, typer.Option("--profile", help="Use this profile.")] = None,
     method: Annotated[str | None, typer.Option("--method", help="hybrid, full_text or semantic.")] = None,
     keep: Annotated[
         float,
-        typer.Option("--keep", min=0, max=1, help="The share of answerable questions that a threshold shall keep."),
+        typer.Option("--keep", min=0, max=1, help="The share of answerable questions that the threshold must keep."),
     ] = 0.95,
     threshold: Annotated[float, typer.Option("--threshold", min=0, max=1, help="Report this threshold as well.")] = 0.4,
-    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Ask only the first N queries.")] = None,
-    concurrency: Annotated[int, typer.Option("--concurrency", min=1, max=64, help="Queries under way at once.")] = 4,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Use only the first N queries.")] = None,
+    concurrency: Annotated[int, typer.Option("--concurrency", min=1, max=64, help="Concurrent queries.")] = 4,
     max_error: Annotated[
         float | None, typer.Option("--max-error", min=0, max=1, help="Exit with 1 above this calibration error.")
     ] = None,
@@ -62,7 +62,7 @@ def reliability(
     beside: Annotated[
         list[Path] | None,
         typer.Option(
-            "--beside", exists=True, dir_okay=False, help="Draw what --json printed of another collection too."
+            "--beside", exists=True, dir_okay=False, help="Also draw the --json output of another collection."
         ),
     ] = None,
     as_json: screen.Json = False,
@@ -70,9 +70,9 @@ def reliability(
     """Measure how reliable the confidence of answers is, on a judged collection.
 
     DIR is a folder as for eval. Every query is asked once for ten chunks, without reranking. Printed are the expected
-    calibration error of the first hits and of all, and the reliability diagram: for hits of about the same confidence,
-    how many of them are relevant; --diagram draws it. With --unanswerable also how many
-    questions a threshold keeps and refuses.
+    calibration error of the first hits and of all, and the reliability diagram: the share of relevant
+    hits at each level of confidence; --diagram draws it. With --unanswerable also how many questions a threshold keeps
+    and refuses.
     """
     collection = read_collection(folder)
     queries = collection.queries[:limit]
@@ -150,7 +150,7 @@ def _as_json(each: Any) -> dict[str, Any]:
 
 
 def _result(path: Path) -> dict[str, Any]:
-    """Read what --json printed. Raises InvalidInput."""
+    """Read the output of --json. Raises InvalidInput."""
     try:
         found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         diagram([found])

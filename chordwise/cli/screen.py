@@ -1,4 +1,4 @@
-"""What the commands share: the connection, where they write, and how they show progress and text of unknown origin."""
+"""Shared by all commands: connection, output, progress, and safe display of foreign text."""
 
 from __future__ import annotations
 
@@ -23,58 +23,58 @@ from chordwise.config import Connection, as_operator, discover
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
-PIPED_WIDTH = 120  # columns of a table that does not go to a terminal
+PIPED_WIDTH = 120  # columns of a table that is not printed on a terminal
 _PLAIN_EVERY_S = 2.0
-_WIDE = r"\u1100-\u115f\u2e80-\ud7af\uf900-\ufaff\uff00-\uffef"  # written without spaces: a line may end anywhere
+_WIDE = r"\u1100-\u115f\u2e80-\ud7af\uf900-\ufaff\uff00-\uffef"  # scripts without spaces: a line may end anywhere
 _UNITS = re.compile(rf"\s+|[{_WIDE}]|[^\s{_WIDE}]+")
-_KEPT_INVISIBLES = "\u200c\u200d\ufe0e\ufe0f"  # they join letters and emoji; other invisible characters only deceive
+_KEPT_INVISIBLES = "\u200c\u200d\ufe0e\ufe0f"  # joiners of letters and emoji; other invisible characters are removed
 
 
 def connection() -> Connection:
-    """Where the server is, from the environment or from what ``make up`` wrote."""
+    """Return the address and key from the environment or from the file of ``make up``."""
     return discover()
 
 
 def connect() -> Chordwise:
-    """A client. Raises NotConfigured."""
+    """Return a client. Raises NotConfigured."""
     known = connection()
     return Chordwise(known.url, known.api_key)
 
 
 def connect_as_operator() -> Chordwise:
-    """A client for what concerns the whole installation. Raises NotConfigured."""
+    """Return a client with the operator's key. Raises NotConfigured."""
     known = as_operator(connection())
     return Chordwise(known.url, known.api_key)
 
 
 def stdout() -> Console:
-    """Where results go. NO_COLOR and COLUMNS are respected."""
+    """Return the console for results. NO_COLOR and COLUMNS are respected."""
     wide = None if sys.stdout.isatty() or os.environ.get("COLUMNS") else PIPED_WIDTH
     return Console(width=wide, highlight=False, markup=False, emoji=False)
 
 
 def stderr() -> Console:
-    """Where progress and complaints go."""
+    """Return the console for progress and warnings."""
     return Console(stderr=True, highlight=False, markup=False, emoji=False)
 
 
 def say(line: str) -> None:
-    """One plain line of output, never broken."""
+    """Print one plain line, without wrapping."""
     stdout().print(Text(line), soft_wrap=True)
 
 
 def warn(line: str) -> None:
-    """One plain line of warning on standard error, never broken."""
+    """Print one plain line of warning on standard error, without wrapping."""
     stderr().print(Text(f"chordwise: {line}"), soft_wrap=True)
 
 
 def print_json(value: object) -> None:
-    """The one JSON document of ``--json``."""
+    """Print the JSON document of ``--json``."""
     sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
 
 
 def clean(text: str) -> str:
-    """Text on one line and without anything that could move the cursor, change colours or turn the direction."""
+    """Return text on one line, without characters that move the cursor, change colours or the writing direction."""
     return " ".join("".join(_shown(char) for char in text).split())
 
 
@@ -85,14 +85,14 @@ def _shown(char: str) -> str:
 
 
 def moment(at: datetime | None, otherwise: str = "") -> str:
-    """A moment in local time to the minute, or what stands for none."""
+    """Format a moment in local time to the minute; ``otherwise`` for None."""
     return otherwise if at is None else f"{at.astimezone():%Y-%m-%d %H:%M}"
 
 
 def folded(text: str, width: int, *, lines: int) -> list[str]:
-    """Text cut into lines of ``width`` cells, the last of at most ``lines`` ending in an ellipsis if there was more.
+    """Wrap text to at most ``lines`` lines of ``width`` cells; the last one ends in an ellipsis if text was cut off.
 
-    Lines end between words, or beside a wide character, of which each takes two cells; a longer word is cut.
+    Lines end between words or beside a wide character, which takes two cells; a longer word is split.
     """
     kept = [""]
     for unit in _UNITS.findall(text):
@@ -108,7 +108,7 @@ def folded(text: str, width: int, *, lines: int) -> list[str]:
 
 
 def table(*columns: str, numbers: tuple[str, ...] = ()) -> Table:
-    """An empty table; the columns in ``numbers`` are aligned to the right."""
+    """Return an empty table; the columns in ``numbers`` are aligned to the right."""
     made = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for column in columns:
         made.add_column(column, justify="right" if column in numbers else "left", overflow="fold")
@@ -116,9 +116,9 @@ def table(*columns: str, numbers: tuple[str, ...] = ()) -> Table:
 
 
 class Ticker:
-    """How far something has got: a bar on a terminal, else a plain line now and then, or nothing if ``quiet``.
+    """Progress: a bar on a terminal, else a plain line every two seconds, or nothing if ``quiet``.
 
-    The bar is on standard error and goes away, so that standard output holds results only.
+    The bar is on standard error and disappears at the end, so that standard output holds only results.
     """
 
     def __init__(self, *, quiet: bool) -> None:
@@ -143,7 +143,7 @@ class Ticker:
             self._bar.stop()
 
     def tell(self, what: str, done: int, total: int | None = None) -> None:
-        """Say "``done`` of ``total`` ``what``"; the total may be unknown."""
+        """Show "``done`` of ``total`` ``what``"; the total may be unknown."""
         if self._bar:
             if self._task is None:
                 self._task = self._bar.add_task(what, total=total)
@@ -154,5 +154,5 @@ class Ticker:
 
 
 def plural(count: int, one: str, many: str | None = None) -> str:
-    """``1 job``, ``2 jobs``."""
+    """Return ``1 job``, ``2 jobs``."""
     return f"{count} {one if count == 1 else many or one + 's'}"

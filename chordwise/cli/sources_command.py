@@ -1,4 +1,4 @@
-"""``chordwise sources``: list what documents came from, look at one source, delete one."""
+"""``chordwise sources``: list, show and delete the sources of documents."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class SourceKind(enum.StrEnum):
 
 
 app = typer.Typer(
-    help="List what documents came from, look at one source, or delete one with its documents.", no_args_is_help=True
+    help="List and show the sources of documents, or delete one with its documents.", no_args_is_help=True
 )
 
 SourceIdArgument = Annotated[str, typer.Argument(metavar="ID", help="The source's id.")]
@@ -33,10 +33,10 @@ NamespaceOption = Annotated[str, typer.Option("--namespace", "-n", help="The nam
 def list_sources(
     namespace: Annotated[str, typer.Option("--namespace", "-n", help="The namespace they are in.")],
     kind: Annotated[SourceKind | None, typer.Option("--kind", help="Only those of this kind.")] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="How many.")] = 100,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Number to list.")] = 100,
     as_json: screen.Json = False,
 ) -> None:
-    """List sources with a document that is searchable or on its way."""
+    """List sources with a searchable or pending document."""
     with screen.connect() as client:
         found = client.sources(namespace=namespace, kind=kind and kind.value, limit=limit)
     if as_json:
@@ -53,7 +53,7 @@ def list_sources(
 
 @app.command()
 def show(source_id: SourceIdArgument, namespace: NamespaceOption, as_json: screen.Json = False) -> None:
-    """Show a source: its kind and address, and how many documents and chunks came from it."""
+    """Show a source: its kind, its address, and the number of its documents and chunks."""
     with screen.connect() as client:
         found = client.source(source_id, namespace=namespace)
     if as_json:
@@ -80,7 +80,7 @@ def show(source_id: SourceIdArgument, namespace: NamespaceOption, as_json: scree
 
 @app.command()
 def delete(source_id: SourceIdArgument, namespace: NamespaceOption, as_json: screen.Json = False) -> None:
-    """Delete a source with all its documents, also those on their way."""
+    """Delete a source with all its documents, pending ones too."""
     with screen.connect() as client:
         done = client.delete_source(source_id, namespace=namespace)
     if as_json:

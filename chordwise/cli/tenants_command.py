@@ -1,4 +1,4 @@
-"""``chordwise tenants``, for an operator's key, and ``chordwise usage``: who uses the installation, and what it costs."""
+"""``chordwise tenants``, for an operator's key, ``chordwise usage`` and ``chordwise audit``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def usage(
     by: Annotated[str, typer.Option("--by", help="day, job, model or purpose.")] = "day",
     as_json: screen.Json = False,
 ) -> None:
-    """Show the tokens, requests and cost of embedding, and what the cache has saved."""
+    """Show the tokens, requests and cost of embedding, and the tokens saved by the cache."""
     if by not in _KEYS:
         raise typer.BadParameter(f"--by takes one of {', '.join(_KEYS)}")
     with screen.connect() as client:
@@ -36,7 +36,7 @@ def usage(
         screen.print_json({**found.raw, "data": [dict(row.raw) for row in found.data], "next_cursor": None})
         return
     if not found.data:
-        screen.say("Nothing was embedded in these days.")
+        screen.say("Nothing was embedded in this period.")
         return
     table = screen.table(by, *_COLUMNS, numbers=_COLUMNS)
     for row in found.data:
@@ -54,12 +54,12 @@ def _cells(counts: UsageCounts) -> list[str]:
 QUOTAS = ("documents", "chunks", "queued", "tokens", "requests_per_minute")
 
 tenants = typer.Typer(
-    help="Tenants of the installation: list, create, show, quotas, disable, enable, erase. Reads CHORDWISE_ADMIN_KEY,"
+    help="Tenants of the installation: list, create, show, quotas, disable, enable, erase. Uses CHORDWISE_ADMIN_KEY,"
     " or else CHORDWISE_API_KEY of a key with the scope operator.",
     no_args_is_help=True,
 )
 
-Id = Annotated[str, typer.Argument(metavar="TENANT", help="The tenant's id, as it stands in its keys.")]
+Id = Annotated[str, typer.Argument(metavar="TENANT", help="The tenant's id, as in its keys.")]
 
 
 @tenants.command("list")
@@ -82,11 +82,11 @@ def list_tenants(as_json: screen.Json = False) -> None:
 @tenants.command()
 def create(
     tenant_id: Id,
-    name: Annotated[str | None, typer.Option("--name", help="What people call it. Default: its id.")] = None,
-    key: Annotated[bool, typer.Option("--key/--no-key", help="Make a first key too, with every scope.")] = True,
+    name: Annotated[str | None, typer.Option("--name", help="Display name. Default: its id.")] = None,
+    key: Annotated[bool, typer.Option("--key/--no-key", help="Also create a first key, with every scope.")] = True,
     as_json: screen.Json = False,
 ) -> None:
-    """Make a tenant, and print a first key for whoever administers it: it is shown this once."""
+    """Create a tenant and print a first key for its administrator; the key cannot be shown again."""
     with screen.connect_as_operator() as client:
         made = client.create_tenant(tenant_id, name=name)
         first = client.create_key("first", scopes=("read", "write", "admin"), tenant_id=tenant_id) if key else None
@@ -123,7 +123,7 @@ def quotas(
         screen.print_json(dict(found.raw))
         return
     for name, value in _numbers(found).items():
-        screen.say(f"{name:<20} {'as the installation has it' if value is None else value or 'no limit'}")
+        screen.say(f"{name:<20} {'set by the installation' if value is None else value or 'no limit'}")
 
 
 def _numbers(found: TenantQuotas) -> dict[str, int | None]:
@@ -143,14 +143,14 @@ def _changed(changes: list[str]) -> dict[str, int | None]:
 
 @tenants.command()
 def disable(tenant_id: Id, as_json: screen.Json = False) -> None:
-    """Let none of its keys work, from within three seconds on. Nothing is deleted."""
+    """Disable all keys of a tenant within three seconds. Nothing is deleted."""
     with screen.connect_as_operator() as client:
         _tell(client.disable_tenant(tenant_id), as_json=as_json)
 
 
 @tenants.command()
 def enable(tenant_id: Id, as_json: screen.Json = False) -> None:
-    """Let its keys work again."""
+    """Let the keys of a tenant work again."""
     with screen.connect_as_operator() as client:
         _tell(client.enable_tenant(tenant_id), as_json=as_json)
 
@@ -158,10 +158,10 @@ def enable(tenant_id: Id, as_json: screen.Json = False) -> None:
 @tenants.command()
 def erase(
     tenant_id: Id,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     as_json: screen.Json = False,
 ) -> None:
-    """Delete everything it has in every store, and print what went; exits with 1 if anything is left."""
+    """Delete everything a tenant has in every store, and print the counts; exits with 1 if anything is left."""
     if not yes:
         typer.confirm(f"Erase tenant {screen.clean(tenant_id)} and everything it has, for ever?", abort=True, err=True)
     with screen.connect_as_operator() as client:
@@ -175,7 +175,7 @@ def erase(
         screen.stdout().print(table)
     if gone.remaining:
         left = ", ".join(f"{count} in {name}" for name, count in sorted(gone.remaining.items()))
-        raise ChordwiseError(f"something is left ({left}); the server looks again within minutes, or run this again")
+        raise ChordwiseError(f"data remains ({left}); the server tries again within minutes, or run this again")
 
 
 def _tell(tenant: Tenant, *, as_json: bool) -> None:
@@ -196,16 +196,16 @@ _FORMATS = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"]
 
 
 def audit(
-    action: Annotated[str | None, typer.Option("--action", help="Only this, such as search or ingest.")] = None,
+    action: Annotated[str | None, typer.Option("--action", help="Only this action, such as search or ingest.")] = None,
     since: Annotated[datetime | None, typer.Option("--since", formats=_FORMATS, help="From then on, UTC.")] = None,
     until: Annotated[datetime | None, typer.Option("--until", formats=_FORMATS, help="Before then, UTC.")] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="How many rows to show.")] = 50,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Number of rows.")] = 50,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", dir_okay=False, help="Write all of them to a file, as JSON lines.")
     ] = None,
     as_json: screen.Json = False,
 ) -> None:
-    """Show who searched and who wrote, the newest first. Takes a key with the scope admin."""
+    """List searches and writes, newest first. Needs a key with the scope admin."""
     begins, ends = (None if each is None else each.replace(tzinfo=UTC) for each in (since, until))
     with screen.connect() as client:
         most = None if output else limit
@@ -220,7 +220,7 @@ def audit(
     elif as_json:
         screen.print_json({"data": [dict(row.raw) for row in rows]})
     elif not rows:
-        screen.say("Nothing was noted.")
+        screen.say("No entries.")
     else:
         table = screen.table("at", "action", "key", "namespaces", "count", "status", numbers=("count",))
         for row in rows:

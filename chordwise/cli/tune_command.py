@@ -1,4 +1,4 @@
-"""``chordwise tune``: choose weights and fusion by judged queries, and prove the choice on held-out ones."""
+"""``chordwise tune``: choose weights and fusion by judged queries, and validate the choice on held-out ones."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ from chordwise.evaluation.collection import JudgedQuery, has_training, read_coll
 from chordwise.evaluation.significance import Paired
 from chordwise.evaluation.tune import Outcome, by_hash, read_knobs, split, tune
 
-TOP_K = 50  # chunks: enough for ten documents, and no more than a channel recalls
+TOP_K = 50  # chunks: enough for ten documents, and at most what a channel recalls
 
 
 def tune_profile(
     folder: Annotated[
         Path, typer.Argument(metavar="DIR", exists=True, file_okay=False, help="The folder of the collection.")
     ],
-    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Where its documents are.")],
-    profile: Annotated[str, typer.Option("--profile", help="The profile to begin with.")] = "default",
+    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Namespace of its documents.")],
+    profile: Annotated[str, typer.Option("--profile", help="The profile to start from.")] = "default",
     store: Annotated[
         str | None, typer.Option("--store", metavar="PROFILE", help="Store the choice as a version of this profile.")
     ] = None,
     share: Annotated[
-        float, typer.Option("--share", min=0, max=1, help="With --store: which part of the queries gets it.")
+        float, typer.Option("--share", min=0, max=1, help="With --store: the share of queries that get it.")
     ] = 0.1,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many queries on either side.")] = 200,
-    seed: Annotated[int, typer.Option("--seed", help="Decides which queries those are.")] = 0,
-    concurrency: Annotated[int, typer.Option("--concurrency", min=1, max=64, help="Queries under way at once.")] = 4,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Maximum number of queries on either side.")] = 200,
+    seed: Annotated[int, typer.Option("--seed", help="Seed for the choice of these queries.")] = 0,
+    concurrency: Annotated[int, typer.Option("--concurrency", min=1, max=64, help="Concurrent queries.")] = 4,
     as_json: screen.Json = False,
 ) -> None:
     """Choose channel weights, fusion, gate and pool by judged queries.
 
-    DIR is as for eval. If it has queries_train.jsonl and qrels_train.tsv the choice is made on those, and the main ones
-    are asked once, at the end; else the queries are divided in two by a hash of their ids. What is not better than the
-    profile by more than noise is not chosen. Every candidate is asked of the server, some thousand queries in all.
+    DIR is as for eval. If it has queries_train.jsonl and qrels_train.tsv the choice is made on those and validated on the
+    main queries; else the queries are divided in two by a hash of their ids. A setting is only chosen if it is better
+    than the profile by more than noise. The server answers some thousand queries in all.
 
     Exits with 1 if --store is given and the choice is not at least as good as the profile on held-out queries.
     """
@@ -87,12 +87,12 @@ def tune_profile(
 
 
 def _queries(folder: Path, *, limit: int, seed: int) -> tuple[list[JudgedQuery], list[JudgedQuery], str]:
-    """What to tune on, what to judge by, and where they are from. Raises InvalidInput."""
+    """Return the queries to tune on, the held-out queries, and their origin. Raises InvalidInput."""
     main = read_collection(folder).queries
     if has_training(folder):
         origin, tuning, held_out = "train", list(read_collection(folder, training=True).queries), list(main)
         shared = {query.text for query in held_out}
-        tuning = [query for query in tuning if query.text not in shared]  # nothing held out is tuned on
+        tuning = [query for query in tuning if query.text not in shared]  # never tune on held-out queries
     else:
         origin, (tuning, held_out) = "split", split(main, seed=seed)
     sides = [[query for _, query in by_hash(side, seed=seed)][:limit] for side in (tuning, held_out)]
@@ -144,7 +144,7 @@ async def _tune(
 
 
 def _with_overrides(config: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """The profile's own settings with the choice over them."""
+    """Return the profile's own settings, overlaid with the choice."""
     return _overlaid(config, {"retrieve": over})
 
 

@@ -1,4 +1,4 @@
-"""``chordwise verify``: do the two stores hold the same?"""
+"""``chordwise verify``: compare the two stores."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from chordwise.errors import ChordwiseError
 
 def verify(
     namespaces: Annotated[
-        list[str] | None, typer.Option("--namespace", "-n", help="Only this one; repeat for more. Default: all.")
+        list[str] | None, typer.Option("--namespace", "-n", help="Only this namespace; repeatable. Default: all.")
     ] = None,
-    repair: Annotated[bool, typer.Option("--repair", help="Put right what differs, then look again.")] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="Repair the differences, then compare again.")] = False,
     delete_share: Annotated[
         float | None,
         typer.Option(
@@ -32,13 +32,12 @@ def verify(
     """Compare the text store with the vector store.
 
     missing: chunks without a vector. orphaned: vectors without a chunk. stale: vectors of an older text. Named only
-    where there are any: misplaced vectors, miscounted documents, leftover rows, wrong statistics, wrong
-    vectors of whole documents. Exits with 1 if
-    there is any; with --repair, if any is left. A repair that would delete more than a small share of what the tenant
-    has withholds those deletions until --delete-share confirms them.
+    if there are any: misplaced vectors, miscounted documents, leftover rows, wrong statistics, wrong vectors of whole
+    documents. Exits with 1 if there are differences; with --repair, if any remain. A repair that would delete more than
+    a small share of the tenant's data withholds those deletions until --delete-share confirms them.
     """
     if delete_share is not None and not repair:
-        raise typer.BadParameter("it confirms what --repair may delete", param_hint="--delete-share")
+        raise typer.BadParameter("is only allowed with --repair", param_hint="--delete-share")
     with screen.connect() as client:
         found = client.verify(namespaces or None, repair=repair, delete_share=delete_share)
         left = client.verify(namespaces or None) if repair else found
@@ -49,9 +48,7 @@ def verify(
         if repair:
             screen.say(f"repaired {found.repaired}")
     if not left.aligned:
-        advice = (
-            "what is left needs a closer look at the server's logs" if repair else "chordwise verify --repair mends it"
-        )
+        advice = "the server's logs have more about the rest" if repair else "run chordwise verify --repair"
         if found.withheld:
             advice = (
                 f"{found.withheld} vectors and rows of chunks were not deleted, as they are too large a share: is this the"

@@ -1,4 +1,4 @@
-"""``chordwise webhooks``: who is told how jobs end."""
+"""``chordwise webhooks``: endpoints that are notified when jobs end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from chordwise.client import Chordwise
 from chordwise.errors import ChordwiseError
 
 webhooks = typer.Typer(
-    help="Endpoints that are told how jobs end: list, add, remove, rotate, enable, test, deliveries, redeliver.",
+    help="Endpoints that are notified when jobs end: list, add, remove, rotate, enable, test, deliveries, redeliver.",
     no_args_is_help=True,
 )
 
@@ -25,7 +25,7 @@ _TEST_S = 30.0
 
 @webhooks.command("list")
 def list_webhooks(as_json: screen.Json = False) -> None:
-    """Show every endpoint and whether calls come through."""
+    """List every endpoint and whether its calls succeed."""
     with screen.connect() as client:
         listed = client.webhooks()
     if as_json:
@@ -42,18 +42,18 @@ def list_webhooks(as_json: screen.Json = False) -> None:
 
 @webhooks.command()
 def add(
-    url: Annotated[str, typer.Argument(help="Where to call: http or https.")],
+    url: Annotated[str, typer.Argument(help="Address to call, http or https.")],
     event: Annotated[list[str] | None, typer.Option("--event", "-e", help="Such as job.failed; repeatable.")] = None,
     as_json: screen.Json = False,
 ) -> None:
-    """Add an endpoint and print the secret its calls are signed with: it is shown this once."""
+    """Add an endpoint and print the secret that signs its calls; it cannot be shown again."""
     with screen.connect() as client:
         _tell_secret(client.add_webhook(url, events=event or None), as_json=as_json)
 
 
 @webhooks.command()
 def remove(webhook_id: Id, as_json: screen.Json = False) -> None:
-    """Forget an endpoint and its deliveries."""
+    """Delete an endpoint and its deliveries."""
     with screen.connect() as client:
         client.remove_webhook(webhook_id)
     _tell("removed", webhook_id, as_json=as_json)
@@ -63,7 +63,8 @@ def remove(webhook_id: Id, as_json: screen.Json = False) -> None:
 def rotate(
     webhook_id: Id,
     overlap: Annotated[
-        int | None, typer.Option("--overlap", min=0, help="Seconds for which the old secret signs too; a day.")
+        int | None,
+        typer.Option("--overlap", min=0, help="Seconds for which the old secret still signs. Default: a day."),
     ] = None,
     as_json: screen.Json = False,
 ) -> None:
@@ -74,7 +75,7 @@ def rotate(
 
 @webhooks.command()
 def enable(webhook_id: Id, as_json: screen.Json = False) -> None:
-    """Call an endpoint again that was given up."""
+    """Enable an endpoint that was disabled after failures."""
     with screen.connect() as client:
         client.enable_webhook(webhook_id)
     _tell("enabled", webhook_id, as_json=as_json)
@@ -82,7 +83,7 @@ def enable(webhook_id: Id, as_json: screen.Json = False) -> None:
 
 @webhooks.command("test")
 def send_test(webhook_id: Id, as_json: screen.Json = False) -> None:
-    """Send a test message and say how it went; exits with 1 if it did not arrive."""
+    """Send a test message and print the outcome; exits with 1 if it did not arrive."""
     with screen.connect() as client:
         delivery = _settled(client, webhook_id, client.test_webhook(webhook_id))
     if as_json:
@@ -97,10 +98,10 @@ def send_test(webhook_id: Id, as_json: screen.Json = False) -> None:
 def deliveries(
     webhook_id: Id,
     state: Annotated[str | None, typer.Option("--state", help="pending, delivered or dead.")] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=200, help="How many to list.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=200, help="Number to list.")] = 20,
     as_json: screen.Json = False,
 ) -> None:
-    """Show the latest messages to an endpoint and what became of them."""
+    """List the latest messages to an endpoint with their outcomes."""
     with screen.connect() as client:
         listed = client.webhook_deliveries(webhook_id, state=state, limit=limit)
     if as_json:
@@ -127,7 +128,7 @@ def redeliver(
 
 
 def _tell(what: str, webhook_id: str, *, as_json: bool, **more: str) -> None:
-    """Say that it is done; as JSON with the ids it was done to."""
+    """Print that it is done; as JSON with the ids."""
     if as_json:
         screen.print_json({"done": what, "webhook_id": webhook_id, **more})
     else:

@@ -14,13 +14,13 @@ from chordwise.errors import ProblemError, QueryFailed, Timeout
 from chordwise.evaluation.collection import JudgedQuery
 from chordwise.evaluation.measures import first_occurrences, ndcg, recall, reciprocal_rank
 
-_KEPT = 10  # documents of a ranking that are noted
-_TRIES = 3  # for an answer that had lost something
+_KEPT = 10  # documents of a ranking that are recorded
+_TRIES = 3  # attempts to get an answer that is not degraded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """One query, asked in one way. ``options`` are those of ``Chordwise.query``."""
+    """One query to ask in one way. ``options`` are those of ``Chordwise.query``."""
 
     way: str
     query: JudgedQuery
@@ -29,14 +29,14 @@ class Ask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scores:
-    """How good one ranking was, or the means over several; a query that failed counts as 0."""
+    """The measures of one ranking, or their means over several; a failed query counts as 0."""
 
     ndcg_at_10: float = 0.0
     mrr_at_10: float = 0.0
     recall_at_100: float = 0.0
 
     def as_json(self, *, digits: int = 4) -> dict[str, float]:
-        """Under the names that the measures go by."""
+        """Return the measures under their usual names."""
         named = {"ndcg@10": self.ndcg_at_10, "mrr@10": self.mrr_at_10, "recall@100": self.recall_at_100}
         return {name: round(value, digits) for name, value in named.items()}
 
@@ -44,7 +44,7 @@ class Scores:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
     """One answer to one query. ``elapsed_ms`` is the client's. ``documents``: the first ten. ``failed``: there was no
-    answer; ``degraded``: something was lost on the way to it."""
+    answer; ``degraded``: parts of the retrieval failed."""
 
     query_id: str
     way: str
@@ -55,7 +55,7 @@ class Measured:
     failed: bool = False
 
     def as_json(self) -> dict[str, Any]:
-        """One line of a file with the answers of a run."""
+        """Return the answer as one line of the file of a run."""
         return {
             "query_id": self.query_id,
             "way": self.way,
@@ -70,10 +70,10 @@ class Measured:
 async def ask_all(
     client: AsyncChordwise, asks: Sequence[Ask], *, concurrency: int, on_answer: Callable[[int], None]
 ) -> list[Measured]:
-    """Ask everything, ``concurrency`` at a time, and measure; in the order of ``asks``. ``on_answer`` is told how many
-    have been answered.
+    """Ask everything, ``concurrency`` at a time, and measure; in the order of ``asks``. ``on_answer`` gets the number of
+    answers so far.
 
-    A query that fails by itself is noted; what concerns all of them (no connection, a refused key) is raised.
+    A query that fails by itself is recorded; an error that concerns all of them (no connection, a refused key) is raised.
     """
     waiting = iter(list(enumerate(asks)))
     measured: dict[int, Measured] = {}
@@ -94,7 +94,7 @@ async def ask_all(
 
 
 async def _measure(client: AsyncChordwise, ask: Ask) -> Measured:
-    """The answer to one query. One that had lost something is asked for again: it tells of the load and not of the
+    """Measure the answer to one query. A degraded answer is asked again, because it measures the load and not the
     ranking."""
     for _ in range(_TRIES):
         measured = await _measure_once(client, ask)
@@ -124,7 +124,7 @@ async def _measure_once(client: AsyncChordwise, ask: Ask) -> Measured:
 
 
 def scores_of(ranking: Sequence[str], grades: Mapping[str, int]) -> Scores:
-    """The measures of one ranking."""
+    """Return the measures of one ranking."""
     return Scores(
         ndcg_at_10=ndcg(ranking, grades, k=10),
         mrr_at_10=reciprocal_rank(ranking, grades, k=10),
@@ -133,7 +133,7 @@ def scores_of(ranking: Sequence[str], grades: Mapping[str, int]) -> Scores:
 
 
 def mean_scores(measured: Iterable[Measured]) -> Scores:
-    """The means of each measure; of nothing, 0."""
+    """Return the mean of each measure; 0 for no answers."""
     found = [each.scores for each in measured]
     count = max(1, len(found))
     return Scores(

@@ -1,4 +1,4 @@
-"""A judged collection in a folder: documents, queries, and which documents answer which query how well."""
+"""A judged collection in a folder: documents, queries, and relevance judgements."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from chordwise.api.files import read_documents, read_lines
 from chordwise.errors import InvalidInput
-from chordwise.files import read_documents, read_lines
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,7 @@ class Collection:
     queries: tuple[JudgedQuery, ...]
 
     def documents(self) -> Iterator[dict[str, Any]]:
-        """Every document with some text, as the server takes it; a title alone serves as text. Raises InvalidInput."""
+        """Yield every document with text, in the server's format; a title alone serves as text. Raises InvalidInput."""
         for document in read_documents(self._corpus()):
             if not is_empty(document):
                 text = document.get("text")
@@ -39,7 +39,7 @@ class Collection:
                 yield {**document, "text": document["title"]} if blank else document
 
     def count(self) -> tuple[int, int]:
-        """How many documents have text, and how many are empty and left out. Raises InvalidInput."""
+        """Count the documents with text, and the empty ones, which are left out. Raises InvalidInput."""
         if self.corpus is None:
             return 0, 0
         empty = [is_empty(document) for document in read_documents(self.corpus)]
@@ -54,19 +54,19 @@ class Collection:
 
 
 def is_empty(document: Mapping[str, Any]) -> bool:
-    """Whether there is neither text nor title to index."""
+    """Return whether there is neither text nor title to index."""
     return not any(isinstance(value := document.get(name), str) and value.strip() for name in ("text", "title"))
 
 
 def has_training(folder: Path) -> bool:
-    """Whether the folder has queries and judgements of their own for tuning: ``queries_train.jsonl``, ``qrels_train.tsv``,
+    """Return whether the folder has separate queries and judgements for tuning: ``queries_train.jsonl``, ``qrels_train.tsv``,
     each of which may be gzipped."""
     return all(_found(folder, name) for name in ("queries_train.jsonl", "qrels_train.tsv"))
 
 
 def read_collection(folder: Path, *, training: bool = False) -> Collection:
-    """Read the questions and judgements, or those for ``training``. Questions without a relevant document are left out:
-    nothing can be said of them. Raises InvalidInput, naming the file and line."""
+    """Read the questions and judgements, or those for ``training``. Questions without a relevant document are left out.
+    Raises InvalidInput, naming the file and line."""
     part = "_train" if training else ""
     queries, qrels = (_existing(folder, name) for name in (f"queries{part}.jsonl", f"qrels{part}.tsv"))
     grades = _grades(qrels)
@@ -93,7 +93,7 @@ def _existing(folder: Path, name: str) -> Path:
 
 
 def _grades(path: Path) -> dict[str, dict[str, int]]:
-    """Query, document and grade, tab separated, without header."""
+    """Read query, document and grade, tab separated, without header."""
     grades: dict[str, dict[str, int]] = {}
     for number, line in read_lines(path):
         try:

@@ -20,7 +20,7 @@ TOP_K = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """One way of asking. ``name`` is its row in the table. ``method`` None is the profile's own."""
+    """One way of asking. ``name`` is its row in the table. ``method`` None is that of the profile."""
 
     name: str
     method: str | None
@@ -38,10 +38,10 @@ _CHANNEL_OF = {"full_text": "keyword", "semantic": "semantic"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What an evaluation found. Latencies are the client's, in ms, of the reranked queries under the load applied.
+    """The result of an evaluation. Latencies in ms are the client's, of the reranked queries under the applied load.
 
-    ``degraded`` counts answers that had lost something on the way, ``failed`` queries that had no answer. ``answers``
-    has every one of them, way by way.
+    ``degraded`` counts answers with failed parts, ``failed`` queries without an answer. ``answers``
+    has all of them, way by way.
     """
 
     queries: int
@@ -54,8 +54,8 @@ class Report:
 
 
 def ways_of(plan: Mapping[str, Any]) -> tuple[Way, ...]:
-    """How to ask under a profile that makes this plan: each of the two channels by itself if the plan asks it, then as
-    the profile would without reranking and with it. Reranking is a way of its own, whatever the profile says of it."""
+    """Return the ways of asking under a profile with this plan: each of the two channels alone if the plan uses it, then
+    the profile without and with reranking, whether or not the profile itself reranks."""
     retrieve = plan.get("retrieve", {})
     weights = {name: channel.get("weight", 1) for name, channel in retrieve.get("channels", {}).items()}
     only = _CHANNEL_OF.get(retrieve.get("method", "hybrid"))
@@ -72,7 +72,7 @@ def ingest_if_empty(
     on_sent: Callable[[Ingestion], None],
     on_indexed: Callable[[Ingestion], None],
 ) -> Ingestion | None:
-    """Fill the namespace with the collection, and wait until it is searchable; None if something was there already.
+    """Fill the namespace with the collection and wait until it is searchable; None if it was not empty.
 
     Raises ChordwiseError if a document could not be ingested: the figures would not be the collection's.
     """
@@ -97,9 +97,9 @@ async def evaluate(
     concurrency: int,
     on_answer: Callable[[int], None],
 ) -> Report:
-    """Ask every query in every way, ``concurrency`` at a time. ``on_answer`` is told how many have been answered.
+    """Ask every query in every way, ``concurrency`` at a time. ``on_answer`` gets the number of answers so far.
 
-    A query that fails by itself is counted; what concerns all of them (no connection, a refused key) is raised.
+    A query that fails by itself is counted; an error that concerns all of them (no connection, a refused key) is raised.
     """
     asks = [
         Ask(way=way.name, query=query, options=_options(way, namespace, profile)) for way in ways for query in queries

@@ -1,4 +1,4 @@
-"""How good a ranking is, given judgements. Pure functions; rankings are document ids, best first, without repeats.
+"""Measures of rankings, given judgements. Pure functions; rankings are document ids, best first, without repeats.
 
 ``grades`` maps document ids to judged grades; a document that is not in it, or has grade 0 or less, is not relevant.
 Every measure lies between 0 and 1, and is 0 when nothing is relevant.
@@ -11,12 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 
 def first_occurrences(ids: Iterable[str]) -> list[str]:
-    """Each id once, where it first occurred: the ranking of documents that a ranking of their chunks implies."""
+    """Return each id once, at its first position: the ranking of documents from a ranking of their chunks."""
     return list(dict.fromkeys(ids))
 
 
 def ndcg(ranking: Sequence[str], grades: Mapping[str, int], *, k: int = 10) -> float:
-    """Discounted gain of the first ``k`` as a share of the best that was possible.
+    """Return the discounted gain of the first ``k`` as a share of the best possible.
 
     The gain is the grade itself (linear, as in trec_eval) and is divided by log2(1 + position), counted from 1.
     """
@@ -26,19 +26,19 @@ def ndcg(ranking: Sequence[str], grades: Mapping[str, int], *, k: int = 10) -> f
 
 
 def reciprocal_rank(ranking: Sequence[str], grades: Mapping[str, int], *, k: int = 10) -> float:
-    """One over the position of the first relevant document; 0 if it is not among the first ``k``."""
+    """Return one over the position of the first relevant document; 0 if it is not among the first ``k``."""
     places = (place for place, document in enumerate(ranking[:k], start=1) if grades.get(document, 0) > 0)
     return 1 / next(places, math.inf)
 
 
 def recall(ranking: Sequence[str], grades: Mapping[str, int], *, k: int = 100) -> float:
-    """The share of the relevant documents that is among the first ``k``."""
+    """Return the share of the relevant documents among the first ``k``."""
     relevant = {document for document, grade in grades.items() if grade > 0}
     return len(relevant.intersection(ranking[:k])) / len(relevant) if relevant else 0.0
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """The smallest value that at least ``percent`` of the values do not exceed (nearest rank); 0 of nothing."""
+    """Return the smallest value that at least ``percent`` of the values do not exceed (nearest rank); 0 for no values."""
     if not values:
         return 0.0
     return sorted(values)[max(0, math.ceil(len(values) * percent / 100) - 1)]

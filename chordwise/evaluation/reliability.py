@@ -1,4 +1,4 @@
-"""How well the confidence of answers agrees with what is relevant, and how well it tells questions apart."""
+"""Reliability of confidence: its agreement with relevance, its power to tell questions apart, and the diagram."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TOP_K = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """One hit: its confidence, in [0, 1], and whether its document is judged relevant. ``place`` counts from 1."""
+    """One hit: its confidence in [0, 1], whether its document is relevant, and its position, counted from 1."""
 
     confidence: float
     relevant: bool
@@ -59,7 +59,7 @@ def expected_calibration_error(hits: Sequence[Judged]) -> float:
 
 
 def threshold_that_keeps(best: Sequence[float], share: float) -> float:
-    """Return the highest threshold that at least ``share`` of the confidences ``best`` reach; 0 for none."""
+    """Return the highest threshold that at least ``share`` of ``best`` reach; 0 if ``best`` is empty."""
     ordered = sorted(best)
     return ordered[int((1 - share) * len(ordered))] if ordered else 0.0
 
@@ -111,7 +111,7 @@ _PANELS: Final = (("bins_first", "first hits"), ("bins_all", "first ten hits"))
 
 def diagram(results: Sequence[Mapping[str, Any]]) -> str:
     """Return an SVG with a curve for each result: the share of relevant hits over their mean confidence, the diagonal of
-    perfect calibration, and below how many hits each bin holds, on a logarithmic scale. The same for the same results."""
+    perfect calibration, and below how many hits each bin holds, on a logarithmic scale. Deterministic."""
     width = _LEFT + len(_PANELS) * (_SIDE + _GAP)
     height = _TOP + _SIDE + _BARS + 70 + 20 * len(results)
     parts = [

@@ -1,4 +1,4 @@
-"""Whether two runs over the same queries differ by more than chance. Pure functions."""
+"""Significance of the difference between two runs over the same queries. Pure functions."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-_EXACT = 12  # differences up to which every assignment of signs is looked at
+_EXACT = 12  # up to so many differences every assignment of signs is evaluated
 _ROUNDS = 10_000
-_TIE = 1e-9  # rounding errors are no difference
+_TIE = 1e-9  # smaller differences are rounding errors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paired:
-    """What comes of comparing B with A, query by query. ``difference`` is the mean of B minus that of A, ``p`` how likely
-    one as large, in either direction, would be by chance. ``error``: standard error of the difference; 0 of fewer than
-    two queries. ``better``, ``worse``: for how many queries B is so."""
+    """The comparison of B with A, query by query. ``difference`` is the mean of B minus that of A, ``p`` the probability
+    of one as large in either direction by chance. ``error``: standard error of the difference; 0 for fewer than two
+    queries. ``better``, ``worse``: the number of queries for which B is so."""
 
     queries: int
     mean_a: float
@@ -31,11 +31,11 @@ class Paired:
 
 
 def paired(a: Sequence[float], b: Sequence[float], *, rounds: int = _ROUNDS, seed: int = 0) -> Paired:
-    """Compare two runs whose values stand at the same places for the same queries.
+    """Compare two runs whose values are in the same order of queries.
 
-    Two-sided randomisation test (Fisher; Smucker et al., CIKM 2007): were there no difference, each query's could as
-    well have had the other sign. ``p`` is the share of assignments of signs whose mean is at least as far from 0: of all
-    of them up to 12 queries that differ, else of ``rounds`` random ones, and the one that was seen. Raises ValueError
+    Two-sided randomisation test (Fisher; Smucker et al., CIKM 2007): without a real difference, the sign of each query's
+    difference is random. ``p`` is the share of assignments of signs whose mean is at least as far from 0: among all
+    assignments for up to 12 differing queries, else among ``rounds`` random ones and the observed one. Raises ValueError
     for runs of different lengths.
     """
     differences = [after - before for before, after in zip(a, b, strict=True)]
@@ -55,7 +55,7 @@ def paired(a: Sequence[float], b: Sequence[float], *, rounds: int = _ROUNDS, see
 
 
 def _chance(differences: Sequence[float], *, rounds: int, seed: int) -> float:
-    """Queries without a difference have no sign, so they are left out: they change neither sum nor share."""
+    """Return ``p`` for nonzero differences; the zero ones have no sign and change neither sum nor share."""
     count = len(differences)
     seen = abs(math.fsum(differences)) - _TIE
     tables = [_sums(differences[start : start + 8]) for start in range(0, count, 8)]
@@ -72,7 +72,7 @@ def _chance(differences: Sequence[float], *, rounds: int, seed: int) -> float:
 
 
 def _sums(differences: Sequence[float]) -> list[float]:
-    """The sums of up to eight differences with the signs that the bits of each byte say."""
+    """Return, for each byte, the sum of up to eight differences with the signs given by its bits."""
     sums = [0.0]
     for each in differences:
         sums = [total - each for total in sums] + [total + each for total in sums]
@@ -80,5 +80,5 @@ def _sums(differences: Sequence[float]) -> list[float]:
 
 
 def _signed(tables: Sequence[Sequence[float]], signs: bytes) -> float:
-    """The sum with the signs that the bits say, a byte for each table."""
+    """Return the sum with the signs given by the bits, a byte for each table."""
     return sum(map(operator.getitem, tables, signs))

@@ -1,7 +1,7 @@
-"""Choose how the channels are put together by judged queries, and prove the choice on others.
+"""Choose the settings of fusion by judged queries, and validate the choice on held-out ones.
 
-Every candidate is asked of the server: what comes after fusion there (feedback between candidates, selection, rerank)
-depends on the fused order, so no client can work out what an answer would have been.
+Every candidate is evaluated by the server: the stages after fusion (feedback between candidates, selection, rerank)
+depend on the fused order, so a client cannot compute their result.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from chordwise.evaluation.ask import Measured
 from chordwise.evaluation.collection import JudgedQuery
 from chordwise.evaluation.significance import Paired, paired
 
-_RRF_SHARE: Final = 0.5  # where a search by ranks begins: ranks alone need no weights
+_RRF_SHARE: Final = 0.5  # the start of a search by ranks, which needs no weights
 _SHARES: Final = (0.2, 0.35, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 _GATES: Final = (0.0, 0.1, 0.2, 0.3, 0.4)
 _POOLS: Final = (50, 100, 200, 400)
@@ -25,9 +25,9 @@ _POOLS: Final = (50, 100, 200, 400)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Knobs:
-    """One way of putting the two channels together. ``keyword``: the share of the keyword channel in the weight of both;
-    1 leaves meaning out. ``k`` belongs to rrf, ``normalisation`` to weighted; ``gate`` 0 is none; ``pool``: how many
-    chunks each channel recalls."""
+    """One setting of fusion. ``keyword``: the share of the keyword channel in the weight of both; 1 leaves the semantic
+    channel out. ``k`` belongs to rrf, ``normalisation`` to weighted; ``gate`` 0 is none; ``pool``: the number of chunks
+    that each channel recalls."""
 
     strategy: str
     normalisation: str = "min_max"
@@ -39,7 +39,7 @@ class Knobs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coordinate:
-    """What is tried while everything else stays. ``ordered``: points beside each other should be about as good."""
+    """The values of one knob to try while the others stay. ``ordered``: neighbouring points should be about as good."""
 
     name: str
     points: tuple[Knobs, ...]
@@ -47,16 +47,16 @@ class Coordinate:
 
 
 def read_knobs(plan: Mapping[str, Any]) -> Knobs:
-    """How a plan, as the server shows it, puts the channels together. Raises InvalidInput for one without two of them."""
+    """Read the knobs from a plan of the server. Raises InvalidInput for a plan that does not use both channels."""
     retrieve = plan["retrieve"]
     fusion, channels = retrieve["fusion"], retrieve["channels"]
     weights = [channels.get(name, {}).get("weight", 0.0) for name in ("keyword", "semantic")]
     if retrieve["method"] != "hybrid" or min(weights) <= 0:
         raise InvalidInput(
-            "the profile does not ask the keyword and the semantic channel both: there is nothing to tune"
+            "the profile does not use both the keyword and the semantic channel: there is nothing to tune"
         )
     if fusion["strategy"] == "custom":
-        raise InvalidInput("the profile fuses by a plug-in, whose settings are its own")
+        raise InvalidInput("the profile fuses with a plug-in, which cannot be tuned")
     return Knobs(
         strategy=fusion["strategy"],
         normalisation=fusion["normalisation"],
@@ -68,8 +68,8 @@ def read_knobs(plan: Mapping[str, Any]) -> Knobs:
 
 
 def overrides(knobs: Knobs, base: Knobs, plan: Mapping[str, Any]) -> dict[str, Any]:
-    """What to lay over ``plan``, which has the knobs ``base``, so that it has ``knobs``; nothing for the same. Weights of
-    other channels stay what they are beside these two."""
+    """Return the overrides of ``plan``, which has the knobs ``base``, that give it ``knobs``; empty if they are equal. The
+    weights of other channels do not change."""
     if knobs == base:
         return {}
     channels = plan["retrieve"]["channels"]
@@ -86,7 +86,7 @@ def overrides(knobs: Knobs, base: Knobs, plan: Mapping[str, Any]) -> dict[str, A
 
 
 def coordinates(plan_pool: int) -> tuple[Callable[[Knobs], Coordinate], ...]:
-    """What is turned, one after the other: each gives the points to try from where the search stands."""
+    """Return the knobs in the order they are turned: each maps the current setting to the points to try."""
     pools = tuple(sorted({*_POOLS, plan_pool}))
     return (
         _fusions,
@@ -97,21 +97,21 @@ def coordinates(plan_pool: int) -> tuple[Callable[[Knobs], Coordinate], ...]:
 
 
 def split(queries: Sequence[JudgedQuery], *, seed: int) -> tuple[list[JudgedQuery], list[JudgedQuery]]:
-    """Queries to tune on and queries to judge by, about half each: by a hash of the id, so that a query stays on its
-    side whatever else is in the collection."""
+    """Split into queries to tune on and held-out ones, about half each, by a hash of the id, so that a query stays on
+    its side whatever else is in the collection."""
     ranked = by_hash(queries, seed=seed)
     tuning = [query for place, query in ranked if place < 0.5]
     return tuning, [query for place, query in ranked if place >= 0.5]
 
 
 def by_hash(queries: Sequence[JudgedQuery], *, seed: int) -> list[tuple[float, JudgedQuery]]:
-    """Each query with its place in [0, 1), in that order: the first of them are a sample of all."""
+    """Return each query with a pseudo-random number in [0, 1), in that order: any prefix is a sample."""
     placed = [(_place(query.query_id, seed), query) for query in queries]
     return sorted(placed, key=lambda each: (each[0], each[1].query_id))
 
 
 def _fusions(at: Knobs) -> Coordinate:
-    """By score or by rank. What is not the way the search stands at begins with its own usual weights."""
+    """Return the points of fusion by score and by rank; a strategy that is not the current one has its usual weights."""
     weighted = at if at.strategy == "weighted" else replace(at, strategy="weighted", keyword=0.7)
     ranks = at if at.strategy == "rrf" else replace(at, strategy="rrf", keyword=_RRF_SHARE)
     points = [replace(weighted, normalisation=each) for each in ("min_max", "z_score")]
@@ -128,20 +128,20 @@ def _place(query_id: str, seed: int) -> float:
     return int.from_bytes(digest, "big") / 2**64
 
 
-Asker = Callable[[Mapping[str, Any], Sequence[JudgedQuery]], Awaitable[list[Measured]]]
+AskQueries = Callable[[Mapping[str, Any], Sequence[JudgedQuery]], Awaitable[list[Measured]]]
 
-ROUNDS: Final = 2  # times that everything is turned once
-NOISE_P: Final = 0.1  # a gain that chance gives more often than this is none
-NOISE_GAIN: Final = 0.001  # of nDCG@10: nobody would notice less
-MOST_DEGRADED: Final = 0.05  # of the answers; with more of them, what was lost is measured and not the settings
-_FIRST_LOOK: Final = 3  # a candidate is first asked this part of the queries
-_LEAST_LOOK: Final = 20  # but at least so many
-_HOPELESS: Final = 2.0  # standard errors below where the search stands
+ROUNDS: Final = 2  # passes over all knobs
+NOISE_P: Final = 0.1  # a gain that is more likely by chance is noise
+NOISE_GAIN: Final = 0.001  # of nDCG@10; a smaller gain is not noticeable
+MOST_DEGRADED: Final = 0.05  # share of answers; beyond it, the load is measured and not the settings
+_FIRST_LOOK: Final = 3  # a candidate is first evaluated on one in so many queries
+_LEAST_LOOK: Final = 20  # but on at least so many
+_HOPELESS: Final = 2.0  # standard errors below the current setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tried:
-    """One candidate against where the search stood. ``queries``: how many it was asked before it was given up."""
+    """One candidate against the current setting. ``queries``: the number it was evaluated on before it was dropped."""
 
     coordinate: str
     knobs: Knobs
@@ -153,7 +153,7 @@ class Tried:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """Overrides for ``retrieve``, empty if none is better. ``tuning``, ``held_out``: nDCG@10 of the choice (b) and of (a)."""
+    """Overrides for ``retrieve``, empty if none is better. ``tuning``, ``held_out``: nDCG@10 of base (a) and choice (b)."""
 
     chosen: Knobs
     overrides: Mapping[str, Any]
@@ -166,13 +166,13 @@ class Outcome:
 
     @property
     def flaw(self) -> str | None:
-        """Why the choice must not be stored; None if it may."""
+        """Return the reason not to store the choice; None if it may be stored."""
         if not self.overrides:
-            return "nothing was better than what there is, beyond noise"
+            return "nothing was better than the profile by more than noise"
         if self.failed:
             return f"{self.failed} queries had no answer"
         if self.degraded > MOST_DEGRADED * self.asked:
-            return f"{self.degraded} of {self.asked} answers had lost something, so they measure the load"
+            return f"{self.degraded} of {self.asked} answers were degraded, so they measure the load"
         if self.held_out.difference < 0:
             return f"it is worse on held-out queries by {-self.held_out.difference:.4f} nDCG@10"
         return None
@@ -180,15 +180,15 @@ class Outcome:
 
 @dataclass(slots=True)
 class _Asked:
-    """Everything that was asked, each candidate and query once."""
+    """A cache of answers by candidate and query."""
 
-    ask: Asker
+    ask: AskQueries
     base: Knobs
     plan: Mapping[str, Any]
     known: dict[tuple[Knobs, str], Measured] = field(default_factory=dict)
 
     async def ndcg(self, knobs: Knobs, queries: Sequence[JudgedQuery]) -> list[float]:
-        """nDCG@10 of each query."""
+        """Return nDCG@10 of each query."""
         missing = [query for query in queries if (knobs, query.query_id) not in self.known]
         if missing:
             over = overrides(knobs, self.base, self.plan)
@@ -198,14 +198,14 @@ class _Asked:
 
 
 async def tune(
-    ask: Asker,
+    ask: AskQueries,
     base: Knobs,
     plan: Mapping[str, Any],
     *,
     tuning: Sequence[JudgedQuery],
     held_out: Sequence[JudgedQuery],
 ) -> Outcome:
-    """Turn one knob after the other, as long as that helps on ``tuning``; ask ``held_out`` once, at the end."""
+    """Turn one knob after the other while that helps on ``tuning``; evaluate ``held_out`` once, at the end."""
     asked = _Asked(ask=ask, base=base, plan=plan)
     at, tried = base, list[Tried]()
     for _ in range(ROUNDS):
@@ -232,7 +232,7 @@ async def tune(
 async def _turn(
     asked: _Asked, coordinate: Coordinate, at: Knobs, queries: Sequence[JudgedQuery]
 ) -> tuple[Knobs, list[Tried]]:
-    """Return the state of the search after one knob, and the tries. Drop a candidate that is hopeless at first look."""
+    """Return the setting after turning one knob, and the tries. A candidate that is hopeless on a sample is dropped."""
     sample = queries[: max(_LEAST_LOOK, len(queries) // _FIRST_LOOK)]
     results: dict[Knobs, Paired] = {}
     for knobs in coordinate.points:
@@ -256,14 +256,14 @@ async def _turn(
 
 
 def choose(results: Mapping[Knobs, Paired], at: Knobs, *, ordered: bool) -> Knobs:
-    """The candidate to go on with: the middle of the flattest high ground, not the highest peak. Pure.
+    """Choose the next setting: the middle of a broad maximum, not the highest peak. Pure.
 
-    ``results``: each candidate against ``at``, in order. Where neighbours are alike, a candidate counts as the mean of
-    itself and those beside it. The best one is taken if its gain is more than noise; else all stays as it is.
+    ``results``: each candidate against ``at``, in order. If ``ordered``, a candidate counts as the mean of itself and its
+    neighbours. The best one is taken if its gain is more than noise; else ``at`` stays.
     """
     knobs = list(results)
     gains = [results[each].difference for each in knobs]
-    wide = [gains[0], *gains, gains[-1]]  # beyond either end it goes on as it ended
+    wide = [gains[0], *gains, gains[-1]]  # repeat the values at both ends
     smooth = [round(fmean(wide[place : place + 3]), 9) for place in range(len(knobs))] if ordered else gains
     best = max(range(len(knobs)), key=lambda place: (smooth[place], gains[place]))
     found = results[knobs[best]]

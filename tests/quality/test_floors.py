@@ -19,10 +19,10 @@ import orjson
 import pytest
 
 from chordwise import AsyncChordwise, Chordwise
+from chordwise.api.files import read_lines
 from chordwise.evaluation.collection import Collection, JudgedQuery, read_collection
 from chordwise.evaluation.evaluate import WAYS, Report, evaluate, ingest_if_empty
 from chordwise.evaluation.reliability import Judged, ask_judged, best_of, expected_calibration_error
-from chordwise.files import read_lines
 from tests.conftest import make_tenant
 from tests.support.stacks.processes import ROOT
 

@@ -281,7 +281,7 @@ class DescribeTheCommand:
         wrong = {**os.environ, "CHORDWISE_API_KEY": "cw_demo_wrong"}
         _is_a_sentence(
             subprocess.run([CHORDWISE, "mcp"], env=wrong, input="", capture_output=True, text=True, timeout=60),
-            (1, "does not let us in: The API key is not known"),
+            (1, "refuses the connection: The API key is not known"),
         )
 
     @pytest.mark.parametrize(

@@ -157,7 +157,7 @@ class DescribeExchange:
 
     def it_recognises_an_answer_that_is_not_from_chordwise(self):
         page = Answer(status=404, headers={"content-type": "text/html"}, content=b"<h1>nginx</h1>")
-        with pytest.raises(ProblemError, match="not as Chordwise does"):
+        with pytest.raises(ProblemError, match="is not one of Chordwise"):
             Drive(page).run(exchange(SAFE, POLICY))
 
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from chordwise import Document, Ingestion, InvalidInput, Job, NotConfigured, QueryResult, UnexpectedAnswer
 from chordwise.api.documents import document_json
+from chordwise.api.files import as_document, file_batches, find_files, grouped, read_documents
 from chordwise.api.ingestion import IngestOptions, document_batches
 from chordwise.api.queries import query_body
 from chordwise.config import discover
-from chordwise.files import as_document, file_batches, find_files, grouped, read_documents
 from chordwise.records import decode
 from chordwise.transport import client_arguments, encode
 
@@ -281,8 +281,8 @@ class DescribeConfiguration:
             ("ftp://h", "k", "must look like"),
             ("http://", "k", "must look like"),
             ("http://h:port", "k", "must look like"),
-            ("http://h", "k\n", "characters that no key has"),
-            ("http://h", "кey", "characters that no key has"),
+            ("http://h", "k\n", "contains invalid characters"),
+            ("http://h", "кey", "contains invalid characters"),
         ],
     )
     def it_refuses_a_malformed_one_in_one_sentence(self, url, key, complaint):

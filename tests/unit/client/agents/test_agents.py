@@ -143,8 +143,8 @@ class DescribeTheTool:
         [
             ("{", "not a JSON object"),
             ("[]", "not a JSON object"),
-            ("{}", "query must say"),
-            ({"query": 5}, "query must say"),
+            ("{}", "query must be a text"),
+            ({"query": 5}, "query must be a text"),
             ({"query": "tea", "namespaces": ["faq"]}, "faq cannot be searched here, only kb"),
             ({"query": "tea", "namespaces": 5}, "namespaces must be"),
             ({"query": "tea", "namespaces": [["kb"]]}, "name at least one namespace"),
@@ -153,7 +153,7 @@ class DescribeTheTool:
             ({"query": "tea", "retrieve": {"channels": _ELSEWHERE}}, "retrieve takes no channels here"),
             ({"query": "tea", "retrieve": {"top_k": 1, "fusion": {"k": 1}}}, "retrieve takes no fusion here"),
             ({"query": "tea", "retrieve": {"rerank": {"model": "x"}}}, "rerank must be true or false"),
-            ({"query": "tea", "tenant_id": "x"}, "no argument tenant_id"),
+            ({"query": "tea", "tenant_id": "x"}, "unknown argument tenant_id"),
         ],
     )
     async def it_tells_a_model_what_was_wrong(self, stub, arguments, told):
@@ -193,7 +193,7 @@ class DescribeTheRecallAgent:
 
     @pytest.mark.parametrize("request_", [{}, {"query": " "}, {"query": 5}])
     def it_asks_nothing_of_nothing(self, request_):
-        with pytest.raises(InvalidInput, match="asks nothing"):
+        with pytest.raises(InvalidInput, match="query of the request is empty"):
             recall_request(request_)
 
     def it_refuses_an_id_that_no_header_holds(self, stub):

@@ -64,7 +64,7 @@ class DescribeAnArchive:
         assert [entry.name for entry in tmp_path.iterdir()] == ["a.chordwise"]
         with tarfile.open(tmp_path / "a.chordwise") as single:
             assert single.getnames() == ["manifest.json", "part-00001.zip", "part-00002.zip", "part-00003.zip"]
-        with pytest.raises(InvalidInput, match="there already"):
+        with pytest.raises(InvalidInput, match="exists already"):
             ArchiveWriter(tmp_path / "a.chordwise", "kb")
 
     @pytest.mark.parametrize("spoiled", [b"second pert", b"second", None])
@@ -96,7 +96,7 @@ class DescribeAnArchive:
             ArchiveReader(tmp_path / "a")
         with pytest.raises(InvalidInput, match="holds namespace kb"):
             ArchiveWriter(tmp_path / "a", "other")
-        with pytest.raises(InvalidInput, match="other things"):
+        with pytest.raises(InvalidInput, match="other contents"):
             ArchiveWriter(tmp_path, "kb")
 
 

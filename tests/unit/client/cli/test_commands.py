@@ -76,7 +76,7 @@ class DescribeIngest:
         stub.next += [Reply(status=202, body={"job_id": "j1", "total": 2}), problem(413, "too_large", "too large")]
         status, _, err = call("ingest", folder, "-n", "kb")
         assert status == 1
-        assert err == "chordwise: too large (413 too_large); accepted before that, and going on: j1\n"
+        assert err == "chordwise: too large (413 too_large); accepted before and still running: j1\n"
 
     def it_has_addresses_fetched_beside_files(self, call, stub, folder):
         status, _, err = call("ingest", "https://a.example/x", folder / "a.md", "-n", "kb", "--priority", "interactive")
@@ -163,9 +163,7 @@ class DescribeVerify:
         status, out, err = call("verify", "--namespace", "kb")
         assert status == 1
         assert out.split()[-7:] == ["kb", "0", "0", "0", "1", "2", "3"]
-        assert err == (
-            "chordwise: the stores differ (1 missing, 2 orphaned, 3 stale); chordwise verify --repair mends it\n"
-        )
+        assert err == ("chordwise: the stores differ (1 missing, 2 orphaned, 3 stale); run chordwise verify --repair\n")
         status, out, _ = call("verify", "--repair")
         assert status == 0
         assert "repaired 6" in out

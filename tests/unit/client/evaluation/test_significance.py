@@ -82,7 +82,7 @@ class DescribeComparingRuns:
 
     def it_says_what_is_no_run(self, tmp_path):
         (tmp_path / "a").write_text('{"way": "fused"}')
-        with pytest.raises(InvalidInput, match=r"a:1 is no answer of an evaluation"):
+        with pytest.raises(InvalidInput, match=r"a:1 is not an answer of an evaluation"):
             read_run(tmp_path / "a")
         with pytest.raises(InvalidInput, match="no query in common"):
             compare({("fused", "q1"): {}}, {("fused", "q2"): {}})

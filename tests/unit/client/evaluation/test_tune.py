@@ -89,7 +89,7 @@ class DescribeTuning:
         server = Server(lambda over: 0.2 - abs(share(over) - 0.5))
         answer = server._answer
         server._answer = lambda over, query: replace(answer(over, query), degraded=query.query_id.endswith("7"))
-        assert "had lost something" in tuned(server).flaw
+        assert "answers were degraded" in tuned(server).flaw
         server._answer = lambda over, query: replace(answer(over, query), failed=query.query_id == "q7")
         assert "had no answer" in tuned(server).flaw
 

@@ -1,4 +1,4 @@
-"""Files on their way to the server: which of a folder are taken, what they are called, and JSON Lines as documents."""
+"""Local files to send: search folders, name files, read JSON Lines as documents."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _ID_NAMES = ("document_id", "doc_id", "id", "_id")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundFile:
-    """A file to send. ``name`` is what the server is told: relative to the folder it was found in, with ``/``."""
+    """A file to send. ``name``, as sent to the server, is relative to the searched folder, with ``/``."""
 
     path: Path
     name: str
@@ -47,11 +47,11 @@ class FoundFile:
 
     @property
     def is_json_lines(self) -> bool:
-        """Whether its lines are documents of their own."""
+        """Return whether each line is a document."""
         return self.name.lower().endswith((".jsonl", ".jsonl.gz"))
 
     def read(self) -> FilePart:
-        """Its content, ready to be sent. Raises InvalidInput."""
+        """Read the file for sending. Raises InvalidInput."""
         try:
             content = self.path.read_bytes()
         except OSError as error:
@@ -62,22 +62,22 @@ class FoundFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """The files that were found. ``skipped_files``: the paths of files in folders whose kind is not known."""
+    """The files found. ``skipped_files``: the paths of files of unknown kind in folders."""
 
     files: tuple[FoundFile, ...] = ()
     skipped_files: tuple[str, ...] = ()
 
     @property
     def skipped(self) -> int:
-        """How many files were skipped."""
+        """Return the number of skipped files."""
         return len(self.skipped_files)
 
 
 def find_files(paths: Iterable[str | Path]) -> Found:
-    """Every file named, and every file of a known kind below every folder named, in a stable order.
+    """Return every file named, and every file of a known kind below every folder named, in a stable order.
 
-    Hidden files and folders are left out; links to folders are not followed, nor links to files outside of the folder
-    that is searched. Raises InvalidInput for what is not there.
+    Hidden files and folders are left out; links to folders, and to files outside the searched folder, are not followed.
+    Raises InvalidInput for a missing path.
     """
     files: list[FoundFile] = []
     skipped: list[str] = []
@@ -107,7 +107,7 @@ def _below(folder: Path) -> Iterator[FoundFile]:
 
 
 def grouped(things: Iterable[T], size: Callable[[T], int], *, at_most: int, max_bytes: int) -> Iterator[list[T]]:
-    """Cut into runs, in order, of up to ``at_most`` things and ``max_bytes``; a larger thing travels alone."""
+    """Split into consecutive groups of up to ``at_most`` items and ``max_bytes``; a larger item is a group of its own."""
     group: list[T] = []
     filled = 0
     for thing in things:
@@ -122,13 +122,13 @@ def grouped(things: Iterable[T], size: Callable[[T], int], *, at_most: int, max_
 
 
 def file_batches(files: Iterable[FoundFile]) -> Iterator[list[FoundFile]]:
-    """The files of each request."""
+    """Yield the files of each request."""
     return grouped(files, lambda found: found.size, at_most=MAX_FILES, max_bytes=MAX_BYTES)
 
 
 def read_lines(path: Path, *, charset: str | None = None) -> Iterator[tuple[int, str]]:
-    """The lines of a text file, also a gzipped one, that are not blank, with their numbers. ``charset``: its encoding, by
-    default UTF-8. Raises InvalidInput."""
+    """Yield the lines of a text file, plain or gzipped, that are not blank, with their numbers. ``charset``: its encoding,
+    by default UTF-8. Raises InvalidInput."""
     opened = gzip.open if path.suffix == ".gz" else open
     try:
         with opened(path, "rt", encoding=charset or "utf-8-sig") as lines:
@@ -149,10 +149,10 @@ def _refuse(sentence: str) -> None:
 def read_documents(
     path: Path, *, on_bad_line: Callable[[str], None] = _refuse, charset: str | None = None
 ) -> Iterator[dict[str, Any]]:
-    """One document per line of a JSON Lines file in ``charset``, by default UTF-8.
+    """Yield one document per line of a JSON Lines file in ``charset``, by default UTF-8.
 
-    ``doc_id``, ``id`` and ``_id`` are taken for ``document_id``; keys that no document has move into its metadata.
-    A line that is not a JSON object is handed to ``on_bad_line`` as a sentence, which by default raises InvalidInput.
+    ``doc_id``, ``id`` and ``_id`` count as ``document_id``; unknown keys move into its metadata.
+    For a line that is not a JSON object, ``on_bad_line`` gets a sentence; by default it raises InvalidInput.
     """
     for number, line in read_lines(path, charset=charset):
         try:
@@ -166,7 +166,7 @@ def read_documents(
 
 
 def as_document(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """A document from one line of a file, in the server's words (see ``read_documents``)."""
+    """Convert one line of a file to a document with the server's field names (see ``read_documents``)."""
     document = {name: value for name, value in entry.items() if name in FIELDS}
     named = next((name for name in _ID_NAMES if entry.get(name) not in (None, "")), None)
     if named:
