@@ -11,8 +11,8 @@ import pytest
 
 from chordwise import Chordwise
 from chordwise.errors import InvalidInput
-from chordwise.knowledge import Knowledge
 from chordwise.prompting import format_markdown
+from chordwise.tools import Knowledge
 from pipeline.resources import Resources
 from tests.conftest import gateway, make_tenant
 from tests.support.clients.gateway_client import pointers, problem
