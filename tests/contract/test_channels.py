@@ -1,8 +1,7 @@
-"""What every channel promises, held against each of them on the real stores."""
+"""The contract of channels, checked for each of them on the real stores."""
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 import time
 from collections.abc import Iterator
@@ -17,28 +16,20 @@ from pipeline.administration import edit_api_sources
 from pipeline.api_sources.api_source import ApiMapping, ApiSource
 from pipeline.channels.channel import Channel
 from pipeline.errors import Unavailable
-from pipeline.ingestion.accept import Batch, accept
-from pipeline.ingestion.run import ingest_batch
 from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan
 from pipeline.query.request import Query
-from pipeline.records import (
-    ChannelName,
-    Chunking,
-    DocumentFields,
-    DocumentId,
-    Filters,
-    Namespace,
-    QueryId,
-    TenantId,
-    Upload,
-)
+from pipeline.records import ChannelName, Chunking, Filters, Namespace, QueryId, TenantId
 from pipeline.resources import Resources
 from pipeline.retrieval.load_text import read
 from pipeline.retrieval.make_channels import make_channels
 from pipeline.retrieval.run_chord import recall
 from tests.conftest import make_tenant
+from tests.support.corpora.queries import query_of
+from tests.support.corpora.uploads import upload
 from tests.support.servers.business_api import BusinessApi, business_api, says, slowly
 from tests.support.servers.proxy import Proxy
+from tests.support.stacks.connections import sharing
+from tests.support.stacks.corner import submit, work_off
 from tests.support.stacks.patience import SPARE_S
 
 pytestmark = pytest.mark.stack
@@ -70,11 +61,7 @@ def api() -> Iterator[BusinessApi]:
 
 @pytest.fixture(scope="module")
 def here(use_alone: Resources) -> Resources:
-    limits = {"api_allow_networks": (ip_network("127.0.0.0/8"),)}
-    made = dataclasses.replace(use_alone, settings=use_alone.settings.model_copy(update=limits))
-    for name in ("mysql", "postgres", "redis", "embedder"):
-        made.__dict__[name] = getattr(use_alone, name)
-    return made
+    return sharing(use_alone, api_allow_networks=(ip_network("127.0.0.0/8"),))
 
 
 @pytest.fixture(scope="module")
@@ -93,20 +80,16 @@ def fill(use: Resources, api: BusinessApi, path: str) -> TenantId:
     tenant_id, _ = make_tenant(use)
     for namespace in ("kb", "elsewhere"):
         uploads = [
-            Upload(
-                document_id=DocumentId(name),
-                fields=DocumentFields(**(FILTERED if name == "change" else {})),
-                body=f"Q: {question}\nA: {answer}".encode(),
-                media_type="text/plain",
+            upload(
+                name,
+                f"Q: {question}\nA: {answer}",
                 chunking=Chunking(strategy="qa"),
+                **(FILTERED if name == "change" else {}),
             )
             for name, place, question, answer in PAIRS
             if place == namespace
         ]
-        batch = Batch(tenant_id=tenant_id, namespace=Namespace(namespace), request_id="r", entries=uploads)
-        ticket = accept(batch, use, ring=lambda ticket: None)
-        while ingest_batch(tenant_id, ticket.job_id, use, ring=lambda *_: None):
-            pass
+        work_off(use, submit(use, tenant_id, uploads, namespace))
         items = [
             {"id": name, "body": f"{question} {answer}", "score": 9 - (number + 1) // 2}
             | ({**FILTERED, "tags": ["a", "b"], "published_at": MAY.isoformat()} if name == "change" else {})
@@ -135,24 +118,20 @@ def fill(use: Resources, api: BusinessApi, path: str) -> TenantId:
 
 
 def asking(tenant_id: TenantId, *, text: str = QUESTION, namespaces=("kb",), filters=None, top_k=5, **plan) -> Query:
-    now = time.time()
     plan = {"pool": top_k, "timeout_ms": 2000, **plan}
     channels = {name: ChannelPlan(**plan) for name in ("keyword", "semantic", "faq", "api")}
-    return Query(
+    return query_of(
+        text,
         query_id=QueryId(f"q-{time.monotonic_ns()}"),
         tenant_id=tenant_id,
-        request_id="r",
-        query_text=text,
         namespaces=tuple(map(Namespace, namespaces)),
         filters=filters or Filters(),
         plan=Plan(top_k=top_k, retrieve=RetrievePlan(channels=channels)),
-        created_at=now,
-        deadline_at=now + 3,
     )
 
 
 class ChannelContract:
-    """What every channel promises. Subclass it with the name of a channel that is asked for `PAIRS`."""
+    """The contract of channels. Subclass it with the name of a channel that recalls `PAIRS`."""
 
     name: ChannelName
 

@@ -33,6 +33,7 @@ _ROOT_FILES_WITH_CONNECTIONS = {"resources.py"}
 _TYPES_ONLY = {"models/live_spaces.py"}  # names SQLAlchemy's Engine in a signature
 _MOST_FILES = 25
 _MOST_LINES = 400
+_FULLER_FOLDERS = {"benchmarks", "compose/localstack"}
 _LONGER_FILES = {
     "pipeline/channels/keyword_channel.py",
     "pipeline/keyword_index/local_index_store.py",
@@ -103,10 +104,10 @@ class DescribeNames:
 
 
 class DescribeSizes:
-    @pytest.mark.parametrize("root", ["api_gateway", "pipeline", "tests"])
+    @pytest.mark.parametrize("root", ROOTS)
     def it_keeps_every_folder_small_enough_for_a_screen(self, root):
         counts = Counter(str(path.parent) for path in modules(root))
-        assert {folder for folder, count in counts.items() if count > _MOST_FILES} == set()
+        assert {folder for folder, count in counts.items() if count > _MOST_FILES} <= _FULLER_FOLDERS
 
     @pytest.mark.parametrize("root", ROOTS)
     def it_keeps_every_file_short_enough_to_be_read(self, root):

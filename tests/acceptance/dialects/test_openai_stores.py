@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import httpx
 import openai
 import pytest
@@ -17,12 +15,6 @@ FILES = {
     "battery.txt": "The battery of the controller lasts two years and is replaced from behind.",
     "重置.txt": "要重置控制器，请按住红色按钮十秒钟。电池可以使用两年。",
 }
-
-
-@pytest.fixture(scope="module")
-def sdk(use) -> Iterator[openai.OpenAI]:
-    with client_of(use) as client:
-        yield client
 
 
 @pytest.fixture(scope="module")
@@ -198,7 +190,7 @@ class DescribeNamespacesAsVectorStores:
         file = sdk.vector_stores.files.update("owl", vector_store_id=namespace, attributes={"wild": False})
         assert (file.status, file.attributes) == ("completed", {"wild": False})
         kept = httpx.get(f"{root}/v1/documents/owl?namespace={namespace}", headers=headers).json()["metadata"]
-        assert kept == {"wild": False, "kinds": ["a", "b"]}  # what attributes cannot show stays
+        assert kept == {"wild": False, "kinds": ["a", "b"]}  # values without a form as attributes stay
         assert [each.id for each in sdk.vector_stores.files.list(namespace)] == ["owl"]
         sdk.vector_stores.files.delete("owl", vector_store_id=namespace)
         assert sdk.vector_stores.retrieve(namespace).file_counts.total == 0

@@ -21,7 +21,7 @@ from tests.support.clients.gateway_client import pointers, problem
 from tests.support.corpora.documents import document, found_documents, search, upload
 from tests.support.servers.openai_answers import refused
 from tests.support.servers.openai_server import OpenAIServer
-from tests.support.stacks.processes import free_port, process, wait_for_http, wait_for_log, worker
+from tests.support.stacks.processes import environment_of, free_port, process, wait_for_http, wait_for_log, worker
 
 DIMENSION = 96
 ADMIN_KEY = "an-admin-key-of-the-test"
@@ -54,11 +54,7 @@ def _moving(fresh: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     url = f"http://127.0.0.1:{port}"
     with OpenAIServer(dimension=DIMENSION) as service:
         environment = {
-            "CHORDWISE_MYSQL_URL": fresh.mysql_url.get_secret_value(),
-            "CHORDWISE_POSTGRES_URL": fresh.postgres_url.get_secret_value(),
-            "CHORDWISE_REDIS_URL": redis_url,
-            "CHORDWISE_BROKER_URL": redis_url,
-            "CHORDWISE_GATEWAY_PORT": str(port),
+            **environment_of(fresh, redis_url=redis_url, port=port),
             "CHORDWISE_ADMIN_KEY": ADMIN_KEY,
             "CHORDWISE_EMBEDDING_NEXT_BASE_URL": service.url,
             "CHORDWISE_EMBEDDING_NEXT_API_KEY": "not-a-real-key",
@@ -96,7 +92,7 @@ class Asking(threading.Thread):
         self.ended = threading.Event()
         self.answers = 0
         self.problems: list[Any] = []
-        self.turn = threading.Lock()  # whoever holds it lets nothing be asked meanwhile
+        self.turn = threading.Lock()  # its holder blocks all queries
 
     def run(self) -> None:
         while not self.ended.wait(0.1):  # others want a turn, and the processors are theirs too
@@ -145,7 +141,7 @@ def verified(client: httpx.Client) -> None:
 
 
 def is_for_operators_and_says_what_is_wrong(moving: Moving, call: Callable[..., Any]) -> None:
-    """What the interface promises where nobody has ever moved."""
+    """The interface in an installation without any model migration."""
     client, operator, service, _ = moving
     good = {"provider": "openai", "model": "better", "dimension": DIMENSION, "service": "next"}
     problem(client.get(MIGRATIONS), 403, "insufficient_scope")

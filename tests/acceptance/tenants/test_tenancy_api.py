@@ -6,7 +6,7 @@ import json
 import os
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import httpx
@@ -22,13 +22,7 @@ from tests.conftest import gateway, make_tenant
 from tests.support.clients.gateway_client import pointers, problem
 
 URL = os.environ.get("CHORDWISE_URL", "")
-SOON_S = FRESH_S + 1.0  # what the documentation promises
-
-
-@pytest.fixture
-def operator() -> Iterator[httpx.Client]:
-    with gateway(os.environ["CHORDWISE_ADMIN_KEY"]) as found:
-        yield found
+SOON_S = FRESH_S + 1.0  # as documented
 
 
 @pytest.fixture
@@ -38,7 +32,7 @@ def tenant_id() -> str:
 
 @pytest.fixture
 def says(capsys) -> Callable[..., str]:
-    """What a command prints, once it has succeeded."""
+    """Return the output of a command that must succeed."""
 
     def command(*arguments: str, code: int = 0) -> str:
         assert run(arguments) == code, capsys.readouterr()

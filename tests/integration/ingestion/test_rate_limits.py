@@ -19,6 +19,7 @@ from pipeline.settings import Settings
 from pipeline.tenants.usage_store import Purpose, Usage
 from tests.support.servers.openai_answers import changed, raw, refused, slow, with_vectors
 from tests.support.servers.rate_limits import FixedWindows
+from tests.support.stacks.connections import in_mysql
 from tests.support.stacks.patience import SPARE_S
 from tests.support.stacks.served import Served, served_on, tables_for_served
 
@@ -72,7 +73,7 @@ class DescribeALimitedService:
             changes["embedding_requests_per_minute"] = 30 * 30
         job = served.work(ticket, workers=4, ingest_batch_documents=32, **changes)
         assert (job.status, job.succeeded, attempts(served)) == ("succeeded", ticket.total, {1})
-        used = limits.share_used(skip=2 if told else 1)  # what has to be told first is used from then on
+        used = limits.share_used(skip=2 if told else 1)  # limits that the service reports apply from its first answer
         assert used >= 0.8, (limits.taken, limits.refused)  # and of a machine that stands still now and then
         assert sum(limits.refused.values()) <= 4
         assert_counts_agree(served)
@@ -102,14 +103,12 @@ class DescribeRateLimitsThatLast:
         ticket = served.submit(texts(3))
         job = served.work(ticket, seconds=3, ingest_max_attempts=1)
         assert (job.failed, attempts(served)) == (0, {0})
-        with unit_of_work(served.use.mysql) as work:
-            rows = work.connection.execute(
-                text(
-                    "SELECT state, error_code, TIMESTAMPDIFF(SECOND, UTC_TIMESTAMP(6), next_attempt_at) AS wait"
-                    " FROM job_items WHERE tenant_id = :tenant"
-                ),
-                {"tenant": served.tenant},
-            ).all()
+        rows = in_mysql(
+            served.use,
+            "SELECT state, error_code, TIMESTAMPDIFF(SECOND, UTC_TIMESTAMP(6), next_attempt_at) AS wait"
+            " FROM job_items WHERE tenant_id = :tenant",
+            tenant=served.tenant,
+        )
         assert {(row.state, row.error_code) for row in rows} == {("queued", "rate_limited")}
         assert all(280 <= row.wait <= 300 for row in rows)
         cancel(served.tenant, ticket.job_id, served.use)  # other tests have workers in these databases too
@@ -262,7 +261,5 @@ class DescribeTokenQuotas:
         served.work(served.submit(texts(10)))
         with pytest.raises(QuotaExceeded, match=r"had \d+ tokens embedded this month and may have 50"):
             served.submit(texts(1))
-        with unit_of_work(served.use.mysql) as work:
-            statement = text("UPDATE tenants SET quota_tokens = 0 WHERE tenant_id = :tenant")
-            work.connection.execute(statement, {"tenant": served.tenant})
+        in_mysql(served.use, "UPDATE tenants SET quota_tokens = 0 WHERE tenant_id = :tenant", tenant=served.tenant)
         served.submit(texts(1))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -32,7 +31,7 @@ QUESTION = "which pump needs oil"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planted:
-    """What was planted. ``marker`` stands in every text, ``ids`` lead to every thing."""
+    """The planted resources and their ids. ``marker`` stands in every text, ``ids`` lead to every thing."""
 
     tenant: TenantId
     marker: str
@@ -44,7 +43,7 @@ class Planted:
         return self.ids["namespaces"]
 
     def strings(self) -> Iterator[str]:
-        """What must not be told to anybody else. Short ids are no secrets: others may have the same."""
+        """Return the strings that no other tenant may see. Short ids are no secrets: others may have the same."""
         yield self.marker
         yield self.tenant
         yield from (value for value in self.ids.values() if len(value) >= 8)
@@ -219,8 +218,3 @@ def audit_rows(client: httpx.Client) -> list[str]:
         return [row["audit_id"] for row in rows] if any(row["action"] == "search" for row in rows) else []
 
     return eventually(look, within_s=30)
-
-
-def texts_of(value: Any) -> str:
-    """Everything in a JSON value as one text."""
-    return json.dumps(value, ensure_ascii=False, default=str)

@@ -1,6 +1,6 @@
 """A gateway and workers without processes: the tasks of a query in threads, and one part of it that is at fault.
 
-Stores, Redis, channels and clients are real. What is at fault is so at its edge: a service that is told to fail, or a
+Stores, Redis, channels and clients are real. Faults are injected at the edge: a service with scripted failures, or a
 channel or client that fails, hangs or dies where it would have called out.
 """
 
@@ -23,20 +23,21 @@ from pydantic import SecretStr
 from pipeline.administration import edit_api_sources
 from pipeline.api_sources.api_source import ApiMapping, ApiSource
 from pipeline.channels.channel import Channel
-from pipeline.ingestion.accept import Batch, accept
-from pipeline.ingestion.run import ingest_batch
 from pipeline.query.plan import ChannelPlan, ContextOptions, Plan, RerankPlan, RetrievePlan, UnderstandPlan
 from pipeline.query.request import Query
-from pipeline.records import ChannelName, Chunking, DocumentFields, DocumentId, Namespace, QueryId, TenantId, Upload
+from pipeline.records import ChannelName, Chunking, Namespace, QueryId, TenantId
 from pipeline.resources import Resources
 from pipeline.retrieval import run_chord
 from pipeline.retrieval.make_channels import make_channels
 from pipeline.retrieval.understand import understand, understand_at_once
 from pipeline.settings import Settings
 from tests.conftest import make_tenant
+from tests.support.corpora.queries import query_of
+from tests.support.corpora.uploads import upload
 from tests.support.servers.business_api import BusinessApi, business_api
 from tests.support.servers.openai_server import OpenAIServer
 from tests.support.servers.rerank_server import RerankServer, rerank_service
+from tests.support.stacks.corner import submit, work_off
 from tests.support.stacks.fault_edges import (
     SERVICES_FAIL,
     Fault,
@@ -155,12 +156,10 @@ class Lab:
         """A question nobody has asked, to every part; those without a limit have all the time there is."""
         own = {name: (limits_ms or {}).get(name, _PATIENT_MS) for name in PARTS}
         channels = {name: ChannelPlan(timeout_ms=own[name], retry=0) for name in CHANNELS}
-        now = time.time()
-        return Query(
+        return query_of(
+            f"How do I reset the router? {uuid.uuid4().hex[:6]}",
             query_id=QueryId(str(uuid.uuid4())),
             tenant_id=self.tenant,
-            request_id="r",
-            query_text=f"How do I reset the router? {uuid.uuid4().hex[:6]}",
             namespaces=tuple(map(Namespace, namespaces)),
             plan=Plan(
                 top_k=30,
@@ -169,8 +168,7 @@ class Lab:
                 understand=UnderstandPlan(budget_ms=own["expand"]),
                 context=ContextOptions(max_tokens=500),
             ),
-            created_at=now,
-            deadline_at=now + DEADLINE_S,
+            deadline_s=DEADLINE_S,
         )
 
     def ask(self, query: Query, faults: Faults, *, use: Resources | None = None) -> Outcome:
@@ -271,21 +269,11 @@ class Lab:
 
 def fill(tenant_id: TenantId, namespace: str, use: Resources, api: BusinessApi) -> None:
     """Put documents, a question-answer pair and an API source into a namespace."""
-    texts = {**{name: (body, None) for name, body in _TEXTS.items()}, "pair": (_PAIR, Chunking(strategy="qa"))}
     uploads = [
-        Upload(
-            document_id=DocumentId(name),
-            fields=DocumentFields(),
-            body=body.encode(),
-            media_type="text/plain",
-            **({"chunking": chunking} if chunking else {}),
-        )
-        for name, (body, chunking) in texts.items()
+        *(upload(name, body) for name, body in _TEXTS.items()),
+        upload("pair", _PAIR, chunking=Chunking(strategy="qa")),
     ]
-    batch = Batch(tenant_id=tenant_id, namespace=Namespace(namespace), request_id="r", entries=uploads)
-    ticket = accept(batch, use, ring=lambda ticket: None)
-    while ingest_batch(tenant_id, ticket.job_id, use, ring=lambda *_: None):
-        pass
+    work_off(use, submit(use, tenant_id, uploads, namespace))
     mapping = ApiMapping(items="/hits", id="/id", text="/body", score="/score", score_range=(0, 10))
     source = ApiSource(url=f"{api.url}/{namespace}", namespaces=(namespace,), mapping=mapping)
     edit_api_sources.put(tenant_id, namespace, source, use, values={}, kept=())

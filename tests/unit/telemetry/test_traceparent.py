@@ -1,4 +1,4 @@
-"""W3C trace context as it comes in and goes out, and spans for whoever collects them."""
+"""W3C trace context, incoming and outgoing, and exported spans."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ from workers import dispatch
 from workers.base import LoggedTask
 from workers.names import TaskName
 
+pytestmark = pytest.mark.usefixtures("quiet")
+
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 GIVEN = f"00-{TRACE}-{SPAN}-01"
 
@@ -43,12 +45,6 @@ def spans():
     yield exporter
     tracing.record_with(None)
     provider.shutdown()
-
-
-@pytest.fixture(autouse=True)
-def _quiet():
-    with structlog.testing.capture_logs():
-        yield
 
 
 @pytest.fixture(scope="module")
