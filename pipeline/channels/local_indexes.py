@@ -13,6 +13,7 @@ from pathlib import Path
 import structlog
 from sqlalchemy import Connection
 
+from pipeline.deadline import Deadline
 from pipeline.keyword_index.index_folder import IndexFolder
 from pipeline.keyword_index.indexed_chunk_store import NamespaceState
 from pipeline.keyword_index.local_index_store import LocalIndexReader, View
@@ -134,8 +135,8 @@ class LocalIndexes:
 
     def _awaited(self, tenant: _Open, stamps: Mapping[Namespace, str]) -> _Look:
         """Look at the index until it has reached these stamps or the time for that is over."""
-        until = time.monotonic() + self._wait_s
-        while (look := _look(tenant, stamps)).behind and time.monotonic() < until:
+        deadline = Deadline.after(self._wait_s)
+        while (look := _look(tenant, stamps)).behind and not deadline.has_passed:
             self._sleep(_LOOKED_AGAIN_S)
         tenant.in_vain = look.behind or tenant.in_vain
         return look

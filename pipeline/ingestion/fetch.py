@@ -11,6 +11,7 @@ from functools import partial
 import structlog
 
 from pipeline.database.unit_of_work import unit_of_work
+from pipeline.deadline import Deadline
 from pipeline.errors import EmptyDocument, FetchUnavailable, LeaseLost, PipelineError, Rejected, Unavailable
 from pipeline.ingestion.fetch_store import BytesLocation, FetchedPayloads
 from pipeline.ingestion.finish_items import end
@@ -59,7 +60,7 @@ class _Round:
         self._ring = ring
         self._ended: queue.SimpleQueue[tuple[ItemClaim, Ending]] = queue.SimpleQueue()
         self._open = set(places)
-        self._overdue_at = time.monotonic() + use.settings.fetch_timeout_s + _LOOKUP_S
+        self._deadline = Deadline.after(use.settings.fetch_timeout_s + _LOOKUP_S)
 
     def carry_out(self) -> None:
         """Fetch until every document has ended or is another's. Never raises; the lease recovers what cannot be written."""
@@ -98,17 +99,17 @@ class _Round:
 
     def _next_ones(self) -> dict[ItemClaim, Ending]:
         """What has ended, waiting for it no longer than the lease allows."""
-        ends = time.monotonic() + self._use.settings.ingest_lease_s / 6
+        patience = Deadline.after(self._use.settings.ingest_lease_s / 6)
         found: dict[ItemClaim, Ending] = {}
-        while (left_s := ends - time.monotonic()) > 0:
+        while not patience.has_passed:
             try:
-                claim, ending = self._ended.get(timeout=left_s)
+                claim, ending = self._ended.get(timeout=patience.left_s())
             except queue.Empty:
                 break
             if claim in self._open:
                 found[claim] = ending
-            ends = min(ends, time.monotonic() + _TOGETHER_S)
-        if time.monotonic() > self._overdue_at:
+            patience = patience.at_most(_TOGETHER_S)
+        if self._deadline.has_passed:
             late = FetchUnavailable("the name of the server was not looked up in time")
             found = {**dict.fromkeys(self._open - set(found), late), **found}
         return found

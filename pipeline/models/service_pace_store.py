@@ -15,6 +15,7 @@ import structlog
 from pydantic import TypeAdapter, ValidationError
 
 from pipeline.database.engines import redis_errors
+from pipeline.deadline import Deadline
 from pipeline.errors import RateLimited, StoreUnavailable
 from pipeline.models import service_pace
 from pipeline.models.service_pace import Grant, ProviderLimits, ServicePace
@@ -119,9 +120,9 @@ class FleetGovernor:
     def admit(self, tokens: float, *, urgent: bool, longest_s: float, stop: threading.Event) -> RequestPermit:
         """Wait at most ``longest_s`` for leave to send ``tokens``. Raises RateLimited with the seconds to come back
         after, once the time is known to be too short or ``stop`` is set."""
-        ends = time.monotonic() + longest_s
+        deadline = Deadline.after(longest_s)
         while True:
-            left = max(0.0, ends - time.monotonic())
+            left = deadline.left_s()
             grant, share = self._ask(tokens, urgent=urgent, horizon_s=min(_HORIZON_S, left))
             if grant.wait_s > left:
                 raise RateLimited("the model service is asked as often as it allows", retry_after_s=grant.wait_s)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from pipeline.deadline import Deadline
 from pipeline.keyword.scoring import long_share
 from pipeline.keyword.terms import query_terms
 from pipeline.local_models import weights_of
@@ -76,9 +76,9 @@ class Arrived:
         return gated(rankings, {name: envelope.upper_bound for name, envelope in self.usable.items()}, gate=gate)
 
     @property
-    def left_s(self) -> float:
-        """Seconds until the deadline; negative once it has passed."""
-        return self.query.deadline_at - time.time()
+    def deadline(self) -> Deadline:
+        """The deadline of the query."""
+        return self.query.deadline
 
 
 def _admitted(envelope: Envelope) -> Ranking:

@@ -35,13 +35,13 @@ def ask_and_blame(query: Query, channel: Channel) -> tuple[Envelope, bool]:
     last: PipelineError | None = None
     timeout_ms = query.timeout_ms_of(channel.name)
     # A store that hangs is given up by its own client at about the same moment: asking again would take as long again.
-    ends = min(query.deadline_at - RESERVE_S, time.time() + timeout_ms / 1000)
+    deadline = query.deadline.before(RESERVE_S).at_most(timeout_ms / 1000)
     for tries in range(query.retry_of(channel.name) + 1):
-        left = ends - time.time()
-        if left <= (_LEAST_TRY_S if tries else 0.0):
+        left_s = deadline.left_s()
+        if left_s <= (_LEAST_TRY_S if tries else 0.0):
             break
         try:
-            found = aside(channel.recall, query).result(timeout=left)
+            found = aside(channel.recall, query).result(timeout=left_s)
         except TimeoutError:
             return _lost(channel, "timeout", "timeout", f"no answer within {timeout_ms} ms"), True
         except CircuitOpen as error:

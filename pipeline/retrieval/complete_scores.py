@@ -31,7 +31,7 @@ def with_coverage(
     first = [hit.chunk_id for hit in fused[:CONSIDERED]]
     coverage = in_time(
         aside(keyword.coverage, query, first),
-        limit_s=min(arrived.left_s, query.timeout_ms_of(ChannelName.KEYWORD) / 1000),
+        deadline=query.deadline.at_most(query.timeout_ms_of(ChannelName.KEYWORD) / 1000),
         journal=journal,
         part="fuse",
         otherwise="how much of the query the candidates hold could not be told",

@@ -88,19 +88,17 @@ def _answers(
 ) -> list[tuple[Hydrated, float]]:
     """The best curated answers with their scores, best first; fewer, or none, where they cannot be had."""
     channel = channels.get(ChannelName.FAQ)
-    left_s = arrived.left_s - _LEFT_FOR_THE_REST_S
-    if channel is None or left_s <= 0:
+    deadline = arrived.deadline.before(_LEFT_FOR_THE_REST_S)
+    if channel is None or deadline.has_passed:
         journal.lost("fallback", "no_time", "there was no time to look for curated answers")
         return []
     query = _asked(arrived.query)
-    ends = time.monotonic() + min(left_s, query.timeout_ms_of(ChannelName.FAQ) / 1000)
+    deadline = deadline.at_most(query.timeout_ms_of(ChannelName.FAQ) / 1000)
     namespaces = searched_namespaces(faq_options(query.plan.channels[ChannelName.FAQ]), query.namespaces)
     try:
-        found: Recalled = aside(channel.recall, query).result(timeout=ends - time.monotonic())
+        found: Recalled = aside(channel.recall, query).result(timeout=deadline.left_s())
         texts = (
-            aside(read, query, found.chunk_ids, namespaces=namespaces, use=use).result(
-                timeout=max(0.0, ends - time.monotonic())
-            )
+            aside(read, query, found.chunk_ids, namespaces=namespaces, use=use).result(timeout=deadline.left_s())
             if found.chunk_ids
             else {}
         )

@@ -132,9 +132,8 @@ def _by_plugin(
     """The order that the query's own fusion makes; None when it fails or is late, and the weighted order stands in."""
     how = arrived.query.plan.retrieve.fusion
     name = how.plugin or ""
-    left_s = min(arrived.left_s, _PLUGIN_S)
     try:
-        if left_s <= 0:
+        if arrived.deadline.has_passed:
             raise TimeoutError
         plugin = load_fusion(name)
         fused = aside(
@@ -143,7 +142,7 @@ def _by_plugin(
             rankings,
             weights=weights,
             completed=completed,
-        ).result(timeout=left_s)
+        ).result(timeout=arrived.deadline.within(_PLUGIN_S))
     except TimeoutError:
         journal.lost(
             "fuse", "fusion_plugin_timeout", f"the fusion {name} did not end in time; weighted fusion stands in"
@@ -175,7 +174,7 @@ def _complete(
         try:
             scores = in_time(
                 future,
-                limit_s=min(arrived.left_s, arrived.query.timeout_ms_of(name) / 1000),
+                deadline=arrived.deadline.at_most(arrived.query.timeout_ms_of(name) / 1000),
                 journal=journal,
                 part="fuse",
                 otherwise=f"{name} could not score what other channels found",

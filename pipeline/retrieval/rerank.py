@@ -35,17 +35,19 @@ def reranked(arrived: Arrived, hits: Sequence[Hit], use: Resources, journal: Jou
         detail = f"no reranker of kind {plan.provider} is configured; the {provider} one read the hits"
         journal.lost("rerank", "reranker_not_configured", detail)
     candidates = [_candidate(hit) for hit in hits[: plan.top_n]]
-    limit_s = min(plan.budget_ms / 1000, arrived.left_s - _RESERVE_S)
+    deadline = arrived.deadline.before(_RESERVE_S)
     scores: dict[str, float] = {}
     weight = 0.0
     try:
-        if limit_s <= 0:
+        if deadline.has_passed:
             raise TimeoutError  # before a reranker is made, which may take longer than all the rest
         reranker = use.rerankers.of(provider)
         weight = reranker.weight if plan.weight is None else plan.weight
         wanted = wishes(query.plan.retrieve, query.filters)
         asked: dict[str, Any] = {"wishes": wanted} if wanted else {}
-        scores = reranker.rerank(query.query_text, candidates, timeout_s=limit_s, **asked)
+        scores = reranker.rerank(
+            query.query_text, candidates, timeout_s=deadline.within(plan.budget_ms / 1000), **asked
+        )
     except TimeoutError:
         journal.lost("rerank", "timeout", "reranking did not end in time; the fused order stands")
     except PipelineError as error:

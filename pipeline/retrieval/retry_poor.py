@@ -89,7 +89,7 @@ def _possible(
 ) -> bool:
     if not changes:
         return True
-    if arrived.left_s < RESERVE_S + _LEAST_S:
+    if arrived.deadline.left_s() < RESERVE_S + _LEAST_S:
         journal.lost("second", "no_time", "the result was poor, but no time was left for a second retrieval")
         return False
     if _asks(changes) and not channels:

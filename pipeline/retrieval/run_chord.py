@@ -99,10 +99,10 @@ def _unless_open(query: Query, channel: Channel, use: Resources) -> Envelope:
     ticket = use.breakers.enter(channel.name, query.tenant_id)
     if ticket is None:
         raise CircuitOpen(f"the {channel.name} channel failed repeatedly and is left alone")
-    late = query.deadline_at - time.time() - RESERVE_S < query.timeout_ms_of(channel.name) / 1000
+    is_late = query.deadline.before(RESERVE_S).left_s() < query.timeout_ms_of(channel.name) / 1000
     envelope, failed = ask_and_blame(query, channel)
     # A timeout of a query that came too late for the channel says nothing about the channel.
-    if not (late and envelope.status == "timeout"):
+    if not (is_late and envelope.status == "timeout"):
         use.breakers.leave(ticket, failed=failed)
     return envelope
 

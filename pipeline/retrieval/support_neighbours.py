@@ -44,7 +44,7 @@ def with_feedback(
     if terms is None:
         terms = in_time(
             aside(_terms, query, first, use),
-            limit_s=min(arrived.left_s, use.settings.recall_timeout_ms / 1000),
+            deadline=arrived.deadline.at_most(use.settings.recall_timeout_ms / 1000),
             journal=journal,
             part="feedback",
             otherwise="the candidates could not be compared with each other; the fused order stands",

@@ -19,11 +19,18 @@ import structlog
 from pydantic import TypeAdapter, ValidationError
 
 from pipeline.channels.channel import Channel
+from pipeline.deadline import Deadline
 from pipeline.errors import PipelineError
 from pipeline.models.prompt_texts import load_prompt
 from pipeline.query.query_store import QueryState
 from pipeline.query.request import Degradation, Query, Step
-from pipeline.query.understanding import Made, Understood, understood_by_model, understood_by_rules, wait_until
+from pipeline.query.understanding import (
+    Made,
+    Understood,
+    understanding_deadline,
+    understood_by_model,
+    understood_by_rules,
+)
 from pipeline.query.understanding_store import Understandings, digest_of
 from pipeline.records import ChannelName, QueryId, TenantId
 from pipeline.resources import Resources
@@ -70,7 +77,7 @@ def understand(tenant_id: TenantId, query_id: QueryId, use: Resources) -> Unders
     if query is None or not query.model_steps:
         return None
     started = time.perf_counter()
-    results, lost = _ask(query, use, until=wait_until(query) - _HAND_OVER_S)
+    results, lost = _ask(query, use, understanding_deadline(query).before(_HAND_OVER_S))
     made = Made()
     for result in results.values():
         made = _both(made, result)
@@ -101,7 +108,7 @@ def settled(state: QueryState, use: Resources, channels: Mapping[ChannelName, Ch
     if query.model_steps:
         understood = state.understood
         if understood is None:
-            understood = use.queries(query.tenant_id).await_understood(query.query_id, until=wait_until(query))
+            understood = use.queries(query.tenant_id).await_understood(query.query_id, understanding_deadline(query))
         if understood is None:
             losses = [_lost(step, "timeout", "was not made in time") for step in query.model_steps]
         else:
@@ -119,7 +126,7 @@ def expanded(query: Query, use: Resources) -> Query:
     """The query as rules, kept results and the model understand it, all of it now and within its budget. What the model
     does not make in time is left out."""
     query = understand_at_once(query, use)
-    results, lost = _ask(query, use, until=wait_until(query) - _HAND_OVER_S)
+    results, lost = _ask(query, use, understanding_deadline(query).before(_HAND_OVER_S))
     for made in results.values():
         query = understood_by_model(query, made)
     if lost:
@@ -127,20 +134,19 @@ def expanded(query: Query, use: Resources) -> Query:
     return replace(query, model_steps=())
 
 
-def _ask(query: Query, use: Resources, *, until: float) -> tuple[dict[Step, Made], list[Degradation]]:
-    """What came of each step, and which came to nothing."""
+def _ask(query: Query, use: Resources, deadline: Deadline) -> tuple[dict[Step, Made], list[Degradation]]:
+    """Return the result of each step that succeeded by ``deadline``, and the losses of the others."""
     running: dict[Step, Future[Made]] = {}
     results: dict[Step, Made] = {}
     lost: list[Degradation] = []
     for step in query.model_steps:
-        left_s = until - time.time()
-        if left_s <= 0:
+        if deadline.has_passed:
             lost.append(_lost(step, "timeout", "was not begun in time"))
         else:
-            running[step] = aside(_CALLS[step], query, use, left_s)
+            running[step] = aside(_CALLS[step], query, use, deadline.left_s())
     for step, future in running.items():
         try:
-            results[step] = future.result(timeout=max(0.0, until - time.time()) + _HAND_OVER_S / 2)
+            results[step] = future.result(timeout=deadline.left_s() + _HAND_OVER_S / 2)
         except TimeoutError:
             lost.append(_lost(step, "timeout", "did not end in time"))
         except PipelineError as error:

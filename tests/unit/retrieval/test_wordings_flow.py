@@ -11,6 +11,7 @@ import fakeredis
 import pytest
 
 from pipeline.channels.channel import Recalled
+from pipeline.deadline import Deadline
 from pipeline.errors import StoreUnavailable
 from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan, UnderstandPlan
 from pipeline.query.request import Degradation, Envelope, Query, Understanding
@@ -200,9 +201,9 @@ class DescribeTheCallback:
     def it_serves_everyone_who_waits(self, use):
         self.open(use, query(waits=True, budget_ms=20_000, deadline_s=30.0))
         found: list[object] = []
-        until = time.time() + 1.0
+        deadline = Deadline.after(1.0)
         waiting = [
-            threading.Thread(target=lambda: found.append(use.queries(TENANT).await_understood(QUERY, until=until)))
+            threading.Thread(target=lambda: found.append(use.queries(TENANT).await_understood(QUERY, deadline)))
             for _ in range(3)
         ]
         for thread in waiting:
