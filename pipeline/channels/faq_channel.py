@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Engine
 
+from pipeline.caches import RecentValues
 from pipeline.channels.channel import Channel, Recalled
-from pipeline.channels.recent import Recent
 from pipeline.channels.semantic_channel import SearchedSpace
 from pipeline.database.unit_of_work import reading
 from pipeline.documents.chunk_store import Chunks, StoredChunk
@@ -66,7 +66,7 @@ class FaqChannel:
     space: Callable[[int | None], SearchedSpace]
     embed: Embed
     name: ChannelName = ChannelName.FAQ
-    _known: Recent[Matrix] = field(default_factory=lambda: Recent(4096))
+    _known: RecentValues[tuple[TenantId, int, str], Matrix] = field(default_factory=lambda: RecentValues(4096))
 
     def recall(self, query: Query) -> Recalled:
         """One hit for each pair whose question is like the query's, the best part of a long pair; score in [0, 1].

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,11 +12,11 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import Connection, Engine
 
+from pipeline.caches import RecentValues
 from pipeline.channels.channel import Recalled
 from pipeline.channels.dictionary_cache import Lexicons
 from pipeline.channels.host_index import HostIndex
 from pipeline.channels.local_indexes import IndexAtRevision, LocalIndexes
-from pipeline.channels.recent import Recent
 from pipeline.database.unit_of_work import reading_if_asked
 from pipeline.errors import Unavailable
 from pipeline.filters.filter_terms import EVERYTHING, Clause, clause_of
@@ -35,6 +36,7 @@ from pipeline.query.request import Query
 from pipeline.ranking.neighbours import Terms, terms_of
 from pipeline.records import ChannelName, ChunkId, DocumentId, Namespace, Scope, TenantId
 
+_QueryKey = tuple[str, str, str]
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -171,12 +173,13 @@ class KeywordChannel:
     mysql: Engine
     local: LocalIndexes | None = None
     name: ChannelName = ChannelName.KEYWORD
-    _known: Recent[_Words] = field(default_factory=lambda: Recent(_MOST_KNOWN))
+    clock: Callable[[], float] = time.monotonic
+    _known: RecentValues[_QueryKey, _Words] = field(default_factory=lambda: RecentValues(_MOST_KNOWN))
     _lexicons: Lexicons = field(init=False)
     _host: HostIndex = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_lexicons", Lexicons(self.mysql))
+        object.__setattr__(self, "_lexicons", Lexicons(self.mysql, clock=self.clock))
         object.__setattr__(self, "_host", HostIndex(self.mysql, self.local))
 
     @_without_damage
@@ -287,7 +290,7 @@ class KeywordChannel:
             return Lexicon()
 
 
-def _key(query: Query) -> tuple[str, str, str]:
+def _key(query: Query) -> _QueryKey:
     return query.tenant_id, query.query_id, query.query_text
 
 

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from pipeline.administration.edit_chunks import Edit, edit_chunks
-from pipeline.channels import dictionary_cache
 from pipeline.channels.keyword_channel import KeywordChannel
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents.chunk_edit_store import ChunkEdits
@@ -208,8 +207,9 @@ class DescribeTheDictionary:
         assert documents(corner, "salt now")[0] != "foxes"
         assert "foxes" not in documents(corner, "order now", filters=Filters(tags=("animal",)))
 
-    def it_holds_for_a_running_channel_within_seconds(self, corner, use, monkeypatch):
-        channel = KeywordChannel(use.mysql)
+    def it_holds_for_a_running_channel_within_seconds(self, corner, use):
+        now = [0.0]
+        channel = KeywordChannel(use.mysql, clock=lambda: now[0])
 
         def count() -> int:
             return len(channel.recall(query(corner, "高血压")).chunk_ids)
@@ -217,11 +217,13 @@ class DescribeTheDictionary:
         assert count() == 1
         say(corner, synonyms=(("高血压", "hypertension"),))
         assert count() == 1  # what was read is good for some seconds
-        monkeypatch.setattr(dictionary_cache, "_FRESH_S", 0.0)
+        now[0] += 3.0
         assert count() == 2
         with unit_of_work(use.mysql) as work:
             assert Dictionaries(work.connection, corner.tenant).delete(EVERY_NAMESPACE)
             assert not Dictionaries(work.connection, corner.tenant).delete(EVERY_NAMESPACE)
+        now[0] += 3.0
         assert count() == 1
         say(corner, synonyms=(("高血压", "salt"),))
+        now[0] += 3.0
         assert count() == 2
