@@ -17,6 +17,7 @@ from pipeline.ingestion.fetch_store import BytesLocation, FetchedPayloads
 from pipeline.ingestion.finish_items import end
 from pipeline.ingestion.retry_or_give_up import give_up_or_retry
 from pipeline.jobs.claims import ItemClaim
+from pipeline.jobs.lease_store import Lease
 from pipeline.jobs.ledger_store import Ledger
 from pipeline.outbound.fetch_client import Fetched
 from pipeline.parsing.formats import charset_of
@@ -59,7 +60,8 @@ class _Round:
         self._use = use
         self._ring = ring
         self._ended: queue.SimpleQueue[tuple[ItemClaim, Ending]] = queue.SimpleQueue()
-        self._open = set(places)
+        self._slots = len(places)
+        self._lease = Lease(use.mysql, tenant_id, list(places), lease_s=use.settings.ingest_lease_s)
         self._deadline = Deadline.after(use.settings.fetch_timeout_s + _LOOKUP_S)
 
     def carry_out(self) -> None:
@@ -67,16 +69,16 @@ class _Round:
         for claim, place in self._places.items():
             self._use.fetches.run(partial(self._fetch, claim, place))
         try:
-            while self._open:
+            while self._lease.claims:
                 self._settle(self._next_ones())
-                self._keep()
+                self._renew()
         except Unavailable as error:
-            log.warning("fetches_left_to_the_lease", documents=len(self._open), code=error.code)
+            log.warning("fetches_left_to_the_lease", documents=len(self._lease.claims), code=error.code)
         except Exception as error:
             # The last frame of a thread: nobody above would hear of it. The lease decides about the documents.
-            log.exception("fetching_bug", error=type(error).__name__, documents=len(self._open))
+            log.exception("fetching_bug", error=type(error).__name__, documents=len(self._lease.claims))
         finally:
-            self._use.fetches.give_back(self._tenant_id, len(self._open))
+            self._give_back(self._slots)
 
     def _fetch(self, claim: ItemClaim, place: BytesLocation) -> None:
         """The work of one thread."""
@@ -106,12 +108,12 @@ class _Round:
                 claim, ending = self._ended.get(timeout=patience.left_s())
             except queue.Empty:
                 break
-            if claim in self._open:
+            if claim in self._lease.claims:
                 found[claim] = ending
             patience = patience.at_most(_TOGETHER_S)
         if self._deadline.has_passed:
             late = FetchUnavailable("the name of the server was not looked up in time")
-            found = {**dict.fromkeys(self._open - set(found), late), **found}
+            found = {**dict.fromkeys(self._lease.claims, late), **found}
         return found
 
     def _settle(self, endings: Mapping[ItemClaim, Ending]) -> None:
@@ -126,8 +128,8 @@ class _Round:
             else:
                 give_up_or_retry(self._tenant_id, claim, found, self._use)
         self._store(fetched)
-        self._open.difference_update(endings)
-        self._use.fetches.give_back(self._tenant_id, len(endings))
+        self._lease.release(endings)
+        self._give_back(len(endings))
         for job_id in sorted({claim.job_id for claim in fetched}):
             self._ring(self._tenant_id, job_id)
 
@@ -153,7 +155,7 @@ class _Round:
 
     def _park(self, claim: ItemClaim, error: Rejected) -> None:
         try:
-            end(self._tenant_id, [], [(claim, error)], self._use)
+            end(self._lease, [], [(claim, error)], self._use)
         except LeaseLost as lost:
             log.warning("lease_lost", job_id=claim.job_id, ordinal=claim.ordinal, detail=str(lost))
 
@@ -168,13 +170,10 @@ class _Round:
                 store.store(claim.generation, body, media_type=media_type)
             store.queue({claim: len(fetched[claim][0]) for claim in held})
 
-    def _keep(self) -> None:
-        """Renew the lease of what is still on its way, and forget what was taken from us."""
-        if not self._open:
-            return
-        with unit_of_work(self._use.mysql) as work:
-            held = Ledger(work.connection, self._tenant_id).still_held(list(self._open))
-            FetchedPayloads(work.connection, self._tenant_id).renew(held, lease_s=self._use.settings.ingest_lease_s)
-        lost = self._open - set(held)
-        self._open.difference_update(lost)
-        self._use.fetches.give_back(self._tenant_id, len(lost))
+    def _renew(self) -> None:
+        """Renew the lease of the documents that are still fetched, and forget those that are another worker's by now."""
+        self._give_back(len(self._lease.renew_rest()))
+
+    def _give_back(self, slots: int) -> None:
+        self._slots -= slots
+        self._use.fetches.give_back(self._tenant_id, slots)
