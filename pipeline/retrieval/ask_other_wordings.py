@@ -27,7 +27,7 @@ def unasked(query: Query, envelope: Envelope, *, code: str = "no_answer") -> Env
     return replace(envelope, unasked=code) if lacks else envelope
 
 
-def asked_otherwise(
+def ask_other_wordings(
     query: Query,
     envelopes: Mapping[ChannelName, Envelope],
     channels: Mapping[ChannelName, Channel],

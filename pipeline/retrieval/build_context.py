@@ -25,7 +25,7 @@ from pipeline.retrieval.journal import Journal
 from pipeline.retrieval.read_texts import read_in_time
 
 
-def context_of(
+def build_context(
     arrived: Arrived,
     chunks: Sequence[AnswerChunk],
     hydrated: Mapping[str, Hydrated],

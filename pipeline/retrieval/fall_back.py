@@ -38,7 +38,7 @@ class Fallback:
     given: str | None = None
 
 
-def fallen_back(
+def fall_back(
     arrived: Arrived,
     chunks: tuple[AnswerChunk, ...],
     use: Resources,

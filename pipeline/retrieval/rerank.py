@@ -23,7 +23,7 @@ log = structlog.get_logger(__name__)
 _RESERVE_S = 0.1
 
 
-def reranked(arrived: Arrived, hits: Sequence[Hit], use: Resources, journal: Journal) -> list[Hit]:
+def rerank_hits(arrived: Arrived, hits: Sequence[Hit], use: Resources, journal: Journal) -> list[Hit]:
     """The hits in the order that the reranker's reading makes of theirs; as they were when it fails or is late."""
     query = arrived.query
     plan = query.plan.rerank
@@ -64,7 +64,7 @@ def reranked(arrived: Arrived, hits: Sequence[Hit], use: Resources, journal: Jou
     return rerank(hits, scores, weight=weight)
 
 
-def good_enough(hits: Sequence[Hit], plan: RerankPlan, journal: Journal) -> list[Hit]:
+def drop_below_threshold(hits: Sequence[Hit], plan: RerankPlan, journal: Journal) -> list[Hit]:
     """Return the hits that reach the plan's rerank threshold; see `ranking.rerank_order.passing`."""
     stay, go = passing(hits, threshold=plan.threshold, min_results=plan.min_results)
     journal.dropped(

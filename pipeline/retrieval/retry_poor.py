@@ -13,7 +13,7 @@ from pipeline.ranking.second_retrieval import changed, changes_of, merged, short
 from pipeline.records import ChannelName
 from pipeline.retrieval.arrived import Arrived
 from pipeline.retrieval.ask_channels import RESERVE_S, ask_side_by_side
-from pipeline.retrieval.ask_other_wordings import asked_otherwise
+from pipeline.retrieval.ask_other_wordings import ask_other_wordings
 from pipeline.retrieval.journal import Journal
 
 # With less than this left for the channels it is not begun.
@@ -29,7 +29,7 @@ class RetrievalRound:
     kept: list[Hit]
 
 
-def improved(
+def retry_poor(
     first: RetrievalRound,
     run: Callable[[Arrived], RetrievalRound],
     channels: Mapping[ChannelName, Channel],
@@ -113,7 +113,7 @@ def _asked_again(
         name: channels[name] for name in query.channels if name in channels and _has_more(name, arrived, query, changes)
     }
     answered, elapsed_ms = ask_side_by_side(query, asked)
-    answered = asked_otherwise(query, answered, asked, reserve_s=RESERVE_S)
+    answered = ask_other_wordings(query, answered, asked, reserve_s=RESERVE_S)
     for name, envelope in answered.items():
         if envelope.status != "ok":
             journal.lost("second", envelope.code or envelope.status, f"the {name} channel failed when asked again")

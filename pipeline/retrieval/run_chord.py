@@ -24,14 +24,14 @@ from pipeline.records import ChannelName, QueryId, TenantId
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived
 from pipeline.retrieval.ask_channels import RESERVE_S, ask_and_blame
-from pipeline.retrieval.ask_other_wordings import asked_otherwise, unasked
+from pipeline.retrieval.ask_other_wordings import ask_other_wordings, unasked
 from pipeline.retrieval.compose import compose, empty_answer, note_losses, render
 from pipeline.retrieval.journal import Journal
 from pipeline.retrieval.measure import answer_fields, measure_answer, measure_channel
 from pipeline.retrieval.record_search import search_row
 from pipeline.retrieval.record_trace import packed_trace
 from pipeline.retrieval.reuse_answer import may_be_kept
-from pipeline.retrieval.understand import settled
+from pipeline.retrieval.understand import await_understanding
 
 log = structlog.get_logger(__name__)
 
@@ -82,7 +82,9 @@ def _asked(query: Query, channel: Channel, use: Resources, started: float) -> En
         return envelope
     elapsed_ms = (time.perf_counter() - started) * 1000
     use.queries(query.tenant_id).report(query, envelope, elapsed_ms=elapsed_ms)  # should what follows be lost
-    return asked_otherwise(query, {channel.name: envelope}, {channel.name: channel}, reserve_s=RESERVE_S)[channel.name]
+    return ask_other_wordings(query, {channel.name: envelope}, {channel.name: channel}, reserve_s=RESERVE_S)[
+        channel.name
+    ]
 
 
 def _guarded(query: Query, channel: Channel, use: Resources) -> Envelope:
@@ -118,7 +120,7 @@ def answer(tenant_id: TenantId, query_id: QueryId, use: Resources, channels: Map
 def settle(state: QueryState, use: Resources, channels: Mapping[ChannelName, Channel], *, lane: Lane = "chord") -> bool:
     """Assemble the answer from the results in ``state``, and store it. Returns False if there was one already."""
     began_at = time.time()
-    arrived = replace(settled(state, use, channels), lane=lane)
+    arrived = replace(await_understanding(state, use, channels), lane=lane)
     journal = Journal(tracing=state.query.trace)
     return _store(arrived, _composed(arrived, use, channels, journal), journal, use, began_at=began_at)
 

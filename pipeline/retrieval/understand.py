@@ -35,7 +35,7 @@ from pipeline.query.understanding_store import Understandings, digest_of
 from pipeline.records import ChannelName, QueryId, TenantId
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived
-from pipeline.retrieval.ask_other_wordings import asked_otherwise, losses_of
+from pipeline.retrieval.ask_other_wordings import ask_other_wordings, losses_of
 from pipeline.retrieval.make_channels import aside
 
 log = structlog.get_logger(__name__)
@@ -98,7 +98,7 @@ def understand(tenant_id: TenantId, query_id: QueryId, use: Resources) -> Unders
     return understood
 
 
-def settled(state: QueryState, use: Resources, channels: Mapping[ChannelName, Channel]) -> Arrived:
+def await_understanding(state: QueryState, use: Resources, channels: Mapping[ChannelName, Channel]) -> Arrived:
     """What an answer is put together from: waits for the model as long as the query allows, and has the channels that
     answered asked in the other wordings it found. After the deadline, or without ``channels``, it only tells what is
     missing."""
@@ -116,13 +116,13 @@ def settled(state: QueryState, use: Resources, channels: Mapping[ChannelName, Ch
             losses = list(understood.lost)
         asked = {name: envelope for name, envelope in envelopes.items() if name in query.plan.channels}
         started = time.perf_counter()
-        envelopes = asked_otherwise(query, asked, channels, reserve_s=_RESERVE_S)
+        envelopes = ask_other_wordings(query, asked, channels, reserve_s=_RESERVE_S)
         elapsed_ms["wordings"] = round((time.perf_counter() - started) * 1000, 3)
     losses += losses_of(query, envelopes)
     return Arrived(query=query, envelopes=envelopes, elapsed_ms=elapsed_ms, losses=tuple(losses), ran=state.ran)
 
 
-def expanded(query: Query, use: Resources) -> Query:
+def expand_query(query: Query, use: Resources) -> Query:
     """The query as rules, kept results and the model understand it, all of it now and within its budget. What the model
     does not make in time is left out."""
     query = understand_at_once(query, use)
