@@ -140,8 +140,8 @@ class DescribeRecall:
         assert documents(corner, "bears") == []
 
     def it_asks_for_two_words_where_each_alone_is_common(self, use, tenant, monkeypatch):
-        monkeypatch.setattr("pipeline.channels.keyword_channel._MOST_ALONE", 2)
-        monkeypatch.setattr("pipeline.channels.keyword_channel._ENOUGH", 1)
+        monkeypatch.setattr("pipeline.channels.query_words._MOST_ALONE", 2)
+        monkeypatch.setattr("pipeline.channels.query_words._ENOUGH", 1)
         found = Corner(use, tenant, Namespace("common"))
         texts = ["red fox", "red fox too", "red hen", "red hen too", "grey fox", "grey fox too"]
         found.ingest(*(_upload(f"d{place}", text) for place, text in enumerate(texts)))
