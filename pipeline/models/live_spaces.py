@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from sqlalchemy import Connection, Engine
 
 from pipeline.caches import RefreshingValue
 from pipeline.database.unit_of_work import reading
+from pipeline.deadline import Deadline
 from pipeline.embedding import space_store
 from pipeline.errors import PipelineError
 from pipeline.models.make_models import make_space_embedder
@@ -51,7 +53,7 @@ class Spaces:
         )
         self._making = threading.Lock()
         self._embedders: dict[EmbeddingSpace, Embedder] = {}
-        self._standby_away_until = 0.0
+        self._standby_pause = Deadline(-math.inf, clock)
         self._closed = threading.Event()
         self.base = space_store.base_space(settings)
 
@@ -112,11 +114,11 @@ class Spaces:
     @property
     def standby_answers(self) -> bool:
         """Whether the standby's model did not fail within the last half minute."""
-        return self._clock() >= self._standby_away_until
+        return self._standby_pause.has_passed
 
     def standby_failed(self, error: PipelineError) -> None:
         """Leave the standby's model alone for a while; what it did not embed is in the backlog."""
-        self._standby_away_until = self._clock() + _LEFT_ALONE_S
+        self._standby_pause = Deadline.after(_LEFT_ALONE_S, clock=self._clock)
         log.warning("standby_left_to_the_backlog", code=error.code)
 
     def close(self) -> None:

@@ -9,6 +9,7 @@ old one.
 from __future__ import annotations
 
 import hashlib
+import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,6 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from pipeline.answer.result import Answer
 from pipeline.database.unit_of_work import reading
+from pipeline.deadline import Deadline
 from pipeline.errors import Unavailable
 from pipeline.query.cache_key import cache_key, can_tell, has_settled
 from pipeline.query.request import Query
@@ -52,21 +54,21 @@ class KeptAnswers:
         self._known_away = away
         self._clock = clock
         self._installation = _fingerprint(use.settings)
-        self._away_until = float("-inf")
+        self._pause = Deadline(-math.inf, clock)
 
     def keyed(self, query: Query, *, keep: bool = True) -> Query:
         """``query`` with what its namespaces show now, unless MySQL does not tell, and with the key under which its answer
         may be kept; without one, if it may not: it is not to ``keep``, caching is off, it asks for a trace or a channel
         whose finds change unnoticed, or a namespace that may have a part in the answer changed a moment ago."""
         query = replace(query, cache_key="", stamps={})  # those of a query it is a copy of say nothing about it
-        if self._clock() < self._away_until or self._known_away():
+        if not self._pause.has_passed or self._known_away():
             return query
         names = query.namespaces_depended_on
         try:
             with reading(self.use.mysql) as connection:
                 found = Namespaces(connection, query.tenant_id).revisions(names)
         except Unavailable as error:
-            self._away_until = self._clock() + _LEFT_ALONE_S
+            self._pause = Deadline.after(_LEFT_ALONE_S, clock=self._clock)
             log.warning("revisions_not_read", code=error.code)
             return query
         stamps = {name: each.stamp for name, each in found.items()}
