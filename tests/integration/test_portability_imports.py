@@ -11,6 +11,7 @@ import pytest
 
 from pipeline.archives.archive import Part, read_part, write_part
 from pipeline.ingestion.import_archive import forget, parts_of
+from pipeline.ingestion.run import ingest_batch
 from pipeline.maintenance.erase import delete_namespace
 from pipeline.records import Namespace
 from pipeline.resources import Resources
@@ -25,7 +26,6 @@ from tests.integration.test_portability import (
     seen,
     sharing,
 )
-from tests.support.one_job import ingest_batch
 
 
 @pytest.fixture(scope="module")
