@@ -1,4 +1,4 @@
-"""A lease in the memory of a worker; what it writes is tested on MySQL in `tests/integration/test_leases.py`."""
+"""A lease in the memory of a worker; what it writes is tested on MySQL in `tests/integration/jobs/test_leases.py`."""
 
 from __future__ import annotations
 
