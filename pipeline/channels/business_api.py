@@ -87,7 +87,7 @@ class ApiChannel:
         return {}
 
     def ask(self, stored: StoredSource, query: Query) -> Passages:
-        """One source. Raises ApiSourceUnavailable, ApiSourceFailed, Misconfigured for a header without a value."""
+        """Ask one source. Raises ApiSourceUnavailable, ApiSourceFailed, Misconfigured for a header without a value."""
         source = stored.source
         namespace = source.serves(query.namespaces)
         if namespace is None:
@@ -112,7 +112,7 @@ class ApiChannel:
         )
 
     def _sources(self, query: Query) -> tuple[list[StoredSource], list[StoredSource]]:
-        """Those that are asked, and those that would be if there were not so many."""
+        """Return the sources to ask, and those beyond the limit."""
         named = api_options(query.plan.channels.get(self.name)).named
         with reading(self.mysql) as connection:
             store = ApiSources(connection, query.tenant_id)
@@ -135,7 +135,7 @@ def _result(future: Future[Passages], name: str, deadline: Deadline) -> Passages
 def _guard(
     errors: Sequence[tuple[str, PipelineError]], unasked: Sequence[StoredSource]
 ) -> dict[str, dict[str, str]] | None:
-    """What went missing, and, apart from it, who was left out by the way the tenant set up its sources: no loss."""
+    """Report failed sources as a loss, and sources beyond the limit as a remark."""
     found = {}
     if errors:
         said = (f"{name}: {error}" for name, error in errors)

@@ -196,7 +196,7 @@ def _clause(query: Query, standing: IndexAtRevision | None) -> Clause | None:
 
 
 def _age(query: Query, standing: IndexAtRevision) -> dict[str, Any]:
-    """Report how old an index is that could not be compared with MySQL, and which namespaces it does not have."""
+    """Report the age of an index that could not be compared with MySQL, and the namespaces that it lacks."""
     if standing.is_current:
         return {}
     told: dict[str, Any] = {"age_s": round(standing.age_s(datetime.now(UTC)), 3)}
@@ -210,7 +210,7 @@ def _age(query: Query, standing: IndexAtRevision) -> dict[str, Any]:
 def _proposed(
     connection: Callable[[], Connection], query: Query, standing: IndexAtRevision, wanted: Wanted, pool: int
 ) -> list[TermsRow]:
-    """The best chunks of this host's index, and those of documents that changed since, from MySQL."""
+    """Return the best rows of this host's index, and from MySQL those of documents that changed since."""
     limit = max(_LEAST_PROPOSED, int(_PROPOSED_PER_PLACE * pool))
     rows = standing.view.search(wanted, limit=limit)
     tokens = [token.encode() for group in wanted.groups for token in group]
@@ -229,8 +229,8 @@ def _rows_of(
     standing: IndexAtRevision,
     chunk_ids: Sequence[ChunkId],
 ) -> list[TermsRow]:
-    """Given chunks out of this host's index; of MySQL those that it does not have, and those of documents that changed
-    after its revision, since an edited chunk keeps its id."""
+    """Return the rows of these chunks from this host's index; from MySQL those that it lacks, and those of documents
+    that changed after its revision, since an edited chunk keeps its id."""
     rows = _rows_of_index(words, standing, chunk_ids)
     found = {row.chunk_id for row in rows}
     others = [chunk_id for chunk_id in chunk_ids if chunk_id not in found] if standing.is_current else []
@@ -238,7 +238,8 @@ def _rows_of(
 
 
 def _rows_of_index(words: QueryWords, standing: IndexAtRevision, chunk_ids: Sequence[ChunkId]) -> list[TermsRow]:
-    """Those of these chunks that this host's index has and that were not changed since; each is read once a query."""
+    """Return the rows of those chunks that this host's index has and that are unchanged since; each is read once a
+    query."""
     unread = [chunk_id for chunk_id in chunk_ids if chunk_id not in words.rows]
     words.rows.update((row.chunk_id, row) for row in standing.view.rows(unread, without=standing.changed))
     return [words.rows[chunk_id] for chunk_id in chunk_ids if chunk_id in words.rows]
@@ -257,8 +258,8 @@ def _documents_rows(
 
 
 def _apply(ruled: Sequence[tuple[Rule, Sequence[TermsRow]]], scores: dict[ChunkId, float], *, bound: float) -> None:
-    """A rule's document scores ``boost`` times higher, and its best chunk at least half as many times what the best of
-    all had; nothing scores above the bound."""
+    """Raise the documents of rules: their scores ``boost`` times, and the best chunk to at least half as many times the
+    best score of all; nothing scores above the bound."""
     best_score = max(scores.values(), default=0.0)
     for rule, rows in ruled:
         for row in rows:

@@ -195,7 +195,7 @@ def _respelled(
     query: Query,
     count: Callable[[list[str]], Mapping[str, int]],
 ) -> tuple[KeywordQuery, dict[Namespace, dict[str, str]], dict[str, int]]:
-    """Add to words that no chunk holds the spellings one typing error away that some do. ``count``: in how many
+    """Add to words of no chunk the spellings one typing error away that some chunk has. ``count`` returns in how many
     chunks each token occurs."""
     bound = _MOST_SPELLINGS // max(1, len(tokens))
     unknown = (

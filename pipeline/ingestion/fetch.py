@@ -36,7 +36,7 @@ _LONGEST_MEDIA_TYPE = 127
 
 
 def hand_over(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources, *, ring: Ring) -> Sequence[ItemClaim]:
-    """Let threads fetch what is to be fetched. Gives the claims that can be worked on at once."""
+    """Start fetching documents in threads. Return the claims that can be worked on at once."""
     if not any(claim.to_fetch for claim in claims):
         return claims
     with unit_of_work(use.mysql) as work:
@@ -81,7 +81,7 @@ class _Round:
             self._give_back(self._slots)
 
     def _fetch(self, claim: ItemClaim, place: BytesLocation) -> None:
-        """The work of one thread."""
+        """Fetch one document; the work of one thread."""
         began = time.monotonic()
         try:
             ending: Ending = self._use.fetcher.fetch(place.uri)
@@ -100,7 +100,7 @@ class _Round:
         self._ended.put((claim, ending))
 
     def _next_ones(self) -> dict[ItemClaim, Ending]:
-        """What has ended, waiting for it no longer than the lease allows."""
+        """Return the fetches that have ended, waiting no longer than the lease allows."""
         patience = Deadline.after(self._use.settings.ingest_lease_s / 6)
         found: dict[ItemClaim, Ending] = {}
         while not patience.has_passed:
@@ -117,7 +117,7 @@ class _Round:
         return found
 
     def _settle(self, endings: Mapping[ItemClaim, Ending]) -> None:
-        """Write how these have ended, those with bytes together, and let go of them."""
+        """Write the results of fetches, those with bytes together, and release their items."""
         fetched: dict[ItemClaim, tuple[bytes, str]] = {}
         for claim, ending in endings.items():
             found = self._read(self._places[claim], ending)
@@ -134,7 +134,7 @@ class _Round:
             self._ring(self._tenant_id, job_id)
 
     def _read(self, place: BytesLocation, ending: Ending) -> tuple[bytes, str] | Exception:
-        """The bytes with the media type to parse them as, or what is wrong."""
+        """Return the bytes with the media type to parse them as, or the error."""
         if isinstance(ending, Exception):
             return ending
         if not ending.body:

@@ -41,8 +41,8 @@ Aside = Callable[[float], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """What became of claims when they were held against what is shown. ``unchanged`` ones have ended; ``overtaken``
-    ones are to be closed; ``replacing`` ones would take the place of something."""
+    """Claims after comparison with the shown generations. ``unchanged`` ones have ended; ``overtaken`` ones are to be
+    closed; ``replacing`` ones replace a shown generation."""
 
     unchanged: frozenset[ItemClaim] = frozenset()
     overtaken: tuple[ItemClaim, ...] = ()
@@ -85,7 +85,7 @@ def _is_shown_already(source: Source, standing: PublishedState, *, use: Resource
 def _complete(
     tenant_id: TenantId, alike: Sequence[ItemClaim], found: Mapping[Generation, PublishedState], use: Resources
 ) -> list[ItemClaim]:
-    """Those whose shown generation has all its vectors too: handing a document in again mends what was lost of it."""
+    """Return the claims whose shown generation has all its vectors: a new upload repairs one that lacks some."""
     shown = {claim: found[claim.generation].shown for claim in alike}
     counts = use.vectors(tenant_id).counts([each for each in shown.values() if each is not None])
     return [c for c, each in shown.items() if each is not None and counts[each] == found[c.generation].chunk_count]

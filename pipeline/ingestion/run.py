@@ -110,14 +110,15 @@ class _Aside:
 
 
 def _begin(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources, *, ring: Ring, aside: Aside) -> None:
-    """Work on what has its bytes; what is to be fetched goes to threads, and comes back to the queue with them."""
+    """Work on the claims that have their bytes; fetch the others in threads, which queue them again with their
+    bytes."""
     ready = hand_over(tenant_id, claims, use, ring=ring)
     if ready:
         _work_on(tenant_id, ready, use, aside)
 
 
 def _work_on(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources, aside: Aside) -> None:
-    """Carry claims to their end together; where one of them spoils the batch, each goes its own way."""
+    """Work on claims as one batch; where one of them spoils it, on each alone."""
     try:
         _ingest(Lease(use.mysql, tenant_id, claims, lease_s=use.settings.ingest_lease_s), use, aside)
     except LeaseLost as error:
@@ -143,7 +144,8 @@ def _work_on(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources, a
 
 
 def _still_held(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources) -> list[ItemClaim]:
-    """What is left of a batch of which something was cancelled or taken over. The lease of it runs on or runs out."""
+    """Return the claims that are still ours, after some were cancelled or taken over; empty if MySQL is unavailable,
+    and their leases decide."""
     try:
         with unit_of_work(use.mysql) as work:
             return Ledger(work.connection, tenant_id).still_held(claims)

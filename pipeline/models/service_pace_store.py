@@ -1,4 +1,4 @@
-"""Who may ask a service when, across all processes: nobody exceeds its limits, and what users wait for goes first."""
+"""Share a service's limits between all processes: no process exceeds them, and queries go first."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _BATCH_SHARE: Final = 0.25  # of a minute's tokens: services refuse a request of
 
 
 class SharedPace:
-    """The pace of one account at one service. Says nothing of any tenant."""
+    """The pace of one account at one service, without any tenant's data."""
 
     def __init__(self, client: redis.Redis, account: str, *, beginning: ServicePace) -> None:
         digest = hashlib.blake2b(account.encode(), digest_size=8).hexdigest()
@@ -57,7 +57,7 @@ class SharedPace:
         self._beginning = beginning
 
     def read(self) -> tuple[ServicePace, float]:
-        """The pace and the time. Raises StoreUnavailable."""
+        """Return the pace and the time. Raises StoreUnavailable."""
         _, pace, now = self._parsed(self._eval(_READ))
         return pace, now
 
@@ -135,7 +135,7 @@ class FleetGovernor:
                 return RequestPermit(pace=grant.pace, at=grant.at, waited=grant.wait_s > 0.0, share=share)
 
     def answered(self, turn: RequestPermit, told: ProviderLimits) -> None:
-        """The service has answered, and named these limits. Mostly there is nothing to change, and nobody is asked."""
+        """Note an answer with the limits that the service named. Mostly nothing changes, and Redis is not asked."""
 
         def step(pace: ServicePace, now: float, share: float) -> tuple[ServicePace, None]:
             limits = self._configured.shared_by(share)
@@ -148,7 +148,7 @@ class FleetGovernor:
     def refused(
         self, turn: RequestPermit, *, too_many: bool, retry_after_s: float | None, told: ProviderLimits
     ) -> None:
-        """The service has asked to be left alone, because of ``too_many`` requests or for reasons of its own."""
+        """Note a refusal, because of ``too_many`` requests or for the service's own reasons."""
 
         def step(pace: ServicePace, now: float, share: float) -> tuple[ServicePace, None]:
             limits = self._configured.shared_by(share)

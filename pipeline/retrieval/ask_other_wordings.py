@@ -1,4 +1,4 @@
-"""A channel asked again in a query's other wordings: all of them in one go, and one ranking in the end."""
+"""Ask channels again in a query's other wordings: all of them in one call, merged into one ranking."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ _Found = list[tuple[Wording, Envelope]]
 
 
 def unasked(query: Query, envelope: Envelope, *, code: str = "no_answer") -> Envelope:
-    """The envelope, saying why the query's other wordings are not in it; as it is if there are none or it failed."""
+    """Return the envelope with the code for its missing wordings; unchanged if the query has none or the channel
+    failed."""
     lacks = envelope.status == "ok" and wordings_of(query, envelope.channel)
     return replace(envelope, unasked=code) if lacks else envelope
 
@@ -59,7 +60,8 @@ def ask_other_wordings(
 
 
 def losses_of(query: Query, envelopes: Mapping[ChannelName, Envelope]) -> list[Degradation]:
-    """What was lost with wordings that were not asked, under the name of the step that made the first of them."""
+    """Return a loss for each channel that was not asked in every wording, under the step that made the first of
+    them."""
     return [
         Degradation(
             part=wordings[0].step,
@@ -72,7 +74,7 @@ def losses_of(query: Query, envelopes: Mapping[ChannelName, Envelope]) -> list[D
 
 
 def _recall_each(query: Query, channel: Channel, wordings: Sequence[Wording], found: _Found) -> None:
-    """Fills ``found`` as it goes, so that who stops waiting has what there is by then."""
+    """Recall by each wording and append to ``found``, so that a caller that stops waiting has those of by then."""
     if isinstance(channel, PreparingChannel):
         channel.prepare(query, [wording.text for wording in wordings])
     share = pool_share(query.pool_of(channel.name), len(wordings))
@@ -100,7 +102,7 @@ def _with_pool(query: Query, name: ChannelName, pool: int) -> Query:
 
 
 def _outcome(future: Future[None], deadline: Deadline, query: Query, name: ChannelName) -> str | None:
-    """Why not all wordings were asked; None if they were."""
+    """Return why not all wordings were asked; None if they were."""
     try:
         future.result(timeout=deadline.left_s())
     except TimeoutError:

@@ -1,4 +1,4 @@
-"""The text for a prompt: the returned hits with their parents, neighbours and entities."""
+"""Build the text for a prompt: the returned hits with their parents, neighbours and entities."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def build_context(
     use: Resources,
     journal: Journal,
 ) -> AnswerContext:
-    """The context of an answer. What cannot be read is named, and the context is made without it."""
+    """Return the context of an answer. Parts that cannot be read are losses, and the context is built without them."""
     query, started = arrived.query, time.perf_counter()
     options = query.plan.context
     more: dict[str, str] = {}

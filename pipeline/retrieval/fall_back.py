@@ -1,4 +1,4 @@
-"""The fallback source: curated answers and a hint for people, where nothing, or nothing sure enough, was found."""
+"""Add curated answers and a hint for people where nothing, or nothing sure enough, was found."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _LEFT_FOR_THE_REST_S = 0.05  # of the query's time, when the last resort has bee
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fallback:
-    """The chunks of an answer after the last resort; ``passages``: the texts of those it brought. ``given`` is what
-    ``stats.fallback`` says."""
+    """The chunks of an answer after the fallback; ``passages``: the texts of those it added; ``given``:
+    ``stats.fallback``."""
 
     chunks: tuple[AnswerChunk, ...]
     passages: Mapping[str, Hydrated] = field(default_factory=dict)
@@ -47,9 +47,9 @@ def fall_back(
     *,
     hints: bool = True,
 ) -> Fallback:
-    """Return the same chunks, unless the plan has a last resort and they are too few or too unsure; never for a query that
-    was to be searched nowhere. Curated answers that cannot be had in time are a loss, named in the journal; the hint needs
-    nothing and always works. ``hints`` is false where the search itself failed: a hint says that nothing was found."""
+    """Return the same chunks, unless the plan has a fallback and they are too few or too unsure; never for a query that
+    was routed nowhere. Curated answers that are late or unavailable are a loss in the journal; the hint needs nothing
+    and always works. ``hints`` is false where the search itself failed: a hint says that nothing was found."""
     query = arrived.query
     plan = query.plan.fallback
     reason = reason_for(plan, chunks)
@@ -86,7 +86,7 @@ def fall_back(
 def _answers(
     arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Channel], journal: Journal
 ) -> list[tuple[Hydrated, float]]:
-    """The best curated answers with their scores, best first; fewer, or none, where they cannot be had."""
+    """Return the best curated answers with their scores, best first; fewer, or none, where they are unavailable."""
     channel = channels.get(ChannelName.FAQ)
     deadline = arrived.deadline.before(_LEFT_FOR_THE_REST_S)
     if channel is None or deadline.has_passed:

@@ -133,7 +133,7 @@ def _newest(found: Mapping[ChunkId, StoredChunk]) -> dict[tuple[str, str], int]:
 def _asked_for(
     read: Mapping[ChunkId, StoredChunk], filters: Filters, journal: Journal
 ) -> Mapping[ChunkId, StoredChunk]:
-    """Those that satisfy the filters by what is stored now: a channel's own copy of the fields may be older."""
+    """Keep the chunks that satisfy the filters by their stored fields: a channel's own copy may be older."""
     if not filters:
         return read
     kept = {}
@@ -149,7 +149,7 @@ def _asked_for(
 def _meeting(
     read: Mapping[ChunkId, StoredChunk], conditions: HitConditions | None, journal: Journal
 ) -> Mapping[ChunkId, StoredChunk]:
-    """Those that meet the conditions, of which no channel knows."""
+    """Keep the chunks that meet the conditions, which channels do not apply."""
     if conditions is None:
         return read
     kept = {chunk_id: chunk for chunk_id, chunk in read.items() if conditions.met_by(fields_of(_hydrated(chunk)))}
@@ -160,7 +160,7 @@ def _meeting(
 
 
 def _whole(fused: Sequence[Fused], passages: dict[str, Hydrated], journal: Journal) -> dict[str, Hydrated]:
-    """Those that can be shown as they are. One that cannot is named: something that wrote it is broken."""
+    """Keep the passages that are whole. A flawed one is a loss: something that wrote it is broken."""
     flawed = [
         Drop(chunk_id=hit.chunk_id, stage="validate", reason=found[0], value=found[1])
         for hit in fused
@@ -268,7 +268,7 @@ def _hydrated(chunk: StoredChunk) -> Hydrated:
 
 
 class ShownChunks:
-    """Reads the shown chunks of a query. After MySQL failed once it is not asked again for this query."""
+    """Read the shown chunks of a query. After MySQL failed once it is not asked again for this query."""
 
     def __init__(self, query: Query, since: datetime, use: Resources) -> None:
         self._query = query

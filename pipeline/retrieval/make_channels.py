@@ -1,4 +1,4 @@
-"""The channels of an installation, and how long one may take."""
+"""Make the channels of an installation, and run their calls within a time."""
 
 from __future__ import annotations
 
@@ -60,19 +60,19 @@ def make_channels(use: Resources) -> dict[ChannelName, Channel]:
 
 
 def make_api_channel(use: Resources) -> ApiChannel:
-    """The channel of business APIs, which the gateway also tries sources with."""
+    """Make the channel of business APIs, with which the gateway also tries sources."""
     caller = ApiCaller(permitted=use.settings.api_allow_networks)
     return ApiChannel(use.mysql, caller, header_secrets(use), use.breakers)
 
 
 def header_secrets(use: Resources) -> HeaderSecrets:
-    """What seals the headers of API sources."""
+    """Return the sealer of the headers of API sources."""
     return HeaderSecrets(use.settings.secret_key, use.settings.api_secrets)
 
 
 def _installed(use: Resources) -> dict[ChannelName, Channel]:
-    """The channels of installed packages. An entry point is a function that makes a channel of the resources. One that
-    fails is left out, and queries that ask it are told so."""
+    """Make the channels of installed packages. An entry point is a function that makes a channel of the resources. One
+    that fails is left out, and answers to queries that name it report the loss."""
     found: dict[ChannelName, Channel] = {}
     for name, entry in installed_channels().items():
         try:

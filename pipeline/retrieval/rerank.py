@@ -1,4 +1,4 @@
-"""The best hits read once more."""
+"""Rerank the best hits by their text."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _RESERVE_S = 0.1
 
 
 def rerank_hits(arrived: Arrived, hits: Sequence[Hit], use: Resources, journal: Journal) -> list[Hit]:
-    """The hits in the order that the reranker's reading makes of theirs; as they were when it fails or is late."""
+    """Return the hits in the order that the reranker's scores make; in their fused order when it fails or is late."""
     query = arrived.query
     plan = query.plan.rerank
     if not plan.enabled or not hits:

@@ -40,8 +40,8 @@ _SHAPING_NOTHING = ("query_lane",)  # all lanes answer alike
 
 
 class KeptAnswers:
-    """The answers that may be given again. ``use`` is impatient: a look-up that takes long is worth nothing. ``away``:
-    whether somebody else knows already that MySQL is waited for in vain."""
+    """The answer cache. ``use`` has short timeouts, because a slow look-up is worth nothing. ``away`` returns whether
+    MySQL is already known to be unavailable."""
 
     def __init__(
         self,
@@ -78,8 +78,8 @@ class KeptAnswers:
         return replace(query, cache_key=key, stamps=stamps)
 
     def answer(self, query: Query) -> bytes | None:
-        """The answer to a query that has a key, if it was kept, under the query's own id and with its own time; the
-        query is open and answered then, as if it had run."""
+        """Return the cached answer to a query with a key, under the query's own id and with its own time; None if there
+        is none. The query is then open and answered, as if it had run."""
         if not query.cache_key:
             return None
         queries = self.use.queries(query.tenant_id)
@@ -130,7 +130,7 @@ def _again(answer: Answer, query: Query) -> Answer:
 
 
 def _fingerprint(settings: Settings) -> str:
-    """The settings that answers depend on; secrets are not among them."""
+    """Return a digest of the settings that shape answers; secrets are not among them."""
     shaping = {
         name: value
         for name, value in settings.model_dump(mode="json").items()

@@ -39,10 +39,10 @@ log = structlog.get_logger(__name__)
 def recall(
     tenant_id: TenantId, query_id: QueryId, channel: Channel, use: Resources, *, worker: str = ""
 ) -> Envelope | None:
-    """Ask one channel and keep what it said. None if the query is gone or answered: then nobody needs it. ``worker`` is
-    the name of the worker that does it.
+    """Ask one channel and store its result. Return None if the query is gone or answered. ``worker``: the name of the
+    worker that asks.
 
-    Never raises for what a channel can do wrong: it gives an envelope that says so.
+    Never raises for a fault of the channel; the envelope names it.
     """
     query = use.queries(tenant_id).load(query_id)
     return None if query is None else ask_and_report(query, channel, use, worker=worker)[0]
@@ -76,7 +76,7 @@ def ask_and_report(query: Query, channel: Channel, use: Resources, *, worker: st
 
 
 def _asked(query: Query, channel: Channel, use: Resources, started: float) -> Envelope:
-    """What the channel says to the query, and to its other wordings if they are known by now."""
+    """Ask the channel the query, and its other wordings if they are known by now."""
     envelope = unasked(query, _guarded(query, channel, use))
     if query.model_steps or not envelope.unasked:
         return envelope
@@ -179,8 +179,7 @@ def _store(arrived: Arrived, composed: Answer, journal: Journal, use: Resources,
 
 
 def _composed(arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Channel], journal: Journal) -> Answer:
-    """The answer; an empty one that says so where a bug of ours stands in the way, which would stand there at the
-    deadline as well."""
+    """Compose the answer; return an empty one that reports a bug, which would occur at the deadline as well."""
     try:
         return compose(arrived, use, channels, journal)
     except Exception as error:

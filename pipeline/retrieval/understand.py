@@ -52,8 +52,8 @@ _RESERVE_S: Final = 0.25  # for putting the answer together
 
 
 def understand_at_once(query: Query, use: Resources) -> Query:
-    """The query as rules and kept results understand it; ``model_steps`` are what is left for a model. Cheap: one look
-    into Redis, and only where a language model is configured. Never raises."""
+    """Return the query as rules and cached model results understand it; ``model_steps`` are left for a model. Costs one
+    read from Redis, and only where a language model is configured. Never raises."""
     query = understood_by_rules(query, model=bool(use.settings.llm_model))
     if not query.model_steps:
         return query
@@ -99,9 +99,8 @@ def understand(tenant_id: TenantId, query_id: QueryId, use: Resources) -> Unders
 
 
 def await_understanding(state: QueryState, use: Resources, channels: Mapping[ChannelName, Channel]) -> Arrived:
-    """What an answer is put together from: waits for the model as long as the query allows, and has the channels that
-    answered asked in the other wordings it found. After the deadline, or without ``channels``, it only tells what is
-    missing."""
+    """Wait for the model as long as the query allows, have the channels that answered asked in the other wordings, and
+    return the state to compose from. After the deadline, or without ``channels``, only the losses are added."""
     query, losses = state.query, []
     envelopes = {envelope.channel: envelope for envelope in state.envelopes}
     elapsed_ms = dict(state.elapsed_ms)
@@ -123,8 +122,7 @@ def await_understanding(state: QueryState, use: Resources, channels: Mapping[Cha
 
 
 def expand_query(query: Query, use: Resources) -> Query:
-    """The query as rules, kept results and the model understand it, all of it now and within its budget. What the model
-    does not make in time is left out."""
+    """Return the query as rules, cached results and the model understand it within its budget, without late results."""
     query = understand_at_once(query, use)
     results, lost = _ask(query, use, understanding_deadline(query).before(_HAND_OVER_S))
     for made in results.values():
@@ -201,8 +199,7 @@ def _kept(use: Resources, tenant_id: TenantId) -> Understandings:
 
 
 def _digests(query: Query, use: Resources) -> dict[Step, str]:
-    """Everything a step's result depends on: model, prompt, text, background, and how many sub-queries are
-    wanted."""
+    """Return a digest of all inputs of each step: model, prompt, text, background, and the number of sub-queries."""
     background = query.background and (query.background.conversation, json.dumps(query.background.profile))
     options: dict[Step, Any] = {"expand": query.plan.understand.expand, "rewrite": background or ""}
     return {
