@@ -71,7 +71,7 @@ def ask(query: Query) -> None:
 
     Raises StoreUnavailable when the broker does not take it within about two seconds.
     """
-    left_s = max(0.1, query.deadline_at - time.time())
+    left_s = max(0.1, query.deadline.left_s())
     arguments = {"tenant_id": query.tenant_id, "query_id": query.query_id}
 
     def signed(name: TaskName, extra: Mapping[str, Any], queue: Queue) -> Signature:

@@ -15,6 +15,7 @@ import structlog
 from pipeline.database.rows import as_utc, now
 from pipeline.database.sealing import Sealer
 from pipeline.database.unit_of_work import UnitOfWork, unit_of_work
+from pipeline.deadline import Deadline
 from pipeline.errors import Misconfigured, Unavailable
 from pipeline.jobs.ledger_store import Ledger
 from pipeline.jobs.outbox_store import Outbox
@@ -64,14 +65,14 @@ def add(tenant_id: TenantId, url: str, events: Sequence[str], use: Resources) ->
 
 def _require_address(url: str, use: Resources) -> None:
     found = checked_url(url)
-    refused_at = time.monotonic() + REFUSED_AFTER_S
+    refusal = Deadline.after(REFUSED_AFTER_S)
     try:
         within(lambda: resolve(found, permitted=use.settings.webhook_allow_private), seconds=_NAME_S)
     except TimeoutError:
         raise not_allowed(found.host) from None
     except NotAllowed:
         if not is_address(found.host):
-            time.sleep(max(0.0, refused_at - time.monotonic()))
+            time.sleep(refusal.left_s())
         raise
 
 
@@ -174,13 +175,13 @@ def deliver(use: Resources, poster: Poster | None = None, *, seconds: float = 60
 
 
 async def _deliver(use: Resources, given: Poster | None, *, seconds: float) -> int:
-    ends_at = time.monotonic() + seconds
+    deadline = Deadline.after(seconds)
     under_way: set[asyncio.Task[None]] = set()
     made = 0
     async with given or Poster(permitted=use.settings.webhook_allow_private) as poster:
         while True:
             taken: list[Sending] = []
-            if time.monotonic() < ends_at and len(under_way) < _AT_ONCE:
+            if not deadline.has_passed and len(under_way) < _AT_ONCE:
                 taken = await asyncio.to_thread(_claim, use, _AT_ONCE - len(under_way))
             under_way |= {asyncio.create_task(_send(sending, poster, use)) for sending in taken}
             made += len(taken)

@@ -11,6 +11,7 @@ import httpcore
 import httpx
 
 from pipeline.api_sources.api_request import ApiRequest
+from pipeline.deadline import Deadline
 from pipeline.errors import (
     ApiSourceFailed,
     ApiSourceTimedOut,
@@ -22,7 +23,7 @@ from pipeline.errors import (
 )
 from pipeline.outbound.addresses import Network, is_within
 from pipeline.outbound.body import ENCODINGS, read_body
-from pipeline.outbound.connect_client import FetchDeadline, GuardedBackend, Resolve, resolved
+from pipeline.outbound.connect_client import GuardedBackend, Resolve, resolved
 from pipeline.outbound.fetch_client import bad_certificate, told_status
 
 _TRY_LATER = frozenset({408, 425, 429})
@@ -51,7 +52,7 @@ class ApiCaller:
         for a refusal, a redirect, more than ``max_bytes``, or a forbidden address."""
         with _translated(request.host, timeout_s, max_bytes):
             backend = GuardedBackend(
-                FetchDeadline(timeout_s), permitted=self._permitted, resolve=self._resolver(request)
+                Deadline.after(timeout_s), permitted=self._permitted, resolve=self._resolver(request)
             )
             with (
                 httpcore.ConnectionPool(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
@@ -18,6 +17,7 @@ from pipeline.api_sources.header_secrets import HeaderSecrets
 from pipeline.channels.channel import Recalled
 from pipeline.channels.circuit_breaker_store import Breakers, CircuitPass
 from pipeline.database.unit_of_work import reading
+from pipeline.deadline import Deadline
 from pipeline.errors import ApiSourceTimedOut, ApiSourceUnknown, CircuitOpen, PipelineError, Unavailable
 from pipeline.query.channel_options import api_options
 from pipeline.query.request import Brought, Query
@@ -44,10 +44,10 @@ class ApiChannel:
     def recall(self, query: Query) -> Recalled:
         """Return the passages of all sources, best first, scores in [0, 1]. ``guard`` names failed sources and those
         beyond the first eight by name, which are not asked. Raises as the first if all fail, and ApiSourceUnknown."""
-        started = time.monotonic()
-        sources, unasked = self._sources(query)
         allowed_s = query.timeout_ms_of(self.name) / 1000
-        is_late = query.deadline_at - time.time() < allowed_s
+        deadline = Deadline.after(allowed_s * _LEFT_TO_READ)
+        sources, unasked = self._sources(query)
+        is_late = query.deadline.left_s() < allowed_s
         found: list[tuple[Brought, float]] = []
         errors: list[tuple[str, PipelineError]] = []
         running: list[tuple[str, CircuitPass, Future[Passages]]] = []
@@ -60,7 +60,7 @@ class ApiChannel:
         for name, ticket, future in running:
             failure: PipelineError | None = None
             try:
-                found += _result(future, name, started + allowed_s * _LEFT_TO_READ).found
+                found += _result(future, name, deadline).found
             except PipelineError as error:
                 failure = error
                 errors.append((name, error))
@@ -87,7 +87,7 @@ class ApiChannel:
         return {}
 
     def ask(self, stored: StoredSource, query: Query) -> Passages:
-        """One source. Raises ApiSourceUnavailable, ApiSourceFailed, Misconfigured for a header without a value."""
+        """Ask one source. Raises ApiSourceUnavailable, ApiSourceFailed, Misconfigured for a header without a value."""
         source = stored.source
         namespace = source.serves(query.namespaces)
         if namespace is None:
@@ -112,7 +112,7 @@ class ApiChannel:
         )
 
     def _sources(self, query: Query) -> tuple[list[StoredSource], list[StoredSource]]:
-        """Those that are asked, and those that would be if there were not so many."""
+        """Return the sources to ask, and those beyond the limit."""
         named = api_options(query.plan.channels.get(self.name)).named
         with reading(self.mysql) as connection:
             store = ApiSources(connection, query.tenant_id)
@@ -124,9 +124,9 @@ class ApiChannel:
         return serving[:_MOST_SOURCES], serving[_MOST_SOURCES:]
 
 
-def _result(future: Future[Passages], name: str, ends: float) -> Passages:
+def _result(future: Future[Passages], name: str, deadline: Deadline) -> Passages:
     try:
-        return future.result(timeout=max(0.0, ends - time.monotonic()))
+        return future.result(timeout=deadline.left_s())
     except TimeoutError:
         future.cancel()
         raise ApiSourceTimedOut(f"the API source {name} did not answer in time") from None
@@ -135,7 +135,7 @@ def _result(future: Future[Passages], name: str, ends: float) -> Passages:
 def _guard(
     errors: Sequence[tuple[str, PipelineError]], unasked: Sequence[StoredSource]
 ) -> dict[str, dict[str, str]] | None:
-    """What went missing, and, apart from it, who was left out by the way the tenant set up its sources: no loss."""
+    """Report failed sources as a loss, and sources beyond the limit as a remark."""
     found = {}
     if errors:
         said = (f"{name}: {error}" for name, error in errors)

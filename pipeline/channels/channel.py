@@ -1,4 +1,4 @@
-"""What every way of recalling chunks has to promise; tests/contract holds each of them to it."""
+"""The contract of every channel; tests/contract holds each of them to it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Worded(Protocol):
     """A channel that knows which words of a text answer a query."""
 
     def terms(self, query: Query) -> tuple[str, ...]:
-        """The terms it looks for, synonyms included. Raises Unavailable."""
+        """Return the terms it looks for, synonyms included. Raises Unavailable."""
         ...
 
 
@@ -54,7 +54,8 @@ class TokenHolder(Protocol):
     """A channel that may hold the tokens of chunks in memory."""
 
     def indexed(self, query: Query, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, Terms] | None:
-        """Those of these chunks, by numbers that mean something among them alone; None if it does not hold them all."""
+        """Return the tokens of these chunks as numbers that are comparable among them alone; None if some are
+        missing."""
         ...
 
 
@@ -63,7 +64,7 @@ class Channel(Protocol):
 
     @property
     def name(self) -> ChannelName:
-        """How queries, weights and statistics call it."""
+        """The channel's name in queries, weights and statistics."""
         ...
 
     def recall(self, query: Query) -> Recalled:

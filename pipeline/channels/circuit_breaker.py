@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 
 class CircuitState(enum.StrEnum):
-    """What a circuit does with calls."""
+    """The states of a circuit."""
 
     CLOSED = "closed"
     OPEN = "open"
@@ -29,7 +29,7 @@ class BreakerLimits:
     share: int | None = None
 
     def between_callers(self) -> BreakerLimits:
-        """The same for a circuit of what several callers share: it takes two of them to open it."""
+        """Return the limits of a circuit that several callers share: it takes two of them to open it."""
         failures = max(2, self.failures)
         return BreakerLimits(failures=failures, open_s=self.open_s, share=(failures + 1) // 2)
 
@@ -61,7 +61,7 @@ CLOSED = Circuit()
 
 
 class Permission(enum.StrEnum):
-    """What a caller may do."""
+    """The answers to a caller."""
 
     CALL = "call"
     PROBE = "probe"  # the one call that finds out; it counts only if the circuit was moved to half open for it
@@ -69,19 +69,20 @@ class Permission(enum.StrEnum):
 
 
 def permission(circuit: Circuit, *, now: float) -> Permission:
-    """What a call at this moment may do."""
+    """Return the answer to a call at this moment."""
     if circuit.open_until is None:
         return Permission.CALL
     return Permission.PROBE if now >= circuit.open_until else Permission.REFUSED
 
 
 def probing(circuit: Circuit, limits: BreakerLimits, *, now: float) -> Circuit:
-    """The circuit once a probe was let through: others are refused until it reports, or for ``open_s``."""
+    """Return the circuit after a probe was let through: others are refused until it reports, or for ``open_s``."""
     return replace(circuit, open_until=now + limits.open_s, probing=True, changed_at=now)
 
 
 def failed(circuit: Circuit, limits: BreakerLimits, *, now: float, caller: str = "") -> Circuit:
-    """The circuit after a call that failed. Calls that were under way when it opened do not keep it open for longer."""
+    """Return the circuit after a failed call. Calls that were under way when it opened do not keep it open for
+    longer."""
     if circuit.probing:
         return replace(circuit, open_until=now + limits.open_s, probing=False, changed_at=now)
     if circuit.open_until is not None:

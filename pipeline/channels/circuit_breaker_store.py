@@ -19,6 +19,7 @@ import redis
 import structlog
 from pydantic import TypeAdapter, ValidationError
 
+from pipeline.caches import RefreshingValue
 from pipeline.channels import circuit_breaker
 from pipeline.channels.circuit_breaker import CLOSED, BreakerLimits, Circuit, CircuitState, Permission
 from pipeline.database.engines import redis_errors
@@ -70,14 +71,15 @@ class Breakers:
         self._limits = limits
         self._meter = meter
         self._clock = clock
-        self._known: dict[str, Circuit] = {}
-        self._read_at = 0.0
-        self._reading = threading.Lock()
+        # Never blocks: until the first reading has ended, every circuit counts as closed.
+        self._circuits: RefreshingValue[dict[str, Circuit]] = RefreshingValue(
+            self._read_circuits, fresh_s=_FRESH_S, initial=({},), clock=clock
+        )
         self._writing = threading.Lock()
 
     def enter(self, part: str, tenant_id: TenantId, *, source: str | None = None) -> CircuitPass | None:
         """Ask before a call to ``part``, or to one ``source`` of it; None if the call must not be made now. Never raises."""
-        known = self._fresh()
+        known = self._circuits.get()
         caller = hashlib.sha256(tenant_id.encode()).hexdigest()[:16]
         circuits: tuple[str, ...] = (f"{part}/{caller}", str(part))
         if source is not None:
@@ -102,12 +104,12 @@ class Breakers:
             if failed:
                 limits = self._limits_of(name)
                 self._change(name, partial(circuit_breaker.failed, limits=limits, now=now, caller=ticket.caller))
-            elif name in self._known:
+            elif name in (self._circuits.last or {}):
                 self._change(name, circuit_breaker.succeeded)
 
     def circuits(self) -> dict[str, Circuit]:
         """Every circuit that is not closed and clean, by name."""
-        return dict(self._fresh())
+        return dict(self._circuits.get())
 
     def opened(self) -> dict[str, int]:
         """Return how often the circuits of each part have opened in the whole fleet. Raises StoreUnavailable."""
@@ -132,18 +134,13 @@ class Breakers:
         self._change(name, take)
         return taken
 
-    def _fresh(self) -> dict[str, Circuit]:
-        if self._clock() - self._read_at >= _FRESH_S and self._reading.acquire(blocking=False):
-            try:
-                self._read_at = self._clock()
-                with redis_errors():
-                    raw: dict[bytes, bytes] = self._redis.hgetall(CIRCUITS)  # type: ignore[assignment]
-                self._known = self._living({name.decode(): _read(value) for name, value in raw.items()})
-            except Unavailable:
-                self._known = self._living(self._known)
-            finally:
-                self._reading.release()
-        return self._known
+    def _read_circuits(self) -> dict[str, Circuit]:
+        try:
+            with redis_errors():
+                raw: dict[bytes, bytes] = self._redis.hgetall(CIRCUITS)  # type: ignore[assignment]
+        except Unavailable:
+            return self._living(self._circuits.last or {})
+        return self._living({name.decode(): _read(value) for name, value in raw.items()})
 
     def _living(self, circuits: dict[str, Circuit]) -> dict[str, Circuit]:
         oldest = self._clock() - _FORGOTTEN_AFTER_S - self._limits.open_s
@@ -152,12 +149,12 @@ class Breakers:
     def _change(self, name: str, change: Callable[[Circuit], Circuit]) -> None:
         """Apply ``change`` to what the fleet knows, or to what this process knows while Redis is away."""
         with self._writing:
-            before = self._known.get(name, CLOSED)
+            before = (self._circuits.last or {}).get(name, CLOSED)
             after = change(before)
             with contextlib.suppress(Unavailable):  # without Redis, what this process knows has to do
                 before, after = self._swap(name, before, change)
-            known = {other: circuit for other, circuit in self._known.items() if other != name}
-            self._known = known if after == CLOSED else {**known, name: after}
+            others = {other: circuit for other, circuit in (self._circuits.last or {}).items() if other != name}
+            self._circuits.put(others if after == CLOSED else {**others, name: after})
         self._tell(name, before, after)
 
     def _swap(self, name: str, seen: Circuit, change: Callable[[Circuit], Circuit]) -> tuple[Circuit, Circuit]:

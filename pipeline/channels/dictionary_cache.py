@@ -1,18 +1,17 @@
-"""The dictionaries of tenants, made ready for reading queries and kept in the process for some seconds."""
+"""The dictionaries of tenants, analysed once and kept in the process."""
 
 from __future__ import annotations
 
-import threading
 import time
-from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import structlog
 from sqlalchemy import Connection, Engine
 
+from pipeline.caches import RecentValues, RefreshingValue
 from pipeline.database.unit_of_work import read_soon
-from pipeline.errors import Unavailable
+from pipeline.errors import PipelineError
 from pipeline.keyword.dictionary import Lexicon
 from pipeline.keyword.dictionary_store import EVERY_NAMESPACE, Dictionaries
 from pipeline.records import Namespace, TenantId
@@ -26,51 +25,49 @@ _NOTHING = Lexicon()
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _Dictionary:
     versions: tuple[tuple[str, int], ...]
     lexicon: Lexicon
-    asked_at: float
+
+
+_Key = tuple[TenantId, tuple[Namespace, ...]]
 
 
 class Lexicons:
-    """At most 256 of them, by tenant and namespaces. A changed dictionary holds after three seconds; one that was not
-    changed is not analysed again. While MySQL is away the last known one holds. Safe between threads."""
+    """At most 256 dictionaries, by tenant and namespaces. A changed dictionary holds after three seconds; an unchanged one
+    is not analysed again. While MySQL is away the last one holds. Safe between threads."""
 
-    def __init__(self, mysql: Engine) -> None:
+    def __init__(self, mysql: Engine, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._mysql = mysql
-        self._known: OrderedDict[tuple[TenantId, tuple[Namespace, ...]], _Known] = OrderedDict()
-        self._lock = threading.Lock()
+        self._clock = clock
+        self._dictionaries: RecentValues[_Key, RefreshingValue[_Dictionary]] = RecentValues(_MOST)
 
     def get(self, tenant_id: TenantId, namespaces: Sequence[Namespace]) -> Lexicon:
-        """Return what the tenant says of words, for these namespaces together. Raises Unavailable if it was never read."""
+        """Return the tenant's dictionary for these namespaces together. Raises Unavailable if it was never read."""
         key = (tenant_id, tuple(sorted(namespaces)))
-        with self._lock:
-            known = self._known.get(key)
-        if known is not None and time.monotonic() - known.asked_at < _FRESH_S:
-            return known.lexicon
+        return self._dictionaries.get(key, lambda: self._dictionary(key)).get().lexicon
 
-        def read(connection: Connection) -> _Known:
-            return _read(Dictionaries(connection, tenant_id), [EVERY_NAMESPACE, *namespaces], known)
+    def _dictionary(self, key: _Key) -> RefreshingValue[_Dictionary]:
+        def read() -> _Dictionary:
+            last = found.last
+            seconds = _FIRST_S if last is None else _PATIENCE_S
+            return read_soon(self._mysql, lambda connection: _read(connection, key, last), seconds=seconds)
 
-        try:
-            found = read_soon(self._mysql, read, seconds=_FIRST_S if known is None else _PATIENCE_S)
-        except Unavailable as error:
-            if known is None:
-                raise
-            log.info("dictionary_not_read", tenant_id=tenant_id, code=error.code)
-            return known.lexicon
-        with self._lock:
-            self._known[key] = found
-            self._known.move_to_end(key)
-            while len(self._known) > _MOST:
-                self._known.popitem(last=False)
-        return found.lexicon
+        def report(error: PipelineError) -> None:
+            log.info("dictionary_not_read", tenant_id=key[0], code=error.code)
+
+        found: RefreshingValue[_Dictionary] = RefreshingValue(
+            read, fresh_s=_FRESH_S, on_failure=report, clock=self._clock
+        )
+        return found
 
 
-def _read(store: Dictionaries, wanted: Sequence[Namespace], known: _Known | None) -> _Known:
+def _read(connection: Connection, key: _Key, last: _Dictionary | None) -> _Dictionary:
+    """Read the versions, and the dictionary only if they differ from the last ones."""
+    tenant_id, namespaces = key
+    store, wanted = Dictionaries(connection, tenant_id), [EVERY_NAMESPACE, *namespaces]
     versions = tuple(sorted(store.versions(wanted).items()))
-    if known is not None and known.versions == versions:
-        lexicon = known.lexicon
-    else:
-        lexicon = Lexicon.of(store.load(wanted).values()) if versions else _NOTHING
-    return _Known(versions=versions, lexicon=lexicon, asked_at=time.monotonic())
+    if last is not None and last.versions == versions:
+        return last
+    lexicon = Lexicon.of(store.load(wanted).values()) if versions else _NOTHING
+    return _Dictionary(versions=versions, lexicon=lexicon)

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Engine
 
+from pipeline.caches import RecentValues
 from pipeline.channels.channel import Channel, Recalled
-from pipeline.channels.recent import Recent
 from pipeline.channels.semantic_channel import SearchedSpace
 from pipeline.database.unit_of_work import reading
 from pipeline.documents.chunk_store import Chunks, StoredChunk
@@ -51,7 +51,7 @@ class _Scored:
 
     @property
     def pair(self) -> tuple[str, ...]:
-        """Which pair it is, or is a part of."""
+        """The key of the pair that the chunk is, or is a part of."""
         own = self.chunk.parent_id or (self.chunk.chunk_id if self.chunk.chunk_type == "qa" else "")
         return (self.chunk.namespace, self.chunk.document_id, own)
 
@@ -66,7 +66,7 @@ class FaqChannel:
     space: Callable[[int | None], SearchedSpace]
     embed: Embed
     name: ChannelName = ChannelName.FAQ
-    _known: Recent[Matrix] = field(default_factory=lambda: Recent(4096))
+    _known: RecentValues[tuple[TenantId, int, str], Matrix] = field(default_factory=lambda: RecentValues(4096))
 
     def recall(self, query: Query) -> Recalled:
         """One hit for each pair whose question is like the query's, the best part of a long pair; score in [0, 1].
@@ -103,9 +103,9 @@ class FaqChannel:
         return MIN_SCORE if plan is None or plan.min_score is None else plan.min_score
 
     def _asked(self, query: Query) -> Query:
-        """The query as the two other channels are asked: for pairs alone, where they are looked for, and few of them.
+        """Return the query for the two other channels: for pairs alone, in the searched namespaces, and few of them.
 
-        It has an id of its own, because they remember what they know of a query by its id.
+        It has an id of its own, because they cache by the query's id.
         """
         plan = query.plan
         pool = min(_MOST_PROPOSED, max(_PROPOSED, plan.top_k))
@@ -169,7 +169,7 @@ class FaqChannel:
         return scored, lost
 
     def _pairs(self, asked: Query, chunk_ids: Sequence[ChunkId]) -> list[tuple[StoredChunk, str]]:
-        """Those chunks that are shown pairs of the namespaces that are searched, with their questions."""
+        """Return those of the chunks that are shown pairs of the searched namespaces, with their questions."""
         if not chunk_ids:
             return []
         since = datetime.fromtimestamp(asked.created_at - _CLOCKS_APART_S, UTC)
@@ -179,7 +179,7 @@ class FaqChannel:
         return [(chunk, question) for chunk, question in read if question]
 
     def _meaning(self, asked: Query, texts: Sequence[str], questions: Sequence[str]) -> dict[str, float]:
-        """The best cosine of each question with a text of the query. Questions are remembered: there are few of them."""
+        """Return the best cosine of each question with a text of the query. Vectors of questions are cached."""
         space = self.space(asked.embedding_space)
 
         def embed(missing: Sequence[str]) -> Matrix:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
 import structlog
+from cachetools import TTLCache
 from sqlalchemy import Connection
 
+from pipeline.deadline import Deadline
 from pipeline.keyword_index.index_folder import IndexFolder
 from pipeline.keyword_index.indexed_chunk_store import NamespaceState
 from pipeline.keyword_index.local_index_store import LocalIndexReader, View
@@ -58,7 +59,6 @@ class _Open:
     """A tenant's index. ``in_vain``: the stamps that a query has waited for without seeing them reached."""
 
     reader: LocalIndexReader
-    used_at: float = 0.0
     in_vain: Mapping[Namespace, str] = field(default_factory=dict)
 
 
@@ -91,7 +91,7 @@ class LocalIndexes:
         self._wait_s = wait_s
         self._sleep = sleep
         self._lock = threading.Lock()
-        self._open: OrderedDict[TenantId, _Open] = OrderedDict()
+        self._open: TTLCache[TenantId, _Open] = TTLCache(_MOST_OPEN, _IDLE_S)
 
     def at(self, tenant_id: TenantId, stamps: Mapping[Namespace, str], ask: AskMysql) -> IndexAtRevision | None:
         """Return the index at these stamps, or at an older one with the documents that changed since then; None where the
@@ -134,21 +134,16 @@ class LocalIndexes:
 
     def _awaited(self, tenant: _Open, stamps: Mapping[Namespace, str]) -> _Look:
         """Look at the index until it has reached these stamps or the time for that is over."""
-        until = time.monotonic() + self._wait_s
-        while (look := _look(tenant, stamps)).behind and time.monotonic() < until:
+        deadline = Deadline.after(self._wait_s)
+        while (look := _look(tenant, stamps)).behind and not deadline.has_passed:
             self._sleep(_LOOKED_AGAIN_S)
         tenant.in_vain = look.behind or tenant.in_vain
         return look
 
     def _tenant(self, tenant_id: TenantId) -> _Open:
         with self._lock:
-            tenant = self._open.pop(tenant_id, None) or _Open(LocalIndexReader(self._root, tenant_id))
-            self._open[tenant_id] = tenant
-            tenant.used_at = time.monotonic()
-            for oldest, each in list(self._open.items()):
-                if len(self._open) <= _MOST_OPEN and tenant.used_at - each.used_at <= _IDLE_S:
-                    break
-                del self._open[oldest]
+            tenant = self._open.get(tenant_id) or _Open(LocalIndexReader(self._root, tenant_id))
+            self._open[tenant_id] = tenant  # each use begins its time anew
             return tenant
 
 

@@ -6,18 +6,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 
-import numpy as np
 import structlog
-from numpy.typing import NDArray
 
+from pipeline.caches import RecentValues
 from pipeline.channels.channel import Recalled
 from pipeline.channels.host_index import HostIndex
-from pipeline.channels.recent import Recent
 from pipeline.embedding.distance import ORTHOGONAL, Distance
 from pipeline.embedding.reference_sentences import SPACED, UNSPACED
 from pipeline.errors import PipelineError
 from pipeline.keyword.terms import holds_unspaced
-from pipeline.models.ports import Embedder, PartialEmbedder, SentenceEncoder, query_vectors
+from pipeline.models.ports import Embedder, Matrix, PartialEmbedder, SentenceEncoder, query_vectors
 from pipeline.models.reference_vectors import reference_vectors
 from pipeline.query.channel_options import semantic_options
 from pipeline.query.request import Query
@@ -48,11 +46,11 @@ class SemanticChannel:
     ``host`` lists the chunks that pass filters which let few pass; without it every row of a large tenant is read then."""
 
     space: Callable[[int | None], SearchedSpace]
-    ask: Callable[[Embedder, TenantId, Sequence[str], float], NDArray[np.float32]] | None = None
+    ask: Callable[[Embedder, TenantId, Sequence[str], float], Matrix] | None = None
     host: HostIndex | None = None
     name: ChannelName = ChannelName.SEMANTIC
-    _known: Recent[NDArray[np.float32]] = field(default_factory=lambda: Recent(1024))
-    _references: Recent[NDArray[np.float32]] = field(default_factory=lambda: Recent(16))
+    _known: RecentValues[tuple[TenantId, int, str], Matrix] = field(default_factory=lambda: RecentValues(1024))
+    _references: RecentValues[tuple[int, tuple[str, ...]], Matrix] = field(default_factory=lambda: RecentValues(16))
 
     def recall(self, query: Query) -> Recalled:
         """The chunks nearest to the query; similarity is computed now and never stored. What is less similar than the
@@ -98,22 +96,22 @@ class SemanticChannel:
             for text, vector in zip(unknown, self._embedded(query, space, unknown), strict=True):
                 self._known.put((query.tenant_id, space.number, text), vector)
 
-    def _vector(self, query: Query, space: SearchedSpace) -> NDArray[np.float32]:
+    def _vector(self, query: Query, space: SearchedSpace) -> Matrix:
         """The query's vector; a model service is asked once, though the channel is asked twice. The first request of a
         process has the reference sentences embedded as well, unless they are passages to the model and prepared apart."""
 
-        def embed() -> NDArray[np.float32]:
+        def embed() -> Matrix:
             known = isinstance(space.embedder, SentenceEncoder) or (space.number, sentences) in self._references
             vectors = self._embedded(query, space, [query.query_text, *(() if known else sentences)])
             if not known:
                 self._references.put((space.number, sentences), vectors[1:])
-            vector: NDArray[np.float32] = vectors[0]
+            vector: Matrix = vectors[0]
             return vector
 
         sentences = _sentences(query)
         return self._known.get((query.tenant_id, space.number, query.query_text), embed)
 
-    def _background(self, query: Query, space: SearchedSpace, vector: NDArray[np.float32]) -> float | None:
+    def _background(self, query: Query, space: SearchedSpace, vector: Matrix) -> float | None:
         """Return the mean cosine of the query with the reference sentences of its kind of writing; None where the model
         does not give their vectors. Models differ in the cosine that they give unrelated texts."""
         sentences = _sentences(query)
@@ -130,7 +128,7 @@ class SemanticChannel:
             return None
         return float((references @ vector).mean())
 
-    def _embedded(self, query: Query, space: SearchedSpace, texts: Sequence[str]) -> NDArray[np.float32]:
+    def _embedded(self, query: Query, space: SearchedSpace, texts: Sequence[str]) -> Matrix:
         seconds = query.timeout_ms_of(self.name) / 1000
         if self.ask is not None:
             return self.ask(space.embedder, query.tenant_id, texts, seconds)

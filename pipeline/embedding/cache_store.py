@@ -5,7 +5,7 @@ two turns."""
 from __future__ import annotations
 
 import hashlib
-import time
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ import structlog
 from numpy.typing import NDArray
 
 from pipeline.database.engines import redis_errors
+from pipeline.deadline import Deadline
 from pipeline.errors import StoreUnavailable
 from pipeline.records import TenantId
 
@@ -70,16 +71,16 @@ class VectorCacheStore:
         self.redis = client
         self.most_bytes = most_bytes
         self.ttl_s = ttl_s
-        self.ask_at = 0.0
+        self.pause = Deadline(-math.inf)
 
     @property
     def usable(self) -> bool:
         """Whether it is worth asking."""
-        return self.most_bytes > 0 and time.monotonic() >= self.ask_at
+        return self.most_bytes > 0 and self.pause.has_passed
 
     def away(self, error: StoreUnavailable) -> None:
-        """Redis did not answer: everything is missing for a moment."""
-        self.ask_at = time.monotonic() + _LEFT_ALONE_S
+        """Treat everything as missing for a moment, because Redis did not answer."""
+        self.pause = Deadline.after(_LEFT_ALONE_S)
         log.warning("vector_cache_away", code=error.code, detail=str(error))
 
 

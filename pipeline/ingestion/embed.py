@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import contextvars
-import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from typing import TypeVar
 
 import numpy as np
-import structlog
 from numpy.typing import NDArray
 
 from pipeline.database.rows import slices
-from pipeline.errors import EmbedderRefused, Unavailable
+from pipeline.errors import EmbedderRefused
 from pipeline.ingestion.finish_items import end
 from pipeline.ingestion.make_vectors import vectors_of
-from pipeline.ingestion.prepare import Breather, Prepared, advance
+from pipeline.ingestion.prepare import Breather, Prepared
 from pipeline.ingestion.standby import fill_standby
-from pipeline.jobs.ledger_store import ItemClaim
+from pipeline.jobs.lease_store import Lease
 from pipeline.models.ports import Embedder, Matrix, PaidEmbedder, SentenceEncoder
 from pipeline.records import Chunk, Generation, Stage, TenantId
 from pipeline.resources import Resources
@@ -29,18 +24,15 @@ from pipeline.semantic.document_vectors import Means
 from pipeline.tenants.usage_store import EmbeddingCounts, Purpose
 
 _CHUNKS_PER_LEASE = 128  # embedded and stored before the lease is renewed and other tenants are served
-T = TypeVar("T")
-
-log = structlog.get_logger(__name__)
 
 
 def embed(
-    tenant_id: TenantId, prepared: Sequence[Prepared], use: Resources, *, breather: Breather | None = None
+    lease: Lease, prepared: Sequence[Prepared], use: Resources, *, breather: Breather | None = None
 ) -> list[Prepared]:
     """Give every chunk its vector, renewing the lease; texts that a document had before keep theirs. Documents with a
     text that the model refuses are parked. ``breather`` runs between stored slices."""
+    tenant_id = lease.tenant_id
     fields = {item.claim.generation: item.fields for item in prepared}
-    claims = [item.claim for item in prepared]
     chunks = [chunk for item in prepared for chunk in item.to_embed]
     replacing = {item.claim.generation for item in prepared if item.replaces}
     kept: Counter[Generation] = Counter()
@@ -55,48 +47,40 @@ def embed(
                 replacing,
                 use,
                 model=embedder.model,
-                embed=partial(_vectors, tenant_id, claims, embedder, use),
+                embed=partial(_vectors, lease, embedder, use),
             )
         except EmbedderRefused as error:
             guilty = {some[index].generation for index in error.indexes} or set(fields)
-            end(tenant_id, [], [(c, error) for c in claims if c.generation in guilty], use)
+            end(lease, [], [(claim, error) for claim in lease.claims if claim.generation in guilty], use)
             rest = [item for item in prepared if item.claim.generation not in guilty]
-            return embed(tenant_id, rest, use, breather=breather)
+            return embed(lease, rest, use, breather=breather)
         use.vectors(tenant_id).upsert(some, vectors, fields=fields, model=embedder.model)
         means.add(some, vectors)
         kept.update(chunk.generation for chunk in reused)
         if some[-1] is not chunks[-1]:
-            advance(tenant_id, claims, Stage.CHUNKED, use)
+            lease.renew()
             if breather is not None:
                 breather.take()
     document_vectors = use.document_vectors(tenant_id)
     document_vectors.write([each for each in means.vectors() if each.generation in whole], model=embedder.model)
     document_vectors.refresh([generation for generation in fields if generation not in whole])
-    fill_standby(tenant_id, chunks, fields, use, after_each=partial(advance, tenant_id, claims, Stage.CHUNKED, use))
-    advance(tenant_id, claims, Stage.EMBEDDED, use)
+    fill_standby(tenant_id, chunks, fields, use, after_each=lease.renew)
+    lease.reach(Stage.EMBEDDED, lease.claims)
+    lease.renew()
     return [replace(item, reused=kept[item.claim.generation]) for item in prepared]
 
 
-def _vectors(
-    tenant_id: TenantId, claims: Sequence[ItemClaim], embedder: Embedder, use: Resources, chunks: Sequence[Chunk]
-) -> Matrix:
-    """The vectors of these chunks. A service may be slow or busy for long: the lease is renewed while it is."""
+def _vectors(lease: Lease, embedder: Embedder, use: Resources, chunks: Sequence[Chunk]) -> Matrix:
+    """Return the vectors of these chunks, renewing the lease while a model is slow or busy."""
+    tenant_id, job_id = lease.tenant_id, lease.job_id
     texts = [chunk.embedding_text for chunk in chunks]
-    asked = partial(
-        vectors_of, tenant_id, texts, use, purpose=Purpose.INGEST, embedder=embedder, job_id=claims[0].job_id
-    )
-    if isinstance(embedder, PaidEmbedder | SentenceEncoder):
-        vectors = while_renewing(
-            lambda stop: asked(stop=stop),
-            renew=lambda: advance(tenant_id, claims, Stage.CHUNKED, use),
-            every_s=use.settings.ingest_lease_s / 3,
-        )
-    else:
-        vectors = asked()
+    ask = partial(vectors_of, tenant_id, texts, use, purpose=Purpose.INGEST, embedder=embedder, job_id=job_id)
+    is_slow = isinstance(embedder, PaidEmbedder | SentenceEncoder)
+    vectors = lease.renew_during(lambda stop: ask(stop=stop)) if is_slow else ask()
     if isinstance(embedder, PaidEmbedder):
         return vectors
     counts = EmbeddingCounts(requests=1, texts=len(texts), tokens=sum(chunk.passage.token_count for chunk in chunks))
-    use.usage_book.note(tenant_id, Purpose.INGEST, embedder.model, counts, job_id=claims[0].job_id)
+    use.usage_book.note(tenant_id, Purpose.INGEST, embedder.model, counts, job_id=job_id)
     use.usage_book.write()
     return vectors
 
@@ -129,25 +113,3 @@ def embed_or_reuse(
     if old:
         vectors[old] = np.stack([known[chunk.chunk_id] for chunk in reused])
     return vectors, reused
-
-
-def while_renewing(call: Callable[[threading.Event], T], *, renew: Callable[[], None], every_s: float) -> T:
-    """Run ``call`` aside, renewing every so often; return or raise as it does. If ``renew`` raises because the work is
-    another's, set the event given to ``call`` and raise at once; an unavailable database is no reason."""
-    stop = threading.Event()
-    pool = ThreadPoolExecutor(1, thread_name_prefix="slow")
-    under_way = pool.submit(contextvars.copy_context().run, call, stop)
-    try:
-        while True:
-            try:
-                return under_way.result(timeout=every_s)
-            except TimeoutError:
-                if under_way.done():  # it was the call's own
-                    raise
-            try:
-                renew()
-            except Unavailable as error:
-                log.warning("lease_not_renewed", code=error.code)
-    finally:
-        stop.set()
-        pool.shutdown(wait=False, cancel_futures=True)

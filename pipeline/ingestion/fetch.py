@@ -11,11 +11,13 @@ from functools import partial
 import structlog
 
 from pipeline.database.unit_of_work import unit_of_work
+from pipeline.deadline import Deadline
 from pipeline.errors import EmptyDocument, FetchUnavailable, LeaseLost, PipelineError, Rejected, Unavailable
 from pipeline.ingestion.fetch_store import BytesLocation, FetchedPayloads
 from pipeline.ingestion.finish_items import end
 from pipeline.ingestion.retry_or_give_up import give_up_or_retry
 from pipeline.jobs.claims import ItemClaim
+from pipeline.jobs.lease_store import Lease
 from pipeline.jobs.ledger_store import Ledger
 from pipeline.outbound.fetch_client import Fetched
 from pipeline.parsing.formats import charset_of
@@ -34,7 +36,7 @@ _LONGEST_MEDIA_TYPE = 127
 
 
 def hand_over(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources, *, ring: Ring) -> Sequence[ItemClaim]:
-    """Let threads fetch what is to be fetched. Gives the claims that can be worked on at once."""
+    """Start fetching documents in threads. Return the claims that can be worked on at once."""
     if not any(claim.to_fetch for claim in claims):
         return claims
     with unit_of_work(use.mysql) as work:
@@ -58,27 +60,28 @@ class _Round:
         self._use = use
         self._ring = ring
         self._ended: queue.SimpleQueue[tuple[ItemClaim, Ending]] = queue.SimpleQueue()
-        self._open = set(places)
-        self._overdue_at = time.monotonic() + use.settings.fetch_timeout_s + _LOOKUP_S
+        self._slots = len(places)
+        self._lease = Lease(use.mysql, tenant_id, list(places), lease_s=use.settings.ingest_lease_s)
+        self._deadline = Deadline.after(use.settings.fetch_timeout_s + _LOOKUP_S)
 
     def carry_out(self) -> None:
         """Fetch until every document has ended or is another's. Never raises; the lease recovers what cannot be written."""
         for claim, place in self._places.items():
             self._use.fetches.run(partial(self._fetch, claim, place))
         try:
-            while self._open:
+            while self._lease.claims:
                 self._settle(self._next_ones())
-                self._keep()
+                self._renew()
         except Unavailable as error:
-            log.warning("fetches_left_to_the_lease", documents=len(self._open), code=error.code)
+            log.warning("fetches_left_to_the_lease", documents=len(self._lease.claims), code=error.code)
         except Exception as error:
             # The last frame of a thread: nobody above would hear of it. The lease decides about the documents.
-            log.exception("fetching_bug", error=type(error).__name__, documents=len(self._open))
+            log.exception("fetching_bug", error=type(error).__name__, documents=len(self._lease.claims))
         finally:
-            self._use.fetches.give_back(self._tenant_id, len(self._open))
+            self._give_back(self._slots)
 
     def _fetch(self, claim: ItemClaim, place: BytesLocation) -> None:
-        """The work of one thread."""
+        """Fetch one document; the work of one thread."""
         began = time.monotonic()
         try:
             ending: Ending = self._use.fetcher.fetch(place.uri)
@@ -97,24 +100,24 @@ class _Round:
         self._ended.put((claim, ending))
 
     def _next_ones(self) -> dict[ItemClaim, Ending]:
-        """What has ended, waiting for it no longer than the lease allows."""
-        ends = time.monotonic() + self._use.settings.ingest_lease_s / 6
+        """Return the fetches that have ended, waiting no longer than the lease allows."""
+        patience = Deadline.after(self._use.settings.ingest_lease_s / 6)
         found: dict[ItemClaim, Ending] = {}
-        while (left_s := ends - time.monotonic()) > 0:
+        while not patience.has_passed:
             try:
-                claim, ending = self._ended.get(timeout=left_s)
+                claim, ending = self._ended.get(timeout=patience.left_s())
             except queue.Empty:
                 break
-            if claim in self._open:
+            if claim in self._lease.claims:
                 found[claim] = ending
-            ends = min(ends, time.monotonic() + _TOGETHER_S)
-        if time.monotonic() > self._overdue_at:
+            patience = patience.at_most(_TOGETHER_S)
+        if self._deadline.has_passed:
             late = FetchUnavailable("the name of the server was not looked up in time")
-            found = {**dict.fromkeys(self._open - set(found), late), **found}
+            found = {**dict.fromkeys(self._lease.claims, late), **found}
         return found
 
     def _settle(self, endings: Mapping[ItemClaim, Ending]) -> None:
-        """Write how these have ended, those with bytes together, and let go of them."""
+        """Write the results of fetches, those with bytes together, and release their items."""
         fetched: dict[ItemClaim, tuple[bytes, str]] = {}
         for claim, ending in endings.items():
             found = self._read(self._places[claim], ending)
@@ -125,13 +128,13 @@ class _Round:
             else:
                 give_up_or_retry(self._tenant_id, claim, found, self._use)
         self._store(fetched)
-        self._open.difference_update(endings)
-        self._use.fetches.give_back(self._tenant_id, len(endings))
+        self._lease.release(endings)
+        self._give_back(len(endings))
         for job_id in sorted({claim.job_id for claim in fetched}):
             self._ring(self._tenant_id, job_id)
 
     def _read(self, place: BytesLocation, ending: Ending) -> tuple[bytes, str] | Exception:
-        """The bytes with the media type to parse them as, or what is wrong."""
+        """Return the bytes with the media type to parse them as, or the error."""
         if isinstance(ending, Exception):
             return ending
         if not ending.body:
@@ -152,7 +155,7 @@ class _Round:
 
     def _park(self, claim: ItemClaim, error: Rejected) -> None:
         try:
-            end(self._tenant_id, [], [(claim, error)], self._use)
+            end(self._lease, [], [(claim, error)], self._use)
         except LeaseLost as lost:
             log.warning("lease_lost", job_id=claim.job_id, ordinal=claim.ordinal, detail=str(lost))
 
@@ -167,13 +170,10 @@ class _Round:
                 store.store(claim.generation, body, media_type=media_type)
             store.queue({claim: len(fetched[claim][0]) for claim in held})
 
-    def _keep(self) -> None:
-        """Renew the lease of what is still on its way, and forget what was taken from us."""
-        if not self._open:
-            return
-        with unit_of_work(self._use.mysql) as work:
-            held = Ledger(work.connection, self._tenant_id).still_held(list(self._open))
-            FetchedPayloads(work.connection, self._tenant_id).renew(held, lease_s=self._use.settings.ingest_lease_s)
-        lost = self._open - set(held)
-        self._open.difference_update(lost)
-        self._use.fetches.give_back(self._tenant_id, len(lost))
+    def _renew(self) -> None:
+        """Renew the lease of the documents that are still fetched, and forget those that are another worker's by now."""
+        self._give_back(len(self._lease.renew_rest()))
+
+    def _give_back(self, slots: int) -> None:
+        self._slots -= slots
+        self._use.fetches.give_back(self._tenant_id, slots)

@@ -1,12 +1,10 @@
-"""Payloads that are yet to be fetched, and what becomes of them."""
+"""Payloads that are yet to be fetched, and their bytes once they are."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import Any
 
 from sqlalchemy import bindparam, text
 
@@ -25,10 +23,10 @@ class BytesLocation:
 
 
 class FetchedPayloads(TenantStore):
-    """One tenant's payloads, as whoever fetches them sees them."""
+    """The payloads of one tenant that are to be fetched."""
 
     def places(self, generations: Sequence[Generation]) -> dict[Generation, BytesLocation]:
-        """Where those of the generations are that have no bytes yet."""
+        """Return the location of each of these generations that has no bytes yet."""
         found: dict[Generation, BytesLocation] = {}
         wanted = set(generations)
         for namespace in sorted({generation.scope.namespace for generation in wanted}):
@@ -59,17 +57,8 @@ class FetchedPayloads(TenantStore):
     def queue(self, sizes: Mapping[ItemClaim, int]) -> None:
         """Queue items whose bytes were stored (by size), not counting an attempt. Call `Ledger.still_held` first."""
         for claim, size in sizes.items():
-            self._connection.execute(_QUEUE, {**self._at([claim]), "size": size, "now": now()})
-
-    def renew(self, claims: Sequence[ItemClaim], *, lease_s: float) -> None:
-        """Hold items of one job longer. Call `Ledger.still_held` first."""
-        if claims:
-            until = now() + timedelta(seconds=lease_s)
-            self._connection.execute(_RENEW, {**self._at(claims), "lease": until, "now": now()})
-
-    def _at(self, claims: Sequence[ItemClaim]) -> dict[str, Any]:
-        ordinals = [claim.ordinal for claim in claims]
-        return {"tenant": self._tenant_id, "job": claims[0].job_id, "ordinals": ordinals}
+            values = {"tenant": self._tenant_id, "job": claim.job_id, "ordinal": claim.ordinal}
+            self._connection.execute(_QUEUE, {**values, "size": size, "now": now()})
 
 
 _PLACES = text(
@@ -93,13 +82,8 @@ _SOURCE_TYPE = text(
     " AND document_id = :document AND generation = :generation)"
 )
 
-_ITEMS = f" WHERE tenant_id = :tenant AND job_id = :job AND ordinal IN :ordinals AND {may(Move.PUT_BACK)}"
-
 _QUEUE = text(
     f"UPDATE job_items SET {becomes(Move.PUT_BACK)}, lease_until = NULL, next_attempt_at = :now, body_bytes = :size,"
-    f" attempts = attempts - 1, error_code = NULL, error_detail = NULL, updated_at = :now{_ITEMS}"
-).bindparams(bindparam("ordinals", expanding=True))
-
-_RENEW = text(f"UPDATE job_items SET lease_until = :lease, updated_at = :now{_ITEMS}").bindparams(
-    bindparam("ordinals", expanding=True)
+    " attempts = attempts - 1, error_code = NULL, error_detail = NULL, updated_at = :now"
+    f" WHERE tenant_id = :tenant AND job_id = :job AND ordinal = :ordinal AND {may(Move.PUT_BACK)}"
 )

@@ -1,4 +1,4 @@
-"""How items of a job end, and how whoever waits for the job is told."""
+"""End items of a job, and finish the job after its last item."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 
 import structlog
 
-from pipeline.database.unit_of_work import UnitOfWork, unit_of_work
+from pipeline.database.unit_of_work import UnitOfWork
 from pipeline.documents.document_store import Documents
 from pipeline.documents.retention_store import Retired
 from pipeline.errors import Rejected
+from pipeline.jobs.lease_store import Lease
 from pipeline.jobs.ledger_store import ItemClaim, Ledger
 from pipeline.keyword.statistics_store import Statistics
 from pipeline.records import JobId, TenantId
@@ -18,19 +19,16 @@ from pipeline.resources import Resources
 log = structlog.get_logger(__name__)
 
 
-def end(
-    tenant_id: TenantId, gone: Sequence[ItemClaim], refused: Sequence[tuple[ItemClaim, Rejected]], use: Resources
-) -> None:
-    """Close items that need no further work: superseded ones, whose payload was dropped, and those at fault."""
+def end(lease: Lease, gone: Sequence[ItemClaim], refused: Sequence[tuple[ItemClaim, Rejected]], use: Resources) -> None:
+    """End items that need no further work and release them: superseded ones, whose payload was dropped, and those at
+    fault. Raises LeaseLost."""
     if not gone and not refused:
         return
+    tenant_id = lease.tenant_id
     claims = [*gone, *(claim for claim, _ in refused)]
-    with unit_of_work(use.mysql) as work:
-        ledger = Ledger(work.connection, tenant_id)
-        ledger.hold(claims)
-        Documents(work.connection, tenant_id).lock(
-            [claim.generation for claim, _ in refused]
-        )  # all at once, in key order
+    with lease.held(claims) as (work, ledger):
+        refused_generations = [claim.generation for claim, _ in refused]
+        Documents(work.connection, tenant_id).lock(refused_generations)  # all at once, in key order
         ledger.succeed(dict.fromkeys(gone, 0), outcome="superseded")
         Retired(work.connection, tenant_id).add([claim.generation for claim in gone])
         for claim, error in refused:
@@ -38,6 +36,7 @@ def end(
             Retired(work.connection, tenant_id).add([claim.generation])
             log.info("document_rejected", job_id=claim.job_id, ordinal=claim.ordinal, code=error.code)
         close(tenant_id, claims, ledger, use, work)
+    lease.release(claims)
 
 
 def close(
@@ -47,7 +46,7 @@ def close(
     use: Resources,
     work: UnitOfWork,
 ) -> None:
-    """Finish the jobs of these claims that have no open item left: count the terms they left waiting, tell who waits."""
+    """Finish the jobs of these claims that have no open item left: count the terms they left waiting, and notify."""
     finished = close_jobs(tenant_id, [claim.job_id for claim in claims], ledger, use, work)
     for namespace in sorted({claim.generation.scope.namespace for claim in claims if claim.job_id in finished}):
         Statistics(work.connection, tenant_id).add_up(namespace)

@@ -27,19 +27,22 @@ from pipeline.errors import IngestCrowded, Rejected
 from pipeline.ingestion.assemble import assembled
 from pipeline.ingestion.finish_items import close, end
 from pipeline.ingestion.unpack import unpacked
-from pipeline.jobs.ledger_store import ItemClaim, Ledger
+from pipeline.jobs.claims import ItemClaim
+from pipeline.jobs.lease_store import Lease
 from pipeline.keyword.terms import tokenizer_of
 from pipeline.records import Chunk, DocumentFields, Encoding, Generation, ParentChunk, Stage, TenantId
 from pipeline.resources import Resources
 
 log = structlog.get_logger(__name__)
+
+# Called while a document takes long, with the seconds that it has taken so far.
 Aside = Callable[[float], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """What became of claims when they were held against what is shown. ``unchanged`` ones have ended; ``overtaken``
-    ones are to be closed; ``replacing`` ones would take the place of something."""
+    """Claims after comparison with the shown generations. ``unchanged`` ones have ended; ``overtaken`` ones are to be
+    closed; ``replacing`` ones replace a shown generation."""
 
     unchanged: frozenset[ItemClaim] = frozenset()
     overtaken: tuple[ItemClaim, ...] = ()
@@ -51,18 +54,17 @@ class Compared:
         return self.unchanged | set(self.overtaken)
 
 
-def compare(
-    tenant_id: TenantId, claims: Sequence[ItemClaim], sources: Mapping[Generation, Source], use: Resources
-) -> Compared:
-    """End claims whose upload is shown already, and tell which others replace something; a first upload costs nothing.
+def compare(lease: Lease, sources: Mapping[Generation, Source], use: Resources) -> Compared:
+    """End claims whose upload is shown already, and return which others replace something; a first upload costs nothing.
     Accepted numbers order uploads: one found unchanged overtakes all earlier ones under way."""
-    later = [claim for claim in claims if claim.generation.number > 1 and claim.generation in sources]
+    tenant_id = lease.tenant_id
+    later = [claim for claim in lease.claims if claim.generation.number > 1 and claim.generation in sources]
     if not later:
         return Compared()
     with unit_of_work(use.mysql) as work:
         found = Generations(work.connection, tenant_id).standing([claim.generation for claim in later])
     alike = [claim for claim in later if _is_shown_already(sources[claim.generation], found[claim.generation], use=use)]
-    unchanged = _end(tenant_id, _complete(tenant_id, alike, found, use), sources, use) if alike else []
+    unchanged = _end(lease, _complete(tenant_id, alike, found, use), sources, use) if alike else []
     return Compared(
         unchanged=frozenset(unchanged),
         overtaken=tuple(claim for claim in later if found[claim.generation].overtaken),
@@ -83,21 +85,21 @@ def _is_shown_already(source: Source, standing: PublishedState, *, use: Resource
 def _complete(
     tenant_id: TenantId, alike: Sequence[ItemClaim], found: Mapping[Generation, PublishedState], use: Resources
 ) -> list[ItemClaim]:
-    """Those whose shown generation has all its vectors too: handing a document in again mends what was lost of it."""
+    """Return the claims whose shown generation has all its vectors: a new upload repairs one that lacks some."""
     shown = {claim: found[claim.generation].shown for claim in alike}
     counts = use.vectors(tenant_id).counts([each for each in shown.values() if each is not None])
     return [c for c, each in shown.items() if each is not None and counts[each] == found[c.generation].chunk_count]
 
 
 def _end(
-    tenant_id: TenantId, claims: Sequence[ItemClaim], sources: Mapping[Generation, Source], use: Resources
+    lease: Lease, claims: Sequence[ItemClaim], sources: Mapping[Generation, Source], use: Resources
 ) -> list[ItemClaim]:
-    """Look again with the documents held still, and end those of which it is still true."""
+    """Compare again with the documents locked, and end the claims whose upload is still the shown one."""
     if not claims:
         return []
-    with unit_of_work(use.mysql) as work:
-        ledger, generations = Ledger(work.connection, tenant_id), Generations(work.connection, tenant_id)
-        ledger.hold(claims)
+    tenant_id = lease.tenant_id
+    with lease.held(claims) as (work, ledger):
+        generations = Generations(work.connection, tenant_id)
         standing = generations.standing([claim.generation for claim in claims], lock=True)
         still = [c for c in claims if _is_shown_already(sources[c.generation], standing[c.generation], use=use)]
         if not still:
@@ -109,11 +111,10 @@ def _end(
         generations.discard([claim.generation for claim in still if not claim.may_have_rows])
         Retired(work.connection, tenant_id).add([claim.generation for claim in still if claim.may_have_rows])
         close(tenant_id, still, ledger, use, work)
+    lease.release(still)
     log.info("documents_unchanged", documents=len(still), chunks=sum(chunks.values()))
     return still
 
-
-"""Called while a document takes long, with the seconds that the document has taken so far."""
 
 _PAUSE_S = 0.5  # seconds between pauses
 _CHUNKS_PER_WRITE = 1000  # in one transaction
@@ -176,20 +177,20 @@ class Prepared:
         return [chunk for chunk in self.searchable if chunk.ordinal not in self.vectors]
 
 
-def prepare(
-    tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources, *, aside: Aside = lambda _: None
-) -> list[Prepared]:
+def prepare(lease: Lease, use: Resources, *, aside: Aside = lambda _: None) -> list[Prepared]:
     """Read and cut a batch's documents, renewing the lease. Faulty ones are parked; shown or overtaken ones end here.
     ``aside`` is called a few times a second; its exceptions propagate."""
     with unit_of_work(use.mysql) as work:
-        sources = Documents(work.connection, tenant_id).sources([claim.generation for claim in claims])
-    compared = compare(tenant_id, claims, sources, use)
+        generations = [claim.generation for claim in lease.claims]
+        sources = Documents(work.connection, lease.tenant_id).sources(generations)
+    compared = compare(lease, sources, use)
     prepared: list[Prepared] = []
     refused: list[tuple[ItemClaim, Rejected]] = []
     gone = list(compared.overtaken)
-    claims = [claim for claim in claims if claim not in compared.ended]
-    pauses = _Pauses(tenant_id, claims, prepared, use, aside)
-    for claim in claims:
+    pauses = _Pauses(lease, use, aside)
+    for claim in lease.claims:
+        if claim in compared.overtaken:
+            continue
         pauses.next_document()
         source = sources.get(claim.generation)
         if source is None:
@@ -197,26 +198,19 @@ def prepare(
             continue
         try:
             prepared.append(_cut(claim, source, claim in compared.replacing, use, pauses.take_one))
+            lease.reach(Stage.PARSED, [claim])
         except Rejected as error:
             refused.append((claim, error))
-    end(tenant_id, gone, refused, use)
+    end(lease, gone, refused, use)
     return prepared
 
 
 class _Pauses:
     """Pauses in the preparation of a batch, in which its lease is renewed and other tenants are served."""
 
-    def __init__(
-        self,
-        tenant_id: TenantId,
-        claims: Sequence[ItemClaim],
-        prepared: Sequence[Prepared],
-        use: Resources,
-        aside: Aside,
-    ) -> None:
-        self._tenant_id, self._claims, self._prepared, self._use = tenant_id, claims, prepared, use
-        self._aside = aside
-        self._began = self._paused = self._renewed = time.monotonic()
+    def __init__(self, lease: Lease, use: Resources, aside: Aside) -> None:
+        self._lease, self._use, self._aside = lease, use, aside
+        self._began = self._paused = time.monotonic()
 
     def next_document(self) -> None:
         """Pause before a document, if a pause is due."""
@@ -228,24 +222,10 @@ class _Pauses:
         now = time.monotonic()
         if now - self._paused < _PAUSE_S:
             return
-        if now - self._renewed > self._use.settings.ingest_lease_s / 6:
-            _renew(self._tenant_id, self._claims, {item.claim for item in self._prepared}, self._use)
-            self._renewed = now
+        if self._lease.renew_if_due():
+            self._use.bells.progressed(self._lease.tenant_id, self._lease.job_id)
         self._aside(now - self._began)
         self._paused = time.monotonic()
-
-
-def _renew(tenant_id: TenantId, claims: Sequence[ItemClaim], parsed: set[ItemClaim], use: Resources) -> None:
-    """Keep the lease on all, and note which are parsed: whoever follows the job sees it move."""
-    with unit_of_work(use.mysql) as work:
-        ledger = Ledger(work.connection, tenant_id)
-        ledger.hold(claims)
-        for stage, some in (
-            (Stage.PARSED, [claim for claim in claims if claim in parsed]),
-            (Stage.ACCEPTED, [claim for claim in claims if claim not in parsed]),
-        ):
-            ledger.advance(some, stage, lease_s=use.settings.ingest_lease_s)
-    use.bells.progressed(tenant_id, claims[0].job_id)
 
 
 def _cut(claim: ItemClaim, source: Source, replaces: bool, use: Resources, meanwhile: Callable[[], None]) -> Prepared:
@@ -286,35 +266,20 @@ def _cut(claim: ItemClaim, source: Source, replaces: bool, use: Resources, meanw
     )
 
 
-def write_aside(
-    tenant_id: TenantId,
-    prepared: Sequence[Prepared],
-    chunks: Sequence[Chunk],
-    use: Resources,
-    breather: Breather | None = None,
-) -> None:
+def write_aside(lease: Lease, prepared: Sequence[Prepared], breather: Breather | None = None) -> None:
     """Write chunks and parents where no search sees them, many chunks in several transactions. Raises LeaseLost."""
-    claims = [item.claim for item in prepared]
-    again = [claim.generation for claim in claims if claim.may_have_rows]
+    tenant_id = lease.tenant_id
+    chunks = [chunk for item in prepared for chunk in item.chunks]
+    again = [claim.generation for claim in lease.claims if claim.may_have_rows]
     *parts, last = slices(chunks, _CHUNKS_PER_WRITE) if chunks else [chunks]
     for part in parts:
-        with unit_of_work(use.mysql) as work:
-            Ledger(work.connection, tenant_id).hold(claims)
+        with lease.held() as (work, _):
             Chunks(work.connection, tenant_id).write(part, again=again)
         again = []
         if breather is not None:
             breather.take()
-    with unit_of_work(use.mysql) as work:
-        ledger = Ledger(work.connection, tenant_id)
-        ledger.hold(claims)
+    with lease.held() as (work, ledger):
         Chunks(work.connection, tenant_id).write(last, again=again)
         mark_chunks(work.connection, tenant_id, {item.claim.generation: item.marks for item in prepared if item.marks})
         Parents(work.connection, tenant_id).write([parent for item in prepared for parent in item.parents])
-        ledger.advance(claims, Stage.CHUNKED, lease_s=use.settings.ingest_lease_s)
-
-
-def advance(tenant_id: TenantId, claims: Sequence[ItemClaim], stage: Stage, use: Resources) -> None:
-    with unit_of_work(use.mysql) as work:
-        ledger = Ledger(work.connection, tenant_id)
-        ledger.hold(claims)
-        ledger.advance(claims, stage, lease_s=use.settings.ingest_lease_s)
+        lease.advance(ledger, Stage.CHUNKED)

@@ -1,4 +1,4 @@
-"""What a document would become, without storing anything of it."""
+"""Preview the chunks of a document without storing anything."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of an item when something it needs was away: later again, or, after many attempts, never."""
+"""Retry an item later whose dependency was away, or give it up after many attempts."""
 
 from __future__ import annotations
 

@@ -1,35 +1,30 @@
-"""Turn accepted documents into searchable ones: claim, parse, write aside, embed, show, clean up.
+"""Turn accepted documents into searchable ones: claim, fetch, prepare, write aside, embed, publish.
 
 Every step may fail anywhere or run twice: chunk ids repeat, vectors are complete before the pointer moves, and old
-generations go only afterwards (`maintenance/sweep`).
+generations are dropped only afterwards (`maintenance/sweep`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 import structlog
 
 from pipeline.database.engines import Conflict
-from pipeline.database.unit_of_work import UnitOfWork, unit_of_work
-from pipeline.documents.chunk_store import Chunks
-from pipeline.documents.document_store import Documents, Shown
-from pipeline.documents.generation_store import Generations
-from pipeline.documents.retention_store import Kept, Retired
+from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import IngestCrowded, LeaseLost, Misconfigured, Unavailable, VectorsMissing
 from pipeline.ingestion.embed import embed
 from pipeline.ingestion.fetch import Ring, hand_over
-from pipeline.ingestion.finish_items import close
-from pipeline.ingestion.prepare import Aside, Breather, Prepared, prepare, write_aside
+from pipeline.ingestion.prepare import Aside, Breather, prepare, write_aside
+from pipeline.ingestion.publish import publish
 from pipeline.ingestion.retry_or_give_up import give_up_or_retry
-from pipeline.ingestion.standby import settle
-from pipeline.ingestion.unpack import keep_vectors
+from pipeline.ingestion.unpack import write_brought_vectors
 from pipeline.jobs.claims import Claims, ItemClaim
+from pipeline.jobs.lease_store import Lease
 from pipeline.jobs.ledger_store import Ledger
 from pipeline.jobs.turn_store import Turns, WaitingJob, turns, waiting_for_each_other
-from pipeline.keyword.statistics_store import Statistics
-from pipeline.records import Generation, JobId, Scope, TenantId
+from pipeline.records import JobId, TenantId
 from pipeline.resources import Resources
 from pipeline.sandbox.parser import MOST_AT_ONCE
 
@@ -63,6 +58,22 @@ def ingest_batch(
     if claims.more:
         ring(tenant_id, job_id)
     return len(claims.items)
+
+
+def _ingest(lease: Lease, use: Resources, aside: Aside) -> None:
+    """Carry a batch that has its bytes from claims to searchable documents, in these steps."""
+    prepared = prepare(lease, use, aside=aside)
+    if not prepared:
+        return
+    breather = Breather(aside)
+    write_aside(lease, prepared, breather)
+    breather.take()
+    use.bells.progressed(lease.tenant_id, lease.job_id)
+    write_brought_vectors(lease, prepared, use)
+    embedded = embed(lease, prepared, use, breather=breather)
+    if embedded:
+        use.bells.progressed(lease.tenant_id, lease.job_id)
+        publish(lease, embedded, use)
 
 
 class _Aside:
@@ -99,16 +110,17 @@ class _Aside:
 
 
 def _begin(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources, *, ring: Ring, aside: Aside) -> None:
-    """Work on what has its bytes; what is to be fetched goes to threads, and comes back to the queue with them."""
+    """Work on the claims that have their bytes; fetch the others in threads, which queue them again with their
+    bytes."""
     ready = hand_over(tenant_id, claims, use, ring=ring)
     if ready:
         _work_on(tenant_id, ready, use, aside)
 
 
 def _work_on(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources, aside: Aside) -> None:
-    """Carry claims to their end together; where one of them spoils the batch, each goes its own way."""
+    """Work on claims as one batch; where one of them spoils it, on each alone."""
     try:
-        _carry_out(tenant_id, claims, use, aside)
+        _ingest(Lease(use.mysql, tenant_id, claims, lease_s=use.settings.ingest_lease_s), use, aside)
     except LeaseLost as error:
         kept = _still_held(tenant_id, claims, use)
         log.warning("lease_lost", job_id=claims[0].job_id, lost=len(claims) - len(kept), detail=str(error))
@@ -132,7 +144,8 @@ def _work_on(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources, a
 
 
 def _still_held(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources) -> list[ItemClaim]:
-    """What is left of a batch of which something was cancelled or taken over. The lease of it runs on or runs out."""
+    """Return the claims that are still ours, after some were cancelled or taken over; empty if MySQL is unavailable,
+    and their leases decide."""
     try:
         with unit_of_work(use.mysql) as work:
             return Ledger(work.connection, tenant_id).still_held(claims)
@@ -146,96 +159,9 @@ def _one_by_one(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources
         _work_on(tenant_id, [replace(claim, again=True)], use, aside)
 
 
-def _carry_out(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources, aside: Aside) -> None:
-    prepared = prepare(tenant_id, claims, use, aside=aside)
-    if not prepared:
-        return
-    chunks = [chunk for item in prepared for chunk in item.chunks]
-    breather = Breather(aside)
-    write_aside(tenant_id, prepared, chunks, use, breather)
-    breather.take()
-    use.bells.progressed(tenant_id, claims[0].job_id)
-    keep_vectors(tenant_id, prepared, use)
-    embedded = embed(tenant_id, prepared, use, breather=breather)
-    if embedded:
-        use.bells.progressed(tenant_id, claims[0].job_id)
-        show(tenant_id, embedded, use)
-
-
 def _put_back(tenant_id: TenantId, claims: Sequence[ItemClaim], error: Exception, use: Resources) -> None:
     for claim in claims:
         give_up_or_retry(tenant_id, claim, error, use)
-
-
-def show(tenant_id: TenantId, prepared: Sequence[Prepared], use: Resources) -> None:
-    """Move the pointers once vectors are complete; what was shown before goes later, when no earlier query needs it."""
-    by_generation = {item.claim.generation: item for item in prepared}
-    vectors = use.vectors(tenant_id)
-    counts = vectors.counts(list(by_generation))
-    complete = vectors.complete({g: len(item.searchable) for g, item in by_generation.items()}, counts)
-    claims = [item.claim for item in prepared]
-    with unit_of_work(use.mysql) as work:
-        ledger = Ledger(work.connection, tenant_id)
-        ledger.hold(claims)
-        space = settle(tenant_id, work.connection, complete, by_generation, use)
-        before = _flip(tenant_id, by_generation, work, model=space.model)
-        replaced = [_numbered(g, shown) for g, shown in before.items() if shown is not None and shown != g.number]
-        vain = [g for g in by_generation if g not in before]
-        retired = Retired(work.connection, tenant_id)
-        retired.add(replaced, after_s=use.settings.retired_grace_s, replaced=True)
-        retired.add(vain)
-        if again := [g for g in before if g.number > 1]:
-            Kept(work.connection, tenant_id).keep(replaced, for_s=use.settings.previous_generation_kept_s)
-            retired.add(Generations(work.connection, tenant_id).outdated(again))
-        for outcome, generations in _outcomes(before, vain).items():
-            shown = {by_generation[g].claim: 0 if g in vain else len(by_generation[g].chunks) for g in generations}
-            reused = {by_generation[g].claim: 0 if g in vain else by_generation[g].reused for g in generations}
-            ledger.succeed(shown, outcome=outcome, reused=reused)
-        close(tenant_id, claims, ledger, use, work)
-    use.meter.count("chordwise_documents_shown", len(before))
-    use.meter.count("chordwise_chunks_shown", sum(len(by_generation[g].chunks) for g in before))
-    log.info("documents_shown", documents=len(before), chunks=sum(len(by_generation[g].chunks) for g in before))
-
-
-def _outcomes(before: Mapping[Generation, int | None], vain: Sequence[Generation]) -> dict[str, list[Generation]]:
-    return {
-        "created": [g for g, shown in before.items() if shown is None],
-        "replaced": [g for g, shown in before.items() if shown is not None],
-        "superseded": list(vain),
-    }
-
-
-def _flip(
-    tenant_id: TenantId, prepared: Mapping[Generation, Prepared], work: UnitOfWork, *, model: str
-) -> dict[Generation, int | None]:
-    """Move the pointer of each document that may move, and keep the statistics exact. Gives what was shown before."""
-    documents = Documents(work.connection, tenant_id)
-    chunk_store = Chunks(work.connection, tenant_id)
-    statistics = Statistics(work.connection, tenant_id)
-    before = documents.lock(list(prepared))
-    moving = {g: shown for g, shown in before.items() if shown != g.number}
-    shown = {
-        g: Shown(
-            chunk_count=len(prepared[g].chunks),
-            title=prepared[g].title,
-            recipe=prepared[g].recipe,
-            encoding=prepared[g].encoding,
-            pages=prepared[g].pages,
-        )
-        for g in moving
-    }
-    documents.show(shown, model=model)
-    for namespace in sorted({g.scope.namespace for g in moving}):
-        mine = {g: shown for g, shown in moving.items() if g.scope.namespace == namespace}
-        added = [chunk.terms for g in mine for chunk in prepared[g].searchable]
-        removed = chunk_store.terms_of([_numbered(g, shown) for g, shown in mine.items() if shown is not None])
-        statistics.count(namespace, added, removed, document_ids=[g.document_id for g in mine])
-    return before
-
-
-def _numbered(generation: Generation, number: int) -> Generation:
-    scope = Scope(tenant_id=generation.scope.tenant_id, namespace=generation.scope.namespace)
-    return Generation(scope=scope, document_id=generation.document_id, number=number)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

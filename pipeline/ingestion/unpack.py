@@ -11,12 +11,11 @@ import numpy as np
 from pipeline.archives.archive import read_part
 from pipeline.archives.chunk_lines import Unpacked, unpack
 from pipeline.database.rows import slices
-from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents.document_store import Source
 from pipeline.errors import CuttingTooSlow, InvalidPackedDocument
-from pipeline.jobs.ledger_store import Ledger
+from pipeline.jobs.lease_store import Lease
 from pipeline.keyword.terms import Tokenizer
-from pipeline.records import Generation, Stage, TenantId
+from pipeline.records import Generation
 from pipeline.resources import Resources
 
 if TYPE_CHECKING:
@@ -72,16 +71,14 @@ class _Budget:
         self._ends += time.thread_time() - now
 
 
-def keep_vectors(tenant_id: TenantId, prepared: Sequence[Prepared], use: Resources) -> None:
-    """Write the vectors that chunks brought with them as they are, renewing the lease as it goes."""
+def write_brought_vectors(lease: Lease, prepared: Sequence[Prepared], use: Resources) -> None:
+    """Write the vectors that imported chunks brought with them as they are, renewing the lease. Raises LeaseLost."""
     bringing = [item for item in prepared if item.vectors]
     for model in sorted({item.model for item in bringing}):
-        _keep(tenant_id, [item for item in bringing if item.model == model], prepared, model, use)
+        _write_vectors(lease, [item for item in bringing if item.model == model], model, use)
 
 
-def _keep(
-    tenant_id: TenantId, bringing: Sequence[Prepared], prepared: Sequence[Prepared], model: str, use: Resources
-) -> None:
+def _write_vectors(lease: Lease, bringing: Sequence[Prepared], model: str, use: Resources) -> None:
     fields = {item.claim.generation: item.fields for item in bringing}
     pairs = [
         (chunk, item.vectors[chunk.ordinal])
@@ -91,14 +88,6 @@ def _keep(
     ]
     for some in slices(pairs, _CHUNKS_PER_LEASE):
         chunks, vectors = zip(*some, strict=True)
-        use.vectors(tenant_id).upsert(chunks, np.stack(vectors), fields=fields, model=model)
+        use.vectors(lease.tenant_id).upsert(chunks, np.stack(vectors), fields=fields, model=model)
         if some[-1] is not pairs[-1]:
-            _renew(tenant_id, prepared, use)
-
-
-def _renew(tenant_id: TenantId, prepared: Sequence[Prepared], use: Resources) -> None:
-    claims = [item.claim for item in prepared]
-    with unit_of_work(use.mysql) as work:
-        ledger = Ledger(work.connection, tenant_id)
-        ledger.hold(claims)
-        ledger.advance(claims, Stage.CHUNKED, lease_s=use.settings.ingest_lease_s)
+            lease.renew()

@@ -1,14 +1,18 @@
-"""Waking those who follow a job: cheap enough to be done after every batch, and silent while Redis is away."""
+"""Wake the followers of a job: cheap enough for every batch, and silent while Redis is away."""
 
 from __future__ import annotations
 
+import math
+import threading
 import time
 from collections.abc import Callable
 
 import redis
 import structlog
+from cachetools import TTLCache
 
 from pipeline.database.engines import redis_errors
+from pipeline.deadline import Deadline
 from pipeline.errors import Unavailable
 from pipeline.query.query_store import WAKE_CHANNEL, announce_job, wake_name
 from pipeline.records import JobId, TenantId
@@ -26,34 +30,34 @@ class JobBells:
     def __init__(self, client: redis.Redis, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._redis = client
         self._clock = clock
-        self._told_at: dict[JobId, float] = {}
-        self._silent_until = float("-inf")
+        self._rung: TTLCache[JobId, None] = TTLCache(_MOST_JOBS, SHORTEST_PAUSE_S, timer=clock)
+        self._lock = threading.Lock()
+        self._silence = Deadline(-math.inf, clock)
 
     def ended(self, tenant_id: TenantId, job_id: JobId) -> None:
-        """The job has ended: wake who waits for that, and who follows it."""
-        self._told_at.pop(job_id, None)
+        """Wake the callers that wait for the end of a job, and its followers."""
+        with self._lock:
+            self._rung.pop(job_id, None)
         try:
             announce_job(self._redis, tenant_id, job_id)
         except Unavailable as error:
             log.warning("job_end_not_announced", job_id=job_id, code=error.code)
 
     def progressed(self, tenant_id: TenantId, job_id: JobId, *, always: bool = False) -> None:
-        """The job has moved on: wake who follows it, unless that was done a moment ago; ``always`` wakes them."""
-        moment = self._clock()
-        if moment < self._silent_until:
+        """Wake the followers of a job that has progressed, unless they were woken a moment ago or ``always`` is set."""
+        if not self._silence.has_passed:
             return
-        if not always and moment - self._told_at.get(job_id, float("-inf")) < SHORTEST_PAUSE_S:
-            return
-        if len(self._told_at) >= _MOST_JOBS:
-            self._told_at.clear()
-        self._told_at[job_id] = moment
+        with self._lock:
+            if not always and job_id in self._rung:
+                return
+            self._rung[job_id] = None
         try:
             with redis_errors():
                 self._redis.publish(WAKE_CHANNEL, progress_name(tenant_id, job_id))
         except Unavailable:
-            self._silent_until = moment + _SILENT_S
+            self._silence = Deadline.after(_SILENT_S, clock=self._clock)
 
 
 def progress_name(tenant_id: TenantId, job_id: JobId) -> str:
-    """What is said on the wake channel when a job has moved on without having ended."""
+    """Return the word on the wake channel for a job that has progressed without having ended."""
     return wake_name("progress", tenant_id, job_id)

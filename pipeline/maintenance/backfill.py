@@ -10,6 +10,7 @@ import structlog
 
 from pipeline.database.rows import now
 from pipeline.database.unit_of_work import unit_of_work
+from pipeline.deadline import Deadline
 from pipeline.embedding import space_store, space_table_store, standby_backlog_store
 from pipeline.embedding.migration_store import Cursor, MigrationState, ModelMigration, ModelMigrations
 from pipeline.embedding.standby_backlog_store import Behind, StandbyBacklog
@@ -100,15 +101,15 @@ def _mend_documents(
 
 def _fill(found: ModelMigration, use: Resources) -> int:
     """Go through the documents of the tenants in turn, for the time of a step. Gives how many vectors were made."""
-    ends = time.monotonic() + STEP_S
+    deadline = Deadline.after(STEP_S)
     done = 0
-    while time.monotonic() < ends:
+    while not deadline.has_passed:
         with unit_of_work(use.mysql) as work:
             tenant_id = ModelMigrations(work.connection).next_tenant(found.space.number, found.pass_number)
         if tenant_id is None:
             _close_pass(found, use)
             break
-        made = _fill_tenant(tenant_id, found, use, ends)
+        made = _fill_tenant(tenant_id, found, use, deadline)
         if made is None:
             log.info("migration_step_overtaken", space=found.space.number)
             break
@@ -116,7 +117,7 @@ def _fill(found: ModelMigration, use: Resources) -> int:
     return done
 
 
-def _fill_tenant(tenant_id: TenantId, found: ModelMigration, use: Resources, ends: float) -> int | None:
+def _fill_tenant(tenant_id: TenantId, found: ModelMigration, use: Resources, deadline: Deadline) -> int | None:
     """Compare and mend page by page from where the pass stopped. None if the move is another's by now."""
     with unit_of_work(use.mysql) as work:
         place = ModelMigrations(work.connection).cursor(tenant_id, found.space.number, found.pass_number)
@@ -150,7 +151,7 @@ def _fill_tenant(tenant_id: TenantId, found: ModelMigration, use: Resources, end
             made += embedded
             _pace(embedded, time.monotonic() - began, use)
             began = time.monotonic()
-            if began > ends:
+            if deadline.has_passed:
                 return made
     if not waiting and not _note(tenant_id, found, Cursor(), finished=True, counts={}, use=use):
         return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -12,6 +11,7 @@ import structlog
 from pipeline.administration.drop_retired import _DROPPED_AT_ONCE, drop_retired
 from pipeline.database.engines import Conflict, redis_errors
 from pipeline.database.unit_of_work import UnitOfWork, unit_of_work
+from pipeline.deadline import Deadline
 from pipeline.documents.chunk_edit_store import ChunkEdits
 from pipeline.documents.outdated_term_store import OutdatedGeneration, OutdatedTerms, tenants_with_outdated_terms
 from pipeline.documents.owned_chunk_store import OwnedChunk
@@ -133,8 +133,8 @@ def _may_ring(tenant_id: TenantId, job_id: JobId, use: Resources) -> bool:
 def renew_terms(tenant_id: TenantId, use: Resources) -> int:
     """Renew the terms of a tenant's older chunks for some seconds; return how many differed. Raises Conflict on a lost
     race; commits stay."""
-    ends, changed = time.monotonic() + _STEP_S, 0
-    while time.monotonic() < ends:
+    deadline, changed = Deadline.after(_STEP_S), 0
+    while not deadline.has_passed:
         with unit_of_work(use.mysql) as work:
             due = OutdatedTerms(work.connection, tenant_id).due(limit=_DOCUMENTS_AT_ONCE)
             if not due:

@@ -6,7 +6,6 @@ looks once more, so that it never undoes an edit or a replacement.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
@@ -14,6 +13,7 @@ import orjson
 from pydantic import TypeAdapter
 
 from pipeline.database.unit_of_work import unit_of_work
+from pipeline.deadline import Deadline
 from pipeline.documents import alignment_store, reconcile_store
 from pipeline.errors import StoreUnavailable
 from pipeline.jobs.computation import Computation, Done, Further
@@ -136,10 +136,10 @@ def verify_step(computation: Computation, use: Resources, *, step_s: float = STE
     else:
         progress = _PROGRESS.validate_python(computation.state)
         space = _same_space(progress.space, use)
-    ends_at = time.monotonic() + step_s
+    deadline = Deadline.after(step_s)
     while progress.waiting:
         progress = go_on(tenant_id, progress, use, space=space, repair=repair)
-        if progress.waiting and time.monotonic() >= ends_at:
+        if progress.waiting and deadline.has_passed:
             return Further(state=_PROGRESS.dump_python(progress, mode="json"))
     return Done(body=orjson.dumps(finish(tenant_id, progress, use, repair=repair)))
 

@@ -1,4 +1,4 @@
-"""How well a text bears out a query, judged by reading both: no model, no statistics but the candidates' own."""
+"""Judge how well a text supports a query by reading both: no model, no statistics but the candidates' own."""
 
 from __future__ import annotations
 

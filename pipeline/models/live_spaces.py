@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -9,7 +10,9 @@ from collections.abc import Callable
 import structlog
 from sqlalchemy import Connection, Engine
 
+from pipeline.caches import RefreshingValue
 from pipeline.database.unit_of_work import reading
+from pipeline.deadline import Deadline
 from pipeline.embedding import space_store
 from pipeline.errors import PipelineError
 from pipeline.models.make_models import make_space_embedder
@@ -26,8 +29,12 @@ _PATIENCE_S = 0.25  # a MySQL that hangs takes no more than this of what could g
 _LEFT_ALONE_S = 30.0  # a standby model that failed is not waited for again before
 
 
+def _report(error: PipelineError) -> None:
+    log.warning("spaces_not_read", code=error.code)
+
+
 class Spaces:
-    """The live spaces, asked for at most once a second, and one embedder for each. Safe to share between threads."""
+    """The live spaces, read at most once a second, and one embedder for each. Safe to share between threads."""
 
     def __init__(
         self,
@@ -41,38 +48,19 @@ class Spaces:
         self._mysql = mysql
         self._clock = clock
         self._governed_by = governed_by
-        self._known: LiveSpaces | None = None
-        self._read_at = 0.0
-        self._is_away = False  # the last reading failed, or hangs
-        self._refreshing = threading.Lock()
+        self._live: RefreshingValue[LiveSpaces] = RefreshingValue(
+            self._read, fresh_s=FRESH_S, patience_s=_PATIENCE_S, on_failure=_report, clock=clock
+        )
         self._making = threading.Lock()
         self._embedders: dict[EmbeddingSpace, Embedder] = {}
-        self._standby_away_until = 0.0
+        self._standby_pause = Deadline(-math.inf, clock)
         self._closed = threading.Event()
         self.base = space_store.base_space(settings)
 
     def live(self, *, fresh: bool = False, patient: bool = True) -> LiveSpaces:
         """Return the live spaces, at most a second old unless ``fresh``; the last known while MySQL is away or slow, as
         ``patient`` False expects. Raises Unavailable if never read."""
-        known = self._known
-        if known is not None and not fresh and self._clock() - self._read_at < FRESH_S:
-            return known
-        # Whoever comes while another thread reads takes what is known; only the first of all has to wait.
-        if not self._refreshing.acquire(blocking=known is None or fresh):
-            assert known is not None
-            return known
-        if known is not None and not fresh:
-            refreshing = threading.Thread(target=self._refresh, daemon=True)
-            refreshing.start()
-            if patient and not self._is_away:
-                refreshing.join(_PATIENCE_S)
-                self._is_away = refreshing.is_alive()
-        elif fresh or self._known is None:
-            self._refresh()
-        else:  # another thread was the first of all
-            self._refreshing.release()
-        assert self._known is not None
-        return self._known
+        return self._live.refresh() if fresh else self._live.get(patient=patient)
 
     def follow(self, *, every_s: float = _FOLLOW_S) -> None:
         """Read the live spaces again and again beside everything else, so that a process without work loads a new model
@@ -84,26 +72,17 @@ class Spaces:
             try:
                 self.live(patient=False)
             except PipelineError as error:
-                log.warning("spaces_not_read", code=error.code)
+                _report(error)
 
-    def _refresh(self) -> None:
-        """Read them again, and let the next one do so."""
-        try:
-            with reading(self._mysql()) as connection:
-                found = space_store.live(connection, self.base)
-            self._learn(found)
-            self._is_away = False
-        except PipelineError as error:
-            self._is_away = True
-            if self._known is None:
-                raise
-            log.warning("spaces_not_read", code=error.code)
-        finally:
-            self._read_at = self._clock()
-            self._refreshing.release()
+    def _read(self) -> LiveSpaces:
+        with reading(self._mysql()) as connection:
+            found = space_store.live(connection, self.base)
+        self._note(found)
+        return found
 
-    def _learn(self, found: LiveSpaces) -> None:
-        before, self._known = self._known, found
+    def _note(self, found: LiveSpaces) -> None:
+        """Log a change of the live spaces, and load the models that are new."""
+        before = self._live.last
         if before is not None and found != before:
             log.info(
                 "spaces_changed", active=found.active.number, standby=found.standby.number if found.standby else None
@@ -117,7 +96,8 @@ class Spaces:
         known = self.live()
         held = space_store.hold(connection, known, self.base)
         if held != known:
-            self._learn(held)
+            self._note(held)
+            self._live.put(held)
         return held
 
     def embedder(self, space: EmbeddingSpace) -> Embedder:
@@ -138,11 +118,11 @@ class Spaces:
     @property
     def standby_answers(self) -> bool:
         """Whether the standby's model did not fail within the last half minute."""
-        return self._clock() >= self._standby_away_until
+        return self._standby_pause.has_passed
 
     def standby_failed(self, error: PipelineError) -> None:
         """Leave the standby's model alone for a while; what it did not embed is in the backlog."""
-        self._standby_away_until = self._clock() + _LEFT_ALONE_S
+        self._standby_pause = Deadline.after(_LEFT_ALONE_S, clock=self._clock)
         log.warning("standby_left_to_the_backlog", code=error.code)
 
     def close(self) -> None:

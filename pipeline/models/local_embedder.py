@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from pipeline.deadline import Deadline
 from pipeline.errors import EmbedderUnavailable, Misconfigured
 from pipeline.models.model_texts import MAX_INPUT_TOKENS, sendable
 from pipeline.models.ports import Matrix
-from pipeline.models.retries import CallDeadline
 from pipeline.models.token_ids import Tokens
 
 if TYPE_CHECKING:
@@ -52,11 +52,11 @@ class LocalEmbedder:
     def embed(self, texts: Sequence[str], *, timeout_s: float | None = None) -> Matrix:
         """Return one unit vector per text (its first 8192 tokens); see the port. Raises EmbedderUnavailable when late,
         Misconfigured."""
-        deadline = CallDeadline(timeout_s)
+        deadline = Deadline.after(timeout_s)
         tokens, weights = self._model()
         vectors = np.empty((len(texts), self._dimension), dtype=np.float32)
         for start in range(0, len(texts), _AT_ONCE):
-            if deadline.passed:
+            if deadline.has_passed:
                 raise EmbedderUnavailable(f"only {start} of {len(texts)} texts could be embedded in time")
             for row, text in enumerate(texts[start : start + _AT_ONCE], start=start):
                 # Summed text by text: a vector cannot depend on which texts shared its batch.

@@ -1,4 +1,4 @@
-"""Which embedder, reranker and rewriter an installation uses: one place for ingestion and for queries."""
+"""Make the embedder and reranker of an installation, for ingestion and for queries alike."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is done to a text before a model sees it: made sendable, personal data masked."""
+"""Prepare texts for a model: make them sendable, mask personal data."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import math
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
@@ -12,10 +13,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.deadline import Deadline
 from pipeline.errors import EmbedderRefused, EmbedderUnavailable, Misconfigured, RateLimited, Unavailable
 from pipeline.models.model_texts import estimated_tokens, sendable
 from pipeline.models.ports import Governor, Listener, Matrix
-from pipeline.models.retries import FIRST_WAIT_S, CallDeadline, keep_trying
+from pipeline.models.retries import FIRST_WAIT_S, keep_trying
 from pipeline.models.service_client import OpenAIService, ServiceBusy, ServiceRefused, ServiceUnavailable
 from pipeline.models.service_pace import ProviderLimits, limits_in
 
@@ -70,7 +72,7 @@ class OpenAIEmbedder:
     def embed(self, texts: Sequence[str], *, timeout_s: float | None = None) -> Matrix:
         """Embed ``texts``, the beginning of those above about 8192 tokens; see the port. Raises EmbedderRefused with
         ``indexes`` once the others are known to work; EmbedderUnavailable after retries; Misconfigured."""
-        return self._embed(_Call(texts, self._dimension, CallDeadline(timeout_s)))
+        return self._embed(_Call(texts, self._dimension, Deadline.after(timeout_s)))
 
     def embed_counted(
         self,
@@ -82,7 +84,7 @@ class OpenAIEmbedder:
         stop: threading.Event | None = None,
     ) -> Matrix:
         """The same, telling ``listener`` of every answer; see the port. Sets ``stop`` when it is over."""
-        call = _Call(texts, self._dimension, CallDeadline(timeout_s), listener=listener, urgent=urgent, over=stop)
+        call = _Call(texts, self._dimension, Deadline.after(timeout_s), listener=listener, urgent=urgent, over=stop)
         return self._embed(call)
 
     def _embed(self, call: _Call) -> Matrix:
@@ -105,8 +107,8 @@ class OpenAIEmbedder:
         pool = ThreadPoolExecutor(min(self._concurrency, len(batches)), thread_name_prefix="embed")
         try:
             under_way = [pool.submit(self._fill, call, batch) for batch in batches]
-            remaining = call.deadline.remaining()
-            limit = None if remaining is None else remaining + _GRACE_S
+            left_s = call.deadline.left_s()
+            limit = None if left_s == math.inf else left_s + _GRACE_S
             done, late = wait(under_way, timeout=limit, return_when=FIRST_EXCEPTION)
             for finished in done:
                 finished.result()
@@ -165,12 +167,10 @@ class OpenAIEmbedder:
         if self._governor is None:
             return self._send(call, texts, places, _Told())
         estimated = sum(estimated_tokens(text) for text in texts)
-        patience = CallDeadline(call.deadline.within(_PATIENCE_S))
+        patience = Deadline.after(call.deadline.within(_PATIENCE_S))
         while True:
             tokens = estimated * self._real_share
-            turn = self._governor.admit(
-                tokens, urgent=call.urgent, longest_s=patience.remaining() or 0.0, stop=call.over
-            )
+            turn = self._governor.admit(tokens, urgent=call.urgent, longest_s=patience.left_s(), stop=call.over)
             told = _Told()
             try:
                 rows = self._send(call, texts, places, told)
@@ -233,7 +233,7 @@ class _Call:
         self,
         texts: Sequence[str],
         dimension: int,
-        deadline: CallDeadline,
+        deadline: Deadline,
         *,
         listener: Listener | None = None,
         urgent: bool = False,

@@ -1,4 +1,4 @@
-"""What a model has to promise. Each port has at least two implementations, held to one contract in tests/contract."""
+"""The contracts of models. Each port has at least two implementations, held to one contract in tests/contract."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def query_vectors(embedder: Embedder, texts: Sequence[str], *, timeout_s: float 
 
 
 class Listener(Protocol):
-    """Whoever wants to know what a service has answered, piece by piece. Called from several threads."""
+    """A receiver of a service's answers, piece by piece. Called from several threads."""
 
     def answered(self, places: range, vectors: Matrix | None, tokens: int) -> None:
         """One answer: the vectors of the texts at ``places``, None if they are of no use, and what it counts as."""
@@ -125,7 +125,7 @@ class Reranker(Protocol):
 
     @property
     def name(self) -> str:
-        """How ``stats`` and logs call it."""
+        """Its name in ``stats`` and logs."""
         ...
 
     @property

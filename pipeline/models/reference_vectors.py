@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
-from typing import Final
+
+from cachetools import cached
 
 from pipeline.embedding.reference_sentences import SPACED, UNSPACED
 from pipeline.models.ports import Embedder, Matrix, SentenceEncoder
 
-_KNOWN: Final[dict[tuple[str, Sequence[str]], Matrix]] = {}
-_MAKING: Final = threading.Lock()
+
+def _key(embedder: Embedder, sentences: tuple[str, ...], **_: float | None) -> tuple[str, tuple[str, ...]]:
+    return embedder.model, sentences
 
 
+@cached(cache={}, key=_key, condition=threading.Condition())
 def reference_vectors(embedder: Embedder, sentences: tuple[str, ...], *, timeout_s: float | None = None) -> Matrix:
     """Return the vectors of sentences, embedded as passages once in a process. Raises what the embedder raises."""
-    key = (embedder.model, sentences)
-    if key not in _KNOWN:
-        with _MAKING:
-            if key not in _KNOWN:
-                _KNOWN[key] = embedder.embed(sentences, timeout_s=timeout_s)
-    return _KNOWN[key]
+    return embedder.embed(sentences, timeout_s=timeout_s)
 
 
 def prepare_references(embedder: Embedder) -> None:

@@ -11,10 +11,11 @@ from typing import Any, Final
 
 import httpx
 
+from pipeline.deadline import Deadline
 from pipeline.errors import Misconfigured, Rejected, RerankerUnavailable
 from pipeline.filters.hit_conditions import finite
 from pipeline.models.model_texts import masked_beginning, sendable
-from pipeline.models.retries import CallDeadline, bounded, keep_trying, retry_after_s
+from pipeline.models.retries import bounded, keep_trying, retry_after_s
 from pipeline.records import Candidate
 from pipeline.telemetry.tracing import edge
 
@@ -151,7 +152,7 @@ class HttpReranker:
         late or scored nothing."""
         if not candidates:
             return {}
-        deadline = CallDeadline(min(timeout_s, self._timeout_s))
+        deadline = Deadline.after(min(timeout_s, self._timeout_s))
         share = max(1, min(_LONGEST_TEXT, _TEXT_BUDGET // len(candidates)))
         asked = sendable(masked_beginning(query, _LONGEST_QUERY))
         texts = [_text(candidate, share) for candidate in candidates]
@@ -171,7 +172,7 @@ class HttpReranker:
         """Close the connections to the service."""
         self._client.close()
 
-    def _scores(self, query: str, texts: Sequence[str], deadline: CallDeadline) -> dict[int, float]:
+    def _scores(self, query: str, texts: Sequence[str], deadline: Deadline) -> dict[int, float]:
         """Return scores by place in ``texts``, in as many requests as needed; one failure fails all, since partial
         scores would mislead."""
         found: dict[int, float] = {}
@@ -189,7 +190,7 @@ class HttpReranker:
             found |= {start + place: score for place, score in scores.items()}
         return found
 
-    def _post(self, body: bytes, deadline: CallDeadline) -> Any:
+    def _post(self, body: bytes, deadline: Deadline) -> Any:
         """Return an answer's JSON, read in pieces as a read timeout never ends one that trickles; NaN and Infinity pass."""
         seconds = deadline.within(self._timeout_s)
         if seconds <= 0.0:
@@ -205,7 +206,7 @@ class HttpReranker:
                 _raise_for(response)
                 for piece in response.iter_bytes():
                     read += piece
-                    if deadline.passed:
+                    if deadline.has_passed:
                         raise RerankerUnavailable("the rerank service did not finish its answer in time")
                     if len(read) > _MAX_BODY_BYTES:
                         raise RerankerUnavailable("the rerank service's answer does not end")

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from pipeline.deadline import Deadline
 from pipeline.errors import Misconfigured, Rejected, RerankerUnavailable, Unavailable
 from pipeline.filters.hit_conditions import finite
 from pipeline.models.model_texts import masked_beginning
 from pipeline.models.prompt_texts import load_prompt
-from pipeline.models.retries import CallDeadline, bounded
+from pipeline.models.retries import bounded
 from pipeline.models.service_client import OpenAIService
 from pipeline.privacy.redaction import redact
 from pipeline.records import Candidate
@@ -86,7 +87,7 @@ class LlmReranker:
         failed, was late or judged fewer than half."""
         if not candidates:
             return {}
-        deadline = CallDeadline(min(timeout_s, self._timeout_s))
+        deadline = Deadline.after(min(timeout_s, self._timeout_s))
         messages = self._messages(query, candidates, wishes)
         try:
             reply = bounded(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from pipeline.deadline import Deadline
 from pipeline.errors import RerankerUnavailable
 from pipeline.keyword.terms import content_terms, query_terms
 from pipeline.models.evidence import Reading, evidence
-from pipeline.models.retries import CallDeadline
 from pipeline.records import Candidate
 
 _LONGEST_TEXT: Final = 20_000  # characters of one candidate that are read
@@ -36,11 +36,11 @@ class LocalReranker:
         wishes: str = "",  # noqa: ARG002 - it knows words, not what is meant by them
     ) -> dict[str, float]:
         """Score every candidate, equal texts equally; see the port. Raises RerankerUnavailable beyond ``timeout_s``."""
-        deadline = CallDeadline(timeout_s)
+        deadline = Deadline.after(timeout_s)
         asked = Reading(terms=query_terms(query), text=query)
         readings: list[Reading] = []
         for candidate in candidates:
-            if deadline.passed:
+            if deadline.has_passed:
                 raise RerankerUnavailable(f"only {len(readings)} of {len(candidates)} candidates could be read in time")
             text = f"{candidate.title or ''}\n{candidate.text}"[:_LONGEST_TEXT]
             # Stop words are not in the query's terms, so they must not stand between the words of its phrases either.

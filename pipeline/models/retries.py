@@ -1,10 +1,9 @@
-"""How long to try: deadlines, what a Retry-After header asks for, and waiting with jitter."""
+"""Retry calls of services: waits with jitter, Retry-After headers, and a bound on calls that have none."""
 
 from __future__ import annotations
 
 import random
 import threading
-import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextvars import copy_context
@@ -14,6 +13,7 @@ from typing import Final, TypeVar
 
 import tenacity
 
+from pipeline.deadline import Deadline
 from pipeline.errors import RateLimited, RerankerUnavailable, Unavailable
 
 Result = TypeVar("Result")
@@ -24,28 +24,6 @@ LONGEST_WAIT_S: Final = 20.0
 # Asked to stay away for longer than this, give the work back rather than sit on it: its next attempt can be scheduled.
 LONGEST_RETRY_AFTER_S: Final = 60.0
 _GRACE_S: Final = 0.1  # for a call that ends itself at the same moment, with a better reason
-
-
-class CallDeadline:
-    """A moment by which a call must be over; ``None`` seconds is no such moment."""
-
-    def __init__(self, seconds: float | None, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._end = None if seconds is None else clock() + seconds
-
-    def remaining(self) -> float | None:
-        """Seconds left, never negative; None when there is no deadline."""
-        return None if self._end is None else max(0.0, self._end - self._clock())
-
-    def within(self, seconds: float) -> float:
-        """The smaller of ``seconds`` and what is left."""
-        remaining = self.remaining()
-        return seconds if remaining is None else min(seconds, remaining)
-
-    @property
-    def passed(self) -> bool:
-        """Whether no time is left."""
-        return self.remaining() == 0.0
 
 
 def retry_after_s(headers: Mapping[str, str], *, now: datetime | None = None) -> float | None:
@@ -68,7 +46,7 @@ def keep_trying(
     attempt: Callable[[], Result],
     *,
     retries: int,
-    deadline: CallDeadline,
+    deadline: Deadline,
     stop: threading.Event | None = None,
     first_wait_s: float = FIRST_WAIT_S,
 ) -> Result:
@@ -84,13 +62,12 @@ def keep_trying(
         return asked * random.uniform(1.0, 1.1)
 
     def is_enough(state: tenacity.RetryCallState) -> bool:
-        remaining = deadline.remaining()
         return (
             stopped.is_set()
             or isinstance(state.outcome.exception() if state.outcome else None, RateLimited)
             or state.attempt_number > retries
             or (_asked_wait(state) or 0.0) > LONGEST_RETRY_AFTER_S
-            or (remaining is not None and state.upcoming_sleep >= remaining)
+            or state.upcoming_sleep >= deadline.left_s()
         )
 
     return tenacity.Retrying(

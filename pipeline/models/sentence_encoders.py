@@ -13,12 +13,12 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
+from pipeline.deadline import Deadline
 from pipeline.errors import EmbedderUnavailable, Misconfigured
 from pipeline.local_models import ONNX, LocalModel
 from pipeline.models.local_embedder import unit
 from pipeline.models.model_texts import sendable
 from pipeline.models.ports import Matrix
-from pipeline.models.retries import CallDeadline
 
 Encode = Callable[[str, bool], Matrix]  # a text and whether it is a question, to a vector of any length
 
@@ -61,23 +61,23 @@ class LocalEncoder:
         self, texts: Sequence[str], *, timeout_s: float | None = None, stop: threading.Event | None = None
     ) -> Matrix:
         """Embed passages; see the port. Raises EmbedderUnavailable when late or stopped, and Misconfigured."""
-        return self._embedded(texts, False, CallDeadline(timeout_s), stop)
+        return self._embedded(texts, False, Deadline.after(timeout_s), stop)
 
     def embed_queries(self, texts: Sequence[str], *, timeout_s: float | None = None) -> Matrix:
         """Embed questions. Raises as ``embed`` does."""
-        return self._embedded(texts, True, CallDeadline(timeout_s), None)
+        return self._embedded(texts, True, Deadline.after(timeout_s), None)
 
     def close(self) -> None:
         """Do nothing: the weights stay for the next embedder of this process."""
 
     def _embedded(
-        self, texts: Sequence[str], are_queries: bool, deadline: CallDeadline, stop: threading.Event | None
+        self, texts: Sequence[str], are_queries: bool, deadline: Deadline, stop: threading.Event | None
     ) -> Matrix:
         with _LOADING:
             encode = self._load()
         vectors = np.empty((len(texts), self._dimension), dtype=np.float32)
         for row, text in enumerate(texts):
-            if deadline.passed or (stop is not None and stop.is_set()):
+            if deadline.has_passed or (stop is not None and stop.is_set()):
                 raise EmbedderUnavailable(f"only {row} of {len(texts)} texts could be embedded in time")
             vector = encode(sendable(text.replace("\0", " "), most_tokens=self._most_tokens), are_queries)
             if vector.shape != (self._dimension,):

@@ -11,8 +11,9 @@ from typing import Any, Final, NoReturn
 import openai
 import orjson
 
+from pipeline.deadline import Deadline
 from pipeline.errors import Misconfigured, Rejected, Unavailable
-from pipeline.models.retries import CallDeadline, keep_trying, retry_after_s
+from pipeline.models.retries import keep_trying, retry_after_s
 from pipeline.telemetry.tracing import edge
 
 _CONNECT_TIMEOUT_S: Final = 5.0
@@ -71,7 +72,7 @@ class OpenAIService:
         return f"{url.scheme}://{url.host}:{url.port or ''}{url.path}"
 
     def embeddings(
-        self, request: dict[str, Any], *, deadline: CallDeadline, fallbacks: Mapping[str, Any], heard: Heard = _nobody
+        self, request: dict[str, Any], *, deadline: Deadline, fallbacks: Mapping[str, Any], heard: Heard = _nobody
     ) -> Any:
         """POST /embeddings: the decoded JSON. See `_send` for what it raises."""
         create = self._client.embeddings.with_streaming_response.create
@@ -79,7 +80,7 @@ class OpenAIService:
             create, request, deadline=deadline, fallbacks=fallbacks, private=request["input"], heard=heard
         )
 
-    def chat(self, model: str, messages: Sequence[Mapping[str, str]], *, deadline: CallDeadline) -> str:
+    def chat(self, model: str, messages: Sequence[Mapping[str, str]], *, deadline: Deadline) -> str:
         """POST /chat/completions, tried twice: the text of the reply. See `_send` for what it raises."""
         answer = keep_trying(
             lambda: self._send(
@@ -109,7 +110,7 @@ class OpenAIService:
         create: Callable[..., Any],
         request: dict[str, Any],
         *,
-        deadline: CallDeadline,
+        deadline: Deadline,
         fallbacks: Mapping[str, Any],
         private: Sequence[str],
         heard: Heard = _nobody,
@@ -119,7 +120,7 @@ class OpenAIService:
         ServiceUnavailable (try later), ServiceRefused (the input) or Misconfigured (address, key, model)."""
         wanted = {name: self._instead.get(name, value) for name, value in request.items()}
         try:
-            return self._read(create, wanted, CallDeadline(deadline.within(self._timeout_s)), heard)
+            return self._read(create, wanted, Deadline.after(deadline.within(self._timeout_s)), heard)
         except openai.APITimeoutError:
             raise ServiceUnavailable("the model service did not answer in time") from None
         except openai.APIStatusError as error:
@@ -141,7 +142,7 @@ class OpenAIService:
             raise ServiceUnavailable("the model service answered with something that is not JSON") from None
         return self._send(create, wanted, deadline=deadline, fallbacks=fallbacks, private=private, heard=heard)
 
-    def _read(self, create: Callable[..., Any], request: dict[str, Any], deadline: CallDeadline, heard: Heard) -> Any:
+    def _read(self, create: Callable[..., Any], request: dict[str, Any], deadline: Deadline, heard: Heard) -> Any:
         """The answer's JSON. Read piece by piece, because a read timeout alone never ends an answer that trickles."""
         seconds = deadline.within(self._timeout_s)
         if seconds <= 0.0:
@@ -152,7 +153,7 @@ class OpenAIService:
             heard(response.headers)
             for piece in response.iter_bytes():
                 body += piece
-                if deadline.passed:
+                if deadline.has_passed:
                     raise ServiceUnavailable("the model service did not finish its answer in time")
                 if len(body) > _MAX_BODY_BYTES:
                     raise ServiceUnavailable("the model service's answer does not end")

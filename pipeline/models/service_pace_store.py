@@ -1,4 +1,4 @@
-"""Who may ask a service when, across all processes: nobody exceeds its limits, and what users wait for goes first."""
+"""Share a service's limits between all processes: no process exceeds them, and queries go first."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import structlog
 from pydantic import TypeAdapter, ValidationError
 
 from pipeline.database.engines import redis_errors
+from pipeline.deadline import Deadline
 from pipeline.errors import RateLimited, StoreUnavailable
 from pipeline.models import service_pace
 from pipeline.models.service_pace import Grant, ProviderLimits, ServicePace
@@ -47,7 +48,7 @@ _BATCH_SHARE: Final = 0.25  # of a minute's tokens: services refuse a request of
 
 
 class SharedPace:
-    """The pace of one account at one service. Says nothing of any tenant."""
+    """The pace of one account at one service, without any tenant's data."""
 
     def __init__(self, client: redis.Redis, account: str, *, beginning: ServicePace) -> None:
         digest = hashlib.blake2b(account.encode(), digest_size=8).hexdigest()
@@ -56,7 +57,7 @@ class SharedPace:
         self._beginning = beginning
 
     def read(self) -> tuple[ServicePace, float]:
-        """The pace and the time. Raises StoreUnavailable."""
+        """Return the pace and the time. Raises StoreUnavailable."""
         _, pace, now = self._parsed(self._eval(_READ))
         return pace, now
 
@@ -119,9 +120,9 @@ class FleetGovernor:
     def admit(self, tokens: float, *, urgent: bool, longest_s: float, stop: threading.Event) -> RequestPermit:
         """Wait at most ``longest_s`` for leave to send ``tokens``. Raises RateLimited with the seconds to come back
         after, once the time is known to be too short or ``stop`` is set."""
-        ends = time.monotonic() + longest_s
+        deadline = Deadline.after(longest_s)
         while True:
-            left = max(0.0, ends - time.monotonic())
+            left = deadline.left_s()
             grant, share = self._ask(tokens, urgent=urgent, horizon_s=min(_HORIZON_S, left))
             if grant.wait_s > left:
                 raise RateLimited("the model service is asked as often as it allows", retry_after_s=grant.wait_s)
@@ -134,7 +135,7 @@ class FleetGovernor:
                 return RequestPermit(pace=grant.pace, at=grant.at, waited=grant.wait_s > 0.0, share=share)
 
     def answered(self, turn: RequestPermit, told: ProviderLimits) -> None:
-        """The service has answered, and named these limits. Mostly there is nothing to change, and nobody is asked."""
+        """Note an answer with the limits that the service named. Mostly nothing changes, and Redis is not asked."""
 
         def step(pace: ServicePace, now: float, share: float) -> tuple[ServicePace, None]:
             limits = self._configured.shared_by(share)
@@ -147,7 +148,7 @@ class FleetGovernor:
     def refused(
         self, turn: RequestPermit, *, too_many: bool, retry_after_s: float | None, told: ProviderLimits
     ) -> None:
-        """The service has asked to be left alone, because of ``too_many`` requests or for reasons of its own."""
+        """Note a refusal, because of ``too_many`` requests or for the service's own reasons."""
 
         def step(pace: ServicePace, now: float, share: float) -> tuple[ServicePace, None]:
             limits = self._configured.shared_by(share)

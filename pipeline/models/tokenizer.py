@@ -1,4 +1,4 @@
-"""What counts the tokens of a context: a byte-pair encoding, or the estimate."""
+"""Count the tokens of a context: by a byte-pair encoding, or by an estimate."""
 
 from __future__ import annotations
 

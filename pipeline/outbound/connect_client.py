@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 
 import httpcore
 
+from pipeline.deadline import Deadline
 from pipeline.errors import FetchFailed, FetchRefused, FetchUnavailable
 from pipeline.outbound.addresses import Network, is_address, may_connect
 
@@ -30,7 +31,7 @@ _ONE_ADDRESS_S = 5.0  # for one of several addresses of a host, so that a dead o
 def within(look_up: Callable[[], Found], *, seconds: float, places: threading.BoundedSemaphore = _places) -> Found:
     """Return or raise what ``look_up`` does; TimeoutError when late, its thread then ending alone. ``places``: the most
     at a time."""
-    ends = time.monotonic() + seconds
+    deadline = Deadline.after(seconds)
     reply: Future[Found] = Future()
 
     def run() -> None:
@@ -41,14 +42,14 @@ def within(look_up: Callable[[], Found], *, seconds: float, places: threading.Bo
         finally:
             places.release()
 
-    if not places.acquire(timeout=max(0.0, seconds)):
+    if not places.acquire(timeout=deadline.left_s()):
         raise TimeoutError("too many names are being looked up")
     try:
         threading.Thread(target=run, name="names", daemon=True).start()
     except RuntimeError:
         places.release()
         raise TimeoutError("no thread could be started") from None
-    return reply.result(timeout=max(0.0, ends - time.monotonic()))
+    return reply.result(timeout=deadline.left_s())
 
 
 def resolved(host: str, port: int) -> list[str]:
@@ -69,18 +70,12 @@ def refused(host: str) -> FetchRefused:
     return FetchRefused(f"{host[:253]} has no address that this installation may ask")
 
 
-class FetchDeadline:
-    """The end of one fetch, on the monotonic clock."""
-
-    def __init__(self, seconds: float) -> None:
-        self._ends = time.monotonic() + seconds
-
-    def left_s(self) -> float:
-        """Seconds left. Raises httpcore's own error once there are none: it leaves its connection in order."""
-        left = self._ends - time.monotonic()
-        if left <= 0:
-            raise httpcore.ReadTimeout("the time for this document is used up")
-        return left
+def _left_s(deadline: Deadline) -> float:
+    """Return the seconds left. Raises httpcore's own error once there are none, which leaves its connection in order."""
+    left_s = deadline.left_s()
+    if not left_s:
+        raise httpcore.ReadTimeout("the time for this document is used up")
+    return left_s
 
 
 class GuardedBackend(httpcore.NetworkBackend):
@@ -89,7 +84,7 @@ class GuardedBackend(httpcore.NetworkBackend):
 
     def __init__(
         self,
-        deadline: FetchDeadline,
+        deadline: Deadline,
         *,
         permitted: Iterable[Network] = (),
         resolve: Resolve | None = None,
@@ -109,15 +104,14 @@ class GuardedBackend(httpcore.NetworkBackend):
     ) -> httpcore.NetworkStream:
         """Connect to one of the host's addresses. Raises FetchRefused if any is not public or none exists: with the
         same sentence after the same time, so that callers cannot probe the network's names."""
-        began = time.monotonic()
+        refusal = Deadline.after(REFUSED_AFTER_S)
         addresses = self._addresses(host, port)
         if not addresses or not all(may_connect(address, permitted=self._permitted) for address in addresses):
             if not is_address(host):
-                wait_s = began + REFUSED_AFTER_S - time.monotonic()
-                time.sleep(max(0.0, min(wait_s, self._deadline.left_s() - _MOMENT_S)))
+                time.sleep(max(0.0, refusal.within(_left_s(self._deadline) - _MOMENT_S)))
             raise refused(host)
         for number, address in enumerate(addresses, start=1):
-            left_s = self._deadline.left_s()
+            left_s = _left_s(self._deadline)
             allowed_s = left_s if number == len(addresses) else min(left_s, _ONE_ADDRESS_S)
             try:
                 stream = self._inner.connect_tcp(address, port, timeout=allowed_s, socket_options=socket_options)
@@ -130,16 +124,16 @@ class GuardedBackend(httpcore.NetworkBackend):
 
     def _addresses(self, host: str, port: int) -> Sequence[str]:
         """Return the addresses of a host; empty if it has none or if the look-up fails for a while."""
-        ends = time.monotonic() + REFUSED_AFTER_S
+        refusal = Deadline.after(REFUSED_AFTER_S)
         while True:
             try:
-                return within(lambda: self._resolve(host, port), seconds=self._deadline.left_s())
+                return within(lambda: self._resolve(host, port), seconds=_left_s(self._deadline))
             except TimeoutError as error:
                 raise httpcore.ConnectTimeout(f"the name {host} was not looked up in time") from error
             except FetchFailed:
                 return []
             except FetchUnavailable:
-                if time.monotonic() + _AGAIN_S >= min(ends, time.monotonic() + self._deadline.left_s()):
+                if refusal.within(_left_s(self._deadline)) <= _AGAIN_S:
                     return []
                 time.sleep(_AGAIN_S)
 
@@ -147,15 +141,15 @@ class GuardedBackend(httpcore.NetworkBackend):
 class _BoundedStream(httpcore.NetworkStream):
     """A connection of which every step gets the time that is left of the whole, however slowly the other side drips."""
 
-    def __init__(self, inner: httpcore.NetworkStream, deadline: FetchDeadline) -> None:
+    def __init__(self, inner: httpcore.NetworkStream, deadline: Deadline) -> None:
         self._inner = inner
         self._deadline = deadline
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        return self._inner.read(max_bytes, self._deadline.left_s())
+        return self._inner.read(max_bytes, _left_s(self._deadline))
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        self._inner.write(buffer, self._deadline.left_s())
+        self._inner.write(buffer, _left_s(self._deadline))
 
     def close(self) -> None:
         self._inner.close()
@@ -163,7 +157,7 @@ class _BoundedStream(httpcore.NetworkStream):
     def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore.NetworkStream:
-        encrypted = self._inner.start_tls(ssl_context, server_hostname, self._deadline.left_s())
+        encrypted = self._inner.start_tls(ssl_context, server_hostname, _left_s(self._deadline))
         return _BoundedStream(encrypted, self._deadline)
 
     def get_extra_info(self, info: str) -> object:

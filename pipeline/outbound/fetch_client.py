@@ -13,10 +13,11 @@ from functools import cached_property
 import httpcore
 import httpx
 
+from pipeline.deadline import Deadline
 from pipeline.errors import DocumentTooLarge, FetchFailed, FetchUnavailable
 from pipeline.outbound.addresses import Network
 from pipeline.outbound.body import ENCODINGS, read_body
-from pipeline.outbound.connect_client import FetchDeadline, GuardedBackend, Resolve
+from pipeline.outbound.connect_client import GuardedBackend, Resolve
 from pipeline.outbound.web import WebAddress, redirected, retry_after_s, web_address
 
 _MOST_REDIRECTS = 5
@@ -62,7 +63,7 @@ class Fetcher:
     def fetch(self, uri: str) -> Fetched:
         """Fetch ``uri``, following up to 5 redirects. Raises FetchRefused for a private or invalid address, FetchFailed
         if the server refuses, DocumentTooLarge; FetchUnavailable for what may pass."""
-        deadline = FetchDeadline(self.timeout_s)
+        deadline = Deadline.after(self.timeout_s)
         address = web_address(uri)
         for _ in range(_MOST_REDIRECTS + 1):
             found = self._ask(address, deadline)
@@ -71,7 +72,7 @@ class Fetcher:
             address = found
         raise FetchFailed(f"{address.host} redirects more than {_MOST_REDIRECTS} times")
 
-    def _ask(self, address: WebAddress, deadline: FetchDeadline) -> Fetched | WebAddress:
+    def _ask(self, address: WebAddress, deadline: Deadline) -> Fetched | WebAddress:
         """The document, or where it is said to be."""
         backend = GuardedBackend(deadline, permitted=self._permitted, resolve=self._resolve)
         with (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextvars
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable
 
+from pipeline.deadline import Deadline
 from pipeline.records import TenantId
 
 PLACES = 16  # documents that one process fetches at a time; they wait far more than they work
@@ -56,15 +56,15 @@ class FetchThreads:
             thread.start()
 
     def wait(self, timeout_s: float) -> bool:
-        """Until everything that was begun has ended. False if it has not within ``timeout_s``."""
-        ends = time.monotonic() + timeout_s
+        """Wait for everything that was begun. Return False if it has not ended within ``timeout_s``."""
+        deadline = Deadline.after(timeout_s)
         while True:
             with self._lock:
                 thread = next(iter(self._running), None)
             if thread is None:
                 return True
-            thread.join(max(0.0, ends - time.monotonic()))
-            if time.monotonic() >= ends:
+            thread.join(deadline.left_s())
+            if deadline.has_passed:
                 return False
 
     def close(self) -> None:

@@ -4,7 +4,6 @@ SDK endpoint, loaded before and renewed beside the queries."""
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -14,7 +13,8 @@ import httpx
 import structlog
 from growthbook import GrowthBook
 
-from pipeline.errors import Misconfigured
+from pipeline.caches import RefreshingValue
+from pipeline.errors import Misconfigured, PipelineError
 from pipeline.query.configuration import Assignment
 from pipeline.records import TenantId
 
@@ -31,24 +31,21 @@ class GrowthBookExperiments:
     def __init__(self, source: str, *, clock: Callable[[], float] = time.monotonic) -> None:
         """``source``: the path of a JSON file, or the URL of an SDK endpoint (``…/api/features/<client key>``)."""
         self._source = source
-        self._clock = clock
-        self._features: Mapping[str, Any] = {}
-        self._asked_at = float("-inf")
-        self._lock = threading.Lock()
+        # Refreshed in a thread beside the queries, which never wait for it.
+        self._features: RefreshingValue[Mapping[str, Any]] = RefreshingValue(
+            self._read, fresh_s=_FRESH_S, patience_s=0.0, on_failure=_report, clock=clock
+        )
 
     def load(self) -> None:
         """Read the features now. Raises Misconfigured when there are none to be had."""
-        self._asked_at = self._clock()
-        try:
-            self._features = self._read()
-        except (OSError, ValueError, httpx.HTTPError) as error:
-            raise Misconfigured(f"CHORDWISE_GROWTHBOOK_FEATURES cannot be read: {type(error).__name__}") from error
+        self._features.refresh()
 
     def assign(self, tenant_id: TenantId, experiment_id: str, unit: str) -> Assignment | None:
         """Return GrowthBook's variation of ``unit`` (attribute ``id``; rules may read ``tenant_id``); None if unknown,
         off or without one."""
-        self._renew()
-        sdk = GrowthBook(attributes={"id": unit, "tenant_id": tenant_id}, features=dict(self._features))
+        sdk = GrowthBook(
+            attributes={"id": unit, "tenant_id": tenant_id}, features=dict(self._features.get(patient=False))
+        )
         try:
             found = sdk.eval_feature(experiment_id)
         finally:
@@ -64,31 +61,28 @@ class GrowthBookExperiments:
             overrides=overrides if isinstance(overrides, Mapping) else {},
         )
 
-    def _renew(self) -> None:
-        """Once a minute, in a thread of its own; what was known goes on to hold while it runs, and if it fails."""
-        if self._clock() - self._asked_at < _FRESH_S or not self._lock.acquire(blocking=False):
-            return
-        self._asked_at = self._clock()
-        threading.Thread(target=self._renew_now, name="growthbook", daemon=True).start()
-
-    def _renew_now(self) -> None:
-        try:
-            self._features = self._read()
-        except (OSError, ValueError, httpx.HTTPError) as error:
-            log.warning("growthbook_not_read", error=type(error).__name__)
-        finally:
-            self._lock.release()
-
     def _read(self) -> Mapping[str, Any]:
-        if self._source.startswith(("http://", "https://")):
-            answer = httpx.get(self._source, timeout=_TIMEOUT_S, follow_redirects=False)
-            answer.raise_for_status()
-            if len(answer.content) > _MOST_BYTES:
-                raise ValueError("more features than can be")
-            read = answer.json()
-        else:
-            read = json.loads(Path(self._source).read_text(encoding="utf-8"))
-        features = read.get("features", read) if isinstance(read, Mapping) else None
-        if not isinstance(features, Mapping):
-            raise ValueError("not an object of features")
-        return features
+        """Raises Misconfigured if the features cannot be read."""
+        try:
+            return _features_at(self._source)
+        except (OSError, ValueError, httpx.HTTPError) as error:
+            raise Misconfigured(f"CHORDWISE_GROWTHBOOK_FEATURES cannot be read: {type(error).__name__}") from error
+
+
+def _report(error: PipelineError) -> None:
+    log.warning("growthbook_not_read", error=type(error.__cause__).__name__)
+
+
+def _features_at(source: str) -> Mapping[str, Any]:
+    if source.startswith(("http://", "https://")):
+        answer = httpx.get(source, timeout=_TIMEOUT_S, follow_redirects=False)
+        answer.raise_for_status()
+        if len(answer.content) > _MOST_BYTES:
+            raise ValueError("more features than can be")
+        read = answer.json()
+    else:
+        read = json.loads(Path(source).read_text(encoding="utf-8"))
+    features = read.get("features", read) if isinstance(read, Mapping) else None
+    if not isinstance(features, Mapping):
+        raise ValueError("not an object of features")
+    return features

@@ -15,6 +15,7 @@ import redis
 from pydantic import TypeAdapter
 
 from pipeline.database.engines import redis_errors
+from pipeline.deadline import Deadline
 from pipeline.query.request import Envelope, Query
 from pipeline.query.understanding import Understood
 from pipeline.records import JobId, QueryId, TenantId
@@ -81,7 +82,7 @@ class QueryState:
     @property
     def overdue_s(self) -> float:
         """Seconds since the deadline of an unanswered query; 0 before the deadline and for an answered query."""
-        return 0.0 if self.answer is not None else max(0.0, time.time() - self.query.deadline_at)
+        return 0.0 if self.answer is not None else self.query.deadline.overdue_s()
 
 
 class Queries:
@@ -138,13 +139,13 @@ class Queries:
                 str(_WORD_KEPT_S),
             )
 
-    def await_understood(self, query_id: QueryId, *, until: float) -> Understood | None:
-        """What a model made of a query, as soon as it is there; None if it is not by ``until`` (seconds since the epoch).
+    def await_understood(self, query_id: QueryId, deadline: Deadline) -> Understood | None:
+        """Return what a model made of a query as soon as it is there; None if it is not by ``deadline``.
 
         Redis holds the caller until there is a word to take, which is put back for whoever else waits.
         """
         word = self._word(query_id)
-        while (left_s := until - time.time()) > 0:
+        while (left_s := deadline.left_s()) > 0:  # a timeout of 0 would wait forever
             with redis_errors():
                 if self._redis.brpoplpush(word, word, timeout=min(left_s, _WAITED_AT_ONCE_S)) is not None:
                     break

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+from pipeline.deadline import Deadline
 from pipeline.filters.conditions import condition_as_json
 from pipeline.filters.hit_conditions import HitConditions
 from pipeline.query.background import Background
@@ -99,6 +100,11 @@ class Query:
     stamps: Mapping[Namespace, str] = field(default_factory=dict)  # what namespaces showed when it was sent, if known
     rules_known: bool = True  # false: the tenant's profiles, and so its rules for personal data, could not be read
     missing_namespaces: tuple[Namespace, ...] = ()  # named, optional, and not there; they are not among its namespaces
+
+    @property
+    def deadline(self) -> Deadline:
+        """The moment by which the caller gets an answer."""
+        return Deadline(self.deadline_at)
 
     @property
     def channels(self) -> tuple[ChannelName, ...]:

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Final, TypeVar
 
+from pipeline.deadline import Deadline
 from pipeline.errors import Misconfigured, Rejected, RewriterUnavailable, Unavailable
 from pipeline.models.prompt_texts import as_json, load_prompt
-from pipeline.models.retries import CallDeadline
 from pipeline.models.service_client import OpenAIService
 from pipeline.privacy.redaction import redact
 from pipeline.query.background import Background
@@ -66,7 +66,7 @@ class LlmRewriter:
         self, prompt: str, query_text: str, read: Callable[[str], Found | None], *, timeout_s: float, **blanks: str
     ) -> Found:
         """What ``read`` finds in the model's reply. Raises RewriterUnavailable."""
-        deadline = CallDeadline(min(timeout_s, self._timeout_s))
+        deadline = Deadline.after(min(timeout_s, self._timeout_s))
         words = load_prompt(prompt)
         sent = words.fill(query=as_json(redact(query_text)[:_LONGEST_QUERY]), **blanks)
         messages = [{"role": "system", "content": words.system}, {"role": "user", "content": sent}]

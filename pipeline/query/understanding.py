@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from pipeline.deadline import Deadline
 from pipeline.keyword.terms import query_terms
 from pipeline.query.background import conversation_words, profile_words
 from pipeline.query.keywords import entities_of, keywords_of
@@ -118,10 +119,10 @@ def understood_by_model(query: Query, made: Made) -> Query:
     return replace(query, understanding=known)
 
 
-def wait_until(query: Query) -> float:
-    """The moment, in seconds since the epoch, after which nobody waits for a model's understanding of this query."""
+def understanding_deadline(query: Query) -> Deadline:
+    """Return the moment after which a model's understanding of this query is not waited for."""
     allowed = min(query.plan.understand.budget_ms / 1000, (query.deadline_at - query.created_at) * _LONGEST_PART)
-    return query.created_at + allowed
+    return Deadline(query.created_at + allowed)
 
 
 def wordings_of(query: Query, channel: ChannelName) -> tuple[Wording, ...]:

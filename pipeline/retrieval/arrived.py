@@ -1,12 +1,12 @@
-"""What the callback of a query begins with."""
+"""The state of a query when its answer is composed: its channels' results, and their weights."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from pipeline.deadline import Deadline
 from pipeline.keyword.scoring import long_share
 from pipeline.keyword.terms import query_terms
 from pipeline.local_models import weights_of
@@ -18,9 +18,9 @@ from pipeline.records import ChannelName, ChunkId, Ranking
 
 @dataclass(frozen=True, kw_only=True)
 class Arrived:
-    """A query and what its channels said, those that did. ``losses``: what was lost while it was understood.
-    ``ran``: when each channel was asked (seconds since the epoch), and by which worker.
-    ``lane``: the one that composes the answer."""
+    """A query and the results of the channels that returned one. ``losses``: of understanding the query. ``ran``: when
+    each channel was asked (seconds since the epoch), and by which worker. ``lane``: the one that composes the
+    answer."""
 
     query: Query
     envelopes: Mapping[ChannelName, Envelope]
@@ -31,13 +31,13 @@ class Arrived:
 
     @cached_property
     def usable(self) -> dict[ChannelName, Envelope]:
-        """The envelopes of channels that worked, in the order the query names them."""
+        """The envelopes of channels that succeeded, in the order in which the query names them."""
         named = (self.envelopes.get(channel) for channel in self.query.channels)
         return {envelope.channel: envelope for envelope in named if envelope is not None and envelope.status == "ok"}
 
     @cached_property
     def planned(self) -> dict[ChannelName, float]:
-        """The weight of each of them: the plan's or, where nobody chose any, that of the model that compared meanings."""
+        """The weight of each usable channel: the plan's or, with the default weights, that of the embedding model."""
         plans, usable, how = self.query.plan.channels, self.usable, self.query.plan.retrieve.fusion
         semantic = usable.get(ChannelName.SEMANTIC)
         planned = {channel: plans[channel].weight for channel in usable}
@@ -67,8 +67,8 @@ class Arrived:
 
     @cached_property
     def heard(self) -> tuple[list[Ranking], list[Weak]]:
-        """What each channel that worked admits, of those that the plan's gate lets pass, and the channels that it does
-        not. A channel admits what scores no less than a chunk that has nothing in common with the query."""
+        """The admitted hits of each usable channel that passes the plan's gate, and the channels that do not pass. A
+        channel admits hits that score no less than a chunk that has nothing in common with the query."""
         rankings = [_admitted(envelope) for envelope in self.usable.values()]
         gate = self.query.plan.retrieve.fusion.gate
         if gate is None:
@@ -76,9 +76,9 @@ class Arrived:
         return gated(rankings, {name: envelope.upper_bound for name, envelope in self.usable.items()}, gate=gate)
 
     @property
-    def left_s(self) -> float:
-        """Seconds until the deadline; negative once it has passed."""
-        return self.query.deadline_at - time.time()
+    def deadline(self) -> Deadline:
+        """The deadline of the query."""
+        return self.query.deadline
 
 
 def _admitted(envelope: Envelope) -> Ranking:

@@ -25,23 +25,23 @@ _LEAST_TRY_S = 0.05
 
 
 def ask_channel(query: Query, channel: Channel) -> Envelope:
-    """One channel within its time, all tries together, tried again as often as the query allows while there is time left.
-    Never raises for what a channel can do wrong: it gives an envelope that says so."""
+    """Ask one channel within its time, with the retries that the query allows. Never raises for a fault of the channel;
+    the envelope names it."""
     return ask_and_blame(query, channel)[0]
 
 
 def ask_and_blame(query: Query, channel: Channel) -> tuple[Envelope, bool]:
-    """The same, and whether something behind the channel failed or was silent."""
+    """Ask as `ask_channel`; also return whether something behind the channel failed or was silent."""
     last: PipelineError | None = None
     timeout_ms = query.timeout_ms_of(channel.name)
     # A store that hangs is given up by its own client at about the same moment: asking again would take as long again.
-    ends = min(query.deadline_at - RESERVE_S, time.time() + timeout_ms / 1000)
+    deadline = query.deadline.before(RESERVE_S).at_most(timeout_ms / 1000)
     for tries in range(query.retry_of(channel.name) + 1):
-        left = ends - time.time()
-        if left <= (_LEAST_TRY_S if tries else 0.0):
+        left_s = deadline.left_s()
+        if left_s <= (_LEAST_TRY_S if tries else 0.0):
             break
         try:
-            found = aside(channel.recall, query).result(timeout=left)
+            found = aside(channel.recall, query).result(timeout=left_s)
         except TimeoutError:
             return _lost(channel, "timeout", "timeout", f"no answer within {timeout_ms} ms"), True
         except CircuitOpen as error:
@@ -80,7 +80,7 @@ def ask_and_blame(query: Query, channel: Channel) -> tuple[Envelope, bool]:
 def ask_side_by_side(
     query: Query, channels: Mapping[ChannelName, Channel]
 ) -> tuple[dict[ChannelName, Envelope], dict[str, float]]:
-    """What each of these channels says, and how many milliseconds it took, each within its own time."""
+    """Ask channels side by side, each within its own time; return their envelopes and their milliseconds."""
     if not channels:
         return {}, {}
 

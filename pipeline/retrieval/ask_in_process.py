@@ -20,7 +20,7 @@ from pipeline.records import ChannelName, QueryId, TenantId
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived
 from pipeline.retrieval.ask_channels import RESERVE_S, ask_side_by_side
-from pipeline.retrieval.ask_other_wordings import asked_otherwise
+from pipeline.retrieval.ask_other_wordings import ask_other_wordings
 from pipeline.retrieval.compose import compose
 from pipeline.retrieval.journal import Journal
 from pipeline.retrieval.make_channels import aside
@@ -107,5 +107,5 @@ def traced_in_process(query: Query, use: Resources, channels: Mapping[ChannelNam
 def _arrived(query: Query, channels: Mapping[ChannelName, Channel]) -> Arrived:
     asked = {name: channels[name] for name in query.channels if name in channels}
     envelopes, elapsed_ms = ask_side_by_side(query, asked)
-    envelopes = asked_otherwise(query, envelopes, asked, reserve_s=RESERVE_S)
+    envelopes = ask_other_wordings(query, envelopes, asked, reserve_s=RESERVE_S)
     return Arrived(query=query, envelopes=envelopes, elapsed_ms=elapsed_ms)

@@ -1,8 +1,7 @@
-"""A channel asked again in a query's other wordings: all of them in one go, and one ranking in the end."""
+"""Ask channels again in a query's other wordings: all of them in one call, merged into one ranking."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -10,6 +9,7 @@ from dataclasses import replace
 import structlog
 
 from pipeline.channels.channel import Channel, PreparingChannel
+from pipeline.deadline import Deadline
 from pipeline.errors import PipelineError
 from pipeline.query.request import Degradation, Envelope, Query
 from pipeline.query.understanding import Wording, merged, pool_share, wordings_of
@@ -22,12 +22,13 @@ _Found = list[tuple[Wording, Envelope]]
 
 
 def unasked(query: Query, envelope: Envelope, *, code: str = "no_answer") -> Envelope:
-    """The envelope, saying why the query's other wordings are not in it; as it is if there are none or it failed."""
+    """Return the envelope with the code for its missing wordings; unchanged if the query has none or the channel
+    failed."""
     lacks = envelope.status == "ok" and wordings_of(query, envelope.channel)
     return replace(envelope, unasked=code) if lacks else envelope
 
 
-def asked_otherwise(
+def ask_other_wordings(
     query: Query,
     envelopes: Mapping[ChannelName, Envelope],
     channels: Mapping[ChannelName, Channel],
@@ -40,27 +41,27 @@ def asked_otherwise(
     counts, and the envelope says what is missing. Never raises for a channel.
     """
     answers: dict[ChannelName, Envelope] = dict(envelopes)
-    running: dict[ChannelName, tuple[Future[None], _Found]] = {}
-    started = time.monotonic()
-    left_s = query.deadline_at - time.time() - reserve_s
+    running: dict[ChannelName, tuple[Future[None], _Found, Deadline]] = {}
+    deadline = query.deadline.before(reserve_s)
     for name, envelope in envelopes.items():
         wordings = wordings_of(query, name) if envelope.status == "ok" else ()
         channel = channels.get(name)
-        if wordings and channel is not None and left_s > 0:
+        if wordings and channel is not None and not deadline.has_passed:
             found: _Found = []
-            running[name] = aside(_recall_each, query, channel, wordings, found), found
+            own = deadline.at_most(query.timeout_ms_of(name) / 1000)
+            running[name] = aside(_recall_each, query, channel, wordings, found), found, own
         else:
             answers[name] = unasked(query, envelope, code="timeout" if channel else "no_answer")
-    for name, (future, found) in running.items():
-        allowed_s = min(left_s, query.timeout_ms_of(name) / 1000)
-        code = _outcome(future, max(0.0, started + allowed_s - time.monotonic()), query, name)
+    for name, (future, found, own) in running.items():
+        code = _outcome(future, own, query, name)
         both = merged(envelopes[name], tuple(found), pool=query.pool_of(name))
         answers[name] = replace(both, unasked=code)
     return answers
 
 
 def losses_of(query: Query, envelopes: Mapping[ChannelName, Envelope]) -> list[Degradation]:
-    """What was lost with wordings that were not asked, under the name of the step that made the first of them."""
+    """Return a loss for each channel that was not asked in every wording, under the step that made the first of
+    them."""
     return [
         Degradation(
             part=wordings[0].step,
@@ -73,13 +74,13 @@ def losses_of(query: Query, envelopes: Mapping[ChannelName, Envelope]) -> list[D
 
 
 def _recall_each(query: Query, channel: Channel, wordings: Sequence[Wording], found: _Found) -> None:
-    """Fills ``found`` as it goes, so that who stops waiting has what there is by then."""
+    """Recall by each wording and append to ``found``, so that a caller that stops waiting has those of by then."""
     if isinstance(channel, PreparingChannel):
         channel.prepare(query, [wording.text for wording in wordings])
     share = pool_share(query.pool_of(channel.name), len(wordings))
     smaller = _with_pool(query, channel.name, share)
     for wording in wordings:
-        if time.time() >= query.deadline_at:
+        if query.deadline.has_passed:
             return
         recalled = channel.recall(replace(smaller, query_text=wording.text))
         ranking = Envelope(
@@ -100,10 +101,10 @@ def _with_pool(query: Query, name: ChannelName, pool: int) -> Query:
     return replace(query, plan=replace(query.plan, retrieve=replace(retrieve, channels=channels)))
 
 
-def _outcome(future: Future[None], seconds: float, query: Query, name: ChannelName) -> str | None:
-    """Why not all wordings were asked; None if they were."""
+def _outcome(future: Future[None], deadline: Deadline, query: Query, name: ChannelName) -> str | None:
+    """Return why not all wordings were asked; None if they were."""
     try:
-        future.result(timeout=seconds)
+        future.result(timeout=deadline.left_s())
     except TimeoutError:
         return "timeout"
     except PipelineError as error:

@@ -1,4 +1,4 @@
-"""The text for a prompt: the returned hits with their parents, neighbours and entities."""
+"""Build the text for a prompt: the returned hits with their parents, neighbours and entities."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from pipeline.retrieval.journal import Journal
 from pipeline.retrieval.read_texts import read_in_time
 
 
-def context_of(
+def build_context(
     arrived: Arrived,
     chunks: Sequence[AnswerChunk],
     hydrated: Mapping[str, Hydrated],
     use: Resources,
     journal: Journal,
 ) -> AnswerContext:
-    """The context of an answer. What cannot be read is named, and the context is made without it."""
+    """Return the context of an answer. Parts that cannot be read are losses, and the context is built without them."""
     query, started = arrived.query, time.perf_counter()
     options = query.plan.context
     more: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""From settings, profile and request to the plan of one query."""
+"""Build the plan of one query from settings, profile and request."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _USUAL_WEIGHTS = {"keyword": 1.0, "semantic": 1.0}
 
 
 def plan_of(use: Settings, profile: Mapping[str, Any], asked: Mapping[str, Any], *, namespaces: int = 1) -> Plan:
-    """The settings' plan, the profile's parts over it, what was asked for over both. ``namespaces``: how many are searched;
-    the hits of several are reranked. Raises PlanFlaw, whose pointers are those of the request, because a request has the
-    fields of a profile."""
+    """Return the settings' plan overlaid by the profile's parts and by the request's. ``namespaces``: how many are
+    searched; the hits of several are reranked. Raises PlanFlaw, whose pointers are those of the request, because a
+    request has the fields of a profile."""
     over = overlaid(profile, asked)
     strategy = over.get("retrieve", {}).get("fusion", {}).get("strategy") if _objects(over) else None
     installed_channels()
@@ -43,8 +43,8 @@ def plan_of(use: Settings, profile: Mapping[str, Any], asked: Mapping[str, Any],
 
 
 def _read_as_far_as_it_tells(plan: Plan, use: Settings) -> Plan:
-    """Where nobody says how many hits are reranked, the local reranker, which only changes the places of near-ties, reads
-    those that are returned (docs/reranking.md)."""
+    """Unless the number of reranked hits is configured, let the local reranker, which only swaps near-ties, read the
+    returned hits alone (docs/reranking.md)."""
     rerank = plan.rerank
     is_said = "rerank_top_n" in use.model_fields_set
     near_ties = use.reranker_for(rerank.provider) == "local" and rerank.weight is None and rerank.threshold is None
@@ -59,8 +59,8 @@ def replanned(plan: Plan, changed: Mapping[str, Any], use: Settings) -> Plan:
 
 
 def settings_layer(use: Settings, *, strategy: str | None = None, also: Iterable[str] = ()) -> dict[str, Any]:
-    """What the installation's settings say of retrieval, in the form of a profile. Ranks need no weights: under ``rrf``
-    all channels count alike unless somebody says otherwise. ``also``: channels that are asked beside the usual ones."""
+    """Return the installation's retrieval settings in the form of a profile. Ranks need no weights: under ``rrf`` all
+    channels count alike by default. ``also``: channels that are asked beside the usual ones."""
     chosen = strategy or use.recall_merge_strategy
     channels: dict[str, dict[str, Any]] = {
         name: {
@@ -109,13 +109,13 @@ def _implied(over: Mapping[str, Any], *, namespaces: int) -> dict[str, Any]:
 
 
 def _named_channels(over: Mapping[str, Any]) -> list[str]:
-    """The channels that profile or request name: naming one is asking it."""
+    """Return the channels that profile or request name: naming a channel requests it."""
     retrieve = over.get("retrieve", {})
     channels = retrieve.get("channels", {}) if isinstance(retrieve, Mapping) else {}
     return list(channels) if isinstance(channels, Mapping) else []
 
 
 def _objects(over: Mapping[str, Any]) -> bool:
-    """Whether the places looked at before checking hold objects at all; if not, checking says so."""
+    """Return whether the parts that are read before validation are objects; if not, validation reports it."""
     retrieve = over.get("retrieve", {})
     return isinstance(retrieve, Mapping) and isinstance(retrieve.get("fusion", {}), Mapping)

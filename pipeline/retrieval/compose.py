@@ -1,9 +1,9 @@
-"""The part of retrieval in which everything comes together: fuse, hydrate, rerank, select, compose."""
+"""Compose the answer to a query: the steps from the channels' results to the stored answer, in order."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from functools import partial
 
@@ -20,28 +20,23 @@ from pipeline.errors import Unavailable
 from pipeline.keyword.terms import query_terms
 from pipeline.query.plan import Plan
 from pipeline.query.request import Envelope, Query, Understanding
-from pipeline.ranking.confidence import confidences
 from pipeline.ranking.decay import decayed
 from pipeline.ranking.dedupe import deduplicated
-from pipeline.ranking.fusion import Fused
-from pipeline.ranking.hits import Drop, Hit, Hydrated
-from pipeline.ranking.read_depth import counts_alone, needed
+from pipeline.ranking.hits import Hit, Hydrated
 from pipeline.ranking.rerank_order import rerank_lift
 from pipeline.ranking.selection import select
 from pipeline.ranking.threshold_ladder import stepped_down
 from pipeline.records import ChannelName
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived
-from pipeline.retrieval.build_context import context_of
-from pipeline.retrieval.complete_scores import with_coverage
-from pipeline.retrieval.fall_back import fallen_back
-from pipeline.retrieval.fuse import fuse
+from pipeline.retrieval.build_context import build_context
+from pipeline.retrieval.fall_back import fall_back
+from pipeline.retrieval.fuse import add_coverage, fuse, support_neighbours
 from pipeline.retrieval.journal import Journal
-from pipeline.retrieval.load_text import hydrate
-from pipeline.retrieval.rerank import good_enough, reranked
-from pipeline.retrieval.retry_poor import RetrievalRound, improved
-from pipeline.retrieval.support_neighbours import with_feedback
-from pipeline.retrieval.understand import expanded
+from pipeline.retrieval.load_text import load_text
+from pipeline.retrieval.rerank import drop_below_threshold, rerank_hits
+from pipeline.retrieval.retry_poor import RetrievalRound, retry_poor
+from pipeline.retrieval.understand import expand_query
 
 log = structlog.get_logger(__name__)
 
@@ -51,8 +46,10 @@ _NOTHING = AnswerContext(text="", token_count=0, citations=())
 def compose(
     arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Channel], journal: Journal | None = None
 ) -> Answer:
-    """The answer to a query from what has arrived, ``journal`` telling how it came about. Never raises for a dependency:
-    what is lost is named in ``stats``."""
+    """Return the answer to a query from what its channels returned, in these steps; `rank` has those of one round.
+
+    ``journal`` records how the answer came about. Never raises for a dependency: losses are named in ``stats``.
+    """
     query, journal = arrived.query, journal or Journal(tracing=arrived.query.trace)
     journal.remarks.extend(query.remarks)
     journal.degradations.extend(arrived.losses)
@@ -60,22 +57,37 @@ def compose(
         return empty_answer(arrived, journal)
     note_losses(arrived, journal)
 
-    def run(said: Arrived) -> RetrievalRound:
-        return _round(said, use, channels, journal)
+    def rank_round(arrived: Arrived) -> RetrievalRound:
+        return rank(arrived, use, channels, journal)
 
-    expand = partial(expanded, use=use) if use.settings.llm_model else None
-    found, privacy = improved(run(arrived), run, channels, journal, expand=expand), query.plan.privacy
-    returned = answer_chunks(found.kept, envelopes=found.arrived.usable)
-    failed = problem_of(query, usable=found.arrived.usable, losses=journal.degradations, chunks=returned)
-    fallback = fallen_back(found.arrived, returned, use, channels, journal, hints=failed is None)
-    chunks, passages = fallback.chunks, {**{hit.chunk_id: hit.passage for hit in found.kept}, **fallback.passages}
-    if privacy.mask_answers:  # before anything is made of the text that counts its characters
-        passages = {chunk_id: masked(passage, kinds=privacy.kinds) for chunk_id, passage in passages.items()}
-        chunks = tuple(_masked(chunk, passages[chunk.chunk_id]) for chunk in chunks)
-    chunks = highlighted(query, chunks, channels)
-    context = context_of(found.arrived, chunks, passages, use, journal)
-    lift = rerank_lift(found.placed, top_k=query.top_k)
-    return _answer(query, found.arrived, chunks, context, lift, journal, fallback=fallback.given)
+    expand = partial(expand_query, use=use) if use.settings.llm_model else None
+    ranked = retry_poor(rank_round(arrived), rank_round, channels, journal, expand=expand)
+    chunks = answer_chunks(ranked.kept, envelopes=ranked.arrived.usable)
+    failed = problem_of(query, usable=ranked.arrived.usable, losses=journal.degradations, chunks=chunks)
+    fallback = fall_back(ranked.arrived, chunks, use, channels, journal, hints=failed is None)
+    passages: Mapping[str, Hydrated] = {hit.chunk_id: hit.passage for hit in ranked.kept} | dict(fallback.passages)
+    chunks, passages = _mask(query, fallback.chunks, passages)
+    chunks = _highlight(query, chunks, channels)
+    context = build_context(ranked.arrived, chunks, passages, use, journal)
+    lift = rerank_lift(ranked.placed, top_k=query.top_k)
+    return _answer(query, ranked.arrived, chunks, context, lift, journal, fallback=fallback.given)
+
+
+def rank(arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Channel], journal: Journal) -> RetrievalRound:
+    """Return the hits of one round from what the channels returned, in these steps. A step that the plan does not ask for
+    costs nothing."""
+    plan = arrived.query.plan
+    fused = fuse(arrived, channels, journal)
+    fused = add_coverage(arrived, fused, channels, journal)
+    fused = support_neighbours(arrived, fused, use, channels, journal)
+    hits = load_text(arrived, fused, use, journal)
+    hits = _decay(arrived, hits, journal)
+    hits = _deduplicate(plan, hits, journal)
+    hits = _step_down(arrived, hits, journal)
+    placed = rerank_hits(arrived, hits, use, journal)
+    kept = drop_below_threshold(placed, plan.rerank, journal)
+    kept = _select(plan, kept, journal)
+    return RetrievalRound(arrived=arrived, placed=placed, kept=kept)
 
 
 def empty_answer(arrived: Arrived, journal: Journal) -> Answer:
@@ -84,7 +96,7 @@ def empty_answer(arrived: Arrived, journal: Journal) -> Answer:
 
 
 def note_losses(arrived: Arrived, journal: Journal) -> None:
-    """Note every namespace that is missing, and every channel that did not return a result in time, or failed."""
+    """Note every missing namespace, and every channel that failed or was late."""
     for name in arrived.query.missing_namespaces:
         journal.lost("namespaces", "namespace_not_found", f"there is no namespace {name}; the others were searched")
     for channel in arrived.query.channels:
@@ -92,12 +104,8 @@ def note_losses(arrived: Arrived, journal: Journal) -> None:
 
 
 def render(answer: Answer) -> bytes:
-    """The answer as it is stored and sent."""
+    """Return the answer as JSON, as it is stored and sent."""
     return orjson.dumps(answer, option=orjson.OPT_NON_STR_KEYS)  # channel names are enums
-
-
-def _masked(chunk: AnswerChunk, passage: Hydrated) -> AnswerChunk:
-    return replace(chunk, title=passage.title, text=passage.text, metadata=passage.metadata)
 
 
 def _note_loss(channel: ChannelName, envelope: Envelope | None, journal: Journal) -> None:
@@ -112,46 +120,61 @@ def _note_loss(channel: ChannelName, envelope: Envelope | None, journal: Journal
             journal.answered_from_index(age_s)
 
 
-def _round(
-    arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Channel], journal: Journal
-) -> RetrievalRound:
-    """From what the channels said to the hits that are returned."""
-    hits = _candidates(arrived, use, channels, journal)
-    placed = reranked(arrived, hits, use, journal)
-    journal.saw("rerank", placed)
-    kept = selected(good_enough(placed, arrived.query.plan.rerank, journal), arrived.query.plan, journal)
+def _decay(arrived: Arrived, hits: list[Hit], journal: Journal) -> list[Hit]:
+    decay = arrived.query.plan.retrieve.time_decay
+    if decay is None:
+        return hits
+    hits = decayed(hits, decay, arrived.query.present)
+    journal.saw("decay", hits)
+    return hits
+
+
+def _deduplicate(plan: Plan, hits: list[Hit], journal: Journal) -> list[Hit]:
+    dedupe = plan.retrieve.selection.dedupe
+    if dedupe == "chunk":  # fused hits are unique by chunk
+        return hits
+    hits, same = deduplicated(hits, dedupe)
+    journal.dropped(same)
+    journal.saw("dedupe", hits)
+    return hits
+
+
+def _step_down(arrived: Arrived, hits: list[Hit], journal: Journal) -> list[Hit]:
+    retrieve = arrived.query.plan.retrieve
+    if retrieve.ladder is None:
+        return hits
+    semantic = arrived.usable.get(ChannelName.SEMANTIC)
+    hits, unlike, journal.rung = stepped_down(
+        hits,
+        retrieve.ladder,
+        top_k=arrived.query.top_k,
+        zero=None if semantic is None else semantic.zero,
+        per_document=retrieve.selection.per_document,
+    )
+    journal.dropped(unlike)
+    journal.saw("ladder", hits)
+    return hits
+
+
+def _select(plan: Plan, hits: list[Hit], journal: Journal) -> list[Hit]:
+    kept, dropped = select(hits, plan)
+    journal.dropped(dropped)
     journal.saw("select", kept)
-    return RetrievalRound(arrived=arrived, placed=placed, kept=kept)
+    return kept
 
 
-def _candidates(
-    arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Channel], journal: Journal
-) -> list[Hit]:
-    """The fused hits that can be shown, with their text, as far down as the answer may need them."""
-    fused = with_coverage(arrived, fuse(arrived, channels, journal), channels, journal)
-    fused = with_feedback(arrived, fused, use, channels, journal)
-    sure = confidences(arrived.query.query_text, fused, arrived.usable)
-    hydrated = hydrate(arrived, fused, sure, use, journal)
-    hits = [
-        Hit(fused=each, passage=hydrated[each.chunk_id], score=each.score, confidence=sure[each.chunk_id])
-        for each in fused
-        if each.chunk_id in hydrated
-    ]
-    journal.saw("fuse", hits)
-    journal.dropped(_unread(fused, hydrated, arrived.query.plan))
-    return narrowed(arrived, hits, journal)
-
-
-def _unread(fused: Sequence[Fused], hydrated: Mapping[str, Hydrated], plan: Plan) -> Iterator[Drop]:
-    """What stands below the last candidate whose text was read: nothing further down could have come into the answer,
-    because it stands beyond ``top_k`` and nothing moves it, or because what was read is enough."""
-    read = max((place for place, hit in enumerate(fused, start=1) if hit.chunk_id in hydrated), default=0)
-    stays = counts_alone(plan) and needed(plan) == plan.top_k
-    for place, hit in enumerate(fused[read:], start=read + 1):
-        if stays and place > plan.top_k:
-            yield Drop(chunk_id=hit.chunk_id, stage="select", reason="beyond_top_k", value=place, limit=plan.top_k)
-        else:
-            yield Drop(chunk_id=hit.chunk_id, stage="fuse", reason="below_what_was_read", value=place, limit=read)
+def _mask(
+    query: Query, chunks: tuple[AnswerChunk, ...], passages: Mapping[str, Hydrated]
+) -> tuple[tuple[AnswerChunk, ...], Mapping[str, Hydrated]]:
+    """Mask personal data if the plan asks for it, before later steps count characters."""
+    privacy = query.plan.privacy
+    if not privacy.mask_answers:
+        return chunks, passages
+    passages = {chunk_id: masked(passage, kinds=privacy.kinds) for chunk_id, passage in passages.items()}
+    shown = ((chunk, passages[chunk.chunk_id]) for chunk in chunks)
+    return tuple(
+        replace(chunk, title=passage.title, text=passage.text, metadata=passage.metadata) for chunk, passage in shown
+    ), passages
 
 
 def _answer(
@@ -200,47 +223,15 @@ def _answer(
     )
 
 
-def selected(hits: Sequence[Hit], plan: Plan, journal: Journal) -> list[Hit]:
-    """The hits that are returned. Every one that is left out is noted with its number."""
-    kept, dropped = select(hits, plan)
-    journal.dropped(dropped)
-    return kept
-
-
-def narrowed(arrived: Arrived, hits: Sequence[Hit], journal: Journal) -> list[Hit]:
-    """The hits with what age leaves of their scores, each thing once, and similar enough. What the plan does not ask for
-    costs nothing."""
-    retrieve, kept = arrived.query.plan.retrieve, list(hits)
-    if retrieve.time_decay is not None:
-        kept = decayed(kept, retrieve.time_decay, arrived.query.present)
-        journal.saw("decay", kept)
-    if retrieve.selection.dedupe != "chunk":
-        kept, same = deduplicated(kept, retrieve.selection.dedupe)
-        journal.dropped(same)
-        journal.saw("dedupe", kept)
-    if retrieve.ladder is not None:
-        semantic = arrived.usable.get(ChannelName.SEMANTIC)
-        kept, unlike, journal.rung = stepped_down(
-            kept,
-            retrieve.ladder,
-            top_k=arrived.query.top_k,
-            zero=None if semantic is None else semantic.zero,
-            per_document=retrieve.selection.per_document,
-        )
-        journal.dropped(unlike)
-        journal.saw("ladder", kept)
-    return kept
-
-
-def highlighted(
-    query: Query, chunks: Sequence[AnswerChunk], channels: Mapping[ChannelName, Channel]
+def _highlight(
+    query: Query, chunks: tuple[AnswerChunk, ...], channels: Mapping[ChannelName, Channel]
 ) -> tuple[AnswerChunk, ...]:
-    """The chunks with the spans of what the keyword channel looked for, synonyms included."""
+    """Return the chunks with the spans of the words that the keyword channel looks for, synonyms included."""
     return highlight(chunks, _terms(query, channels)) if chunks else ()
 
 
 def _terms(query: Query, channels: Mapping[ChannelName, Channel]) -> tuple[str, ...]:
-    """Without the dictionary they are the query's own words, which is no loss worth naming."""
+    """Return the words to highlight; the query's own while the dictionary is unavailable, which is no loss to report."""
     channel = channels.get(ChannelName.KEYWORD)
     if isinstance(channel, Worded):
         try:

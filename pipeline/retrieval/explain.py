@@ -71,7 +71,7 @@ def _found(query: Query, chunk_id: ChunkId, use: Resources, channels: Mapping[Ch
 
 
 def _lost(trace: Mapping[str, Any]) -> bool:
-    """Whether a channel that brings what is not in our store did not answer."""
+    """Return whether a channel failed that brings chunks which are not in our store."""
     own = {name.value for name in _OWN}
     return any(said["status"] != "ok" for name, said in trace["channels"].items() if name not in own)
 
@@ -81,19 +81,19 @@ def _told(chunk_id: ChunkId, document_id: str | None, finding: WhyNotVerdict, *,
 
 
 def _returned(query: Query, use: Resources) -> dict[str, str]:
-    """The chunks of the answer with their documents, in order."""
+    """Return the chunks of the answer with their documents, in order."""
     answer = use.queries(query.tenant_id).noted(query.query_id, "answer")
     chunks = [] if answer is None else orjson.loads(answer)["chunks"]
     return {chunk["chunk_id"]: chunk["document_id"] for chunk in chunks}
 
 
 def _again(query: Query) -> Query:
-    """The same query with time to be answered now, of what is shown now."""
+    """Return the same query with a new deadline and without revisions, so that it sees the present chunks."""
     return replace(query, trace=True, deadline_at=time.time() + _REPLAY_S, stamps={})
 
 
 def _scores(query: Query, chunk_id: ChunkId, channels: Mapping[ChannelName, Channel]) -> dict[str, float]:
-    """What each channel of the query gives the chunk; a channel that cannot say is left out."""
+    """Return each channel's score of the chunk; channels that fail are left out."""
     running = {name: aside(channels[name].score, query, [chunk_id]) for name in query.channels if name in channels}
     scores: dict[str, float] = {}
     for name, future in running.items():

@@ -1,4 +1,4 @@
-"""The fallback source: curated answers and a hint for people, where nothing, or nothing sure enough, was found."""
+"""Add curated answers and a hint for people where nothing, or nothing sure enough, was found."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ _LEFT_FOR_THE_REST_S = 0.05  # of the query's time, when the last resort has bee
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fallback:
-    """The chunks of an answer after the last resort; ``passages``: the texts of those it brought. ``given`` is what
-    ``stats.fallback`` says."""
+    """The chunks of an answer after the fallback; ``passages``: the texts of those it added; ``given``:
+    ``stats.fallback``."""
 
     chunks: tuple[AnswerChunk, ...]
     passages: Mapping[str, Hydrated] = field(default_factory=dict)
     given: str | None = None
 
 
-def fallen_back(
+def fall_back(
     arrived: Arrived,
     chunks: tuple[AnswerChunk, ...],
     use: Resources,
@@ -47,9 +47,9 @@ def fallen_back(
     *,
     hints: bool = True,
 ) -> Fallback:
-    """Return the same chunks, unless the plan has a last resort and they are too few or too unsure; never for a query that
-    was to be searched nowhere. Curated answers that cannot be had in time are a loss, named in the journal; the hint needs
-    nothing and always works. ``hints`` is false where the search itself failed: a hint says that nothing was found."""
+    """Return the same chunks, unless the plan has a fallback and they are too few or too unsure; never for a query that
+    was routed nowhere. Curated answers that are late or unavailable are a loss in the journal; the hint needs nothing
+    and always works. ``hints`` is false where the search itself failed: a hint says that nothing was found."""
     query = arrived.query
     plan = query.plan.fallback
     reason = reason_for(plan, chunks)
@@ -86,21 +86,19 @@ def fallen_back(
 def _answers(
     arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Channel], journal: Journal
 ) -> list[tuple[Hydrated, float]]:
-    """The best curated answers with their scores, best first; fewer, or none, where they cannot be had."""
+    """Return the best curated answers with their scores, best first; fewer, or none, where they are unavailable."""
     channel = channels.get(ChannelName.FAQ)
-    left_s = arrived.left_s - _LEFT_FOR_THE_REST_S
-    if channel is None or left_s <= 0:
+    deadline = arrived.deadline.before(_LEFT_FOR_THE_REST_S)
+    if channel is None or deadline.has_passed:
         journal.lost("fallback", "no_time", "there was no time to look for curated answers")
         return []
     query = _asked(arrived.query)
-    ends = time.monotonic() + min(left_s, query.timeout_ms_of(ChannelName.FAQ) / 1000)
+    deadline = deadline.at_most(query.timeout_ms_of(ChannelName.FAQ) / 1000)
     namespaces = searched_namespaces(faq_options(query.plan.channels[ChannelName.FAQ]), query.namespaces)
     try:
-        found: Recalled = aside(channel.recall, query).result(timeout=ends - time.monotonic())
+        found: Recalled = aside(channel.recall, query).result(timeout=deadline.left_s())
         texts = (
-            aside(read, query, found.chunk_ids, namespaces=namespaces, use=use).result(
-                timeout=max(0.0, ends - time.monotonic())
-            )
+            aside(read, query, found.chunk_ids, namespaces=namespaces, use=use).result(timeout=deadline.left_s())
             if found.chunk_ids
             else {}
         )

@@ -1,4 +1,4 @@
-"""Several channels' rankings to one order, each channel having scored what only others found."""
+"""Merge the rankings of several channels into one order, and correct it by what the candidates hold."""
 
 from __future__ import annotations
 
@@ -9,13 +9,21 @@ from concurrent.futures import Future
 
 import structlog
 
-from pipeline.channels.channel import Channel
+from pipeline.channels.channel import Channel, Covering, TokenHolder
+from pipeline.database.unit_of_work import reading
 from pipeline.errors import FusionPluginFailed
+from pipeline.keyword.fulltext_store import KeywordIndex
+from pipeline.query.request import Query
 from pipeline.ranking.channel_gate import Weak, lead_of
+from pipeline.ranking.coverage import CONSIDERED as COVERED
+from pipeline.ranking.coverage import coverage_share, covered
 from pipeline.ranking.custom_fusion import custom_fusion
 from pipeline.ranking.fusion import Completed, Fused, Weights, reciprocal_rank_fusion, weighted_fusion
 from pipeline.ranking.hits import Drop
+from pipeline.ranking.neighbours import CONSIDERED as SUPPORTED
+from pipeline.ranking.neighbours import Terms, feedback_share, neighbour_feedback, terms_of
 from pipeline.records import ChannelName, ChunkId, Ranking
+from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived
 from pipeline.retrieval.journal import Journal
 from pipeline.retrieval.load_fusions import load_fusion
@@ -26,19 +34,9 @@ log = structlog.get_logger(__name__)
 _PLUGIN_S = 0.2  # a rule over a few hundred numbers takes milliseconds; one that hangs must not cost the deadline
 
 
-def _scales(arrived: Arrived, rankings: Sequence[Ranking]) -> dict[ChannelName, tuple[float | None, float | None]]:
-    """Return the scores of each channel that count 0 and 1; None leaves it to the lowest and highest of the candidates.
-
-    A channel alone keeps the scale of its own scores, and so does likeness to a curated question. Others are brought to
-    the span of the candidates: a keyword score of 0 instead of the lowest costs 0.001 nDCG@10 on cranfield and scifact.
-    """
-    usable = arrived.usable
-    own = [ranking.channel for ranking in rankings if len(rankings) == 1 or ranking.channel == ChannelName.FAQ]
-    return {channel: (usable[channel].zero, usable[channel].upper_bound) for channel in own}
-
-
 def fuse(arrived: Arrived, channels: Mapping[ChannelName, Channel], journal: Journal) -> list[Fused]:
-    """The candidates of every channel that worked, in the fused order."""
+    """Return the candidates of every channel that worked, in the fused order. Each channel first scores what only others
+    found."""
     how = arrived.query.plan.retrieve.fusion
     rankings, weak = arrived.heard
     if how.gate is not None:
@@ -82,8 +80,95 @@ def fuse(arrived: Arrived, channels: Mapping[ChannelName, Channel], journal: Jou
     return fused
 
 
+def add_coverage(
+    arrived: Arrived, fused: Sequence[Fused], channels: Mapping[ChannelName, Channel], journal: Journal
+) -> list[Fused]:
+    """Return the fused order after `ranking.coverage`: what a channel that could not read the query leaves to its words.
+
+    The order stays where every channel read the query, where scores were not merged by weights, and where the keyword
+    channel is late. Costs one statement, by key.
+    """
+    query, how = arrived.query, arrived.query.plan.retrieve.fusion
+    names = {ranking.channel for ranking in arrived.heard[0]}
+    planned = {name: weight for name, weight in arrived.planned.items() if name in names}
+    share = coverage_share(planned, {name: arrived.reading_weights[name] for name in planned})
+    keyword = channels.get(ChannelName.KEYWORD)
+    asked = fused and how.feedback and how.strategy == "weighted" and share
+    if not asked or not isinstance(keyword, Covering):
+        return list(fused)
+    started = time.perf_counter()
+    first = [hit.chunk_id for hit in fused[:COVERED]]
+    coverage = in_time(
+        aside(keyword.coverage, query, first),
+        deadline=query.deadline.at_most(query.timeout_ms_of(ChannelName.KEYWORD) / 1000),
+        journal=journal,
+        part="fuse",
+        otherwise="how much of the query the candidates hold could not be told",
+    )
+    if coverage is None:
+        return list(fused)
+    moved = covered(fused, coverage, share=share)
+    journal.took("coverage", started)
+    return moved
+
+
+def support_neighbours(
+    arrived: Arrived,
+    fused: Sequence[Fused],
+    use: Resources,
+    channels: Mapping[ChannelName, Channel],
+    journal: Journal,
+) -> list[Fused]:
+    """Return the fused order after `ranking.neighbours`: similar candidates support each other.
+
+    The order stays where ranks were merged, where fewer than two channels have weight after the gate, and where the words
+    of the candidates are late; the support shrinks with how little the channels could read of the query. Words that the
+    keyword channel does not hold in memory cost one statement, by key.
+    """
+    query, how = arrived.query, arrived.query.plan.retrieve.fusion
+    names = {ranking.channel for ranking in arrived.heard[0]}
+    trust = min((envelope.trust for name, envelope in arrived.usable.items() if name in names), default=1.0)
+    share = feedback_share(weight for name, weight in arrived.reading_weights.items() if name in names) * trust
+    if not how.feedback or how.strategy == "rrf" or not share:
+        return list(fused)
+    started = time.perf_counter()
+    first = [ChunkId(hit.chunk_id) for hit in fused[:SUPPORTED]]
+    keyword = channels.get(ChannelName.KEYWORD)
+    terms = keyword.indexed(query, first) if isinstance(keyword, TokenHolder) else None
+    if terms is None:
+        terms = in_time(
+            aside(_terms, query, first, use),
+            deadline=arrived.deadline.at_most(use.settings.recall_timeout_ms / 1000),
+            journal=journal,
+            part="feedback",
+            otherwise="the candidates could not be compared with each other; the fused order stands",
+        )
+    if terms is None:
+        return list(fused)
+    moved = neighbour_feedback(fused, terms, share=share)
+    journal.took("feedback", started)
+    return moved
+
+
+def _terms(query: Query, chunk_ids: Sequence[ChunkId], use: Resources) -> dict[ChunkId, Terms]:
+    with reading(use.mysql) as connection:
+        rows = KeywordIndex(connection, query.tenant_id).rows(chunk_ids)
+    return {row.chunk_id: terms_of(row.terms) for row in rows}
+
+
+def _scales(arrived: Arrived, rankings: Sequence[Ranking]) -> dict[ChannelName, tuple[float | None, float | None]]:
+    """Return the scores of each channel that count 0 and 1; None leaves it to the lowest and highest of the candidates.
+
+    A channel alone keeps the scale of its own scores, and so does likeness to a curated question. Others are brought to
+    the span of the candidates: a keyword score of 0 instead of the lowest costs 0.001 nDCG@10 on cranfield and scifact.
+    """
+    usable = arrived.usable
+    own = [ranking.channel for ranking in rankings if len(rankings) == 1 or ranking.channel == ChannelName.FAQ]
+    return {channel: (usable[channel].zero, usable[channel].upper_bound) for channel in own}
+
+
 def _kept_out(arrived: Arrived, weak: Sequence[Weak], rankings: Sequence[Ranking], *, gate: float) -> Iterator[Drop]:
-    """What only channels without a say had found."""
+    """Yield a Drop for every chunk that only channels below the gate found."""
     found = {chunk_id for ranking in rankings for chunk_id in ranking.chunk_ids}
     for each in weak:
         for chunk_id in arrived.usable[each.channel].chunk_ids:
@@ -129,12 +214,11 @@ def _led(arrived: Arrived, weights: Weights) -> Iterator[str]:
 def _by_plugin(
     arrived: Arrived, rankings: Sequence[Ranking], weights: Weights, completed: Completed, journal: Journal
 ) -> list[Fused] | None:
-    """The order that the query's own fusion makes; None when it fails or is late, and the weighted order stands in."""
+    """Return the order of the query's own fusion; None when it fails or is late, so that weighted fusion stands in."""
     how = arrived.query.plan.retrieve.fusion
     name = how.plugin or ""
-    left_s = min(arrived.left_s, _PLUGIN_S)
     try:
-        if left_s <= 0:
+        if arrived.deadline.has_passed:
             raise TimeoutError
         plugin = load_fusion(name)
         fused = aside(
@@ -143,7 +227,7 @@ def _by_plugin(
             rankings,
             weights=weights,
             completed=completed,
-        ).result(timeout=left_s)
+        ).result(timeout=arrived.deadline.within(_PLUGIN_S))
     except TimeoutError:
         journal.lost(
             "fuse", "fusion_plugin_timeout", f"the fusion {name} did not end in time; weighted fusion stands in"
@@ -159,7 +243,7 @@ def _by_plugin(
 def _complete(
     arrived: Arrived, rankings: Sequence[Ranking], channels: Mapping[ChannelName, Channel], journal: Journal
 ) -> dict[ChannelName, dict[ChunkId, float]]:
-    """Each channel's score of what only others found: without it, not being recalled would count as scoring nothing."""
+    """Return each channel's scores of what only others found: otherwise a chunk it did not recall would count as 0."""
     if len(rankings) < 2:
         return {}
     started = time.perf_counter()
@@ -175,7 +259,7 @@ def _complete(
         try:
             scores = in_time(
                 future,
-                limit_s=min(arrived.left_s, arrived.query.timeout_ms_of(name) / 1000),
+                deadline=arrived.deadline.at_most(arrived.query.timeout_ms_of(name) / 1000),
                 journal=journal,
                 part="fuse",
                 otherwise=f"{name} could not score what other channels found",

@@ -1,4 +1,4 @@
-"""What one composition of an answer lost, left out, and how long its steps took."""
+"""Record the losses, dropped candidates and times of the steps of one composition."""
 
 from __future__ import annotations
 
@@ -39,32 +39,33 @@ class Journal:
     index_age_s: float | None = None
 
     def lost(self, part: str, code: str, detail: str) -> None:
-        """Something did not work, and the answer goes on without it."""
+        """Record that something failed and that the answer goes on without it."""
         lost = Degradation(part=part, code=code, detail=detail)
         if lost not in self.degradations:  # a second round may lose the same again
             self.degradations.append(lost)
 
     def answered_from_index(self, age_s: float) -> None:
-        """MySQL did not answer, and this host's keyword index did. ``age_s``: seconds since its oldest revision."""
+        """Record that this host's keyword index answered instead of MySQL. ``age_s``: seconds since its oldest
+        revision."""
         self.index_age_s = round(max(age_s, self.index_age_s or 0.0), 3)
         self.lost("mysql", "mysql_unavailable", _FROM_INDEX)
 
     def took(self, step: str, started: float) -> None:
-        """``started``: what ``time.perf_counter`` said at its beginning. A step that runs twice adds up."""
+        """Add the time since ``started`` (of ``time.perf_counter``) to a step, which may run twice."""
         elapsed = (time.perf_counter() - started) * 1000
         self.latency_ms[step] = round(self.latency_ms.get(step, 0.0) + elapsed, 3)
 
     def dropped(self, drops: Iterable[Drop]) -> None:
-        """These candidates were left out, by rule."""
+        """Record candidates that were left out, by rule; only when tracing."""
         if self.tracing:
             self.drops.extend(drops)
 
     def saw(self, stage: str, hits: Sequence[Hit]) -> None:
-        """The order after ``stage``."""
+        """Record the order after ``stage``; only when tracing."""
         if self.tracing:
             self.orders.append((stage, tuple(hits)))
 
     def begin_again(self) -> None:
-        """A second round looks at everything again: what the first left out may be in the answer now."""
+        """Forget the dropped candidates before a second round, which may return some of them."""
         self.drops.clear()
         self.remarks[:] = dict.fromkeys(self.remarks)

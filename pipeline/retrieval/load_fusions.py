@@ -1,4 +1,4 @@
-"""Fusions out of installed packages, by the name of their entry point."""
+"""Load fusions of installed packages by the name of their entry point."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ GROUP = "chordwise.fusion"
 
 @functools.cache
 def installed_fusions() -> tuple[str, ...]:
-    """The names of the installed fusions. None is loaded for it."""
+    """Return the names of the installed fusions without loading any."""
     return tuple(sorted(entry_points(group=GROUP).names))
 
 
 @functools.cache
 def load_fusion(name: str) -> FusionPlugin:
-    """The fusion of this name, loaded once in each process. Raises FusionPluginFailed."""
+    """Return the fusion of this name, loaded once in each process. Raises FusionPluginFailed."""
     try:
         found = next(iter(entry_points(group=GROUP, name=name))).load()
     except StopIteration:

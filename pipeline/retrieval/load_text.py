@@ -1,9 +1,9 @@
-"""The text of the best candidates, as the system of record has it now."""
+"""Load the text of the best candidates, as the system of record has it now."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 
@@ -13,7 +13,9 @@ from pipeline.database.unit_of_work import reading
 from pipeline.documents.chunk_store import Chunks, StoredChunk
 from pipeline.errors import Unavailable
 from pipeline.filters.hit_conditions import HitConditions, may_be_more
+from pipeline.query.plan import Plan
 from pipeline.query.request import Brought, Query
+from pipeline.ranking.confidence import confidences
 from pipeline.ranking.fusion import Fused
 from pipeline.ranking.hits import Drop, Hit, Hydrated, fields_of
 from pipeline.ranking.read_depth import counts_alone, enough, needed
@@ -33,15 +35,40 @@ _NOT_ALL = (
 )
 
 
+def load_text(arrived: Arrived, fused: Sequence[Fused], use: Resources, journal: Journal) -> list[Hit]:
+    """Return the fused candidates that can be shown, with their text, as far down as the answer may need them."""
+    sure = confidences(arrived.query.query_text, fused, arrived.usable)
+    passages = hydrate(arrived, fused, sure, use, journal)
+    hits = [
+        Hit(fused=each, passage=passages[each.chunk_id], score=each.score, confidence=sure[each.chunk_id])
+        for each in fused
+        if each.chunk_id in passages
+    ]
+    journal.saw("fuse", hits)
+    journal.dropped(_unread(fused, passages, arrived.query.plan))
+    return hits
+
+
+def _unread(fused: Sequence[Fused], passages: Mapping[str, Hydrated], plan: Plan) -> Iterator[Drop]:
+    """Yield a Drop for every candidate below the last one whose text was read. None of them could be in the answer: they
+    are beyond ``top_k`` and nothing moves them, or enough candidates were read."""
+    read = max((position for position, hit in enumerate(fused, start=1) if hit.chunk_id in passages), default=0)
+    stays = counts_alone(plan) and needed(plan) == plan.top_k
+    for position, hit in enumerate(fused[read:], start=read + 1):
+        if stays and position > plan.top_k:
+            yield Drop(chunk_id=hit.chunk_id, stage="select", reason="beyond_top_k", value=position, limit=plan.top_k)
+        else:
+            yield Drop(chunk_id=hit.chunk_id, stage="fuse", reason="below_what_was_read", value=position, limit=read)
+
+
 def hydrate(
     arrived: Arrived, fused: Sequence[Fused], sure: Mapping[str, float], use: Resources, journal: Journal
 ) -> dict[str, Hydrated]:
-    """The text of the best hits; what is not shown any more, does not satisfy the filters, or is not whole is not in the
-    answer, and later hits take its place.
+    """Return the text of the best hits. Later hits take the place of those that are no longer shown, fail the filters, or
+    are not whole.
 
-    A document that was replaced since the query began, perhaps more than once, is there with the chunks of one
-    generation: the newest of those that were recalled. While MySQL is away they are as this host's index has them.
-    ``sure``: the confidence of each hit by chunk id.
+    Of a document that was replaced since the query began, only chunks of the newest recalled generation are returned.
+    While MySQL is away the texts are those of this host's index. ``sure``: the confidence of each hit by chunk id.
     """
     started = time.perf_counter()
     query = arrived.query
@@ -106,7 +133,7 @@ def _newest(found: Mapping[ChunkId, StoredChunk]) -> dict[tuple[str, str], int]:
 def _asked_for(
     read: Mapping[ChunkId, StoredChunk], filters: Filters, journal: Journal
 ) -> Mapping[ChunkId, StoredChunk]:
-    """Those that satisfy the filters by what is stored now: a channel's own copy of the fields may be older."""
+    """Keep the chunks that satisfy the filters by their stored fields: a channel's own copy may be older."""
     if not filters:
         return read
     kept = {}
@@ -122,7 +149,7 @@ def _asked_for(
 def _meeting(
     read: Mapping[ChunkId, StoredChunk], conditions: HitConditions | None, journal: Journal
 ) -> Mapping[ChunkId, StoredChunk]:
-    """Those that meet the conditions, of which no channel knows."""
+    """Keep the chunks that meet the conditions, which channels do not apply."""
     if conditions is None:
         return read
     kept = {chunk_id: chunk for chunk_id, chunk in read.items() if conditions.met_by(fields_of(_hydrated(chunk)))}
@@ -133,7 +160,7 @@ def _meeting(
 
 
 def _whole(fused: Sequence[Fused], passages: dict[str, Hydrated], journal: Journal) -> dict[str, Hydrated]:
-    """Those that can be shown as they are. One that cannot is named: something that wrote it is broken."""
+    """Keep the passages that are whole. A flawed one is a loss: something that wrote it is broken."""
     flawed = [
         Drop(chunk_id=hit.chunk_id, stage="validate", reason=found[0], value=found[1])
         for hit in fused
@@ -241,7 +268,7 @@ def _hydrated(chunk: StoredChunk) -> Hydrated:
 
 
 class ShownChunks:
-    """Reads the shown chunks of a query. After MySQL failed once it is not asked again for this query."""
+    """Read the shown chunks of a query. After MySQL failed once it is not asked again for this query."""
 
     def __init__(self, query: Query, since: datetime, use: Resources) -> None:
         self._query = query

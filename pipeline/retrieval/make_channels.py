@@ -1,4 +1,4 @@
-"""The channels of an installation, and how long one may take."""
+"""Make the channels of an installation, and run their calls within a time."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from pipeline.channels.host_index import HostIndex
 from pipeline.channels.installed_channels import installed_channels
 from pipeline.channels.keyword_channel import KeywordChannel
 from pipeline.channels.semantic_channel import SemanticChannel
+from pipeline.deadline import Deadline
 from pipeline.errors import PipelineError
 from pipeline.ingestion.make_vectors import vectors_of
 from pipeline.models.ports import Embedder
@@ -59,19 +60,19 @@ def make_channels(use: Resources) -> dict[ChannelName, Channel]:
 
 
 def make_api_channel(use: Resources) -> ApiChannel:
-    """The channel of business APIs, which the gateway also tries sources with."""
+    """Make the channel of business APIs, with which the gateway also tries sources."""
     caller = ApiCaller(permitted=use.settings.api_allow_networks)
     return ApiChannel(use.mysql, caller, header_secrets(use), use.breakers)
 
 
 def header_secrets(use: Resources) -> HeaderSecrets:
-    """What seals the headers of API sources."""
+    """Return the sealer of the headers of API sources."""
     return HeaderSecrets(use.settings.secret_key, use.settings.api_secrets)
 
 
 def _installed(use: Resources) -> dict[ChannelName, Channel]:
-    """The channels of installed packages. An entry point is a function that makes a channel of the resources. One that
-    fails is left out, and queries that ask it are told so."""
+    """Make the channels of installed packages. An entry point is a function that makes a channel of the resources. One
+    that fails is left out, and answers to queries that name it report the loss."""
     found: dict[ChannelName, Channel] = {}
     for name, entry in installed_channels().items():
         try:
@@ -89,11 +90,11 @@ def aside(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
     return _ASIDE.submit(copy_context().run, partial(call, *args, **kwargs))
 
 
-def in_time(call: Future[T], *, limit_s: float, journal: Journal, part: str, otherwise: str) -> T | None:
-    """What ``call`` gives within ``limit_s``. None when it is late or something it needs fails; then ``part`` is lost, and
-    ``otherwise`` is what the answer says of it. Raises what is neither."""
+def in_time(call: Future[T], *, deadline: Deadline, journal: Journal, part: str, otherwise: str) -> T | None:
+    """Return the result of ``call`` by ``deadline``. If it is late or something it needs fails, return None and note that
+    ``part`` is lost, with the sentence ``otherwise``. Other errors propagate."""
     try:
-        return call.result(timeout=max(0.0, limit_s))
+        return call.result(timeout=deadline.left_s())
     except (PipelineError, TimeoutError) as error:
         journal.lost(part, error.code if isinstance(error, PipelineError) else "timeout", otherwise)
         return None

@@ -1,4 +1,4 @@
-"""What is counted, timed and logged of a query, taken from its answer: one place, so that no step has to."""
+"""Count, time and log a query by its answer, in one place for all steps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NO_STEP = frozenset({"total", *(channel.value for channel in ChannelName)})
 
 
 def measure_channel(envelope: Envelope, elapsed_ms: float, meter: Meter) -> None:
-    """One channel's part. What timed out has its time too: without it, the slowest would be missing."""
+    """Measure one channel, timeouts included: without them the slowest calls would be missing."""
     channel = envelope.channel.value
     meter.count("chordwise_channel_answers", channel=channel, status=envelope.status)
     meter.observe("chordwise_channel_seconds", elapsed_ms / 1000, channel=channel)
@@ -34,7 +34,7 @@ def measure_channel(envelope: Envelope, elapsed_ms: float, meter: Meter) -> None
 
 
 def measure_answer(query: Query, answer: Answer, meter: Meter, *, by_tenant: bool = False) -> None:
-    """A whole answer. A kept one counts as a query, and for nothing else but its time."""
+    """Measure an answer. One from the answer cache counts as a query with its time, and for nothing else."""
     stats = answer.stats
     meter.count("chordwise_queries", status=answer.status, degraded=str(stats.degraded).lower())
     total_ms = stats.latency_ms.get("total", 0.0)

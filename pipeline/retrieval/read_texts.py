@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Final, TypeVar
 
@@ -34,7 +33,7 @@ def _unless_open(query: Query, use: Resources, read: Callable[[], T]) -> T:
     if ticket is None:
         raise CircuitOpen("texts are not read for a moment, because MySQL failed repeatedly")
     patience_s = use.settings.recall_timeout_ms / 1000
-    left_s = query.deadline_at - time.time() - RESERVE_S
+    left_s = query.deadline.before(RESERVE_S).left_s()
     failed = False
     try:
         if left_s > 2 * patience_s and use.reading:  # the client's timeout is short enough; skip the cost of a thread

@@ -27,7 +27,7 @@ _FORGET_EVERY_S: Final = 600
 
 
 def search_row(query: Query, answer: Answer, use: Resources) -> AuditRow:
-    """What the audit says of an answered search. Its id is the query's, so that the same search is noted once."""
+    """Return the audit row of an answered search. Its id is the query's, so that the same search is noted once."""
     secret: SecretStr | None = use.settings.secret_key
     documents = tuple(dict.fromkeys(chunk.document_id for chunk in answer.chunks))
     return AuditRow(
@@ -93,7 +93,7 @@ def forget_old(use: Resources) -> int:
 
 
 def keep(use: Resources) -> None:
-    """What the beat asks for: drain each time, forget every ten minutes, one process of the fleet at a time."""
+    """Drain the queue and, every ten minutes in one process of the fleet, forget old rows. Called by the beat."""
     drain(use)
     with redis_errors():
         due = use.redis.set("chordwise:audit:swept", 1, nx=True, ex=_FORGET_EVERY_S)

@@ -1,4 +1,4 @@
-"""The trace of a run, as it is kept beside its answer and read back."""
+"""Store the trace of a query beside its answer, and read it back."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from pipeline.retrieval.journal import Journal
 
 
 def packed_trace(arrived: Arrived, answer: Answer, journal: Journal) -> bytes | None:
-    """The trace of a query that asked for one: mostly ids, which compress to a third. None for any other query."""
+    """Return the compressed trace of a query that requested one; None for any other query."""
     if not journal.tracing:
         return None
     return zlib.compress(orjson.dumps(trace_from(arrived, answer, journal), option=orjson.OPT_NON_STR_KEYS), 1)
 
 
 def trace_from(arrived: Arrived, answer: Answer, journal: Journal) -> dict[str, Any]:
-    """The trace of a composition that was made with a tracing journal."""
+    """Return the trace of a composition that was made with a tracing journal."""
     return trace_of(
         arrived.query,
         answer,
@@ -36,6 +36,6 @@ def trace_from(arrived: Arrived, answer: Answer, journal: Journal) -> dict[str, 
 
 
 def trace_of_query(tenant_id: TenantId, query_id: QueryId, use: Resources) -> dict[str, Any] | None:
-    """The trace of a query that asked for one and was answered, else None. Raises StoreUnavailable."""
+    """Return the stored trace of an answered query, None without one. Raises StoreUnavailable."""
     packed = use.queries(tenant_id).noted(query_id, "trace")
     return None if packed is None else orjson.loads(zlib.decompress(packed))

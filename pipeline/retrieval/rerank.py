@@ -1,4 +1,4 @@
-"""The best hits read once more."""
+"""Rerank the best hits by their text."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ log = structlog.get_logger(__name__)
 _RESERVE_S = 0.1
 
 
-def reranked(arrived: Arrived, hits: Sequence[Hit], use: Resources, journal: Journal) -> list[Hit]:
-    """The hits in the order that the reranker's reading makes of theirs; as they were when it fails or is late."""
+def rerank_hits(arrived: Arrived, hits: Sequence[Hit], use: Resources, journal: Journal) -> list[Hit]:
+    """Return the hits in the order that the reranker's scores make; in their fused order when it fails or is late."""
     query = arrived.query
     plan = query.plan.rerank
     if not plan.enabled or not hits:
@@ -35,17 +35,19 @@ def reranked(arrived: Arrived, hits: Sequence[Hit], use: Resources, journal: Jou
         detail = f"no reranker of kind {plan.provider} is configured; the {provider} one read the hits"
         journal.lost("rerank", "reranker_not_configured", detail)
     candidates = [_candidate(hit) for hit in hits[: plan.top_n]]
-    limit_s = min(plan.budget_ms / 1000, arrived.left_s - _RESERVE_S)
+    deadline = arrived.deadline.before(_RESERVE_S)
     scores: dict[str, float] = {}
     weight = 0.0
     try:
-        if limit_s <= 0:
+        if deadline.has_passed:
             raise TimeoutError  # before a reranker is made, which may take longer than all the rest
         reranker = use.rerankers.of(provider)
         weight = reranker.weight if plan.weight is None else plan.weight
         wanted = wishes(query.plan.retrieve, query.filters)
         asked: dict[str, Any] = {"wishes": wanted} if wanted else {}
-        scores = reranker.rerank(query.query_text, candidates, timeout_s=limit_s, **asked)
+        scores = reranker.rerank(
+            query.query_text, candidates, timeout_s=deadline.within(plan.budget_ms / 1000), **asked
+        )
     except TimeoutError:
         journal.lost("rerank", "timeout", "reranking did not end in time; the fused order stands")
     except PipelineError as error:
@@ -62,7 +64,7 @@ def reranked(arrived: Arrived, hits: Sequence[Hit], use: Resources, journal: Jou
     return rerank(hits, scores, weight=weight)
 
 
-def good_enough(hits: Sequence[Hit], plan: RerankPlan, journal: Journal) -> list[Hit]:
+def drop_below_threshold(hits: Sequence[Hit], plan: RerankPlan, journal: Journal) -> list[Hit]:
     """Return the hits that reach the plan's rerank threshold; see `ranking.rerank_order.passing`."""
     stay, go = passing(hits, threshold=plan.threshold, min_results=plan.min_results)
     journal.dropped(

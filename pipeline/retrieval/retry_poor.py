@@ -1,4 +1,4 @@
-"""A second retrieval where the first was poor: once, within the deadline, its finds fused with those of the first."""
+"""Retrieve once more where the first round was poor: once, within the deadline, fused with the first hits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pipeline.ranking.second_retrieval import changed, changes_of, merged, short
 from pipeline.records import ChannelName
 from pipeline.retrieval.arrived import Arrived
 from pipeline.retrieval.ask_channels import RESERVE_S, ask_side_by_side
-from pipeline.retrieval.ask_other_wordings import asked_otherwise
+from pipeline.retrieval.ask_other_wordings import ask_other_wordings
 from pipeline.retrieval.journal import Journal
 
 # With less than this left for the channels it is not begun.
@@ -22,14 +22,14 @@ _LEAST_S = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetrievalRound:
-    """What one round of fusing, reading and selecting came to: all hits in their last order, and those returned."""
+    """The result of one round: all hits in their last order, and those that are returned."""
 
     arrived: Arrived
     placed: list[Hit]
     kept: list[Hit]
 
 
-def improved(
+def retry_poor(
     first: RetrievalRound,
     run: Callable[[Arrived], RetrievalRound],
     channels: Mapping[ChannelName, Channel],
@@ -37,9 +37,9 @@ def improved(
     *,
     expand: Callable[[Query], Query] | None = None,
 ) -> RetrievalRound:
-    """The first round, or where it falls short of what the plan asks a second one, ``run`` over what the channels said
-    both times. ``expand`` gives a query its sub-queries. What stands in the way of it is named.
-    """
+    """Return the first round or, where it falls short of the plan's demands, the better of it and a second one: ``run``
+    over the channels' results of both rounds. ``expand`` gives a query its sub-queries. Obstacles are losses in the
+    journal."""
     query = first.arrived.query
     poor = shortcomings(first.kept, query.plan)
     if not poor:
@@ -80,7 +80,7 @@ def improved(
 
 
 def _asks(changes: Mapping[str, object]) -> bool:
-    """Whether channels have to be asked for it: a threshold and reranking work on what is there."""
+    """Return whether channels must be asked: a threshold and reranking work on the hits that are there."""
     return not changes.keys().isdisjoint({"pool", "method", "expand"})
 
 
@@ -89,7 +89,7 @@ def _possible(
 ) -> bool:
     if not changes:
         return True
-    if arrived.left_s < RESERVE_S + _LEAST_S:
+    if arrived.deadline.left_s() < RESERVE_S + _LEAST_S:
         journal.lost("second", "no_time", "the result was poor, but no time was left for a second retrieval")
         return False
     if _asks(changes) and not channels:
@@ -105,7 +105,7 @@ def _asked_again(
     changes: Mapping[str, object],
     journal: Journal,
 ) -> Arrived:
-    """What has arrived, with what the channels say now. Only those are asked that may say something new."""
+    """Return the results with those of a second request to the channels that may return something new."""
     envelopes = dict(arrived.envelopes)
     if not _asks(changes):
         return replace(arrived, query=query)
@@ -113,7 +113,7 @@ def _asked_again(
         name: channels[name] for name in query.channels if name in channels and _has_more(name, arrived, query, changes)
     }
     answered, elapsed_ms = ask_side_by_side(query, asked)
-    answered = asked_otherwise(query, answered, asked, reserve_s=RESERVE_S)
+    answered = ask_other_wordings(query, answered, asked, reserve_s=RESERVE_S)
     for name, envelope in answered.items():
         if envelope.status != "ok":
             journal.lost("second", envelope.code or envelope.status, f"the {name} channel failed when asked again")

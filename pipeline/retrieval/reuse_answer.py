@@ -9,6 +9,7 @@ old one.
 from __future__ import annotations
 
 import hashlib
+import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,6 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from pipeline.answer.result import Answer
 from pipeline.database.unit_of_work import reading
+from pipeline.deadline import Deadline
 from pipeline.errors import Unavailable
 from pipeline.query.cache_key import cache_key, can_tell, has_settled
 from pipeline.query.request import Query
@@ -38,8 +40,8 @@ _SHAPING_NOTHING = ("query_lane",)  # all lanes answer alike
 
 
 class KeptAnswers:
-    """The answers that may be given again. ``use`` is impatient: a look-up that takes long is worth nothing. ``away``:
-    whether somebody else knows already that MySQL is waited for in vain."""
+    """The answer cache. ``use`` has short timeouts, because a slow look-up is worth nothing. ``away`` returns whether
+    MySQL is already known to be unavailable."""
 
     def __init__(
         self,
@@ -52,21 +54,21 @@ class KeptAnswers:
         self._known_away = away
         self._clock = clock
         self._installation = _fingerprint(use.settings)
-        self._away_until = float("-inf")
+        self._pause = Deadline(-math.inf, clock)
 
     def keyed(self, query: Query, *, keep: bool = True) -> Query:
         """``query`` with what its namespaces show now, unless MySQL does not tell, and with the key under which its answer
         may be kept; without one, if it may not: it is not to ``keep``, caching is off, it asks for a trace or a channel
         whose finds change unnoticed, or a namespace that may have a part in the answer changed a moment ago."""
         query = replace(query, cache_key="", stamps={})  # those of a query it is a copy of say nothing about it
-        if self._clock() < self._away_until or self._known_away():
+        if not self._pause.has_passed or self._known_away():
             return query
         names = query.namespaces_depended_on
         try:
             with reading(self.use.mysql) as connection:
                 found = Namespaces(connection, query.tenant_id).revisions(names)
         except Unavailable as error:
-            self._away_until = self._clock() + _LEFT_ALONE_S
+            self._pause = Deadline.after(_LEFT_ALONE_S, clock=self._clock)
             log.warning("revisions_not_read", code=error.code)
             return query
         stamps = {name: each.stamp for name, each in found.items()}
@@ -76,8 +78,8 @@ class KeptAnswers:
         return replace(query, cache_key=key, stamps=stamps)
 
     def answer(self, query: Query) -> bytes | None:
-        """The answer to a query that has a key, if it was kept, under the query's own id and with its own time; the
-        query is open and answered then, as if it had run."""
+        """Return the cached answer to a query with a key, under the query's own id and with its own time; None if there
+        is none. The query is then open and answered, as if it had run."""
         if not query.cache_key:
             return None
         queries = self.use.queries(query.tenant_id)
@@ -128,7 +130,7 @@ def _again(answer: Answer, query: Query) -> Answer:
 
 
 def _fingerprint(settings: Settings) -> str:
-    """The settings that answers depend on; secrets are not among them."""
+    """Return a digest of the settings that shape answers; secrets are not among them."""
     shaping = {
         name: value
         for name, value in settings.model_dump(mode="json").items()

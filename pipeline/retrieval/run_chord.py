@@ -24,14 +24,14 @@ from pipeline.records import ChannelName, QueryId, TenantId
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived
 from pipeline.retrieval.ask_channels import RESERVE_S, ask_and_blame
-from pipeline.retrieval.ask_other_wordings import asked_otherwise, unasked
+from pipeline.retrieval.ask_other_wordings import ask_other_wordings, unasked
 from pipeline.retrieval.compose import compose, empty_answer, note_losses, render
 from pipeline.retrieval.journal import Journal
 from pipeline.retrieval.measure import answer_fields, measure_answer, measure_channel
 from pipeline.retrieval.record_search import search_row
 from pipeline.retrieval.record_trace import packed_trace
 from pipeline.retrieval.reuse_answer import may_be_kept
-from pipeline.retrieval.understand import settled
+from pipeline.retrieval.understand import await_understanding
 
 log = structlog.get_logger(__name__)
 
@@ -39,10 +39,10 @@ log = structlog.get_logger(__name__)
 def recall(
     tenant_id: TenantId, query_id: QueryId, channel: Channel, use: Resources, *, worker: str = ""
 ) -> Envelope | None:
-    """Ask one channel and keep what it said. None if the query is gone or answered: then nobody needs it. ``worker`` is
-    the name of the worker that does it.
+    """Ask one channel and store its result. Return None if the query is gone or answered. ``worker``: the name of the
+    worker that asks.
 
-    Never raises for what a channel can do wrong: it gives an envelope that says so.
+    Never raises for a fault of the channel; the envelope names it.
     """
     query = use.queries(tenant_id).load(query_id)
     return None if query is None else ask_and_report(query, channel, use, worker=worker)[0]
@@ -76,13 +76,15 @@ def ask_and_report(query: Query, channel: Channel, use: Resources, *, worker: st
 
 
 def _asked(query: Query, channel: Channel, use: Resources, started: float) -> Envelope:
-    """What the channel says to the query, and to its other wordings if they are known by now."""
+    """Ask the channel the query, and its other wordings if they are known by now."""
     envelope = unasked(query, _guarded(query, channel, use))
     if query.model_steps or not envelope.unasked:
         return envelope
     elapsed_ms = (time.perf_counter() - started) * 1000
     use.queries(query.tenant_id).report(query, envelope, elapsed_ms=elapsed_ms)  # should what follows be lost
-    return asked_otherwise(query, {channel.name: envelope}, {channel.name: channel}, reserve_s=RESERVE_S)[channel.name]
+    return ask_other_wordings(query, {channel.name: envelope}, {channel.name: channel}, reserve_s=RESERVE_S)[
+        channel.name
+    ]
 
 
 def _guarded(query: Query, channel: Channel, use: Resources) -> Envelope:
@@ -99,10 +101,10 @@ def _unless_open(query: Query, channel: Channel, use: Resources) -> Envelope:
     ticket = use.breakers.enter(channel.name, query.tenant_id)
     if ticket is None:
         raise CircuitOpen(f"the {channel.name} channel failed repeatedly and is left alone")
-    late = query.deadline_at - time.time() - RESERVE_S < query.timeout_ms_of(channel.name) / 1000
+    is_late = query.deadline.before(RESERVE_S).left_s() < query.timeout_ms_of(channel.name) / 1000
     envelope, failed = ask_and_blame(query, channel)
     # A timeout of a query that came too late for the channel says nothing about the channel.
-    if not (late and envelope.status == "timeout"):
+    if not (is_late and envelope.status == "timeout"):
         use.breakers.leave(ticket, failed=failed)
     return envelope
 
@@ -118,7 +120,7 @@ def answer(tenant_id: TenantId, query_id: QueryId, use: Resources, channels: Map
 def settle(state: QueryState, use: Resources, channels: Mapping[ChannelName, Channel], *, lane: Lane = "chord") -> bool:
     """Assemble the answer from the results in ``state``, and store it. Returns False if there was one already."""
     began_at = time.time()
-    arrived = replace(settled(state, use, channels), lane=lane)
+    arrived = replace(await_understanding(state, use, channels), lane=lane)
     journal = Journal(tracing=state.query.trace)
     return _store(arrived, _composed(arrived, use, channels, journal), journal, use, began_at=began_at)
 
@@ -177,8 +179,7 @@ def _store(arrived: Arrived, composed: Answer, journal: Journal, use: Resources,
 
 
 def _composed(arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Channel], journal: Journal) -> Answer:
-    """The answer; an empty one that says so where a bug of ours stands in the way, which would stand there at the
-    deadline as well."""
+    """Compose the answer; return an empty one that reports a bug, which would occur at the deadline as well."""
     try:
         return compose(arrived, use, channels, journal)
     except Exception as error:

@@ -19,16 +19,23 @@ import structlog
 from pydantic import TypeAdapter, ValidationError
 
 from pipeline.channels.channel import Channel
+from pipeline.deadline import Deadline
 from pipeline.errors import PipelineError
 from pipeline.models.prompt_texts import load_prompt
 from pipeline.query.query_store import QueryState
 from pipeline.query.request import Degradation, Query, Step
-from pipeline.query.understanding import Made, Understood, understood_by_model, understood_by_rules, wait_until
+from pipeline.query.understanding import (
+    Made,
+    Understood,
+    understanding_deadline,
+    understood_by_model,
+    understood_by_rules,
+)
 from pipeline.query.understanding_store import Understandings, digest_of
 from pipeline.records import ChannelName, QueryId, TenantId
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived
-from pipeline.retrieval.ask_other_wordings import asked_otherwise, losses_of
+from pipeline.retrieval.ask_other_wordings import ask_other_wordings, losses_of
 from pipeline.retrieval.make_channels import aside
 
 log = structlog.get_logger(__name__)
@@ -45,8 +52,8 @@ _RESERVE_S: Final = 0.25  # for putting the answer together
 
 
 def understand_at_once(query: Query, use: Resources) -> Query:
-    """The query as rules and kept results understand it; ``model_steps`` are what is left for a model. Cheap: one look
-    into Redis, and only where a language model is configured. Never raises."""
+    """Return the query as rules and cached model results understand it; ``model_steps`` are left for a model. Costs one
+    read from Redis, and only where a language model is configured. Never raises."""
     query = understood_by_rules(query, model=bool(use.settings.llm_model))
     if not query.model_steps:
         return query
@@ -70,7 +77,7 @@ def understand(tenant_id: TenantId, query_id: QueryId, use: Resources) -> Unders
     if query is None or not query.model_steps:
         return None
     started = time.perf_counter()
-    results, lost = _ask(query, use, until=wait_until(query) - _HAND_OVER_S)
+    results, lost = _ask(query, use, understanding_deadline(query).before(_HAND_OVER_S))
     made = Made()
     for result in results.values():
         made = _both(made, result)
@@ -91,17 +98,16 @@ def understand(tenant_id: TenantId, query_id: QueryId, use: Resources) -> Unders
     return understood
 
 
-def settled(state: QueryState, use: Resources, channels: Mapping[ChannelName, Channel]) -> Arrived:
-    """What an answer is put together from: waits for the model as long as the query allows, and has the channels that
-    answered asked in the other wordings it found. After the deadline, or without ``channels``, it only tells what is
-    missing."""
+def await_understanding(state: QueryState, use: Resources, channels: Mapping[ChannelName, Channel]) -> Arrived:
+    """Wait for the model as long as the query allows, have the channels that answered asked in the other wordings, and
+    return the state to compose from. After the deadline, or without ``channels``, only the losses are added."""
     query, losses = state.query, []
     envelopes = {envelope.channel: envelope for envelope in state.envelopes}
     elapsed_ms = dict(state.elapsed_ms)
     if query.model_steps:
         understood = state.understood
         if understood is None:
-            understood = use.queries(query.tenant_id).await_understood(query.query_id, until=wait_until(query))
+            understood = use.queries(query.tenant_id).await_understood(query.query_id, understanding_deadline(query))
         if understood is None:
             losses = [_lost(step, "timeout", "was not made in time") for step in query.model_steps]
         else:
@@ -109,17 +115,16 @@ def settled(state: QueryState, use: Resources, channels: Mapping[ChannelName, Ch
             losses = list(understood.lost)
         asked = {name: envelope for name, envelope in envelopes.items() if name in query.plan.channels}
         started = time.perf_counter()
-        envelopes = asked_otherwise(query, asked, channels, reserve_s=_RESERVE_S)
+        envelopes = ask_other_wordings(query, asked, channels, reserve_s=_RESERVE_S)
         elapsed_ms["wordings"] = round((time.perf_counter() - started) * 1000, 3)
     losses += losses_of(query, envelopes)
     return Arrived(query=query, envelopes=envelopes, elapsed_ms=elapsed_ms, losses=tuple(losses), ran=state.ran)
 
 
-def expanded(query: Query, use: Resources) -> Query:
-    """The query as rules, kept results and the model understand it, all of it now and within its budget. What the model
-    does not make in time is left out."""
+def expand_query(query: Query, use: Resources) -> Query:
+    """Return the query as rules, cached results and the model understand it within its budget, without late results."""
     query = understand_at_once(query, use)
-    results, lost = _ask(query, use, until=wait_until(query) - _HAND_OVER_S)
+    results, lost = _ask(query, use, understanding_deadline(query).before(_HAND_OVER_S))
     for made in results.values():
         query = understood_by_model(query, made)
     if lost:
@@ -127,20 +132,19 @@ def expanded(query: Query, use: Resources) -> Query:
     return replace(query, model_steps=())
 
 
-def _ask(query: Query, use: Resources, *, until: float) -> tuple[dict[Step, Made], list[Degradation]]:
-    """What came of each step, and which came to nothing."""
+def _ask(query: Query, use: Resources, deadline: Deadline) -> tuple[dict[Step, Made], list[Degradation]]:
+    """Return the result of each step that succeeded by ``deadline``, and the losses of the others."""
     running: dict[Step, Future[Made]] = {}
     results: dict[Step, Made] = {}
     lost: list[Degradation] = []
     for step in query.model_steps:
-        left_s = until - time.time()
-        if left_s <= 0:
+        if deadline.has_passed:
             lost.append(_lost(step, "timeout", "was not begun in time"))
         else:
-            running[step] = aside(_CALLS[step], query, use, left_s)
+            running[step] = aside(_CALLS[step], query, use, deadline.left_s())
     for step, future in running.items():
         try:
-            results[step] = future.result(timeout=max(0.0, until - time.time()) + _HAND_OVER_S / 2)
+            results[step] = future.result(timeout=deadline.left_s() + _HAND_OVER_S / 2)
         except TimeoutError:
             lost.append(_lost(step, "timeout", "did not end in time"))
         except PipelineError as error:
@@ -195,8 +199,7 @@ def _kept(use: Resources, tenant_id: TenantId) -> Understandings:
 
 
 def _digests(query: Query, use: Resources) -> dict[Step, str]:
-    """Everything a step's result depends on: model, prompt, text, background, and how many sub-queries are
-    wanted."""
+    """Return a digest of all inputs of each step: model, prompt, text, background, and the number of sub-queries."""
     background = query.background and (query.background.conversation, json.dumps(query.background.profile))
     options: dict[Step, Any] = {"expand": query.plan.understand.expand, "rewrite": background or ""}
     return {

@@ -8,7 +8,6 @@ import select
 import signal
 import subprocess
 import sys
-import time
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pipeline
+from pipeline.deadline import Deadline
 from pipeline.sandbox.frames import BrokenFrame, packed, read_frame
 
 _ROOT = Path(pipeline.__file__).parent.parent
@@ -68,21 +68,21 @@ class _Overdue(Exception):
 class _Patience:
     """The deadline for an answer, and the function to call while waiting, whose time does not count."""
 
-    ends: float
+    deadline: Deadline
     meanwhile: Callable[[], None] | None = None
 
     def wait_for(self, stream: int, event: int) -> None:
         poll = select.poll()
         poll.register(stream, event)
         while True:
-            left = max(0.0, self.ends - time.monotonic())
+            left = self.deadline.left_s()
             if poll.poll((left if self.meanwhile is None else min(left, _MEANWHILE_S)) * 1000):
                 return
             if left <= _MEANWHILE_S or self.meanwhile is None:
                 raise _Overdue
-            began = time.monotonic()
+            left = self.deadline.left_s()
             self.meanwhile()
-            self.ends += time.monotonic() - began
+            self.deadline = Deadline.after(left)
 
 
 class ParserProcess:
@@ -115,7 +115,7 @@ class ParserProcess:
         os.set_blocking(self._stdin, False)
         os.set_blocking(self._stdout, False)
         try:
-            ready, _ = read_frame(partial(self._read, patience=_Patience(time.monotonic() + _START_S)))
+            ready, _ = read_frame(partial(self._read, patience=_Patience(Deadline.after(_START_S))))
             # The layers that this system does not allow.
             self.unconfined: tuple[str, ...] = tuple(ready.get("unconfined", ()))
         except (EOFError, _Overdue, BrokenFrame) as error:
@@ -137,7 +137,7 @@ class ParserProcess:
     ) -> tuple[dict[str, Any], bytes]:
         """Send one frame and return its answer. Raises ProcessOverdue or ProcessDied. ``meanwhile`` is called until
         then; end the process if it raises."""
-        patience = _Patience(time.monotonic() + timeout_s, meanwhile)
+        patience = _Patience(Deadline.after(timeout_s), meanwhile)
         self.asked += 1
         self._stage = None
         try:
@@ -145,7 +145,7 @@ class ParserProcess:
             answer, text = self._next(patience)
             if "stage" in answer:
                 self._stage, self._cpu_s = answer["stage"], answer["cpu_s"]
-                patience.ends = time.monotonic() + cutting_timeout_s
+                patience.deadline = Deadline.after(cutting_timeout_s)
                 answer, text = self._next(patience)
         except _Overdue:
             self._process.kill()

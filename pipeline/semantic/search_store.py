@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass, replace
@@ -16,6 +14,7 @@ import structlog
 from numpy.typing import NDArray
 from sqlalchemy import Engine, bindparam, text
 
+from pipeline.caches import RecentValues
 from pipeline.embedding.distance import Distance
 from pipeline.errors import Unavailable
 from pipeline.filters.sql import postgres_condition
@@ -57,25 +56,11 @@ class Nearest:
     guard: RecallGuard
 
 
-class Samples:
-    """Which share of a large tenant's rows recent filters let pass. Safe between threads."""
+class Samples(RecentValues[Hashable, Sample]):
+    """The share of a large tenant's rows that recent filters let pass."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._kept: dict[object, tuple[float, Sample]] = {}
-        self._lock = threading.Lock()
-
-    def get(self, key: object, take: Callable[[], Sample]) -> Sample:
-        """The sample of ``key``, taken now unless there is a fresh one."""
-        kept = self._kept.get(key)
-        if kept is not None and self._clock() - kept[0] < _SAMPLE_FRESH_S:
-            return kept[1]
-        sample = take()
-        with self._lock:
-            if len(self._kept) >= _SAMPLES_KEPT:
-                self._kept.clear()
-            self._kept[key] = (self._clock(), sample)
-        return sample
+    def __init__(self) -> None:
+        super().__init__(_SAMPLES_KEPT, ttl_s=_SAMPLE_FRESH_S)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,6 @@ of it when its server process ends, and until then nobody else begins.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ import structlog
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.pool import NullPool
 
+from pipeline.caches import RefreshingValue
 from pipeline.database.engines import postgres_errors
 from pipeline.embedding.distance import Distance
 from pipeline.errors import PipelineError
@@ -211,38 +211,24 @@ class TenantIndexes:
 
 
 class KnownIndexes:
-    """Which tenants have indexes that are ready: read whole every few seconds, so that no query has to ask.
+    """The indexes that are ready, of all tenants: read whole every few seconds, so that no query reads them.
 
-    Safe to share between threads. While PostgreSQL is away what was known last holds.
+    Safe to share between threads. While PostgreSQL is away the last ones hold.
     """
 
     def __init__(self, postgres: Callable[[], Engine], *, clock: Callable[[], float] = time.monotonic) -> None:
         self._postgres = postgres
-        self._clock = clock
-        self._known: _Known | None = None
-        self._read_at = 0.0
-        self._reading = threading.Lock()
+        self._known: RefreshingValue[_Known] = RefreshingValue(
+            self._read, fresh_s=FRESH_S, on_failure=_report, clock=clock
+        )
 
     def of(self, tenant_id: TenantId, table: str) -> TenantIndexes | None:
-        """The indexes of a tenant in a table, None if its rows are to be searched one by one."""
-        known = self._known
-        if known is None or self._clock() - self._read_at >= FRESH_S:
-            known = self._refreshed(known)
-        return known.get((tenant_id, table))
-
-    def _refreshed(self, known: _Known | None) -> _Known:
-        # Whoever comes while another thread reads takes what is known; only the first of all have to wait.
-        if not self._reading.acquire(blocking=known is None):
-            return known or {}
+        """Return the indexes of a tenant in a table; None if its rows are to be searched one by one."""
         try:
-            if self._known is None or self._clock() - self._read_at >= FRESH_S:
-                self._read_at = self._clock()
-                self._known = self._read()
+            return self._known.get().get((tenant_id, table))
         except PipelineError as error:
-            log.warning("vector_indexes_not_read", code=error.code)
-        finally:
-            self._reading.release()
-        return self._known or {}
+            _report(error)
+            return None
 
     def _read(self) -> _Known:
         with postgres_errors(), self._postgres().connect() as connection:
@@ -253,6 +239,10 @@ class KnownIndexes:
                 tail = sum(row.chunks for row in group if row.state == "wanted")
                 known[key] = TenantIndexes(ranges=ranges, tail=tail)
         return known
+
+
+def _report(error: PipelineError) -> None:
+    log.warning("vector_indexes_not_read", code=error.code)
 
 
 _Known = dict[tuple[TenantId, str], TenantIndexes]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import astuple, dataclass
 
+from cachetools import TTLCache
 from sqlalchemy import Connection, text
 
 from pipeline.database.rows import TenantStore, now
@@ -36,33 +36,37 @@ class QuotaLimits:
     tokens: int = 0
 
 
+@dataclass(slots=True)
+class _Room:
+    """How many more documents a tenant may add under these limits without a count."""
+
+    limits: QuotaLimits
+    documents: int
+
+
 class Rooms:
     """This process's recent counts of documents that tenants may still add, so that a batch far from its limits needs
     no count and no lock. Several processes may each admit up to the headroom."""
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic, most: int = 10_000) -> None:
-        self._clock = clock
-        self._most = most
-        self._known: OrderedDict[TenantId, tuple[QuotaLimits, float, int]] = OrderedDict()
+        self._rooms: TTLCache[TenantId, _Room] = TTLCache(most, _COUNTED_FOR_S, timer=clock)
         self._lock = threading.Lock()
 
     def take(self, tenant_id: TenantId, limits: QuotaLimits, arriving: int) -> bool:
         """Return whether ``arriving`` documents are known to fit, and if so count them."""
         with self._lock:
-            known = self._known.get(tenant_id)
-            if known is None or known[0] != limits or self._clock() >= known[1] or known[2] < arriving:
+            room = self._rooms.get(tenant_id)
+            if room is None or room.limits != limits or room.documents < arriving:
                 return False
-            self._known[tenant_id] = (limits, known[1], known[2] - arriving)
+            room.documents -= arriving  # in place: the count expires when it would have
             return True
 
     def note(self, tenant_id: TenantId, limits: QuotaLimits, room: int) -> None:
         """Remember how many more documents fit, if there are many."""
         with self._lock:
-            self._known.pop(tenant_id, None)
+            self._rooms.pop(tenant_id, None)
             if room > HEADROOM:
-                self._known[tenant_id] = (limits, self._clock() + _COUNTED_FOR_S, room - HEADROOM)
-            if len(self._known) > self._most:
-                self._known.popitem(last=False)
+                self._rooms[tenant_id] = _Room(limits, room - HEADROOM)
 
 
 class Quotas(TenantStore):

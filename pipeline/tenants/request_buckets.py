@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+
+from cachetools import LRUCache
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,9 +41,8 @@ class LocalBuckets:
     """Buckets of one process, by name. The least recently used ones are dropped, which refills them."""
 
     def __init__(self, *, most: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self._most = most
         self._clock = clock
-        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self._buckets: LRUCache[str, tuple[float, float]] = LRUCache(most)
 
     def take(self, name: str, rate: Rate) -> BucketReply:
         """Take one token from a bucket, if there is one."""
@@ -52,8 +52,5 @@ class LocalBuckets:
         admitted = left >= 1
         left -= admitted
         self._buckets[name] = (left, at)
-        self._buckets.move_to_end(name)
-        if len(self._buckets) > self._most:
-            self._buckets.popitem(last=False)
         wait_s = 0.0 if left >= 1 or not rate.per_minute else (1 - left) * 60 / rate.per_minute
         return BucketReply(admitted=admitted, left=int(left), wait_s=wait_s)

@@ -14,7 +14,7 @@ from pipeline.records import Filters
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived
 from pipeline.retrieval.journal import Journal
-from pipeline.retrieval.rerank import good_enough, reranked
+from pipeline.retrieval.rerank import drop_below_threshold, rerank_hits
 from pipeline.settings import load
 from tests.support.corpora.queries import query_of
 from tests.support.servers.openai_answers import hangs, raw, refused
@@ -58,7 +58,7 @@ def use(service: RerankServer) -> Iterator[Resources]:
 class DescribeReranked:
     def it_asks_the_service_for_the_best_only(self, service: RerankServer, use: Resources):
         journal = Journal()
-        placed = reranked(arrived(RerankPlan(top_n=2)), found(), use, journal)
+        placed = rerank_hits(arrived(RerankPlan(top_n=2)), found(), use, journal)
         assert service.bodies[0]["documents"] == ["an owl", "a fox"]
         assert [hit.chunk_id for hit in placed] == ["b", "a", "c"]
         assert [(hit.rerank, hit.from_rank) for hit in placed] == [(0.5, 2), (0.0, 1), (None, 3)]
@@ -68,7 +68,7 @@ class DescribeReranked:
 
     def it_drops_below_the_threshold_and_says_by_which_number(self, use: Resources):
         journal, plan = Journal(tracing=True), RerankPlan(threshold=0.6)
-        kept = good_enough(reranked(arrived(plan), found(), use, journal), plan, journal)
+        kept = drop_below_threshold(rerank_hits(arrived(plan), found(), use, journal), plan, journal)
         assert [hit.chunk_id for hit in kept] == ["c"]
         assert {(drop.chunk_id, drop.stage, drop.value, drop.limit) for drop in journal.drops} == {
             ("a", "rerank", 0.0, 0.6),
@@ -80,23 +80,23 @@ class DescribeReranked:
         service.always = failure
         journal = Journal()
         started = time.monotonic()
-        placed = reranked(arrived(RerankPlan(budget_ms=300, threshold=0.9)), found(), use, journal)
+        placed = rerank_hits(arrived(RerankPlan(budget_ms=300, threshold=0.9)), found(), use, journal)
         assert time.monotonic() - started < 0.3 + SPARE_S
         assert [(hit.chunk_id, hit.score, hit.rerank) for hit in placed] == [(*each, None) for each in FUSED]
-        assert good_enough(placed, RerankPlan(threshold=0.9), journal) == placed
+        assert drop_below_threshold(placed, RerankPlan(threshold=0.9), journal) == placed
         assert [(lost.part, lost.code) for lost in journal.degradations] == [("rerank", "reranker_unavailable")]
         assert rerank_lift(placed, top_k=2) is None
 
     def it_does_not_begin_what_cannot_end(self, service: RerankServer, use: Resources):
         journal = Journal()
-        placed = reranked(arrived(RerankPlan(), left_s=0.05), found(), use, journal)
+        placed = rerank_hits(arrived(RerankPlan(), left_s=0.05), found(), use, journal)
         assert [hit.chunk_id for hit in placed] == ["a", "b", "c"]
         assert [(lost.part, lost.code) for lost in journal.degradations] == [("rerank", "timeout")]
         assert service.bodies == []
 
     def it_reads_locally_where_a_profile_names_what_is_not_there(self):
         use, journal = Resources(load()), Journal()
-        placed = reranked(arrived(RerankPlan(provider="http", weight=1.0)), found(), use, journal)
+        placed = rerank_hits(arrived(RerankPlan(provider="http", weight=1.0)), found(), use, journal)
         assert [hit.chunk_id for hit in placed] == ["c", "b", "a"]
         assert [(lost.part, lost.code) for lost in journal.degradations] == [("rerank", "reranker_not_configured")]
 
@@ -105,7 +105,7 @@ class DescribeReranked:
             monkeypatch.setenv("OPENAI_API_KEY", "none")
             monkeypatch.setenv("OPENAI_BASE_URL", server.url)
             use, journal = Resources(load({"llm_model": "judge"})), Journal()
-            reranked(arrived(RerankPlan(), decay=DecayPlan(half_life_days=30)), found(), use, journal)
+            rerank_hits(arrived(RerankPlan(), decay=DecayPlan(half_life_days=30)), found(), use, journal)
             use.close()
             prompt = server.seen("chat")[0]["messages"][1]["content"]
         assert not journal.degradations

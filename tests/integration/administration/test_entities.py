@@ -18,7 +18,7 @@ from pipeline.ranking.hits import Hydrated
 from pipeline.records import Filters, Namespace, QueryId, TenantId
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived
-from pipeline.retrieval.build_context import context_of, states_named
+from pipeline.retrieval.build_context import build_context, states_named
 from pipeline.retrieval.journal import Journal
 from pipeline.settings import Settings
 from pipeline.tenants.namespace_store import Namespaces
@@ -173,7 +173,7 @@ class DescribeTheContext:
         query = query_of(tenant_id=tenant, namespaces=(story,), filters=Filters(story_time=250), plan=plan)
         journal = Journal()
         arrived = Arrived(query=query, envelopes={}, elapsed_ms={})
-        return context_of(arrived, [chunk], {found.chunk_id: found}, use, journal), journal
+        return build_context(arrived, [chunk], {found.chunk_id: found}, use, journal), journal
 
     def it_shows_states_of_the_querys_time_when_asked(self, use, tenant, story):
         context, journal = self.compose(use, tenant, story, entities=True)

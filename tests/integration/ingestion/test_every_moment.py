@@ -20,7 +20,9 @@ from pipeline.administration.rollback import roll_back
 from pipeline.errors import GenerationNotKept, LeaseLost
 from pipeline.ingestion.embed import embed
 from pipeline.ingestion.prepare import prepare, write_aside
-from pipeline.ingestion.run import show, take
+from pipeline.ingestion.publish import publish
+from pipeline.ingestion.run import take
+from pipeline.jobs.lease_store import Lease
 from pipeline.maintenance.verify import verify
 from pipeline.models.live_spaces import Spaces
 from pipeline.records import DocumentId, Namespace
@@ -155,20 +157,21 @@ class DescribeTwice:
             return do() if twice == step else done
 
         claims = take(corner.tenant, ticket.job_id, use).items
+        lease = Lease(use.mysql, corner.tenant, claims, lease_s=use.settings.ingest_lease_s)
         if twice == "claim":
             assert take(corner.tenant, ticket.job_id, use).items == ()
-        prepared = times("prepare", lambda: prepare(corner.tenant, claims, use))
-        chunks = [chunk for item in prepared for chunk in item.chunks]
-        write_aside(corner.tenant, prepared, chunks, use)
-        if twice == "write_aside":  # as a worker does whose batch holds a bad document
+        prepared = times("prepare", lambda: prepare(lease, use))
+        write_aside(lease, prepared)
+        if twice == "write_aside":  # what a worker that found its batch spoiled does
             claims = [replace(claim, again=True) for claim in claims]
-            prepared = prepare(corner.tenant, claims, use)
-            write_aside(corner.tenant, prepared, [chunk for item in prepared for chunk in item.chunks], use)
-        embedded = times("embed", lambda: embed(corner.tenant, prepared, use))
-        show(corner.tenant, embedded, use)
+            lease = Lease(use.mysql, corner.tenant, claims, lease_s=use.settings.ingest_lease_s)
+            prepared = prepare(lease, use)
+            write_aside(lease, prepared)
+        embedded = times("embed", lambda: embed(lease, prepared, use))
+        publish(lease, embedded, use)
         if twice == "show":
             with pytest.raises(LeaseLost):
-                show(corner.tenant, embedded, use)
+                publish(lease, embedded, use)
         make_old(corner, "retired_generations", "due_at")
         times("drop", lambda: drop_retired(corner.tenant, use))
         assert corner.shown() == {"a": NEW, "b": ["stays"], "c": ["comes"]}

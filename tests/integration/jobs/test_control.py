@@ -65,7 +65,7 @@ class DescribeCancelling:
         assert steer_jobs.cancel(corner.tenant, ticket.job_id, use) == 0
         assert corner.job(ticket).cancelled == 2
 
-    @pytest.mark.parametrize("step", ["prepare", "write_aside", "embed", "show"])
+    @pytest.mark.parametrize("step", ["prepare", "write_aside", "embed", "publish"])
     def it_takes_the_pen_from_a_worker_in_the_middle(self, corner, use, monkeypatch, step):
         ticket = corner.accept(*documents(3))
         original = getattr(run, step)

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from pipeline.administration.edit_chunks import Edit, edit_chunks
-from pipeline.channels import dictionary_cache
 from pipeline.channels.keyword_channel import KeywordChannel
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents.chunk_edit_store import ChunkEdits
@@ -136,8 +135,8 @@ class DescribeRecall:
         assert documents(corner, "bears") == []
 
     def it_asks_for_two_words_where_each_alone_is_common(self, use, tenant, monkeypatch):
-        monkeypatch.setattr("pipeline.channels.keyword_channel._MOST_ALONE", 2)
-        monkeypatch.setattr("pipeline.channels.keyword_channel._ENOUGH", 1)
+        monkeypatch.setattr("pipeline.channels.query_words._MOST_ALONE", 2)
+        monkeypatch.setattr("pipeline.channels.query_words._ENOUGH", 1)
         found = Corner(use, tenant, Namespace("common"))
         texts = ["red fox", "red fox too", "red hen", "red hen too", "grey fox", "grey fox too"]
         found.ingest(*(upload(f"d{place}", text) for place, text in enumerate(texts)))
@@ -203,20 +202,23 @@ class DescribeTheDictionary:
         assert documents(corner, "salt now")[0] != "foxes"
         assert "foxes" not in documents(corner, "order now", filters=Filters(tags=("animal",)))
 
-    def it_holds_for_a_running_channel_within_seconds(self, corner, use, monkeypatch):
-        channel = KeywordChannel(use.mysql)
+    def it_holds_for_a_running_channel_within_seconds(self, corner, use):
+        now = [0.0]
+        channel = KeywordChannel(use.mysql, clock=lambda: now[0])
 
         def count() -> int:
             return len(channel.recall(query(corner, "高血压")).chunk_ids)
 
         assert count() == 1
         say(corner, synonyms=(("高血压", "hypertension"),))
-        assert count() == 1  # the dictionary is cached for some seconds
-        monkeypatch.setattr(dictionary_cache, "_FRESH_S", 0.0)
+        assert count() == 1  # what was read is good for some seconds
+        now[0] += 3.0
         assert count() == 2
         with unit_of_work(use.mysql) as work:
             assert Dictionaries(work.connection, corner.tenant).delete(EVERY_NAMESPACE)
             assert not Dictionaries(work.connection, corner.tenant).delete(EVERY_NAMESPACE)
+        now[0] += 3.0
         assert count() == 1
         say(corner, synonyms=(("高血压", "salt"),))
+        now[0] += 3.0
         assert count() == 2

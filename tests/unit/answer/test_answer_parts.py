@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import dictionaries, floats, lists, sampled_from, tuples
 
-from pipeline.channels.recent import Recent
 from pipeline.ingestion.retry_or_give_up import backoff_s
 from pipeline.ranking.fusion import Fused
 from pipeline.ranking.hits import Hit, Hydrated
@@ -68,17 +67,3 @@ class DescribeBackoff:
         assert backoff_s(attempt, jitter=0.0) == least
         assert backoff_s(attempt, jitter=1.0) == most
         assert least <= backoff_s(attempt) <= most
-
-
-class DescribeRecent:
-    def it_makes_each_value_once_and_forgets_the_one_unused_for_longest(self):
-        recent: Recent[str] = Recent(2)
-        made: list[str] = []
-
-        def make(name: str) -> str:
-            made.append(name)
-            return name
-
-        for name in "abacab":
-            assert recent.get(name, lambda name=name: make(name)) == name
-        assert made == ["a", "b", "c", "b"]

@@ -14,10 +14,13 @@ import pytest
 
 from pipeline.errors import EmbedderUnavailable, Misconfigured
 from pipeline.ingestion import embed as embedding
+from pipeline.jobs.claims import ItemClaim
+from pipeline.jobs.lease_store import Lease
 from pipeline.local_models import LOCAL_MODELS
 from pipeline.models import sentence_encoders
 from pipeline.models.make_models import make_embedder, make_local_embedder
 from pipeline.models.ports import Embedder, SentenceEncoder, query_vectors
+from pipeline.records import JobId, TenantId
 from pipeline.settings import load
 from tests.support.corpora.tiny_onnx import DIMENSION, network, write_encoder
 
@@ -157,18 +160,24 @@ class DescribeOnnxFolder:
 
 
 class DescribeIngestionWithAnEncoder:
-    def it_stays_the_owner_of_the_documents_while_a_slow_model_thinks(self, monkeypatch: pytest.MonkeyPatch):
+    def it_stays_the_owner_of_the_documents_while_a_slow_model_thinks(self):
         class Slow(sentence_encoders.LocalEncoder):
             def embed(self, texts, *, timeout_s=None, stop=None):
                 time.sleep(0.5)
                 return np.ones((len(texts), 2), np.float32)
 
         renewed: list[str] = []
-        monkeypatch.setattr(embedding, "advance", lambda tenant_id, *_: renewed.append(tenant_id))
+
+        class Counted(Lease):
+            def renew(self) -> None:
+                renewed.append(self.tenant_id)
+
+        claim = ItemClaim(job_id=JobId("j"), ordinal=0, generation=MagicMock(), fencing_token=1, attempts=1)
+        lease = Counted(MagicMock(), TenantId("acme"), [claim], lease_s=0.3)
         chunk = SimpleNamespace(embedding_text="red fox", passage=SimpleNamespace(token_count=2))
-        use = MagicMock(settings=SimpleNamespace(ingest_lease_s=0.3))
+        use = MagicMock()
         slow = Slow("slow", 2, load=lambda: None, most_tokens=9)
-        vectors = embedding._vectors("acme", [SimpleNamespace(job_id="j")], slow, use, [chunk, chunk])
+        vectors = embedding._vectors(lease, slow, use, [chunk, chunk])
         assert vectors.shape == (2, 2)
         assert len(renewed) >= 2
         counted = use.usage_book.note.call_args.args[3]

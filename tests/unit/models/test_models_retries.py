@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import text
 
+from pipeline.deadline import Deadline
 from pipeline.errors import Rejected, Unavailable
-from pipeline.models.retries import CallDeadline, keep_trying, retry_after_s
+from pipeline.models.retries import keep_trying, retry_after_s
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 
@@ -54,40 +55,27 @@ class DescribeRetryAfter:
         assert seconds is None or seconds >= 0
 
 
-class DescribeDeadline:
-    def it_counts_down_and_stops_at_zero(self):
-        now = [10.0]
-        deadline = CallDeadline(2.0, clock=lambda: now[0])
-        assert (deadline.remaining(), deadline.within(5.0), deadline.within(1.0)) == (2.0, 2.0, 1.0)
-        now[0] = 13.0
-        assert (deadline.remaining(), deadline.passed) == (0.0, True)
-
-    def it_may_be_absent(self):
-        deadline = CallDeadline(None)
-        assert (deadline.remaining(), deadline.within(5.0), deadline.passed) == (None, 5.0, False)
-
-
 class DescribeKeepTrying:
     def it_returns_what_comes_in_the_end(self):
         attempts = Attempts(Unavailable("1"), Unavailable("2", retry_after_s=0.0))
-        assert keep_trying(attempts, retries=2, deadline=CallDeadline(None), first_wait_s=0.001) == 3
+        assert keep_trying(attempts, retries=2, deadline=Deadline.after(None), first_wait_s=0.001) == 3
 
     def it_raises_the_last_error_when_retries_are_used_up(self):
         attempts = Attempts(Unavailable("1"), Unavailable("2"), Unavailable("3"))
         with pytest.raises(Unavailable, match="2"):
-            keep_trying(attempts, retries=1, deadline=CallDeadline(None), first_wait_s=0.001)
+            keep_trying(attempts, retries=1, deadline=Deadline.after(None), first_wait_s=0.001)
 
     def it_does_not_repeat_what_cannot_help(self):
         attempts = Attempts(Rejected("no"))
         with pytest.raises(Rejected):
-            keep_trying(attempts, retries=5, deadline=CallDeadline(None))
+            keep_trying(attempts, retries=5, deadline=Deadline.after(None))
         assert attempts.count == 1
 
     @pytest.mark.parametrize("seconds", [0.2, None])
     def it_gives_up_at_once_when_asked_to_wait_for_too_long(self, seconds: float | None):
         attempts = Attempts(Unavailable("later", retry_after_s=61.0))
         with pytest.raises(Unavailable) as raised:
-            keep_trying(attempts, retries=5, deadline=CallDeadline(seconds))
+            keep_trying(attempts, retries=5, deadline=Deadline.after(seconds))
         assert raised.value.retry_after_s == 61.0
         assert attempts.count == 1
 
@@ -98,7 +86,7 @@ class DescribeKeepTrying:
         timer.start()
         started = time.monotonic()
         with pytest.raises(Unavailable):
-            keep_trying(attempts, retries=5, deadline=CallDeadline(None), stop=stop)
+            keep_trying(attempts, retries=5, deadline=Deadline.after(None), stop=stop)
         assert time.monotonic() - started < 5.0
         assert attempts.count == 2
         timer.join()

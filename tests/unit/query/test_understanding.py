@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 
 import pytest
@@ -17,9 +16,9 @@ from pipeline.query.understanding import (
     Wording,
     merged,
     pool_share,
+    understanding_deadline,
     understood_by_model,
     understood_by_rules,
-    wait_until,
     wordings_of,
 )
 from pipeline.records import ChannelName, Namespace, QueryId, TenantId
@@ -175,7 +174,7 @@ class DescribeWhatAModelAdds:
     @pytest.mark.parametrize(("budget_ms", "deadline_s", "until"), [(1200, 3.0, 1001.2), (1200, 1.0, 1000.5)])
     def it_is_waited_for_as_long_as_leaves_time_to_search(self, budget_ms, deadline_s, until):
         query = asked(understand=UnderstandPlan(budget_ms=budget_ms), deadline_s=deadline_s)
-        assert wait_until(query) == pytest.approx(until)
+        assert understanding_deadline(query).at == pytest.approx(until)
 
 
 class DescribeWordings:
@@ -250,4 +249,4 @@ class DescribeMerging:
     @given(text())
     def it_understands_any_text(self, query_text):
         query = understood_by_rules(asked(query_text, EVERYTHING), model=True)
-        assert wait_until(query) < time.time()
+        assert understanding_deadline(query).has_passed

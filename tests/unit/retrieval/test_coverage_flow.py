@@ -14,7 +14,7 @@ from pipeline.query.request import Envelope, Query
 from pipeline.ranking.fusion import Contribution, Fused
 from pipeline.records import ChannelName, ChunkId
 from pipeline.retrieval.arrived import Arrived
-from pipeline.retrieval.complete_scores import with_coverage
+from pipeline.retrieval.fuse import add_coverage
 from pipeline.retrieval.journal import Journal
 from tests.support.corpora.queries import query_of
 
@@ -76,7 +76,7 @@ class Words:
 class DescribeWithCoverage:
     def it_gives_words_what_the_semantic_channel_could_not_read(self):
         words, journal = Words({ChunkId("a"): 0.2, ChunkId("b"): 1.0, ChunkId("c"): 0.1}), Journal()
-        moved = with_coverage(arrived(), FUSED, {KEYWORD: words}, journal)
+        moved = add_coverage(arrived(), FUSED, {KEYWORD: words}, journal)
         assert [(hit.chunk_id, pytest.approx(hit.score)) for hit in moved] == [
             ("b", 0.85 * 0.55 + 0.15),
             ("a", 0.85 * 0.60 + 0.03),
@@ -109,14 +109,14 @@ class DescribeWithCoverage:
     )
     def it_asks_nobody_where_it_has_no_say(self, said):
         words = Words()
-        assert with_coverage(said, FUSED, {KEYWORD: words}, Journal()) == FUSED
+        assert add_coverage(said, FUSED, {KEYWORD: words}, Journal()) == FUSED
         assert words.asked == 0
 
     def it_keeps_the_order_without_a_channel_that_can_tell(self):
-        assert with_coverage(arrived(), FUSED, {}, Journal()) == FUSED
+        assert add_coverage(arrived(), FUSED, {}, Journal()) == FUSED
 
     def it_says_when_the_words_cannot_be_read(self):
         journal = Journal()
         words = Words(error=StoreUnavailable("gone"))
-        assert with_coverage(arrived(), FUSED, {KEYWORD: words}, journal) == FUSED
+        assert add_coverage(arrived(), FUSED, {KEYWORD: words}, journal) == FUSED
         assert [(lost.part, lost.code) for lost in journal.degradations] == [("fuse", "store_unavailable")]

@@ -11,7 +11,7 @@ from pipeline.query.request import Query, Understanding
 from pipeline.records import ChannelName, Namespace
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived
-from pipeline.retrieval.fall_back import fallen_back
+from pipeline.retrieval.fall_back import fall_back
 from pipeline.retrieval.journal import Journal
 from pipeline.settings import load
 from tests.support.corpora.queries import query_of
@@ -43,26 +43,26 @@ def arrived(plan: FallbackPlan, *, left_s: float = 3.0, route="hybrid") -> Arriv
     return Arrived(query=query, envelopes={}, elapsed_ms={})
 
 
-def fall_back(plan: FallbackPlan, faq: FaqAtTheEdge | None = None, **changes):
+def give_fallback(plan: FallbackPlan, faq: FaqAtTheEdge | None = None, **changes):
     journal = Journal()
     channels = {ChannelName.FAQ: faq} if faq else {}
-    return fallen_back(arrived(plan, **changes), (), Resources(load()), channels, journal), journal
+    return fall_back(arrived(plan, **changes), (), Resources(load()), channels, journal), journal
 
 
 class DescribeFallingBack:
     def it_asks_nothing_unless_something_is_configured(self):
         faq = FaqAtTheEdge()
-        found, journal = fall_back(FallbackPlan(), faq)
+        found, journal = give_fallback(FallbackPlan(), faq)
         assert (found.chunks, found.given, faq.asked, journal.latency_ms) == ((), None, [], {})
 
     def it_gives_nothing_to_what_is_searched_nowhere(self):
         faq = FaqAtTheEdge()
-        found, _ = fall_back(FallbackPlan(faq=True, hint="Call."), faq, route=None)
+        found, _ = give_fallback(FallbackPlan(faq=True, hint="Call."), faq, route=None)
         assert (found.chunks, found.given, faq.asked) == ((), None, [])
 
     def it_asks_where_it_is_told_to(self):
         faq = FaqAtTheEdge()
-        found, journal = fall_back(FallbackPlan(faq=True, namespaces=("faq",)), faq)
+        found, journal = give_fallback(FallbackPlan(faq=True, namespaces=("faq",)), faq)
         assert faq.asked[0].plan.channels[ChannelName.FAQ].options == {"namespaces": ["faq"]}
         assert (found.chunks, found.given, journal.degradations) == ((), None, [])
 
@@ -75,7 +75,7 @@ class DescribeFallingBack:
         ],
     )
     def it_has_the_hint_whatever_happens(self, faq, left_s, code):
-        found, journal = fall_back(FallbackPlan(faq=True, hint="Call."), faq, left_s=left_s)
+        found, journal = give_fallback(FallbackPlan(faq=True, hint="Call."), faq, left_s=left_s)
         assert [chunk.text for chunk in found.chunks] == ["Call."]
         assert (found.given, found.chunks[0].source) == ("hint:empty", "fallback")
         assert [(lost.part, lost.code) for lost in journal.degradations] == [("fallback", code)]

@@ -12,7 +12,7 @@ from pipeline.query.request import Query, Understanding
 from pipeline.records import ChannelName, Namespace
 from pipeline.retrieval.arrived import Arrived
 from pipeline.retrieval.journal import Journal
-from pipeline.retrieval.retry_poor import RetrievalRound, improved
+from pipeline.retrieval.retry_poor import RetrievalRound, retry_poor
 from tests.support.corpora.queries import query_of
 
 CHANNELS = {ChannelName.KEYWORD: AbsentChannel(ChannelName.KEYWORD)}
@@ -35,7 +35,7 @@ def first() -> RetrievalRound:
 
 def it_does_not_say_that_it_expanded_what_has_no_other_wording(first):
     journal = Journal()
-    found = improved(
+    found = retry_poor(
         first, lambda _: pytest.fail("there was nothing to ask again"), CHANNELS, journal, expand=lambda q: q
     )
     assert (found, journal.second["changed"], journal.degradations) == (first, {}, [])
@@ -47,6 +47,6 @@ def it_says_that_it_expanded(first):
     def expand(query: Query) -> Query:
         return replace(query, understanding=Understanding(sub_queries=("pump 9087",)))
 
-    found = improved(first, lambda arrived: replace(first, arrived=arrived), CHANNELS, journal, expand=expand)
+    found = retry_poor(first, lambda arrived: replace(first, arrived=arrived), CHANNELS, journal, expand=expand)
     assert journal.second["changed"] == {"expand": True}
     assert found.arrived.query.understanding == Understanding(sub_queries=("pump 9087",))

@@ -10,15 +10,16 @@ from dataclasses import replace
 import pytest
 
 from pipeline.channels.channel import Recalled
+from pipeline.deadline import Deadline
 from pipeline.errors import StoreUnavailable
 from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan, UnderstandPlan
 from pipeline.query.request import Degradation, Envelope, Query, Understanding
 from pipeline.query.understanding import Made, Understood
 from pipeline.records import ChannelName, ChunkId, QueryId, TenantId
 from pipeline.resources import Resources
-from pipeline.retrieval.ask_other_wordings import asked_otherwise, losses_of
+from pipeline.retrieval.ask_other_wordings import ask_other_wordings, losses_of
 from pipeline.retrieval.run_chord import recall
-from pipeline.retrieval.understand import settled
+from pipeline.retrieval.understand import await_understanding
 from tests.support.corpora.queries import query_of
 from tests.support.stacks.patience import SPARE_S
 
@@ -72,7 +73,7 @@ RAW = Envelope(channel=KEYWORD, status="ok", chunk_ids=("raw",), scores=(1.0,), 
 
 
 def asked(channel: FakeChannel, of: Query, envelope: Envelope = RAW) -> Envelope:
-    return asked_otherwise(of, {KEYWORD: envelope}, {KEYWORD: channel}, reserve_s=0.1)[KEYWORD]
+    return ask_other_wordings(of, {KEYWORD: envelope}, {KEYWORD: channel}, reserve_s=0.1)[KEYWORD]
 
 
 class DescribeOtherWordings:
@@ -111,7 +112,9 @@ class DescribeOtherWordings:
     def it_says_when_they_could_not_be_asked(self, deadline_s, channels, code):
         channel = FakeChannel()
         given = {KEYWORD: channel} if channels else {}
-        envelope = asked_otherwise(query("one", deadline_s=deadline_s), {KEYWORD: RAW}, given, reserve_s=0.1)[KEYWORD]
+        envelope = ask_other_wordings(query("one", deadline_s=deadline_s), {KEYWORD: RAW}, given, reserve_s=0.1)[
+            KEYWORD
+        ]
         assert envelope == replace(RAW, unasked=code)
         assert channel.asked == []
 
@@ -154,7 +157,7 @@ class DescribeTheCallback:
         later = threading.Timer(0.2, self.understood, (use, "one"))
         later.start()
         started = time.monotonic()
-        arrived = settled(use.queries(TENANT).state(QUERY), use, {KEYWORD: FakeChannel()})
+        arrived = await_understanding(use.queries(TENANT).state(QUERY), use, {KEYWORD: FakeChannel()})
         later.join()
         assert time.monotonic() - started < 0.2 + SPARE_S
         assert arrived.envelopes[KEYWORD].chunk_ids == ("raw", "one")
@@ -164,7 +167,7 @@ class DescribeTheCallback:
     def it_goes_on_without_a_model_that_does_not_come_back(self, use):
         self.open(use, query(waits=True, budget_ms=200))
         started = time.monotonic()
-        arrived = settled(use.queries(TENANT).state(QUERY), use, {KEYWORD: FakeChannel()})
+        arrived = await_understanding(use.queries(TENANT).state(QUERY), use, {KEYWORD: FakeChannel()})
         assert 0.1 < time.monotonic() - started < 0.2 + SPARE_S
         assert arrived.envelopes == {KEYWORD: RAW}
         assert [(lost.part, lost.code) for lost in arrived.losses] == [("expand", "timeout")]
@@ -173,12 +176,12 @@ class DescribeTheCallback:
         lost = Degradation(part="expand", code="rewriter_unavailable", detail="…")
         self.open(use, query(waits=True))
         self.understood(use, lost=(lost,))
-        assert settled(use.queries(TENANT).state(QUERY), use, {KEYWORD: FakeChannel()}).losses == (lost,)
+        assert await_understanding(use.queries(TENANT).state(QUERY), use, {KEYWORD: FakeChannel()}).losses == (lost,)
 
     def it_waits_for_nothing_after_the_deadline(self, use):
         self.open(use, query("kept", waits=True, deadline_s=-0.1))
         started = time.monotonic()
-        arrived = settled(use.queries(TENANT).state(QUERY), use, {})
+        arrived = await_understanding(use.queries(TENANT).state(QUERY), use, {})
         assert time.monotonic() - started < SPARE_S
         assert arrived.envelopes[KEYWORD].chunk_ids == ("raw",)
         assert [(lost.part, lost.code) for lost in arrived.losses] == [("expand", "timeout"), ("expand", "no_answer")]
@@ -186,9 +189,9 @@ class DescribeTheCallback:
     def it_serves_everyone_who_waits(self, use):
         self.open(use, query(waits=True, budget_ms=20_000, deadline_s=30.0))
         found: list[object] = []
-        until = time.time() + 1.0
+        deadline = Deadline.after(1.0)
         waiting = [
-            threading.Thread(target=lambda: found.append(use.queries(TENANT).await_understood(QUERY, until=until)))
+            threading.Thread(target=lambda: found.append(use.queries(TENANT).await_understood(QUERY, deadline)))
             for _ in range(3)
         ]
         for thread in waiting:

@@ -1,0 +1,220 @@
+"""The words of a query as the keyword index writes them, with their weights, and BM25 of chunks by them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pipeline.channels.local_indexes import IndexAtRevision
+from pipeline.filters.filter_terms import Clause
+from pipeline.keyword.bm25 import Collection
+from pipeline.keyword.dictionary import KeywordQuery, Lexicon, read
+from pipeline.keyword.fulltext_store import NARROW, Search, TermsRow
+from pipeline.keyword.matching import FieldWeights, IndexRows
+from pipeline.keyword.scoring import Weighed, coverage, score, weigh
+from pipeline.keyword.spellings import near_spellings
+from pipeline.keyword.statistics_store import NamespaceStatistics, Statistics
+from pipeline.keyword.terms import tokenizer_of
+from pipeline.keyword_index.indexed_chunk_store import NamespaceState
+from pipeline.keyword_index.local_index_store import Wanted
+from pipeline.query.request import Query
+from pipeline.records import ChunkId, Namespace, Scope, TenantId
+
+# A FULLTEXT search cannot be interrupted, and every row it matches costs 4 µs, so its work is bounded before it starts:
+# the rarest terms are searched for, as many as match about this many rows together. docs/decisions/0012.
+_MATCHES = NARROW
+_MOST_ALONE = 2_000  # rows that one term may match without another one
+_ENOUGH = 400  # rows that are expected to hold all of the terms they have to
+_MOST_SPELLINGS = 4_000  # looked up for words that no chunk holds, those of each namespace counted
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceRows:
+    """Rows of one namespace, in order, with the positions of their tokens."""
+
+    namespace: Namespace
+    chunk_ids: Sequence[ChunkId]
+    rows: IndexRows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryWords:
+    """A query's terms as the index of each namespace writes them, and their statistics, at one moment.
+    ``standing``: the host's index that they come from; None for MySQL. ``rows``: its rows that this query has read."""
+
+    asked: KeywordQuery
+    tokens: dict[Namespace, dict[str, str]]
+    frequency: dict[str, int]
+    weighed: Weighed
+    chunk_count: int
+    lags: bool
+    standing: IndexAtRevision | None = None
+    rows: dict[ChunkId, TermsRow] = field(default_factory=dict)
+
+    def wanted(self, clause: Clause) -> Wanted:
+        """Return the search in this host's index, where phrases and ways of several terms count by their terms."""
+        groups: list[dict[str, float]] = []
+        for tokens in self.tokens.values():
+            for ways in self.weighed.units:
+                worth = [{tokens[term]: worth for term, worth in way.weights.items()} for way in ways]
+                if all(len(each) == 1 for each in worth):
+                    groups.append({token: value for each in worth for token, value in each.items()})
+                else:
+                    groups += ({token: value} for each in worth for token, value in each.items())
+        without = self.standing.changed if self.standing else ()
+        return Wanted(groups=[group for group in groups if any(group.values())], clause=clause, without=without)
+
+    def search(self) -> Search:
+        """Return the search by FULLTEXT. A term that no chunk holds is in it only while some chunks wait to be counted.
+
+        The rarest terms, as many as stay within the bound together, and one at least. If that one is common, chunks have
+        to hold the second rarest too, and the third, as long as enough of them may be expected to.
+        """
+        known = [term for term in self.asked.terms if self.lags or self.frequency.get(term)]
+        rarest = sorted(known, key=lambda term: self.frequency.get(term, 0))
+        if not rarest:
+            return Search(groups=(), every=False, expected=0, complete=True)
+        chosen, matches = rarest[:1], float(self.frequency.get(rarest[0], 0))
+        every = matches > _MOST_ALONE
+        for term in rarest[1:]:
+            frequency = self.frequency.get(term, 0)
+            if every:
+                fewer = matches * frequency / max(1, self.chunk_count)
+                if matches <= _MOST_ALONE or fewer < _ENOUGH:
+                    break
+                matches = fewer
+            elif matches and matches + frequency > _MATCHES:
+                break
+            else:
+                matches += frequency
+            chosen.append(term)
+        groups = tuple(tuple(tokens[term] for term in chosen) for tokens in self.tokens.values())
+        return Search(
+            groups=groups,
+            every=every,
+            expected=None if self.lags or every else int(matches),
+            complete=len(chosen) == len(known) and not every,
+        )
+
+    def score(self, blocks: Sequence[NamespaceRows], fields: FieldWeights) -> dict[ChunkId, float]:
+        """Return BM25 of chunks."""
+        scores: dict[ChunkId, float] = {}
+        for block in blocks:
+            every = score(self.weighed, block.rows, self.tokens[block.namespace], fields)
+            scores.update(zip(block.chunk_ids, every.tolist(), strict=True))
+        return scores
+
+    def coverage(self, blocks: Sequence[NamespaceRows], fields: FieldWeights) -> dict[ChunkId, float]:
+        """Return how much of the query each chunk holds, in [0, 1]."""
+        held = coverage(self.asked, [(block.rows, self.tokens[block.namespace]) for block in blocks], fields)
+        return dict(zip((chunk_id for block in blocks for chunk_id in block.chunk_ids), held, strict=True))
+
+    def of_rows(self, rows: Sequence[TermsRow]) -> list[NamespaceRows]:
+        """Group index rows by the query's namespaces; rows of others are left out."""
+        by_namespace: defaultdict[Namespace, list[TermsRow]] = defaultdict(list)
+        for row in rows:
+            if row.namespace in self.tokens:
+                by_namespace[row.namespace].append(row)
+        return [
+            NamespaceRows(
+                namespace,
+                [row.chunk_id for row in mine],
+                IndexRows([row.terms for row in mine], [row.fields for row in mine]),
+            )
+            for namespace, mine in by_namespace.items()
+        ]
+
+
+def words_of_mysql(statistics: Statistics, query: Query, lexicon: Lexicon) -> QueryWords:
+    """Return the words by the statistics in MySQL."""
+    asked = read(query.query_text, lexicon)
+    tokens = _tokens(asked.terms, query.tenant_id, query.namespaces)
+    sizes, found = statistics.of_query(query.namespaces, _of_all(tokens))
+    asked, tokens, frequency = _respelled(
+        asked, tokens, _counted(tokens, found), query, lambda some: statistics.frequencies(query.namespaces, some)
+    )
+    return _weighed(asked, tokens, frequency, list(sizes.values()), lags=any(size.lags for size in sizes.values()))
+
+
+def words_of_index(standing: IndexAtRevision, query: Query, lexicon: Lexicon) -> QueryWords:
+    """Return the words by this host's index, which never lags; changes after its revision are not counted."""
+    asked = read(query.query_text, lexicon)
+    tokens = _tokens(asked.terms, query.tenant_id, list(standing.states))
+    frequencies = standing.view.frequencies
+    frequency = _counted(tokens, frequencies(_of_all(tokens)))
+    asked, tokens, frequency = _respelled(asked, tokens, frequency, query, frequencies)
+    return _weighed(asked, tokens, frequency, list(standing.states.values()), standing=standing)
+
+
+def _weighed(
+    asked: KeywordQuery,
+    tokens: dict[Namespace, dict[str, str]],
+    frequency: dict[str, int],
+    sizes: Sequence[NamespaceState | NamespaceStatistics],
+    *,
+    lags: bool = False,
+    standing: IndexAtRevision | None = None,
+) -> QueryWords:
+    if not lags and not (standing and standing.changed):  # else some chunks are not counted yet
+        asked = asked.held(frequency)
+    collection = Collection(
+        chunk_count=sum(size.chunk_count for size in sizes),
+        term_count=sum(size.term_count for size in sizes),
+        chunk_frequency=frequency,
+    )
+    return QueryWords(
+        asked=asked,
+        tokens=tokens,
+        frequency=frequency,
+        weighed=weigh(asked, collection),
+        chunk_count=collection.chunk_count,
+        lags=lags,
+        standing=standing,
+    )
+
+
+def _tokens(
+    terms: Sequence[str], tenant_id: TenantId, namespaces: Iterable[Namespace]
+) -> dict[Namespace, dict[str, str]]:
+    scopes = {namespace: Scope(tenant_id=tenant_id, namespace=namespace) for namespace in namespaces}
+    return {
+        namespace: dict(zip(terms, tokenizer_of(scope).tokens(terms), strict=True))
+        for namespace, scope in scopes.items()
+    }
+
+
+def _of_all(tokens: Mapping[Namespace, Mapping[str, str]]) -> list[str]:
+    return [token for of_one in tokens.values() for token in of_one.values()]
+
+
+def _respelled(
+    asked: KeywordQuery,
+    tokens: dict[Namespace, dict[str, str]],
+    frequency: dict[str, int],
+    query: Query,
+    count: Callable[[list[str]], Mapping[str, int]],
+) -> tuple[KeywordQuery, dict[Namespace, dict[str, str]], dict[str, int]]:
+    """Add to words of no chunk the spellings one typing error away that some chunk has. ``count`` returns in how many
+    chunks each token occurs."""
+    bound = _MOST_SPELLINGS // max(1, len(tokens))
+    unknown = (
+        unit.ways[0] for unit in asked.units if not any(frequency.get(term) for way in unit.ways for term in way)
+    )
+    near = {way[0]: some for way in unknown if len(way) == 1 and (some := near_spellings(way[0]))}
+    others = list(dict.fromkeys(other for some in near.values() for other in some))[:bound]
+    if not others:
+        return asked, tokens, frequency
+    written = _tokens(others, query.tenant_id, tokens)
+    held = _counted(written, count(_of_all(written)))
+    asked = asked.respelled({term: [other for other in some if held.get(other)] for term, some in near.items()})
+    return asked, _tokens(asked.terms, query.tenant_id, tokens), held | frequency
+
+
+def _counted(tokens: Mapping[Namespace, Mapping[str, str]], found: Mapping[str, int]) -> dict[str, int]:
+    """Return in how many chunks each term occurs, without those of no chunk. ``found``: the counts of tokens."""
+    frequency: defaultdict[str, int] = defaultdict(int)
+    for of_one in tokens.values():
+        for term, written in of_one.items():
+            frequency[term] += found.get(written, 0)
+    return {term: count for term, count in frequency.items() if count}
