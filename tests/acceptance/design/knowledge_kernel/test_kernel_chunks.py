@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
-from chordwise.knowledge import Knowledge
 
 from chordwise import Chordwise
 from chordwise.errors import InvalidInput
