@@ -15,20 +15,19 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from api_gateway.console import page as console
+from api_gateway.console import page
 from api_gateway.dialects import dify
-from api_gateway.dialects import openai as openai_facade
-from api_gateway.dialects.mcp import endpoint as mcp_door
-from api_gateway.dialects.mcp.lazy_server import McpOpening
+from api_gateway.dialects import openai as openai_dialect
+from api_gateway.dialects.mcp import endpoint as mcp_endpoint
+from api_gateway.dialects.mcp.endpoint import McpOpening
 from api_gateway.gateway import Gateway
 from api_gateway.http import openapi, problems
 from api_gateway.http.conditional_requests import ConditionalRequests, check_preconditions
 from api_gateway.http.idempotency import IdempotentPosts, Replay, claim_key
-from api_gateway.http.methods import methods_of
+from api_gateway.http.operations import methods_of
 from api_gateway.http.problems import Problem
 from api_gateway.http.rate_limits import RateLimits
 from api_gateway.http.request_context import RequestContext
-from api_gateway.resources import alignment as upkeep
 from api_gateway.resources import (
     api_sources,
     audit,
@@ -37,21 +36,17 @@ from api_gateway.resources import (
     doctor,
     embedding_migrations,
     entities,
-    erasure,
     events,
     health,
     jobs,
     keys,
     namespaces,
-    quotas,
     tenants,
     usage,
     webhooks,
 )
-from api_gateway.resources.ingestion import archives as portability
-from api_gateway.resources.ingestion import chunks, documents, examples, files, preview, sources
-from api_gateway.resources.retrieval import experiments, feedback, profiles, queries
-from api_gateway.resources.retrieval import explanations as explaining
+from api_gateway.resources.ingestion import archives, chunks, documents, examples, files, preview, sources
+from api_gateway.resources.retrieval import experiments, explanations, feedback, profiles, queries, recall
 from pipeline.channels.installed_channels import installed_channels
 from pipeline.errors import PipelineError, Unavailable
 from pipeline.maintenance import migrate_schema
@@ -72,31 +67,29 @@ _ROUTERS = (
     dead_letters,
     webhooks,
     api_sources,
-    explaining,
+    explanations,
+    recall,
     feedback,
     profiles,
     experiments,
-    upkeep,
     sources,
     chunks,
     dictionaries,
     entities,
     preview,
     namespaces,
-    portability,
+    archives,
     tenants,
-    erasure,
     keys,
-    quotas,
     usage,
     audit,
     embedding_migrations,
     doctor,
     health,
-    console,
+    page,
     openapi,
     dify,
-    mcp_door,
+    mcp_endpoint,
 )
 
 
@@ -115,7 +108,7 @@ def create_app(settings: Settings, resources: Resources | None = None) -> FastAP
     app.state.gateway = Gateway(settings, resources or Resources(settings))
     for module in _ROUTERS:
         app.include_router(module.router)
-    for router in openai_facade.routers():
+    for router in openai_dialect.routers():
         app.include_router(router)
     problems.DIALECTS["/dify/"] = dify.told
     for middleware in (ConditionalRequests, IdempotentPosts, RateLimits, RequestContext):  # the last is the outermost
@@ -127,7 +120,7 @@ def create_app(settings: Settings, resources: Resources | None = None) -> FastAP
     app.add_exception_handler(HTTPException, _http_exception)
     app.state.methods = methods_of(
         [("", module.router) for module in _ROUTERS]
-        + [(openai_facade.PREFIX, module.router) for module in openai_facade.MODULES]
+        + [(openai_dialect.PREFIX, module.router) for module in openai_dialect.MODULES]
     )
     app.openapi = functools.partial(openapi.describe, app)  # type: ignore[method-assign]
     return app

@@ -36,9 +36,9 @@ from pipeline.records import TenantId
 from pipeline.resources import Resources
 from pipeline.retrieval.reuse_answer import KeptAnswers
 from pipeline.settings import Settings
+from pipeline.tenants.accounts import Principal
 from pipeline.tenants.request_buckets import Rate
 from pipeline.tenants.request_rate_store import RequestRates
-from pipeline.tenants.tenant_store import Principal
 
 
 class SharedLooks:

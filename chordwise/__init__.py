@@ -36,13 +36,13 @@ from chordwise.errors import (
     ChordwiseError,
     ConnectionFailed,
     InvalidInput,
+    MissingExtra,
     NotConfigured,
     ProblemError,
     QueryFailed,
     Timeout,
     UnexpectedAnswer,
 )
-from chordwise.extras import MissingExtra
 from chordwise.transport import CLIENT_VERSION
 
 __version__ = CLIENT_VERSION

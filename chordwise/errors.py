@@ -85,6 +85,16 @@ class ProblemError(ChordwiseError):
         return f"{text} ({', '.join(facts)})"
 
 
+class MissingExtra(ChordwiseError, ImportError):
+    """A package that a part of this client stands on is not installed; the sentence has the command that installs it."""
+
+
+def missing(extra: str, error: ModuleNotFoundError) -> MissingExtra:
+    """What to raise in place of ``error``, which an import of a package of this extra raised."""
+    told = f"chordwise.{extra} needs the package {error.name}: pip install 'chordwise[{extra}]'"
+    return MissingExtra(told, name=error.name)
+
+
 def _place(sentence: str, errors: Sequence[Mapping[str, Any]]) -> str:
     """Return what ``sentence`` leaves out of the first error, and how many others there are, to be appended to it."""
     first = errors[0]

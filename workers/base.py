@@ -11,10 +11,11 @@ import structlog
 from celery import Task
 from celery.signals import task_postrun, task_prerun
 from celery.worker.request import Request
+from opentelemetry.trace import SpanKind
 
 from pipeline.errors import Unavailable
 from pipeline.telemetry import tracing
-from pipeline.telemetry.traceparent import TRACEPARENT, TRACESTATE
+from pipeline.telemetry.tracing import TRACEPARENT, TRACESTATE
 from workers.names import TaskName
 from workers.resources import meter
 
@@ -80,7 +81,7 @@ def bind(task: Task, kwargs: dict[str, Any] | None = None, **_: Any) -> None:
     structlog.contextvars.bind_contextvars(task=task.name, **ids, **({"request_id": request_id} if request_id else {}))
     lasting = ExitStack()
     named = {f"chordwise.{name}": str(value) for name, value in ids.items()}
-    span = lasting.enter_context(tracing.entered(task.name, sent, kind="consumer", **named))
+    span = lasting.enter_context(tracing.entered(task.name, sent, kind=SpanKind.CONSUMER, **named))
     setattr(task.request, _SPAN, (lasting, span))
     setattr(task.request, _STARTED, time.perf_counter())
 
@@ -105,7 +106,7 @@ def unbind(task: Task, state: str | None = None, retval: Any = None, **_: Any) -
         (log.debug if of_query else log.info)("task_done", state=state, latency_ms=elapsed_ms)
     lasting, span = getattr(task.request, _SPAN, (ExitStack(), tracing.UNRECORDED))
     if failed:
-        span.failed(type(retval).__name__)
+        tracing.fail(span, type(retval).__name__)
     lasting.close()
     structlog.contextvars.clear_contextvars()
 

@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from typing import Final
 
 import structlog
+from opentelemetry.trace import SpanKind
 
 from pipeline.errors import Misconfigured, Unavailable
 from pipeline.garbage import keep_for_good
@@ -90,7 +91,7 @@ def _bound(request: LaneRequest) -> Iterator[None]:
     structlog.contextvars.bind_contextvars(task=LANE_TASK, lane="in_process", request_id=request.request_id, **ids)
     began, state = time.perf_counter(), "success"
     named = {f"chordwise.{name}": value for name, value in ids.items()}
-    with tracing.entered(LANE_TASK, dict(request.headers), kind="consumer", **named) as span:
+    with tracing.entered(LANE_TASK, dict(request.headers), kind=SpanKind.CONSUMER, **named) as span:
         try:
             yield
         except Unavailable as error:
@@ -98,7 +99,7 @@ def _bound(request: LaneRequest) -> Iterator[None]:
             log.warning("task_postponed", code=error.code, detail=str(error))
         except Exception as error:
             state = "failure"
-            span.failed(type(error).__name__)
+            tracing.fail(span, type(error).__name__)
             log.exception("task_failed", error=type(error).__name__)
     resources.meter().count("chordwise_tasks", task=LANE_TASK, state=state)
     resources.meter().observe("chordwise_task_seconds", time.perf_counter() - began, task=LANE_TASK)

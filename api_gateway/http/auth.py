@@ -4,22 +4,46 @@ from __future__ import annotations
 
 import hmac
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Annotated
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from typing import Annotated, Any
 
 import structlog
 from fastapi import Depends, Request
+from fastapi.dependencies.models import Dependant
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
-from api_gateway.http.parameters import refuse_unknown
+from api_gateway.http.operations import refuse_unknown
 from api_gateway.http.problems import Problem
-from api_gateway.live.refreshing_cache import Remembered
+from api_gateway.live.stale_cache import Remembered
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.records import Actor
+from pipeline.records import Actor, TenantId
 from pipeline.resources import Resources
 from pipeline.settings import Settings
+from pipeline.tenants.accounts import OPERATOR, Principal, hashed, tenant_of
 from pipeline.tenants.audit_store import act_as
-from pipeline.tenants.tenant_store import OPERATOR, Principal, Tenants, hashed, tenant_of
+from pipeline.tenants.tenant_store import Tenants
+
+# No tenant can be called so; what the operator does with the installation's own key belongs to it.
+INSTALLATION = TenantId("*")
+
+
+def authorities(dependant: Dependant) -> Iterator[Any]:
+    """The dependencies of a route that say who may use it."""
+    for each in dependant.dependencies:
+        if isinstance(each.call, Requires) or each.call is require_operator:
+            yield each.call
+        yield from authorities(each)
+
+
+async def owner_of(request: Request) -> TenantId | None:
+    """Return a request's owner, None for a public route. Raises the route's Problem for a refused key, and Unavailable."""
+    dependant = getattr(request.scope.get("route"), "dependant", None)
+    owner: TenantId | None = None
+    for authority in [] if dependant is None else authorities(dependant):
+        found = await (authority(request, None) if isinstance(authority, Requires) else authority(request))
+        owner = found.tenant_id if isinstance(found, Principal) else INSTALLATION
+    return owner
+
 
 # A revoked key, or one of a disabled tenant, works for at most this long; and a new one is refused so, if tried too
 # early.

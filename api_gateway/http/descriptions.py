@@ -3,13 +3,49 @@
 from __future__ import annotations
 
 from types import UnionType
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from fastapi import Query as Parameter
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
+from pydantic.json_schema import JsonSchemaMode
 
+from api_gateway.http.fields import Shape
 from api_gateway.http.prefer import LONGEST_WAIT_S
 from api_gateway.http.problems import MEDIA_TYPE
+
+
+class ErrorPlace(Shape):
+    """A place at fault: a JSON Pointer into the body, or the name of a parameter when `in` says where it stands."""
+
+    model_config = ConfigDict(extra="allow")
+
+    pointer: str
+    detail: str
+
+
+class UsedUp(Shape):
+    """A quota that a request would go beyond."""
+
+    name: Literal["documents", "chunks", "queued"]
+    limit: int
+    used: int
+
+
+class ProblemBody(Shape):
+    """An error (RFC 9457). `code` is stable and meant for programs. Some have further members, as the RFC provides."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    instance: str
+    code: str
+    request_id: str
+    errors: list[ErrorPlace] | None = None
+    quota: UsedUp | None = None
+
 
 Limit = Annotated[int, Parameter(ge=1, le=200, description="Entries per page.")]
 Wait = Annotated[
@@ -37,7 +73,18 @@ _MEANINGS = {
     503: "A dependency does not answer; `Retry-After` says when to come back.",
 }
 
-_PROBLEM = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemBody"}}}
+# Shapes that FastAPI does not find by itself, as routes read bodies and write events and problems: "validation" for what is
+# read, "serialization" for what is sent.
+DESCRIBED: dict[type[BaseModel], JsonSchemaMode] = {}
+
+
+def reference(shape: type[BaseModel], mode: JsonSchemaMode = "validation") -> dict[str, str]:
+    """Return a reference to the schema of ``shape``, which the OpenAPI document will hold."""
+    DESCRIBED[shape] = mode
+    return {"$ref": f"#/components/schemas/{shape.__name__}"}
+
+
+PROBLEM = {MEDIA_TYPE: {"schema": reference(ProblemBody, "serialization")}}
 
 
 def meaning_of(status: int) -> str:
@@ -62,12 +109,12 @@ def answers(
         }
     found: dict[int | str, dict[str, Any]] = {status: success}
     for problem in (*problems, 500):
-        found[problem] = {"description": _MEANINGS[problem], "content": _PROBLEM}
+        found[problem] = {"description": _MEANINGS[problem], "content": PROBLEM}
     return found
 
 
 def json_body(shape: type[BaseModel] | UnionType, example: dict[str, Any]) -> dict[str, Any]:
     """The ``openapi_extra`` of a route that reads a JSON body itself."""
-    references = [{"$ref": f"#/components/schemas/{each.__name__}"} for each in get_args(shape) or (shape,)]
+    references = [reference(each) for each in get_args(shape) or (shape,)]
     schema = references[0] if len(references) == 1 else {"oneOf": references}
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema, "example": example}}}}

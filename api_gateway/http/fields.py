@@ -25,6 +25,18 @@ from api_gateway.http.problems import Problem
 from pipeline.keyword.normal_form import normal_form
 from pipeline.records import Namespace
 
+
+class Shape(BaseModel):
+    """The base of all answers."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+def shown(shape: type[Shape], record: object, **given: Any) -> dict[str, Any]:
+    """Return the fields of ``shape`` in its order: those in ``given``, the others from attributes of ``record``."""
+    return {name: given[name] if name in given else getattr(record, name) for name in shape.model_fields}
+
+
 MAX_METADATA_BYTES = 16 * 1024
 MAX_METADATA_DEPTH = 16  # MariaDB takes no JSON that is nested more than 32 deep
 MOST_TAGS = 64

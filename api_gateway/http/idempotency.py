@@ -25,7 +25,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api_gateway.gateway import Gateway, gateway_of
-from api_gateway.http.authority import owner_of
+from api_gateway.http.auth import owner_of
 from api_gateway.http.bodies import limited
 from api_gateway.http.capture import Capture, Captured
 from api_gateway.http.fingerprints import FingerprintingReceive

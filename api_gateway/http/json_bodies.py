@@ -11,7 +11,7 @@ from api_gateway.gateway import gateway_of
 from api_gateway.http.auth import require_same_tenant
 from api_gateway.http.bodies import decode_json, read_json_body, refuse_flaws
 from api_gateway.http.problems import invalid, places
-from pipeline.tenants.tenant_store import Principal
+from pipeline.tenants.accounts import Principal
 
 MOST_SHAPE_BYTES: Final = 64 * 1024 * 1024  # of a body that is not an upload; a dictionary of 10,000 groups fits
 _AT_ONCE_BYTES: Final = 256 * 1024  # a larger body is parsed in a thread, off the event loop

@@ -1,14 +1,168 @@
-"""The gateway's own metrics. Labels are templates and numbers, never ids."""
+"""Metrics for Prometheus: the gateway's own, and those of all processes and of the broker, which every gateway reports alike.
+
+Labels are templates and numbers, never ids.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
 
+import redis
 from prometheus_client import REGISTRY, Counter, Gauge, Histogram, Metric
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
+from pipeline.database.expiring_record_store import WorkerHeartbeat, WorkerHeartbeats
 from pipeline.documents.reconcile_store import KINDS, Totals
 from pipeline.jobs.backlog_store import STATES, LedgerBacklog
+from pipeline.keyword_index.indexer_facts import IndexerFacts
+from pipeline.keyword_index.indexer_report_store import IndexerReports
+from pipeline.metrics.definitions import METRICS, MetricSpec
+from pipeline.metrics.last_sweep_store import LastSweep
+from pipeline.metrics.meter_store import Field, read_totals, read_window
+from pipeline.metrics.queue_depth_store import Depth, queue_depths
+from pipeline.resources import Resources
+from pipeline.tenants.audit_queue_store import AuditQueue
+from workers.names import Queue
+
+CountMessages = Callable[[Sequence[str]], Mapping[str, int]]
+
+
+class FleetMetrics:
+    """Figures read for each request; none while Redis does not answer, because old ones would look healthy."""
+
+    def __init__(self) -> None:
+        self._totals: Mapping[Field, float] = {}
+        self._window: Mapping[Field, float] = {}
+        self._depths: Mapping[str, Depth] | None = None
+        self._audit: tuple[int, int] | None = None
+        self._workers: list[WorkerHeartbeat] | None = None
+        self._swept_at: float | None = None
+        self._indexers: list[IndexerFacts] = []
+
+    def read(self, use: Resources, broker: redis.Redis | None, *, count_messages: CountMessages = lambda _: {}) -> None:
+        """Read the figures from Redis. ``broker`` is the broker if it is a Redis; else ``count_messages`` returns the
+        number of waiting messages by queue. Raises Unavailable."""
+        self._totals, self._window, self._depths, self._audit = {}, {}, None, None
+        self._workers, self._swept_at, self._indexers = None, None, []
+        queue = AuditQueue(use.quick_redis)
+        self._totals = read_totals(use.quick_redis)
+        self._window = read_window(use.quick_redis, now=time.time())
+        self._audit = (queue.waiting(), queue.lost())
+        self._workers = WorkerHeartbeats(use.quick_redis).all()
+        self._indexers = IndexerReports(use.quick_redis).all()
+        age_s = LastSweep(use.quick_redis).age_s()
+        self._swept_at = None if age_s is None else time.time() - age_s
+        queues = [queue.value for queue in Queue]
+        if broker is not None:
+            self._depths = queue_depths(broker, queues, now=time.time())
+        else:
+            self._depths = {queue: Depth(messages=number) for queue, number in count_messages(queues).items()}
+
+    def collect(self) -> Iterator[Metric]:
+        """Each metric of the list, with what was counted of it."""
+        mine: defaultdict[str, dict[tuple[str, ...], dict[str, float]]] = defaultdict(dict)
+        for (name, part, labels), value in self._totals.items():
+            mine[name].setdefault(labels, {})[part] = value
+        for spec in METRICS.values():
+            yield _family(spec, mine[spec.name])
+        yield _success_rate(self._window)
+        yield from self._waiting()
+
+    def _waiting(self) -> Iterator[Metric]:
+        messages = GaugeMetricFamily("chordwise_queue_messages", "Messages that no worker has taken.", labels=["queue"])
+        oldest = GaugeMetricFamily(
+            "chordwise_queue_oldest_seconds", "How long the next message of a queue has waited.", labels=["queue"]
+        )
+        unacked = GaugeMetricFamily(
+            "chordwise_queue_unacked",
+            "Messages that workers have taken and not done with; those for queries alone write down none.",
+        )
+        for queue, depth in (self._depths or {}).items():
+            messages.add_metric([queue], depth.messages)
+            if depth.oldest_s is not None:
+                oldest.add_metric([queue], depth.oldest_s)
+            unacked.samples = []
+            if depth.unacked is not None:
+                unacked.add_metric([], depth.unacked)
+        yield from (messages, oldest, unacked)
+        yield from self._listening()
+        waiting = GaugeMetricFamily("chordwise_audit_waiting", "Searches that are not in the audit yet.")
+        lost = CounterMetricFamily("chordwise_audit_lost", "Searches that the audit has lost, as too many waited.")
+        if self._audit is not None:
+            waiting.add_metric([], self._audit[0])
+            lost.add_metric([], self._audit[1])
+        yield from (waiting, lost)
+
+    def _listening(self) -> Iterator[Metric]:
+        workers = GaugeMetricFamily("chordwise_queue_workers", "Workers that listen to a queue.", labels=["queue"])
+        if self._workers is not None:
+            for queue in Queue:
+                workers.add_metric([queue.value], sum(queue.value in worker.queues for worker in self._workers))
+        swept = GaugeMetricFamily("chordwise_last_sweep_timestamp_seconds", "When the sweeper last ended a sweep.")
+        if self._swept_at is not None:
+            swept.add_metric([], self._swept_at)
+        yield from (workers, swept)
+        for name, (help_, figure) in _INDEXES.items():
+            family = GaugeMetricFamily(f"chordwise_keyword_index_{name}", help_, labels=["host"])
+            for indexer in self._indexers:
+                family.add_metric([indexer.host], figure(indexer))
+            yield family
+
+
+_INDEXES: Final[dict[str, tuple[str, Callable[[IndexerFacts], float]]]] = {
+    "lag_seconds": ("How long the oldest change waits for a host's keyword index.", lambda found: found.lag_s),
+    "lag_revisions": ("Changes that a host's keyword index does not have.", lambda found: found.lag_revisions),
+    "built_ratio": ("Share of all chunks in namespaces that a host's index has.", lambda found: found.built),
+    "failing_tenants": ("Tenants whose keyword index on a host was not updated.", lambda found: found.failing),
+    "disk_bytes": ("What a host's keyword indexes take of its disk.", lambda found: found.disk_bytes),
+}
+
+
+def _family(spec: MetricSpec, series: Mapping[tuple[str, ...], Mapping[str, float]]) -> Metric:
+    if spec.kind == "histogram":
+        histogram = HistogramMetricFamily(spec.name, spec.help, labels=list(spec.labels))
+        for labels, parts in sorted(series.items()):
+            so_far, buckets = 0.0, []
+            for bound in (*map(str, spec.buckets), "+Inf"):
+                so_far += parts.get(bound, 0.0)
+                buckets.append((bound, so_far))
+            histogram.add_metric(list(labels), buckets, sum_value=parts.get("sum", 0.0))
+            if spec.buckets[0] < 0:  # the library leaves these out then, and nobody could tell the mean
+                named = dict(zip(spec.labels, labels, strict=True))
+                histogram.add_sample(f"{spec.name}_count", named, so_far)
+                histogram.add_sample(f"{spec.name}_sum", named, parts.get("sum", 0.0))
+        return histogram
+    # A counter of prometheus_client is always called …_total; the designs' names are kept as they are.
+    exact = spec.kind == "exact_counter"
+    family: Metric = (
+        Metric(spec.name, spec.help, "unknown")
+        if exact
+        else CounterMetricFamily(spec.name, spec.help, labels=list(spec.labels))
+    )
+    name = spec.name if exact else f"{spec.name}_total"
+    for labels, parts in sorted(series.items() if series or spec.labels else [((), {"": 0.0})]):
+        family.add_sample(name, dict(zip(spec.labels, labels, strict=True)), parts.get("", 0.0))
+    return family
+
+
+def _success_rate(window: Mapping[Field, float]) -> Metric:
+    """Of the queries of the last five minutes; not there when there were none."""
+    family = GaugeMetricFamily("recall_success_rate", "Share of the last five minutes' queries that did not fail.")
+    asked = sum(value for (name, _, _), value in window.items() if name == "chordwise_queries")
+    good = sum(
+        value for (name, _, labels), value in window.items() if name == "chordwise_queries" and labels[0] == "succeeded"
+    )
+    if asked:
+        family.add_metric([], good / asked)
+    return family
+
+
+FLEET = FleetMetrics()
+REGISTRY.register(FLEET)
+
 
 REQUESTS = Counter("chordwise_gateway_requests", "Answered requests.", ["method", "route", "status"])
 LATENCY = Histogram(

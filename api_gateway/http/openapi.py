@@ -10,32 +10,10 @@ from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
 from starlette.responses import HTMLResponse, Response
 
-from api_gateway.dialects.dify_shapes import DifyRequest
-from api_gateway.dialects.openai import requests as openai_asked
+from api_gateway.http.descriptions import DESCRIBED
 from api_gateway.http.openapi_details import complete
 from api_gateway.http.responses import json_response
 from api_gateway.live.readiness import installed_version
-from api_gateway.resources.alignment import VerifyRequest
-from api_gateway.resources.api_source_shapes import ApiSourceRequest
-from api_gateway.resources.dead_letter_shapes import ReplayRequest
-from api_gateway.resources.dictionary_shapes import DictionaryIn
-from api_gateway.resources.embedding_migration_shapes import CompareRequest, StartRequest, SwitchRequest
-from api_gateway.resources.entity_shapes import EntitiesDeleteRequest, EntitiesRequest
-from api_gateway.resources.event_shapes import ChannelAnswered, ItemFailed, JobProgress, QueryStep
-from api_gateway.resources.ingestion.chunk_shapes import ChunksDeleteRequest, ChunksEditRequest
-from api_gateway.resources.ingestion.example_book import ExamplesForm, ExamplesRequest
-from api_gateway.resources.ingestion.file_shapes import FilesForm
-from api_gateway.resources.ingestion.generations import RollbackRequest
-from api_gateway.resources.ingestion.preview_shapes import PreviewForm, PreviewRequest
-from api_gateway.resources.ingestion.uploads import DocumentsRequest
-from api_gateway.resources.retrieval.explanation_shapes import QueryReplayRequest, WhyNotRequest
-from api_gateway.resources.retrieval.feedback_shapes import FeedbackRequest
-from api_gateway.resources.retrieval.profile_shapes import ActivateRequest, ExperimentRequest, ProfileRequest
-from api_gateway.resources.retrieval.query_body import QueryRequest
-from api_gateway.resources.retrieval.recall_shapes import RecallRequest
-from api_gateway.resources.shapes import ProblemBody
-from api_gateway.resources.tenant_shapes import KeyRequest, KeyRotateRequest, QuotasIn, TenantRequest
-from api_gateway.resources.webhook_shapes import RotateRequest, WebhookRequest
 
 router = APIRouter(include_in_schema=False)
 
@@ -43,8 +21,6 @@ _DESCRIPTION = (
     "Hand in documents, follow the job that ingests them, and ask questions over what was ingested. "
     "The API key decides the tenant. Every error is `application/problem+json` with a stable `code`."
 )
-_ANSWERS = (ProblemBody, JobProgress, ItemFailed, QueryStep, ChannelAnswered)
-_REFERENCE = "#/components/schemas/{model}"
 
 
 def describe(app: FastAPI) -> dict[str, Any]:
@@ -54,54 +30,7 @@ def describe(app: FastAPI) -> dict[str, Any]:
             title="Chordwise", version=installed_version(), description=_DESCRIPTION, routes=app.routes
         )
         schemas = document.setdefault("components", {}).setdefault("schemas", {})
-        requests = [
-            (model, "validation")
-            for model in (
-                DocumentsRequest,
-                FilesForm,
-                ExamplesForm,
-                ExamplesRequest,
-                QueryRequest,
-                RecallRequest,
-                FeedbackRequest,
-                VerifyRequest,
-                ReplayRequest,
-                ChunksEditRequest,
-                ChunksDeleteRequest,
-                DictionaryIn,
-                EntitiesRequest,
-                EntitiesDeleteRequest,
-                RollbackRequest,
-                WebhookRequest,
-                ApiSourceRequest,
-                RotateRequest,
-                StartRequest,
-                CompareRequest,
-                SwitchRequest,
-                PreviewRequest,
-                PreviewForm,
-                ProfileRequest,
-                ActivateRequest,
-                ExperimentRequest,
-                WhyNotRequest,
-                QueryReplayRequest,
-                DifyRequest,
-                openai_asked.VectorStoreRequest,
-                openai_asked.VectorStoreChange,
-                openai_asked.StoreFileRequest,
-                openai_asked.StoreFileChange,
-                openai_asked.FileBatchRequest,
-                openai_asked.SearchRequest,
-                KeyRequest,
-                KeyRotateRequest,
-                TenantRequest,
-                QuotasIn,
-            )
-        ]
-        _, found = models_json_schema(
-            [*requests, *((model, "serialization") for model in _ANSWERS)],  # type: ignore[list-item]
-            ref_template=_REFERENCE,
-        )
+        _, found = models_json_schema(list(DESCRIBED.items()), ref_template="#/components/schemas/{model}")
         schemas.update(found["$defs"])
         flatten_forms(document)
         complete(document, ttl_s=app.state.gateway.settings.idempotency_ttl_s)

@@ -7,6 +7,7 @@ import uuid
 from urllib.parse import unquote_to_bytes
 
 import structlog
+from opentelemetry.trace import Span, SpanKind
 from starlette.datastructures import MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -14,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from api_gateway.http.metrics import LATENCY, REQUESTS
 from api_gateway.http.problems import Problem, internal
 from pipeline.telemetry import tracing
-from pipeline.telemetry.traceparent import TRACEPARENT, TRACESTATE
+from pipeline.telemetry.tracing import TRACEPARENT, TRACESTATE
 
 log = structlog.get_logger("api_gateway")
 
@@ -65,7 +66,7 @@ class RequestContext:
         with (
             structlog.contextvars.bound_contextvars(request_id=request_id, tenant_id=None),
             tracing.entered(
-                "request", _text_headers(scope), kind="server", **{"chordwise.request_id": request_id}
+                "request", _text_headers(scope), kind=SpanKind.SERVER, **{"chordwise.request_id": request_id}
             ) as span,
         ):
             try:
@@ -95,16 +96,16 @@ def _refusal(scope: Scope) -> Problem | None:
     return None
 
 
-def _observe(scope: Scope, status: int, seconds: float, span: tracing.Span) -> None:
+def _observe(scope: Scope, status: int, seconds: float, span: Span) -> None:
     route = getattr(scope.get("route"), "path", None) or "unknown"
     method = scope["method"] if scope["method"] in _METHODS else "other"
     REQUESTS.labels(method, route, status).inc()
     LATENCY.labels(method, route, status).observe(seconds)
-    span.set("http.request.method", method)
-    span.set("http.route", route)
-    span.set("http.response.status_code", status)
+    span.set_attribute("http.request.method", method)
+    span.set_attribute("http.route", route)
+    span.set_attribute("http.response.status_code", status)
     if status >= 500:
-        span.failed(str(status))
+        tracing.fail(span, str(status))
     log.info(
         "request",
         method=method,

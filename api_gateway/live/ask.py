@@ -29,7 +29,7 @@ from pipeline.retrieval.measure import count_unsent
 from pipeline.retrieval.run_chord import answer as answer_now
 from pipeline.retrieval.run_chord import fail, failed_answer
 from pipeline.retrieval.understand import understand_at_once
-from pipeline.tenants.tenant_store import Principal
+from pipeline.tenants.accounts import Principal
 from workers import dispatch
 
 P = ParamSpec("P")

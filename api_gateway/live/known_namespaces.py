@@ -9,7 +9,7 @@ from typing import Any
 import structlog
 
 from api_gateway.http.problems import Problem
-from api_gateway.live.refreshing_cache import Remembered
+from api_gateway.live.stale_cache import Remembered
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import Unavailable
 from pipeline.records import Namespace, TenantId

@@ -11,15 +11,48 @@ import re
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack, suppress
+from typing import Any, Literal
 
 from starlette.types import Receive, Scope, Send
 
 from api_gateway.gateway import Gateway
+from api_gateway.http.fields import Shape
 from api_gateway.live.event_streams import HEARTBEAT_S, PING, EventStream, Write, event, raw_event
-from api_gateway.resources import event_shapes as wire
 from pipeline.errors import Unavailable
 from pipeline.query.query_store import QueryState, step_name, wake_name
+from pipeline.query.request import Envelope
 from pipeline.records import CHANNEL_NAME, QueryId, TenantId
+
+
+class QueryStep(Shape):
+    """`data` of `queued`, `running` and `cancelled`; that of `finished` is the answer."""
+
+    query_id: str
+    status: Literal["queued", "running", "cancelled"]
+
+
+class ChannelAnswered(Shape):
+    """`data` of `channel`. `hits`: how many chunks it proposes. `code`: why it has none, where something went wrong."""
+
+    query_id: str
+    channel: str
+    status: Literal["ok", "failed", "timeout"]
+    hits: int
+    elapsed_ms: float | None
+    code: str | None
+
+
+def channel_answered(query_id: str, envelope: Envelope, elapsed_ms: float | None) -> dict[str, Any]:
+    """What a channel brought."""
+    return {
+        "query_id": query_id,
+        "channel": envelope.channel,
+        "status": envelope.status,
+        "hits": len(envelope.chunk_ids),
+        "elapsed_ms": elapsed_ms,
+        "code": envelope.code,
+    }
+
 
 _END = "finished"
 _STEP = re.compile(rf"queued|running|{CHANNEL_NAME.pattern}:(?:ok|failed|timeout)|finished")
@@ -115,7 +148,7 @@ class QueryStream(EventStream):
         for envelope in state.envelopes:
             if self._is_new(f"{envelope.channel}:{envelope.status}"):
                 elapsed_ms = state.elapsed_ms.get(envelope.channel)
-                said.append(event("channel", self._id(), wire.channel_answered(self._query_id, envelope, elapsed_ms)))
+                said.append(event("channel", self._id(), channel_answered(self._query_id, envelope, elapsed_ms)))
         if state.answer is not None and self._is_new(_END):
             said.append(raw_event(_END, self._id(), state.answer))
         return b"".join(said)

@@ -3,23 +3,202 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any, Literal
 
+import orjson
 from fastapi import APIRouter, Request
+from pydantic import Field, ValidationError
 from starlette.responses import Response
 
 from api_gateway.gateway import Gateway, gateway_of
-from api_gateway.http import responses as wire
 from api_gateway.http.auth import Writer, require_same_tenant
 from api_gateway.http.bodies import Decoded, decode_json, read_json_body, refuse_flaws
 from api_gateway.http.descriptions import answers, json_body
-from api_gateway.http.problems import Problem, invalid
-from api_gateway.resources import api_source_shapes as shapes
+from api_gateway.http.fields import Shape, Wire
+from api_gateway.http.problems import Problem, invalid, places
+from api_gateway.http.responses import json_response, page_response
 from api_gateway.resources.retrieval.query_body import QueryRequest, to_query
 from pipeline.administration import edit_api_sources as flow
+from pipeline.administration.edit_api_sources import Tried
+from pipeline.api_sources.api_source import ApiMapping, ApiSource, header_value, read_source, source_as_json
 from pipeline.api_sources.api_source_store import ApiSources, StoredSource
+from pipeline.channel_time import ChannelTime
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.query.channel_options import SOURCE_NAME
-from pipeline.tenants.tenant_store import Principal
+from pipeline.tenants.accounts import Principal
+
+# What an answer has beside the source; whoever sends one back need not take it out.
+_NOT_OF_THE_SOURCE = frozenset({"tenant_id", "name", "created_at", "updated_at"})
+
+
+class HeaderIn(Wire):
+    """A header whose value is not in the request: `from` names a secret that the environment gives the installation,
+    `kept` leaves what is stored as it is."""
+
+    from_: Annotated[str | None, Field(alias="from")] = None
+    kept: bool | None = None
+
+
+class ApiSourceRequest(Wire):
+    """A business API. `mapping` says, in JSON Pointers, where the passages are in its answers; strings of `params` and
+    `body` may hold `{query}`, `{top_k}`, `{namespaces}` and `{filters}`. The value of a header is text, which is never
+    shown again, or an object that says where it is."""
+
+    url: str
+    method: Literal["GET", "POST"] = "GET"
+    params: Annotated[dict[str, str], Field(default_factory=dict)]
+    body: Any = None
+    headers: Annotated[dict[str, str | HeaderIn], Field(default_factory=dict)]
+    mapping: ApiMapping
+    namespaces: Annotated[list[str], Field(default_factory=list)]
+    timeout_ms: ChannelTime = 700
+    max_items: Annotated[int, Field(ge=1, le=100)] = 20
+    max_bytes: Annotated[int, Field(ge=1, le=8 * 1024 * 1024)] = 1024 * 1024
+    max_text: Annotated[int, Field(ge=1, le=20_000)] = 4000
+    min_score: Annotated[float, Field(ge=0, le=1)] = 0.0
+    applies_filters: bool = False
+    enabled: bool = True
+    tenant_id: str | None = None
+
+
+class HeaderOut(Shape):
+    """Where a header's value is: in the environment, under the name `from`, or stored."""
+
+    from_: Annotated[str | None, Field(alias="from")] = None
+    kept: bool | None = None
+
+
+class ApiSourceOut(Shape):
+    """A source without the values of its headers; it may be sent back as it is."""
+
+    name: str
+    url: str
+    method: Literal["GET", "POST"]
+    params: dict[str, str]
+    body: Any
+    headers: dict[str, HeaderOut]
+    mapping: dict[str, Any]
+    namespaces: list[str]
+    timeout_ms: int
+    max_items: int
+    max_bytes: int
+    max_text: int
+    min_score: float
+    applies_filters: bool
+    enabled: bool
+    created_at: datetime
+    updated_at: datetime
+
+
+class ApiSourceList(Shape):
+    """Every source of the tenant, by name."""
+
+    data: list[ApiSourceOut]
+    next_cursor: None
+
+
+class TriedPassage(Shape):
+    """A passage as a query would get it."""
+
+    chunk_id: str
+    document_id: str
+    namespace: str
+    title: str | None
+    text: str
+    metadata: dict[str, Any]
+    score: float
+
+
+class TriedSource(Shape):
+    """What came of asking once. `left_out`: how many items were not taken, by reason. `code` and `detail`: why there is
+    nothing; null if the source answered."""
+
+    ok: bool
+    code: str | None
+    detail: str | None
+    elapsed_ms: float
+    passages: list[TriedPassage]
+    left_out: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Described:
+    """A source out of a request: what to keep, and which values of headers were given or stay."""
+
+    source: ApiSource
+    values: Mapping[str, str]
+    kept: tuple[str, ...]
+
+
+def described(body: Mapping[str, Any]) -> Described:
+    """The source in a body. Raises Problem 422."""
+    fields = {name: value for name, value in body.items() if name not in _NOT_OF_THE_SOURCE}
+    given = fields.pop("headers", None)
+    values: dict[str, str] = {}
+    kept: list[str] = []
+    headers: dict[str, str | None] = {}
+    errors = [] if isinstance(given, dict | None) else [{"pointer": "/headers", "detail": "must be an object"}]
+    seen: set[str] = set()
+    for name, value in (given if isinstance(given, dict) else {}).items():
+        place = "/headers/" + name.replace("~", "~0").replace("/", "~1")
+        headers[name] = None
+        if name.lower() in seen:
+            errors.append({"pointer": place, "detail": "is given twice"})
+        seen.add(name.lower())
+        if isinstance(value, str):
+            try:
+                values[name] = header_value(value)
+            except ValueError as error:
+                errors.append({"pointer": place, "detail": str(error)})
+        elif value == {"kept": True}:
+            kept.append(name)
+        elif isinstance(value, dict) and set(value) == {"from"} and isinstance(value["from"], str):
+            headers[name] = value["from"]
+        else:
+            errors.append({"pointer": place, "detail": 'must be text, {"from": "NAME"} or {"kept": true}'})
+    if errors:
+        raise invalid(errors)
+    try:
+        source = read_source(orjson.dumps({**fields, "headers": headers}))
+    except ValidationError as error:
+        raise invalid(places(error)) from None
+    return Described(source=source, values=values, kept=tuple(kept))
+
+
+def api_source(stored: StoredSource) -> dict[str, Any]:
+    """A source as it is sent."""
+    sent: dict[str, Any] = orjson.loads(source_as_json(stored.source))
+    sent["headers"] = {
+        name: {"kept": True} if secret is None else {"from": secret} for name, secret in stored.source.headers.items()
+    }
+    return {"name": stored.name, **sent, "created_at": stored.created_at, "updated_at": stored.updated_at}
+
+
+def tried(found: Tried) -> dict[str, Any]:
+    """What came of asking, as it is sent."""
+    return {
+        "ok": found.error is None,
+        "code": found.error.code if found.error else None,
+        "detail": str(found.error) if found.error else None,
+        "elapsed_ms": round(found.elapsed_ms, 3),
+        "passages": [
+            {
+                "chunk_id": passage.chunk_id,
+                "document_id": passage.document_id,
+                "namespace": passage.namespace,
+                "title": passage.title,
+                "text": passage.text,
+                "metadata": dict(passage.metadata),
+                "score": score,
+            }
+            for passage, score in found.passages.found
+        ],
+        "left_out": dict(found.passages.left_out),
+    }
+
 
 # Reading takes the scope write too: address and parameters of a business API often are secrets.
 router = APIRouter(tags=["api sources"])
@@ -37,37 +216,37 @@ _EXAMPLE = {
 
 @router.get(
     "/v1/api-sources",
-    responses=answers(200, shapes.ApiSourceList, "Every source, without the values of its headers.", 401, 403, 503),
+    responses=answers(200, ApiSourceList, "Every source, without the values of its headers.", 401, 403, 503),
     summary="List API sources",
 )
 async def list_api_sources(request: Request, principal: Writer) -> Response:
     """There are twenty at most."""
     gateway = gateway_of(request)
 
-    return wire.page_response(
-        [shapes.api_source(found) for found in await gateway.ask(ApiSources, principal, lambda store: store.all())],
+    return page_response(
+        [api_source(found) for found in await gateway.ask(ApiSources, principal, lambda store: store.all())],
         None,
     )
 
 
 @router.get(
     "/v1/api-sources/{name}",
-    responses=answers(200, shapes.ApiSourceOut, "The source, without the values of its headers.", *_PROBLEMS),
+    responses=answers(200, ApiSourceOut, "The source, without the values of its headers.", *_PROBLEMS),
     summary="Look at an API source",
 )
 async def look(request: Request, principal: Writer, name: str) -> Response:
     """What is answered may be changed and put back: headers that say `kept` keep their value."""
     gateway = gateway_of(request)
-    return wire.json_response(shapes.api_source(await gateway.run(_found, principal, name, gateway)))
+    return json_response(api_source(await gateway.run(_found, principal, name, gateway)))
 
 
 @router.put(
     "/v1/api-sources/{name}",
     responses={
-        **answers(200, shapes.ApiSourceOut, "The source was changed.", 409, *_BODY_PROBLEMS),
-        201: {"model": shapes.ApiSourceOut, "description": "The source is new."},
+        **answers(200, ApiSourceOut, "The source was changed.", 409, *_BODY_PROBLEMS),
+        201: {"model": ApiSourceOut, "description": "The source is new."},
     },
-    openapi_extra=json_body(shapes.ApiSourceRequest, _EXAMPLE),
+    openapi_extra=json_body(ApiSourceRequest, _EXAMPLE),
     summary="Add or change an API source",
 )
 async def put(request: Request, principal: Writer, name: str) -> Response:
@@ -78,7 +257,7 @@ async def put(request: Request, principal: Writer, name: str) -> Response:
     if not re.fullmatch(SOURCE_NAME, name):
         detail = "must be 1 to 64 lower-case letters, digits, '-' and '_', a letter or digit first"
         raise invalid([{"pointer": "/name", "in": "path", "detail": detail}])
-    asked = shapes.described(refuse_flaws(await _body(request, principal)))
+    asked = described(refuse_flaws(await _body(request, principal)))
     try:
         stored, new = await gateway.run(
             flow.put,
@@ -94,7 +273,7 @@ async def put(request: Request, principal: Writer, name: str) -> Response:
     except flow.TooManySources as error:
         raise Problem(409, "too_many_api_sources", str(error)) from None
     headers = {"Location": f"/v1/api-sources/{name}"} if new else None
-    return wire.json_response(shapes.api_source(stored), status=201 if new else 200, headers=headers)
+    return json_response(api_source(stored), status=201 if new else 200, headers=headers)
 
 
 @router.delete(
@@ -116,7 +295,7 @@ async def remove(request: Request, principal: Writer, name: str) -> Response:
 
 @router.post(
     "/v1/api-sources/{name}/test",
-    responses=answers(200, shapes.TriedSource, "What came of it, also if it failed.", 404, *_BODY_PROBLEMS),
+    responses=answers(200, TriedSource, "What came of it, also if it failed.", 404, *_BODY_PROBLEMS),
     openapi_extra=json_body(QueryRequest, {"query_text": "open invoices", "namespaces": ["kb"]}),
     summary="Try out an API source",
 )
@@ -131,7 +310,7 @@ async def test(request: Request, principal: Writer, name: str) -> Response:
     )
     stored = await gateway.run(_found, principal, name, gateway)
     found = await gateway.run_calling(flow.try_out, principal.tenant_id, stored, query, gateway.resources)
-    return wire.json_response(shapes.tried(found))
+    return json_response(tried(found))
 
 
 async def _body(request: Request, principal: Principal) -> Decoded:

@@ -16,12 +16,12 @@ from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.http import cursors
 from api_gateway.http.auth import Admin
 from api_gateway.http.descriptions import PRINTABLE, Cursor, Limit, answers
+from api_gateway.http.fields import Shape, shown
 from api_gateway.http.problems import invalid
 from api_gateway.http.responses import page_response
-from api_gateway.resources.shapes import Shape, shown
-from pipeline.database.unit_of_work import unit_of_work
+from pipeline.administration.manage_tenants import list_audit as list_rows
 from pipeline.records import TenantId
-from pipeline.tenants.audit_store import Audit, AuditFilter, AuditRow
+from pipeline.tenants.audit_store import AuditFilter, AuditRow
 
 
 class AuditActor(Shape):
@@ -95,7 +95,7 @@ async def list_audit(
     gateway = gateway_of(request)
     wanted = _filter(action, since, until)
     before = cursors.before(cursor, "audit", is_uuid=False)
-    rows = await gateway.run(_read, principal.tenant_id, wanted, before, limit + 1, gateway)
+    rows = await gateway.run(list_rows, principal.tenant_id, wanted, before, limit + 1, gateway.resources)
     found, following = cursors.page(rows, limit, _cursor_after)
     return page_response([audit_entry(row, principal.tenant_id) for row in found], following)
 
@@ -107,7 +107,7 @@ async def export_audit(
     """The same rows as JSON lines, all of them. What is added while it runs is not among them."""
     gateway = gateway_of(request)
     wanted = _filter(action, since, until)
-    first = await gateway.run(_read, principal.tenant_id, wanted, None, _EXPORTED_AT_ONCE, gateway)
+    first = await gateway.run(list_rows, principal.tenant_id, wanted, None, _EXPORTED_AT_ONCE, gateway.resources)
     headers = {"Content-Disposition": 'attachment; filename="audit.jsonl"'}
     lines = _lines(principal.tenant_id, wanted, first, gateway)
     return StreamingResponse(lines, media_type=_LINES, headers=headers)
@@ -125,14 +125,7 @@ async def _lines(
         if len(rows) < _EXPORTED_AT_ONCE:
             return
         before = (rows[-1].at, rows[-1].audit_id)
-        rows = await gateway.run(_read, tenant_id, wanted, before, _EXPORTED_AT_ONCE, gateway)
-
-
-def _read(
-    tenant_id: TenantId, wanted: AuditFilter, before: tuple[datetime, str] | None, limit: int, gateway: Gateway
-) -> list[AuditRow]:
-    with unit_of_work(gateway.resources.mysql) as work:
-        return Audit(work.connection, tenant_id).page(wanted, before=before, limit=limit)
+        rows = await gateway.run(list_rows, tenant_id, wanted, before, _EXPORTED_AT_ONCE, gateway.resources)
 
 
 def _filter(action: str | None, since: datetime | None, until: datetime | None) -> AuditFilter:

@@ -4,27 +4,97 @@ from __future__ import annotations
 
 import uuid
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, Self
 
 from fastapi import APIRouter, Request
 from fastapi import Query as Parameter
+from pydantic import Field, model_validator
 from starlette.responses import Response
 
 from api_gateway.gateway import gateway_of
 from api_gateway.http import cursors
-from api_gateway.http import responses as wire
 from api_gateway.http.auth import Reader, Writer
 from api_gateway.http.descriptions import Cursor, Limit, answers, json_body
-from api_gateway.http.fields import namespace_parameter
+from api_gateway.http.fields import NamespaceName, Shape, Wire, namespace_parameter, shown
 from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem, invalid
-from api_gateway.resources import dead_letter_shapes as shapes
+from api_gateway.http.responses import json_response, page_response
 from pipeline.administration import steer_jobs
-from pipeline.database.unit_of_work import unit_of_work
-from pipeline.jobs.dead_letter_store import DeadLetter, DeadLetters, LedgerPosition, Selection
+from pipeline.jobs.dead_letter_store import DeadLetter as StoredDeadLetter
+from pipeline.jobs.dead_letter_store import LedgerPosition, Selection
 from pipeline.records import FailureReason, JobId
-from pipeline.tenants.audit_store import Audit
 from workers.dispatch import ring_for
+
+Reason = Literal["rejected", "gave_up", "bug"]
+Code = Annotated[str, Field(min_length=1, max_length=64, pattern="^[a-z0-9_]+$")]
+
+
+class PayloadReference(Shape):
+    """What was to be ingested, without its text. `available` is false once it cannot be tried again."""
+
+    media_type: str | None
+    uri: str | None
+    bytes: int
+    content_hash: str | None
+    available: bool
+
+
+class DeadLetter(Shape):
+    """A document that failed for good. `reason`: it is at fault, something was away at every attempt, or we are at
+    fault. `stage`: the last step it had finished."""
+
+    id: str
+    job_id: str
+    ordinal: int
+    namespace: str
+    document_id: str
+    generation: int
+    reason: Reason
+    code: str
+    detail: str | None
+    stage: str
+    attempts: int
+    failed_at: datetime
+    payload: PayloadReference
+
+
+class DeadLetterPage(Shape):
+    """Dead letters, the latest first."""
+
+    data: list[DeadLetter]
+    next_cursor: str | None
+
+
+class Replayed(Shape):
+    """How many documents are queued again."""
+
+    replayed: int
+
+
+class ReplayRequest(Wire):
+    """Which dead letters to try again: those that fit every field given, or all with `{"all": true}`."""
+
+    tenant_id: str | None = None
+    all: bool = False
+    job_id: str | None = None
+    namespace: NamespaceName | None = None
+    code: Code | None = None
+    reason: Reason | None = None
+
+    @model_validator(mode="after")
+    def _says_which(self) -> Self:
+        chosen = any(value is not None for value in (self.job_id, self.namespace, self.code, self.reason))
+        if self.all == chosen:
+            raise ValueError('must name job_id, namespace, code or reason, or else be {"all": true}')
+        return self
+
+
+def dead_letter(letter: StoredDeadLetter) -> dict[str, Any]:
+    """A dead letter as it is sent."""
+    place, payload = letter.place, letter.payload
+    sent = shown(PayloadReference, payload, uri=payload.source_uri, bytes=payload.body_bytes)
+    return shown(DeadLetter, letter, id=place.to_id(), job_id=place.job_id, ordinal=place.ordinal, payload=sent)
+
 
 router = APIRouter(tags=["dead letters"])
 
@@ -33,7 +103,7 @@ _MAX_BODY_BYTES = 64 * 1024
 
 @router.get(
     "/v1/dead-letters",
-    responses=answers(200, shapes.DeadLetterPage, "One page of dead letters, the latest first.", 401, 403, 422, 503),
+    responses=answers(200, DeadLetterPage, "One page of dead letters, the latest first.", 401, 403, 422, 503),
     summary="List dead letters",
 )
 async def list_dead_letters(
@@ -41,8 +111,8 @@ async def list_dead_letters(
     principal: Reader,
     job_id: Annotated[str | None, Parameter(description="Only those of this job.")] = None,
     namespace: Annotated[str | None, Parameter(description="Only those in this namespace.")] = None,
-    code: Annotated[shapes.Code | None, Parameter(description="Only those with this error code.")] = None,
-    reason: Annotated[shapes.Reason | None, Parameter(description="Only those that failed for this reason.")] = None,
+    code: Annotated[Code | None, Parameter(description="Only those with this error code.")] = None,
+    reason: Annotated[Reason | None, Parameter(description="Only those that failed for this reason.")] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
@@ -51,54 +121,48 @@ async def list_dead_letters(
     gateway = gateway_of(request)
     chosen = _selection(job_id, None if namespace is None else namespace_parameter(namespace), code, reason)
     before = _before(cursor)
-
-    found, following = cursors.page(
-        await gateway.ask(DeadLetters, principal, lambda store: store.page(chosen, before=before, limit=limit + 1)),
-        limit,
-        _cursor_after,
-    )
-    return wire.page_response([shapes.dead_letter(letter) for letter in found], following)
+    tenant_id, use = principal.tenant_id, gateway.resources
+    letters = await gateway.run(steer_jobs.list_dead_letters, tenant_id, chosen, before, limit + 1, use)
+    found, following = cursors.page(letters, limit, _cursor_after)
+    return page_response([dead_letter(letter) for letter in found], following)
 
 
 @router.get(
     "/v1/dead-letters/{letter_id}",
-    responses=answers(200, shapes.DeadLetter, "The dead letter.", 401, 403, 404, 422, 503),
+    responses=answers(200, DeadLetter, "The dead letter.", 401, 403, 404, 422, 503),
     summary="Look at a dead letter",
 )
 async def look(request: Request, principal: Reader, letter_id: str) -> Response:
     """Everything known of the failure; never the text of the document."""
     gateway = gateway_of(request)
     place = _place(letter_id)
-
-    letter = await gateway.ask(DeadLetters, principal, lambda store: store.one(place))
+    letter = await gateway.run(steer_jobs.find_dead_letter, principal.tenant_id, place, gateway.resources)
     if letter is None:
         raise _not_found()
-    return wire.json_response(shapes.dead_letter(letter))
+    return json_response(dead_letter(letter))
 
 
 @router.post(
     "/v1/dead-letters/replay",
     status_code=202,
-    responses=answers(
-        202, shapes.Replayed, "The documents are queued again.", *(400, 401, 403, 413, 415, 422, 429, 503)
-    ),
-    openapi_extra=json_body(shapes.ReplayRequest, {"reason": "gave_up"}),
+    responses=answers(202, Replayed, "The documents are queued again.", *(400, 401, 403, 413, 415, 422, 429, 503)),
+    openapi_extra=json_body(ReplayRequest, {"reason": "gave_up"}),
     summary="Try dead letters again",
 )
 async def replay_selected(request: Request, principal: Writer) -> Response:
     """Those that fit every field given, or all with `{"all": true}`; an empty object is an error."""
     gateway = gateway_of(request)
-    asked = await read_shape(request, principal, shapes.ReplayRequest, limit=_MAX_BODY_BYTES)
+    asked = await read_shape(request, principal, ReplayRequest, limit=_MAX_BODY_BYTES)
     chosen = _selection(asked.job_id, asked.namespace, asked.code, asked.reason)
     tenant_id, use = principal.tenant_id, gateway.resources
     replayed = await gateway.run_heavy(steer_jobs.replay_selected, tenant_id, chosen, use, ring=ring_for)
-    return wire.json_response({"replayed": replayed}, status=202)
+    return json_response({"replayed": replayed}, status=202)
 
 
 @router.post(
     "/v1/dead-letters/{letter_id}/replay",
     status_code=202,
-    responses=answers(202, shapes.Replayed, "The document is queued again.", 401, 403, 404, 422, 429, 503),
+    responses=answers(202, Replayed, "The document is queued again.", 401, 403, 404, 422, 429, 503),
     summary="Try a dead letter again",
 )
 async def replay(request: Request, principal: Writer, letter_id: str) -> Response:
@@ -107,7 +171,7 @@ async def replay(request: Request, principal: Writer, letter_id: str) -> Respons
     place = _place(letter_id)
     if not await gateway.run(steer_jobs.replay, principal.tenant_id, place, gateway.resources, ring=ring_for):
         raise _not_found()
-    return wire.json_response({"replayed": 1}, status=202)
+    return json_response({"replayed": 1}, status=202)
 
 
 @router.delete(
@@ -120,15 +184,7 @@ async def drop(request: Request, principal: Writer, letter_id: str) -> Response:
     """The document's bytes are deleted and it cannot be tried again; in its job it stays among the failed."""
     gateway = gateway_of(request)
     place = _place(letter_id)
-
-    def forget() -> bool:
-        with unit_of_work(gateway.resources.mysql) as work:
-            dropped = DeadLetters(work.connection, principal.tenant_id).drop(place)
-            if dropped:
-                Audit(work.connection, principal.tenant_id).wrote("dead_letter_drop", ids=[letter_id])
-            return dropped
-
-    if not await gateway.run(forget):
+    if not await gateway.run(steer_jobs.drop_dead_letter, principal.tenant_id, place, gateway.resources):
         raise _not_found()
     return Response(status_code=204)
 
@@ -143,7 +199,7 @@ def _selection(job_id: str | None, namespace: str | None, code: str | None, reas
     )
 
 
-def _cursor_after(last: DeadLetter) -> str:
+def _cursor_after(last: StoredDeadLetter) -> str:
     return cursors.encode("dead", last.failed_at.isoformat(), last.place.job_id, last.place.ordinal)
 
 

@@ -2,23 +2,111 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
 from fastapi import Query as Parameter
+from pydantic import AfterValidator, Field
 from starlette.responses import Response
 
 from api_gateway.gateway import gateway_of
 from api_gateway.http.auth import Reader, Writer
 from api_gateway.http.descriptions import answers, json_body
-from api_gateway.http.fields import namespace_parameter
+from api_gateway.http.fields import DocumentIdText, NamespaceName, Shape, Wire, namespace_parameter, shown
 from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response
-from api_gateway.resources import dictionary_shapes as wire
-from pipeline.keyword.dictionary import Dictionary
-from pipeline.keyword.dictionary_store import EVERY_NAMESPACE, Dictionaries
+from pipeline.administration.edit_dictionaries import delete_dictionary, load_dictionary, replace_dictionary
+from pipeline.keyword.dictionary import Dictionary, Rule
+from pipeline.keyword.dictionary_store import EVERY_NAMESPACE
+from pipeline.keyword.terms import holds_words
 from pipeline.records import Namespace
+
+_MOST_ENTRIES = 5_000
+
+
+def _with_words(said: str) -> str:
+    if not holds_words(said):
+        raise ValueError("holds no word")
+    return said
+
+
+Expression = Annotated[str, Field(min_length=1, max_length=128), AfterValidator(_with_words)]
+
+
+class RuleIn(Wire):
+    """Where the query contains `when`, the document's chunks join the candidates and score `boost` times. From 2 on, its
+    best chunk scores at least as high as the best other one of the keyword channel."""
+
+    when: Expression
+    document_id: DocumentIdText
+    namespace: NamespaceName | None = None
+    boost: Annotated[float, Field(ge=0, le=100)] = 2.0
+
+
+class DictionaryIn(Wire):
+    """The whole dictionary: what is not in it any more is forgotten. Applies to queries from the next seconds on, and to
+    nothing that is stored."""
+
+    tenant_id: str | None = None
+    synonyms: Annotated[
+        list[Annotated[list[Expression], Field(min_length=2, max_length=32)]], Field(max_length=_MOST_ENTRIES)
+    ] = Field(default_factory=list, description="Groups of expressions that mean the same.")
+    stop_words: Annotated[list[Expression], Field(max_length=_MOST_ENTRIES)] = Field(
+        default_factory=list, description="Left out of queries, unless nothing else is asked."
+    )
+    phrases: Annotated[list[Expression], Field(max_length=_MOST_ENTRIES)] = Field(
+        default_factory=list, description="Words that belong together: chunks with them side by side score higher."
+    )
+    rules: Annotated[list[RuleIn], Field(max_length=1_000)] = Field(
+        default_factory=list, description="Documents to prefer for certain words."
+    )
+
+
+class RuleOut(Shape):
+    """One rule."""
+
+    when: str
+    document_id: str
+    namespace: str
+    boost: float
+
+
+class DictionaryOut(Shape):
+    """A dictionary as it is kept. `namespace` is null for the one that holds for all of them."""
+
+    namespace: str | None
+    version: int
+    synonyms: list[list[str]]
+    stop_words: list[str]
+    phrases: list[str]
+    rules: list[RuleOut]
+
+
+def to_dictionary(sent: DictionaryIn, namespace: Namespace) -> Dictionary:
+    """The dictionary a body describes. Raises ValueError for a rule that does not say where its document is."""
+    if any(rule.namespace is None for rule in sent.rules) and not namespace:
+        raise ValueError("must say the namespace of its document, since the dictionary holds for all of them")
+    return Dictionary(
+        synonyms=tuple(tuple(dict.fromkeys(group)) for group in sent.synonyms),
+        stop_words=tuple(dict.fromkeys(sent.stop_words)),
+        phrases=tuple(dict.fromkeys(sent.phrases)),
+        rules=tuple(
+            Rule(
+                when=rule.when,
+                namespace=rule.namespace or namespace,
+                document_id=rule.document_id,
+                boost=rule.boost,
+            )
+            for rule in sent.rules
+        ),
+    )
+
+
+def dictionary_json(found: Dictionary, namespace: Namespace, version: int) -> dict[str, Any]:
+    """A dictionary as it is sent."""
+    return shown(DictionaryOut, found, namespace=namespace or None, version=version)
+
 
 router = APIRouter(tags=["dictionary"])
 
@@ -36,29 +124,25 @@ _EXAMPLE = {
 
 @router.get(
     "/v1/dictionary",
-    responses=answers(200, wire.DictionaryOut, "The dictionary.", 401, 403, 404, 422, 503),
+    responses=answers(200, DictionaryOut, "The dictionary.", 401, 403, 404, 422, 503),
     summary="Look at a dictionary",
 )
 async def look(request: Request, principal: Reader, namespace: Within = None) -> Response:
     """What the tenant says of words."""
     gateway = gateway_of(request)
     within = _within(namespace)
-
-    def read(store: Dictionaries) -> tuple[Dictionary | None, int]:
-        return store.load([within]).get(within), store.versions([within]).get(within, 0)
-
-    found, version = await gateway.ask(Dictionaries, principal, read)
+    found, version = await gateway.run(load_dictionary, principal.tenant_id, within, gateway.resources)
     if found is None:
         raise _missing(within)
-    return json_response(wire.dictionary(found, within, version))
+    return json_response(dictionary_json(found, within, version))
 
 
 @router.put(
     "/v1/dictionary",
     responses=answers(
-        200, wire.DictionaryOut, "It is kept, and holds for queries within seconds.", 400, 401, 403, 413, 415, 422, 503
+        200, DictionaryOut, "It is kept, and holds for queries within seconds.", 400, 401, 403, 413, 415, 422, 503
     ),
-    openapi_extra=json_body(wire.DictionaryIn, _EXAMPLE),
+    openapi_extra=json_body(DictionaryIn, _EXAMPLE),
     summary="Replace a dictionary",
 )
 async def replace(request: Request, principal: Writer, namespace: Within = None) -> Response:
@@ -67,19 +151,13 @@ async def replace(request: Request, principal: Writer, namespace: Within = None)
     read changes: nothing is indexed again."""
     gateway = gateway_of(request)
     within = _within(namespace)
-    sent = await read_shape(request, principal, wire.DictionaryIn)
+    sent = await read_shape(request, principal, DictionaryIn)
     try:
-        dictionary = wire.to_dictionary(sent, within)
+        dictionary = to_dictionary(sent, within)
     except ValueError as error:
         raise invalid([{"pointer": "/rules", "detail": str(error)}]) from None
-
-    return json_response(
-        wire.dictionary(
-            dictionary,
-            within,
-            await gateway.ask(Dictionaries, principal, lambda store: store.replace(within, dictionary)),
-        )
-    )
+    version = await gateway.run(replace_dictionary, principal.tenant_id, within, dictionary, gateway.resources)
+    return json_response(dictionary_json(dictionary, within, version))
 
 
 @router.delete(
@@ -92,8 +170,7 @@ async def delete(request: Request, principal: Writer, namespace: Within = None) 
     """Queries are read without it again, within seconds."""
     gateway = gateway_of(request)
     within = _within(namespace)
-
-    if not await gateway.ask(Dictionaries, principal, lambda store: store.delete(within)):
+    if not await gateway.run(delete_dictionary, principal.tenant_id, within, gateway.resources):
         raise _missing(within)
     return Response(status_code=204)
 

@@ -11,9 +11,9 @@ from starlette.responses import Response
 from api_gateway.gateway import gateway_of
 from api_gateway.http.auth import require_operator
 from api_gateway.http.descriptions import answers
+from api_gateway.http.fields import Shape
 from api_gateway.http.responses import json_response
 from api_gateway.live.doctor_facts import examine
-from api_gateway.resources.shapes import Shape
 from pipeline.maintenance.doctor import CheckResult, Severity
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable
-from typing import Annotated
+from datetime import datetime
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Request
 from starlette.responses import Response
@@ -13,20 +14,86 @@ from starlette.types import Receive, Scope, Send
 
 from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.http.auth import Reader, api_key_of
-from api_gateway.http.descriptions import answers
+from api_gateway.http.descriptions import answers, reference
+from api_gateway.http.fields import Shape, shown
 from api_gateway.http.problems import Problem
 from api_gateway.live.ask import current_state
 from api_gateway.live.ask import not_found as query_not_found
 from api_gateway.live.event_streams import HEARTBEAT_S, PING, EventStream, Write, event
 from api_gateway.live.job_feed import FAILURES_AT_ONCE, Followed, Following, View
-from api_gateway.live.query_stream import QueryStream
-from api_gateway.resources import event_shapes as wire
+from api_gateway.live.query_stream import ChannelAnswered, QueryStep, QueryStream
 from api_gateway.resources.jobs import known_id, not_found
 from api_gateway.resources.retrieval.queries import known_id as known_query
 from pipeline.errors import Unavailable
-from pipeline.jobs.signal_store import Position
+from pipeline.jobs.signal_store import Failure, Position
 from pipeline.query.query_store import QueryState
 from pipeline.records import ItemState, JobId, TenantId
+
+
+class JobProgress(Shape):
+    """`data` of `progress` and `finished`. `rate`: documents a second lately; `eta_seconds`: until the end at that rate.
+    Both are null while the recent past says too little about the future."""
+
+    job_id: str
+    namespace: str
+    status: Literal["queued", "running", "succeeded", "partly_failed", "failed", "cancelled"]
+    total: int
+    queued: int
+    running: int
+    succeeded: int
+    failed: int
+    cancelled: int
+    chunks: int
+    stages: dict[str, int]
+    waiting_reason: Literal["queued_behind_others", "no_worker", "paused", "retrying"] | None
+    rate: float | None
+    eta_seconds: int | None
+    created_at: datetime
+    updated_at: datetime
+    finished_at: datetime | None
+    paused_at: datetime | None
+
+
+class ItemFailed(Shape):
+    """`data` of `item_failed`."""
+
+    document_id: str | None
+    code: str
+    detail: str | None
+    pointer: str | None
+
+
+def progress(view: View) -> dict[str, Any]:
+    """How the job stands."""
+    job, pace = view.job, view.pace
+    eta_s = pace.eta_s if pace else None
+    return {
+        "job_id": job.job_id,
+        "namespace": job.namespace,
+        "status": job.status,
+        "total": job.total,
+        **{state.value: job.items[state] for state in ItemState},
+        "chunks": job.chunks,
+        "stages": dict(job.stages),
+        "waiting_reason": job.waiting_reason,
+        "rate": round(pace.rate, 2) if pace else None,
+        "eta_seconds": None if eta_s is None else round(eta_s),
+        "created_at": job.created_at,
+        "updated_at": job.updated_at,
+        "finished_at": job.finished_at,
+        "paused_at": job.paused_at,
+    }
+
+
+def finished(view: View) -> dict[str, Any]:
+    """How the job ended: the same words."""
+    return progress(view)
+
+
+def item_failed(failure: Failure) -> dict[str, Any]:
+    """A document that failed."""
+    return shown(ItemFailed, failure)
+
 
 LIFETIME_S = 900.0
 _KEY_CHECKED_S = 3.0  # a stream tells nothing more to a key that was revoked before that
@@ -110,17 +177,17 @@ class JobStream(EventStream):
 
     async def _send_view(self, followed: Followed, view: View, write: Write) -> bool:
         """Progress, then the failures since, then the end if that is what it is. True after the end."""
-        await write(event("progress", id_of(self._position), wire.progress(view)))
+        await write(event("progress", id_of(self._position), progress(view)))
         more = view.job.items[ItemState.FAILED] > 0
         while more:
             found = await followed.failures(self._position)
             for failure in found:
                 self._position = failure.position
-                await write(event("item_failed", id_of(failure.position), wire.item_failed(failure)))
+                await write(event("item_failed", id_of(failure.position), item_failed(failure)))
             more = len(found) == FAILURES_AT_ONCE
         if view.job.finished_at is None:
             return False
-        await write(event("finished", f"{view.job.revision}-end", wire.finished(view)))
+        await write(event("finished", f"{view.job.revision}-end", finished(view)))
         return True
 
 
@@ -140,6 +207,8 @@ _SUCCESS[204] = {"description": "The job has ended, and the client has seen its 
 _OF_QUERY = answers(200, None, "Events until the query is answered.", 401, 403, 404, 422, 429, 503)
 _OF_QUERY[200]["content"] = {"text/event-stream": {"schema": {"type": "string"}}}
 _OF_QUERY[204] = {"description": "The query is answered, and the client has seen its answer."}
+for _shape in (JobProgress, ItemFailed, QueryStep, ChannelAnswered):
+    reference(_shape, "serialization")  # the data of events, which FastAPI does not see
 
 
 @router.get("/v1/jobs/{job_id}/events", responses=_SUCCESS, summary="Follow a job")

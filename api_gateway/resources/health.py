@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from datetime import datetime
+from typing import Literal
 
 import structlog
 from fastapi import APIRouter, Request
@@ -11,16 +13,57 @@ from starlette.responses import Response
 
 from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.http.descriptions import answers
-from api_gateway.http.fleet_metrics import FLEET
-from api_gateway.http.metrics import ALIGNMENT, BACKLOG, LANE_PROCESSES, LANE_QUERIES, STORES_MATCH, STREAMS, WAITERS
+from api_gateway.http.fields import Shape
+from api_gateway.http.metrics import (
+    ALIGNMENT,
+    BACKLOG,
+    FLEET,
+    LANE_PROCESSES,
+    LANE_QUERIES,
+    STORES_MATCH,
+    STREAMS,
+    WAITERS,
+)
 from api_gateway.http.responses import json_response
 from api_gateway.live.readiness import readiness
-from api_gateway.resources.shapes import Alive, Readiness
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents import reconcile_store
 from pipeline.errors import PipelineError, WrongInstallation
 from pipeline.jobs.backlog_store import backlog
 from workers.producer import waiting_messages
+
+
+class DependencyHealth(Shape):
+    """One check. `required`: unless it is `ok`, the gateway is not ready. `checked_at`: when it was looked at, `age_s`
+    seconds before the answer. `workers`: of a queue, how many listen to it. `sweep_age_s`: seconds since the last sweep."""
+
+    status: Literal["ok", "warning", "down", "unknown"]
+    required: bool
+    checked_at: datetime
+    age_s: float
+    latency_ms: float | None = None
+    detail: str | None = None
+    workers: int | None = None
+    sweep_age_s: float | None = None
+
+
+class Readiness(Shape):
+    """Whether documents and queries can be served, check by check. `failing` names every check that is not `ok`, also
+    those that do not make the gateway `not_ready`."""
+
+    status: Literal["ready", "not_ready"]
+    version: str
+    checked_at: datetime
+    failing: list[str]
+    dependencies: dict[str, DependencyHealth]
+
+
+class Alive(Shape):
+    """The process answers. `installation_id` is that of the stores it started with."""
+
+    status: Literal["ok"]
+    installation_id: str | None
+
 
 router = APIRouter(tags=["operation"])
 

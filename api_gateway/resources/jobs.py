@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import uuid
 from collections.abc import Callable
-from typing import Annotated, Literal
+from datetime import datetime
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
 from fastapi import Query as Parameter
@@ -14,20 +15,62 @@ from starlette.types import Receive
 
 from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.http import cursors
-from api_gateway.http import responses as wire
 from api_gateway.http.auth import Reader, Writer
 from api_gateway.http.descriptions import Cursor, Limit, answers
+from api_gateway.http.fields import Shape, shown
 from api_gateway.http.prefer import LONGEST_WAIT_S
 from api_gateway.http.problems import Problem
-from api_gateway.resources.shapes import ItemPage, Job, JobPage
+from api_gateway.http.responses import json_response, page_response
+from api_gateway.resources.shapes import Job, Outcome, encoding_json, job_json
 from pipeline.administration import steer_jobs
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.jobs.job_view_store import ItemView, JobStatus, JobView, JobViews
 from pipeline.query.query_store import wake_name
 from pipeline.records import JobId, TenantId
 from pipeline.resources import Resources
-from pipeline.tenants.tenant_store import Principal
+from pipeline.tenants.accounts import Principal
 from workers.dispatch import ring_for
+
+
+class Item(Shape):
+    """One document of a job. `outcome` says what it came to: the document is new, has another generation, is as it was
+    (`unchanged`), was there and left alone (`skipped`), was overtaken by a later upload or a deletion (`superseded`),
+    or was never accepted (`refused`, with a code). It is null until the item has ended, and where it failed later.
+    `encoding` and the fields beside it: as in the document's source; null for one that is unchanged. `requested_id`: the
+    id it was sent with, where `on_conflict: new` gave it another one. `duplicate_of`: as in the document."""
+
+    ordinal: int
+    document_id: str | None
+    requested_id: str | None
+    duplicate_of: str | None
+    status: Literal["queued", "running", "succeeded", "failed", "cancelled"]
+    stage: str
+    outcome: Outcome | None
+    chunks: int
+    reused: int
+    attempts: int
+    code: str | None
+    detail: str | None
+    pointer: str | None
+    updated_at: datetime
+    encoding: str | None
+    encoding_probability: float | None
+    encoding_warning: str | None
+
+
+class JobPage(Shape):
+    """Jobs, newest first."""
+
+    data: list[Job]
+    next_cursor: str | None
+
+
+class ItemPage(Shape):
+    """Items in the order they were sent."""
+
+    data: list[Item]
+    next_cursor: str | None
+
 
 router = APIRouter(tags=["jobs"])
 
@@ -38,6 +81,11 @@ Status = Annotated[
     Literal["queued", "running", "succeeded", "failed", "cancelled"] | None,
     Parameter(description="Only items in this state."),
 ]
+
+
+def item_json(view: ItemView) -> dict[str, Any]:
+    """An item as it is sent."""
+    return shown(Item, view, **encoding_json(view.encoding))
 
 
 @router.get(
@@ -65,7 +113,7 @@ async def list_jobs(
         limit,
         lambda last: cursors.encode("jobs", last.created_at.isoformat(), last.job_id),
     )
-    return wire.page_response([wire.job(view) for view in found], following)
+    return page_response([job_json(view) for view in found], following)
 
 
 @router.get(
@@ -79,7 +127,7 @@ async def look(request: Request, principal: Reader, job_id: str, wait: Wait = 0)
     known = known_id(job_id)
     if wait > 0:
         await until_finished(principal.tenant_id, known, wait, gateway, receive=request.receive)
-    return wire.json_response(wire.job(await gateway.run(view_of, principal.tenant_id, known, gateway)))
+    return json_response(job_json(await gateway.run(view_of, principal.tenant_id, known, gateway)))
 
 
 async def until_finished(
@@ -131,7 +179,7 @@ async def list_items(
             return views.items(known, status=status, after=start, limit=limit + 1, duplicates=duplicates)
 
     found, following = cursors.page(await gateway.run(read), limit, lambda last: cursors.encode("items", last.ordinal))
-    return wire.page_response([wire.item(view) for view in found], following)
+    return page_response([item_json(view) for view in found], following)
 
 
 def view_of(tenant_id: TenantId, job_id: JobId, gateway: Gateway) -> JobView:
@@ -214,6 +262,6 @@ async def _steer(
             raise not_found() from None
         except steer_jobs.NotNow as error:
             raise Problem(409, error.code, str(error)) from None
-        return wire.json_response(wire.job(view_of(principal.tenant_id, known, gateway)))
+        return json_response(job_json(view_of(principal.tenant_id, known, gateway)))
 
     return await gateway.run(run)

@@ -4,23 +4,96 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
+from pydantic import AfterValidator, Field
 from starlette.responses import Response
 
 from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.http import cursors
 from api_gateway.http.auth import Admin, Reader
 from api_gateway.http.descriptions import Cursor, Limit, answers, json_body
+from api_gateway.http.fields import Label, Moment, Shape, Wire
 from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem
 from api_gateway.http.responses import json_response, page_response
-from api_gateway.resources import tenant_shapes as shapes
-from pipeline.database.unit_of_work import unit_of_work
+from pipeline.administration import manage_tenants
 from pipeline.records import TenantId
-from pipeline.tenants.api_key_store import ApiKey, ApiKeys, Issued, TooManyKeys
-from pipeline.tenants.tenant_store import OPERATOR, Principal
+from pipeline.tenants.accounts import OPERATOR, ApiKey, Issued, Principal, TooManyKeys
+
+LONGEST_OVERLAP_S = 30 * 86_400
+
+
+ScopeName = Literal["read", "write", "admin"]
+
+
+def _future(moment: datetime) -> datetime:
+    if moment <= datetime.now(UTC):
+        raise ValueError("lies in the past")
+    return moment
+
+
+class KeyRequest(Wire):
+    """A key to be made. Without `expires_at` it works until it is revoked."""
+
+    name: Label
+    scopes: Annotated[list[ScopeName], Field(min_length=1, max_length=3)]
+    expires_at: Annotated[Moment, AfterValidator(_future)] | None = None
+    tenant_id: str | None = None
+
+
+class KeyRotateRequest(Wire):
+    """`overlap_seconds`: how long the old key works beside the new one; a day, unless said otherwise."""
+
+    overlap_seconds: Annotated[int, Field(ge=0, le=LONGEST_OVERLAP_S)] = 86_400
+    tenant_id: str | None = None
+
+
+class Key(Shape):
+    """A key without its secret. `key_id` is what the audit calls it. `last_used_at` is true to the minute.
+    `replaced_by`: the key that it was rotated to."""
+
+    key_id: str
+    name: str
+    scopes: list[Literal["read", "write", "admin", "operator"]]
+    state: Literal["active", "expired", "revoked"]
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    last_used_at: datetime | None
+    replaced_by: str | None
+
+
+class KeyWithSecret(Key):
+    """A key and what to send as `Authorization: Bearer`, which is shown this once."""
+
+    api_key: str
+
+
+class KeyPage(Shape):
+    """One page of keys, the newest first."""
+
+    data: list[Key]
+    next_cursor: str | None
+
+
+class CurrentKey(Shape):
+    """Whose key this is and what it may do."""
+
+    tenant_id: str
+    key_id: str
+    name: str
+    scopes: list[Literal["read", "write", "admin", "operator"]]
+
+
+def key_json(stored: ApiKey, *, secret: str | None = None) -> dict[str, Any]:
+    """A key as it is sent; with its secret only when it was just made."""
+    sent: dict[str, Any] = {name: getattr(stored, name) for name in Key.model_fields if name not in ("state", "scopes")}
+    sent |= {"scopes": list(stored.scopes), "state": stored.state(datetime.now(UTC))}
+    return sent if secret is None else {**sent, "api_key": secret}
+
 
 router = APIRouter(tags=["keys"])
 
@@ -35,19 +108,19 @@ _KEY_ID = re.compile(r"[0-9a-f]{16}")
 @router.post(
     "/v1/keys",
     status_code=201,
-    responses=answers(201, shapes.KeyWithSecret, "The key and its secret.", *BODY_PROBLEMS),
-    openapi_extra=json_body(shapes.KeyRequest, EXAMPLE),
+    responses=answers(201, KeyWithSecret, "The key and its secret.", *BODY_PROBLEMS),
+    openapi_extra=json_body(KeyRequest, EXAMPLE),
     summary="Make an API key",
 )
 async def make(request: Request, principal: Admin) -> Response:
     """The answer is the only place where the key itself is ever shown: what is stored is its hash."""
-    asked = await read_shape(request, principal, shapes.KeyRequest, limit=MAX_BODY_BYTES)
+    asked = await read_shape(request, principal, KeyRequest, limit=MAX_BODY_BYTES)
     return await issue_key(gateway_of(request), principal.tenant_id, asked, under="/v1/keys")
 
 
 @router.get(
     "/v1/keys",
-    responses=answers(200, shapes.KeyPage, "One page of keys, the newest first.", 401, 403, 422, 503),
+    responses=answers(200, KeyPage, "One page of keys, the newest first.", 401, 403, 422, 503),
     summary="List API keys",
 )
 async def list_keys(request: Request, principal: Admin, limit: Limit = 50, cursor: Cursor = None) -> Response:
@@ -57,7 +130,7 @@ async def list_keys(request: Request, principal: Admin, limit: Limit = 50, curso
 
 @router.get(
     "/v1/keys/current",
-    responses=answers(200, shapes.CurrentKey, "The key of this request.", 401, 403, 503),
+    responses=answers(200, CurrentKey, "The key of this request.", 401, 403, 503),
     summary="Look at the key in use",
 )
 async def current(principal: Reader) -> Response:
@@ -69,27 +142,27 @@ async def current(principal: Reader) -> Response:
 
 @router.get(
     "/v1/keys/{key_id}",
-    responses=answers(200, shapes.Key, "The key, without its secret.", *PROBLEMS),
+    responses=answers(200, Key, "The key, without its secret.", *PROBLEMS),
     summary="Look at an API key",
 )
 async def look(request: Request, principal: Admin, key_id: str) -> Response:
     """When it was made and used, and when it ends."""
     found = await gateway_of(request).run(key_of, gateway_of(request), principal.tenant_id, key_id)
-    return json_response(shapes.key(found))
+    return json_response(key_json(found))
 
 
 @router.post(
     "/v1/keys/{key_id}/rotate",
     status_code=201,
-    responses=answers(201, shapes.KeyWithSecret, "The new key and its secret.", 404, *BODY_PROBLEMS),
-    openapi_extra=json_body(shapes.KeyRotateRequest, {"overlap_seconds": 3600}),
+    responses=answers(201, KeyWithSecret, "The new key and its secret.", 404, *BODY_PROBLEMS),
+    openapi_extra=json_body(KeyRotateRequest, {"overlap_seconds": 3600}),
     summary="Rotate an API key",
 )
 async def rotate(request: Request, principal: Admin, key_id: str) -> Response:
     """A new key of the same name and scopes; the old one goes on for the overlap, so that no request fails meanwhile.
     One that has ended, or was rotated before, is a 409."""
     gateway = gateway_of(request)
-    asked = await read_shape(request, principal, shapes.KeyRotateRequest, limit=MAX_BODY_BYTES)
+    asked = await read_shape(request, principal, KeyRotateRequest, limit=MAX_BODY_BYTES)
     await gateway.run(_refuse_operators, gateway, principal, key_id)
     return await rotate_key(gateway, principal.tenant_id, key_id, asked, under="/v1/keys")
 
@@ -107,44 +180,36 @@ async def revoke(request: Request, principal: Admin, key_id: str) -> Response:
     return await revoke_key(gateway, principal.tenant_id, key_id)
 
 
-async def issue_key(gateway: Gateway, tenant_id: TenantId, asked: shapes.KeyRequest, *, under: str) -> Response:
+async def issue_key(gateway: Gateway, tenant_id: TenantId, asked: KeyRequest, *, under: str) -> Response:
     """Make a key for a tenant that is there. Raises Problem 409."""
 
     def make_it() -> Issued:
-        with unit_of_work(gateway.resources.mysql) as work:
-            return ApiKeys(work.connection, tenant_id).issue(
-                asked.name, tuple(asked.scopes), expires_at=asked.expires_at
-            )
+        scopes = tuple(asked.scopes)
+        return manage_tenants.issue_key(tenant_id, asked.name, scopes, asked.expires_at, gateway.resources)
 
     return _made(await _within_bounds(gateway, make_it), under)
 
 
 async def keys_page(gateway: Gateway, tenant_id: TenantId, limit: int, cursor: str | None) -> Response:
     """One page of a tenant's keys. Raises Problem 422."""
-    after = _after(cursor)
-
-    def read() -> list[ApiKey]:
-        with unit_of_work(gateway.resources.mysql) as work:
-            return ApiKeys(work.connection, tenant_id).page(after=after, limit=limit + 1)
-
+    rows = await gateway.run(manage_tenants.list_keys, tenant_id, _after(cursor), limit + 1, gateway.resources)
     found, following = cursors.page(
-        await gateway.run(read),
+        rows,
         limit,
         lambda last: cursors.encode("keys", last.created_at.isoformat(), last.key_id),
     )
-    return page_response([shapes.key(one) for one in found], following)
+    return page_response([key_json(one) for one in found], following)
 
 
 async def rotate_key(
-    gateway: Gateway, tenant_id: TenantId, key_id: str, asked: shapes.KeyRotateRequest, *, under: str
+    gateway: Gateway, tenant_id: TenantId, key_id: str, asked: KeyRotateRequest, *, under: str
 ) -> Response:
     """Rotate a key. Raises Problem 404 or 409."""
 
     def rotate_it() -> Issued:
         key_of(gateway, tenant_id, key_id)
-        with unit_of_work(gateway.resources.mysql) as work:
-            overlap = timedelta(seconds=asked.overlap_seconds)
-            made = ApiKeys(work.connection, tenant_id).rotate(key_id, overlap=overlap)
+        overlap = timedelta(seconds=asked.overlap_seconds)
+        made = manage_tenants.rotate_key(tenant_id, key_id, overlap, gateway.resources)
         if made is None:
             raise Problem(409, "key_not_rotatable", "The key has ended, or it was rotated before.")
         return made
@@ -154,12 +219,8 @@ async def rotate_key(
 
 async def revoke_key(gateway: Gateway, tenant_id: TenantId, key_id: str) -> Response:
     """Revoke a key. Raises Problem 404."""
-
-    def end() -> bool:
-        with unit_of_work(gateway.resources.mysql) as work:
-            return ApiKeys(work.connection, tenant_id).revoke(key_id)
-
-    if not _KEY_ID.fullmatch(key_id) or not await gateway.run(end):
+    is_id = _KEY_ID.fullmatch(key_id) is not None
+    if not is_id or not await gateway.run(manage_tenants.revoke_key, tenant_id, key_id, gateway.resources):
         raise _not_found()
     return Response(status_code=204)
 
@@ -168,8 +229,7 @@ def key_of(gateway: Gateway, tenant_id: TenantId, key_id: str) -> ApiKey:
     """The key. Blocking. Raises Problem 404."""
     found = None
     if _KEY_ID.fullmatch(key_id):
-        with unit_of_work(gateway.resources.mysql) as work:
-            found = ApiKeys(work.connection, tenant_id).one(key_id)
+        found = manage_tenants.find_key(tenant_id, key_id, gateway.resources)
     if found is None:
         raise _not_found()
     return found
@@ -191,7 +251,7 @@ async def _within_bounds(gateway: Gateway, make_it: Callable[[], Issued]) -> Iss
 
 def _made(issued: Issued, under: str) -> Response:
     location = {"Location": f"{under}/{issued.key.key_id}"}
-    return json_response(shapes.key(issued.key, secret=issued.secret), status=201, headers=location)
+    return json_response(key_json(issued.key, secret=issued.secret), status=201, headers=location)
 
 
 def _after(cursor: str | None) -> tuple[datetime, str] | None:

@@ -5,17 +5,66 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Request
+from fastapi import Query as Parameter
+from pydantic import Field
 from starlette.responses import Response
 
 from api_gateway.gateway import gateway_of
-from api_gateway.http.auth import Writer
-from api_gateway.http.descriptions import answers
-from api_gateway.http.fields import tidy_namespace
+from api_gateway.http import cursors
+from api_gateway.http.auth import Reader, Writer, require_scope
+from api_gateway.http.descriptions import Cursor, Limit, answers, json_body
+from api_gateway.http.fields import NamespaceName, Shape, Wire, tidy_namespace
+from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem
-from api_gateway.http.responses import json_response
-from api_gateway.resources.shapes import NamespaceDeleted
+from api_gateway.http.responses import json_response, page_response
+from api_gateway.live.computations import compute
+from api_gateway.resources.shapes import NamespacePage, namespace_json
+from pipeline.jobs.computation import ComputationKind
 from pipeline.maintenance.erase import delete_namespace
 from pipeline.records import Namespace
+from pipeline.tenants.namespace_store import Namespaces
+
+
+class Differences(Shape):
+    """How two stores differ: chunks without vector, vectors without chunk, vectors of another text or model, vectors in the
+    wrong place, documents with too few or too many chunks, rows nobody needs, wrong keyword statistics, wrong vectors of
+    whole documents."""
+
+    missing: int
+    orphaned: int
+    stale: int
+    misplaced: int
+    miscounted: int
+    leftover: int
+    statistics: int
+    document_vectors: int
+
+
+class NamespaceAlignment(Differences):
+    """How the two stores compare in one namespace."""
+
+    namespace: str
+    documents: int
+    chunks: int
+    vectors: int
+
+
+class Alignment(Differences):
+    """How the two stores compare. `repaired` counts what was put right, `withheld` the vectors and rows of chunks that
+    were not deleted because they are too large a share of what the tenant has."""
+
+    namespaces: list[NamespaceAlignment]
+    repaired: int
+    withheld: int
+
+
+class NamespaceDeleted(Shape):
+    """How much went with a namespace. `generations`: those whose rows were dropped in both stores at once."""
+
+    namespace: str
+    documents: int
+    generations: int
+
 
 router = APIRouter(tags=["namespaces"])
 
@@ -44,3 +93,71 @@ async def delete(
 
 def _not_found(name: str) -> Problem:
     return Problem(404, "namespace_not_found", f"There is no namespace {name[:64]!r}.")
+
+
+_MAX_BODY_BYTES = 1024 * 1024
+
+
+class VerifyRequest(Wire):
+    """Which namespaces to compare, all if none are named, and whether to put right what differs. `delete_share` confirms
+    that a repair may delete up to this share of the tenant's vectors and of its rows of chunks."""
+
+    tenant_id: str | None = None
+    namespaces: Annotated[list[NamespaceName], Field(min_length=1, max_length=1000)] | None = None
+    repair: bool = False
+    delete_share: Annotated[float, Field(ge=0, le=1)] | None = None
+
+
+@router.get(
+    "/v1/namespaces",
+    responses=answers(200, NamespacePage, "One page of namespaces, by name.", 401, 403, 422, 503),
+    summary="List namespaces",
+)
+async def list_namespaces(
+    request: Request,
+    principal: Reader,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+    examples: Annotated[bool, Parameter(description="Only those that hold examples of the library.")] = False,
+) -> Response:
+    """A namespace is made by the first document that names it."""
+    gateway = gateway_of(request)
+    after = cursors.decode(cursor, "namespaces", str)
+
+    found, following = cursors.page(
+        await gateway.ask(
+            Namespaces,
+            principal,
+            lambda store: store.views(after=after[0] if after else None, limit=limit + 1, examples=examples),
+        ),
+        limit,
+        lambda last: cursors.encode("namespaces", last.namespace),
+    )
+    return page_response([namespace_json(view) for view in found], following)
+
+
+@router.post(
+    "/v1/verify",
+    responses=answers(200, Alignment, "How the stores compare.", 400, 401, 403, 404, 413, 415, 422, 429, 503),
+    openapi_extra=json_body(VerifyRequest, {"namespaces": ["kb"], "repair": False}),
+    summary="Compare both stores",
+)
+async def verify_stores(request: Request, principal: Reader) -> Response:
+    """Every chunk against every vector; it may take a while. `repair` needs the scope `write`."""
+    gateway = gateway_of(request)
+    asked = await read_shape(request, principal, VerifyRequest, limit=_MAX_BODY_BYTES)
+    if asked.repair:
+        require_scope(principal, "write")
+    names = None if asked.namespaces is None else [Namespace(name) for name in dict.fromkeys(asked.namespaces)]
+    if names is not None:
+        await gateway.namespaces.require(principal.tenant_id, names)
+    done = await compute(
+        gateway,
+        ComputationKind.VERIFY,
+        principal.tenant_id,
+        {"namespaces": names, "repair": asked.repair, "delete_share": asked.delete_share},
+        receive=request.receive,
+        actor=principal.actor,
+        request_id=request.state.request_id,
+    )
+    return Response(done.body, media_type="application/json")

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime
+from dataclasses import fields
+from datetime import datetime
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+from starlette.responses import Response
 
-SourceKind = Literal["text", "bytes", "file", "url", "sheet"]
+from api_gateway.http.fields import Shape, shown
+from api_gateway.http.responses import json_response
+from api_gateway.resources.ingestion.strategy_options import chunking_json
+from pipeline.document_sources import original_type
+from pipeline.documents.document_view_store import DocumentView
+from pipeline.ingestion.accept import AcceptedJob
+from pipeline.jobs.job_view_store import JobView
+from pipeline.records import DocumentFields, Encoding
+from pipeline.tenants.namespace_store import NamespaceView
+from pipeline.tenants.usage_store import UsageRow
+
+SourceKindName = Literal["text", "bytes", "file", "url", "sheet"]
 Outcome = Literal["created", "replaced", "unchanged", "skipped", "superseded", "refused"]
-
-
-class Shape(BaseModel):
-    """The base of all answers."""
-
-    model_config = ConfigDict(extra="forbid")
-
-
-def shown(shape: type[Shape], record: object, **given: Any) -> dict[str, Any]:
-    """Return the fields of ``shape`` in its order: those in ``given``, the others from attributes of ``record``."""
-    return {name: given[name] if name in given else getattr(record, name) for name in shape.model_fields}
 
 
 class Renamed(Shape):
@@ -37,7 +39,7 @@ class JobAccepted(Shape):
     job_id: str
     status: Literal["queued", "running", "succeeded", "partly_failed", "failed"]
     total: int
-    renamed: list[Renamed] = []
+    renamed: list[Renamed] = Field([])
 
 
 class JobError(Shape):
@@ -87,32 +89,6 @@ class Job(Shape):
     errors: list[JobError]
 
 
-class Item(Shape):
-    """One document of a job. `outcome` says what it came to: the document is new, has another generation, is as it was
-    (`unchanged`), was there and left alone (`skipped`), was overtaken by a later upload or a deletion (`superseded`),
-    or was never accepted (`refused`, with a code). It is null until the item has ended, and where it failed later.
-    `encoding` and the fields beside it: as in the document's source; null for one that is unchanged. `requested_id`: the
-    id it was sent with, where `on_conflict: new` gave it another one. `duplicate_of`: as in the document."""
-
-    ordinal: int
-    document_id: str | None
-    requested_id: str | None
-    duplicate_of: str | None
-    status: Literal["queued", "running", "succeeded", "failed", "cancelled"]
-    stage: str
-    outcome: Outcome | None
-    chunks: int
-    reused: int
-    attempts: int
-    code: str | None
-    detail: str | None
-    pointer: str | None
-    updated_at: datetime
-    encoding: str | None
-    encoding_probability: float | None
-    encoding_warning: str | None
-
-
 class Source(Shape):
     """Where a document came from. Documents with the same `source_id` in one namespace came from one source; `kind` is the
     way in which it arrived last.
@@ -124,7 +100,7 @@ class Source(Shape):
     """
 
     source_id: str
-    kind: SourceKind
+    kind: SourceKindName
     uri: str | None
     media_type: str
     encoding: str | None
@@ -132,41 +108,6 @@ class Source(Shape):
     encoding_warning: str | None
     page_start: int | None
     page_end: int | None
-
-
-class SourceInfo(Shape):
-    """A source with what came from it. `statuses`: how many of its `documents` have which status. `chunks`: those that
-    searches see. `encoding` is null unless all its documents were read in one; `page_start` and `page_end` are the first
-    and the last page of any of them."""
-
-    source_id: str
-    namespace: str
-    kind: SourceKind
-    uri: str | None
-    media_type: str
-    encoding: str | None
-    page_start: int | None
-    page_end: int | None
-    documents: int
-    statuses: dict[Literal["queued", "running", "succeeded", "failed", "cancelled"], int]
-    chunks: int
-    created_at: datetime
-    updated_at: datetime
-
-
-class SourcePage(Shape):
-    """Sources by id."""
-
-    data: list[SourceInfo]
-    next_cursor: str | None
-
-
-class SourceDeleted(Shape):
-    """How many documents went with a source."""
-
-    source_id: str
-    namespace: str
-    documents: int
 
 
 class Document(Shape):
@@ -237,20 +178,6 @@ class Namespace(Shape):
     created_at: datetime
 
 
-class JobPage(Shape):
-    """Jobs, newest first."""
-
-    data: list[Job]
-    next_cursor: str | None
-
-
-class ItemPage(Shape):
-    """Items in the order they were sent."""
-
-    data: list[Item]
-    next_cursor: str | None
-
-
 class DocumentPage(Shape):
     """Documents by namespace and id."""
 
@@ -272,157 +199,50 @@ class NamespacePage(Shape):
     next_cursor: str | None
 
 
-class QueryAccepted(Shape):
-    """A query that has no answer yet."""
-
-    query_id: str
-    status: Literal["queued", "running"]
-
-
-class ErrorPlace(Shape):
-    """A place at fault: a JSON Pointer into the body, or the name of a parameter when `in` says where it stands."""
-
-    model_config = ConfigDict(extra="allow")
-
-    pointer: str
-    detail: str
+def accepted_response(ticket: AcceptedJob) -> Response:
+    """202 for a job that stands in the ledger."""
+    body: dict[str, Any] = {"job_id": ticket.job_id, "status": "queued", "total": ticket.total}
+    if ticket.renamed:
+        body["renamed"] = renamed_json(ticket)
+    return json_response(body, status=202, headers={"Location": f"/v1/jobs/{ticket.job_id}"})
 
 
-class UsedUp(Shape):
-    """A quota that a request would go beyond."""
-
-    name: Literal["documents", "chunks", "queued"]
-    limit: int
-    used: int
+def renamed_json(ticket: AcceptedJob) -> list[dict[str, Any]]:
+    """The documents of a job that were stored under other ids, as they are sent."""
+    return [shown(Renamed, each) for each in ticket.renamed]
 
 
-class ProblemBody(Shape):
-    """An error (RFC 9457). `code` is stable and meant for programs. Some have further members, as the RFC provides."""
-
-    model_config = ConfigDict(extra="allow")
-
-    type: str
-    title: str
-    status: int
-    detail: str
-    instance: str
-    code: str
-    request_id: str
-    errors: list[ErrorPlace] | None = None
-    quota: UsedUp | None = None
+def job_json(view: JobView) -> dict[str, Any]:
+    """A job as it is sent."""
+    return shown(Job, view, usage=usage_json(view.usage), errors=[shown(JobError, error) for error in view.errors])
 
 
-class DependencyHealth(Shape):
-    """One check. `required`: unless it is `ok`, the gateway is not ready. `checked_at`: when it was looked at, `age_s`
-    seconds before the answer. `workers`: of a queue, how many listen to it. `sweep_age_s`: seconds since the last sweep."""
-
-    status: Literal["ok", "warning", "down", "unknown"]
-    required: bool
-    checked_at: datetime
-    age_s: float
-    latency_ms: float | None = None
-    detail: str | None = None
-    workers: int | None = None
-    sweep_age_s: float | None = None
+def usage_json(row: UsageRow) -> dict[str, Any]:
+    """What embedding cost, as it is sent."""
+    return shown(Usage, row.counts, cached=row.counts.cached_texts, cost=float(row.cost))
 
 
-class Readiness(Shape):
-    """Whether documents and queries can be served, check by check. `failing` names every check that is not `ok`, also
-    those that do not make the gateway `not_ready`."""
-
-    status: Literal["ready", "not_ready"]
-    version: str
-    checked_at: datetime
-    failing: list[str]
-    dependencies: dict[str, DependencyHealth]
-
-
-class Alive(Shape):
-    """The process answers. `installation_id` is that of the stores it started with."""
-
-    status: Literal["ok"]
-    installation_id: str | None
+def document_json(view: DocumentView) -> dict[str, Any]:
+    """A document as it is sent."""
+    place = {"kind": view.source_kind, "uri": view.source_uri, "media_type": original_type(view.media_type)}
+    given: dict[str, Any] = {
+        **{field.name: getattr(view.fields, field.name) for field in fields(DocumentFields)},
+        "source": shown(Source, view, **place, **encoding_json(view.encoding)),
+        "chunking": chunking_json(view.chunking),
+        "chunks": view.chunk_count,
+    }
+    return shown(Document, view, **given)
 
 
-class Differences(Shape):
-    """How two stores differ: chunks without vector, vectors without chunk, vectors of another text or model, vectors in the
-    wrong place, documents with too few or too many chunks, rows nobody needs, wrong keyword statistics, wrong vectors of
-    whole documents."""
-
-    missing: int
-    orphaned: int
-    stale: int
-    misplaced: int
-    miscounted: int
-    leftover: int
-    statistics: int
-    document_vectors: int
+def encoding_json(found: Encoding | None) -> dict[str, Any]:
+    """The encoding a document was read in, as it is sent."""
+    return {
+        "encoding": found.name if found else None,
+        "encoding_probability": found.probability if found else None,
+        "encoding_warning": found.warning if found else None,
+    }
 
 
-class NamespaceAlignment(Differences):
-    """How the two stores compare in one namespace."""
-
-    namespace: str
-    documents: int
-    chunks: int
-    vectors: int
-
-
-class Alignment(Differences):
-    """How the two stores compare. `repaired` counts what was put right, `withheld` the vectors and rows of chunks that
-    were not deleted because they are too large a share of what the tenant has."""
-
-    namespaces: list[NamespaceAlignment]
-    repaired: int
-    withheld: int
-
-
-class Quota(Shape):
-    """How much there may be, null for any number, and how much there is."""
-
-    limit: int | None
-    used: int
-
-
-class QuotaUse(Shape):
-    """What the tenant may store and queue. `queued` counts documents that wait for a worker, `tokens` those
-    embedded in this calendar month."""
-
-    documents: Quota
-    chunks: Quota
-    queued: Quota
-    tokens: Quota
-
-
-class NamespaceDeleted(Shape):
-    """How much went with a namespace. `generations`: those whose rows were dropped in both stores at once."""
-
-    namespace: str
-    documents: int
-    generations: int
-
-
-class TenantErased(Shape):
-    """Rows that went, by store and table, since the erasure was first asked for; `remaining` is what a recount finds."""
-
-    tenant_id: str
-    erased: dict[str, int]
-    remaining: dict[str, int]
-
-
-class UsageRow(Usage):
-    """What embedding cost in one day, for one job or model, or for one purpose. `key` is empty for what no job asked
-    for: queries, edits, repairs."""
-
-    key: str
-
-
-class UsagePage(Shape):
-    """What embedding cost in some days, both included. `total` is of all of them, whatever the page."""
-
-    start: date = Field(alias="from")
-    to: date
-    by: Literal["day", "job", "model", "purpose"]
-    total: Usage
-    data: list[UsageRow]
-    next_cursor: str | None
+def namespace_json(view: NamespaceView) -> dict[str, Any]:
+    """A namespace as it is sent."""
+    return shown(Namespace, view)

@@ -3,25 +3,104 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated
+from datetime import datetime
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Request
+from pydantic import AfterValidator, Field
 from starlette.responses import Response
 
 from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.http import cursors
 from api_gateway.http.auth import require_operator
 from api_gateway.http.descriptions import Cursor, Limit, answers, json_body
+from api_gateway.http.fields import Shape, Wire, shown
 from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.resources import keys
-from api_gateway.resources import tenant_shapes as shapes
-from pipeline.database.unit_of_work import unit_of_work
+from api_gateway.resources.keys import Key, KeyPage, KeyRequest, KeyRotateRequest, KeyWithSecret, key_json
+from pipeline.administration import manage_tenants
+from pipeline.maintenance.erase import erase_tenant
 from pipeline.records import TenantId
-from pipeline.tenants.audit_store import Audit
-from pipeline.tenants.quota_store import OwnQuotas, own_quotas, set_own_quotas
-from pipeline.tenants.tenant_store import TENANT_ID, Tenant, Tenants, tenants_page
+from pipeline.tenants.accounts import RESERVED, TENANT_ID, OwnQuotas, Tenant
+
+
+def _not_reserved(tenant_id: str) -> str:
+    if tenant_id in RESERVED:
+        raise ValueError("is a name of the installation itself")
+    return tenant_id
+
+
+QuotaNumber = Annotated[int, Field(ge=0, le=10**15)]
+
+
+class QuotasIn(Wire):
+    """A tenant's own quotas. What is left out or null is the installation's setting, 0 is no limit."""
+
+    documents: QuotaNumber | None = None
+    chunks: QuotaNumber | None = None
+    queued: QuotaNumber | None = None
+    tokens: QuotaNumber | None = None
+    requests_per_minute: Annotated[int, Field(ge=0, le=10_000_000)] | None = None
+
+    def own(self) -> OwnQuotas:
+        """Return the quotas in the form in which they are stored."""
+        return OwnQuotas(**self.model_dump())
+
+
+class TenantRequest(Wire):
+    """A tenant to be made. The id stands in each of its keys: lower-case letters, digits and hyphens. `chordwise` is
+    the installation's own."""
+
+    tenant_id: Annotated[str, Field(pattern=f"^{TENANT_ID.pattern}$"), AfterValidator(_not_reserved)]
+    name: Annotated[str, Field(min_length=1, max_length=255)]
+    quotas: QuotasIn | None = None
+
+
+class TenantView(Shape):
+    """A tenant. `disabled_at`: none of its keys works since then."""
+
+    tenant_id: str
+    name: str
+    created_at: datetime
+    disabled_at: datetime | None
+
+
+class OwnQuotasView(Shape):
+    """A tenant's own quotas; null where the installation's setting holds, 0 for no limit."""
+
+    documents: int | None
+    chunks: int | None
+    queued: int | None
+    tokens: int | None
+    requests_per_minute: int | None
+
+
+class TenantPage(Shape):
+    """One page of tenants, by id."""
+
+    data: list[TenantView]
+    next_cursor: str | None
+
+
+def own_quotas_json(stored: OwnQuotas) -> dict[str, Any]:
+    """Convert stored quotas to their JSON form."""
+    return asdict(stored)
+
+
+def tenant_json(stored: Tenant) -> dict[str, Any]:
+    """A tenant as it is sent."""
+    return shown(TenantView, stored)
+
+
+class TenantErased(Shape):
+    """Rows that went, by store and table, since the erasure was first asked for; `remaining` is what a recount finds."""
+
+    tenant_id: str
+    erased: dict[str, int]
+    remaining: dict[str, int]
+
 
 router = APIRouter(tags=["admin"], dependencies=[Depends(require_operator)])
 
@@ -31,35 +110,25 @@ Id = Annotated[str, Path(description="The tenant, as it stands in its keys.")]
 @router.post(
     "/v1/tenants",
     status_code=201,
-    responses=answers(201, shapes.TenantView, "The tenant; it has no key yet.", *keys.BODY_PROBLEMS),
-    openapi_extra=json_body(shapes.TenantRequest, {"tenant_id": "acme", "name": "Acme Ltd."}),
+    responses=answers(201, TenantView, "The tenant; it has no key yet.", *keys.BODY_PROBLEMS),
+    openapi_extra=json_body(TenantRequest, {"tenant_id": "acme", "name": "Acme Ltd."}),
     summary="Make a tenant",
 )
 async def make(request: Request) -> Response:
     """An id that is taken is a 409. One that was erased may be taken anew, once nothing of it is left."""
     gateway = gateway_of(request)
-    asked = await read_shape(request, None, shapes.TenantRequest, limit=keys.MAX_BODY_BYTES)
+    asked = await read_shape(request, None, TenantRequest, limit=keys.MAX_BODY_BYTES)
     tenant_id = TenantId(asked.tenant_id)
-
-    def make_it() -> Tenant | None:
-        with unit_of_work(gateway.resources.mysql) as work:
-            tenants = Tenants(work.connection, tenant_id)
-            if not tenants.create(asked.name):
-                return None
-            Audit(work.connection, tenant_id).wrote("tenant_create", ids=[tenant_id])
-            if asked.quotas is not None:
-                set_own_quotas(work.connection, tenant_id, asked.quotas.own())
-            return tenants.find()
-
-    made = await gateway.run(make_it)
+    quotas = None if asked.quotas is None else asked.quotas.own()
+    made = await gateway.run(manage_tenants.create_tenant, tenant_id, asked.name, quotas, gateway.resources)
     if made is None:
         raise Problem(409, "tenant_exists", f"There is a tenant {tenant_id!r} already.")
-    return json_response(shapes.tenant(made), status=201, headers={"Location": f"/v1/tenants/{tenant_id}"})
+    return json_response(tenant_json(made), status=201, headers={"Location": f"/v1/tenants/{tenant_id}"})
 
 
 @router.get(
     "/v1/tenants",
-    responses=answers(200, shapes.TenantPage, "One page of tenants, by id.", 401, 403, 422, 503),
+    responses=answers(200, TenantPage, "One page of tenants, by id.", 401, 403, 422, 503),
     summary="List tenants",
 )
 async def list_tenants(request: Request, limit: Limit = 50, cursor: Cursor = None) -> Response:
@@ -68,31 +137,26 @@ async def list_tenants(request: Request, limit: Limit = 50, cursor: Cursor = Non
     position = cursors.decode(cursor, "tenants", str)
     if position is not None and not TENANT_ID.fullmatch(position[0]):
         raise cursors.foreign()
-
-    def read() -> list[Tenant]:
-        with unit_of_work(gateway.resources.mysql) as work:
-            return tenants_page(work.connection, after=None if position is None else position[0], limit=limit + 1)
-
-    found, following = cursors.page(
-        await gateway.run(read), limit, lambda last: cursors.encode("tenants", last.tenant_id)
-    )
-    return page_response([shapes.tenant(one) for one in found], following)
+    after = None if position is None else position[0]
+    rows = await gateway.run(manage_tenants.list_tenants, after, limit + 1, gateway.resources)
+    found, following = cursors.page(rows, limit, lambda last: cursors.encode("tenants", last.tenant_id))
+    return page_response([tenant_json(one) for one in found], following)
 
 
 @router.get(
     "/v1/tenants/{tenant_id}",
-    responses=answers(200, shapes.TenantView, "The tenant.", *keys.PROBLEMS),
+    responses=answers(200, TenantView, "The tenant.", *keys.PROBLEMS),
     summary="Look at a tenant",
 )
 async def look(request: Request, tenant_id: Id) -> Response:
     """Its name, and whether its keys work."""
     gateway = gateway_of(request)
-    return json_response(shapes.tenant(await gateway.run(_found, gateway, tenant_id)))
+    return json_response(tenant_json(await gateway.run(_found, gateway, tenant_id)))
 
 
 @router.get(
     "/v1/tenants/{tenant_id}/quotas",
-    responses=answers(200, shapes.OwnQuotasView, "The tenant's own quotas.", *keys.PROBLEMS),
+    responses=answers(200, OwnQuotasView, "The tenant's own quotas.", *keys.PROBLEMS),
     summary="Look at a tenant's own quotas",
 )
 async def look_at_quotas(request: Request, tenant_id: Id) -> Response:
@@ -100,43 +164,38 @@ async def look_at_quotas(request: Request, tenant_id: Id) -> Response:
     gateway = gateway_of(request)
 
     def read() -> OwnQuotas:
-        known = _found(gateway, tenant_id).tenant_id
-        with unit_of_work(gateway.resources.mysql) as work:
-            return own_quotas(work.connection, known)
+        return manage_tenants.own_quotas(_found(gateway, tenant_id).tenant_id, gateway.resources)
 
-    return json_response(shapes.own_quotas(await gateway.run(read)))
+    return json_response(own_quotas_json(await gateway.run(read)))
 
 
 @router.put(
     "/v1/tenants/{tenant_id}/quotas",
     responses=answers(
         200,
-        shapes.OwnQuotasView,
+        OwnQuotasView,
         "The tenant's own quotas, as they are now.",
         *(400, 401, 403, 404, 413, 415, 422, 503),
     ),
-    openapi_extra=json_body(shapes.QuotasIn, {"documents": 50_000, "requests_per_minute": 6000}),
+    openapi_extra=json_body(QuotasIn, {"documents": 50_000, "requests_per_minute": 6000}),
     summary="Set a tenant's own quotas",
 )
 async def set_quotas(request: Request, tenant_id: Id) -> Response:
     """Replaces all of them: a quota that is left out follows the installation's setting again. Gateways count requests
     by the new number within 30 seconds; the others hold at once."""
     gateway = gateway_of(request)
-    asked = (await read_shape(request, None, shapes.QuotasIn, limit=keys.MAX_BODY_BYTES)).own()
+    asked = (await read_shape(request, None, QuotasIn, limit=keys.MAX_BODY_BYTES)).own()
 
     def change() -> None:
-        known = _found(gateway, tenant_id).tenant_id
-        with unit_of_work(gateway.resources.mysql) as work:
-            set_own_quotas(work.connection, known, asked)
-            Audit(work.connection, known).wrote("tenant_quotas", ids=[known], **asdict(asked))
+        manage_tenants.set_own_quotas(_found(gateway, tenant_id).tenant_id, asked, gateway.resources)
 
     await gateway.run(change)
-    return json_response(shapes.own_quotas(asked))
+    return json_response(own_quotas_json(asked))
 
 
 @router.post(
     "/v1/tenants/{tenant_id}/disable",
-    responses=answers(200, shapes.TenantView, "The tenant; no key of it works.", *keys.PROBLEMS),
+    responses=answers(200, TenantView, "The tenant; no key of it works.", *keys.PROBLEMS),
     summary="Shut a tenant out",
 )
 async def disable(request: Request, tenant_id: Id) -> Response:
@@ -147,7 +206,7 @@ async def disable(request: Request, tenant_id: Id) -> Response:
 
 @router.post(
     "/v1/tenants/{tenant_id}/enable",
-    responses=answers(200, shapes.TenantView, "The tenant; its keys work.", *keys.PROBLEMS),
+    responses=answers(200, TenantView, "The tenant; its keys work.", *keys.PROBLEMS),
     summary="Let a tenant in again",
 )
 async def enable(request: Request, tenant_id: Id) -> Response:
@@ -158,14 +217,14 @@ async def enable(request: Request, tenant_id: Id) -> Response:
 @router.post(
     "/v1/tenants/{tenant_id}/keys",
     status_code=201,
-    responses=answers(201, shapes.KeyWithSecret, "The key and its secret.", 404, *keys.BODY_PROBLEMS),
-    openapi_extra=json_body(shapes.KeyRequest, {**keys.EXAMPLE, "scopes": ["read", "write", "admin"]}),
+    responses=answers(201, KeyWithSecret, "The key and its secret.", 404, *keys.BODY_PROBLEMS),
+    openapi_extra=json_body(KeyRequest, {**keys.EXAMPLE, "scopes": ["read", "write", "admin"]}),
     summary="Make an API key for a tenant",
 )
 async def make_key(request: Request, tenant_id: Id) -> Response:
     """With the scope `admin`, the tenant can make the others itself."""
     gateway = gateway_of(request)
-    asked = await read_shape(request, None, shapes.KeyRequest, limit=keys.MAX_BODY_BYTES)
+    asked = await read_shape(request, None, KeyRequest, limit=keys.MAX_BODY_BYTES)
     if asked.tenant_id not in (None, tenant_id):
         raise invalid([{"pointer": "/tenant_id", "detail": "is not the tenant in the path"}])
     tenant = await gateway.run(_found, gateway, tenant_id)
@@ -174,7 +233,7 @@ async def make_key(request: Request, tenant_id: Id) -> Response:
 
 @router.get(
     "/v1/tenants/{tenant_id}/keys",
-    responses=answers(200, shapes.KeyPage, "One page of keys, the newest first.", *keys.PROBLEMS),
+    responses=answers(200, KeyPage, "One page of keys, the newest first.", *keys.PROBLEMS),
     summary="List a tenant's API keys",
 )
 async def list_keys(request: Request, tenant_id: Id, limit: Limit = 50, cursor: Cursor = None) -> Response:
@@ -186,27 +245,27 @@ async def list_keys(request: Request, tenant_id: Id, limit: Limit = 50, cursor: 
 
 @router.get(
     "/v1/tenants/{tenant_id}/keys/{key_id}",
-    responses=answers(200, shapes.Key, "The key, without its secret.", *keys.PROBLEMS),
+    responses=answers(200, Key, "The key, without its secret.", *keys.PROBLEMS),
     summary="Look at an API key of a tenant",
 )
 async def look_at_key(request: Request, tenant_id: Id, key_id: str) -> Response:
     """When it was made and used, and when it ends."""
     gateway = gateway_of(request)
     tenant = await gateway.run(_found, gateway, tenant_id)
-    return json_response(shapes.key(await gateway.run(keys.key_of, gateway, tenant.tenant_id, key_id)))
+    return json_response(key_json(await gateway.run(keys.key_of, gateway, tenant.tenant_id, key_id)))
 
 
 @router.post(
     "/v1/tenants/{tenant_id}/keys/{key_id}/rotate",
     status_code=201,
-    responses=answers(201, shapes.KeyWithSecret, "The new key and its secret.", 404, *keys.BODY_PROBLEMS),
-    openapi_extra=json_body(shapes.KeyRotateRequest, {"overlap_seconds": 3600}),
+    responses=answers(201, KeyWithSecret, "The new key and its secret.", 404, *keys.BODY_PROBLEMS),
+    openapi_extra=json_body(KeyRotateRequest, {"overlap_seconds": 3600}),
     summary="Rotate an API key of a tenant",
 )
 async def rotate_key(request: Request, tenant_id: Id, key_id: str) -> Response:
     """As the tenant can do itself."""
     gateway = gateway_of(request)
-    asked = await read_shape(request, None, shapes.KeyRotateRequest, limit=keys.MAX_BODY_BYTES)
+    asked = await read_shape(request, None, KeyRotateRequest, limit=keys.MAX_BODY_BYTES)
     tenant = await gateway.run(_found, gateway, tenant_id)
     return await keys.rotate_key(gateway, tenant.tenant_id, key_id, asked, under=f"/v1/tenants/{tenant_id}/keys")
 
@@ -228,20 +287,35 @@ async def _admit(request: Request, tenant_id: str, *, admitted: bool) -> Respons
     gateway = gateway_of(request)
 
     def change() -> Tenant:
-        known = _found(gateway, tenant_id).tenant_id
-        with unit_of_work(gateway.resources.mysql) as work:
-            Tenants(work.connection, known).admit(admitted)
+        manage_tenants.admit_tenant(_found(gateway, tenant_id).tenant_id, admitted, gateway.resources)
         return _found(gateway, tenant_id)
 
-    return json_response(shapes.tenant(await gateway.run(change)))
+    return json_response(tenant_json(await gateway.run(change)))
 
 
 def _found(gateway: Gateway, tenant_id: str) -> Tenant:
     """The tenant. Blocking. Raises Problem 404."""
     found = None
     if TENANT_ID.fullmatch(tenant_id):
-        with unit_of_work(gateway.resources.mysql) as work:
-            found = Tenants(work.connection, TenantId(tenant_id)).find()
+        found = manage_tenants.find_tenant(TenantId(tenant_id), gateway.resources)
     if found is None:
         raise Problem(404, "tenant_not_found", f"There is no tenant {tenant_id[:63]!r}.")
     return found
+
+
+@router.delete(
+    "/v1/tenants/{tenant_id}",
+    responses=answers(200, TenantErased, "What went from where, and a recount.", 401, 403, 404, 422, 503),
+    summary="Erase a tenant",
+)
+async def erase(
+    request: Request, tenant_id: Annotated[str, Path(description="The tenant, as it stands in its keys.")]
+) -> Response:
+    """Everything it has, in every store; only an operator may. Asked again, it goes on and tells the same sums.
+    `remaining` is empty once nothing is left."""
+    gateway = gateway_of(request)
+    known = TENANT_ID.fullmatch(tenant_id) is not None
+    gone = await gateway.run_heavy(erase_tenant, TenantId(tenant_id), gateway.resources) if known else None
+    if gone is None:
+        raise Problem(404, "tenant_not_found", f"There is no tenant {tenant_id[:63]!r}.")
+    return json_response({"tenant_id": gone.tenant_id, "erased": gone.erased, "remaining": gone.remaining})

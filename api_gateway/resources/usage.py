@@ -3,23 +3,62 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Request
 from fastapi import Query as Parameter
+from pydantic import Field
 from starlette.responses import Response
 
 from api_gateway.gateway import gateway_of
 from api_gateway.http import cursors
-from api_gateway.http import responses as wire
 from api_gateway.http.auth import Reader
 from api_gateway.http.descriptions import Cursor, Limit, answers
+from api_gateway.http.fields import Shape
 from api_gateway.http.problems import Problem
-from api_gateway.resources.shapes import UsagePage
-from pipeline.database.unit_of_work import unit_of_work
-from pipeline.tenants.usage_store import Usage, UsageKey, UsageRow
+from api_gateway.http.responses import json_response
+from api_gateway.resources.shapes import Usage, usage_json
+from pipeline.administration import manage_tenants
+from pipeline.ingestion.accept import quota_use
+from pipeline.tenants.usage_store import UsageKey
 
-router = APIRouter(tags=["usage"])
+
+class Quota(Shape):
+    """How much there may be, null for any number, and how much there is."""
+
+    limit: int | None
+    used: int
+
+
+class QuotaUse(Shape):
+    """What the tenant may store and queue. `queued` counts documents that wait for a worker, `tokens` those
+    embedded in this calendar month."""
+
+    documents: Quota
+    chunks: Quota
+    queued: Quota
+    tokens: Quota
+
+
+class UsageRow(Usage):
+    """What embedding cost in one day, for one job or model, or for one purpose. `key` is empty for what no job asked
+    for: queries, edits, repairs."""
+
+    key: str
+
+
+class UsagePage(Shape):
+    """What embedding cost in some days, both included. `total` is of all of them, whatever the page."""
+
+    start: date = Field(alias="from")
+    to: date
+    by: Literal["day", "job", "model", "purpose"]
+    total: Usage
+    data: list[UsageRow]
+    next_cursor: str | None
+
+
+router = APIRouter()
 
 First = Annotated[
     date | None, Parameter(alias="from", description="The first day, UTC. Without it, the first of the month of `to`.")
@@ -30,6 +69,7 @@ By = Annotated[UsageKey, Parameter(description="What the rows stand for.")]
 
 @router.get(
     "/v1/usage",
+    tags=["usage"],
     responses=answers(200, UsagePage, "Sums over the days asked for, one row for each key.", 401, 403, 422, 503),
     summary="Look at what embedding has cost",
 )
@@ -50,22 +90,37 @@ async def usage(
     if start > last:
         places = [{"pointer": "/from", "in": "query", "detail": "is after to"}]
         raise Problem(422, "invalid_request", "The first day is after the last one.", errors=places)
-    after = cursors.decode(cursor, f"usage:{by}", str)
-
-    def read() -> tuple[UsageRow, list[UsageRow]]:
-        with unit_of_work(gateway.resources.mysql) as work:
-            found = Usage(work.connection, principal.tenant_id)
-            rows = found.between(start, last, by=by, after=after[0] if after else None, limit=limit + 1)
-            return found.total(start, last), rows
-
-    total, rows = await gateway.run(read)
+    position = cursors.decode(cursor, f"usage:{by}", str)
+    total, rows = await gateway.run(
+        manage_tenants.usage_between,
+        principal.tenant_id,
+        start,
+        last,
+        by=by,
+        after=position[0] if position else None,
+        limit=limit + 1,
+        use=gateway.resources,
+    )
     page, following = cursors.page(rows, limit, lambda row: cursors.encode(f"usage:{by}", row.key))
     body = {
         "from": start,
         "to": last,
         "by": by,
-        "total": wire.usage(total),
-        "data": [{"key": row.key, **wire.usage(row)} for row in page],
+        "total": usage_json(total),
+        "data": [{"key": row.key, **usage_json(row)} for row in page],
         "next_cursor": following,
     }
-    return wire.json_response(body)
+    return json_response(body)
+
+
+@router.get(
+    "/v1/quotas",
+    tags=["operation"],
+    responses=answers(200, QuotaUse, "Each quota with its limit and its use.", 401, 403, 503),
+    summary="Look at the quotas",
+)
+async def look(request: Request, principal: Reader) -> Response:
+    """`limit` is null where there is none. Counted when asked; a request that goes beyond one is refused as a whole."""
+    gateway = gateway_of(request)
+    found = await gateway.run(quota_use, principal.tenant_id, gateway.resources)
+    return json_response({name: {"limit": limit or None, "used": used} for name, (limit, used) in found.items()})

@@ -3,30 +3,118 @@
 from __future__ import annotations
 
 import uuid
-from typing import Annotated, Any
+from datetime import datetime
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
 from fastapi import Query as Parameter
+from pydantic import Field
 from starlette.responses import Response
 
 from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.http import cursors
-from api_gateway.http import responses as wire
 from api_gateway.http.auth import Writer
 from api_gateway.http.descriptions import Cursor, Limit, Wait, answers, json_body
+from api_gateway.http.fields import Shape, Wire, shown
 from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem, invalid
-from api_gateway.live import poll as polling
-from api_gateway.resources import webhook_shapes as shapes
+from api_gateway.http.responses import json_response, page_response
+from api_gateway.live import poll
 from pipeline.administration import edit_webhooks as flow
-from pipeline.database.unit_of_work import UnitOfWork, unit_of_work
-from pipeline.jobs.outbox_store import Outbox
 from pipeline.outbound.post_client import NotAllowed
-from pipeline.tenants.audit_store import Audit
-from pipeline.tenants.tenant_store import Principal
-from pipeline.webhooks.delivery_store import Deliveries, Delivery
-from pipeline.webhooks.endpoint_store import Webhook, Webhooks
+from pipeline.tenants.accounts import Principal
+from pipeline.webhooks.delivery_store import Delivery as StoredDelivery
+from pipeline.webhooks.endpoint_store import Webhook as StoredWebhook
 from pipeline.webhooks.signatures import DEFAULT_EVENTS, DeliveryState
+
+EventName = Literal["job.succeeded", "job.partly_failed", "job.failed", "job.cancelled", "job.progress"]
+Standing = Literal["pending", "delivered", "dead"]
+
+
+class WebhookRequest(Wire):
+    """An endpoint to be told how jobs end. `events`: the four ends of a job, unless named."""
+
+    url: Annotated[str, Field(min_length=1, max_length=2048)]
+    events: Annotated[list[EventName], Field(min_length=1, max_length=5)] | None = None
+    tenant_id: str | None = None
+
+
+class RotateRequest(Wire):
+    """`overlap_seconds`: how long the secret from before signs too; a day, unless said otherwise."""
+
+    overlap_seconds: Annotated[int, Field(ge=0, le=7 * 86_400)] = 86_400
+    tenant_id: str | None = None
+
+
+class Webhook(Shape):
+    """An endpoint. `failing_since`: no call has come through since then. `disabled_reason`: `failing` for days, or
+    `gone`, because it answered 410."""
+
+    webhook_id: str
+    url: str
+    events: list[str]
+    created_at: datetime
+    updated_at: datetime
+    delivered_at: datetime | None
+    failing_since: datetime | None
+    disabled_at: datetime | None
+    disabled_reason: Literal["failing", "gone"] | None
+    previous_secret_until: datetime | None
+
+
+class WebhookWithSecret(Webhook):
+    """An endpoint and the secret its calls are signed with, which is shown this once."""
+
+    secret: str
+
+
+class WebhookList(Shape):
+    """Every endpoint of the tenant."""
+
+    data: list[Webhook]
+    next_cursor: None
+
+
+class Delivery(Shape):
+    """One message to one endpoint: `delivery_id` is its `webhook-id`, the same at every attempt."""
+
+    delivery_id: str
+    event: str
+    job_id: str | None
+    state: Standing
+    attempts: int
+    created_at: datetime
+    last_attempt_at: datetime | None
+    next_attempt_at: datetime | None
+    ended_at: datetime | None
+    last_status: int | None
+    last_error: str | None
+
+
+class DeliveryPage(Shape):
+    """One page of deliveries, the newest first."""
+
+    data: list[Delivery]
+    next_cursor: str | None
+
+
+class DeliveryQueued(Shape):
+    """A delivery that is about to be sent."""
+
+    delivery_id: str
+
+
+def webhook(stored: StoredWebhook, *, secret: str | None = None) -> dict[str, Any]:
+    """An endpoint as it is sent; with its secret only when that was just made."""
+    until = stored.previous_until if len(stored.valid_secrets()) > 1 else None
+    sent = shown(Webhook, stored, events=list(stored.events), previous_secret_until=until)
+    return sent if secret is None else {**sent, "secret": secret}
+
+
+def delivery(stored: StoredDelivery) -> dict[str, Any]:
+    """A delivery as it is sent."""
+    return shown(Delivery, stored, event=stored.event.value, state=stored.standing.value)
+
 
 # Reading takes the scope write too: the URL of an endpoint often is a secret.
 router = APIRouter(tags=["webhooks"])
@@ -39,15 +127,15 @@ _BODY_PROBLEMS = (400, 401, 403, 413, 415, 422, 503)
 @router.post(
     "/v1/webhooks",
     status_code=201,
-    responses=answers(201, shapes.WebhookWithSecret, "The endpoint and its secret.", 409, *_BODY_PROBLEMS),
-    openapi_extra=json_body(shapes.WebhookRequest, {"url": "https://example.com/hooks", "events": ["job.failed"]}),
+    responses=answers(201, WebhookWithSecret, "The endpoint and its secret.", 409, *_BODY_PROBLEMS),
+    openapi_extra=json_body(WebhookRequest, {"url": "https://example.com/hooks", "events": ["job.failed"]}),
     summary="Add a webhook",
 )
 async def add(request: Request, principal: Writer) -> Response:
     """Calls are signed after the Standard Webhooks specification with the secret that this answer shows, once. The host
     must be on the public internet, unless the operator permits its network."""
     gateway = gateway_of(request)
-    asked = await read_shape(request, principal, shapes.WebhookRequest, limit=_MAX_BODY_BYTES)
+    asked = await read_shape(request, principal, WebhookRequest, limit=_MAX_BODY_BYTES)
     events = list(dict.fromkeys(asked.events)) if asked.events else [event.value for event in DEFAULT_EVENTS]
     try:
         made, secret = await gateway.run_calling(flow.add, principal.tenant_id, asked.url, events, gateway.resources)
@@ -57,33 +145,31 @@ async def add(request: Request, principal: Writer) -> Response:
     except flow.TooMany as error:
         raise Problem(409, "too_many_webhooks", str(error)) from None
     location = {"Location": f"/v1/webhooks/{made.webhook_id}"}
-    return wire.json_response(shapes.webhook(made, secret=secret), status=201, headers=location)
+    return json_response(webhook(made, secret=secret), status=201, headers=location)
 
 
 @router.get(
     "/v1/webhooks",
-    responses=answers(200, shapes.WebhookList, "Every endpoint, without its secret.", 401, 403, 503),
+    responses=answers(200, WebhookList, "Every endpoint, without its secret.", 401, 403, 503),
     summary="List webhooks",
 )
 async def list_webhooks(request: Request, principal: Writer) -> Response:
     """There are twenty at most."""
     gateway = gateway_of(request)
-
-    return wire.page_response(
-        [shapes.webhook(found) for found in await gateway.ask(Webhooks, principal, lambda store: store.all())], None
-    )
+    found = await gateway.run(flow.list_webhooks, principal.tenant_id, gateway.resources)
+    return page_response([webhook(one) for one in found], None)
 
 
 @router.get(
     "/v1/webhooks/{webhook_id}",
-    responses=answers(200, shapes.Webhook, "The endpoint, without its secret.", *_PROBLEMS),
+    responses=answers(200, Webhook, "The endpoint, without its secret.", *_PROBLEMS),
     summary="Look at a webhook",
 )
 async def look(request: Request, principal: Writer, webhook_id: str) -> Response:
     """Whether it is called, and since when calls fail."""
     gateway = gateway_of(request)
     found = await gateway.run(_found, principal, _known(webhook_id), gateway)
-    return wire.json_response(shapes.webhook(found))
+    return json_response(webhook(found))
 
 
 @router.delete(
@@ -95,24 +181,15 @@ async def look(request: Request, principal: Writer, webhook_id: str) -> Response
 async def remove(request: Request, principal: Writer, webhook_id: str) -> Response:
     """A call that is under way may still arrive."""
     gateway = gateway_of(request)
-    known = _known(webhook_id)
-
-    def forget() -> bool:
-        with unit_of_work(gateway.resources.mysql) as work:
-            removed = Webhooks(work.connection, principal.tenant_id).remove(known)
-            if removed:
-                Audit(work.connection, principal.tenant_id).wrote("webhook_remove", ids=[known])
-            return removed
-
-    if not await gateway.run(forget):
+    if not await gateway.run(flow.remove, principal.tenant_id, _known(webhook_id), gateway.resources):
         raise _not_found()
     return Response(status_code=204)
 
 
 @router.post(
     "/v1/webhooks/{webhook_id}/rotate",
-    responses=answers(200, shapes.WebhookWithSecret, "The endpoint and its new secret.", 404, *_BODY_PROBLEMS),
-    openapi_extra=json_body(shapes.RotateRequest, {"overlap_seconds": 3600}),
+    responses=answers(200, WebhookWithSecret, "The endpoint and its new secret.", 404, *_BODY_PROBLEMS),
+    openapi_extra=json_body(RotateRequest, {"overlap_seconds": 3600}),
     summary="Change the secret",
 )
 async def rotate(request: Request, principal: Writer, webhook_id: str) -> Response:
@@ -120,17 +197,17 @@ async def rotate(request: Request, principal: Writer, webhook_id: str) -> Respon
     at once."""
     gateway = gateway_of(request)
     known = _known(webhook_id)
-    asked = await read_shape(request, principal, shapes.RotateRequest, limit=_MAX_BODY_BYTES)
+    asked = await read_shape(request, principal, RotateRequest, limit=_MAX_BODY_BYTES)
     overlap_s = float(asked.overlap_seconds)
     rotated = await gateway.run(flow.rotate, principal.tenant_id, known, gateway.resources, overlap_s=overlap_s)
     if rotated is None:
         raise _not_found()
-    return wire.json_response(shapes.webhook(rotated[0], secret=rotated[1]))
+    return json_response(webhook(rotated[0], secret=rotated[1]))
 
 
 @router.post(
     "/v1/webhooks/{webhook_id}/enable",
-    responses=answers(200, shapes.Webhook, "The endpoint; it is called again.", *_PROBLEMS),
+    responses=answers(200, Webhook, "The endpoint; it is called again.", *_PROBLEMS),
     summary="Enable a webhook again",
 )
 async def enable(request: Request, principal: Writer, webhook_id: str) -> Response:
@@ -140,18 +217,16 @@ async def enable(request: Request, principal: Writer, webhook_id: str) -> Respon
 
     def do() -> None:
         _found(principal, known, gateway)
-        with unit_of_work(gateway.resources.mysql) as work:
-            Webhooks(work.connection, principal.tenant_id).enable(known)
-            Audit(work.connection, principal.tenant_id).wrote("webhook_enable", ids=[known])
+        flow.enable(principal.tenant_id, known, gateway.resources)
 
     await gateway.run(do)
-    return wire.json_response(shapes.webhook(await gateway.run(_found, principal, known, gateway)))
+    return json_response(webhook(await gateway.run(_found, principal, known, gateway)))
 
 
 @router.post(
     "/v1/webhooks/{webhook_id}/test",
     status_code=202,
-    responses=answers(202, shapes.DeliveryQueued, "A test message is on its way.", *_PROBLEMS),
+    responses=answers(202, DeliveryQueued, "A test message is on its way.", *_PROBLEMS),
     summary="Send a test message",
 )
 async def test(request: Request, principal: Writer, webhook_id: str) -> Response:
@@ -161,23 +236,21 @@ async def test(request: Request, principal: Writer, webhook_id: str) -> Response
 
     def write() -> str:
         _found(principal, known, gateway)
-        with unit_of_work(gateway.resources.mysql) as work:
-            _send_soon(work, gateway)
-            return Outbox(work.connection, principal.tenant_id).test(known)
+        return flow.queue_test(principal.tenant_id, known, gateway.resources)
 
-    return wire.json_response({"delivery_id": await gateway.run(write)}, status=202)
+    return json_response({"delivery_id": await gateway.run(write)}, status=202)
 
 
 @router.get(
     "/v1/webhooks/{webhook_id}/deliveries",
-    responses=answers(200, shapes.DeliveryPage, "One page of deliveries, newest first.", *_PROBLEMS),
+    responses=answers(200, DeliveryPage, "One page of deliveries, newest first.", *_PROBLEMS),
     summary="List deliveries",
 )
 async def list_deliveries(
     request: Request,
     principal: Writer,
     webhook_id: str,
-    state: Annotated[shapes.Standing | None, Parameter(description="Only those in this state.")] = None,
+    state: Annotated[Standing | None, Parameter(description="Only those in this state.")] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
@@ -187,23 +260,21 @@ async def list_deliveries(
     before = cursors.before(cursor, "deliveries", is_uuid=False)
     standing = None if state is None else DeliveryState(state)
 
-    def read() -> list[Delivery]:
+    def read() -> list[StoredDelivery]:
         _found(principal, known, gateway)
-        with unit_of_work(gateway.resources.mysql) as work:
-            store = Deliveries(work.connection, principal.tenant_id)
-            return store.page(known, standing=standing, before=before, limit=limit + 1)
+        return flow.list_deliveries(principal.tenant_id, known, standing, before, limit + 1, gateway.resources)
 
     found, following = cursors.page(
         await gateway.run(read),
         limit,
         lambda last: cursors.encode("deliveries", last.created_at.isoformat(), last.delivery_id),
     )
-    return wire.page_response([shapes.delivery(one) for one in found], following)
+    return page_response([delivery(one) for one in found], following)
 
 
 @router.get(
     "/v1/webhooks/{webhook_id}/deliveries/{delivery_id}",
-    responses=answers(200, shapes.Delivery, "The delivery.", *_PROBLEMS),
+    responses=answers(200, Delivery, "The delivery.", *_PROBLEMS),
     summary="Look at a delivery",
 )
 async def look_at_delivery(
@@ -213,55 +284,36 @@ async def look_at_delivery(
     gateway = gateway_of(request)
     known = _known(webhook_id)
 
-    def read() -> Delivery | None:
-        with unit_of_work(gateway.resources.mysql) as work:
-            return Deliveries(work.connection, principal.tenant_id).one(known, delivery_id)
+    def read() -> StoredDelivery | None:
+        return flow.find_delivery(principal.tenant_id, known, delivery_id, gateway.resources)
 
     name = f"{principal.tenant_id}:delivery:{known}:{delivery_id}"
-    found = await polling.until(request, gateway, name, read, lambda one: one is None or one.ended_at is not None, wait)
+    found = await poll.until(request, gateway, name, read, lambda one: one is None or one.ended_at is not None, wait)
     if found is None:
         raise _no_delivery()
-    return wire.json_response(shapes.delivery(found))
+    return json_response(delivery(found))
 
 
 @router.post(
     "/v1/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver",
     status_code=202,
-    responses=answers(202, shapes.DeliveryQueued, "It is sent again.", *_PROBLEMS, 409),
+    responses=answers(202, DeliveryQueued, "It is sent again.", *_PROBLEMS, 409),
     summary="Send a delivery again",
 )
 async def redeliver(request: Request, principal: Writer, webhook_id: str, delivery_id: str) -> Response:
     """The same message under the same id, with its attempts counted anew. One that is still to be sent is a 409."""
     gateway = gateway_of(request)
-    known = _known(webhook_id)
-
-    def again() -> None:
-        with unit_of_work(gateway.resources.mysql) as work:
-            store = Deliveries(work.connection, principal.tenant_id)
-            if store.one(known, delivery_id) is None:
-                raise _no_delivery()
-            if not store.send_again(known, delivery_id):
-                raise Problem(409, "delivery_pending", "The delivery is still to be sent; it needs no help.")
-            Audit(work.connection, principal.tenant_id).wrote("webhook_redeliver", ids=[delivery_id])
-            _send_soon(work, gateway)
-
-    await gateway.run(again)
-    return wire.json_response({"delivery_id": delivery_id}, status=202)
+    tenant_id, known = principal.tenant_id, _known(webhook_id)
+    is_queued = await gateway.run(flow.redeliver, tenant_id, known, delivery_id, gateway.resources)
+    if is_queued is None:
+        raise _no_delivery()
+    if not is_queued:
+        raise Problem(409, "delivery_pending", "The delivery is still to be sent; it needs no help.")
+    return json_response({"delivery_id": delivery_id}, status=202)
 
 
-def _send_soon(work: UnitOfWork, gateway: Gateway) -> None:
-    filled = gateway.resources.outbox_filled
-    if filled is not None:
-        work.after_commit(lambda: _call(filled))
-
-
-def _call(filled: Any) -> None:
-    filled()
-
-
-def _found(principal: Principal, webhook_id: str, gateway: Gateway) -> Webhook:
-    with unit_of_work(gateway.resources.mysql) as work:
-        found = Webhooks(work.connection, principal.tenant_id).one(webhook_id)
+def _found(principal: Principal, webhook_id: str, gateway: Gateway) -> StoredWebhook:
+    found = flow.find_webhook(principal.tenant_id, webhook_id, gateway.resources)
     if found is None:
         raise _not_found()
     return found

@@ -19,7 +19,7 @@ from chordwise.agents.prompts import format_markdown
 from chordwise.api.queries import AskKeywords
 from chordwise.async_client import AsyncChordwise
 from chordwise.client import Chordwise
-from chordwise.errors import ChordwiseError, InvalidInput
+from chordwise.errors import ChordwiseError, InvalidInput, missing
 
 if TYPE_CHECKING:
     from langchain_core.tools import StructuredTool
@@ -110,15 +110,11 @@ class KnowledgeTool:
 
     def langchain(self) -> StructuredTool:
         """The tool of LangChain, also for LangGraph's ``ToolNode``. Raises MissingExtra without the extra."""
-        from chordwise.agents.framework_tools import langchain_tool
-
-        return langchain_tool(self)
+        return _langchain_tool(self)
 
     def llamaindex(self) -> FunctionTool:
         """The tool of LlamaIndex. Raises MissingExtra without the extra."""
-        from chordwise.agents.framework_tools import llamaindex_tool
-
-        return llamaindex_tool(self)
+        return _llamaindex_tool(self)
 
     def close(self) -> None:
         """Close the connections that the tool made for itself."""
@@ -146,3 +142,54 @@ class KnowledgeTool:
 
     def _told(self, markdown: str) -> str:
         return markdown or self.nothing_found
+
+
+def _langchain_tool(tool: KnowledgeTool) -> StructuredTool:
+    """LangChain hands on what a model sent; the tool checks it, and tells the model as text what is wrong with it."""
+    try:
+        from langchain_core.tools import StructuredTool
+    except ModuleNotFoundError as error:
+        raise missing("langchain", error) from error
+
+    def search(**arguments: Any) -> str:
+        return tool.run(arguments)
+
+    async def asearch(**arguments: Any) -> str:
+        return await tool.arun(arguments)
+
+    return StructuredTool(
+        name=tool.name, description=tool.description, args_schema=tool.parameters, func=search, coroutine=asearch
+    )
+
+
+def _llamaindex_tool(tool: KnowledgeTool) -> FunctionTool:
+    """LlamaIndex reads a schema from the arguments of a function, so these are spelled out."""
+    try:
+        from llama_index.core.tools import FunctionTool
+    except ModuleNotFoundError as error:
+        raise missing("llamaindex", error) from error
+
+    def search(
+        query: str,
+        namespaces: list[str] | None = None,
+        retrieve: dict[str, Any] | None = None,
+        filters: dict[str, Any] | None = None,
+    ) -> str:
+        return tool.run({"query": query, "namespaces": namespaces, "retrieve": retrieve, "filters": filters})
+
+    async def asearch(
+        query: str,
+        namespaces: list[str] | None = None,
+        retrieve: dict[str, Any] | None = None,
+        filters: dict[str, Any] | None = None,
+    ) -> str:
+        return await tool.arun({"query": query, "namespaces": namespaces, "retrieve": retrieve, "filters": filters})
+
+    described = f"{tool.description}\n{_choice(tool)}"
+    return FunctionTool.from_defaults(fn=search, async_fn=asearch, name=tool.name, description=described)
+
+
+def _choice(tool: KnowledgeTool) -> str:
+    return (
+        f"namespaces, retrieve and filters may be left out; namespaces: some of {', '.join(tool.knowledge.namespaces)}."
+    )

@@ -18,7 +18,7 @@ from chordwise.agents.passages import passage_metadata
 from chordwise.api.queries import QueryResult
 from chordwise.async_client import AsyncChordwise
 from chordwise.client import Chordwise
-from chordwise.extras import missing
+from chordwise.errors import missing
 
 try:
     from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun

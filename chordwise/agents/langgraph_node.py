@@ -14,7 +14,7 @@ from chordwise.agents.asker import Asker, listed
 from chordwise.agents.example_prompts import EXAMPLE_NAMESPACES, EXAMPLE_PROFILE, awith_examples, with_examples
 from chordwise.async_client import AsyncChordwise
 from chordwise.client import Chordwise
-from chordwise.extras import missing
+from chordwise.errors import missing
 
 try:
     from langchain_core.runnables import Runnable, RunnableConfig

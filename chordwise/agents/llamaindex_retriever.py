@@ -15,7 +15,7 @@ from chordwise.agents.passages import TECHNICAL, passage_metadata
 from chordwise.api.queries import AskKeywords, BoundKeywords, Hit, QueryResult
 from chordwise.async_client import AsyncChordwise
 from chordwise.client import Chordwise
-from chordwise.extras import missing
+from chordwise.errors import missing
 
 try:
     from llama_index.core.callbacks import CallbackManager

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from chordwise.cli import completion_command, screen
-from chordwise.cli.audit_command import audit
+from chordwise.cli.archives_command import export_namespace, import_archive
 from chordwise.cli.chunks_command import chunks
 from chordwise.cli.dead_letters_command import dead_letters
 from chordwise.cli.doctor_command import doctor
@@ -28,11 +28,10 @@ from chordwise.cli.jobs_command import jobs
 from chordwise.cli.keys_command import keys
 from chordwise.cli.mcp_command import mcp
 from chordwise.cli.models_command import models
-from chordwise.cli.portability_command import export_namespace, import_archive
 from chordwise.cli.query_command import query
 from chordwise.cli.reliability_command import reliability
 from chordwise.cli.sources_command import app as sources
-from chordwise.cli.tenants_command import tenants, usage
+from chordwise.cli.tenants_command import audit, tenants, usage
 from chordwise.cli.tune_command import tune_profile
 from chordwise.cli.verify_command import verify
 from chordwise.cli.webhooks_command import webhooks

@@ -23,10 +23,10 @@ from chordwise.evaluation.reliability import (
     ask_judged,
     best_of,
     bins_of,
+    diagram,
     expected_calibration_error,
     threshold_that_keeps,
 )
-from chordwise.evaluation.reliability_diagram import diagram
 from chordwise.files import read_lines
 
 

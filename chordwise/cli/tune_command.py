@@ -16,9 +16,8 @@ from chordwise.cli import screen
 from chordwise.errors import ChordwiseError, InvalidInput
 from chordwise.evaluation.ask import Ask, Measured, ask_all
 from chordwise.evaluation.collection import JudgedQuery, has_training, read_collection
-from chordwise.evaluation.knobs import by_hash, read_knobs, split
 from chordwise.evaluation.significance import Paired
-from chordwise.evaluation.tune import Outcome, tune
+from chordwise.evaluation.tune import Outcome, by_hash, read_knobs, split, tune
 
 TOP_K = 50  # chunks: enough for ten documents, and no more than a channel recalls
 

@@ -12,7 +12,7 @@ from pipeline.query.configuration import Configuration
 from pipeline.query.experiments import Experiment, read_experiment
 from pipeline.query.plan import Plan, PlanFlaw, overlaid
 from pipeline.query.profile_store import Experiments, Profiles
-from pipeline.query.profiles import DEFAULT_PROFILE
+from pipeline.query.profiles import DEFAULT_PROFILE, ProfileHead, ProfileVersion
 from pipeline.records import TenantId
 from pipeline.resources import Resources
 from pipeline.retrieval.build_plan import plan_of
@@ -29,6 +29,36 @@ def load_configuration(tenant_id: TenantId, use: Resources) -> Configuration:
         profiles=profiles,
         experiments={name: read_experiment(config) for name, (config, active) in experiments.items() if active},
     )
+
+
+def list_profiles(tenant_id: TenantId, use: Resources) -> dict[str, ProfileHead]:
+    """Return every profile by name, built-in ones included."""
+    with reading(use.mysql) as connection:
+        return Profiles(connection, tenant_id).heads()
+
+
+def list_versions(tenant_id: TenantId, name: str, use: Resources) -> list[ProfileVersion]:
+    """Return every version of a profile, newest first."""
+    with reading(use.mysql) as connection:
+        return Profiles(connection, tenant_id).versions(name)
+
+
+def remove_profile(tenant_id: TenantId, name: str, use: Resources) -> bool:
+    """Remove every stored version of a profile; False if there is none."""
+    with unit_of_work(use.mysql) as work:
+        return Profiles(work.connection, tenant_id).remove(name)
+
+
+def list_experiments(tenant_id: TenantId, use: Resources) -> dict[str, tuple[dict[str, Any], bool]]:
+    """Return every experiment by name: its configuration, and whether it is active."""
+    with reading(use.mysql) as connection:
+        return Experiments(connection, tenant_id).all()
+
+
+def remove_experiment(tenant_id: TenantId, experiment_id: str, use: Resources) -> bool:
+    """Remove an experiment; False if there is none."""
+    with unit_of_work(use.mysql) as work:
+        return Experiments(work.connection, tenant_id).remove(experiment_id)
 
 
 def store_profile(

@@ -8,13 +8,13 @@ import secrets
 import time
 import uuid
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import structlog
 
 from pipeline.database.rows import as_utc, now
 from pipeline.database.sealing import Sealer
-from pipeline.database.unit_of_work import unit_of_work
+from pipeline.database.unit_of_work import UnitOfWork, unit_of_work
 from pipeline.deadline import Deadline
 from pipeline.errors import Misconfigured, Unavailable
 from pipeline.jobs.ledger_store import Ledger
@@ -26,7 +26,7 @@ from pipeline.records import TenantId
 from pipeline.resources import Resources
 from pipeline.tenants.audit_store import Audit
 from pipeline.webhooks import signatures as core
-from pipeline.webhooks.delivery_store import Deliveries, Sending, claim, prune, tenants_following_progress
+from pipeline.webhooks.delivery_store import Deliveries, Delivery, Sending, claim, prune, tenants_following_progress
 from pipeline.webhooks.endpoint_store import Webhook, Webhooks
 
 log = structlog.get_logger(__name__)
@@ -87,6 +87,85 @@ def rotate(tenant_id: TenantId, webhook_id: str, use: Resources, *, overlap_s: f
         if found is not None:
             Audit(work.connection, tenant_id).wrote("webhook_rotate", ids=[webhook_id])
     return None if found is None else (found, core.secret_text(secret))
+
+
+def list_webhooks(tenant_id: TenantId, use: Resources) -> list[Webhook]:
+    """Return every endpoint of the tenant."""
+    with unit_of_work(use.mysql) as work:
+        return Webhooks(work.connection, tenant_id).all()
+
+
+def find_webhook(tenant_id: TenantId, webhook_id: str, use: Resources) -> Webhook | None:
+    """Return the endpoint, or None."""
+    with unit_of_work(use.mysql) as work:
+        return Webhooks(work.connection, tenant_id).one(webhook_id)
+
+
+def remove(tenant_id: TenantId, webhook_id: str, use: Resources) -> bool:
+    """Remove an endpoint with its deliveries; False if there is none."""
+    with unit_of_work(use.mysql) as work:
+        removed = Webhooks(work.connection, tenant_id).remove(webhook_id)
+        if removed:
+            Audit(work.connection, tenant_id).wrote("webhook_remove", ids=[webhook_id])
+        return removed
+
+
+def enable(tenant_id: TenantId, webhook_id: str, use: Resources) -> None:
+    """Let an existing endpoint be called again."""
+    with unit_of_work(use.mysql) as work:
+        Webhooks(work.connection, tenant_id).enable(webhook_id)
+        Audit(work.connection, tenant_id).wrote("webhook_enable", ids=[webhook_id])
+
+
+def queue_test(tenant_id: TenantId, webhook_id: str, use: Resources) -> str:
+    """Queue a test message for an existing endpoint, and return the id of its delivery."""
+    with unit_of_work(use.mysql) as work:
+        _send_soon(work, use)
+        return Outbox(work.connection, tenant_id).test(webhook_id)
+
+
+def list_deliveries(
+    tenant_id: TenantId,
+    webhook_id: str,
+    state: core.DeliveryState | None,
+    before: tuple[datetime, str] | None,
+    limit: int,
+    use: Resources,
+) -> list[Delivery]:
+    """Return the deliveries of an endpoint older than the (created_at, delivery_id) cursor, newest first."""
+    with unit_of_work(use.mysql) as work:
+        store = Deliveries(work.connection, tenant_id)
+        return store.page(webhook_id, standing=state, before=before, limit=limit)
+
+
+def find_delivery(tenant_id: TenantId, webhook_id: str, delivery_id: str, use: Resources) -> Delivery | None:
+    """Return the delivery, or None."""
+    with unit_of_work(use.mysql) as work:
+        return Deliveries(work.connection, tenant_id).one(webhook_id, delivery_id)
+
+
+def redeliver(tenant_id: TenantId, webhook_id: str, delivery_id: str, use: Resources) -> bool | None:
+    """Queue a delivery again with its attempts counted anew; None if there is none, False if it is still to be sent."""
+    with unit_of_work(use.mysql) as work:
+        store = Deliveries(work.connection, tenant_id)
+        if store.one(webhook_id, delivery_id) is None:
+            return None
+        if not store.send_again(webhook_id, delivery_id):
+            return False
+        Audit(work.connection, tenant_id).wrote("webhook_redeliver", ids=[delivery_id])
+        _send_soon(work, use)
+        return True
+
+
+def _send_soon(work: UnitOfWork, use: Resources) -> None:
+    filled = use.outbox_filled
+    if filled is None:
+        return
+
+    def tell() -> None:
+        filled()
+
+    work.after_commit(tell)
 
 
 def deliver(use: Resources, poster: Poster | None = None, *, seconds: float = 60.0) -> int:

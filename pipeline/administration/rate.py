@@ -114,6 +114,28 @@ def rate(
     return stored, new
 
 
+def list_ratings(
+    tenant_id: TenantId,
+    use: Resources,
+    *,
+    since: datetime | None,
+    namespace: Namespace | None,
+    rating: Rating | None,
+    before: tuple[datetime, str] | None,
+    limit: int,
+) -> list[Feedback]:
+    """Return ratings since a moment and older than the (created_at, feedback_id) cursor, newest first."""
+    with reading(use.mysql) as connection:
+        store = FeedbackStore(connection, tenant_id)
+        return store.page(since=since, namespace=namespace, rating=rating, before=before, limit=limit)
+
+
+def take_back(tenant_id: TenantId, given_id: str, use: Resources) -> bool:
+    """Delete a rating; False if there is none."""
+    with unit_of_work(use.mysql) as work:
+        return FeedbackStore(work.connection, tenant_id).remove(given_id)
+
+
 def judgment_page(
     tenant_id: TenantId, namespace: Namespace, *, min_votes: float, after: bytes | None, limit: int, use: Resources
 ) -> tuple[list[JudgedText], bytes | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import datetime
 
 import structlog
 import tenacity
@@ -16,7 +17,7 @@ from pipeline.errors import Unavailable
 from pipeline.ingestion.accept import quotas
 from pipeline.ingestion.finish_items import close_jobs
 from pipeline.jobs.control_store import Control
-from pipeline.jobs.dead_letter_store import DeadLetters, LedgerPosition, Selection
+from pipeline.jobs.dead_letter_store import DeadLetter, DeadLetters, LedgerPosition, Selection
 from pipeline.jobs.ledger_store import Ledger
 from pipeline.records import JobId, TenantId
 from pipeline.resources import Resources
@@ -130,6 +131,29 @@ def replay_selected(tenant_id: TenantId, chosen: Selection, use: Resources, *, r
         if len(places) < _REPLAYED_AT_ONCE:
             log.info("dead_letters_replayed", tenant_id=tenant_id, documents=replayed)
             return replayed
+
+
+def list_dead_letters(
+    tenant_id: TenantId, chosen: Selection, before: tuple[datetime, str, int] | None, limit: int, use: Resources
+) -> list[DeadLetter]:
+    """Return the chosen dead letters older than the (failed_at, job_id, ordinal) cursor, latest first."""
+    with unit_of_work(use.mysql) as work:
+        return DeadLetters(work.connection, tenant_id).page(chosen, before=before, limit=limit)
+
+
+def find_dead_letter(tenant_id: TenantId, place: LedgerPosition, use: Resources) -> DeadLetter | None:
+    """Return the dead letter at this place, or None."""
+    with unit_of_work(use.mysql) as work:
+        return DeadLetters(work.connection, tenant_id).one(place)
+
+
+def drop_dead_letter(tenant_id: TenantId, place: LedgerPosition, use: Resources) -> bool:
+    """Delete the bytes of a dead letter, so that it cannot be replayed; False if there is none at this place."""
+    with unit_of_work(use.mysql) as work:
+        dropped = DeadLetters(work.connection, tenant_id).drop(place)
+        if dropped:
+            Audit(work.connection, tenant_id).wrote("dead_letter_drop", ids=[place.to_id()])
+        return dropped
 
 
 @_again

@@ -162,7 +162,7 @@ parent_chunks = table("parent_chunks", key("tenant_id", "namespace", "document_i
 # To be dropped from both stores once no query can still read it.
 retired_generations = table("retired_generations", key("tenant_id", "namespace", "document_id", "generation"),
     required(TIME, "due_at"),
-    optional(TIME, "replaced_at"),                  # NULL: never published
+    optional(TIME, "replaced_at"),                  # when another was published in its place; NULL: none was
     Index("retired_due", "tenant_id", "due_at"))
 
 # Replaced, with the bytes retained for a rollback.
@@ -221,7 +221,7 @@ job_items = table("job_items", key("tenant_id", "job_id", "ordinal"),
     optional(NAME, "document_id", "requested_id"),  # requested_id: what a renamed document was sent as
     optional(UINT, "generation"),                   # NULL: refused before it became one
     required(UINT, "body_bytes", "chunk_count", "reused_count", "attempts", default="0"),
-    required(ascii_(16), "state", "stage"),         # queued, running, succeeded, failed, cancelled
+    required(ascii_(16), "state", "stage"),         # state: queued, running, succeeded, failed, cancelled
     optional(ascii_(32), "outcome"),
     required(UBIGINT, "fencing_token", default="0"),  # of the newest claim: writes under an older one are refused
     optional(TIME, "lease_until", "next_attempt_at"),

@@ -11,7 +11,6 @@ from typing import Any
 import orjson
 from sqlalchemy import Connection, bindparam, text
 
-from pipeline.database.driver import execute
 from pipeline.database.rows import as_utc, insert_many, metadata_of, now, placeholders, slices, to_json, to_naive
 from pipeline.records import Chunk, ChunkId, Chunking, Generation, Segment, TenantId
 
@@ -143,8 +142,7 @@ class Chunks:
         """
         found: dict[ChunkId, StoredChunk] = {}
         for ids in slices(list(chunk_ids), 1000):
-            rows = execute(
-                self._connection,
+            rows = self._connection.exec_driver_sql(
                 _HYDRATE,
                 {
                     "tenant": self._tenant_id,
@@ -192,6 +190,7 @@ _FIELDS = {
 
 # Two columns: two dozen are more work to PyMySQL than reading the texts, so all but these come as one document.
 STORED = "c.text, JSON_OBJECT(" + ", ".join(f"'{name}', {column}" for name, column in _FIELDS.items()) + ")"
+# Every query reads these, so they are written for PyMySQL itself, which puts the lists into the statement.
 _HYDRATE = (
     f"SELECT {STORED} FROM chunks c"
     " JOIN documents d ON d.tenant_id = c.tenant_id AND d.namespace = c.namespace AND d.document_id = c.document_id"
@@ -199,9 +198,9 @@ _HYDRATE = (
     " AND g.generation = c.generation"
     " LEFT JOIN retired_generations r ON r.tenant_id = c.tenant_id AND r.namespace = c.namespace"
     " AND r.document_id = c.document_id AND r.generation = c.generation"
-    " WHERE c.tenant_id = :tenant AND c.chunk_id IN :ids AND c.namespace IN :namespaces AND c.enabled = 1"
+    " WHERE c.tenant_id = %(tenant)s AND c.chunk_id IN %(ids)s AND c.namespace IN %(namespaces)s AND c.enabled = 1"
     " AND d.published_generation IS NOT NULL"
-    " AND (d.published_generation = c.generation OR r.replaced_at >= :since)"
+    " AND (d.published_generation = c.generation OR r.replaced_at >= %(since)s)"
 )
 
 

@@ -216,6 +216,7 @@ def _migrate(
     direction: Literal["upgrade", "downgrade"], to: str, side: Side, connection: Connection, use: Settings
 ) -> None:
     _refuse_unknown(side, connection)
+    connection.commit()  # Alembic begins transactions of its own
     # Every worker and gateway checks the schema when it starts, and none migrates: what that takes is loaded here alone.
     from alembic import command
     from alembic.config import Config

@@ -35,7 +35,7 @@ from pipeline.semantic.index_plan import (
 )
 from pipeline.semantic.search_plan import IndexedRange
 from pipeline.semantic.vector_store import OPERATORS
-from pipeline.tenants.tenant_store import TENANT_ID
+from pipeline.tenants.accounts import TENANT_ID
 
 log = structlog.get_logger(__name__)
 

@@ -15,7 +15,6 @@ from psycopg.types.json import Jsonb
 from sqlalchemy import Engine, bindparam, exc, text
 
 from pipeline.chunking.pair_marks import MARK, PAIR_TYPE
-from pipeline.database.driver import execute
 from pipeline.database.engines import postgres_errors
 from pipeline.embedding.distance import Distance
 from pipeline.errors import VectorsMissing, VectorTableMissing
@@ -160,7 +159,7 @@ class Vectors:
         values = {"tenant": self._tenant_id, "query": halfvec_literal(vector), "ids": f"{{{','.join(chunk_ids)}}}"}
         with space_errors(self._table), self._postgres.connect() as connection:
             statement = _SCORES.format(table=self._table, operator=OPERATORS[self._distance])
-            rows = execute(connection, statement, values).all()
+            rows = connection.exec_driver_sql(statement, values).all()
         return {ChunkId(chunk_id): similarity(self._distance, distance) for chunk_id, distance in rows}
 
 
@@ -232,8 +231,8 @@ ORDER BY distance, chunk_id LIMIT :limit
 """
 
 _SCORES = (
-    "SELECT chunk_id, embedding {operator} CAST(:query AS halfvec) FROM {table}"
-    " WHERE tenant_id = :tenant AND chunk_id = ANY(CAST(:ids AS uuid[]))"
+    "SELECT chunk_id, embedding {operator} CAST(%(query)s AS halfvec) FROM {table}"
+    " WHERE tenant_id = %(tenant)s AND chunk_id = ANY(CAST(%(ids)s AS uuid[]))"
 )
 
 

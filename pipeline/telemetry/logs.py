@@ -50,6 +50,7 @@ def configure_logging(level: str, *, service: str, write: Write | None = None) -
     root.setLevel(level)
     for noisy in _NOISY:
         logging.getLogger(noisy).setLevel("WARNING")
+    logging.getLogger("opentelemetry.trace").setLevel("ERROR")  # its warnings quote callers' malformed headers
 
 
 class _Lines:

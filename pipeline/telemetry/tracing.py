@@ -1,7 +1,7 @@
-"""The position of a thread or request in a trace, and spans for OpenTelemetry.
+"""Spans of requests, tasks and calls to stores, by the OpenTelemetry API.
 
-Without CHORDWISE_OTLP_ENDPOINT nothing is recorded or imported; ids still travel through broker, tasks and logs. With
-it each span entered is recorded, and OpenTelemetry's ids travel.
+Without CHORDWISE_OTLP_ENDPOINT no span is recorded and no SDK is imported; ids still travel through the broker, tasks and
+log lines. The API's own no-op tracer would give neither a new trace nor a new span id, so they are generated here.
 """
 
 from __future__ import annotations
@@ -10,85 +10,80 @@ import secrets
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from contextvars import ContextVar
-from dataclasses import replace
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final
 
 import structlog
+from opentelemetry import trace
+from opentelemetry.trace import INVALID_SPAN, NonRecordingSpan, Span, SpanContext, SpanKind, StatusCode, TraceFlags
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from pipeline.errors import Misconfigured
 from pipeline.settings import Settings, settings
-from pipeline.telemetry.traceparent import TraceContext, read
 
 if TYPE_CHECKING:
-    from pipeline.telemetry.otel import Recorder
+    from opentelemetry.sdk.trace import TracerProvider
 
 Attribute = str | int | float | bool
 
-_CURRENT: ContextVar[TraceContext | None] = ContextVar("chordwise_trace", default=None)
+TRACEPARENT, TRACESTATE = "traceparent", "tracestate"
+UNRECORDED: Final[Span] = INVALID_SPAN
+
+_W3C = TraceContextTextMapPropagator()
 _LOCK = threading.Lock()
-_NEEDED = ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")
+_REQUIRED = ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")
+_FLUSH_MS = 2000
 
 
-class Span(Protocol):
-    """What may be said of a span while it lasts."""
+def read(headers: Mapping[str, object]) -> SpanContext | None:
+    """Return the caller's span from the W3C headers in lower case, None if absent or malformed.
 
-    def set(self, name: str, value: Attribute) -> None:
-        """Note a fact; ids and numbers only, never text of documents or questions."""
-
-    def failed(self, kind: str) -> None:
-        """Mark it as failed; ``kind`` is the error's class or a status, never its message."""
-
-
-class _Unrecorded:
-    """A span that nobody collects."""
-
-    def set(self, name: str, value: Attribute) -> None:
-        """Nothing happens."""
-
-    def failed(self, kind: str) -> None:
-        """Nothing happens."""
+    ``tracestate`` needs a valid ``traceparent``; it is dropped whole if malformed or longer than 512 characters.
+    """
+    texts = {name: value for name in (TRACEPARENT, TRACESTATE) if isinstance(value := headers.get(name), str)}
+    if TRACEPARENT not in texts:
+        return None
+    caller = trace.get_current_span(_W3C.extract(texts)).get_span_context()
+    return caller if caller.is_valid else None
 
 
-UNRECORDED = _Unrecorded()
-
-
-def current() -> TraceContext | None:
-    """Where we are; None outside of any request or task."""
-    return _CURRENT.get()
+def current() -> SpanContext | None:
+    """Return the ids of the current span; None outside any request or task."""
+    context = trace.get_current_span().get_span_context()
+    return context if context.is_valid else None
 
 
 def outgoing() -> dict[str, str]:
-    """The headers to send on with a message or a request; empty outside of any trace."""
-    here = _CURRENT.get()
-    return {} if here is None else here.headers()
+    """Return the headers to send with a message or a request; empty outside any trace."""
+    headers: dict[str, str] = {}
+    _W3C.inject(headers)
+    return headers
 
 
-class _Recording:
-    """This process' recorder, made at first use and so after the fork; False: not looked for yet."""
+class _Provider:
+    """The tracer provider of this process, made at first use and so after the fork; False: not made yet."""
 
     def __init__(self) -> None:
-        self.recorder: Recorder | bool | None = False
+        self.made: TracerProvider | bool | None = False
 
-    def get(self) -> Recorder | None:
-        """The recorder, None if nobody collects. Raises Misconfigured."""
-        known = self.recorder
-        if not isinstance(known, bool):
-            return known
+    def get(self) -> TracerProvider | None:
+        """Return the provider, None if no span is recorded. Raises Misconfigured."""
+        made = self.made
+        if not isinstance(made, bool):
+            return made
         with _LOCK:
-            if self.recorder is False:
-                self.recorder = _make(settings())
-            assert not isinstance(self.recorder, bool)
-            return self.recorder
+            if self.made is False:
+                self.made = _make(settings())
+            assert not isinstance(self.made, bool)
+            return self.made
 
 
-_RECORDING = _Recording()
+_PROVIDER = _Provider()
 
 
 def check(use: Settings) -> None:
     """Raises Misconfigured if spans are to be sent and the packages for it are not installed."""
-    if use.otlp_endpoint and not all(_installed(name) for name in _NEEDED):
+    if use.otlp_endpoint and not all(_installed(name) for name in _REQUIRED):
         raise Misconfigured("CHORDWISE_OTLP_ENDPOINT needs the extra otel: pip install 'chordwise[otel]'")
 
 
@@ -99,79 +94,87 @@ def _installed(name: str) -> bool:
         return False
 
 
-def _make(use: Settings) -> Recorder | None:
+def _make(use: Settings) -> TracerProvider | None:
     if not use.otlp_endpoint:
         return None
     check(use)
-    from pipeline.telemetry.otel import Recorder  # only now: it takes a tenth of a second, and an extra
+    from pipeline.telemetry.otel import to_collector  # only now: it takes a tenth of a second, and an extra
 
-    return Recorder.to_collector(use.otlp_endpoint, service="chordwise", ratio=use.otlp_sample_ratio)
+    return to_collector(use.otlp_endpoint, service="chordwise", ratio=use.otlp_sample_ratio)
 
 
-def record_with(recorder: Recorder | None) -> None:
-    """Have spans of this process recorded there from now on; None: nowhere."""
-    _RECORDING.recorder = recorder
+def record_with(provider: TracerProvider | None) -> None:
+    """Record the spans of this process with ``provider`` from now on; None: record none."""
+    _PROVIDER.made = provider
 
 
 def warm_up() -> None:
-    """Load what recording needs, so that nobody's first request waits for it. Not before a fork."""
-    _RECORDING.get()
+    """Load the packages that recording needs, so that no request waits for them. Not before a fork."""
+    _PROVIDER.get()
 
 
 def close() -> None:
-    """Send what was recorded; the process is about to end."""
-    recorder = _RECORDING.recorder
-    if recorder and not isinstance(recorder, bool):
-        recorder.close()
+    """Send the recorded spans; the process is about to end."""
+    provider = _PROVIDER.made
+    if provider and not isinstance(provider, bool):
+        provider.force_flush(_FLUSH_MS)
+        provider.shutdown()
 
 
 @contextmanager
-def entered(name: str, headers: Mapping[str, object], *, kind: str, **attributes: Attribute) -> Iterator[Span]:
-    """Enter a trace at a request (``kind`` server) or task (consumer): that of ``headers``, else a new one. Log lines
-    carry its ids."""
+def entered(name: str, headers: Mapping[str, object], *, kind: SpanKind, **attributes: Attribute) -> Iterator[Span]:
+    """Run the block in a span of the trace in ``headers``, else of a new trace. Log lines carry its ids."""
     caller = read(headers)
-    recorder = _RECORDING.get()
-    if recorder is None:
-        with _at(_next(caller)):
-            yield UNRECORDED
-    else:
-        with recorder.span(name, kind=kind, parent=caller, attributes=attributes) as (span, here), _at(here):
-            yield span
+    provider = _PROVIDER.get()
+    span = NonRecordingSpan(_next(caller)) if provider is None else _started(provider, name, kind, caller, attributes)
+    with (
+        trace.use_span(span, end_on_exit=True, record_exception=False, set_status_on_exception=False),
+        structlog.contextvars.bound_contextvars(traceparent=outgoing()[TRACEPARENT]),
+    ):
+        yield span
 
 
 def edge(name: str, **attributes: Attribute) -> AbstractContextManager[Span]:
-    """A call to something outside: a store, a model. Nothing outside of a trace, and nothing when nobody collects."""
-    here = _CURRENT.get()
-    recorder = None if here is None else _RECORDING.get()
-    return nullcontext(UNRECORDED) if recorder is None else _edge(recorder, name, attributes)
+    """Run the block in a span for a call to a store or a model; without one outside a trace, or if none is recorded."""
+    provider = _PROVIDER.get()
+    here = None if provider is None else current()
+    return nullcontext(UNRECORDED) if provider is None or here is None else _edge(provider, name, here, attributes)
 
 
 @contextmanager
-def _edge(recorder: Recorder, name: str, attributes: Mapping[str, Attribute]) -> Iterator[Span]:
-    with recorder.span(name, kind="client", parent=_CURRENT.get(), attributes=attributes) as (span, here):
-        token = _CURRENT.set(here)
+def _edge(
+    provider: TracerProvider, name: str, here: SpanContext, attributes: Mapping[str, Attribute]
+) -> Iterator[Span]:
+    span = _started(provider, name, SpanKind.CLIENT, here, attributes)
+    with trace.use_span(span, end_on_exit=True, record_exception=False, set_status_on_exception=False):
         try:
             yield span
         except Exception as error:
-            span.failed(type(error).__name__)
+            fail(span, type(error).__name__)
             raise
-        finally:
-            _CURRENT.reset(token)
 
 
-@contextmanager
-def _at(here: TraceContext) -> Iterator[None]:
-    token = _CURRENT.set(here)
-    try:
-        with structlog.contextvars.bound_contextvars(traceparent=here.traceparent):
-            yield
-    finally:
-        _CURRENT.reset(token)
+def fail(span: Span, kind: str) -> None:
+    """Mark a span as failed; ``kind`` is the error's class or a status, never its message."""
+    span.set_attribute("error.type", kind)
+    span.set_status(StatusCode.ERROR)
 
 
-def _next(caller: TraceContext | None) -> TraceContext:
-    """A new span in the caller's trace, or in a new one that nobody records."""
-    span_id = secrets.token_hex(8)
+def _started(
+    provider: TracerProvider,
+    name: str,
+    kind: SpanKind,
+    parent: SpanContext | None,
+    attributes: Mapping[str, Attribute],
+) -> Span:
+    context = None if parent is None else trace.set_span_in_context(NonRecordingSpan(parent))
+    return provider.get_tracer("chordwise").start_span(name, context=context, kind=kind, attributes=dict(attributes))
+
+
+def _next(caller: SpanContext | None) -> SpanContext:
+    """Return a new span's ids in the caller's trace, or in a new one that is not sampled."""
+    span_id = secrets.randbits(64) or 1
     if caller is None:
-        return TraceContext(trace_id=secrets.token_hex(16), span_id=span_id, sampled=False)
-    return replace(caller, span_id=span_id)
+        return SpanContext(secrets.randbits(128) or 1, span_id, is_remote=False)
+    flags = TraceFlags(caller.trace_flags & TraceFlags.SAMPLED)  # flags of later versions are not passed on
+    return SpanContext(caller.trace_id, span_id, is_remote=False, trace_flags=flags, trace_state=caller.trace_state)

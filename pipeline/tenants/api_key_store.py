@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -10,43 +9,11 @@ from sqlalchemy import text
 
 from pipeline.database.mysql_tables import api_keys
 from pipeline.database.rows import TenantStore, as_utc, now, record_of, to_naive
+from pipeline.tenants.accounts import OPERATOR, SCOPES, ApiKey, Issued, TooManyKeys, hashed, key_id_of, new_key
 from pipeline.tenants.audit_store import Audit
-from pipeline.tenants.tenant_store import OPERATOR, SCOPES, hashed, key_id_of, new_key
 
 MOST_KEYS = 1000  # of one tenant, those that have ended included: a list somebody can look through
 _ORDER = (*SCOPES, OPERATOR)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApiKey:
-    """A key without its secret. ``last_used_at`` is true to the minute. ``replaced_by``: the key it was rotated to."""
-
-    key_id: str
-    name: str
-    scopes: tuple[str, ...]
-    created_at: datetime
-    expires_at: datetime | None = None
-    revoked_at: datetime | None = None
-    last_used_at: datetime | None = None
-    replaced_by: str | None = None
-
-    def state(self, at: datetime) -> str:
-        """``active``, ``expired`` or ``revoked`` at a moment (with a zone)."""
-        if self.revoked_at is not None:
-            return "revoked"
-        return "expired" if self.expires_at is not None and self.expires_at <= at else "active"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Issued:
-    """A key that was just made, and the one time that its secret is known."""
-
-    key: ApiKey
-    secret: str
-
-
-class TooManyKeys(Exception):
-    """The tenant has as many keys as there may be."""
 
 
 class ApiKeys(TenantStore):

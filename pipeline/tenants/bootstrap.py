@@ -11,7 +11,8 @@ from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import PipelineError
 from pipeline.records import TenantId
 from pipeline.settings import settings
-from pipeline.tenants.tenant_store import OPERATOR, RESERVED, SCOPES, TENANT_ID, Tenants
+from pipeline.tenants.accounts import OPERATOR, RESERVED, SCOPES, TENANT_ID
+from pipeline.tenants.tenant_store import Tenants
 
 
 def main() -> int:

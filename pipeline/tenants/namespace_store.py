@@ -8,7 +8,6 @@ from datetime import datetime
 
 from sqlalchemy import bindparam, text
 
-from pipeline.database.driver import execute
 from pipeline.database.rows import TenantStore, as_utc, now, record_of
 from pipeline.records import DocumentId, Namespace
 from pipeline.tenants.publication_store import Publications
@@ -47,7 +46,7 @@ class Namespaces(TenantStore):
 
     def revisions(self, names: Sequence[Namespace]) -> dict[Namespace, Revision]:
         """What each of these shows at this moment; those that are not there are not in the answer."""
-        rows = execute(self._connection, _REVISIONS, {"tenant": self._tenant_id, "names": list(names) or [""]})
+        rows = self._connection.exec_driver_sql(_REVISIONS, {"tenant": self._tenant_id, "names": list(names) or [""]})
         return {
             Namespace(name): Revision(stamp=stamp, revised_at=as_utc(revised_at)) for name, stamp, revised_at in rows
         }
@@ -139,8 +138,10 @@ _OF_A_NAMESPACE = (
 
 # A revision alone would come again in a namespace that was deleted and made anew, or in a database that was restored.
 STAMP = "CONCAT_WS('@', n.revision, n.created_at, n.revised_at) AS stamp"
+# Every query reads these, so they are written for PyMySQL itself, which puts the list into the statement.
 _REVISIONS = (
-    f"SELECT n.namespace, {STAMP}, n.revised_at FROM namespaces n WHERE n.tenant_id = :tenant AND n.namespace IN :names"
+    f"SELECT n.namespace, {STAMP}, n.revised_at FROM namespaces n"
+    " WHERE n.tenant_id = %(tenant)s AND n.namespace IN %(names)s"
 )
 
 _REVISE = text(

@@ -13,6 +13,7 @@ from sqlalchemy import Connection, text
 from pipeline.database.rows import TenantStore, now
 from pipeline.errors import QueueFull, QuotaExceeded
 from pipeline.records import TenantId
+from pipeline.tenants.accounts import OwnQuotas
 from pipeline.tenants.usage_store import Usage
 
 _ENDED = "GREATEST({d}deleted_generation, {d}failed_generation, {d}cancelled_generation)"
@@ -35,20 +36,9 @@ class QuotaLimits:
     tokens: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OwnQuotas:
-    """The values in a tenant's own row; None where the installation's setting holds, 0 for no limit."""
-
-    documents: int | None = None
-    chunks: int | None = None
-    queued: int | None = None
-    tokens: int | None = None
-    requests_per_minute: int | None = None
-
-
 @dataclass(slots=True)
 class _Room:
-    """How many more documents a tenant may add under these limits without a count."""
+    """The documents that a tenant may still add under these limits without a count."""
 
     limits: QuotaLimits
     documents: int

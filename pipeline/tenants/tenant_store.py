@@ -1,75 +1,17 @@
-"""Tenants and their API keys. A key says whose it is, so that looking it up is already a statement within one tenant."""
+"""Tenants and the principals of their API keys."""
 
 from __future__ import annotations
 
-import hashlib
-import re
-import secrets
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import Connection, text
 
 from pipeline.database.rows import TenantStore, now, record_of
-from pipeline.records import Actor, TenantId
+from pipeline.tenants.accounts import SCOPES, Principal, Tenant, hashed, key_id_of, new_key
 from pipeline.tenants.audit_store import Audit
 
-TENANT_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
-RESERVED = frozenset({"chordwise"})  # keys of Redis begin with the tenant's id, and the installation's own with this
-_KEY = re.compile(r"cw_(?P<tenant>[a-z0-9][a-z0-9-]{0,62})_(?P<secret>[A-Za-z0-9-]{32,64})")
-
-SCOPES = ("read", "write", "admin")
-OPERATOR = "operator"  # may do what concerns every tenant; no key has it unless it was asked for in a shell
-
-
 _USE_NOTED_AFTER = timedelta(minutes=1)  # a busy key costs one small write a minute, however many gateways there are
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tenant:
-    """A tenant. ``disabled_at``: none of its keys works since then; what it has handed in is still worked on."""
-
-    tenant_id: TenantId
-    name: str
-    created_at: datetime
-    disabled_at: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Principal:
-    """Who is asking: the tenant and what the key may do."""
-
-    tenant_id: TenantId
-    scopes: frozenset[str]
-    key_id: str = ""
-    key_name: str = ""
-
-    @property
-    def actor(self) -> Actor:
-        """What may be written down of who asks."""
-        return Actor(key_id=self.key_id, key_name=self.key_name, scopes=tuple(sorted(self.scopes)))
-
-
-def tenant_of(api_key: str) -> TenantId | None:
-    """The tenant a key claims to belong to, or None if it is not shaped like a key."""
-    match = _KEY.fullmatch(api_key)
-    return TenantId(match["tenant"]) if match else None
-
-
-def hashed(api_key: str) -> bytes:
-    """What is kept of a key. Plain SHA-256 is enough: the secret has 190 bits of its own."""
-    return hashlib.sha256(api_key.encode()).digest()
-
-
-def key_id_of(key_hash: bytes) -> str:
-    """How the audit names a key: 16 hexadecimal digits of its hash, from which nobody gets the key."""
-    return key_hash[:8].hex()
-
-
-def new_key(tenant_id: TenantId) -> str:
-    """A key nobody has."""
-    return f"cw_{tenant_id}_{secrets.token_hex(24)}"
 
 
 class Tenants(TenantStore):

@@ -14,8 +14,7 @@ import yaml
 from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from api_gateway.http.fleet_metrics import FleetMetrics
-from api_gateway.http.metrics import AlignmentMetrics, BacklogMetrics
+from api_gateway.http.metrics import AlignmentMetrics, BacklogMetrics, FleetMetrics
 from compose.localstack.promtool import promtool
 from pipeline.documents.reconcile_store import KINDS, Totals
 from pipeline.jobs.backlog_store import STATES, LedgerBacklog

@@ -22,9 +22,7 @@ from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 
-from api_gateway.dialects.mcp import tool_calls as calls
-from api_gateway.dialects.mcp import tool_results as reading
-from api_gateway.dialects.mcp import tool_shapes as shapes
+from api_gateway.dialects.mcp import tool_calls, tool_results, tool_shapes
 from api_gateway.dialects.mcp.endpoint import MOST_BODY_BYTES
 from api_gateway.dialects.mcp.tool_calls import Caller
 from api_gateway.gateway import Gateway
@@ -44,7 +42,7 @@ class ToolEntry:
     description: str
     takes: type[BaseModel]
     gives: type[BaseModel]
-    call: calls.Call
+    call: tool_calls.Call
     scope: str = "read"
     idempotent: bool = True
 
@@ -79,25 +77,25 @@ TOOLS: Final = (
             "Finds passages that answer a question, by words and by meaning, and names the documents they are from. "
             "Read a whole document with fetch."
         ),
-        takes=shapes.SearchIn,
-        gives=shapes.SearchOut,
-        call=calls.search,
+        takes=tool_shapes.SearchIn,
+        gives=tool_shapes.SearchOut,
+        call=tool_calls.search,
     ),
     ToolEntry(
         name="fetch",
         title="Read a document",
         description="Gives the text of a document that search has found, or of a single passage.",
-        takes=shapes.FetchIn,
-        gives=shapes.FetchOut,
-        call=calls.fetch,
+        takes=tool_shapes.FetchIn,
+        gives=tool_shapes.FetchOut,
+        call=tool_calls.fetch,
     ),
     ToolEntry(
         name="list_namespaces",
         title="List the knowledge bases",
         description="Names the knowledge bases (namespaces) that can be searched, and how much is in each.",
-        takes=shapes.NamespacesIn,
-        gives=shapes.NamespacesOut,
-        call=calls.list_namespaces,
+        takes=tool_shapes.NamespacesIn,
+        gives=tool_shapes.NamespacesOut,
+        call=tool_calls.list_namespaces,
     ),
     ToolEntry(
         name="explain",
@@ -106,9 +104,9 @@ TOOLS: Final = (
             "Says why the passages of an earlier search stand where they do; for a passage that was expected and not "
             "found, at which stage it was lost."
         ),
-        takes=shapes.ExplainIn,
-        gives=shapes.ExplainOut,
-        call=calls.explain,
+        takes=tool_shapes.ExplainIn,
+        gives=tool_shapes.ExplainOut,
+        call=tool_calls.explain,
     ),
     ToolEntry(
         name="ingest",
@@ -117,9 +115,9 @@ TOOLS: Final = (
             "Stores documents in a knowledge base. A document with an id that is there already replaces the one before. "
             "Searches see them when job_status says succeeded, usually within seconds."
         ),
-        takes=shapes.IngestIn,
-        gives=shapes.IngestOut,
-        call=calls.ingest,
+        takes=tool_shapes.IngestIn,
+        gives=tool_shapes.IngestOut,
+        call=tool_calls.ingest,
         scope="write",
         idempotent=False,  # a document without an id is given a new one each time
     ),
@@ -127,9 +125,9 @@ TOOLS: Final = (
         name="job_status",
         title="Follow an ingestion",
         description="Says how far the documents of an ingest call are, and which could not be taken and why.",
-        takes=shapes.JobIn,
-        gives=shapes.JobOut,
-        call=calls.job_status,
+        takes=tool_shapes.JobIn,
+        gives=tool_shapes.JobOut,
+        call=tool_calls.job_status,
         scope="write",
     ),
 )
@@ -222,7 +220,9 @@ class _Handlers:
         caller = self._caller(context)
         after = params.cursor if params is not None else None
         try:
-            page = await self._gateway.run(reading.namespaces, caller.principal.tenant_id, self._gateway, after=after)
+            page = await self._gateway.run(
+                tool_results.namespaces, caller.principal.tenant_id, self._gateway, after=after
+            )
         except PipelineError as error:
             raise _unreadable(from_error(error)) from None
         resources = [
@@ -251,10 +251,10 @@ class _Handlers:
         try:
             if uri.startswith(_NAMESPACE):
                 name = unquote(uri.removeprefix(_NAMESPACE))
-                found = await reading.namespace(tenant_id, name, self._gateway)
+                found = await tool_results.namespace(tenant_id, name, self._gateway)
             elif uri.startswith(_JOB):
                 require_scope(self._caller(context).principal, "write")
-                found = await self._gateway.run(reading.job, tenant_id, uri.removeprefix(_JOB), self._gateway)
+                found = await self._gateway.run(tool_results.job, tenant_id, uri.removeprefix(_JOB), self._gateway)
             else:
                 raise Problem(404, "resource_not_found", "There is no such resource.")
         except Problem as problem:

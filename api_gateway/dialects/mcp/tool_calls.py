@@ -10,20 +10,19 @@ from typing import Any
 import orjson
 from starlette.types import Message
 
-from api_gateway.dialects.mcp import tool_results as reading
-from api_gateway.dialects.mcp import tool_shapes as shapes
+from api_gateway.dialects.mcp import tool_results, tool_shapes
 from api_gateway.gateway import Gateway
 from api_gateway.http.bodies import Decoded
 from api_gateway.http.problems import Problem
-from api_gateway.http.responses import renamed
 from api_gateway.live.ask import answer_of, asked_query, current_state, retrieved, store_lost
 from api_gateway.resources.ingestion.documents import accept_body
 from api_gateway.resources.jobs import known_id, until_finished
 from api_gateway.resources.retrieval.explanations import explanation, known_chunk_id
 from api_gateway.resources.retrieval.queries import known_id as known_query_id
+from api_gateway.resources.shapes import renamed_json
 from pipeline.errors import Unavailable
 from pipeline.records import Namespace
-from pipeline.tenants.tenant_store import Principal
+from pipeline.tenants.accounts import Principal
 
 _MOST_NAMESPACES = 32  # as many as one query takes
 
@@ -48,7 +47,7 @@ async def nobody_leaves() -> Message:
     raise AssertionError("nobody sets it")
 
 
-async def search(caller: Caller, asked: shapes.SearchIn) -> dict[str, Any]:
+async def search(caller: Caller, asked: tool_shapes.SearchIn) -> dict[str, Any]:
     """Ask, and put the passages together by document."""
     remarks: list[str] = []
     names = asked.namespaces
@@ -80,24 +79,24 @@ async def search(caller: Caller, asked: shapes.SearchIn) -> dict[str, Any]:
     }
 
 
-async def fetch(caller: Caller, asked: shapes.FetchIn) -> dict[str, Any]:
+async def fetch(caller: Caller, asked: tool_shapes.FetchIn) -> dict[str, Any]:
     """Read a document; what the tenant's default profile masks in answers is masked here."""
     anything = Decoded({"query_text": "?", "namespaces": ["any"]})
     usual = await asked_query(anything, caller.principal, caller.gateway, request_id=caller.request_id)
     privacy = usual.plan.privacy
     hide = privacy.kinds if privacy.mask_answers else ()
     return await caller.gateway.run(
-        lambda: reading.fetched(asked, caller.principal, caller.gateway, base_url=caller.base_url, hide=hide)
+        lambda: tool_results.fetched(asked, caller.principal, caller.gateway, base_url=caller.base_url, hide=hide)
     )
 
 
-async def list_namespaces(caller: Caller, asked: shapes.NamespacesIn) -> dict[str, Any]:
+async def list_namespaces(caller: Caller, asked: tool_shapes.NamespacesIn) -> dict[str, Any]:
     """One page of namespaces."""
     tenant_id = caller.principal.tenant_id
-    return await caller.gateway.run(reading.namespaces, tenant_id, caller.gateway, after=asked.after)
+    return await caller.gateway.run(tool_results.namespaces, tenant_id, caller.gateway, after=asked.after)
 
 
-async def explain(caller: Caller, asked: shapes.ExplainIn) -> dict[str, Any]:
+async def explain(caller: Caller, asked: tool_shapes.ExplainIn) -> dict[str, Any]:
     """Why an answer is as it is, and where a passage was lost that is not in it."""
     known = known_query_id(asked.query_id)
     chunk_id = None if asked.chunk_id is None else known_chunk_id(asked.chunk_id)
@@ -117,25 +116,25 @@ async def explain(caller: Caller, asked: shapes.ExplainIn) -> dict[str, Any]:
         "degradations": stats["degradations"],
         "remarks": stats["remarks"],
         "latency_ms": stats["latency_ms"],
-        "passages": [{name: chunk[name] for name in shapes.ExplainedPassage.model_fields} for chunk in chunks],
+        "passages": [{name: chunk[name] for name in tool_shapes.ExplainedPassage.model_fields} for chunk in chunks],
         "why_not": why_not,
     }
 
 
-async def ingest(caller: Caller, asked: shapes.IngestIn) -> dict[str, Any]:
+async def ingest(caller: Caller, asked: tool_shapes.IngestIn) -> dict[str, Any]:
     """Hand in documents."""
     body = orjson.dumps(asked.model_dump(mode="json", exclude_none=True))
     ticket = await caller.gateway.run_heavy(accept_body, body, caller.principal, caller.request_id, caller.gateway)
     caller.gateway.namespaces.forget(caller.principal.tenant_id, Namespace(asked.namespace))
-    return {"job_id": ticket.job_id, "status": "queued", "total": ticket.total, "renamed": renamed(ticket)}
+    return {"job_id": ticket.job_id, "status": "queued", "total": ticket.total, "renamed": renamed_json(ticket)}
 
 
-async def job_status(caller: Caller, asked: shapes.JobIn) -> dict[str, Any]:
+async def job_status(caller: Caller, asked: tool_shapes.JobIn) -> dict[str, Any]:
     """Look at a job, or wait for its end."""
     tenant_id, gateway = caller.principal.tenant_id, caller.gateway
     if asked.wait_s > 0:
         await until_finished(tenant_id, known_id(asked.job_id), asked.wait_s, gateway, receive=nobody_leaves)
-    return await gateway.run(reading.job, tenant_id, asked.job_id, gateway)
+    return await gateway.run(tool_results.job, tenant_id, asked.job_id, gateway)
 
 
 async def _every_namespace(caller: Caller) -> tuple[Sequence[str], bool]:
@@ -154,16 +153,18 @@ def _by_document(chunks: list[Mapping[str, Any]], base_url: str) -> list[dict[st
     for chunk in chunks:
         name, document_id, metadata = chunk["namespace"], chunk["document_id"], chunk["metadata"]
         document = found.setdefault(
-            reading.found_id(name, document_id),
+            tool_results.found_id(name, document_id),
             {
-                "id": reading.found_id(name, document_id),
+                "id": tool_results.found_id(name, document_id),
                 "title": chunk["title"] or document_id,
-                "url": reading.link(base_url, name, document_id, metadata.get("source_uri") or metadata.get("url")),
+                "url": tool_results.link(
+                    base_url, name, document_id, metadata.get("source_uri") or metadata.get("url")
+                ),
                 "namespace": name,
                 "document_id": document_id,
                 "text": chunk["text"],
                 "passages": [],
             },
         )
-        document["passages"].append({field: chunk[field] for field in shapes.Passage.model_fields})
+        document["passages"].append({field: chunk[field] for field in tool_shapes.Passage.model_fields})
     return list(found.values())

@@ -9,10 +9,10 @@ from urllib.parse import quote
 
 from api_gateway.dialects.mcp.tool_shapes import FetchIn
 from api_gateway.gateway import Gateway
-from api_gateway.http import responses as wire
 from api_gateway.http.fields import tidy_document_id, tidy_namespace
 from api_gateway.http.problems import Problem
 from api_gateway.resources.jobs import known_id, view_of
+from api_gateway.resources.shapes import document_json, job_json
 from pipeline.answer.mask_answers import masked_value
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents.chunk_edit_store import ChunkEdits, OwnedChunk, Position
@@ -20,8 +20,8 @@ from pipeline.documents.document_view_store import DocumentView, DocumentViews
 from pipeline.documents.text import joined
 from pipeline.privacy.redaction import MaskedKind
 from pipeline.records import ChunkId, DocumentId, Namespace, TenantId
+from pipeline.tenants.accounts import Principal
 from pipeline.tenants.namespace_store import Namespaces
-from pipeline.tenants.tenant_store import Principal
 
 _PAGE = 500  # chunks read at a time
 NAMESPACES_PER_PAGE = 100
@@ -82,7 +82,7 @@ def _first_documents(tenant_id: TenantId, name: Namespace, gateway: Gateway) -> 
 
 def job(tenant_id: TenantId, job_id: str, gateway: Gateway) -> dict[str, Any]:
     """How far a job is. Raises Problem 404."""
-    view = wire.job(view_of(tenant_id, known_id(job_id), gateway))
+    view = job_json(view_of(tenant_id, known_id(job_id), gateway))
     return {**{name: view[name] for name in _JOB_FIELDS}, "errors": view["errors"][:_JOB_ERRORS]}
 
 
@@ -149,7 +149,7 @@ def _chunks(edits: ChunkEdits, name: Namespace, document_id: DocumentId) -> list
 
 
 def _metadata(view: DocumentView) -> dict[str, Any]:
-    told = wire.document(view)
+    told = document_json(view)
     known = {
         name: told[name]
         for name in ("namespace", "document_id", "author", "type", "tags", "published_at", "generation", "updated_at")

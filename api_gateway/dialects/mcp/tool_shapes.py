@@ -7,12 +7,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from api_gateway.http.fields import NamespaceName, QueryText, Wire
+from api_gateway.http.fields import NamespaceName, QueryText, Shape, Wire
 from api_gateway.resources.ingestion.uploads import DocumentIn
-from api_gateway.resources.retrieval.explanation_shapes import WhyNot
+from api_gateway.resources.retrieval.explanations import WhyNot
 from api_gateway.resources.retrieval.filters import FiltersIn
 from api_gateway.resources.retrieval.result_shapes import Degradation, HitSource
-from api_gateway.resources.shapes import Renamed, Shape
+from api_gateway.resources.shapes import Renamed
 from pipeline.ingestion.accept import OnConflict
 
 LONGEST_WAIT_S = 30  # shorter than what proxies and agents allow a silent answer

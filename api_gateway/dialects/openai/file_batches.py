@@ -9,8 +9,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from api_gateway.dialects.openai import conversions as shown
-from api_gateway.dialects.openai import objects as shapes
+from api_gateway.dialects.openai import objects
 from api_gateway.dialects.openai.error_bodies import answered, no_batch, wrong
 from api_gateway.dialects.openai.lookups import (
     After,
@@ -33,7 +32,7 @@ from pipeline.administration.edit_vector_stores import Put
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.records import JobId
 from pipeline.settings import Settings
-from pipeline.tenants.tenant_store import Principal
+from pipeline.tenants.accounts import Principal
 from pipeline.vector_stores.attachment_store import Attachments, Tally
 
 router = APIRouter()
@@ -43,7 +42,7 @@ _MAX_BODY_BYTES = 24 * 1024 * 1024  # 2000 files with 16 attributes of the great
 
 @router.post(
     "/vector_stores/{vector_store_id}/file_batches",
-    responses=answered(shapes.FileBatchObject, "The batch, on its way.", 400, 404, 413, 429),
+    responses=answered(objects.FileBatchObject, "The batch, on its way.", 400, 404, 413, 429),
     openapi_extra=json_body(FileBatchRequest, {"file_ids": ["file-0123", "file-4567"]}),
     summary="Put files into a vector store together",
 )
@@ -64,7 +63,7 @@ async def create(request: Request, principal: Writer, vector_store_id: str) -> R
 
 @router.get(
     "/vector_stores/{vector_store_id}/file_batches/{batch_id}",
-    responses=answered(shapes.FileBatchObject, "The batch.", 404),
+    responses=answered(objects.FileBatchObject, "The batch.", 404),
     summary="Look at a batch of files",
 )
 async def look(request: Request, principal: Reader, vector_store_id: str, batch_id: str) -> Response:
@@ -75,7 +74,7 @@ async def look(request: Request, principal: Reader, vector_store_id: str, batch_
 
 @router.post(
     "/vector_stores/{vector_store_id}/file_batches/{batch_id}/cancel",
-    responses=answered(shapes.FileBatchObject, "The batch; what was not done yet is not done.", 404),
+    responses=answered(objects.FileBatchObject, "The batch; what was not done yet is not done.", 404),
     summary="Cancel a batch of files",
 )
 async def cancel(request: Request, principal: Writer, vector_store_id: str, batch_id: str) -> Response:
@@ -94,7 +93,7 @@ async def cancel(request: Request, principal: Writer, vector_store_id: str, batc
 
 @router.get(
     "/vector_stores/{vector_store_id}/file_batches/{batch_id}/files",
-    responses=answered(shapes.StoreFileList, "One page of files.", 400, 404),
+    responses=answered(objects.StoreFileList, "One page of files.", 400, 404),
     summary="List the files of a batch",
 )
 async def list_files(
@@ -149,7 +148,7 @@ def _puts(asked: FileBatchRequest, use: Settings) -> list[Put]:
 
 
 def _job(batch_id: str) -> JobId:
-    job_id = shown.job_of(batch_id)
+    job_id = objects.job_of(batch_id)
     if job_id is None:
         raise no_batch(batch_id)
     return job_id
@@ -164,10 +163,10 @@ def _batch(principal: Principal, store_id: str, job_id: JobId, gateway: Gateway)
         if created_at is not None:
             return created_at, attachments.tally_of_job(job_id)
     store_of(principal, store_id, gateway)
-    raise no_batch(shown.BATCH_PREFIX + job_id.replace("-", ""))
+    raise no_batch(objects.BATCH_PREFIX + job_id.replace("-", ""))
 
 
 def _shown(principal: Principal, store_id: str, job_id: JobId, gateway: Gateway) -> Response:
     created_at, tally = _batch(principal, store_id, job_id, gateway)
-    found: dict[str, Any] = shown.batch(job_id, namespace_of(store_id), created_at, tally)
-    return shown.polled_response(found, waiting=tally.of("in_progress"))
+    found: dict[str, Any] = objects.batch(job_id, namespace_of(store_id), created_at, tally)
+    return objects.polled_response(found, waiting=tally.of("in_progress"))

@@ -9,7 +9,7 @@ from typing import Annotated, Literal, TypeVar
 from fastapi import Query as Parameter
 from starlette.responses import Response
 
-from api_gateway.dialects.openai import conversions as shown
+from api_gateway.dialects.openai import objects
 from api_gateway.dialects.openai.error_bodies import no_file, no_store, wrong
 from api_gateway.gateway import Gateway
 from api_gateway.http.fields import tidy_namespace
@@ -18,7 +18,7 @@ from pipeline.administration.edit_vector_stores import NoSuchFile, Put, put_file
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.ingestion.accept import AcceptedJob
 from pipeline.records import JobId, Namespace
-from pipeline.tenants.tenant_store import Principal
+from pipeline.tenants.accounts import Principal
 from pipeline.vector_stores.attachment_store import Attached, Attachments, ListPosition, Status
 from pipeline.vector_stores.collection_store import VectorStore, VectorStores
 from workers import dispatch
@@ -135,4 +135,4 @@ def files_page(
             namespace, place=place, newest_first=newest_first, status=status, limit=limit + 1, job_id=job_id
         )
     entries, has_more = cut(page, limit, place)
-    return shown.page_response([shown.store_file(each) for each in entries], has_more=has_more)
+    return objects.page_response([objects.store_file(each) for each in entries], has_more=has_more)

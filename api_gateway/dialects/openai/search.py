@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request
 from pydantic import ValidationError
 from starlette.responses import Response
 
-from api_gateway.dialects.openai import objects as shapes
+from api_gateway.dialects.openai import objects
 from api_gateway.dialects.openai.error_bodies import answered
 from api_gateway.dialects.openai.lookups import namespace_of, store_of
 from api_gateway.dialects.openai.requests import SearchRequest, to_condition
@@ -29,7 +29,7 @@ from pipeline.database.unit_of_work import unit_of_work
 from pipeline.privacy.redaction import MaskedKind
 from pipeline.query.request import Query
 from pipeline.records import Condition, Filters, Namespace, TenantId
-from pipeline.tenants.tenant_store import Principal
+from pipeline.tenants.accounts import Principal
 from pipeline.vector_stores.attachment_store import Attached, Attachments
 
 router = APIRouter()
@@ -55,7 +55,7 @@ class _Result:
 
 @router.post(
     "/vector_stores/{vector_store_id}/search",
-    responses=answered(shapes.SearchResultPage, "The results, best first.", 400, 404, 413, 429),
+    responses=answered(objects.SearchResultPage, "The results, best first.", 400, 404, 413, 429),
     openapi_extra=json_body(SearchRequest, _EXAMPLE),
     summary="Search a vector store",
 )

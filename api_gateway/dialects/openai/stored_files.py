@@ -9,8 +9,7 @@ from fastapi import Query as Parameter
 from starlette.datastructures import FormData, UploadFile
 from starlette.responses import Response
 
-from api_gateway.dialects.openai import conversions as shown
-from api_gateway.dialects.openai import objects as shapes
+from api_gateway.dialects.openai import objects
 from api_gateway.dialects.openai.error_bodies import answered, no_file, wrong
 from api_gateway.dialects.openai.lookups import Order, cut
 from api_gateway.gateway import Gateway, gateway_of
@@ -21,7 +20,7 @@ from api_gateway.http.responses import json_response
 from api_gateway.resources.ingestion.files import read_form
 from pipeline.administration.keep_files import ID_PREFIX, forget_file, keep_file
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.tenants.tenant_store import Principal
+from pipeline.tenants.accounts import Principal
 from pipeline.vector_stores.file_store import StoredFile, StoredFiles, made_at
 
 router = APIRouter()
@@ -53,7 +52,7 @@ _FORM: dict[str, Any] = {
 
 @router.post(
     "/files",
-    responses=answered(shapes.FileObject, "The file; it is durable.", 400, 413, 429),
+    responses=answered(objects.FileObject, "The file; it is durable.", 400, 413, 429),
     openapi_extra=_FORM,
     summary="Hand in a file",
 )
@@ -66,12 +65,12 @@ async def upload(request: Request, principal: Writer) -> Response:
         found = await gateway.run_heavy(_keep, sent, principal, gateway)
     finally:
         await sent.close()
-    return json_response(shown.file(found))
+    return json_response(objects.file(found))
 
 
 @router.get(
     "/files",
-    responses=answered(shapes.FileList, "One page of files.", 400),
+    responses=answered(objects.FileList, "One page of files.", 400),
     summary="List files",
 )
 async def list_files(
@@ -98,18 +97,18 @@ async def list_files(
             )
 
     entries, has_more = cut(await gateway.run(read), limit, None)
-    return shown.page_response([shown.file(each) for each in entries], has_more=has_more)
+    return objects.page_response([objects.file(each) for each in entries], has_more=has_more)
 
 
 @router.get(
     "/files/{file_id}",
-    responses=answered(shapes.FileObject, "The file, without its bytes.", 404),
+    responses=answered(objects.FileObject, "The file, without its bytes.", 404),
     summary="Look at a file",
 )
 async def look(request: Request, principal: Reader, file_id: str) -> Response:
     """Where it was put, its vector stores say."""
     gateway = gateway_of(request)
-    return json_response(shown.file(await gateway.run(_found, principal, file_id, gateway)))
+    return json_response(objects.file(await gateway.run(_found, principal, file_id, gateway)))
 
 
 @router.get(
@@ -138,7 +137,7 @@ async def content(request: Request, principal: Reader, file_id: str) -> Response
 
 @router.delete(
     "/files/{file_id}",
-    responses=answered(shapes.Deleted, "It is gone, here and in every vector store.", 404),
+    responses=answered(objects.Deleted, "It is gone, here and in every vector store.", 404),
     summary="Delete a file",
 )
 async def delete(request: Request, principal: Writer, file_id: str) -> Response:

@@ -7,8 +7,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from api_gateway.dialects.openai import conversions as shown
-from api_gateway.dialects.openai import objects as shapes
+from api_gateway.dialects.openai import objects
 from api_gateway.dialects.openai.error_bodies import answered, no_file
 from api_gateway.dialects.openai.lookups import (
     After,
@@ -32,7 +31,7 @@ from api_gateway.resources.jobs import until_finished
 from pipeline.administration.edit_vector_stores import NoSuchFile, Put, describe_file, take_out
 from pipeline.administration.list_chunks import list_chunks
 from pipeline.records import DocumentId, JobId
-from pipeline.tenants.tenant_store import Principal
+from pipeline.tenants.accounts import Principal
 from pipeline.vector_stores.attachment_store import Attached
 from workers import dispatch
 
@@ -45,7 +44,7 @@ _CHUNKS_AT_ONCE = 500
 
 @router.post(
     "/vector_stores/{vector_store_id}/files",
-    responses=answered(shapes.StoreFileObject, "The file, on its way.", 400, 404, 413, 429),
+    responses=answered(objects.StoreFileObject, "The file, on its way.", 400, 404, 413, 429),
     openapi_extra=json_body(StoreFileRequest, {"file_id": "file-0123", "attributes": {"year": 2026}}),
     summary="Put a file into a vector store",
 )
@@ -70,7 +69,7 @@ async def create(request: Request, principal: Writer, vector_store_id: str) -> R
 
 @router.get(
     "/vector_stores/{vector_store_id}/files",
-    responses=answered(shapes.StoreFileList, "One page of files.", 400, 404),
+    responses=answered(objects.StoreFileList, "One page of files.", 400, 404),
     summary="List the files of a vector store",
 )
 async def list_files(
@@ -104,7 +103,7 @@ async def list_files(
 
 @router.get(
     "/vector_stores/{vector_store_id}/files/{file_id}",
-    responses=answered(shapes.StoreFileObject, "The file.", 404),
+    responses=answered(objects.StoreFileObject, "The file.", 404),
     summary="Look at a file in a vector store",
 )
 async def look(request: Request, principal: Reader, vector_store_id: str, file_id: str) -> Response:
@@ -115,7 +114,7 @@ async def look(request: Request, principal: Reader, vector_store_id: str, file_i
 
 @router.post(
     "/vector_stores/{vector_store_id}/files/{file_id}",
-    responses=answered(shapes.StoreFileObject, "The file with its new attributes.", 400, 404, 413, 429),
+    responses=answered(objects.StoreFileObject, "The file with its new attributes.", 400, 404, 413, 429),
     openapi_extra=json_body(StoreFileChange, {"attributes": {"year": 2027}}),
     summary="Change the attributes of a file",
 )
@@ -147,7 +146,7 @@ async def describe(request: Request, principal: Writer, vector_store_id: str, fi
 
 @router.get(
     "/vector_stores/{vector_store_id}/files/{file_id}/content",
-    responses=answered(shapes.StoreFileContent, "The text that was read from the file.", 404),
+    responses=answered(objects.StoreFileContent, "The text that was read from the file.", 404),
     summary="Read a file of a vector store",
 )
 async def content(request: Request, principal: Reader, vector_store_id: str, file_id: str) -> Response:
@@ -158,7 +157,7 @@ async def content(request: Request, principal: Reader, vector_store_id: str, fil
 
 @router.delete(
     "/vector_stores/{vector_store_id}/files/{file_id}",
-    responses=answered(shapes.Deleted, "It is not in the vector store any more.", 404),
+    responses=answered(objects.Deleted, "It is not in the vector store any more.", 404),
     summary="Take a file out of a vector store",
 )
 async def delete(request: Request, principal: Writer, vector_store_id: str, file_id: str) -> Response:
@@ -176,7 +175,7 @@ async def delete(request: Request, principal: Writer, vector_store_id: str, file
 
 
 def _polled(found: Attached) -> Response:
-    return shown.polled_response(shown.store_file(found), waiting=1 if found.status == "in_progress" else 0)
+    return objects.polled_response(objects.store_file(found), waiting=1 if found.status == "in_progress" else 0)
 
 
 def _content(principal: Principal, store_id: str, file_id: str, gateway: Gateway) -> dict[str, Any]:

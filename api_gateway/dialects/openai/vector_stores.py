@@ -9,8 +9,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from api_gateway.dialects.openai import conversions as shown
-from api_gateway.dialects.openai import objects as shapes
+from api_gateway.dialects.openai import objects
 from api_gateway.dialects.openai.error_bodies import answered, no_store
 from api_gateway.dialects.openai.lookups import After, Before, Limit, Order, cut, namespace_of, place_of, put, store_of
 from api_gateway.dialects.openai.requests import VectorStoreChange, VectorStoreRequest, to_chunking
@@ -23,7 +22,7 @@ from pipeline.administration.edit_vector_stores import Put, change_store, open_s
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.maintenance.erase import delete_namespace
 from pipeline.records import Namespace
-from pipeline.tenants.tenant_store import Principal
+from pipeline.tenants.accounts import Principal
 from pipeline.vector_stores.attachment_store import Attachments, ListPosition, Tally
 from pipeline.vector_stores.collection_store import VectorStore, VectorStores
 from pipeline.vector_stores.file_store import made_at, new_id
@@ -36,7 +35,7 @@ _MAX_BODY_BYTES = 256 * 1024
 
 @router.post(
     "/vector_stores",
-    responses=answered(shapes.VectorStoreObject, "The vector store.", 400, 404, 413, 429),
+    responses=answered(objects.VectorStoreObject, "The vector store.", 400, 404, 413, 429),
     openapi_extra=json_body(VectorStoreRequest, {"name": "Manuals", "metadata": {"team": "support"}}),
     summary="Make a vector store",
 )
@@ -67,7 +66,7 @@ async def create(request: Request, principal: Writer) -> Response:
 
 @router.get(
     "/vector_stores",
-    responses=answered(shapes.VectorStoreList, "One page of vector stores.", 400),
+    responses=answered(objects.VectorStoreList, "One page of vector stores.", 400),
     summary="List vector stores",
 )
 async def list_stores(
@@ -96,12 +95,12 @@ async def list_stores(
 
     page, tallies, place = await gateway.run(read)
     entries, has_more = cut(page, limit, place)
-    return shown.page_response([shown.store(each, tallies[each.namespace]) for each in entries], has_more=has_more)
+    return objects.page_response([objects.store(each, tallies[each.namespace]) for each in entries], has_more=has_more)
 
 
 @router.get(
     "/vector_stores/{vector_store_id}",
-    responses=answered(shapes.VectorStoreObject, "The vector store.", 404),
+    responses=answered(objects.VectorStoreObject, "The vector store.", 404),
     summary="Look at a vector store",
 )
 async def look(request: Request, principal: Reader, vector_store_id: str) -> Response:
@@ -112,7 +111,7 @@ async def look(request: Request, principal: Reader, vector_store_id: str) -> Res
 
 @router.post(
     "/vector_stores/{vector_store_id}",
-    responses=answered(shapes.VectorStoreObject, "The vector store as it is now.", 400, 404, 413),
+    responses=answered(objects.VectorStoreObject, "The vector store as it is now.", 400, 404, 413),
     openapi_extra=json_body(VectorStoreChange, {"name": "Manuals of 2026"}),
     summary="Change a vector store",
 )
@@ -136,7 +135,7 @@ async def change(request: Request, principal: Writer, vector_store_id: str) -> R
 
 @router.delete(
     "/vector_stores/{vector_store_id}",
-    responses=answered(shapes.Deleted, "It is gone, with all documents in it.", 404),
+    responses=answered(objects.Deleted, "It is gone, with all documents in it.", 404),
     summary="Delete a vector store",
 )
 async def delete(request: Request, principal: Writer, vector_store_id: str) -> Response:
@@ -171,4 +170,4 @@ def _shown(principal: Principal, store_id: str, gateway: Gateway) -> dict[str, A
     found = store_of(principal, store_id, gateway)
     with unit_of_work(gateway.resources.mysql) as work:
         tallies = Attachments(work.connection, principal.tenant_id).tallies([found.namespace])
-    return shown.store(found, tallies[found.namespace])
+    return objects.store(found, tallies[found.namespace])

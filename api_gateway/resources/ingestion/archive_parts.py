@@ -20,6 +20,7 @@ from api_gateway.http.fields import (
     Integer64,
     Metadata,
     Moment,
+    Shape,
     SourceIdText,
     Tags,
     Title,
@@ -27,7 +28,6 @@ from api_gateway.http.fields import (
 )
 from api_gateway.http.problems import Problem, invalid, places, pointer
 from api_gateway.resources.ingestion.uploads import nameable
-from api_gateway.resources.shapes import Shape
 from pipeline.archives.archive import Enclosed, Part, packed_type, write_part
 from pipeline.archives.import_store import PartView
 from pipeline.document_sources import SourceKind, SourceRef

@@ -26,7 +26,7 @@ from api_gateway.resources.ingestion.archive_parts import (
     known_import_id,
     part_answer,
 )
-from api_gateway.resources.ingestion.submit import require_few_enough
+from api_gateway.resources.ingestion.uploads import require_few_enough
 from pipeline.archives.archive import PART, read_part
 from pipeline.archives.import_store import NewPart
 from pipeline.ingestion.accept import Batch, OnConflict

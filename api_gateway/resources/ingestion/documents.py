@@ -4,41 +4,90 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated
+from datetime import datetime
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Path, Request
 from fastapi import Query as Parameter
+from pydantic import Field
 from starlette.responses import Response
 
 from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.http import cursors
-from api_gateway.http import responses as wire
 from api_gateway.http.auth import Reader, Writer
 from api_gateway.http.bodies import MAX_BODY_BYTES, read_json_body
 from api_gateway.http.descriptions import Cursor, Limit, Wait, answers, json_body
-from api_gateway.http.fields import namespace_parameter, tidy_document_id
+from api_gateway.http.fields import NamespaceName, Shape, Wire, namespace_parameter, shown, tidy_document_id
 from api_gateway.http.idempotency import work_id
 from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem
 from api_gateway.http.request_context import SLASH
-from api_gateway.live import poll as polling
-from api_gateway.resources.ingestion.chunk_shapes import of_document
-from api_gateway.resources.ingestion.generations import GenerationList, RollbackRequest, history
-from api_gateway.resources.ingestion.submit import batch_of
-from api_gateway.resources.ingestion.uploads import DocumentsRequest
-from api_gateway.resources.shapes import ChunkPage, Document, DocumentPage, JobAccepted
+from api_gateway.http.responses import json_response, page_response
+from api_gateway.live import poll
+from api_gateway.resources.ingestion.chunks import of_document
+from api_gateway.resources.ingestion.uploads import DocumentsRequest, batch_of
+from api_gateway.resources.shapes import (
+    ChunkPage,
+    Document,
+    DocumentPage,
+    JobAccepted,
+    accepted_response,
+    document_json,
+)
 from pipeline.administration import list_chunks as listing
 from pipeline.administration.delete_documents import delete_document
 from pipeline.administration.rollback import roll_back
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents.chunk_edit_store import OwnedChunk
 from pipeline.documents.document_view_store import DocumentView, DocumentViews
-from pipeline.documents.generation_store import Generations
+from pipeline.documents.generation_store import Generations, History
 from pipeline.documents.outcome_store import DocumentStatus
 from pipeline.ingestion.accept import AcceptedJob, accept
 from pipeline.records import DocumentId, JobId, Namespace, TenantId
-from pipeline.tenants.tenant_store import Principal
+from pipeline.tenants.accounts import Principal
 from workers import dispatch
+
+
+class RollbackRequest(Wire):
+    """Which document is meant, and which of its kept generations; without one, whichever is kept."""
+
+    tenant_id: str | None = None
+    namespace: NamespaceName
+    generation: Annotated[int, Field(ge=1)] | None = None
+
+
+class GenerationShape(Shape):
+    """One ingestion of a document. `previous` is what was shown before and can be gone back to until `kept_until`;
+    `retired` is about to be dropped. `chunks` is null until it has been ingested, `bytes` the size of what was sent."""
+
+    generation: int
+    state: Literal["shown", "previous", "pending", "failed", "cancelled", "retired"]
+    title: str | None
+    created_at: datetime
+    kept_until: datetime | None
+    chunks: int | None
+    content_hash: str
+    bytes: int
+    job_id: str
+
+
+class GenerationList(Shape):
+    """What is left of a document's generations, the newest first. `etag` is for `If-Match` of a rollback."""
+
+    namespace: str
+    document_id: str
+    etag: str
+    data: list[GenerationShape]
+
+
+def history(namespace: str, document_id: str, found: History) -> dict[str, Any]:
+    """A document's generations as they are sent."""
+    data = [
+        shown(GenerationShape, each, generation=each.number, chunks=each.chunk_count, bytes=each.body_bytes)
+        for each in found.generations
+    ]
+    return {"namespace": namespace, "document_id": document_id, "etag": found.etag, "data": data}
+
 
 router = APIRouter(tags=["documents"])
 
@@ -80,7 +129,7 @@ async def submit(request: Request, principal: Writer) -> Response:
     body = await read_json_body(request, gateway.settings.max_body_bytes, setting=MAX_BODY_BYTES)
     job_id = work_id(request)
     ticket = await gateway.run_heavy(accept_body, body, principal, request.state.request_id, gateway, job_id)
-    return wire.accepted_response(ticket)
+    return accepted_response(ticket)
 
 
 def accept_body(
@@ -123,7 +172,7 @@ async def list_documents(
     found, following = cursors.page(
         await gateway.run(read), limit, lambda last: cursors.encode("documents", last.namespace, last.document_id)
     )
-    return wire.page_response([wire.document(view) for view in found], following)
+    return page_response([document_json(view) for view in found], following)
 
 
 @router.get(
@@ -146,8 +195,8 @@ async def look(
     def is_settled(view: DocumentView) -> bool:
         return view.generation is not None or view.status in ("failed", "cancelled")
 
-    found = await polling.until(request, gateway, name, read, is_settled, wait)
-    return wire.json_response(wire.document(found))
+    found = await poll.until(request, gateway, name, read, is_settled, wait)
+    return json_response(document_json(found))
 
 
 @router.delete(
@@ -192,7 +241,7 @@ async def list_chunks(
     found, following = cursors.page(
         await gateway.run(read), limit, lambda last: cursors.encode("chunks", *last[0].place[1:])
     )
-    return wire.page_response([of_document(chunk, window) for chunk, window in found], following)
+    return page_response([of_document(chunk, window) for chunk, window in found], following)
 
 
 def _view(tenant_id: TenantId, namespace: Namespace, document_id: DocumentId, gateway: Gateway) -> DocumentView:
@@ -240,7 +289,7 @@ async def list_generations(request: Request, principal: Reader, document_id: Id,
     found = await gateway.ask(Generations, principal, lambda store: store.history(within, known))
     if found is None:
         raise not_found(known)
-    return wire.json_response(history(within, known, found), headers={"ETag": found.etag})
+    return json_response(history(within, known, found), headers={"ETag": found.etag})
 
 
 @router.post(
@@ -286,4 +335,4 @@ async def rollback(
     ticket = await gateway.run(run)
     if ticket is None:
         raise not_found(known)
-    return wire.accepted_response(ticket)
+    return accepted_response(ticket)

@@ -15,14 +15,14 @@ from starlette.responses import Response
 from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.http.auth import Reader, Requires, Writer, require_same_tenant
 from api_gateway.http.bodies import MAX_BODY_BYTES, decode_json, read_json_body
-from api_gateway.http.descriptions import answers, json_body
+from api_gateway.http.descriptions import answers, json_body, reference
 from api_gateway.http.fields import namespace_parameter
 from api_gateway.http.idempotency import work_id
 from api_gateway.http.problems import Problem, invalid, places, pointer, printable
 from api_gateway.http.responses import json_response
 from api_gateway.live.computations import compute
-from api_gateway.resources.ingestion import example_book as wire
-from api_gateway.resources.ingestion.example_shapes import ExamplesReport, ExampleStatistics, ExamplesVerification
+from api_gateway.resources.ingestion import example_book
+from api_gateway.resources.ingestion.example_book import ExamplesReport, ExampleStatistics, ExamplesVerification
 from api_gateway.resources.ingestion.files import read_form
 from api_gateway.resources.jobs import known_id
 from pipeline.database.unit_of_work import unit_of_work
@@ -31,8 +31,8 @@ from pipeline.examples.example_store import Examples
 from pipeline.examples.template import template
 from pipeline.jobs.computation import BookForm, ComputationKind
 from pipeline.parsing import JSON, XLSX, media_type_of
+from pipeline.tenants.accounts import Principal
 from pipeline.tenants.namespace_store import Namespaces
-from pipeline.tenants.tenant_store import Principal
 
 router = APIRouter(tags=["examples"])
 
@@ -50,11 +50,11 @@ _EXAMPLE = {
         ]
     },
 }
-_BODY = json_body(wire.ExamplesRequest, _EXAMPLE)
+_BODY = json_body(example_book.ExamplesRequest, _EXAMPLE)
 _BODY["requestBody"]["content"]["multipart/form-data"] = {
     "schema": {
         "allOf": [
-            {"$ref": "#/components/schemas/ExamplesForm"},
+            reference(example_book.ExamplesForm),
             {
                 "type": "object",
                 "required": ["file"],
@@ -126,11 +126,11 @@ async def submit(
 
 async def _sent_file(
     request: Request, principal: Principal, gateway: Gateway
-) -> tuple[wire.ExamplesForm, dict[str, Any], bytes]:
+) -> tuple[example_book.ExamplesForm, dict[str, Any], bytes]:
     """Return the form, the book's format and file name, and its bytes."""
     sent = await read_form(request, gateway, gateway.settings.max_body_bytes, setting=MAX_BODY_BYTES)
     try:
-        form = wire.to_form([(name, value) for name, value in sent.multi_items() if isinstance(value, str)])
+        form = example_book.to_form([(name, value) for name, value in sent.multi_items() if isinstance(value, str)])
         require_same_tenant(principal, form.tenant_id)
         files = [(name, value) for name, value in sent.multi_items() if isinstance(value, UploadFile)]
         strange = next((name for name, _ in files if name != "file"), None)
@@ -149,11 +149,11 @@ async def _sent_file(
     return form, {"form": BookForm.WORKBOOK if media_type == XLSX else BookForm.JSON_FILE, "name": name}, body
 
 
-def _sent_json(body: bytes, principal: Principal) -> wire.ExamplesForm:
+def _sent_json(body: bytes, principal: Principal) -> example_book.ExamplesForm:
     decoded = decode_json(body)
     require_same_tenant(principal, decoded.value.get("tenant_id"))
     try:
-        return wire.ExamplesRequest.model_validate(decoded.value)
+        return example_book.ExamplesRequest.model_validate(decoded.value)
     except ValidationError as error:
         raise invalid(places(error)) from None
 
@@ -192,7 +192,7 @@ async def statistics(
         with unit_of_work(gateway.resources.mysql) as work:
             if not Namespaces(work.connection, principal.tenant_id).existing([within]):
                 raise Problem(404, "namespace_not_found", f"There is no namespace {within}.")
-            return wire.stored(within, Examples(work.connection, principal.tenant_id))
+            return example_book.stored(within, Examples(work.connection, principal.tenant_id))
 
     return json_response(await gateway.run_heavy(read))
 
@@ -218,6 +218,6 @@ async def verification(
             found = Examples(work.connection, principal.tenant_id).verified(known, sample=sample)
         if found is None:
             raise Problem(404, "job_not_found", "There is no such job.")
-        return wire.verification(found)
+        return example_book.verification(found)
 
     return json_response(await gateway.run_heavy(read))

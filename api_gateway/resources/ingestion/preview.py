@@ -13,17 +13,80 @@ from starlette.responses import Response
 from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.http.auth import Writer, require_same_tenant
 from api_gateway.http.bodies import Decoded, decode_json, flaws_in, json_field, read_json_body, refuse_flaws
-from api_gateway.http.descriptions import answers, json_body
+from api_gateway.http.descriptions import answers, json_body, reference
+from api_gateway.http.fields import Shape, Title, Wire
 from api_gateway.http.problems import invalid, places, pointer
 from api_gateway.live.computations import compute
-from api_gateway.resources.ingestion.content import BadSource, content_of, media_type_as
+from api_gateway.resources.ingestion.content import BadSource, Charset, ParserHint, content_of, media_type_as
 from api_gateway.resources.ingestion.files import read_form
-from api_gateway.resources.ingestion.preview_shapes import PreviewAnswer, PreviewForm, PreviewRequest
-from api_gateway.resources.ingestion.uploads import to_chunking
+from api_gateway.resources.ingestion.strategy_options import ChunkingIn
+from api_gateway.resources.ingestion.uploads import DocumentIn, to_chunking
 from pipeline.errors import DocumentTooLarge, EmptyDocument
 from pipeline.jobs.computation import ComputationKind
 from pipeline.records import Chunking
-from pipeline.tenants.tenant_store import Principal
+from pipeline.tenants.accounts import Principal
+
+
+class PreviewRequest(Wire):
+    """One document as in `POST /v1/documents`, and how it is to be cut."""
+
+    tenant_id: str | None = None
+    document: DocumentIn
+    chunking: ChunkingIn | None = None
+
+
+class PreviewForm(Wire):
+    """The fields beside the one `file` of a preview."""
+
+    tenant_id: str | None = None
+    title: Title | None = None
+    parser_hint: ParserHint | None = None
+    charset: Charset | None = None
+    chunking: ChunkingIn | None = None
+
+
+class PreviewChunk(Shape):
+    """A chunk that would be made. `parent`: the ordinal of its parent. `embedding_text`: what would be embedded, null
+    for parents."""
+
+    ordinal: int
+    parent: int | None
+    text: str
+    heading_path: list[str]
+    page: int | None
+    page_start: int | None
+    page_end: int | None
+    start: int
+    end: int
+    token_count: int
+    chunk_type: str
+    chunk_index: int
+    chapter_id: str | None
+    story_time: int | None
+    entity_names: list[str]
+    summary: str | None
+    attributes: dict[str, str]
+    embedding_text: str | None
+
+
+class PreviewEncoding(Shape):
+    """The character encoding in which the bytes were read, and the probability that the text is right (0 to 1)."""
+
+    name: str
+    probability: float
+    warning: str | None
+
+
+class PreviewAnswer(Shape):
+    """The chunks a document would have, and the parents they would be part of. Nothing was stored. `encoding` is null for
+    formats that are no text."""
+
+    title: str | None
+    encoding: PreviewEncoding | None
+    chunking: dict[str, Any]
+    chunks: list[PreviewChunk]
+    parents: list[PreviewChunk]
+
 
 router = APIRouter(tags=["chunks"])
 
@@ -38,7 +101,7 @@ _BODY = json_body(PreviewRequest, _EXAMPLE)
 _BODY["requestBody"]["content"]["multipart/form-data"] = {
     "schema": {
         "allOf": [
-            {"$ref": "#/components/schemas/PreviewForm"},
+            reference(PreviewForm),
             {
                 "type": "object",
                 "required": ["file"],

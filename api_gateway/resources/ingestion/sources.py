@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from datetime import datetime
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Request
 from fastapi import Query as Parameter
@@ -10,21 +11,62 @@ from starlette.responses import Response
 
 from api_gateway.gateway import gateway_of
 from api_gateway.http import cursors
-from api_gateway.http import responses as wire
 from api_gateway.http.auth import Reader, Writer
 from api_gateway.http.descriptions import Cursor, Limit, answers
-from api_gateway.http.fields import namespace_parameter, tidy_document_id
+from api_gateway.http.fields import Shape, namespace_parameter, shown, tidy_document_id
 from api_gateway.http.problems import Problem
 from api_gateway.http.request_context import SLASH
-from api_gateway.resources.shapes import SourceDeleted, SourceInfo, SourcePage
+from api_gateway.http.responses import json_response, page_response
+from api_gateway.resources.shapes import SourceKindName
 from pipeline.administration.delete_source import delete_source
 from pipeline.document_sources import SourceKind
-from pipeline.documents.source_view_store import SourceViews
+from pipeline.documents.source_view_store import SourceView, SourceViews
+
+
+class SourceInfo(Shape):
+    """A source with what came from it. `statuses`: how many of its `documents` have which status. `chunks`: those that
+    searches see. `encoding` is null unless all its documents were read in one; `page_start` and `page_end` are the first
+    and the last page of any of them."""
+
+    source_id: str
+    namespace: str
+    kind: SourceKindName
+    uri: str | None
+    media_type: str
+    encoding: str | None
+    page_start: int | None
+    page_end: int | None
+    documents: int
+    statuses: dict[Literal["queued", "running", "succeeded", "failed", "cancelled"], int]
+    chunks: int
+    created_at: datetime
+    updated_at: datetime
+
+
+class SourcePage(Shape):
+    """Sources by id."""
+
+    data: list[SourceInfo]
+    next_cursor: str | None
+
+
+class SourceDeleted(Shape):
+    """How many documents went with a source."""
+
+    source_id: str
+    namespace: str
+    documents: int
+
 
 router = APIRouter(tags=["sources"])
 
 InNamespace = Annotated[str, Parameter(description="The namespace the source is in.")]
 Id = Annotated[str, Path(description="The source's id; a slash in it is written `%2F`.")]
+
+
+def source_json(view: SourceView) -> dict[str, Any]:
+    """A source as it is sent."""
+    return shown(SourceInfo, view)
 
 
 @router.get(
@@ -54,7 +96,7 @@ async def list_sources(
         limit,
         lambda last: cursors.encode("sources", last.source_id),
     )
-    return wire.page_response([wire.source(view) for view in found], following)
+    return page_response([source_json(view) for view in found], following)
 
 
 @router.get(
@@ -70,7 +112,7 @@ async def look(request: Request, principal: Reader, source_id: Id, namespace: In
     found = await gateway.ask(SourceViews, principal, lambda store: store.one(within, known))
     if found is None:
         raise _not_found(known)
-    return wire.json_response(wire.source(found))
+    return json_response(source_json(found))
 
 
 @router.delete(
@@ -87,7 +129,7 @@ async def delete(request: Request, principal: Writer, source_id: Id, namespace: 
     deleted = await gateway.run_heavy(delete_source, principal.tenant_id, within, known, gateway.resources)
     if deleted is None:
         raise _not_found(known)
-    return wire.json_response({"source_id": known, "namespace": within, "documents": deleted})
+    return json_response({"source_id": known, "namespace": within, "documents": deleted})
 
 
 def _known_id(segment: str) -> str:

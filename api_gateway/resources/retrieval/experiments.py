@@ -3,25 +3,47 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
 from pydantic import ValidationError
 from starlette.responses import Response
 
 from api_gateway.gateway import gateway_of
-from api_gateway.http import responses as wire
 from api_gateway.http.auth import Reader, Writer
 from api_gateway.http.descriptions import answers, json_body
+from api_gateway.http.fields import DescribedBy, Shape, Wire
 from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem, invalid, places
-from api_gateway.resources.retrieval import profile_shapes as shapes
+from api_gateway.http.responses import json_response, page_response
 from api_gateway.resources.retrieval.query_body import flaws
 from pipeline.administration import edit_profiles as flow
-from pipeline.database.unit_of_work import reading, unit_of_work
-from pipeline.query.experiments import read_experiment
+from pipeline.query.experiments import Experiment, read_experiment
 from pipeline.query.plan import PlanFlaw
-from pipeline.query.profile_store import Experiments
+
+
+class ExperimentRequest(Wire):
+    """An experiment; the first arm is what the others are compared with."""
+
+    experiment: Annotated[dict[str, Any], DescribedBy(Experiment)]
+    active: bool = True
+    tenant_id: str | None = None
+
+
+class ExperimentShape(Shape):
+    """An experiment."""
+
+    experiment_id: str
+    active: bool
+    experiment: dict[str, Any]
+
+
+class ExperimentList(Shape):
+    """Every experiment of the tenant."""
+
+    data: list[ExperimentShape]
+    next_cursor: None
+
 
 router = APIRouter(tags=["profiles"])
 
@@ -44,26 +66,21 @@ _EXAMPLE = {
 
 @router.get(
     "/v1/experiments",
-    responses=answers(200, shapes.ExperimentList, "Every experiment.", 401, 403, 503),
+    responses=answers(200, ExperimentList, "Every experiment.", 401, 403, 503),
     summary="List experiments",
 )
 async def list_experiments(request: Request, principal: Reader) -> Response:
     """Whether they run at all, `CHORDWISE_RECALL_EXPERIMENT_ENABLED` says."""
     gateway = gateway_of(request)
-
-    def read() -> dict[str, tuple[dict[str, Any], bool]]:
-        with reading(gateway.quick.mysql) as connection:
-            return Experiments(connection, principal.tenant_id).all()
-
-    found = await gateway.run(read)
+    found = await gateway.run(flow.list_experiments, principal.tenant_id, gateway.quick)
     rows = [{"experiment_id": name, "active": active, "experiment": config} for name, (config, active) in found.items()]
-    return wire.page_response(rows, None)
+    return page_response(rows, None)
 
 
 @router.put(
     "/v1/experiments/{experiment_id}",
-    responses=answers(200, shapes.ExperimentShape, "It is stored.", 400, 401, 403, 413, 415, 422, 503),
-    openapi_extra=json_body(shapes.ExperimentRequest, _EXAMPLE),
+    responses=answers(200, ExperimentShape, "It is stored.", 400, 401, 403, 413, 415, 422, 503),
+    openapi_extra=json_body(ExperimentRequest, _EXAMPLE),
     summary="Store an experiment",
 )
 async def store(request: Request, principal: Writer, experiment_id: str) -> Response:
@@ -72,7 +89,7 @@ async def store(request: Request, principal: Writer, experiment_id: str) -> Resp
     if not _ID.fullmatch(experiment_id):
         raise invalid([{"pointer": "/experiment_id", "detail": "may hold 1 to 64 letters, digits, '.', '_' and '-'"}])
     gateway = gateway_of(request)
-    asked = await read_shape(request, principal, shapes.ExperimentRequest, limit=_MAX_BODY_BYTES)
+    asked = await read_shape(request, principal, ExperimentRequest, limit=_MAX_BODY_BYTES)
     try:
         experiment = read_experiment(asked.experiment)
     except ValidationError as error:
@@ -90,7 +107,7 @@ async def store(request: Request, principal: Writer, experiment_id: str) -> Resp
     except PlanFlaw as flaw:
         raise invalid([{**each, "pointer": f"/experiment{each['pointer']}"} for each in flaws(flaw)]) from None
     gateway.configurations.forget(principal.tenant_id)
-    return wire.json_response({"experiment_id": experiment_id, "active": asked.active, "experiment": asked.experiment})
+    return json_response({"experiment_id": experiment_id, "active": asked.active, "experiment": asked.experiment})
 
 
 @router.delete(
@@ -104,12 +121,7 @@ async def store(request: Request, principal: Writer, experiment_id: str) -> Resp
 async def remove(request: Request, principal: Writer, experiment_id: str) -> Response:
     """What was measured stays in the logs and in the audit."""
     gateway = gateway_of(request)
-
-    def forget() -> bool:
-        with unit_of_work(gateway.resources.mysql) as work:
-            return Experiments(work.connection, principal.tenant_id).remove(experiment_id)
-
-    if not await gateway.run(forget):
+    if not await gateway.run(flow.remove_experiment, principal.tenant_id, experiment_id, gateway.resources):
         raise Problem(404, "experiment_not_found", f"There is no experiment {experiment_id}.")
     gateway.configurations.forget(principal.tenant_id)
     return Response(status_code=204)

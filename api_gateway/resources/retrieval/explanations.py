@@ -5,103 +5,128 @@ from __future__ import annotations
 import time
 import uuid
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 
 import orjson
 from fastapi import APIRouter, Request
+from pydantic import Field
 from starlette.responses import Response
 from starlette.types import Receive
 
 from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.http.auth import Reader
 from api_gateway.http.descriptions import answers, json_body
+from api_gateway.http.fields import DescribedBy, Shape, Wire
 from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response
-from api_gateway.live.ask import answer_of, current_state, retrieved
+from api_gateway.live.ask import answer_of, current_state
 from api_gateway.live.computations import compute
-from api_gateway.resources.retrieval import explanation_shapes as shapes
-from api_gateway.resources.retrieval.queries import EXAMPLE, body_of, known_id, query_from, query_of
-from api_gateway.resources.retrieval.query_body import QueryRequest, flaws
-from api_gateway.resources.retrieval.recall_shapes import EXAMPLE as RECALL_EXAMPLE
-from api_gateway.resources.retrieval.recall_shapes import (
-    RecallRequest,
-    RecallResult,
-    as_query,
-    is_recall,
-    recall_of,
-    result_of,
-)
+from api_gateway.resources.retrieval.queries import known_id
+from api_gateway.resources.retrieval.query_body import flaws
+from api_gateway.resources.retrieval.result_shapes import Answer
 from pipeline.answer.diff import difference, plan_difference
 from pipeline.errors import ComputationTimeout, WorkerUnavailable
 from pipeline.jobs.computation import ComputationKind
 from pipeline.query.comparability import comparable
-from pipeline.query.plan import PlanFlaw, plan_as_json, require_story_time
+from pipeline.query.plan import Lane, Plan, PlanFlaw, plan_as_json, require_story_time
 from pipeline.query.request import Query
 from pipeline.records import ChunkId, QueryId
 from pipeline.retrieval.build_plan import replanned
 from pipeline.retrieval.record_trace import trace_of_query
+
+
+class WhyNotRequest(Wire):
+    """The chunk that was expected."""
+
+    chunk_id: Annotated[str, Field(min_length=1, max_length=64)]
+    tenant_id: str | None = None
+
+
+class QueryReplayRequest(Wire):
+    """What shall be different this time: parts of a plan, laid over the one the query had."""
+
+    plan: Annotated[dict[str, Any], DescribedBy(Plan)] = Field(default_factory=dict)
+    tenant_id: str | None = None
+
+
+class Trace(Shape):
+    """One run of the pipeline in numbers and ids; `explained` says in one sentence why each chunk stands where it does.
+
+    `channels`: what each recalled. `stages`: the order after each, with every contribution; those of a second retrieval
+    are of round 2. `rerank_weight`: what the reranker's reading counted beside the order there was. `drops`: what was
+    left out by which rule, the number it had, and the one it needed. `lane`: who composed the answer; `plan.lane` is the
+    one that was wanted.
+    """
+
+    query_id: str
+    request_id: str
+    profile: str
+    config_version: int
+    lane: Lane = "chord"
+    experiment_id: str | None
+    experiment_bucket: str | None
+    query: dict[str, Any]
+    plan: dict[str, Any]
+    channels: dict[str, dict[str, Any]]
+    stages: list[dict[str, Any]]
+    rerank_weight: float | None
+    drops: list[dict[str, Any]]
+    returned: list[str]
+    explained: list[str]
+    timings_ms: dict[str, float]
+    second: dict[str, Any] | None
+    ladder: dict[str, Any] | None
+    fallback: str | None
+    degradations: list[dict[str, str]]
+    remarks: list[str]
+
+
+class WhyNot(Shape):
+    """The first stage at which the chunk was lost, and the number that decided it. `replayed`: the query had kept no
+    trace and was run again to find out. `channels`: its score and rank in each, and the last score that was recalled."""
+
+    chunk_id: str
+    document_id: str | None
+    stage: str
+    reason: str
+    detail: str
+    value: float | None
+    limit: float | None
+    channels: dict[str, dict[str, Any]]
+    replayed: bool
+
+
+class Difference(Shape):
+    """What became of the answer. `plan`: the settings that differ. `overlap`: the share of the chunks that both have."""
+
+    plan: list[dict[str, Any]]
+    overlap: float
+    same_order: bool
+    moved: list[dict[str, Any]]
+    added: list[dict[str, Any]]
+    removed: list[dict[str, Any]]
+
+
+class Replay(Shape):
+    """The query once more, with other settings."""
+
+    query_id: str
+    of: str
+    difference: Difference
+    answer: Answer
+
 
 router = APIRouter(tags=["retrieval"])
 
 _MAX_BODY_BYTES = 64 * 1024
 _PROBLEMS = (401, 403, 404, 409, 422, 503)
 _BODY_PROBLEMS = (400, 401, 403, 404, 409, 413, 415, 422, 429, 503)
-_DEBUGGED = answers(200, shapes.Debugged, "The answer and its trace.", 400, 401, 403, 404, 413, 415, 422, 503)
-
-
-@router.post(
-    "/internal/recall/test",
-    responses=answers(
-        200,
-        RecallResult | shapes.Debugged,
-        "The hits; to a QueryRequest, its answer and trace.",
-        400,
-        401,
-        403,
-        404,
-        413,
-        415,
-        422,
-        503,
-    ),
-    openapi_extra=json_body(RecallRequest | QueryRequest, RECALL_EXAMPLE),
-    summary="Recall as a main agent does",
-)
-async def recall(request: Request, principal: Reader) -> Response:
-    """A RecallRequest is answered with a RecallResult; the body of a query as `/v1/rag/debug` answers it."""
-    decoded = await body_of(request, principal)
-    if not is_recall(decoded):
-        return await _debugged(await query_from(decoded, request, principal), request)
-    gateway, asked = gateway_of(request), recall_of(decoded)
-    query = await query_from(as_query(asked), request, principal, request_id=asked.trace_id)
-    said = await answer_of(query, gateway, receive=request.receive)
-    found = result_of(retrieved(said), trace_id=query.request_id, experiment_id=asked.experiment_id)
-    return json_response(found.model_dump())
-
-
-@router.post(
-    "/v1/rag/debug",
-    responses=_DEBUGGED,
-    openapi_extra=json_body(QueryRequest, EXAMPLE),
-    summary="Ask, and see how the answer comes about",
-)
-async def debug(request: Request, principal: Reader) -> Response:
-    """The same body and the same pipeline as a query, with `trace: true`; the trace comes with the answer."""
-    return await _debugged(await query_of(request, principal), request)
-
-
-async def _debugged(query: Query, request: Request) -> Response:
-    gateway = gateway_of(request)
-    said = await answer_of(replace(query, trace=True), gateway, receive=request.receive, cache_control="no-cache")
-    answer: dict[str, Any] = orjson.loads(said)
-    found = await gateway.run(trace_of_query, query.tenant_id, query.query_id, gateway.resources)
-    return json_response({**answer, "trace": found})
 
 
 @router.get(
     "/v1/queries/{query_id}/trace",
-    responses=answers(200, shapes.Trace, "The whole run, in numbers and ids.", *_PROBLEMS),
+    responses=answers(200, Trace, "The whole run, in numbers and ids.", *_PROBLEMS),
     summary="Look at how an answer came about",
 )
 async def trace(request: Request, principal: Reader, query_id: str) -> Response:
@@ -118,8 +143,8 @@ async def trace(request: Request, principal: Reader, query_id: str) -> Response:
 
 @router.post(
     "/v1/queries/{query_id}/why-not",
-    responses=answers(200, shapes.WhyNot, "The stage and the number.", *_BODY_PROBLEMS),
-    openapi_extra=json_body(shapes.WhyNotRequest, {"chunk_id": "7e0f3f54-6f3e-5d0a-9d0b-0d0c4a3c9f11"}),
+    responses=answers(200, WhyNot, "The stage and the number.", *_BODY_PROBLEMS),
+    openapi_extra=json_body(WhyNotRequest, {"chunk_id": "7e0f3f54-6f3e-5d0a-9d0b-0d0c4a3c9f11"}),
     summary="Ask why a chunk is not in the answer",
 )
 async def explain(request: Request, principal: Reader, query_id: str) -> Response:
@@ -127,7 +152,7 @@ async def explain(request: Request, principal: Reader, query_id: str) -> Respons
     the rule that left it out. A query that kept no trace is run once more, as it was asked, on the documents as they
     are."""
     gateway, known = gateway_of(request), known_id(query_id)
-    asked = await read_shape(request, principal, shapes.WhyNotRequest, limit=_MAX_BODY_BYTES)
+    asked = await read_shape(request, principal, WhyNotRequest, limit=_MAX_BODY_BYTES)
     chunk_id = known_chunk_id(asked.chunk_id)
     state = await gateway.run(current_state, principal.tenant_id, known, gateway)
     if state.answer is None:
@@ -138,15 +163,15 @@ async def explain(request: Request, principal: Reader, query_id: str) -> Respons
 
 @router.post(
     "/v1/queries/{query_id}/replay",
-    responses=answers(200, shapes.Replay, "The new answer, and what is different in it.", *_BODY_PROBLEMS),
-    openapi_extra=json_body(shapes.QueryReplayRequest, {"plan": {"retrieve": {"fusion": {"strategy": "rrf"}}}}),
+    responses=answers(200, Replay, "The new answer, and what is different in it.", *_BODY_PROBLEMS),
+    openapi_extra=json_body(QueryReplayRequest, {"plan": {"retrieve": {"fusion": {"strategy": "rrf"}}}}),
     summary="Ask the same again with other settings",
 )
 async def replay(request: Request, principal: Reader, query_id: str) -> Response:
     """A query of its own, with a trace, on the documents as they are now, from what was asked for: a router has its
     say anew. `difference` compares both answers."""
     gateway, known = gateway_of(request), known_id(query_id)
-    asked = await read_shape(request, principal, shapes.QueryReplayRequest, limit=_MAX_BODY_BYTES)
+    asked = await read_shape(request, principal, QueryReplayRequest, limit=_MAX_BODY_BYTES)
     before = await gateway.run(current_state, principal.tenant_id, known, gateway)
     if before.answer is None:
         raise Problem(409, "query_not_answered", "The query is not answered yet.")

@@ -3,29 +3,176 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import asdict
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any, Literal, Self
 
 from fastapi import APIRouter, Request
 from fastapi import Query as Parameter
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError, model_validator
 from starlette.responses import Response
 
 from api_gateway.gateway import gateway_of
 from api_gateway.http import cursors
-from api_gateway.http import responses as wire
 from api_gateway.http.auth import Reader, Writer
 from api_gateway.http.descriptions import Cursor, Limit, answers, json_body
-from api_gateway.http.fields import Moment, namespace_parameter
+from api_gateway.http.fields import Label, Moment, NamespaceName, Shape, Wire, namespace_parameter, shown
 from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem
+from api_gateway.http.responses import json_response, page_response
 from api_gateway.live.ask import current_state
-from api_gateway.resources.retrieval import feedback_shapes as shapes
 from pipeline.administration import rate as flow
-from pipeline.database.unit_of_work import reading
+from pipeline.feedback import judgments as core
 from pipeline.feedback.judgments import DEFAULT_MIN_VOTES, Feedback, Rating
-from pipeline.feedback.rating_store import FeedbackStore
-from pipeline.records import QueryId
+from pipeline.records import QueryId, TenantId
+
+RatingName = Literal["good", "bad", "click"]
+HitId = Annotated[str, Field(min_length=1, max_length=255)]
+
+
+class FeedbackRequest(Wire):
+    """What somebody thought of one hit: `good`, `bad`, or `click` for having opened it. Either `chunk_id` or `document_id`
+    says which. `namespace`: where the document is, should several namespaces of the query hold it. `session_id`: who
+    says so, by default the query's session."""
+
+    rating: RatingName
+    chunk_id: HitId | None = None
+    document_id: HitId | None = None
+    namespace: NamespaceName | None = None
+    note: Annotated[str, Field(max_length=2000)] | None = None
+    session_id: Label | None = None
+    tenant_id: str | None = None
+
+    @model_validator(mode="after")
+    def _names_one_thing(self) -> Self:
+        if (self.chunk_id is None) == (self.document_id is None):
+            raise ValueError("must name either chunk_id or document_id")
+        return self
+
+    @property
+    def said(self) -> flow.Said:
+        """What is said."""
+        return flow.Said(
+            rating=core.Rating(self.rating),
+            chunk_id=self.chunk_id,
+            document_id=self.document_id,
+            namespace=self.namespace,
+            note=self.note,
+            session_id=self.session_id,
+        )
+
+
+class FeedbackShape(Shape):
+    """One rating of one hit. `created_at`: when it was first given, `rated_at`: when it was last given. `place` in the
+    answer counts from 1; it, `score` and `source` are null for what the answer did not hold."""
+
+    feedback_id: str
+    created_at: datetime
+    rated_at: datetime
+    query_id: str
+    query_text: str
+    namespaces: list[str]
+    namespace: str
+    document_id: str
+    chunk_id: str | None
+    rating: RatingName
+    note: str | None
+    place: int | None
+    score: float | None
+    source: str | None
+    profile: str
+    config_version: int
+    experiment_id: str | None
+    experiment_bucket: str | None
+    session_id: str | None
+    request_id: str
+
+
+class FeedbackPage(Shape):
+    """Feedback, the newest first."""
+
+    data: list[FeedbackShape]
+    next_cursor: str | None
+
+
+class JudgmentVotes(Shape):
+    """Who said so: by session, or by query where no session is known. `votes`: good and bad count 1, a click 0.5."""
+
+    good: int
+    bad: int
+    clicks: int
+    votes: float
+    rated_at: datetime
+
+
+class JudgedQuery(Shape):
+    """A question with the grades of the documents that people judged: 2 good, 1 opened, 0 bad. With `query_id` and
+    `votes` left out it is a query for the comparison of two models."""
+
+    query_id: str
+    tenant_id: str
+    namespaces: list[str]
+    query_text: str
+    relevant: dict[str, int]
+    votes: dict[str, JudgmentVotes]
+
+
+class JudgmentPage(Shape):
+    """Judged questions, in the order of their ids. A page may hold fewer than were asked for."""
+
+    data: list[JudgedQuery]
+    next_cursor: str | None
+
+
+class ArmResult(Shape):
+    """One arm. Of its searches: `failed`, no channel answered; `empty`, nothing but the last resort was found;
+    `degraded`, something was lost; `cached`, answered by what the same question got before, and left out of
+    `mean_latency_ms`. Of what people thought: `queries` and `sessions`, how many were rated, any way."""
+
+    bucket: str
+    searches: int
+    failed: int
+    empty: int
+    degraded: int
+    cached: int
+    mean_latency_ms: float | None
+    good: int
+    bad: int
+    clicks: int
+    queries: int
+    sessions: int
+    mean_click_place: float | None
+
+
+class ExperimentResults(Shape):
+    """What came of the searches and what people thought, by arm; the first is what the others are compared with."""
+
+    experiment_id: str
+    buckets: list[ArmResult]
+
+
+def feedback(given: core.Feedback) -> dict[str, Any]:
+    """One rating as it is sent."""
+    return shown(FeedbackShape, given)
+
+
+def judged_query(tenant_id: TenantId, namespace: str, judged: core.JudgedText) -> dict[str, Any]:
+    """One judged question as it is sent."""
+    return {
+        "query_id": judged.key,
+        "tenant_id": tenant_id,
+        "namespaces": [namespace],
+        "query_text": judged.query_text,
+        "relevant": {each.document_id: each.grade for each in judged.documents},
+        "votes": {each.document_id: shown(JudgmentVotes, each) for each in judged.documents},
+    }
+
+
+def arm(result: flow.ArmResult) -> dict[str, Any]:
+    """One arm as it is sent."""
+    counted = {**asdict(result.thought), **asdict(result.searched)}
+    return {name: counted[name] for name in ArmResult.model_fields}
+
 
 router = APIRouter(tags=["feedback"])
 
@@ -42,10 +189,10 @@ _EXAMPLE = {"rating": "good", "chunk_id": "0b0f6a52-6c0a-5d4e-9f57-2a4f9c1d7e10"
     "/v1/queries/{query_id}/feedback",
     status_code=201,
     responses={
-        **answers(201, shapes.FeedbackShape, "It is kept.", 400, 401, 403, 404, 409, 413, 415, 422, 503),
-        200: {"model": shapes.FeedbackShape, "description": "The same was said before; it is kept once."},
+        **answers(201, FeedbackShape, "It is kept.", 400, 401, 403, 404, 409, 413, 415, 422, 503),
+        200: {"model": FeedbackShape, "description": "The same was said before; it is kept once."},
     },
-    openapi_extra=json_body(shapes.FeedbackRequest, _EXAMPLE),
+    openapi_extra=json_body(FeedbackRequest, _EXAMPLE),
     summary="Say what a hit was worth",
 )
 async def give(request: Request, principal: Reader, query_id: str) -> Response:
@@ -53,7 +200,7 @@ async def give(request: Request, principal: Reader, query_id: str) -> Response:
     once; of different ones the newest counts. What the answer missed may be rated `good` or `bad` too."""
     gateway = gateway_of(request)
     known = _known(query_id, "query_not_found", "There is no such query; it may have been cancelled, or have expired.")
-    said = (await read_shape(request, principal, shapes.FeedbackRequest, limit=_MAX_BODY_BYTES)).said
+    said = (await read_shape(request, principal, FeedbackRequest, limit=_MAX_BODY_BYTES)).said
     request_id: str = request.state.request_id
 
     def rate() -> tuple[Feedback, bool]:
@@ -61,12 +208,12 @@ async def give(request: Request, principal: Reader, query_id: str) -> Response:
         return flow.rate(principal.tenant_id, state, said, request_id=request_id, use=gateway.resources)
 
     given, new = await gateway.run(rate)
-    return wire.json_response(shapes.feedback(given), status=201 if new else 200)
+    return json_response(feedback(given), status=201 if new else 200)
 
 
 @router.get(
     "/v1/feedback",
-    responses=answers(200, shapes.FeedbackPage, "One page of feedback, the newest first.", 401, 403, 422, 503),
+    responses=answers(200, FeedbackPage, "One page of feedback, the newest first.", 401, 403, 422, 503),
     summary="List feedback",
 )
 async def list_feedback(
@@ -74,7 +221,7 @@ async def list_feedback(
     principal: Reader,
     since: Since = None,
     namespace: Annotated[str | None, Parameter(description="Only on hits of this namespace.")] = None,
-    rating: Annotated[shapes.RatingName | None, Parameter(description="Only these.")] = None,
+    rating: Annotated[RatingName | None, Parameter(description="Only these.")] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
@@ -82,23 +229,22 @@ async def list_feedback(
     gateway = gateway_of(request)
     chosen = None if namespace is None else namespace_parameter(namespace)
     start, before = _since(since), cursors.before(cursor, "feedback")
-
-    def read() -> list[Feedback]:
-        with reading(gateway.resources.mysql) as connection:
-            return FeedbackStore(connection, principal.tenant_id).page(
-                since=start,
-                namespace=chosen,
-                rating=None if rating is None else Rating(rating),
-                before=before,
-                limit=limit + 1,
-            )
-
+    ratings = await gateway.run(
+        flow.list_ratings,
+        principal.tenant_id,
+        gateway.resources,
+        since=start,
+        namespace=chosen,
+        rating=None if rating is None else Rating(rating),
+        before=before,
+        limit=limit + 1,
+    )
     found, following = cursors.page(
-        await gateway.run(read),
+        ratings,
         limit,
         lambda last: cursors.encode("feedback", last.created_at.isoformat(), last.feedback_id),
     )
-    return wire.page_response([shapes.feedback(each) for each in found], following)
+    return page_response([feedback(each) for each in found], following)
 
 
 @router.delete(
@@ -111,15 +257,14 @@ async def take_back(request: Request, principal: Writer, feedback_id: str) -> Re
     """It has no part in judgments and results any more."""
     gateway = gateway_of(request)
     known = _known(feedback_id, "feedback_not_found", "There is no such feedback.")
-
-    if not await gateway.ask(FeedbackStore, principal, lambda store: store.remove(known)):
+    if not await gateway.run(flow.take_back, principal.tenant_id, known, gateway.resources):
         raise Problem(404, "feedback_not_found", "There is no such feedback.")
     return Response(status_code=204)
 
 
 @router.get(
     "/v1/feedback/judgments",
-    responses=answers(200, shapes.JudgmentPage, "One page of judged questions.", 401, 403, 422, 503),
+    responses=answers(200, JudgmentPage, "One page of judged questions.", 401, 403, 422, 503),
     summary="Read the judgments that feedback makes",
 )
 async def judgments(
@@ -151,12 +296,12 @@ async def judgments(
         use=gateway.resources,
     )
     following = None if last is None else cursors.encode("judgments", last.hex())
-    return wire.page_response([shapes.judged_query(principal.tenant_id, chosen, each) for each in found], following)
+    return page_response([judged_query(principal.tenant_id, chosen, each) for each in found], following)
 
 
 @router.get(
     "/v1/experiments/{experiment_id}/results",
-    responses=answers(200, shapes.ExperimentResults, "What came of it, by arm.", 401, 403, 404, 422, 503),
+    responses=answers(200, ExperimentResults, "What came of it, by arm.", 401, 403, 404, 422, 503),
     summary="Look at what an experiment has shown",
 )
 async def results(request: Request, principal: Reader, experiment_id: str) -> Response:
@@ -166,7 +311,7 @@ async def results(request: Request, principal: Reader, experiment_id: str) -> Re
     found = await gateway.run(flow.experiment_results, principal.tenant_id, experiment_id, gateway.resources)
     if found is None:
         raise Problem(404, "experiment_not_found", "There is no such experiment, and nothing is known of one.")
-    return wire.json_response({"experiment_id": experiment_id, "buckets": [shapes.arm(each) for each in found]})
+    return json_response({"experiment_id": experiment_id, "buckets": [arm(each) for each in found]})
 
 
 def _known(identifier: str, code: str, detail: str) -> str:

@@ -3,25 +3,113 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
+from pydantic import Field
 from starlette.responses import Response
 
 from api_gateway.gateway import gateway_of
-from api_gateway.http import responses as wire
 from api_gateway.http.auth import Reader, Writer
 from api_gateway.http.descriptions import answers, json_body
+from api_gateway.http.fields import DescribedBy, Label, Shape, Wire, shown
 from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem, invalid
-from api_gateway.resources.retrieval import profile_shapes as shapes
+from api_gateway.http.responses import json_response, page_response
 from api_gateway.resources.retrieval.query_body import flaws
 from pipeline.administration import edit_profiles as flow
-from pipeline.database.unit_of_work import reading, unit_of_work
-from pipeline.query.plan import PlanFlaw
-from pipeline.query.profile_store import Profiles
+from pipeline.query.plan import Plan, PlanFlaw, plan_as_json
 from pipeline.query.profiles import BUILT_IN, ProfileHead, ProfileVersion
 from pipeline.retrieval.build_plan import plan_of
-from pipeline.tenants.tenant_store import Principal
+from pipeline.tenants.accounts import Principal
+
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class ProfileRequest(Wire):
+    """A new version of a profile. `config` is a plan in part: what it leaves open, the installation's settings say.
+    `share`: 1 lets every query have it, less tries it beside the active version, 0 only stores it."""
+
+    config: Annotated[dict[str, Any], DescribedBy(Plan)]
+    note: Annotated[str, Field(max_length=255)] = ""
+    share: Share = 1.0
+    tenant_id: str | None = None
+
+
+class ActivateRequest(Wire):
+    """Which version queries get, and which share of them; less than 1 is a trial beside the active one."""
+
+    version: Annotated[int, Field(ge=1)]
+    share: Annotated[float, Field(gt=0, le=1)] = 1.0
+    tenant_id: str | None = None
+
+
+class ProfileShape(Shape):
+    """A profile as it counts now. `config_version` stands in every answer that was made with it."""
+
+    name: Label
+    config_version: int
+    built_in: bool
+    note: str
+    trial_version: int | None
+    trial_share: float
+    previous_version: int | None
+
+
+class ProfileDetail(ProfileShape):
+    """A profile with what it says, and the whole plan that this makes here."""
+
+    config: dict[str, Any]
+    plan: dict[str, Any]
+
+
+class ProfileList(Shape):
+    """Every profile a query may name."""
+
+    data: list[ProfileShape]
+    next_cursor: None
+
+
+class ProfileVersionShape(Shape):
+    """One version of a profile."""
+
+    config_version: int
+    config: dict[str, Any]
+    note: str
+    created_by: str
+    created_at: datetime | None
+
+
+class ProfileVersionList(Shape):
+    """Every version, the newest first."""
+
+    data: list[ProfileVersionShape]
+    next_cursor: None
+
+
+def profile(head: ProfileHead) -> dict[str, Any]:
+    """One profile in a list."""
+    return {
+        "name": head.name,
+        "config_version": head.active.version,
+        "built_in": head.name in BUILT_IN,
+        "note": head.active.note,
+        "trial_version": head.trial.version if head.trial else None,
+        "trial_share": head.trial_share,
+        "previous_version": head.previous_version,
+    }
+
+
+def profile_detail(head: ProfileHead, plan: Plan) -> dict[str, Any]:
+    """One profile with its plan."""
+    return {**profile(head), "config": dict(head.active.config), "plan": plan_as_json(plan)}
+
+
+def profile_version(version: ProfileVersion) -> dict[str, Any]:
+    """One version."""
+    return shown(ProfileVersionShape, version, config_version=version.version, config=dict(version.config))
+
 
 router = APIRouter(tags=["profiles"])
 
@@ -34,44 +122,35 @@ _EXAMPLE = {"config": {"top_k": 5, "retrieve": {"fusion": {"strategy": "rrf"}}},
 
 @router.get(
     "/v1/profiles",
-    responses=answers(200, shapes.ProfileList, "Every profile, built-in ones included.", 401, 403, 503),
+    responses=answers(200, ProfileList, "Every profile, built-in ones included.", 401, 403, 503),
     summary="List profiles",
 )
 async def list_profiles(request: Request, principal: Reader) -> Response:
     """With the version that counts, and a trial if there is one."""
     gateway = gateway_of(request)
-
-    def read() -> list[ProfileHead]:
-        with reading(gateway.quick.mysql) as connection:
-            return list(Profiles(connection, principal.tenant_id).heads().values())
-
-    return wire.page_response([shapes.profile(head) for head in await gateway.run(read)], None)
+    heads = await gateway.run(flow.list_profiles, principal.tenant_id, gateway.quick)
+    return page_response([profile(head) for head in heads.values()], None)
 
 
 @router.get(
     "/v1/profiles/{name}",
-    responses=answers(200, shapes.ProfileDetail, "What it says, and the whole plan that this makes.", *_PROBLEMS),
+    responses=answers(200, ProfileDetail, "What it says, and the whole plan that this makes.", *_PROBLEMS),
     summary="Look at a profile",
 )
 async def look(request: Request, principal: Reader, name: str) -> Response:
     """`config` is what was stored; `plan` is what holds, the installation's settings included."""
     gateway = gateway_of(request)
-
-    def read() -> ProfileHead | None:
-        with reading(gateway.quick.mysql) as connection:
-            return Profiles(connection, principal.tenant_id).heads().get(name)
-
-    head = await gateway.run(read)
+    head = (await gateway.run(flow.list_profiles, principal.tenant_id, gateway.quick)).get(name)
     if head is None:
         raise _not_found(name)
-    return wire.json_response(shapes.profile_detail(head, plan_of(gateway.settings, head.active.config, {})))
+    return json_response(profile_detail(head, plan_of(gateway.settings, head.active.config, {})))
 
 
 @router.put(
     "/v1/profiles/{name}",
     status_code=201,
-    responses=answers(201, shapes.ProfileDetail, "The version was added.", *_BODY_PROBLEMS),
-    openapi_extra=json_body(shapes.ProfileRequest, _EXAMPLE),
+    responses=answers(201, ProfileDetail, "The version was added.", *_BODY_PROBLEMS),
+    openapi_extra=json_body(ProfileRequest, _EXAMPLE),
     summary="Store a new version of a profile",
 )
 async def store(request: Request, principal: Writer, name: str) -> Response:
@@ -80,7 +159,7 @@ async def store(request: Request, principal: Writer, name: str) -> Response:
     if not _NAME.fullmatch(name):
         raise invalid([{"pointer": "/name", "detail": "may hold 1 to 64 letters, digits, '.', '_' and '-'"}])
     gateway = gateway_of(request)
-    asked = await read_shape(request, principal, shapes.ProfileRequest, limit=_MAX_BODY_BYTES)
+    asked = await read_shape(request, principal, ProfileRequest, limit=_MAX_BODY_BYTES)
 
     def write() -> ProfileHead | None:
         version, _ = flow.store_profile(
@@ -92,10 +171,9 @@ async def store(request: Request, principal: Writer, name: str) -> Response:
             share=asked.share,
             use=gateway.resources,
         )
-        with unit_of_work(gateway.resources.mysql) as work:
-            profiles = Profiles(work.connection, principal.tenant_id)
-            added = next(each for each in profiles.versions(name) if each.version == version)
-            head = profiles.heads().get(name)
+        versions = flow.list_versions(principal.tenant_id, name, gateway.resources)
+        added = next(each for each in versions if each.version == version)
+        head = flow.list_profiles(principal.tenant_id, gateway.resources).get(name)
         return head if head is not None and asked.share >= 1 else ProfileHead(name=name, active=added)
 
     try:
@@ -105,39 +183,34 @@ async def store(request: Request, principal: Writer, name: str) -> Response:
         raise invalid(errors) from None
     gateway.configurations.forget(principal.tenant_id)
     assert head is not None  # it was written just now
-    body = shapes.profile_detail(head, plan_of(gateway.settings, head.active.config, {}))
-    return wire.json_response(body, status=201, headers={"Location": f"/v1/profiles/{name}"})
+    body = profile_detail(head, plan_of(gateway.settings, head.active.config, {}))
+    return json_response(body, status=201, headers={"Location": f"/v1/profiles/{name}"})
 
 
 @router.get(
     "/v1/profiles/{name}/versions",
-    responses=answers(200, shapes.ProfileVersionList, "Every version.", *_PROBLEMS),
+    responses=answers(200, ProfileVersionList, "Every version.", *_PROBLEMS),
     summary="List the versions of a profile",
 )
 async def versions(request: Request, principal: Reader, name: str) -> Response:
     """The newest first; the built-in one, if there is one, is the first that was."""
     gateway = gateway_of(request)
-
-    def read() -> list[ProfileVersion]:
-        with reading(gateway.quick.mysql) as connection:
-            return Profiles(connection, principal.tenant_id).versions(name)
-
-    found = await gateway.run(read)
+    found = await gateway.run(flow.list_versions, principal.tenant_id, name, gateway.quick)
     if not found:
         raise _not_found(name)
-    return wire.page_response([shapes.profile_version(each) for each in found], None)
+    return page_response([profile_version(each) for each in found], None)
 
 
 @router.post(
     "/v1/profiles/{name}/activate",
-    responses=answers(200, shapes.ProfileShape, "Queries have it within two seconds.", 404, *_BODY_PROBLEMS),
-    openapi_extra=json_body(shapes.ActivateRequest, {"version": 3, "share": 0.1}),
+    responses=answers(200, ProfileShape, "Queries have it within two seconds.", 404, *_BODY_PROBLEMS),
+    openapi_extra=json_body(ActivateRequest, {"version": 3, "share": 0.1}),
     summary="Choose the version that counts, or try one",
 )
 async def activate(request: Request, principal: Writer, name: str) -> Response:
     """A share below 1 gives the version to that part of the sessions, always the same ones, beside the active version."""
     gateway = gateway_of(request)
-    asked = await read_shape(request, principal, shapes.ActivateRequest, limit=_MAX_BODY_BYTES)
+    asked = await read_shape(request, principal, ActivateRequest, limit=_MAX_BODY_BYTES)
     done = await gateway.run(
         flow.activate, principal.tenant_id, name, asked.version, share=asked.share, use=gateway.resources
     )
@@ -148,7 +221,7 @@ async def activate(request: Request, principal: Writer, name: str) -> Response:
 
 @router.post(
     "/v1/profiles/{name}/rollback",
-    responses=answers(200, shapes.ProfileShape, "The version from before counts again.", 409, *_PROBLEMS),
+    responses=answers(200, ProfileShape, "The version from before counts again.", 409, *_PROBLEMS),
     summary="Go back to the version from before",
 )
 async def roll_back(request: Request, principal: Writer, name: str) -> Response:
@@ -171,12 +244,7 @@ async def roll_back(request: Request, principal: Writer, name: str) -> Response:
 async def remove(request: Request, principal: Writer, name: str) -> Response:
     """A built-in profile is as it was built in again."""
     gateway = gateway_of(request)
-
-    def forget() -> bool:
-        with unit_of_work(gateway.resources.mysql) as work:
-            return Profiles(work.connection, principal.tenant_id).remove(name)
-
-    if not await gateway.run(forget):
+    if not await gateway.run(flow.remove_profile, principal.tenant_id, name, gateway.resources):
         raise _not_found(name)
     gateway.configurations.forget(principal.tenant_id)
     return Response(status_code=204)
@@ -186,7 +254,7 @@ async def _shown(request: Request, principal: Principal, name: str) -> Response:
     gateway = gateway_of(request)
     gateway.configurations.forget(principal.tenant_id)
     configuration = await gateway.configurations.of(principal.tenant_id)
-    return wire.json_response(shapes.profile(configuration.profiles[name]))
+    return json_response(profile(configuration.profiles[name]))
 
 
 def _not_found(name: str) -> Problem:

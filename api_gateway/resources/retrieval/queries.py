@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import uuid
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
 from fastapi import Query as Parameter
@@ -14,16 +14,24 @@ from api_gateway.gateway import gateway_of
 from api_gateway.http.auth import Reader, require_same_tenant
 from api_gateway.http.bodies import Decoded, decode_json, read_json_body
 from api_gateway.http.descriptions import answers, json_body
+from api_gateway.http.fields import Shape
 from api_gateway.http.prefer import LONGEST_WAIT_S, Preference, parse_prefer
 from api_gateway.http.responses import json_response
 from api_gateway.live.ask import asked_query, await_answer, not_found, send, state_in_time
 from api_gateway.resources.retrieval.query_body import QueryRequest
 from api_gateway.resources.retrieval.result_shapes import Answer
-from api_gateway.resources.shapes import QueryAccepted
 from pipeline.query.query_store import wake_name
 from pipeline.query.request import Query
 from pipeline.records import QueryId
-from pipeline.tenants.tenant_store import Principal
+from pipeline.tenants.accounts import Principal
+
+
+class QueryAccepted(Shape):
+    """A query that has no answer yet."""
+
+    query_id: str
+    status: Literal["queued", "running"]
+
 
 router = APIRouter(tags=["retrieval"])
 

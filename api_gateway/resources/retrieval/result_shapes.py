@@ -6,7 +6,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from api_gateway.resources.shapes import ProblemBody, Shape
+from api_gateway.http.descriptions import ProblemBody
+from api_gateway.http.fields import Shape
 
 _RECALL = (
     "How each channel searched, where it has several ways: `method` is `exact`, `ivfflat`, or "

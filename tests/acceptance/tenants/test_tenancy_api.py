@@ -16,7 +16,8 @@ from api_gateway.http.auth import FRESH_S
 from chordwise import AsyncChordwise, Chordwise, ProblemError
 from chordwise.cli import run
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.tenants.tenant_store import Tenants, hashed, key_id_of
+from pipeline.tenants.accounts import hashed, key_id_of
+from pipeline.tenants.tenant_store import Tenants
 from tests.conftest import gateway, make_tenant
 from tests.support.clients.gateway_client import pointers, problem
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from sqlalchemy import Column, Connection, Engine, Integer, MetaData, Table, tex
 
 from pipeline.database import mysql_tables, postgres_tables, schema
 from pipeline.database.engines import mysql_engine, postgres_engine
+from pipeline.embedding import space_store, space_table_store
 from pipeline.errors import Misconfigured
 from pipeline.maintenance.migrate_schema import OPERATOR_CLASSES, check, downgrade, upgrade
 from pipeline.resources import Resources
@@ -151,6 +153,24 @@ class DescribeDefinitions:
     def it_finds_no_difference_between_the_definitions_and_a_migrated_postgres(self, migrated, settings):
         with migrated[1].connect() as connection:
             assert differences(connection, defined_in_postgres(settings)) == []
+
+    def it_defines_the_table_of_a_further_embedding_space(self, migrated, settings):
+        first = space_store.base_space(settings)
+        space = replace(first, number=2, table=f"{schema.VECTORS}_2", dimension=first.dimension // 2)
+        metadata = defined_in_postgres(settings)
+        operator_class = OPERATOR_CLASSES[settings.pgvector_distance]
+        table = postgres_tables.vector_table(
+            space.table, metadata, dimension=space.dimension, operator_class=operator_class
+        )
+        table.indexes.clear()  # PostgreSQL names those of a copy; `schema.missing` compares them by definition
+        space_table_store.create(migrated[1], space, like=first)
+        try:
+            with migrated[1].connect() as connection:
+                found = differences(connection, metadata)
+                assert [change for change in found if change[0] != "remove_index"] == []
+                assert schema.missing("postgres", connection, vector_tables=[space.table]) == []
+        finally:
+            space_table_store.drop(migrated[1], space)
 
     @pytest.mark.parametrize("side", [0, 1], ids=["mysql", "postgres"])
     @pytest.mark.parametrize("changed", ["column", "index", "default", "type", "null"])

@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from api_gateway.http.auth import Keys, Requires
 from api_gateway.http.idempotency import IdempotentPosts, claim_key, work_id
-from pipeline.tenants.tenant_store import Principal
+from pipeline.tenants.accounts import Principal
 
 Writer = Annotated[Principal, Depends(Requires("write"))]
 

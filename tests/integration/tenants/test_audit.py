@@ -110,7 +110,7 @@ class DescribeWrites:
         with unit_of_work(use.mysql) as work:
             tenants = Tenants(work.connection, corner.tenant)
             key = tenants.issue_key("ops")
-            principal = tenants.principal(key)
+            principal = tenants.accounts(key)
             tenants.revoke_key(key)
         assert principal is not None
         revoked, issued = rows(corner)[:2]

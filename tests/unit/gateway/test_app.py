@@ -16,14 +16,14 @@ from api_gateway.app import create_app
 from api_gateway.http.auth import Keys
 from api_gateway.http.openapi import docs_page
 from api_gateway.live.wakes import Wakes
-from api_gateway.resources import shapes
+from api_gateway.resources.namespaces import Alignment, NamespaceAlignment
 from api_gateway.resources.retrieval import result_shapes as results
 from pipeline.answer import result as records
 from pipeline.errors import StoreUnavailable
 from pipeline.maintenance.verify import NamespaceReport, Report
 from pipeline.records import TenantId
 from pipeline.settings import load
-from pipeline.tenants.tenant_store import Principal
+from pipeline.tenants.accounts import Principal
 from tests.support.repository import described_codes
 
 KEYS = {f"cw_acme_{scope:0>48}": frozenset({scope}) for scope in ("read", "write")}
@@ -241,8 +241,8 @@ class DescribeTheDescription:
             (results.Stats, records.Stats),
             (results.UnderstoodQuery, records.UnderstoodQuery),
             (results.Degradation, records.Degradation),
-            (shapes.Alignment, Report),
-            (shapes.NamespaceAlignment, NamespaceReport),
+            (Alignment, Report),
+            (NamespaceAlignment, NamespaceReport),
         ],
     )
     def it_keeps_to_the_records_that_are_sent_as_they_are(self, shape, record):

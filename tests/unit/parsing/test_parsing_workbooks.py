@@ -90,6 +90,10 @@ class DescribeCells:
         found = of_xml('<row r="3"><c r="B3"><v>1</v></c><c><v>2</v></c></row><row><c><v>3</v></c></row>')
         assert [(row.number, row.cells) for row in found] == [(3, {1: "1", 2: "2"}), (4, {0: "3"})]
 
+    def it_spends_nothing_on_the_gap_between_two_far_cells(self):
+        found = of_xml('<row r="1"><c r="A1"><v>1</v></c></row><row r="1048576"><c r="XFD1048576"><v>2</v></c></row>')
+        assert [(row.number, row.cells) for row in found] == [(1, {0: "1"}), (1_048_576, {16_383: "2"})]
+
     @pytest.mark.parametrize(
         "cells",
         [

@@ -6,6 +6,7 @@ import io
 import json
 import logging
 import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -83,3 +84,48 @@ class DescribeALine:
         structlog.get_logger("a").info("unheard")
         logging.getLogger("b").info("unheard")
         sys.stderr.close()
+
+
+class DescribeAForkedChild:
+    """A worker's pool forks while other threads log. A lock that such a thread holds is never released in the child."""
+
+    # A thread blocks while it writes to a full pipe; the process forks; the child writes a line once the pipe is read.
+    FORKING = """
+import os, select, sys, threading, time
+import structlog
+from pipeline.telemetry.logs import configure_logging
+
+reading, writing = os.pipe()
+os.dup2(writing, 2)
+configure_logging("INFO", service="test")
+if sys.argv[1] == "structlog":
+    structlog.configure(logger_factory=structlog.BytesLoggerFactory(open(2, "wb", buffering=0, closefd=False)))
+log = structlog.get_logger("a")
+threading.Thread(target=lambda: log.info("large", text="x" * 200_000), daemon=True).start()
+while select.select([], [2], [], 0)[1]:
+    time.sleep(0.01)
+child = os.fork()
+if not child:
+    log.info("from_the_child")
+    os._exit(0)
+threading.Thread(target=lambda: all(iter(lambda: os.read(reading, 65536), b"")), daemon=True).start()
+give_up_at = time.monotonic() + float(sys.argv[2])
+while not (ended := os.waitpid(child, os.WNOHANG)[0]) and time.monotonic() < give_up_at:
+    time.sleep(0.01)
+if not ended:
+    os.kill(child, 9)
+    os.waitpid(child, 0)
+print("written" if ended else "blocked", flush=True)
+os._exit(0)
+"""
+
+    @pytest.mark.parametrize(
+        ("logger", "patience_s", "outcome"),
+        [
+            ("ours", 20, "written"),
+            ("structlog", 1, "blocked"),  # "written": structlog renews its locks in a child, and its logger can be used
+        ],
+    )
+    def it_writes_although_a_thread_of_its_parent_was_writing(self, logger, patience_s, outcome):
+        command = [sys.executable, "-c", self.FORKING, logger, str(patience_s)]
+        assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() == outcome

@@ -7,14 +7,14 @@ import sys
 import pytest
 from pydantic import ValidationError
 
-from api_gateway.resources.tenant_shapes import TenantRequest
+from api_gateway.resources.tenants import TenantRequest
 from pipeline.channels import circuit_breaker_store
 from pipeline.embedding import cache_store
 from pipeline.metrics import meter_store
 from pipeline.query import query_store
 from pipeline.records import TenantId
 from pipeline.tenants import audit_queue_store, bootstrap, erasure_store
-from pipeline.tenants.tenant_store import RESERVED
+from pipeline.tenants.accounts import RESERVED
 
 OWN_KEYS = [
     audit_queue_store.WAITING,

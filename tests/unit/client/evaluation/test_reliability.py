@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from xml.etree import ElementTree
 
-from chordwise.evaluation.reliability_diagram import diagram
+from chordwise.evaluation.reliability import diagram
 
 _SVG = "{http://www.w3.org/2000/svg}"
 

@@ -11,9 +11,8 @@ import pytest
 from chordwise.errors import InvalidInput
 from chordwise.evaluation.ask import Measured, Scores
 from chordwise.evaluation.collection import JudgedQuery
-from chordwise.evaluation.knobs import Knobs, overrides, read_knobs, split
 from chordwise.evaluation.significance import Paired
-from chordwise.evaluation.tune import choose, tune
+from chordwise.evaluation.tune import Knobs, choose, overrides, read_knobs, split, tune
 
 
 def plan(**fusion):

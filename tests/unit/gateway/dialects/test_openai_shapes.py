@@ -8,7 +8,7 @@ import orjson
 import pytest
 from pydantic import ValidationError
 
-from api_gateway.dialects.openai import conversions as shown
+from api_gateway.dialects.openai import objects
 from api_gateway.dialects.openai.error_bodies import told
 from api_gateway.dialects.openai.lookups import cut
 from api_gateway.dialects.openai.requests import (
@@ -123,7 +123,7 @@ class DescribeRequests:
         )
         chunking = to_chunking(sent.chunking_strategy, Settings())
         assert (chunking.max_tokens, chunking.overlap) == (800, 0.5)
-        assert shown.store_file(attached(chunking=chunking))["chunking_strategy"]["static"] == sizes
+        assert objects.store_file(attached(chunking=chunking))["chunking_strategy"]["static"] == sizes
 
 
 class DescribeErrors:
@@ -172,14 +172,14 @@ class DescribeShown:
         ],
     )
     def it_names_the_state_of_a_batch(self, counts, status):
-        batch = shown.batch(JOB, "vs_1", NOW, Tally(counts=counts))
+        batch = objects.batch(JOB, "vs_1", NOW, Tally(counts=counts))
         assert batch["status"] == status
         assert batch["file_counts"]["total"] == sum(counts.values())
-        assert shown.job_of(batch["id"]) == JOB
+        assert objects.job_of(batch["id"]) == JOB
 
     @pytest.mark.parametrize("batch_id", ["vsfb_", "vsfb_xyz", "file-1", "", JOB, "vsfb_" + "0" * 31])
     def it_knows_what_is_no_batch(self, batch_id):
-        assert shown.job_of(batch_id) is None
+        assert objects.job_of(batch_id) is None
 
     @pytest.mark.parametrize(
         ("code", "failure", "expected"),
@@ -192,12 +192,12 @@ class DescribeShown:
     )
     def it_says_whose_fault_a_failure_is(self, code, failure, expected):
         file = attached(status="failed", error_code=code, error_detail="why", failure=failure)
-        assert shown.store_file(file)["last_error"] == {"code": expected, "message": "why"}
+        assert objects.store_file(file)["last_error"] == {"code": expected, "message": "why"}
 
     def it_shows_of_metadata_what_attributes_can_hold(self):
         file = attached(attributes={"a": 1, "b": [1], "c": None, "d": "x"}, chunking=None)
-        assert shown.store_file(file)["attributes"] == {"a": 1, "d": "x"}
-        assert shown.store_file(file)["chunking_strategy"] == {"type": "other"}
+        assert objects.store_file(file)["attributes"] == {"a": 1, "d": "x"}
+        assert objects.store_file(file)["chunking_strategy"] == {"type": "other"}
 
     def it_cuts_pages_at_the_end_that_is_further_away(self):
         before = ListPosition(at=NOW, name="x", backwards=True)

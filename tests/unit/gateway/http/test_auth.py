@@ -6,10 +6,10 @@ import pytest
 
 from api_gateway.http.auth import FRESH_S, Keys, api_key_of, require_same_tenant, require_scope
 from api_gateway.http.problems import Problem
-from api_gateway.live.refreshing_cache import STALE_S
+from api_gateway.live.stale_cache import STALE_S
 from pipeline.errors import StoreUnavailable
 from pipeline.records import TenantId
-from pipeline.tenants.tenant_store import Principal
+from pipeline.tenants.accounts import Principal
 
 KEY = "cw_acme_" + "0" * 48
 ACME = Principal(tenant_id=TenantId("acme"), scopes=frozenset({"read"}))

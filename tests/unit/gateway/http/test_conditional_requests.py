@@ -15,7 +15,7 @@ from fastapi import Depends, FastAPI, Request, Response
 from api_gateway.http.auth import Keys, Requires
 from api_gateway.http.conditional_requests import ConditionalRequests, check_preconditions
 from pipeline.records import TenantId
-from pipeline.tenants.tenant_store import Principal
+from pipeline.tenants.accounts import Principal
 
 API_KEY = f"cw_acme_{'f' * 48}"
 ACME = Principal(tenant_id=TenantId("acme"), scopes=frozenset({"read", "write"}))

@@ -12,8 +12,8 @@ from api_gateway.http.rate_limits import headers_of
 from pipeline.errors import StoreUnavailable
 from pipeline.records import TenantId
 from pipeline.settings import load
+from pipeline.tenants.accounts import Principal
 from pipeline.tenants.request_buckets import BucketReply, Rate
-from pipeline.tenants.tenant_store import Principal
 from tests.support.clients.attacks import code_of
 
 KEY = {"Authorization": "Bearer cw_acme_" + "0" * 48}

@@ -11,7 +11,7 @@ import pytest
 import redis
 
 from api_gateway.http.problems import Problem
-from api_gateway.live import job_feed as module
+from api_gateway.live import job_feed
 from api_gateway.live.job_feed import FAILURES_AT_ONCE, Following
 from api_gateway.live.wakes import Wakes
 from api_gateway.resources import events
@@ -116,7 +116,7 @@ async def soon(happened, seconds: float = 3.0):
 
 @pytest.fixture(autouse=True)
 def _hurry(monkeypatch):
-    monkeypatch.setattr(module, "_SHORTEST_PAUSE_S", 0.02)
+    monkeypatch.setattr(job_feed, "_SHORTEST_PAUSE_S", 0.02)
 
 
 @pytest.fixture
@@ -148,7 +148,7 @@ class DescribeFollowing:
         assert (following.count, following._jobs, wakes._waiters) == (0, {}, {})
 
     async def it_does_not_look_more_often_than_it_may(self, place, monkeypatch):
-        monkeypatch.setattr(module, "_SHORTEST_PAUSE_S", 0.1)
+        monkeypatch.setattr(job_feed, "_SHORTEST_PAUSE_S", 0.1)
         ledger, wakes, following = place
         client = Client(following)
         await soon(lambda: client.names)
@@ -163,7 +163,7 @@ class DescribeFollowing:
         await asyncio.gather(client.task, return_exceptions=True)
 
     async def it_misses_nothing_while_redis_is_away(self, place, monkeypatch):
-        monkeypatch.setattr(module, "_WITHOUT_REDIS_S", 0.02)
+        monkeypatch.setattr(job_feed, "_WITHOUT_REDIS_S", 0.02)
         ledger, wakes, following = place
         wakes.listening = False
         clients = [Client(following) for _ in range(20)]
@@ -179,7 +179,7 @@ class DescribeFollowing:
         await asyncio.gather(*(client.task for client in clients), return_exceptions=True)
 
     async def it_goes_on_when_the_database_is_back(self, place, monkeypatch):
-        monkeypatch.setattr(module, "_WITHOUT_REDIS_S", 0.02)
+        monkeypatch.setattr(job_feed, "_WITHOUT_REDIS_S", 0.02)
         ledger, wakes, following = place
         client = Client(following)
         await soon(lambda: client.names)
@@ -215,7 +215,7 @@ class DescribeFollowing:
         assert following.count == 0
 
     async def it_takes_only_so_many_of_one_tenant(self, place, monkeypatch):
-        monkeypatch.setattr(module, "MOST_STREAMS_OF_A_TENANT", 1)
+        monkeypatch.setattr(job_feed, "MOST_STREAMS_OF_A_TENANT", 1)
         _, _, following = place
         first = Client(following)
         await soon(lambda: first.names)

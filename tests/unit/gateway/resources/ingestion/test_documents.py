@@ -13,11 +13,11 @@ from pydantic import TypeAdapter, ValidationError
 
 from api_gateway.http.fields import Moment, NamespaceName, tidy_document_id
 from api_gateway.http.problems import Problem
-from api_gateway.resources.ingestion.submit import batch_of
+from api_gateway.resources.ingestion.uploads import batch_of
 from pipeline.ingestion.accept import Refusal
 from pipeline.records import Chunking, DocumentFields, TenantId, Upload
 from pipeline.settings import load
-from pipeline.tenants.tenant_store import Principal
+from pipeline.tenants.accounts import Principal
 
 SETTINGS = load(
     {"max_document_bytes": 1000, "max_documents_per_batch": 5, "chunk_max_tokens": 300, "chunk_overlap": 0.1}

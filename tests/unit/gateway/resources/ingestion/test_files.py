@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from api_gateway.http.fields import holds_control_characters, tidy_document_id
 from api_gateway.http.problems import Problem
-from api_gateway.resources.ingestion.file_shapes import SentFile, document_id_of, entries_of, to_form
+from api_gateway.resources.ingestion.files import SentFile, document_id_of, entries_of, to_form
 from api_gateway.resources.ingestion.uploads import Intake, to_chunking
 from pipeline.ingestion.accept import Refusal
 from pipeline.records import Upload

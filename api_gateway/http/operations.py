@@ -1,12 +1,33 @@
-"""Query parameters: an operation takes those that it declares, and refuses others as bodies refuse unknown fields."""
+"""Methods and query parameters of operations, read from the routes: the OpenAPI document would take seconds to generate."""
 
 from __future__ import annotations
 
-from fastapi import Request, params
+from collections.abc import Iterable, Mapping
+
+from fastapi import APIRouter, FastAPI, Request, params
 from fastapi.dependencies.utils import get_flat_params
 from fastapi.routing import APIRoute
 
 from api_gateway.http.problems import MOST_ERRORS, invalid, pointer
+
+
+def methods_of(routers: Iterable[tuple[str, APIRouter]]) -> dict[str, set[str]]:
+    """Return the methods of each documented path of ``routers``, which are pairs of a prefix and a router."""
+    found: dict[str, set[str]] = {}
+    for prefix, router in routers:
+        for route in router.routes:
+            if isinstance(route, APIRoute) and route.include_in_schema:
+                found.setdefault(prefix + route.path_format, set()).update(route.methods or ())
+    return found
+
+
+def methods_in(app: FastAPI) -> Mapping[str, set[str]]:
+    """Return the methods that `create_app` stored, or else those of the application's own routes."""
+    if not hasattr(app.state, "methods"):
+        app.state.methods = methods_of([("", app.router)])
+    known: Mapping[str, set[str]] = app.state.methods
+    return known
+
 
 # Clients of other dialects send parameters of versions to come, which their protocols let a server ignore.
 _OWN = ("/v1/", "/internal/")

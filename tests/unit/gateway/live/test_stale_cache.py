@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from api_gateway.http.problems import Problem
-from api_gateway.live.refreshing_cache import PATIENCE_S, PAUSE_S, STALE_S, Remembered
+from api_gateway.live.stale_cache import PATIENCE_S, PAUSE_S, STALE_S, Remembered
 from pipeline.errors import StoreUnavailable
 
 FRESH_S = 2.0

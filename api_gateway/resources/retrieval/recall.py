@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, Any
 
+import orjson
+from fastapi import APIRouter, Request
 from pydantic import Field, ValidationError, field_validator
+from starlette.responses import Response
 
+from api_gateway.gateway import gateway_of
+from api_gateway.http.auth import Reader
 from api_gateway.http.bodies import Decoded, refuse_flaws
-from api_gateway.http.fields import Label, NamespaceName, Wire
+from api_gateway.http.descriptions import answers, json_body
+from api_gateway.http.fields import Label, NamespaceName, Shape, Wire
 from api_gateway.http.problems import invalid, places
-from api_gateway.resources.retrieval.query_body import Conversation, UserProfile
-from api_gateway.resources.shapes import Shape
+from api_gateway.http.responses import json_response
+from api_gateway.live.ask import answer_of, retrieved
+from api_gateway.resources.retrieval.explanations import Trace
+from api_gateway.resources.retrieval.queries import EXAMPLE as QUERY_EXAMPLE
+from api_gateway.resources.retrieval.queries import body_of, query_from, query_of
+from api_gateway.resources.retrieval.query_body import Conversation, QueryRequest, UserProfile
+from api_gateway.resources.retrieval.result_shapes import Answer
+from pipeline.query.request import Query
+from pipeline.retrieval.record_trace import trace_of_query
+
+router = APIRouter(tags=["retrieval"])
 
 EXAMPLE = {
     "query": "And how long does it take?",
@@ -114,3 +130,61 @@ def _hit(chunk: Mapping[str, Any]) -> RecallHit:
         content=chunk["text"],
         metadata={**chunk["metadata"], **named},
     )
+
+
+class Debugged(Answer):
+    """An answer with its trace."""
+
+    trace: Trace | None
+
+
+_DEBUGGED = answers(200, Debugged, "The answer and its trace.", 400, 401, 403, 404, 413, 415, 422, 503)
+
+
+@router.post(
+    "/internal/recall/test",
+    responses=answers(
+        200,
+        RecallResult | Debugged,
+        "The hits; to a QueryRequest, its answer and trace.",
+        400,
+        401,
+        403,
+        404,
+        413,
+        415,
+        422,
+        503,
+    ),
+    openapi_extra=json_body(RecallRequest | QueryRequest, EXAMPLE),
+    summary="Recall as a main agent does",
+)
+async def recall(request: Request, principal: Reader) -> Response:
+    """A RecallRequest is answered with a RecallResult; the body of a query as `/v1/rag/debug` answers it."""
+    decoded = await body_of(request, principal)
+    if not is_recall(decoded):
+        return await _debugged(await query_from(decoded, request, principal), request)
+    gateway, asked = gateway_of(request), recall_of(decoded)
+    query = await query_from(as_query(asked), request, principal, request_id=asked.trace_id)
+    said = await answer_of(query, gateway, receive=request.receive)
+    found = result_of(retrieved(said), trace_id=query.request_id, experiment_id=asked.experiment_id)
+    return json_response(found.model_dump())
+
+
+@router.post(
+    "/v1/rag/debug",
+    responses=_DEBUGGED,
+    openapi_extra=json_body(QueryRequest, QUERY_EXAMPLE),
+    summary="Ask, and see how the answer comes about",
+)
+async def debug(request: Request, principal: Reader) -> Response:
+    """The same body and the same pipeline as a query, with `trace: true`; the trace comes with the answer."""
+    return await _debugged(await query_of(request, principal), request)
+
+
+async def _debugged(query: Query, request: Request) -> Response:
+    gateway = gateway_of(request)
+    said = await answer_of(replace(query, trace=True), gateway, receive=request.receive, cache_control="no-cache")
+    answer: dict[str, Any] = orjson.loads(said)
+    found = await gateway.run(trace_of_query, query.tenant_id, query.query_id, gateway.resources)
+    return json_response({**answer, "trace": found})
