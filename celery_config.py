@@ -10,13 +10,12 @@ from pipeline.errors import Misconfigured
 from pipeline.settings import settings
 from pipeline.store_urls import for_celery
 from workers.names import Queue, TaskName
-from workers.transport import use_for_amqp, use_for_redis
+from workers.transport import use_for_amqp
 
 try:
     _settings = settings()
 except Misconfigured as error:  # Celery would print the traceback of its own import of the app
     raise SystemExit(f"celery: {error}") from None
-use_for_redis()
 use_for_amqp()
 
 # Celery's result backend does not start on rediss:// alone, and Flower reads no TLS options from a URL.

@@ -38,7 +38,7 @@ from pipeline.telemetry.logs import configure_logging
 from workers import resources
 from workers.heartbeat import HeartbeatStep
 from workers.names import Queue
-from workers.producer import subscribe_to_nothing
+from workers.producer import wait_for_no_result
 from workers.query_events import events
 from workers.transport import PersistentConnection
 
@@ -55,7 +55,7 @@ app = Celery(
     ],
 )
 app.config_from_object("celery_config")
-subscribe_to_nothing(app)
+wait_for_no_result(app)
 app.amqp.Connection = PersistentConnection
 app.steps["consumer"].add(HeartbeatStep)
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import structlog
-from celery import Signature
+from celery import Signature, chord
 from kombu.exceptions import KombuError, OperationalError
 from redis.exceptions import RedisError
 
@@ -22,7 +22,7 @@ from pipeline.records import JobId, TenantId
 from pipeline.settings import settings
 from pipeline.telemetry import tracing
 from workers.names import Queue, TaskName
-from workers.producer import producer, send_chord
+from workers.producer import producer
 
 log = structlog.get_logger(__name__)
 
@@ -91,7 +91,7 @@ def ask(query: Query) -> None:
             headers[0].apply_async(link=callback, link_error=errback)
         else:
             callback.options["link_error"] = [errback]
-            send_chord(headers, callback)
+            chord(headers, app=producer)(callback)
     except _BROKER_ERRORS as error:
         raise StoreUnavailable(
             f"the broker did not take the query: {type(error).__name__}", retry_after_s=1.0

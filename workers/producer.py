@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 import structlog
-from celery import Celery, Signature
-from celery.utils import uuid
+from celery import Celery
 from kombu.exceptions import KombuError
 
 log = structlog.get_logger(__name__)
@@ -15,38 +14,16 @@ log = structlog.get_logger(__name__)
 producer = Celery("chordwise", set_as_current=False)
 
 
-def subscribe_to_nothing(app: Celery) -> None:
-    """Turn off the subscriptions of this app's result backend; storing and counting chord parts goes on."""
-    app.backend.result_consumer.consume_from = lambda _task_id: None
-    app.backend.result_consumer.start = lambda *_args, **_kwargs: None
+def wait_for_no_result(app: Celery) -> None:
+    """Keep this app's result backend from holding the results of a chord's headers and from subscribing to them.
+
+    Nobody waits for them here, they are ignored, and so nothing would ever release them. Counting parts goes on.
+    """
+    app.backend.add_pending_result = lambda result, *_args, **_kwargs: result
 
 
 producer.config_from_object("celery_config")
-subscribe_to_nothing(producer)
-
-
-def send_chord(headers: Sequence[Signature], callback: Signature, app: Celery = producer) -> None:
-    """Send what `celery.chord` sends for plain header tasks (docs/decisions/0034), whose signatures may bring
-    ``task_id`` and ``root_id``. Parts are counted from the first message on. Raises what publishing raises."""
-    group_id = uuid()
-    body = {**callback, "options": {"task_id": uuid(), **callback.options}}
-    app.backend.set_chord_size(group_id, len(headers))
-    with app.producer_or_acquire() as sender:
-        for place, header in enumerate(headers):
-            options = dict(header.options)
-            meant = {name: options.pop(name) for name in ("expires", "ignore_result", "argsrepr", "kwargsrepr")}
-            message = app.amqp.create_task_message(
-                options.pop("task_id", None) or uuid(),
-                header.task,
-                (),
-                header.kwargs,
-                group_id=group_id,
-                group_index=place,
-                chord=body,
-                root_id=options.pop("root_id", None),
-                **meant,
-            )
-            app.amqp.send_task_message(sender, header.task, message, expiration=meant["expires"], **options)
+wait_for_no_result(producer)
 
 
 def waiting_messages(queues: Sequence[str], app: Celery = producer) -> Mapping[str, int]:

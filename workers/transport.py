@@ -1,41 +1,13 @@
-"""kombu's transports. Redis: one client for a channel's commands and faster message reading. AMQP: a silent broker is
-waited for one second and not asked again within the next."""
+"""Connections to the broker with shorter waits: a worker retries every four seconds at the latest, and a silent AMQP
+broker is waited for one second and not asked again within the next."""
 
 from __future__ import annotations
 
 import time
-from contextlib import suppress
 from typing import Any, Final
 
-import orjson
 from kombu.connection import Connection
-from kombu.serialization import register
 from kombu.transport import TRANSPORT_ALIASES, pyamqp
-from kombu.transport import redis as stock
-from kombu.utils import json
-
-_NAME: Final = f"{__name__}:Transport"
-
-
-class Channel(stock.Channel):
-    """A channel that remembers its client as long as its pool is the same: a lost connection brings a new pool."""
-
-    _made: tuple[Any, Any] | None = None
-
-    def _create_client(self, asynchronous: bool = False) -> Any:
-        if asynchronous:  # these hold a connection each, and are made once
-            return super()._create_client(asynchronous=True)  # type: ignore[no-untyped-call]
-        pool, known = self.pool, self._made
-        if known is None or known[0] is not pool:
-            known = self._made = (pool, super()._create_client())  # type: ignore[no-untyped-call]
-        return known[1]
-
-
-class Transport(stock.Transport):
-    """The same transport, with these channels."""
-
-    Channel = Channel
-
 
 _LONGEST_PAUSE_S: Final = 4.0
 
@@ -87,25 +59,6 @@ class AmqpTransport(pyamqp.Transport):
 
 class AmqpsTransport(AmqpTransport, pyamqp.SSLTransport):
     """`AmqpTransport` over TLS."""
-
-
-def read(message: str | bytes) -> Any:
-    """Decode a message with orjson; kombu's own decoder reads tagged types and non-JSON numbers. Integers past 64 bits,
-    never sent here, would lose digits."""
-    tagged = b'"__type__"' in message if isinstance(message, bytes) else '"__type__"' in message
-    if not tagged:
-        with suppress(orjson.JSONDecodeError):
-            return orjson.loads(message)
-    return json.loads(message)  # type: ignore[no-untyped-call]
-
-
-def use_for_redis() -> None:
-    """Have ``redis://`` and ``rediss://`` mean this transport from now on, and JSON be read this way."""
-    TRANSPORT_ALIASES["redis"] = TRANSPORT_ALIASES["rediss"] = _NAME
-    stock.loads = read  # type: ignore[attr-defined,assignment]
-    register(  # type: ignore[no-untyped-call]
-        "json", json.dumps, read, content_type="application/json", content_encoding="utf-8"
-    )
 
 
 def use_for_amqp() -> None:

@@ -1,4 +1,4 @@
-"""Messages through the transport that keeps its client: they arrive, and go on arriving after the connection was lost."""
+"""Messages through Redis: they arrive, and go on arriving after the connection was lost."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from sqlalchemy import make_url
 
 from api_gateway.live.doctor_facts import ask_every_worker
 from workers.producer import producer
-from workers.transport import Channel, use_for_redis
 
 
 @pytest.fixture
@@ -24,7 +23,6 @@ def url(settings) -> str:
 
 @pytest.fixture
 def connection(url: str) -> Iterator[Connection]:
-    use_for_redis()
     with Connection(url) as found:
         yield found
 
@@ -58,14 +56,6 @@ class DescribeTheTransport:
             simple.put({"number": 2})
         assert _taken(connection, name, 2) == [{"number": 1}, {"number": 2}]
 
-    def it_makes_one_client_for_a_pool(self, connection):
-        channel = connection.default_channel
-        assert isinstance(channel, Channel)
-        first = channel._create_client()
-        assert channel._create_client() is first
-        channel._disconnect_pools()
-        assert channel._create_client() is not first
-
 
 class DescribeAWorkerForQueries:
     def it_writes_nothing_down_of_what_it_took(self):
@@ -75,7 +65,6 @@ class DescribeAWorkerForQueries:
 
     def it_hands_back_what_it_had_not_begun_when_it_ends(self, url):
         name = f"t-{uuid.uuid4().hex}"
-        use_for_redis()
         with Connection(url, transport_options={"ack_emulation": False}) as ending, ending.SimpleQueue(name) as simple:
             for number in range(2):
                 simple.put({"number": number})
