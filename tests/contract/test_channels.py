@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 import time
 from collections.abc import Iterator
@@ -17,28 +16,26 @@ from pipeline.administration import edit_api_sources
 from pipeline.api_sources.api_source import ApiMapping, ApiSource
 from pipeline.channels.channel import Channel
 from pipeline.errors import Unavailable
-from pipeline.ingestion.accept import Batch, accept
-from pipeline.ingestion.run import ingest_batch
 from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan
 from pipeline.query.request import Query
 from pipeline.records import (
     ChannelName,
     Chunking,
-    DocumentFields,
-    DocumentId,
     Filters,
     Namespace,
     QueryId,
     TenantId,
-    Upload,
 )
 from pipeline.resources import Resources
 from pipeline.retrieval.load_text import read
 from pipeline.retrieval.make_channels import make_channels
 from pipeline.retrieval.run_chord import recall
 from tests.conftest import make_tenant
+from tests.support.corpora.uploads import upload
 from tests.support.servers.business_api import BusinessApi, business_api, says, slowly
 from tests.support.servers.proxy import Proxy
+from tests.support.stacks.connections import sharing
+from tests.support.stacks.corner import submit, work_off
 from tests.support.stacks.patience import SPARE_S
 
 pytestmark = pytest.mark.stack
@@ -70,11 +67,7 @@ def api() -> Iterator[BusinessApi]:
 
 @pytest.fixture(scope="module")
 def here(use_alone: Resources) -> Resources:
-    limits = {"api_allow_networks": (ip_network("127.0.0.0/8"),)}
-    made = dataclasses.replace(use_alone, settings=use_alone.settings.model_copy(update=limits))
-    for name in ("mysql", "postgres", "redis", "embedder"):
-        made.__dict__[name] = getattr(use_alone, name)
-    return made
+    return sharing(use_alone, api_allow_networks=(ip_network("127.0.0.0/8"),))
 
 
 @pytest.fixture(scope="module")
@@ -93,20 +86,16 @@ def fill(use: Resources, api: BusinessApi, path: str) -> TenantId:
     tenant_id, _ = make_tenant(use)
     for namespace in ("kb", "elsewhere"):
         uploads = [
-            Upload(
-                document_id=DocumentId(name),
-                fields=DocumentFields(**(FILTERED if name == "change" else {})),
-                body=f"Q: {question}\nA: {answer}".encode(),
-                media_type="text/plain",
+            upload(
+                name,
+                f"Q: {question}\nA: {answer}",
                 chunking=Chunking(strategy="qa"),
+                **(FILTERED if name == "change" else {}),
             )
             for name, place, question, answer in PAIRS
             if place == namespace
         ]
-        batch = Batch(tenant_id=tenant_id, namespace=Namespace(namespace), request_id="r", entries=uploads)
-        ticket = accept(batch, use, ring=lambda ticket: None)
-        while ingest_batch(tenant_id, ticket.job_id, use, ring=lambda *_: None):
-            pass
+        work_off(use, submit(use, tenant_id, uploads, namespace))
         items = [
             {"id": name, "body": f"{question} {answer}", "score": 9 - (number + 1) // 2}
             | ({**FILTERED, "tags": ["a", "b"], "published_at": MAY.isoformat()} if name == "change" else {})

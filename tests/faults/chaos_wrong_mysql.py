@@ -26,6 +26,7 @@ from pipeline.maintenance.verify import verify
 from pipeline.records import TenantId
 from pipeline.resources import Resources
 from pipeline.tenants.tenant_store import Tenants
+from tests.support.stacks.connections import in_mysql
 
 _WORKER = (
     "celery -A workers.app worker -n mistaken@%h -Q upkeep,ingest -P threads -c 2 --without-mingle --without-gossip"
@@ -90,8 +91,7 @@ class WrongMySQL:
             f" {self._refused} repairs refused, {self._before} vectors before and {after} after",
             flush=True,
         )
-        with self._use.mysql.connect() as connection:
-            connection.execute(text(f"DROP DATABASE {self._database}"))
+        in_mysql(self._use, f"DROP DATABASE {self._database}")
         self._wrong.close()
         found = []
         if after != self._before:

@@ -8,13 +8,13 @@ import sys
 
 import openai
 import pytest
-from sqlalchemy import text
 
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.tenants.tenant_store import Tenants
 from tests.conftest import make_tenant
 from tests.support.clients.openai_dialect import base_url, client_of, named
 from tests.support.repository.guides import blocks
+from tests.support.stacks.connections import in_mysql
 
 
 class DescribeTheGuide:
@@ -74,10 +74,7 @@ class DescribeExpiry:
     def it_answers_searches_of_an_expired_store_with_400(self, use):
         with client_of(use) as sdk:
             store = sdk.vector_stores.create(expires_after={"anchor": "last_active_at", "days": 1})
-            with unit_of_work(use.mysql) as work:
-                work.connection.execute(
-                    text("UPDATE vector_stores SET expires_at = '2020-01-01' WHERE namespace = :n"), {"n": store.id}
-                )
+            in_mysql(use, "UPDATE vector_stores SET expires_at = '2020-01-01' WHERE namespace = :n", n=store.id)
             assert sdk.vector_stores.retrieve(store.id).status == "expired"
             with pytest.raises(openai.BadRequestError) as refused:
                 sdk.vector_stores.search(store.id, query="anything")

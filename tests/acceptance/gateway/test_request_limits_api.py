@@ -7,20 +7,17 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
-from sqlalchemy import text
 
-from pipeline.database.unit_of_work import unit_of_work
 from tests.conftest import gateway, make_tenant
 from tests.support.clients.gateway_client import problem
+from tests.support.stacks.connections import in_mysql
 
 
 @pytest.fixture
 def slow(use) -> Iterator[httpx.Client]:
     """A tenant that may send 30 requests a minute, 5 at once."""
     tenant_id, key = make_tenant(use)
-    with unit_of_work(use.mysql) as work:
-        statement = text("UPDATE tenants SET quota_requests_per_minute = 30 WHERE tenant_id = :tenant")
-        work.connection.execute(statement, {"tenant": tenant_id})
+    in_mysql(use, "UPDATE tenants SET quota_requests_per_minute = 30 WHERE tenant_id = :tenant", tenant=tenant_id)
     with gateway(key) as found:
         yield found
 

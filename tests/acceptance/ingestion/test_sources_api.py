@@ -9,15 +9,14 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
-from sqlalchemy import text
 
 from chordwise.cli import run
-from pipeline.database.unit_of_work import unit_of_work
 from tests.conftest import gateway, make_tenant
 from tests.support.clients.gateway_client import ended, pointers, problem, send
 from tests.support.corpora.documents import finished, found_documents, search
 from tests.support.corpora.formats import docx, paragraph, pdf, xlsx
 from tests.support.servers.web_server import WebServer, page, redirect, slow
+from tests.support.stacks.connections import in_mysql
 
 
 @pytest.fixture
@@ -145,11 +144,9 @@ class DescribeQuotas:
                 name: {"limit": getattr(settings, f"quota_{name}"), "used": 0}
                 for name in ("documents", "chunks", "queued", "tokens")
             }
-            with unit_of_work(use.mysql) as work:
-                work.connection.execute(
-                    text("UPDATE tenants SET quota_documents = 2, quota_queued = 3 WHERE tenant_id = :tenant"),
-                    {"tenant": tenant},
-                )
+            in_mysql(
+                use, "UPDATE tenants SET quota_documents = 2, quota_queued = 3 WHERE tenant_id = :tenant", tenant=tenant
+            )
             ended(client, send(client, namespace, {"document_id": "a", "text": "The kettle boils."}))
             shown = client.get("/v1/quotas").json()
             assert shown["documents"] == {"limit": 2, "used": 1}
@@ -157,22 +154,17 @@ class DescribeQuotas:
             many = problem(send(client, namespace, *({"text": f"t {n}"} for n in range(2))), 403, "quota_exceeded")
             assert many["quota"] == {"name": "documents", "limit": 2, "used": 3}
             assert "3 documents" in many["detail"]
-            with unit_of_work(use.mysql) as work:
-                work.connection.execute(
-                    text("UPDATE tenants SET quota_documents = NULL WHERE tenant_id = :tenant"), {"tenant": tenant}
-                )
+            in_mysql(use, "UPDATE tenants SET quota_documents = NULL WHERE tenant_id = :tenant", tenant=tenant)
             too_many = problem(send(client, namespace, *({"text": f"t {n}"} for n in range(4))), 403, "quota_exceeded")
             assert too_many["quota"]["name"] == "queued"
             # What is paused waits, so that the queue is full for as long as this takes.
-            with unit_of_work(use.mysql) as work:
-                work.connection.execute(
-                    text(
-                        "UPDATE jobs j JOIN job_items i ON i.tenant_id = j.tenant_id AND i.job_id = j.job_id"
-                        " SET i.state = 'queued', j.finished_at = NULL, j.paused_at = UTC_TIMESTAMP()"
-                        " WHERE j.tenant_id = :tenant"
-                    ),
-                    {"tenant": tenant},
-                )
+            in_mysql(
+                use,
+                "UPDATE jobs j JOIN job_items i ON i.tenant_id = j.tenant_id AND i.job_id = j.job_id"
+                " SET i.state = 'queued', j.finished_at = NULL, j.paused_at = UTC_TIMESTAMP()"
+                " WHERE j.tenant_id = :tenant",
+                tenant=tenant,
+            )
             answer = send(client, namespace, *({"text": f"t {n}"} for n in range(3)))
             full = problem(answer, 429, "too_many_queued")
             assert full["quota"] == {"name": "queued", "limit": 3, "used": 1}

@@ -25,10 +25,7 @@ from pipeline.settings import Settings
 from pipeline.tenants.namespace_store import Namespaces
 from tests.conftest import make_tenant
 
-
-@pytest.fixture
-def use(use_alone: Resources) -> Resources:
-    return use_alone
+pytestmark = pytest.mark.own_databases
 
 
 def state(namespace: str, entity_id: str, name: str, at: int | None = None, **said: object) -> EntityState:

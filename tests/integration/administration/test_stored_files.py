@@ -23,15 +23,16 @@ from pipeline.administration.keep_files import forget_file, keep_file
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents.document_store import Documents
 from pipeline.errors import DocumentTooLarge, QuotaExceeded
-from pipeline.ingestion.accept import Batch, accept
-from pipeline.ingestion.run import ingest_batch
 from pipeline.maintenance.erase import delete_namespace
 from pipeline.maintenance.expire import expire
-from pipeline.records import Chunking, DocumentFields, DocumentId, Namespace, Upload
+from pipeline.records import Chunking, DocumentId, Namespace
 from pipeline.vector_stores.attachment_store import Attachments
 from pipeline.vector_stores.collection_store import VectorStore, VectorStores
 from pipeline.vector_stores.file_store import StoredFiles
 from tests.conftest import make_tenant
+from tests.support.corpora.uploads import upload
+from tests.support.stacks.connections import in_mysql
+from tests.support.stacks.corner import submit, work_off
 
 
 @pytest.fixture
@@ -48,23 +49,9 @@ def put(owner, use, namespace, *file_ids, attributes=None):
     return put_files(owner, namespace, puts, use, ring=lambda ticket: None, request_id="r")
 
 
-def ingest(ticket, use):
-    """Have a job ingested."""
-    while ingest_batch(ticket.tenant_id, ticket.job_id, use, ring=lambda *_: None):
-        pass
-
-
 def written(owner, use, namespace, document_id, body, **fields):
     """A document as `/v1` takes it; gives its job."""
-    upload = Upload(
-        document_id=DocumentId(document_id),
-        fields=DocumentFields(**fields),
-        body=body,
-        media_type="text/plain",
-        chunking=Chunking(),
-    )
-    batch = Batch(tenant_id=owner, namespace=namespace, request_id="r", entries=[upload])
-    return accept(batch, use, ring=lambda ticket: None)
+    return submit(use, owner, [upload(document_id, body, **fields)], namespace)
 
 
 def shown(owner, use, namespace, file_id):
@@ -92,7 +79,7 @@ class DescribePutting:
         file_id = kept(owner, use_alone, "Der Reiher fischt. 鹭在捕鱼。".encode())
         ticket = put(owner, use_alone, namespace, file_id)
         assert files_in(owner, use_alone, namespace) == {file_id: "in_progress"}
-        ingest(ticket, use_alone)
+        work_off(use_alone, ticket)
         assert files_in(owner, use_alone, namespace) == {file_id: "completed"}
         with unit_of_work(use_alone.mysql) as work:
             generation = Documents(work.connection, owner).published(namespace, DocumentId(file_id))
@@ -123,7 +110,7 @@ class DescribePutting:
             deleter = threading.Thread(target=forget_file, args=(owner, file_id, use_alone))
             deleter.start()
             try:
-                ingest(put(owner, use_alone, namespace, file_id), use_alone)
+                work_off(use_alone, put(owner, use_alone, namespace, file_id))
                 outcomes.add("put")
             except NoSuchFile:
                 outcomes.add("refused")
@@ -133,11 +120,9 @@ class DescribePutting:
 
     def it_bounds_what_travels_in_one_transaction(self, owner, use_alone, namespace):
         file_id = kept(owner, use_alone)
-        with unit_of_work(use_alone.mysql) as work:
-            work.connection.execute(
-                text("UPDATE stored_files SET body_bytes = :b WHERE file_id = :f"),
-                {"b": MOST_BYTES_AT_ONCE + 1, "f": file_id},
-            )
+        in_mysql(
+            use_alone, "UPDATE stored_files SET body_bytes = :b WHERE file_id = :f", b=MOST_BYTES_AT_ONCE + 1, f=file_id
+        )
         with pytest.raises(DocumentTooLarge):
             put(owner, use_alone, namespace, file_id)
 
@@ -148,7 +133,7 @@ class DescribePutting:
             with unit_of_work(use_alone.mysql) as work:
                 file = Attachments(work.connection, owner).named(namespace, [file_id])[file_id]
             ticket = describe_file(owner, file, {"n": n}, use_alone, ring=lambda _: None, request_id="r")
-        ingest(ticket, use_alone)
+        work_off(use_alone, ticket)
         with unit_of_work(use_alone.mysql) as work:
             generation = Documents(work.connection, owner).published(namespace, DocumentId(file_id))
             source = Documents(work.connection, owner).sources([generation])[generation]
@@ -156,20 +141,20 @@ class DescribePutting:
 
     def it_describes_what_is_shown_once_a_file_was_written_some_other_way(self, owner, use_alone, namespace):
         file_id = kept(owner, use_alone, b"The heron fishes.")
-        ingest(put(owner, use_alone, namespace, file_id, attributes={"bird": "heron"}), use_alone)
+        work_off(use_alone, put(owner, use_alone, namespace, file_id, attributes={"bird": "heron"}))
         job = written(owner, use_alone, namespace, file_id, b"An owl.", title="Owls", metadata={"bird": "owl"})
         assert shown(owner, use_alone, namespace, file_id) == ("a.txt", {"bird": "heron"}, 17)
-        ingest(job, use_alone)
+        work_off(use_alone, job)
         assert shown(owner, use_alone, namespace, file_id) == ("Owls", {"bird": "owl"}, 7)
         with unit_of_work(use_alone.mysql) as work:
             tally = Attachments(work.connection, owner).tallies([namespace])[namespace]
         assert (tally.total, tally.body_bytes) == (1, 7)
-        ingest(put(owner, use_alone, namespace, file_id, attributes={"bird": "heron"}), use_alone)
+        work_off(use_alone, put(owner, use_alone, namespace, file_id, attributes={"bird": "heron"}))
         assert shown(owner, use_alone, namespace, file_id) == ("a.txt", {"bird": "heron"}, 17)
 
     def it_does_not_bring_back_what_is_deleted_while_it_is_described(self, owner, use_alone, namespace):
         file_id = kept(owner, use_alone)
-        ingest(put(owner, use_alone, namespace, file_id), use_alone)
+        work_off(use_alone, put(owner, use_alone, namespace, file_id))
         with unit_of_work(use_alone.mysql) as work:
             before = Attachments(work.connection, owner).named(namespace, [file_id])[file_id]
         outcomes = []
@@ -180,18 +165,17 @@ class DescribePutting:
                 ticket = describe_file(owner, before, {"n": 1}, use_alone, ring=lambda _: None, request_id="r")
                 outcomes.append(None if ticket is None else "accepted")
                 if ticket is not None:
-                    ingest(ticket, use_alone)
+                    work_off(use_alone, ticket)
             except NoSuchFile:
                 outcomes.append("refused")
             deleter.join()
             assert files_in(owner, use_alone, namespace) == {}, outcomes
-            ingest(put(owner, use_alone, namespace, file_id), use_alone)
+            work_off(use_alone, put(owner, use_alone, namespace, file_id))
 
 
 class DescribeKeeping:
     def it_counts_files_against_the_quota_of_documents(self, owner, use_alone):
-        with unit_of_work(use_alone.mysql) as work:
-            work.connection.execute(text("UPDATE tenants SET quota_documents = 2 WHERE tenant_id = :t"), {"t": owner})
+        in_mysql(use_alone, "UPDATE tenants SET quota_documents = 2 WHERE tenant_id = :t", t=owner)
         kept(owner, use_alone)
         kept(owner, use_alone)
         with pytest.raises(QuotaExceeded):
@@ -201,7 +185,7 @@ class DescribeKeeping:
 
     def it_forgets_a_file_everywhere_when_its_time_is_up(self, owner, use_alone, namespace):
         file_id = kept(owner, use_alone, expires_after_s=3600)
-        ingest(put(owner, use_alone, namespace, file_id), use_alone)
+        work_off(use_alone, put(owner, use_alone, namespace, file_id))
         expire(use_alone)
         assert files_in(owner, use_alone, namespace) == {file_id: "completed"}
         _let_pass(use_alone, owner, "stored_files", hours=2)
@@ -219,7 +203,7 @@ class DescribeKeeping:
         open_store(owner, store, use_alone)
         namespace = Namespace("vs_a")
         file_id = kept(owner, use_alone)
-        ingest(put(owner, use_alone, namespace, file_id), use_alone)
+        work_off(use_alone, put(owner, use_alone, namespace, file_id))
         _let_pass(use_alone, owner, "vector_stores", hours=25)
         assert expire(use_alone) == 1
         assert files_in(owner, use_alone, namespace) == {}
@@ -261,5 +245,4 @@ def _let_pass(use, owner, table: str, *, hours: int) -> None:
     """As if what expires of a tenant had been made, or last used, so much earlier."""
     since = "created_at" if table == "stored_files" else "last_active_at"
     passed = ", ".join(f"{column} = DATE_SUB({column}, INTERVAL {hours} HOUR)" for column in ("expires_at", since))
-    with unit_of_work(use.mysql) as work:
-        work.connection.execute(text(f"UPDATE {table} SET {passed} WHERE tenant_id = :t"), {"t": owner})
+    in_mysql(use, f"UPDATE {table} SET {passed} WHERE tenant_id = :t", t=owner)

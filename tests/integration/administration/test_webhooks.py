@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import json
 import socket
 import threading
@@ -27,8 +26,10 @@ from pipeline.webhooks.delivery_store import Deliveries, Delivery, claim
 from pipeline.webhooks.endpoint_store import Webhook, Webhooks
 from pipeline.webhooks.signatures import DeliveryState
 from tests.conftest import make_tenant
-from tests.integration.ingestion.test_ingest_flow import Corner, _upload
+from tests.support.corpora.uploads import upload
 from tests.support.servers.receiver import LOOPBACK, Receiver, receiving
+from tests.support.stacks.connections import sharing
+from tests.support.stacks.corner import Corner
 
 ENDS = ["job.succeeded", "job.partly_failed", "job.failed", "job.cancelled"]
 
@@ -57,8 +58,7 @@ class Hooked(Corner):
         return found
 
     def run(self, statement: str, **values: object) -> None:
-        with unit_of_work(self.use.mysql) as work:
-            work.connection.execute(text(statement + " WHERE tenant_id = :tenant"), {"tenant": self.tenant, **values})
+        self.execute(statement + " WHERE tenant_id = :tenant", **values)
 
     def due(self) -> None:
         """Let what is to be sent be sent now, and what somebody is sending too."""
@@ -73,9 +73,7 @@ def receiver() -> Iterator[Receiver]:
 
 def derived(use: Resources, *, outbox_filled=None, **changed: object) -> Resources:
     """Resources with other settings on the same connections."""
-    made = dataclasses.replace(use, settings=use.settings.model_copy(update=changed), outbox_filled=outbox_filled)
-    made.__dict__.update({name: getattr(use, name) for name in ("mysql", "postgres", "redis", "embedder", "parser")})
-    return made
+    return sharing(use, outbox_filled=outbox_filled, parser=use.parser, **changed)
 
 
 @pytest.fixture
@@ -106,7 +104,7 @@ def _nothing_left(use_alone: Resources) -> Iterator[None]:
 
 class DescribeTheOutbox:
     def it_tells_once_how_a_job_ended(self, hooked, open_use):
-        job = hooked.ingest(_upload("a", "The kettle boils."), _upload("b", " "))
+        job = hooked.ingest(upload("a", "The kettle boils."), upload("b", " "))
         assert edit_webhooks.deliver(open_use) == 1
         [call] = hooked.receiver.calls
         assert (call.method, call.headers["content-type"]) == ("POST", "application/json")
@@ -124,7 +122,7 @@ class DescribeTheOutbox:
         assert edit_webhooks.deliver(open_use) == 0
 
     def it_writes_the_end_and_the_message_together_or_not_at_all(self, hooked, open_use):
-        ticket = hooked.accept(_upload("a", "text"))
+        ticket = hooked.accept(upload("a", "text"))
 
         def end_and_die() -> None:
             with unit_of_work(open_use.mysql) as work:
@@ -143,7 +141,7 @@ class DescribeTheOutbox:
         assert hooked.job(ticket).finished_at is not None
 
     def it_tells_again_when_a_job_ends_again(self, hooked, open_use):
-        ticket = hooked.accept(_upload("a", "text"))
+        ticket = hooked.accept(upload("a", "text"))
         steer_jobs.cancel(hooked.tenant, ticket.job_id, open_use)
         steer_jobs.retry(hooked.tenant, ticket.job_id, open_use, ring=nobody)
         hooked.work(ticket)
@@ -151,30 +149,30 @@ class DescribeTheOutbox:
         assert len({delivery.delivery_id for delivery in hooked.deliveries()}) == 2
 
     def it_writes_the_same_message_once(self, hooked, open_use):
-        job = hooked.ingest(_upload("a", "text"))
+        job = hooked.ingest(upload("a", "text"))
         with unit_of_work(open_use.mysql) as work:
             assert Outbox(work.connection, hooked.tenant).job_ended(job.job_id) == 0
         assert len(hooked.deliveries()) == 1
 
     def it_tells_nobody_who_did_not_ask(self, open_use, namespace, receiver):
         corner = Hooked(open_use, namespace, receiver, ["job.failed"])
-        corner.ingest(_upload("a", "text"))
+        corner.ingest(upload("a", "text"))
         assert corner.deliveries() == []
         stranger = Corner(open_use, make_tenant(open_use)[0], namespace)
-        stranger.ingest(_upload("a", " "))
+        stranger.ingest(upload("a", " "))
         assert corner.deliveries() == []
 
     def it_nudges_the_sender_once_the_transaction_stands(self, hooked, open_use):
         nudges: list[int] = []
         nudging = derived(open_use, outbox_filled=lambda: nudges.append(len(hooked.deliveries())))
-        ticket = hooked.accept(_upload("a", "text"))
+        ticket = hooked.accept(upload("a", "text"))
         while ingest_batch(hooked.tenant, ticket.job_id, nudging, ring=nobody):
             pass
         assert nudges == [1]
 
     def it_tells_of_progress_what_is_new_and_nothing_twice(self, open_use, namespace, receiver):
         corner = Hooked(open_use, namespace, receiver, ["job.progress"])
-        ticket = corner.accept(*[_upload(f"d{n}", "text") for n in range(70)])
+        ticket = corner.accept(*[upload(f"d{n}", "text") for n in range(70)])
         assert edit_webhooks.note_progress(open_use) == 1
         assert edit_webhooks.note_progress(open_use) == 0
         ingest_batch(corner.tenant, ticket.job_id, open_use, ring=nobody)
@@ -191,7 +189,7 @@ class DescribeSending:
     def it_repeats_what_failed_under_the_same_id(self, hooked, open_use):
         hooked.receiver.answer(500)
         hooked.receiver.answer(302, Location="http://127.0.0.1:1/inside")
-        hooked.ingest(_upload("a", "text"))
+        hooked.ingest(upload("a", "text"))
         for errors in ("answered 500", "answered 302; redirects are not followed"):
             assert edit_webhooks.deliver(open_use) == 1
             [delivery] = hooked.deliveries()
@@ -207,7 +205,7 @@ class DescribeSending:
         assert hooked.hook().failing_since is None
 
     def it_sends_again_what_a_killed_sender_was_sending(self, hooked, open_use):
-        hooked.ingest(_upload("a", "text"))
+        hooked.ingest(upload("a", "text"))
         with unit_of_work(open_use.mysql) as work:
             [lost] = claim(work.connection, limit=10, per_endpoint=4, lease_s=60)  # and here it died
         assert edit_webhooks.deliver(open_use) == 0  # its lease runs
@@ -220,7 +218,7 @@ class DescribeSending:
             assert not Deliveries(work.connection, hooked.tenant).settle(lost, verdict, status=500, error="late")
 
     def it_gives_up_after_the_last_attempt_and_can_be_asked_again(self, hooked, open_use):
-        hooked.ingest(_upload("a", "text"))
+        hooked.ingest(upload("a", "text"))
         hooked.run("UPDATE webhook_deliveries SET attempts = 9")
         hooked.receiver.answer(503, Retry_After="7")
         edit_webhooks.deliver(open_use)
@@ -236,10 +234,10 @@ class DescribeSending:
 
     def it_does_not_wait_for_one_that_hangs(self, hooked, open_use, namespace):
         hooked.receiver.answer(200, wait_s=30)
-        hooked.ingest(_upload("a", "text"))
+        hooked.ingest(upload("a", "text"))
         with receiving() as other:
             prompt = Hooked(open_use, namespace, other)
-            prompt.ingest(_upload("b", "text"))
+            prompt.ingest(upload("b", "text"))
             began = time.monotonic()
             poster = Poster(permitted=open_use.settings.webhook_allow_private, connect_s=1, total_s=2)
             sender = threading.Thread(target=edit_webhooks.deliver, args=(open_use, poster))
@@ -252,43 +250,43 @@ class DescribeSending:
 
     def it_takes_only_some_places_for_one_endpoint(self, hooked, open_use):
         for number in range(6):
-            hooked.ingest(_upload(f"d{number}", "text"))
+            hooked.ingest(upload(f"d{number}", "text"))
         with unit_of_work(open_use.mysql) as work:
             assert len(claim(work.connection, limit=32, per_endpoint=4, lease_s=60)) == 4
             assert claim(work.connection, limit=32, per_endpoint=4, lease_s=60) == []
 
     def it_disables_an_endpoint_that_failed_for_days(self, hooked, open_use):
         for number in range(2):
-            hooked.ingest(_upload(f"d{number}", "text"))
+            hooked.ingest(upload(f"d{number}", "text"))
         hooked.receiver.answer(500)
         hooked.receiver.answer(500)
         hooked.run("UPDATE webhooks SET failing_since = '2026-01-01'")
         edit_webhooks.deliver(open_use)
         assert hooked.hook().disabled_reason == "failing"
         assert {delivery.standing for delivery in hooked.deliveries()} == {DeliveryState.DEAD}
-        hooked.ingest(_upload("later", "text"))
+        hooked.ingest(upload("later", "text"))
         assert len(hooked.deliveries()) == 2
         with unit_of_work(open_use.mysql) as work:
             assert Webhooks(work.connection, hooked.tenant).enable(hooked.endpoint.webhook_id)
-        hooked.ingest(_upload("enabled", "text"))
+        hooked.ingest(upload("enabled", "text"))
         assert edit_webhooks.deliver(open_use) == 1
 
     def it_calls_no_more_where_all_is_gone(self, hooked, open_use):
         hooked.receiver.answer(410)
-        hooked.ingest(_upload("a", "text"))
+        hooked.ingest(upload("a", "text"))
         edit_webhooks.deliver(open_use)
         assert (hooked.hook().disabled_reason, hooked.deliveries()[0].standing) == ("gone", DeliveryState.DEAD)
 
     def it_signs_with_both_secrets_while_they_overlap(self, hooked, open_use):
         rotated = edit_webhooks.rotate(hooked.tenant, hooked.endpoint.webhook_id, open_use, overlap_s=60)
         assert rotated is not None
-        hooked.ingest(_upload("a", "text"))
+        hooked.ingest(upload("a", "text"))
         edit_webhooks.deliver(open_use)
         [call] = hooked.receiver.calls
         assert call.signed_with(hooked.secret)
         assert call.signed_with(rotated[1])
         hooked.run("UPDATE webhooks SET previous_until = '2020-01-01'")
-        hooked.ingest(_upload("a", "text"))
+        hooked.ingest(upload("a", "text"))
         edit_webhooks.deliver(open_use)
         assert [hooked.receiver.calls[1].signed_with(secret) for secret in (hooked.secret, rotated[1])] == [False, True]
 
@@ -297,7 +295,7 @@ class DescribeSending:
         corner = Hooked(sealing, namespace, receiver)
         raw = corner.hook().secret
         assert edit_webhooks.core.secret_text(raw[1:]) != corner.secret
-        corner.ingest(_upload("a", "text"))
+        corner.ingest(upload("a", "text"))
         edit_webhooks.deliver(open_use)  # without the key
         assert "secret cannot be read" in (corner.deliveries()[0].last_error or "")
         assert receiver.calls == []
@@ -312,7 +310,7 @@ class DescribeTheWayInside:
             edit_webhooks.add(make_tenant(closed_use)[0], receiver.url, ENDS, closed_use)
 
     def it_does_not_call_one_that_has_moved_inside(self, hooked, closed_use):
-        hooked.ingest(_upload("a", "text"))
+        hooked.ingest(upload("a", "text"))
         edit_webhooks.deliver(closed_use)  # what was permitted once is not any more
         assert hooked.receiver.calls == []
         assert "has no address that this installation may call" in (hooked.deliveries()[0].last_error or "")
@@ -343,14 +341,14 @@ class DescribeTheWayInside:
     def it_reads_no_proxy_from_the_environment(self, hooked, open_use, monkeypatch):
         monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
         monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:1")
-        hooked.ingest(_upload("a", "text"))
+        hooked.ingest(upload("a", "text"))
         edit_webhooks.deliver(open_use)
         assert len(hooked.receiver.calls) == 1
 
 
 class DescribeForgetting:
     def it_forgets_what_ended_long_ago(self, hooked, open_use):
-        hooked.ingest(_upload("a", "text"))
+        hooked.ingest(upload("a", "text"))
         edit_webhooks.deliver(open_use)
         assert edit_webhooks.forget_old(open_use) == 0
         hooked.run("UPDATE webhook_deliveries SET ended_at = '2020-01-01'")

@@ -31,7 +31,9 @@ from pipeline.resources import Resources
 from pipeline.settings import Settings
 from pipeline.tenants.tenant_store import Tenants
 from tests.conftest import databases_of_its_own, make_tables, make_tenant, scratch_databases
-from tests.integration.ingestion.test_ingest_flow import Corner, _upload
+from tests.support.corpora.uploads import upload
+from tests.support.stacks.connections import in_mysql, in_postgres
+from tests.support.stacks.corner import Corner
 from tests.support.stacks.processes import ROOT, free_port
 
 VARIABLES = {
@@ -59,7 +61,7 @@ def resources() -> Iterator[Callable[[Settings], Resources]]:
 def corner(use: Resources) -> Corner:
     """Return a tenant with some documents."""
     found = Corner(use, make_tenant(use)[0], Namespace("kb"))
-    found.ingest(*(_upload(f"d{n}", f"Document number {n} of the pump.") for n in range(8)))
+    found.ingest(*(upload(f"d{n}", f"Document number {n} of the pump.") for n in range(8)))
     assert vectors(use) >= 8
     return found
 
@@ -80,8 +82,7 @@ def typo(settings: Settings, use: Resources, corner: Corner) -> Iterator[Resourc
 
 
 def vectors(use: Resources) -> int:
-    with use.postgres.connect() as connection:
-        return int(connection.execute(text("SELECT count(*) FROM chunk_embeddings")).scalar_one())
+    return int(in_postgres(use, "SELECT count(*) FROM chunk_embeddings")[0][0])
 
 
 def id_of(engine: sqlalchemy.Engine) -> str:
@@ -139,7 +140,7 @@ class DescribeAnotherMySQL:
         """Show on separate stores that only the id stops an empty MySQL from deleting everything."""
         with databases_of_its_own(settings) as full, databases_of_its_own(settings) as empty:
             corner = Corner(full, make_tenant(full)[0], Namespace("kb"))
-            corner.ingest(*(_upload(f"d{n}", f"Document number {n} of the pump.") for n in range(4)))
+            corner.ingest(*(upload(f"d{n}", f"Document number {n} of the pump.") for n in range(4)))
             with unit_of_work(empty.mysql) as work:
                 Tenants(work.connection, corner.tenant).create("the same name")
             set_id(empty.mysql, id_of(full.mysql))
@@ -189,9 +190,8 @@ class DescribeAnExchangedStore:
         running = resources(use.settings)
         running.installation.confirm()
         gateway = Probes(use.settings, running)
-        corner.ingest(_upload("d0", "Another text for the first document."))
-        with unit_of_work(use.mysql) as work:
-            work.connection.execute(text("UPDATE retired_generations SET due_at = '2000-01-01'"))
+        corner.ingest(upload("d0", "Another text for the first document."))
+        in_mysql(use, "UPDATE retired_generations SET due_at = '2000-01-01'")
         before = vectors(use)
         assert gateway.required["installation"]() is None
         for engine in (use.postgres, use.mysql):
@@ -245,7 +245,7 @@ class DescribeMigrations:
 
     def it_adopts_when_asked_and_drops_what_redis_kept(self, settings):
         with databases_of_its_own(settings) as old, scratch_databases(settings) as elsewhere:
-            Corner(old, make_tenant(old)[0], Namespace("kb")).ingest(_upload("d0", "The pump."))
+            Corner(old, make_tenant(old)[0], Namespace("kb")).ingest(upload("d0", "The pump."))
             old.redis.set("demo:answer:ab", b"an old answer")
             old.redis.set("somebody", b"else's")
             changed = old.settings.model_copy(update={"mysql_url": elsewhere.mysql_url})
@@ -259,7 +259,7 @@ class DescribeMigrations:
 
     def it_joins_stores_from_before_there_were_ids_by_what_they_hold(self, settings):
         with databases_of_its_own(settings) as old, databases_of_its_own(settings) as other:
-            Corner(old, make_tenant(old)[0], Namespace("kb")).ingest(_upload("d0", "The pump."))
+            Corner(old, make_tenant(old)[0], Namespace("kb")).ingest(upload("d0", "The pump."))
             for engine in (old.mysql, old.postgres, other.mysql):
                 forget_id(engine)
             old.redis.delete(installation.KEY)

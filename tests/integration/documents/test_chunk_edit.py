@@ -10,20 +10,12 @@ from pipeline.documents.chunk_edit_store import ChunkEdits, OwnedChunk
 from pipeline.documents.chunk_store import Chunks
 from pipeline.maintenance.verify import verify
 from pipeline.records import ChunkId, Filters
-from pipeline.resources import Resources
 from tests.conftest import make_tenant
-from tests.integration.ingestion.test_ingest_flow import Corner, _upload, breaking, embedding_with
+from tests.support.corpora.uploads import upload
+from tests.support.stacks.connections import breaking, embedding_with
+from tests.support.stacks.corner import Corner
 
-
-@pytest.fixture
-def use(use_alone: Resources) -> Resources:
-    """Stores that the stack's own workers and sweeper do not know."""
-    return use_alone
-
-
-@pytest.fixture
-def corner(use, tenant, namespace) -> Corner:
-    return Corner(use, tenant, namespace)
+pytestmark = pytest.mark.own_databases
 
 
 def chunks(corner: Corner, **options) -> list[OwnedChunk]:
@@ -42,7 +34,7 @@ def nearest(corner: Corner, query: str) -> list[ChunkId]:
 
 class DescribeEditing:
     def it_changes_text_terms_vector_and_statistics(self, corner, use):
-        corner.ingest(_upload("a", "the red fox", title="Foxes"), _upload("b", "the blue whale"))
+        corner.ingest(upload("a", "the red fox", title="Foxes"), upload("b", "the blue whale"))
         fox = chunks(corner)[0]
         [done] = edit_chunks(corner.tenant, [Edit(chunk_id=fox.chunk_id, text="a green parrot", etag=fox.etag)], use)
         assert (done.status, done.replacement_pending) == ("updated", False)
@@ -52,7 +44,7 @@ class DescribeEditing:
         corner.assert_clean()
 
     def it_leaves_alone_what_has_another_etag_and_what_is_not_there(self, corner, use):
-        corner.ingest(_upload("a", "text"))
+        corner.ingest(upload("a", "text"))
         [chunk] = chunks(corner)
         missing = ChunkId("00000000-0000-0000-0000-000000000000")
         edits = [Edit(chunk_id=chunk.chunk_id, text="x", etag='"0-0"'), Edit(chunk_id=missing, text="y")]
@@ -61,7 +53,7 @@ class DescribeEditing:
         assert corner.shown() == {"a": ["text"]}
 
     def it_never_touches_another_tenants_chunk(self, corner, use, namespace):
-        corner.ingest(_upload("a", "mine"))
+        corner.ingest(upload("a", "mine"))
         [chunk] = chunks(corner)
         stranger = make_tenant(use)[0]
         assert edit_chunks(stranger, [Edit(chunk_id=chunk.chunk_id, text="x")], use)[0].code == "chunk_not_found"
@@ -69,8 +61,8 @@ class DescribeEditing:
         assert corner.shown() == {"a": ["mine"]}
 
     def it_says_when_a_newer_upload_will_replace_the_edit(self, corner, use):
-        corner.ingest(_upload("a", "first"))
-        ticket = corner.accept(_upload("a", "second"))
+        corner.ingest(upload("a", "first"))
+        ticket = corner.accept(upload("a", "second"))
         [chunk] = chunks(corner)
         [done] = edit_chunks(corner.tenant, [Edit(chunk_id=chunk.chunk_id, text="edited")], use)
         assert (done.status, done.replacement_pending) == ("updated", True)
@@ -79,14 +71,14 @@ class DescribeEditing:
         corner.assert_clean()
 
     def it_is_refused_when_the_document_is_replaced_while_the_model_thinks(self, corner, use):
-        corner.ingest(_upload("a", "first"))
+        corner.ingest(upload("a", "first"))
         [chunk] = chunks(corner)
         slow = embedding_with(use)
         real = slow.embedder.embed
 
         def embed(texts, **options):
             vectors = real(texts, **options)
-            corner.ingest(_upload("a", "second"))
+            corner.ingest(upload("a", "second"))
             return vectors
 
         slow.embedder.embed = embed
@@ -96,7 +88,7 @@ class DescribeEditing:
         corner.assert_clean()
 
     def it_refuses_what_the_model_refuses_and_takes_the_rest(self, corner, use):
-        corner.ingest(_upload("a", "one"), _upload("b", "two"))
+        corner.ingest(upload("a", "one"), upload("b", "two"))
         edits = [
             Edit(chunk_id=chunk.chunk_id, text=text)
             for chunk, text in zip(chunks(corner), ["forbidden", "fine"], strict=True)
@@ -109,7 +101,7 @@ class DescribeEditing:
     def it_changes_nothing_when_the_vector_store_is_away(self, corner, use):
         from pipeline.errors import StoreUnavailable
 
-        corner.ingest(_upload("a", "one"))
+        corner.ingest(upload("a", "one"))
         [chunk] = chunks(corner)
         with pytest.raises(StoreUnavailable):
             edit_chunks(corner.tenant, [Edit(chunk_id=chunk.chunk_id, text="two")], breaking(use, "upsert"))
@@ -119,7 +111,7 @@ class DescribeEditing:
 
 class DescribeSwitchingOff:
     def it_hides_a_chunk_from_every_channel_and_brings_it_back(self, corner, use):
-        corner.ingest(_upload("a", "the red fox"), _upload("b", "the blue whale"))
+        corner.ingest(upload("a", "the red fox"), upload("b", "the blue whale"))
         fox = chunks(corner)[0]
         edit_chunks(corner.tenant, [Edit(chunk_id=fox.chunk_id, enabled=False)], use)
         assert fox.chunk_id not in nearest(corner, "red fox")
@@ -134,7 +126,7 @@ class DescribeSwitchingOff:
         corner.assert_clean()
 
     def it_takes_text_while_it_is_off(self, corner, use):
-        corner.ingest(_upload("a", "the red fox"))
+        corner.ingest(upload("a", "the red fox"))
         [fox] = chunks(corner)
         edit_chunks(corner.tenant, [Edit(chunk_id=fox.chunk_id, enabled=False, text="a green parrot")], use)
         assert verify(corner.tenant, None, use, repair=True).repaired == 0
@@ -145,7 +137,7 @@ class DescribeSwitchingOff:
 
 class DescribeDeleting:
     def it_deletes_exactly_what_is_named(self, corner, use):
-        corner.ingest(_upload("a", "One sentence. " * 900), _upload("b", "stays"))
+        corner.ingest(upload("a", "One sentence. " * 900), upload("b", "stays"))
         before = chunks(corner, document_id="a")
         assert len(before) > 2
         [done] = delete_chunks(corner.tenant, [before[1].chunk_id], use)
@@ -158,15 +150,15 @@ class DescribeDeleting:
         assert delete_chunks(corner.tenant, [], use) == []
 
     def it_takes_the_document_with_its_last_chunk(self, corner, use):
-        corner.ingest(_upload("a", "One sentence. " * 900), _upload("b", "stays"))
+        corner.ingest(upload("a", "One sentence. " * 900), upload("b", "stays"))
         delete_chunks(corner.tenant, [chunk.chunk_id for chunk in chunks(corner, document_id="a")], use)
         assert corner.shown() == {"b": ["stays"]}
         corner.assert_clean()
         assert corner.rows("generations") == 1
 
     def it_keeps_a_newer_upload_that_was_not_named(self, corner, use):
-        corner.ingest(_upload("a", "first"))
-        ticket = corner.accept(_upload("a", "second"))
+        corner.ingest(upload("a", "first"))
+        ticket = corner.accept(upload("a", "second"))
         delete_chunks(corner.tenant, [chunks(corner)[0].chunk_id], use)
         assert corner.shown() == {}
         corner.work(ticket)

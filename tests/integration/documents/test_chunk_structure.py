@@ -21,23 +21,16 @@ from pipeline.keyword.fulltext_store import KeywordIndex, Search
 from pipeline.maintenance.erase import erase_tenant
 from pipeline.maintenance.verify import verify
 from pipeline.records import ChunkId, Filters, Upload
-from tests.integration.ingestion.test_ingest_flow import Corner, _upload
+from tests.support.corpora.uploads import upload
+from tests.support.stacks.corner import Corner
+
+pytestmark = pytest.mark.own_databases
 
 LONG = "\n\n".join(f"Paragraph {n} is about the pump. It has words of its own {n}." for n in range(40))
 
 
-@pytest.fixture(scope="module")
-def use(use_alone):
-    return use_alone
-
-
-@pytest.fixture
-def corner(use, tenant, namespace) -> Corner:
-    return Corner(use, tenant, namespace)
-
-
-def cut_by(strategy: str, upload: Upload, **options: Any) -> Upload:
-    return replace(upload, chunking=complete(strategy, options, {"max_tokens": 400, "overlap": 0.2}))
+def cut_by(strategy: str, sent: Upload, **options: Any) -> Upload:
+    return replace(sent, chunking=complete(strategy, options, {"max_tokens": 400, "overlap": 0.2}))
 
 
 def listed(corner: Corner, **asked: Any) -> list[OwnedChunk]:
@@ -82,7 +75,7 @@ def assert_document_vectors(corner: Corner) -> None:
 
 @pytest.fixture
 def family(corner) -> Corner:
-    corner.ingest(cut_by("parent_child", _upload("a", LONG, title="Pumps"), max_tokens=32, parent_tokens=128))
+    corner.ingest(cut_by("parent_child", upload("a", LONG, title="Pumps"), max_tokens=32, parent_tokens=128))
     return corner
 
 
@@ -183,16 +176,16 @@ class DescribeParents:
         assert family.rows("parent_chunks") == len([chunk for chunk in before if not chunk.searched])
 
     def it_goes_with_its_generation_its_document_and_its_tenant(self, family, use):
-        family.ingest(_upload("a", "short"))
+        family.ingest(upload("a", "short"))
         family.assert_clean()
         assert family.rows("parent_chunks") == 0
         assert_document_vectors(family)
-        family.ingest(cut_by("parent_child", _upload("b", LONG)))
+        family.ingest(cut_by("parent_child", upload("b", LONG)))
         delete_document(family.tenant, family.namespace, "b", use)
         family.assert_clean()
         assert family.rows("parent_chunks") == 0
         assert_document_vectors(family)
-        family.ingest(cut_by("parent_child", _upload("c", LONG)))
+        family.ingest(cut_by("parent_child", upload("c", LONG)))
         report = erase_tenant(family.tenant, use)
         assert report is not None
         assert report.remaining == {}
@@ -202,7 +195,7 @@ class DescribeParents:
 
 class DescribeWindows:
     def it_reads_what_is_around_as_it_is_now(self, corner, use):
-        corner.ingest(cut_by("window", _upload("a", "One here. Two here. Three here.\n\nFour here."), window=1))
+        corner.ingest(cut_by("window", upload("a", "One here. Two here. Three here.\n\nFour here."), window=1))
         assert windows(corner) == [
             "One here. Two here.",
             "One here. Two here. Three here.",
@@ -257,8 +250,7 @@ class DescribeSegments:
         ]
 
     def story(self, corner: Corner, **fields: Any) -> None:
-        upload = replace(_upload("s", STORY, **fields), media_type="text/markdown")
-        corner.ingest(cut_by("segments", upload))
+        corner.ingest(cut_by("segments", upload("s", STORY, media_type="text/markdown", **fields)))
 
     def it_filters_by_the_segments_own_story_time_in_both_channels(self, corner):
         self.story(corner)
@@ -290,7 +282,7 @@ class DescribeSegments:
 
 class DescribePairs:
     def it_indexes_an_edited_pair_by_its_new_question_and_answer(self, corner, use):
-        corner.ingest(cut_by("qa", _upload("q", "Q: What is it?\nA: A pump.\n\nQ: Why?\nA: To move water.")))
+        corner.ingest(cut_by("qa", upload("q", "Q: What is it?\nA: A pump.\n\nQ: Why?\nA: To move water.")))
         first = listed(corner)[0]
         edit_chunks(corner.tenant, [Edit(chunk_id=first.chunk_id, text="Q: What is it?\nA: A green parrot.")], use)
         vector = use.embedder.embed(["What is it? A green parrot."])[0]
@@ -309,22 +301,22 @@ class DescribeDocumentVectors:
     )
 
     def it_writes_them_with_the_documents(self, corner):
-        corner.ingest(_upload("a", LONG), _upload("b", "short"))
+        corner.ingest(upload("a", LONG), upload("b", "short"))
         assert_document_vectors(corner)
-        corner.ingest(_upload("a", "new"))
+        corner.ingest(upload("a", "new"))
         corner.assert_clean()
         assert_document_vectors(corner)
 
     @pytest.mark.parametrize("statement", DAMAGE)
     def it_mends_them(self, corner, use, statement):
-        corner.ingest(_upload("a", LONG), _upload("b", "short"))
+        corner.ingest(upload("a", LONG), upload("b", "short"))
         postgres(corner, statement)
         found = verify(corner.tenant, None, use, repair=True)
         assert 1 <= found.document_vectors == found.repaired
         assert_document_vectors(corner)
 
     def it_makes_them_again_after_chunks_were_mended(self, corner, use):
-        corner.ingest(_upload("a", LONG))
+        corner.ingest(upload("a", LONG))
         postgres(
             corner,
             "UPDATE chunk_embeddings SET content_hash = '\\x00', embedding = embedding + embedding"

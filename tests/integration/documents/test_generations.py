@@ -20,8 +20,6 @@ from pipeline.errors import GenerationNotKept, PreconditionFailed, QuotaExceeded
 from pipeline.ingestion.accept import AcceptedJob
 from pipeline.ingestion.run import ingest_batch
 from pipeline.records import DocumentId
-from pipeline.resources import Resources
-from tests.integration.ingestion.test_ingest_flow import Corner, _upload
 from tests.support.corpora.uploading import (
     A,
     again,
@@ -31,28 +29,23 @@ from tests.support.corpora.uploading import (
     items,
     states,
 )
+from tests.support.corpora.uploads import upload
+from tests.support.stacks.connections import sharing
+from tests.support.stacks.corner import Corner
 from tests.support.stacks.racing import side_by_side
 
-
-@pytest.fixture(scope="module")
-def use(use_alone: Resources) -> Resources:
-    return use_alone
-
-
-@pytest.fixture
-def corner(use, tenant, namespace) -> Corner:
-    return Corner(use, tenant, namespace)
+pytestmark = pytest.mark.own_databases
 
 
 class DescribePolicies:
     def it_says_what_it_did(self, corner):
-        corner.ingest(_upload("a", "old"))
+        corner.ingest(upload("a", "old"))
         for policy, outcome, code in (
             ("skip", "skipped", None),
             ("error", "refused", "document_exists"),
             ("replace", "replaced", None),
         ):
-            ticket = corner.accept(_upload("a", "new"), _upload(f"with-{policy}", "x"), on_conflict=policy)
+            ticket = corner.accept(upload("a", "new"), upload(f"with-{policy}", "x"), on_conflict=policy)
             corner.work(ticket)
             first, second = items(corner, ticket)
             assert (first.outcome, first.code, second.outcome) == (outcome, code, "created")
@@ -63,7 +56,7 @@ class DescribePolicies:
         tickets = side_by_side(
             corner.use.mysql,
             [
-                lambda body=body: corner.accept(_upload("a", body), _upload(body, body), on_conflict=policy)
+                lambda body=body: corner.accept(upload("a", body), upload(body, body), on_conflict=policy)
                 for body in ("one", "two")
             ],
             looking="SELECT document_id, latest_generation, published_generation,",
@@ -78,7 +71,7 @@ class DescribePolicies:
         corner.assert_clean()
 
     def it_takes_the_last_of_several_with_one_id(self, corner):
-        ticket = corner.accept(_upload("a", "one"), _upload("b", "other"), _upload("a", "two"), _upload("a", "three"))
+        ticket = corner.accept(upload("a", "one"), upload("b", "other"), upload("a", "two"), upload("a", "three"))
         corner.work(ticket)
         assert corner.shown() == {"a": ["three"], "b": ["other"]}
         found = items(corner, ticket)
@@ -90,14 +83,14 @@ class DescribePolicies:
 class DescribeKeptGenerations:
     def it_keeps_the_upload_before_and_nothing_that_searches_pay_for(self, corner):
         for body in ("one", "two", "three"):
-            corner.ingest(_upload("a", body))
+            corner.ingest(upload("a", body))
         corner.assert_clean()  # no chunk and no vector but those shown
         assert states(corner) == {3: "shown", 2: "previous"}
         assert corner.rows("payloads") == corner.rows("generations") == 2
 
     def it_lets_it_go_when_its_time_is_up(self, corner):
-        corner.ingest(_upload("a", "one"))
-        corner.ingest(_upload("a", "two"))
+        corner.ingest(upload("a", "one"))
+        corner.ingest(upload("a", "two"))
         expire(corner)
         assert states(corner) == {2: "shown"}
         assert corner.rows("payloads") == corner.rows("generations") == 1
@@ -105,37 +98,36 @@ class DescribeKeptGenerations:
             back(corner)
 
     def it_keeps_nothing_if_the_installation_says_so(self, corner, use):
-        careless = Resources(use.settings.model_copy(update={"previous_generation_kept_s": 0.0}))
-        careless.__dict__.update(mysql=use.mysql, postgres=use.postgres, redis=use.redis, embedder=use.embedder)
-        corner.ingest(_upload("a", "one"))
-        again(corner, careless, _upload("a", "two"))
+        careless = sharing(use, previous_generation_kept_s=0.0)
+        corner.ingest(upload("a", "one"))
+        again(corner, careless, upload("a", "two"))
         assert states(corner) == {2: "shown", 1: "retired"}
         corner.assert_clean()
         assert states(corner) == {2: "shown"}
         assert corner.rows("payloads") == 1
 
     def it_goes_with_its_document(self, corner):
-        corner.ingest(_upload("a", "one"))
-        corner.ingest(_upload("a", "two"))
+        corner.ingest(upload("a", "one"))
+        corner.ingest(upload("a", "two"))
         corner.assert_clean()
         delete_document(corner.tenant, corner.namespace, A, corner.use)
         drop_retired(corner.tenant, corner.use)
         assert [corner.rows(table) for table in ("payloads", "generations", "kept_generations", "chunks")] == [0] * 4
 
     def it_lets_go_of_what_failed_before(self, corner):
-        corner.ingest(_upload("a", "one"))
-        corner.ingest(_upload("a", "  "))
+        corner.ingest(upload("a", "one"))
+        corner.ingest(upload("a", "  "))
         drop_retired(corner.tenant, corner.use)
         assert states(corner) == {2: "failed", 1: "shown"}
-        corner.ingest(_upload("a", "three"))
+        corner.ingest(upload("a", "three"))
         corner.assert_clean()
         assert states(corner) == {3: "shown", 1: "previous"}
 
 
 class DescribeRollback:
     def it_shows_the_upload_before_and_can_be_undone(self, corner):
-        corner.ingest(_upload("a", "one", title="T", tags=("x",), metadata={"k": "v"}))
-        corner.ingest(_upload("a", "two"))
+        corner.ingest(upload("a", "one", title="T", tags=("x",), metadata={"k": "v"}))
+        corner.ingest(upload("a", "two"))
         corner.assert_clean()
         ticket = back(corner)
         assert states(corner) == {3: "pending", 2: "shown", 1: "previous"}
@@ -153,7 +145,7 @@ class DescribeRollback:
         corner.assert_clean()
 
     def it_is_refused_where_there_is_nothing_to_go_back_to(self, corner):
-        corner.ingest(_upload("a", "one"))
+        corner.ingest(upload("a", "one"))
         for to, why in ((None, "no earlier"), (1, "is what is shown"), (7, "is not kept")):
             with pytest.raises(GenerationNotKept, match=why):
                 back(corner, to=to)
@@ -163,18 +155,18 @@ class DescribeRollback:
         )
 
     def it_is_refused_to_who_has_not_seen_the_latest_upload(self, corner):
-        corner.ingest(_upload("a", "one"))
-        corner.ingest(_upload("a", "two"))
+        corner.ingest(upload("a", "one"))
+        corner.ingest(upload("a", "two"))
         etag = history(corner).etag
-        corner.accept(_upload("a", "three"))
+        corner.accept(upload("a", "three"))
         with pytest.raises(PreconditionFailed):
             back(corner, etag=etag)
         back(corner, etag=history(corner).etag)
 
     def it_gives_way_to_a_later_upload_and_overtakes_an_earlier_one(self, corner):
-        corner.ingest(_upload("a", "one"))
-        corner.ingest(_upload("a", "two"))
-        earlier, rolled, later = corner.accept(_upload("a", "x")), back(corner), corner.accept(_upload("a", "y"))
+        corner.ingest(upload("a", "one"))
+        corner.ingest(upload("a", "two"))
+        earlier, rolled, later = corner.accept(upload("a", "x")), back(corner), corner.accept(upload("a", "y"))
         for ticket in (rolled, earlier):
             corner.work(ticket)
             assert corner.shown() == {"a": ["one"]}
@@ -183,18 +175,11 @@ class DescribeRollback:
         corner.assert_clean()
 
     def it_counts_against_the_queue(self, corner, use):
-        corner.ingest(_upload("a", "one"))
-        corner.ingest(_upload("a", "two"))
-        with unit_of_work(use.mysql) as work:
-            work.connection.execute(
-                text("UPDATE tenants SET quota_documents = 1 WHERE tenant_id = :tenant"), {"tenant": corner.tenant}
-            )
+        corner.ingest(upload("a", "one"))
+        corner.ingest(upload("a", "two"))
+        corner.execute("UPDATE tenants SET quota_documents = 1 WHERE tenant_id = :tenant")
         corner.work(back(corner))
-        with unit_of_work(use.mysql) as work:
-            work.connection.execute(
-                text("UPDATE tenants SET quota_documents = NULL, quota_chunks = 1 WHERE tenant_id = :tenant"),
-                {"tenant": corner.tenant},
-            )
+        corner.execute("UPDATE tenants SET quota_documents = NULL, quota_chunks = 1 WHERE tenant_id = :tenant")
         with pytest.raises(QuotaExceeded):
             back(corner)
 
@@ -206,7 +191,7 @@ class DescribeUploadsAtOnce:
         """Four workers and a reader, and in each round three uploads at once of different lengths, some of them of what
         is shown already."""
         chance = random.Random(7)
-        corner.ingest(_upload("a", self._body("start", 3)))
+        corner.ingest(upload("a", self._body("start", 3)))
         accepted: list[tuple[int, str]] = []
         stop = threading.Event()
         mixed: list[list[str]] = []
@@ -221,13 +206,11 @@ class DescribeUploadsAtOnce:
 
             return run
 
-        def upload(label: str, length: int) -> None:
-            ticket = corner.accept(_upload("a", self._body(label, length)))
-            with unit_of_work(use.mysql) as work:
-                number = work.connection.execute(
-                    text("SELECT generation FROM job_items WHERE tenant_id = :tenant AND job_id = :job"),
-                    {"tenant": corner.tenant, "job": ticket.job_id},
-                ).scalar_one()
+        def send(label: str, length: int) -> None:
+            ticket = corner.accept(upload("a", self._body(label, length)))
+            number = corner.execute(
+                "SELECT generation FROM job_items WHERE tenant_id = :tenant AND job_id = :job", job=ticket.job_id
+            )[0][0]
             accepted.append((number, label))
             open_jobs.append(ticket)
 
@@ -255,9 +238,7 @@ class DescribeUploadsAtOnce:
                 labels = [f"{number}-{n}" for n in range(3)]
                 if same:
                     labels[chance.randrange(3)] = max(accepted)[1]
-                threads = [
-                    threading.Thread(target=guarded(upload), args=(label, len(label) % 3 + 2)) for label in labels
-                ]
+                threads = [threading.Thread(target=guarded(send), args=(label, len(label) % 3 + 2)) for label in labels]
                 for each in threads:
                     each.start()
                 for each in threads:

@@ -19,31 +19,15 @@ from pipeline.documents.document_store import Documents
 from pipeline.documents.source_store import Sources
 from pipeline.documents.source_view_store import SourceView, SourceViews
 from pipeline.maintenance.erase import delete_namespace, erase_tenant
-from pipeline.records import DocumentFields, DocumentId, Upload
-from pipeline.resources import Resources
-from tests.integration.ingestion.test_ingest_flow import Corner
+from pipeline.records import DocumentId, Upload
+from tests.support.corpora import uploads
+from tests.support.stacks.corner import Corner
 
-
-@pytest.fixture(scope="module")
-def use(use_alone: Resources) -> Resources:
-    """Stores that the stack's own workers and sweeper do not know."""
-    return use_alone
-
-
-@pytest.fixture
-def corner(use, tenant, namespace) -> Corner:
-    return Corner(use, tenant, namespace)
+pytestmark = pytest.mark.own_databases
 
 
 def upload(document_id: str, body: str = "水泵。", *, uri: str | None = None, **source: Any) -> Upload:
-    return Upload(
-        document_id=DocumentId(document_id),
-        fields=DocumentFields(),
-        body=body.encode(),
-        media_type="text/plain",
-        source_uri=uri,
-        source=SourceRef(**source),
-    )
+    return uploads.upload(document_id, body, source_uri=uri, source=SourceRef(**source))
 
 
 def source(corner: Corner, source_id: str) -> SourceView | None:

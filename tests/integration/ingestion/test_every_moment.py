@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from sqlalchemy import text
 
 from pipeline.administration.delete_documents import delete_document
 from pipeline.administration.drop_retired import drop_retired
@@ -27,7 +26,9 @@ from pipeline.models.live_spaces import Spaces
 from pipeline.records import DocumentId, Namespace
 from pipeline.resources import Resources
 from tests.conftest import make_tenant
-from tests.integration.ingestion.test_ingest_flow import Corner, _upload
+from tests.support.corpora.uploads import upload
+from tests.support.stacks.connections import in_postgres, sharing
+from tests.support.stacks.corner import Corner
 from tests.support.stacks.stories import (
     NEW,
     OLD,
@@ -53,12 +54,9 @@ from tests.support.stacks.stories import (
 @pytest.fixture(scope="module")
 def use(use_alone: Resources) -> Resources:
     # The dead hold their batches until their leases end; here that must not keep others from working.
-    boundless = Resources(use_alone.settings.model_copy(update={"ingest_tenant_batches": 0}))
-    boundless.__dict__.update(
-        mysql=use_alone.mysql, postgres=use_alone.postgres, redis=use_alone.redis, embedder=use_alone.embedder
-    )
     # Which space is active is asked once a second; here a statement must not come or stay away with the time.
-    boundless.__dict__["spaces"] = Spaces(use_alone.settings, lambda: use_alone.mysql, clock=lambda: 0.0)
+    spaces = Spaces(use_alone.settings, lambda: use_alone.mysql, clock=lambda: 0.0)
+    boundless = sharing(use_alone, ingest_tenant_batches=0, spaces=spaces)
     boundless.spaces.live()
     return boundless
 
@@ -149,8 +147,8 @@ class DescribeTwice:
 
     @pytest.mark.parametrize("twice", ["claim", "prepare", "write_aside", "embed", "show", "drop"])
     def it_makes_no_difference_to(self, corner, use, twice):
-        corner.ingest(_upload("a", OLD[0]), _upload("b", "stays"))
-        ticket = corner.accept(_upload("a", NEW[0]), _upload("c", "comes"))
+        corner.ingest(upload("a", OLD[0]), upload("b", "stays"))
+        ticket = corner.accept(upload("a", NEW[0]), upload("c", "comes"))
 
         def times(step: str, do: Callable[[], Any]) -> Any:
             done = do()
@@ -178,23 +176,21 @@ class DescribeTwice:
         corner.assert_clean()
 
     def it_makes_no_difference_to_deleting_editing_and_mending(self, corner, use):
-        corner.ingest(_upload("a", OLD[0]), _upload("b", OLD[0]))
+        corner.ingest(upload("a", OLD[0]), upload("b", OLD[0]))
         [chunk] = owned(corner, "a")
         done = [edit_chunks(corner.tenant, [Edit(chunk_id=chunk.chunk_id, text=NEW[0])], use)[0] for _ in range(2)]
         assert [each.status for each in done] == ["updated", "unchanged"]
         gone = [delete_document(corner.tenant, corner.namespace, DocumentId("b"), use) for _ in range(2)]
         assert gone == [True, False]
-        with use.postgres.begin() as connection:
-            connection.execute(
-                text("DELETE FROM chunk_embeddings WHERE tenant_id = :tenant AND document_id = 'a'"),
-                {"tenant": corner.tenant},
-            )
+        in_postgres(
+            use, "DELETE FROM chunk_embeddings WHERE tenant_id = :tenant AND document_id = 'a'", tenant=corner.tenant
+        )
         mended = [verify(corner.tenant, [corner.namespace], use, repair=True).repaired for _ in range(2)]
         assert mended == [1, 0]
         corner.assert_clean()
 
     def it_accepts_the_same_upload_twice_and_works_on_it_once(self, corner):
-        first, second = (corner.accept(_upload("a", NEW[0])) for _ in range(2))
+        first, second = (corner.accept(upload("a", NEW[0])) for _ in range(2))
         corner.work(first)
         corner.work(second)
         assert [corner.job(each).outcomes for each in (first, second)] == [{"created": 1}, {"unchanged": 1}]
@@ -202,7 +198,7 @@ class DescribeTwice:
 
     def it_undoes_a_rollback_by_another_and_finds_nothing_behind_the_first_upload(self, corner, use):
         for texts in (OLD, NEW):
-            corner.ingest(_upload("a", texts[0]))
+            corner.ingest(upload("a", texts[0]))
         for expected in (OLD, NEW):
             ticket = roll_back(
                 corner.tenant, corner.namespace, DocumentId("a"), use, request_id="r", ring=lambda ticket: None

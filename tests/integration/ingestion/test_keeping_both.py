@@ -8,48 +8,30 @@ from threading import Barrier
 
 import pytest
 
-from pipeline.ingestion.accept import Batch, accept
 from pipeline.ingestion.run import ingest_next
-from pipeline.records import DocumentFields, DocumentId, JobId, Upload
-from tests.integration.ingestion.test_ingest_flow import Corner, _upload
+from pipeline.records import JobId, Upload
+from tests.support.corpora.uploads import upload
 
-
-@pytest.fixture
-def corner(use_alone, tenant, namespace) -> Corner:
-    return Corner(use_alone, tenant, namespace)
+pytestmark = pytest.mark.own_databases
 
 
 def _page(document_id: str, uri: str) -> Upload:
-    return Upload(
-        document_id=DocumentId(document_id),
-        fields=DocumentFields(),
-        body=b"",
-        media_type="text/plain",
-        source_uri=uri,
-        to_fetch=True,
-    )
+    return upload(document_id, source_uri=uri, to_fetch=True)
 
 
 class DescribeAcceptingAgain:
     def it_gives_the_same_answer_to_the_same_request(self, corner):
-        corner.ingest(_upload("d", "狐狸"))
-        batch = Batch(
-            tenant_id=corner.tenant,
-            namespace=corner.namespace,
-            request_id="r",
-            entries=[_upload("d", "獾"), _upload("e", "鸟")],
-            on_conflict="new",
-            job_id=JobId(str(uuid.uuid4())),
-        )
-        first, again = (accept(batch, corner.use, ring=lambda _: None) for _ in range(2))
+        corner.ingest(upload("d", "狐狸"))
+        sent, given = [upload("d", "獾"), upload("e", "鸟")], {"on_conflict": "new", "job_id": JobId(str(uuid.uuid4()))}
+        first, again = (corner.accept(*sent, **given) for _ in range(2))
         assert first.renamed == again.renamed
         assert [(each.ordinal, each.requested_id) for each in first.renamed] == [(0, "d")]
 
     def it_compares_with_the_upload_that_is_on_its_way(self, corner):
-        corner.ingest(_upload("d", "first"))
-        coming = corner.accept(_upload("d", "second"))
-        old = corner.accept(_upload("d", "first"), on_conflict="new")
-        new = corner.accept(_upload("d", "second"), on_conflict="new")
+        corner.ingest(upload("d", "first"))
+        coming = corner.accept(upload("d", "second"))
+        old = corner.accept(upload("d", "first"), on_conflict="new")
+        new = corner.accept(upload("d", "second"), on_conflict="new")
         assert (len(old.renamed), old.due) == (1, 1)
         assert (len(new.renamed), new.due) == (0, 0)
         for ticket in (coming, old):
@@ -73,7 +55,7 @@ class DescribeBatchesAtOnce:
         def one(number: int) -> int:
             ordered = names if number % 2 else names[::-1]
             together.wait()
-            return corner.accept(*(_upload(name, f"{name} of {number}") for name in ordered), on_conflict="new").due
+            return corner.accept(*(upload(name, f"{name} of {number}") for name in ordered), on_conflict="new").due
 
         with ThreadPoolExecutor(batches) as pool:
             assert list(pool.map(one, range(batches))) == [len(names)] * batches

@@ -17,12 +17,9 @@ from pipeline.tenants.usage_store import Purpose
 from tests.support.clients.openai_clients import embedder_on
 from tests.support.servers.openai_server import OpenAIServer
 
+pytestmark = pytest.mark.own_databases
+
 PASSAGE, MASKED = "Call Li at 13812345678 or li@example.com", "Call Li at [phone] or [email]"
-
-
-@pytest.fixture(scope="module")
-def use(use_alone: Resources) -> Resources:
-    return use_alone
 
 
 @pytest.fixture

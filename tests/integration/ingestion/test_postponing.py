@@ -5,26 +5,20 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from sqlalchemy import text
 from structlog.testing import capture_logs
 
-from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import EmbedderUnavailable
 from pipeline.ingestion import retry_or_give_up
 from pipeline.ingestion.retry_or_give_up import give_up_or_retry
 from pipeline.ingestion.run import take
 from pipeline.jobs.claims import ItemClaim
-from tests.integration.ingestion.test_ingest_flow import Corner, _upload
-
-
-@pytest.fixture
-def corner(use, tenant, namespace) -> Corner:
-    return Corner(use, tenant, namespace)
+from tests.support.corpora.uploads import upload
+from tests.support.stacks.corner import Corner
 
 
 @pytest.fixture
 def claim(corner: Corner) -> ItemClaim:
-    ticket = corner.accept(_upload("d", "The kettle boils."))
+    ticket = corner.accept(upload("d", "The kettle boils."))
     claims = take(corner.tenant, ticket.job_id, corner.use)
     assert claims is not None
     return claims.items[0]
@@ -55,11 +49,7 @@ class DescribePostponing:
         assert [line["event"] for line in told] == ["item_given_up"]
 
     def it_is_not_told_as_put_back_when_it_was_not(self, corner, claim):
-        with unit_of_work(corner.use.mysql) as work:
-            work.connection.execute(
-                text("UPDATE job_items SET fencing_token = fencing_token + 1 WHERE tenant_id = :tenant"),
-                {"tenant": corner.tenant},
-            )
+        corner.execute("UPDATE job_items SET fencing_token = fencing_token + 1 WHERE tenant_id = :tenant")
         with capture_logs() as told:
             give_up_or_retry(corner.tenant, claim, AWAY, corner.use)
         assert [(line["event"], line["code"]) for line in told] == [("left_to_the_lease", "lease_lost")]

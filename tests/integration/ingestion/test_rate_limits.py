@@ -19,6 +19,7 @@ from pipeline.settings import Settings
 from pipeline.tenants.usage_store import Purpose, Usage
 from tests.support.servers.openai_answers import changed, raw, refused, slow, with_vectors
 from tests.support.servers.rate_limits import FixedWindows
+from tests.support.stacks.connections import in_mysql
 from tests.support.stacks.patience import SPARE_S
 from tests.support.stacks.served import Served, served_on, tables_for_served
 
@@ -102,14 +103,12 @@ class DescribeRateLimitsThatLast:
         ticket = served.submit(texts(3))
         job = served.work(ticket, seconds=3, ingest_max_attempts=1)
         assert (job.failed, attempts(served)) == (0, {0})
-        with unit_of_work(served.use.mysql) as work:
-            rows = work.connection.execute(
-                text(
-                    "SELECT state, error_code, TIMESTAMPDIFF(SECOND, UTC_TIMESTAMP(6), next_attempt_at) AS wait"
-                    " FROM job_items WHERE tenant_id = :tenant"
-                ),
-                {"tenant": served.tenant},
-            ).all()
+        rows = in_mysql(
+            served.use,
+            "SELECT state, error_code, TIMESTAMPDIFF(SECOND, UTC_TIMESTAMP(6), next_attempt_at) AS wait"
+            " FROM job_items WHERE tenant_id = :tenant",
+            tenant=served.tenant,
+        )
         assert {(row.state, row.error_code) for row in rows} == {("queued", "rate_limited")}
         assert all(280 <= row.wait <= 300 for row in rows)
         cancel(served.tenant, ticket.job_id, served.use)  # other tests have workers in these databases too
@@ -262,7 +261,5 @@ class DescribeTokenQuotas:
         served.work(served.submit(texts(10)))
         with pytest.raises(QuotaExceeded, match=r"had \d+ tokens embedded this month and may have 50"):
             served.submit(texts(1))
-        with unit_of_work(served.use.mysql) as work:
-            statement = text("UPDATE tenants SET quota_tokens = 0 WHERE tenant_id = :tenant")
-            work.connection.execute(statement, {"tenant": served.tenant})
+        in_mysql(served.use, "UPDATE tenants SET quota_tokens = 0 WHERE tenant_id = :tenant", tenant=served.tenant)
         served.submit(texts(1))

@@ -9,7 +9,6 @@ from typing import Any
 
 import orjson
 import pytest
-from sqlalchemy import text
 
 from pipeline.administration.compute import carry_out, drop_expired
 from pipeline.database.unit_of_work import unit_of_work
@@ -23,7 +22,9 @@ from pipeline.maintenance.verify import verify, verify_step
 from pipeline.records import Actor, Namespace, TenantId
 from pipeline.resources import Resources
 from pipeline.tenants.audit_store import Audit, AuditFilter
-from tests.integration.ingestion.test_ingest_flow import Corner, _upload
+from tests.support.corpora.uploads import upload
+from tests.support.stacks.connections import in_mysql, in_postgres
+from tests.support.stacks.corner import Corner
 
 LARGE = "".join(f"第{number}句：茶 has {number} leaves.\n" for number in range(90_000)).encode()
 LI = Actor(key_id="k1", key_name="Li", scopes=("write",))
@@ -60,9 +61,7 @@ def carried_out(computation: Computation, use: Resources, performer: Callable[..
 
 
 def bodies(tenant: TenantId, use: Resources) -> int:
-    with unit_of_work(use.mysql) as work:
-        statement = text("SELECT COUNT(*) FROM computation_bodies WHERE tenant_id = :tenant")
-        return int(work.connection.execute(statement, {"tenant": tenant}).scalar_one())
+    return int(in_mysql(use, "SELECT COUNT(*) FROM computation_bodies WHERE tenant_id = :tenant", tenant=tenant)[0][0])
 
 
 class DescribeALargeBody:
@@ -90,11 +89,9 @@ class DescribeALargeBody:
         use.computations(tenant).open(asked(tenant, ComputationKind.BOOK, {}, LARGE), begin_s=20)
         there = bodies(tenant, use)
         drop_expired(use)
-        with unit_of_work(use.mysql) as work:
-            work.connection.execute(
-                text("UPDATE computation_bodies SET expires_at = '2020-01-01' WHERE tenant_id = :tenant"),
-                {"tenant": tenant},
-            )
+        in_mysql(
+            use, "UPDATE computation_bodies SET expires_at = '2020-01-01' WHERE tenant_id = :tenant", tenant=tenant
+        )
         assert bodies(tenant, use) == there > 1
         drop_expired(use)
         assert bodies(tenant, use) == 0
@@ -106,10 +103,9 @@ class DescribeAComparisonInSteps:
         """Return three namespaces with one vector missing in each."""
         for name in ("one", "two", "三"):
             corner = Corner(use_alone, tenant, Namespace(name))
-            corner.ingest(*(_upload(f"d{number}", f"Tea number {number}. 绿茶。") for number in range(3)))
-        with use_alone.postgres.begin() as connection:
-            statement = "DELETE FROM chunk_embeddings WHERE tenant_id = :tenant AND document_id = 'd1'"
-            connection.execute(text(statement), {"tenant": tenant})
+            corner.ingest(*(upload(f"d{number}", f"Tea number {number}. 绿茶。") for number in range(3)))
+        statement = "DELETE FROM chunk_embeddings WHERE tenant_id = :tenant AND document_id = 'd1'"
+        in_postgres(use_alone, statement, tenant=tenant)
         return corner
 
     def it_says_the_same_as_one_in_one_piece(self, corner):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 
 from pipeline.administration import steer_jobs
@@ -13,27 +11,19 @@ from pipeline.ingestion import run
 from pipeline.ingestion.run import ingest_batch
 from pipeline.jobs.dead_letter_store import DeadLetters, LedgerPosition, Selection
 from pipeline.records import FailureReason, JobId
-from pipeline.resources import Resources
-from tests.integration.ingestion.test_ingest_flow import Corner, _upload
+from tests.support.corpora.uploads import upload
+from tests.support.stacks.connections import sharing
+from tests.support.stacks.corner import Corner
+
+pytestmark = pytest.mark.own_databases
 
 
 def nobody(*_: object) -> None:
     """Nobody hears the bell; the tests call the flow themselves."""
 
 
-@pytest.fixture
-def use(use_alone: Resources) -> Resources:
-    """Stores that the stack's own workers and sweeper do not know."""
-    return use_alone
-
-
-@pytest.fixture
-def corner(use, tenant, namespace) -> Corner:
-    return Corner(use, tenant, namespace)
-
-
 def documents(count: int) -> list:
-    return [_upload(f"d{number}", f"The kettle number {number} boils.") for number in range(count)]
+    return [upload(f"d{number}", f"The kettle number {number} boils.") for number in range(count)]
 
 
 def letters(corner: Corner, **chosen) -> list:
@@ -54,10 +44,7 @@ class Failing:
 
 def failing(use, error: Exception):
     """Resources with which a document is given up at once."""
-    broken = dataclasses.replace(use, settings=use.settings.model_copy(update={"ingest_max_attempts": 1}))
-    broken.__dict__.update(mysql=use.mysql, postgres=use.postgres, redis=use.redis)
-    broken.__dict__["embedder"] = Failing(use.embedder, error)
-    return broken
+    return sharing(use, ingest_max_attempts=1, embedder=Failing(use.embedder, error))
 
 
 class DescribeCancelling:
@@ -152,11 +139,11 @@ class DescribePausing:
 
 class DescribeDeadLetters:
     def it_tells_who_is_at_fault(self, corner, use):
-        rejected = corner.accept(_upload("empty", " "))
+        rejected = corner.accept(upload("empty", " "))
         corner.work(rejected)
-        gone = corner.accept(_upload("away", "text"))
+        gone = corner.accept(upload("away", "text"))
         corner.work(gone, failing(use, EmbedderUnavailable("not there")))
-        bug = corner.accept(_upload("bug", "text"))
+        bug = corner.accept(upload("bug", "text"))
         corner.work(bug, failing(use, ZeroDivisionError()))
         found = {letter.document_id: letter for letter in letters(corner)}
         assert {name: letter.reason for name, letter in found.items()} == {
@@ -197,9 +184,9 @@ class DescribeDeadLetters:
         assert corner.job(ticket).failed == 1
 
     def it_does_not_show_an_old_upload_over_a_later_one(self, corner, use):
-        ticket = corner.accept(_upload("d", "old"))
+        ticket = corner.accept(upload("d", "old"))
         corner.work(ticket, failing(use, EmbedderUnavailable("not there")))
-        corner.ingest(_upload("d", "new"))
+        corner.ingest(upload("d", "new"))
         [letter] = letters(corner)
         assert steer_jobs.replay(corner.tenant, letter.place, use, ring=nobody)
         corner.make_due()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import io
 import os
 import threading
@@ -18,42 +17,22 @@ from sqlalchemy import text
 
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import QueueFull, QuotaExceeded
-from pipeline.ingestion.accept import AcceptedJob, Batch, accept
+from pipeline.ingestion.accept import AcceptedJob
 from pipeline.ingestion.run import ingest_next, take
-from pipeline.jobs.job_view_store import JobViews
 from pipeline.jobs.ledger_store import Ledger
 from pipeline.models.ports import Embedder, Matrix
-from pipeline.records import Chunking, DocumentFields, DocumentId, Namespace, TenantId, Upload
+from pipeline.records import Chunking, TenantId
 from pipeline.resources import Resources
 from tests.conftest import make_tenant
+from tests.support.corpora.uploads import upload
+from tests.support.stacks.connections import in_mysql, sharing
+from tests.support.stacks.corner import items_of, job_of, submit
+
+pytestmark = pytest.mark.own_databases
 
 
-def submit(use, tenant: TenantId, count: int, *, body: str = "The kettle boils.", prefix: str = "d"):
-    uploads = [
-        Upload(
-            document_id=DocumentId(f"{prefix}{number}"),
-            fields=DocumentFields(),
-            body=f"{body} {number}".encode(),
-            media_type="text/plain",
-        )
-        for number in range(count)
-    ]
-    batch = Batch(tenant_id=tenant, namespace=Namespace("kb"), request_id="r", entries=uploads)
-    return accept(batch, use, ring=lambda ticket: None)
-
-
-def limited(use, **changes):
-    """The same connections with other settings."""
-    made = dataclasses.replace(use, settings=use.settings.model_copy(update=changes))
-    for name in ("mysql", "postgres", "redis", "embedder"):
-        made.__dict__[name] = getattr(use, name)
-    return made
-
-
-@pytest.fixture(scope="module")
-def use(use_alone: Resources) -> Resources:
-    """Stores that the stack's own workers and tenants do not know: turns are taken among all there are."""
-    return use_alone
+def send(use, tenant: TenantId, count: int, *, body: str = "The kettle boils.", prefix: str = "d") -> AcceptedJob:
+    return submit(use, tenant, [upload(f"{prefix}{number}", f"{body} {number}") for number in range(count)])
 
 
 @pytest.fixture
@@ -66,35 +45,33 @@ def tenants(use):
             work.connection.execute(text("DELETE FROM jobs WHERE tenant_id = :tenant"), {"tenant": tenant})
 
 
-def served(use, tenant, ticket) -> int:
-    with unit_of_work(use.mysql) as work:
-        view = JobViews(work.connection, tenant).one(ticket.job_id)
-    return view.succeeded
+def served(use, ticket) -> int:
+    return job_of(use, ticket).succeeded
 
 
 class DescribeTurns:
     def it_serves_a_small_job_before_the_next_batch_of_a_large_one(self, use, tenants):
         large, small, _ = tenants
-        much = submit(use, large, 150)
+        much = send(use, large, 150)
         assert ingest_next(use, ring=lambda *_: None) == 64
-        one = submit(use, small, 1)
+        one = send(use, small, 1)
         assert ingest_next(use, ring=lambda *_: None) == 1
-        assert (served(use, small, one), served(use, large, much)) == (1, 64)
+        assert (served(use, one), served(use, much)) == (1, 64)
 
     def it_takes_smaller_batches_while_others_wait(self, use, tenants):
-        submit(use, tenants[0], 100)
-        submit(use, tenants[1], 100)
+        send(use, tenants[0], 100)
+        send(use, tenants[1], 100)
         assert [ingest_next(use, ring=lambda *_: None) for _ in range(2)] == [16, 16]
 
     def it_goes_round_the_tenants_and_the_jobs_of_each(self, use, tenants):
-        few = limited(use, ingest_batch_documents=4)
-        tickets = [(tenant, submit(use, tenant, 6, prefix=prefix)) for tenant in tenants for prefix in ("a", "b")]
+        few = sharing(use, ingest_batch_documents=4)
+        tickets = [(tenant, send(use, tenant, 6, prefix=prefix)) for tenant in tenants for prefix in ("a", "b")]
         for _ in range(6):
             assert ingest_next(few, ring=lambda *_: None) == 1
-        assert [served(use, tenant, ticket) for tenant, ticket in tickets] == [1] * 6
+        assert [served(use, ticket) for tenant, ticket in tickets] == [1] * 6
 
     def it_passes_the_bell_on_after_the_batch_and_only_while_there_is_work(self, use, tenants):
-        submit(use, tenants[0], 70)
+        send(use, tenants[0], 70)
         rung = []
         assert ingest_next(use, ring=lambda *who: rung.append(who)) == 64
         assert [who[0] for who in rung] == [tenants[0]]
@@ -104,14 +81,14 @@ class DescribeTurns:
         assert len(rung) == 1
 
     def it_bounds_the_batches_of_one_tenant_that_are_under_way(self, use, tenants):
-        capped = limited(use, ingest_tenant_batches=2, ingest_batch_documents=3)
-        ticket = submit(use, tenants[0], 20)
+        capped = sharing(use, ingest_tenant_batches=2, ingest_batch_documents=3)
+        ticket = send(use, tenants[0], 20)
         first, second = (take(tenants[0], ticket.job_id, capped) for _ in range(2))
         assert take(tenants[0], ticket.job_id, capped) is None
         assert ingest_next(capped, ring=lambda *_: None) == 0
-        other = submit(use, tenants[1], 1)
+        other = send(use, tenants[1], 1)
         assert ingest_next(capped, ring=lambda *_: None) == 1
-        assert served(use, tenants[1], other) == 1
+        assert served(use, other) == 1
         with unit_of_work(use.mysql) as work:
             ledger = Ledger(work.connection, tenants[0])
             ledger.hold([*first.items, *second.items])
@@ -121,43 +98,40 @@ class DescribeTurns:
 
 class DescribeQuotas:
     def it_refuses_more_documents_than_the_tenant_may_have(self, use, tenants):
-        small = limited(use, quota_documents=3)
-        submit(small, tenants[0], 3)
-        submit(small, tenants[0], 3)  # the same ones again: replaced, not more
+        small = sharing(use, quota_documents=3)
+        send(small, tenants[0], 3)
+        send(small, tenants[0], 3)  # the same ones again: replaced, not more
         with pytest.raises(QuotaExceeded):
-            submit(small, tenants[0], 1, prefix="more")
-        submit(small, tenants[1], 1)
+            send(small, tenants[0], 1, prefix="more")
+        send(small, tenants[1], 1)
 
     def it_refuses_more_when_there_are_enough_chunks(self, use, tenants):
-        small = limited(use, quota_chunks=2)
-        submit(small, tenants[0], 2)
+        small = sharing(use, quota_chunks=2)
+        send(small, tenants[0], 2)
         while ingest_next(use, ring=lambda *_: None):
             pass
         with pytest.raises(QuotaExceeded):
-            submit(small, tenants[0], 1)
+            send(small, tenants[0], 1)
 
     def it_asks_to_come_back_when_the_queue_is_full_and_never_for_what_cannot_fit(self, use, tenants):
-        small = limited(use, quota_queued=4)
+        small = sharing(use, quota_queued=4)
         with pytest.raises(QuotaExceeded):
-            submit(small, tenants[0], 5)
-        submit(small, tenants[0], 3)
+            send(small, tenants[0], 5)
+        send(small, tenants[0], 3)
         with pytest.raises(QueueFull) as refused:
-            submit(small, tenants[0], 2, prefix="more")
+            send(small, tenants[0], 2, prefix="more")
         assert refused.value.retry_after_s > 0
         while ingest_next(use, ring=lambda *_: None):
             pass
-        submit(small, tenants[0], 2, prefix="more")
+        send(small, tenants[0], 2, prefix="more")
 
     def it_prefers_the_tenants_own_limit(self, use, tenants):
-        with unit_of_work(use.mysql) as work:
-            work.connection.execute(
-                text("UPDATE tenants SET quota_documents = 0 WHERE tenant_id = :tenant"), {"tenant": tenants[0]}
-            )
-        submit(limited(use, quota_documents=1), tenants[0], 3, prefix=uuid.uuid4().hex[:8])
+        in_mysql(use, "UPDATE tenants SET quota_documents = 0 WHERE tenant_id = :tenant", tenant=tenants[0])
+        send(sharing(use, quota_documents=1), tenants[0], 3, prefix=uuid.uuid4().hex[:8])
 
     def it_stores_nothing_of_what_it_refuses(self, use, tenants):
         with pytest.raises(QuotaExceeded):
-            submit(limited(use, quota_documents=1), tenants[0], 2)
+            send(sharing(use, quota_documents=1), tenants[0], 2)
         with unit_of_work(use.mysql) as work:
             for table in ("documents", "generations", "payloads", "jobs", "job_items"):
                 count = work.connection.execute(
@@ -170,10 +144,10 @@ def _seconds_until_shown(use, tenant: TenantId, *, by_itself: bool = False) -> f
     """Return the seconds from the acceptance of one line until a search finds it; ``by_itself``: a worker runs
     anyway."""
     began = time.monotonic()
-    one = submit(use, tenant, 1)
+    one = send(use, tenant, 1)
     if not by_itself:
         ingest_next(use, ring=lambda *_: None)
-    while not served(use, tenant, one) and time.monotonic() - began < 30:
+    while not served(use, one) and time.monotonic() - began < 30:
         time.sleep(0.05)
     return time.monotonic() - began
 
@@ -185,9 +159,8 @@ def _work_until(done: threading.Event, use: Resources) -> None:
             time.sleep(0.05)
 
 
-def _is_over(use: Resources, tenant: TenantId, ticket: AcceptedJob) -> bool:
-    with unit_of_work(use.mysql) as work:
-        return JobViews(work.connection, tenant).one(ticket.job_id).status not in ("queued", "running")
+def _is_over(use: Resources, ticket: AcceptedJob) -> bool:
+    return job_of(use, ticket).status not in ("queued", "running")
 
 
 class _SlowEmbedder:
@@ -243,8 +216,8 @@ class DescribeASlowDocument:
     def it_keeps_nobody_else_waiting_and_ends_as_its_own_failure(self, use, tenants):
         alone_s = _seconds_until_shown(use, tenants[2])
         words = " ".join(map("".join, islice(product("qzxjkvbpygfw", repeat=7), 500_000)))
-        few = limited(use, cutting_timeout_s=2.0)
-        slow = submit(few, tenants[0], 1, body=words)
+        few = sharing(use, cutting_timeout_s=2.0)
+        slow = send(few, tenants[0], 1, body=words)
         worker = threading.Thread(target=lambda: ingest_next(few, ring=lambda *_: None))
         worker.start()
         try:
@@ -255,9 +228,7 @@ class DescribeASlowDocument:
             few.parser.close()
         assert was_slow
         assert took_s < max(3.0, 3 * alone_s)  # of a host that has nothing else to do, and of this one
-        with unit_of_work(use.mysql) as work:
-            views = JobViews(work.connection, tenants[0])
-            job, items = views.one(slow.job_id), views.items(slow.job_id, status=None, after=-1, limit=9)
+        job, items = job_of(use, slow), items_of(use, slow)
         assert (job.status, [item.code for item in items]) == ("failed", ["cutting_too_slow"])
         assert "CHORDWISE_CUTTING_TIMEOUT_S" in (items[0].detail or "")
 
@@ -267,18 +238,15 @@ class DescribeASlowDocument:
         """One worker alone has both tenants' work, whatever is slow about the document: its sentences, its structure,
         its cells, or the vectors of its many chunks."""
         alone_s = _seconds_until_shown(use, tenants[2])
-        slow = Upload(document_id=DocumentId("slow"), fields=DocumentFields(), **SLOW[kind]())
-        few = limited(use, parser_timeout_s=3.0, cutting_timeout_s=3.0)
-        few.__dict__["embedder"] = _SlowEmbedder(use.embedder)
-        batch = Batch(tenant_id=tenants[0], namespace=Namespace("kb"), request_id="r", entries=[slow])
-        ticket = accept(batch, few, ring=lambda ticket: None)
+        few = sharing(use, parser_timeout_s=3.0, cutting_timeout_s=3.0, embedder=_SlowEmbedder(use.embedder))
+        ticket = submit(few, tenants[0], [upload("slow", **SLOW[kind]())])
         done = threading.Event()
         worker = threading.Thread(target=_work_until, args=(done, few))
         worker.start()
         shown_s: list[float] = []
         try:
             time.sleep(0.2)  # until it has begun
-            while not _is_over(use, tenants[0], ticket):
+            while not _is_over(use, ticket):
                 shown_s.append(_seconds_until_shown(use, tenants[1], by_itself=True))
         finally:
             done.set()

@@ -11,21 +11,12 @@ from pipeline.database.unit_of_work import unit_of_work
 from pipeline.ingestion.run import ingest_batch
 from pipeline.jobs.signal_store import JobSignals, Position, Snapshot
 from pipeline.records import ItemState
-from pipeline.resources import Resources
-from tests.integration.ingestion.test_ingest_flow import Corner, _upload
+from tests.support.corpora.uploads import upload
+from tests.support.stacks.corner import Corner
+
+pytestmark = pytest.mark.own_databases
 
 BEGINNING = Position()
-
-
-@pytest.fixture(scope="module")
-def use(use_alone: Resources) -> Resources:
-    """Where no sweeper of the stack takes up a job whose bell nobody hears."""
-    return use_alone
-
-
-@pytest.fixture
-def corner(use, tenant, namespace) -> Corner:
-    return Corner(use, tenant, namespace)
 
 
 def snapshot(corner: Corner, ticket) -> Snapshot:
@@ -46,7 +37,7 @@ def nobody(*_: object) -> None:
 
 class DescribeSnapshots:
     def it_agrees_with_the_job_at_every_stage(self, corner, use):
-        ticket = corner.accept(*[_upload(f"d{n}", "text") for n in range(70)], _upload("bad", " "))
+        ticket = corner.accept(*[upload(f"d{n}", "text") for n in range(70)], upload("bad", " "))
         for _ in range(3):
             seen, job = snapshot(corner, ticket), corner.job(ticket)
             assert (seen.status, seen.total, dict(seen.stages)) == (job.status, job.total, job.stages)
@@ -59,7 +50,7 @@ class DescribeSnapshots:
 
     def it_is_never_of_two_moments(self, corner, use):
         """Read again and again while a worker writes: a finished job is whole, and counters only grow."""
-        ticket = corner.accept(*[_upload(f"d{n}", "text") for n in range(120)])
+        ticket = corner.accept(*[upload(f"d{n}", "text") for n in range(120)])
         worker = threading.Thread(target=corner.work, args=(ticket,))
         worker.start()
         before = snapshot(corner, ticket)
@@ -73,7 +64,7 @@ class DescribeSnapshots:
         worker.join()
 
     def it_gives_a_fingerprint_that_moves_with_the_job_only(self, corner, use):
-        ticket = corner.accept(*[_upload(f"d{n}", "text") for n in range(70)])
+        ticket = corner.accept(*[upload(f"d{n}", "text") for n in range(70)])
 
         def fingerprint():
             with unit_of_work(use.mysql) as work:
@@ -95,7 +86,7 @@ class DescribeSnapshots:
 
 class DescribeFailures:
     def it_reads_each_once_in_pieces(self, corner, use):
-        ticket = corner.accept(*[_upload(f"d{n}", " " if n % 2 else "text") for n in range(100)])
+        ticket = corner.accept(*[upload(f"d{n}", " " if n % 2 else "text") for n in range(100)])
         corner.work(ticket)
         seen, position = [], Position()
         while found := failures(corner, ticket, position, limit=7):
@@ -104,7 +95,7 @@ class DescribeFailures:
         assert sorted(seen) == sorted(f"d{n}" for n in range(1, 100, 2))
 
     def it_misses_none_while_they_happen(self, corner, use):
-        ticket = corner.accept(*[_upload(f"d{n}", " ") for n in range(200)])
+        ticket = corner.accept(*[upload(f"d{n}", " ") for n in range(200)])
         workers = [threading.Thread(target=corner.work, args=(ticket,)) for _ in range(2)]
         for worker in workers:
             worker.start()
@@ -122,7 +113,7 @@ class DescribeFailures:
         assert sorted(map(str, seen)) == sorted(f"d{n}" for n in range(200))
 
     def it_tells_of_a_failure_again_when_the_document_fails_again(self, corner, use):
-        ticket = corner.accept(_upload("d", " "))
+        ticket = corner.accept(upload("d", " "))
         corner.work(ticket)
         [first] = failures(corner, ticket)
         steer_jobs.retry(corner.tenant, ticket.job_id, use, ring=nobody)

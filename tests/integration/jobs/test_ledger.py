@@ -13,13 +13,8 @@ from pipeline.errors import LeaseLost
 from pipeline.jobs.job_view_store import JobViews, status_of
 from pipeline.jobs.ledger_store import Ledger, NewItem
 from pipeline.records import ItemState, JobId
-from pipeline.resources import Resources
 
-
-@pytest.fixture(scope="module")
-def use(use_alone: Resources) -> Resources:
-    """Stores that the stack's own workers and sweeper do not know."""
-    return use_alone
+pytestmark = pytest.mark.own_databases
 
 
 @pytest.fixture

@@ -6,30 +6,17 @@ import pytest
 from sqlalchemy import text
 
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.ingestion.accept import AcceptedJob, Batch, accept
+from pipeline.ingestion.accept import AcceptedJob
 from pipeline.ingestion.run import ingest_next
-from pipeline.jobs.job_view_store import JobViews
-from pipeline.records import DocumentFields, DocumentId, Namespace, Priority, TenantId, Upload
+from pipeline.records import Priority, TenantId
 from tests.conftest import make_tenant
+from tests.support.corpora.uploads import upload
+from tests.support.stacks.corner import job_of, submit
 
 
-def submit(use, tenant: TenantId, count: int, *, prefix: str, priority: Priority | None = None) -> AcceptedJob:
-    uploads = [
-        Upload(
-            document_id=DocumentId(f"{prefix}{number}"),
-            fields=DocumentFields(),
-            body=f"The kettle boils {number}.".encode(),
-            media_type="text/plain",
-        )
-        for number in range(count)
-    ]
-    batch = Batch(tenant_id=tenant, namespace=Namespace("kb"), request_id="r", entries=uploads, priority=priority)
-    return accept(batch, use, ring=lambda ticket: None)
-
-
-def view(use, tenant: TenantId, ticket: AcceptedJob):
-    with unit_of_work(use.mysql) as work:
-        return JobViews(work.connection, tenant).one(ticket.job_id)
+def send(use, tenant: TenantId, count: int, *, prefix: str, priority: Priority | None = None) -> AcceptedJob:
+    uploads = [upload(f"{prefix}{number}", f"The kettle boils {number}.") for number in range(count)]
+    return submit(use, tenant, uploads, priority=priority)
 
 
 @pytest.fixture
@@ -48,12 +35,12 @@ class DescribeThePriorityOfAJob:
     def it_is_that_of_the_request_or_comes_from_the_size(self, use_alone, tenants):
         most = use_alone.settings.interactive_documents
         jobs = [
-            submit(use_alone, tenants[0], most, prefix="a"),
-            submit(use_alone, tenants[0], most + 1, prefix="b"),
-            submit(use_alone, tenants[0], 1, prefix="c", priority=Priority.BULK),
-            submit(use_alone, tenants[0], most + 1, prefix="d", priority=Priority.INTERACTIVE),
+            send(use_alone, tenants[0], most, prefix="a"),
+            send(use_alone, tenants[0], most + 1, prefix="b"),
+            send(use_alone, tenants[0], 1, prefix="c", priority=Priority.BULK),
+            send(use_alone, tenants[0], most + 1, prefix="d", priority=Priority.INTERACTIVE),
         ]
-        assert [view(use_alone, tenants[0], job).priority for job in jobs] == [
+        assert [job_of(use_alone, job).priority for job in jobs] == [
             "interactive",
             "bulk",
             "bulk",
@@ -61,31 +48,31 @@ class DescribeThePriorityOfAJob:
         ]
 
     def it_lets_a_small_job_go_before_a_large_one_that_came_first(self, use_alone, tenants):
-        large = submit(use_alone, tenants[0], 100, prefix="large")
+        large = send(use_alone, tenants[0], 100, prefix="large")
         assert turn(use_alone) == 64
-        small = submit(use_alone, tenants[0], 2, prefix="small")
+        small = send(use_alone, tenants[0], 2, prefix="small")
         assert turn(use_alone) == 2
-        assert view(use_alone, tenants[0], small).status == "succeeded"
-        assert view(use_alone, tenants[0], large).succeeded == 64
+        assert job_of(use_alone, small).status == "succeeded"
+        assert job_of(use_alone, large).succeeded == 64
 
     def it_gives_bulk_one_turn_of_four(self, use_alone, tenants):
-        bulk = submit(use_alone, tenants[0], 100, prefix="bulk")
+        bulk = send(use_alone, tenants[0], 100, prefix="bulk")
         served = []
         for number in range(12):
-            submit(use_alone, tenants[0], 1, prefix=f"quick{number}-")
-            before = view(use_alone, tenants[0], bulk).succeeded
+            send(use_alone, tenants[0], 1, prefix=f"quick{number}-")
+            before = job_of(use_alone, bulk).succeeded
             turn(use_alone)
-            served.append(view(use_alone, tenants[0], bulk).succeeded - before)
+            served.append(job_of(use_alone, bulk).succeeded - before)
         assert served == [0, 0, 0, 16] * 3  # a quarter of a batch, as somebody else waits
 
     def it_changes_nothing_between_tenants(self, use_alone, tenants):
-        submit(use_alone, tenants[0], 40, prefix="bulk")
+        send(use_alone, tenants[0], 40, prefix="bulk")
         for number in range(4):
-            submit(use_alone, tenants[1], 1, prefix=f"quick{number}-")
+            send(use_alone, tenants[1], 1, prefix=f"quick{number}-")
         taken = [turn(use_alone) for _ in range(4)]
         assert sorted(taken) == [1, 1, 16, 16]
         assert taken[0] != taken[1]
 
     def it_takes_bulk_at_once_when_nobody_else_waits(self, use_alone, tenants):
-        submit(use_alone, tenants[0], 64, prefix="bulk")
+        send(use_alone, tenants[0], 64, prefix="bulk")
         assert turn(use_alone) == 64

@@ -9,7 +9,8 @@ import pytest
 from pipeline.channels.keyword_channel import KeywordChannel
 from pipeline.records import Namespace, TenantId
 from pipeline.resources import Resources
-from tests.integration.ingestion.test_ingest_flow import Corner, _upload
+from tests.support.corpora.uploads import upload
+from tests.support.stacks.corner import Corner
 from tests.support.stacks.keyword_index import Host
 
 TEXTS = {
@@ -33,7 +34,7 @@ FOUND = {
 @pytest.fixture
 def corner(use_alone: Resources, tenant: TenantId, namespace: Namespace) -> Corner:
     found = Corner(use_alone, tenant, namespace)
-    found.ingest(*(_upload(name, body) for name, body in TEXTS.items()))
+    found.ingest(*(upload(name, body) for name, body in TEXTS.items()))
     return found
 
 

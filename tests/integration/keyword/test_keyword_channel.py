@@ -23,7 +23,10 @@ from pipeline.records import ChunkId, Filters, Namespace, QueryId, TenantId
 from pipeline.resources import Resources
 from tests.conftest import make_tenant
 from tests.integration.documents.test_chunk_structure import cut_by
-from tests.integration.ingestion.test_ingest_flow import Corner, _upload
+from tests.support.corpora.uploads import upload
+from tests.support.stacks.corner import Corner
+
+pytestmark = pytest.mark.own_databases
 
 NAMES = {
     "foxes": "Foxes hunt at night.",
@@ -35,15 +38,9 @@ NAMES = {
 
 
 @pytest.fixture
-def use(use_alone: Resources) -> Resources:
-    """Stores that the stack's own workers and sweeper do not know."""
-    return use_alone
-
-
-@pytest.fixture
 def corner(use: Resources, tenant: TenantId, namespace: Namespace) -> Corner:
     found = Corner(use, tenant, namespace)
-    found.ingest(*(_upload(name, text) for name, text in NAMES.items()))
+    found.ingest(*(upload(name, text) for name, text in NAMES.items()))
     return found
 
 
@@ -113,23 +110,23 @@ class DescribeRecall:
         assert channel.coverage(asked, found) == {}
 
     def it_obeys_filters(self, corner):
-        corner.ingest(_upload("tagged", "Foxes sleep by day.", tags=("animal",)))
+        corner.ingest(upload("tagged", "Foxes sleep by day.", tags=("animal",)))
         assert sorted(documents(corner, "foxes")) == ["foxes", "tagged"]
         assert documents(corner, "foxes", filters=Filters(tags=("animal",))) == ["tagged"]
         assert documents(corner, "foxes", filters=Filters(author="nobody")) == []
 
     def it_sees_nothing_of_other_tenants_and_namespaces(self, corner, use):
         other = Corner(use, make_tenant(use)[0], corner.namespace)
-        other.ingest(_upload("theirs", "Foxes hunt at night."))
+        other.ingest(upload("theirs", "Foxes hunt at night."))
         beside = Corner(use, corner.tenant, Namespace("beside"))
-        beside.ingest(_upload("beside", "Foxes hunt at night."))
+        beside.ingest(upload("beside", "Foxes hunt at night."))
         assert documents(corner, "foxes") == ["foxes"]
         assert documents(other, "foxes") == ["theirs"]
         both = (corner.namespace, beside.namespace)
         assert sorted(documents(corner, "foxes", namespaces=both)) == ["beside", "foxes"]
 
     def it_shows_replaced_edited_and_hidden_chunks_as_they_are(self, corner, use):
-        corner.ingest(_upload("foxes", "Wolves howl."))
+        corner.ingest(upload("foxes", "Wolves howl."))
         assert documents(corner, "foxes") == []
         [wolves] = documents(corner, "wolves")
         assert wolves == "foxes"
@@ -145,7 +142,7 @@ class DescribeRecall:
         monkeypatch.setattr("pipeline.channels.keyword_channel._ENOUGH", 1)
         found = Corner(use, tenant, Namespace("common"))
         texts = ["red fox", "red fox too", "red hen", "red hen too", "grey fox", "grey fox too"]
-        found.ingest(*(_upload(f"d{place}", text) for place, text in enumerate(texts)))
+        found.ingest(*(upload(f"d{place}", text) for place, text in enumerate(texts)))
         assert sorted(documents(found, "red fox")) == ["d0", "d1"]
 
     def it_ranks_where_more_match_than_are_read(self, corner, monkeypatch):
@@ -156,7 +153,7 @@ class DescribeRecall:
 class DescribeFieldsOfAChunk:
     def it_weighs_the_title_as_asked(self, corner):
         corner.ingest(
-            _upload("titled", "They are shy.", title="Zebras"), _upload("told", "The zebras run.", title="Tale")
+            upload("titled", "They are shy.", title="Zebras"), upload("told", "The zebras run.", title="Tale")
         )
         assert set(documents(corner, "zebras")) == {"titled", "told"}
         assert documents(corner, "zebras", fields=FieldWeights(title=5))[0] == "titled"
@@ -164,7 +161,7 @@ class DescribeFieldsOfAChunk:
 
     def it_knows_summary_and_entity_names_of_segments_and_keeps_them_through_an_edit(self, corner, use):
         story = "# One\n\nsummary: A duel.\nentity_names: Li Lei, 韩梅梅\n\nThey met at dusk."
-        corner.ingest(cut_by("segments", replace(_upload("story", story), media_type="text/markdown")))
+        corner.ingest(cut_by("segments", replace(upload("story", story), media_type="text/markdown")))
         for word in ("duel", "梅梅", "dusk"):
             assert documents(corner, word) == ["story"]
         [chunk_id] = KeywordChannel(use.mysql).recall(query(corner, "duel")).chunk_ids
@@ -184,7 +181,7 @@ class DescribeTheDictionary:
         assert sorted(documents(corner, "hypertension")) == ["hyper", "pressure"]
         assert sorted(documents(corner, "高血压")) == ["hyper", "pressure"]
         other = Corner(use, make_tenant(use)[0], corner.namespace)
-        other.ingest(*(_upload(name, NAMES[name]) for name in ("pressure", "hyper")))
+        other.ingest(*(upload(name, NAMES[name]) for name in ("pressure", "hyper")))
         assert documents(other, "高血压") == ["pressure"]
 
     def it_drops_stop_words_but_never_all(self, corner):
@@ -195,7 +192,7 @@ class DescribeTheDictionary:
 
     def it_may_hold_for_one_namespace(self, corner, use):
         beside = Corner(use, corner.tenant, Namespace("beside"))
-        beside.ingest(*(_upload(name, NAMES[name]) for name in ("pressure", "hyper")))
+        beside.ingest(*(upload(name, NAMES[name]) for name in ("pressure", "hyper")))
         say(corner, corner.namespace, synonyms=(("高血压", "hypertension"),))
         assert sorted(documents(corner, "高血压")) == ["hyper", "pressure"]
         assert documents(beside, "高血压") == ["pressure"]

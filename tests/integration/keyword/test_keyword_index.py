@@ -27,10 +27,13 @@ from pipeline.records import Chunking, Comparison, Compound, DocumentId, Filters
 from pipeline.resources import Resources
 from pipeline.tenants.namespace_store import Namespaces
 from tests.conftest import make_tenant
-from tests.integration.ingestion.test_ingest_flow import Corner, _upload
 from tests.integration.keyword.test_keyword_channel import query
 from tests.support.corpora.animals import ANIMALS, QUESTIONS, animals, chunk_of, same
+from tests.support.corpora.uploads import upload
+from tests.support.stacks.corner import Corner
 from tests.support.stacks.keyword_index import Host
+
+pytestmark = pytest.mark.own_databases
 
 _SHORT = Chunking(max_tokens=64)
 FILTERS = (
@@ -56,12 +59,6 @@ FILTERS = (
         )
     ),
 )
-
-
-@pytest.fixture
-def use(use_alone: Resources) -> Resources:
-    """Stores that the stack's own workers, sweeper and indexer do not know."""
-    return use_alone
 
 
 @pytest.fixture
@@ -124,11 +121,11 @@ class DescribeAnswers:
     @pytest.mark.parametrize("filters", FILTERS, ids=str)
     def it_applies_filters_as_mysql_does(self, host, corner, filters):
         corner.ingest(
-            _upload("one", "Foxes hunt.", tags=("animal", "night"), type="tale", metadata={"topic": ["a", "b"]}),
-            _upload("two", "狐狸 foxes", tags=("animal",), author="Æsop", metadata={"unit": "x y", "number": 1.0}),
-            _upload("three", "Foxes.", published_at=datetime(2026, 1, 2, tzinfo=UTC), metadata={"number": 3}),
-            _upload("four", "A fox.", story_time=11, metadata={"deep": {"list": [1, 2]}, "number": "2"}),
-            _upload("five", "Fox and fox.", story_time=10, published_at=datetime(2025, 6, 1, tzinfo=UTC)),
+            upload("one", "Foxes hunt.", tags=("animal", "night"), type="tale", metadata={"topic": ["a", "b"]}),
+            upload("two", "狐狸 foxes", tags=("animal",), author="Æsop", metadata={"unit": "x y", "number": 1.0}),
+            upload("three", "Foxes.", published_at=datetime(2026, 1, 2, tzinfo=UTC), metadata={"number": 3}),
+            upload("four", "A fox.", story_time=11, metadata={"deep": {"list": [1, 2]}, "number": "2"}),
+            upload("five", "Fox and fox.", story_time=10, published_at=datetime(2025, 6, 1, tzinfo=UTC)),
         )
         host.catch_up()
         found, expected = host.ask("foxes", filters=filters), asked_of(corner, "foxes", filters=filters)
@@ -139,7 +136,7 @@ class DescribeAnswers:
         asked = query(corner, "red foxes at night")
         every = [chunk_of(corner, name) for name in ("foxes", "order", "salt")]
         assert host.channel.score(asked, every) == pytest.approx(KeywordChannel(corner.use.mysql).score(asked, every))
-        corner.ingest(_upload("late", "A red fox came late."))
+        corner.ingest(upload("late", "A red fox came late."))
         late = chunk_of(corner, "late")
         assert host.channel.score(asked, [late])[late] > 0
 
@@ -160,7 +157,7 @@ class DescribeAnswers:
 
     def it_answers_several_namespaces(self, host, corner, use):
         beside = Corner(use, corner.tenant, Namespace("beside"))
-        beside.ingest(_upload("more", "Foxes and wolves hunt at night, red as they are."))
+        beside.ingest(upload("more", "Foxes and wolves hunt at night, red as they are."))
         both = (corner.namespace, beside.namespace)
         host.catch_up()
         for question in QUESTIONS:
@@ -169,7 +166,7 @@ class DescribeAnswers:
 
     def it_never_mixes_tenants_that_call_their_namespaces_alike(self, host, corner, use):
         other = Corner(use, make_tenant(use)[0], corner.namespace)
-        other.ingest(_upload("theirs", "Foxes of another tenant."))
+        other.ingest(upload("theirs", "Foxes of another tenant."))
         host.catch_up()
         assert "theirs" not in host.documents("foxes")
         assert host.documents("foxes", other) == ["theirs"]
@@ -181,7 +178,7 @@ class DescribeChanges:
     @pytest.fixture
     def corner(self, corner: Corner) -> Corner:
         """A namespace of which a few documents are a small share."""
-        corner.ingest(replace(_upload("gravel", "Gravel lies in the yard. " * 800), chunking=_SHORT))
+        corner.ingest(replace(upload("gravel", "Gravel lies in the yard. " * 800), chunking=_SHORT))
         return corner
 
     def seen(self, host: Host, question: str, expected: list[str]) -> None:
@@ -191,12 +188,12 @@ class DescribeChanges:
         assert host.documents(question) == expected, "after the indexer"
 
     def it_finds_what_was_ingested(self, host, corner):
-        corner.ingest(_upload("late", "An owl came late. 猫头鹰"))
+        corner.ingest(upload("late", "An owl came late. 猫头鹰"))
         self.seen(host, "owls", ["late"])
         assert host.documents("猫头鹰") == ["late"]
 
     def it_finds_no_chunk_that_holds_none_of_the_words(self, host, corner):
-        corner.ingest(replace(_upload("late", "An owl came late. " * 60 + "A stork came. " * 60), chunking=_SHORT))
+        corner.ingest(replace(upload("late", "An owl came late. " * 60 + "A stork came. " * 60), chunking=_SHORT))
         assert host.documents("owls")[:1] == ["late"]
         before = host.ask("owls")
         host.catch_up()
@@ -204,7 +201,7 @@ class DescribeChanges:
         assert len(before.chunk_ids) < len(host.ask("late storks").chunk_ids)
 
     def it_finds_a_replacement_and_not_what_it_replaced(self, host, corner):
-        corner.ingest(_upload("hares", "Storks stand on one leg."))
+        corner.ingest(upload("hares", "Storks stand on one leg."))
         self.seen(host, "storks", ["hares"])
         assert host.documents("hares") == ["foxes"]
 
@@ -225,7 +222,7 @@ class DescribeChanges:
         self.seen(host, "hares", [])
 
     def it_finds_again_what_was_rolled_back(self, host, corner):
-        corner.ingest(_upload("hares", "Storks stand on one leg."))
+        corner.ingest(upload("hares", "Storks stand on one leg."))
         host.catch_up()
         ticket = roll_back(
             corner.tenant, corner.namespace, DocumentId("hares"), corner.use, request_id="r", ring=lambda _: None
@@ -236,7 +233,7 @@ class DescribeChanges:
 
     def it_forgets_a_namespace_that_was_made_anew(self, host, corner):
         delete_namespace(corner.tenant, corner.namespace, corner.use)
-        corner.ingest(_upload("hares", ANIMALS["hares"]))
+        corner.ingest(upload("hares", ANIMALS["hares"]))
         assert host.documents("foxes") == ["hares"], "before the indexer"
         host.catch_up()
         assert (host.method(), host.documents("foxes")) == ("index", ["hares"])
@@ -244,13 +241,13 @@ class DescribeChanges:
     def it_answers_by_mysql_where_much_of_a_small_namespace_has_changed(self, host, corner):
         delete_document(corner.tenant, corner.namespace, DocumentId("gravel"), corner.use)
         host.catch_up()
-        corner.ingest(_upload("late", "An owl came late."))
+        corner.ingest(upload("late", "An owl came late."))
         assert (host.method(), host.documents("owls")) == ("fulltext", ["late"])
         host.catch_up()
         assert (host.method(), host.documents("owls")) == ("index", ["late"])
 
     def it_answers_by_mysql_what_has_changed_too_much(self, host, corner):
-        corner.ingest(*(_upload(f"many-{number}", f"Foxes {number}.") for number in range(210)))
+        corner.ingest(*(upload(f"many-{number}", f"Foxes {number}.") for number in range(210)))
         assert host.method() == "fulltext"
         host.catch_up()
         assert host.method() == "index"
@@ -274,7 +271,7 @@ class DescribeRecovery:
             file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
         again = Host(corner, host.root)
         assert set(again.documents("hares run")) == {"hares", "foxes"}, "MySQL answers meanwhile"
-        corner.ingest(_upload("late", "An owl came late."))
+        corner.ingest(upload("late", "An owl came late."))
         self.rebuilt(again)
         assert again.documents("owl") == ["late"]
         again.indexer.close()
@@ -290,10 +287,8 @@ class DescribeRecovery:
         assert reader.method() == "index"
 
     def it_builds_anew_what_the_log_cannot_bring_up_to_date(self, host, corner):
-        corner.ingest(_upload("late", "An owl came late."))
-        with unit_of_work(corner.use.mysql) as work:
-            values = {"tenant": corner.tenant}
-            work.connection.execute(text("DELETE FROM publications WHERE tenant_id = :tenant"), values)
+        corner.ingest(upload("late", "An owl came late."))
+        corner.execute("DELETE FROM publications WHERE tenant_id = :tenant")
         assert host.method() == "fulltext"
         host.catch_up()
         assert host.documents("owl") == ["late"]
@@ -306,7 +301,7 @@ class DescribeRecovery:
 
     def restore(self, corner: Corner) -> None:
         """The revision of a backup comes again, made at another moment, with other changes."""
-        corner.ingest(_upload("late", "An owl came late."))
+        corner.ingest(upload("late", "An owl came late."))
         with unit_of_work(corner.use.mysql) as work:
             for table in ("namespaces", "publications"):
                 work.connection.execute(
@@ -318,10 +313,10 @@ class DescribeRecovery:
 class DescribeErasure:
     def it_leaves_nothing_of_a_tenant_on_the_disk(self, host, corner, use):
         other = Corner(use, make_tenant(use)[0], Namespace("other"))
-        other.ingest(_upload("secret", "Zanzibar is the password. 桑给巴尔"))
+        other.ingest(upload("secret", "Zanzibar is the password. 桑给巴尔"))
         host.catch_up()
         assert self.holding(host, "Zanzibar")
-        other.ingest(_upload("more", "Zanzibar once more."))
+        other.ingest(upload("more", "Zanzibar once more."))
         host.indexer.step()
         delete_namespace(other.tenant, other.namespace, other.use)
         host.catch_up()
@@ -335,7 +330,7 @@ class DescribeErasure:
 class DescribeMerging:
     def it_gives_the_same_after_many_commits(self, host, corner):
         for number in range(12):  # eight segments are merged into one
-            corner.ingest(_upload("hares", f"Hares run from foxes {number} times."))
+            corner.ingest(upload("hares", f"Hares run from foxes {number} times."))
             host.catch_up()
         assert same(host.ask("hares run"), asked_of(corner, "hares run"))
         assert host.documents("11 times") == ["hares"]

@@ -14,18 +14,16 @@ from pipeline.keyword.statistics_store import recount
 from pipeline.maintenance.sweep import renew_terms
 from pipeline.records import Namespace, TenantId
 from pipeline.resources import Resources
-from tests.integration.ingestion.test_ingest_flow import Corner, _upload
 from tests.integration.keyword.test_keyword_channel import query
+from tests.support.corpora.uploads import upload
+from tests.support.stacks.connections import in_mysql
+from tests.support.stacks.corner import Corner
 from tests.support.stacks.keyword_index import Host
+
+pytestmark = pytest.mark.own_databases
 
 TEXTS = {"storm": "颱風轉向東方海域。", "part": "Order 12LP'-y03/5-XL today.", "fox": "Foxes hunt at night."}
 GERMAN = "Die Häuser und die Straßen der Stadt sind nicht auf der Karte."
-
-
-@pytest.fixture
-def use(use_alone: Resources) -> Resources:
-    """Stores that the stack's own workers and sweeper do not know."""
-    return use_alone
 
 
 @pytest.fixture
@@ -37,18 +35,16 @@ def corner(use: Resources, tenant: TenantId, namespace: Namespace, monkeypatch: 
         older.setattr(terms, "joined_parts", lambda folded, terms_of, whole=False: joined_parts("", terms_of))
         older.setattr(indexed_fields, "language_of", lambda text: None)
         terms._terms_by_piece.clear()
-        found.ingest(*(_upload(name, body) for name, body in {**TEXTS, "city": GERMAN}.items()))
+        found.ingest(*(upload(name, body) for name, body in {**TEXTS, "city": GERMAN}.items()))
         terms._terms_by_piece.clear()
-    with unit_of_work(use.mysql) as work:
-        work.connection.execute(text("UPDATE generations SET terms_version = 1"))
+    in_mysql(use, "UPDATE generations SET terms_version = 1")
     return found
 
 
 def found_by(corner: Corner, question: str) -> list[str]:
     """The documents that FULLTEXT and BM25 give, best first."""
     chunk_ids = KeywordChannel(corner.use.mysql).recall(query(corner, question)).chunk_ids
-    with unit_of_work(corner.use.mysql) as work:
-        rows = work.connection.execute(text("SELECT chunk_id, document_id FROM chunks")).all()
+    rows = in_mysql(corner.use, "SELECT chunk_id, document_id FROM chunks")
     named = dict(tuple(row) for row in rows)
     return [named[chunk_id] for chunk_id in chunk_ids]
 
@@ -88,7 +84,7 @@ def it_renews_terms_and_queries_find_what_rows_hold_meanwhile(corner, use, tenan
 
 def it_leaves_new_documents_alone(corner, use, tenant):
     renew_terms(tenant, use)
-    corner.ingest(_upload("new", "國際 AB-12/C3"))
+    corner.ingest(upload("new", "國際 AB-12/C3"))
     with unit_of_work(use.mysql) as work:
         assert tenant not in tenants_with_outdated_terms(work.connection)
     assert found_by(corner, "ab12c3") == ["new"]

@@ -23,8 +23,9 @@ from pipeline.retrieval.arrived import Arrived
 from pipeline.retrieval.journal import Journal
 from pipeline.retrieval.load_text import hydrate
 from tests.conftest import make_tenant
-from tests.integration.ingestion.test_ingest_flow import Corner, _upload
 from tests.integration.keyword.test_keyword_channel import query
+from tests.support.corpora.uploads import upload
+from tests.support.stacks.corner import Corner
 from tests.support.stacks.keyword_index import Host
 from tests.support.stacks.processes import free_port
 
@@ -39,7 +40,7 @@ DOCUMENTS = {
 @pytest.fixture
 def corner(use_alone: Resources, tenant: TenantId, namespace: Namespace) -> Corner:
     found = Corner(use_alone, tenant, namespace)
-    found.ingest(*(_upload(name, body, title=f"About {name}") for name, body in DOCUMENTS.items()))
+    found.ingest(*(upload(name, body, title=f"About {name}") for name, body in DOCUMENTS.items()))
     return found
 
 

@@ -6,7 +6,6 @@ import random
 import threading
 import uuid
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -22,25 +21,17 @@ from pipeline.maintenance import verify as verifying
 from pipeline.maintenance.reconcile import reconcile_tenant
 from pipeline.maintenance.verify import verify
 from pipeline.records import Namespace
-from pipeline.resources import Resources
 from pipeline.tenants.namespace_store import Namespaces
-from tests.integration.ingestion.test_ingest_flow import Corner, _upload
+from tests.support.corpora.uploads import upload
+from tests.support.stacks.connections import sharing
+from tests.support.stacks.corner import Corner
 
-
-@pytest.fixture
-def use(use_alone: Resources) -> Resources:
-    """Stores that the stack's own workers and sweeper do not know."""
-    return use_alone
-
-
-@pytest.fixture
-def corner(use, tenant, namespace) -> Corner:
-    return Corner(use, tenant, namespace)
+pytestmark = pytest.mark.own_databases
 
 
 def fill(corner: Corner, documents: int = 12) -> dict[str, list[str]]:
     corner.ingest(
-        *(_upload(f"d{n}", f"document number {n} of the pump. " * (1 + 120 * (n % 3))) for n in range(documents))
+        *(upload(f"d{n}", f"document number {n} of the pump. " * (1 + 120 * (n % 3))) for n in range(documents))
     )
     return corner.shown()
 
@@ -115,8 +106,7 @@ class DescribeDamage:
 
     @pytest.mark.parametrize("body", [b"name,note\nbolt,long\n", b'name,note\nbolt,"never closed\n'])
     def it_cuts_it_again_in_the_parser_process(self, corner, body):
-        upload = replace(_upload("table", "x"), body=b"name,note\nbolt,long\n", media_type="text/csv")
-        corner.ingest(upload)
+        corner.ingest(upload("table", "name,note\nbolt,long\n", media_type="text/csv"))
         mysql(corner, "UPDATE payloads SET body = :body WHERE tenant_id = :tenant", body=body)
         mysql(corner, "DELETE FROM chunks WHERE tenant_id = :tenant")
         corner.use.parser.close()
@@ -201,8 +191,8 @@ class DescribeARecount:
 
 class DescribeWhatIsOnItsWay:
     def it_is_left_alone(self, corner, use):
-        corner.ingest(_upload("a", "old text"))
-        ticket = corner.accept(_upload("a", "new text"), _upload("b", "another"))
+        corner.ingest(upload("a", "old text"))
+        ticket = corner.accept(upload("a", "new text"), upload("b", "another"))
         from pipeline.ingestion.run import ingest_batch
 
         class Stop(BaseException):
@@ -214,8 +204,7 @@ class DescribeWhatIsOnItsWay:
             def embed(self, texts, **_):
                 raise Stop
 
-        dying = type(use)(use.settings)
-        dying.__dict__.update(mysql=use.mysql, postgres=use.postgres, redis=use.redis, embedder=Dying())
+        dying = sharing(use, embedder=Dying())
         with pytest.raises(Stop):
             ingest_batch(corner.tenant, ticket.job_id, dying, ring=lambda *_: None)
         found = verify(corner.tenant, None, use, repair=True)
@@ -228,7 +217,7 @@ class DescribeWhatIsOnItsWay:
     def it_is_neither_seen_nor_touched_while_documents_are_replaced_and_edited(self, corner, use):
         def churn() -> None:
             for n in range(5):
-                corner.ingest(*(_upload(f"d{m}", f"round {n} of document {m}. " * 40) for m in range(4)))
+                corner.ingest(*(upload(f"d{m}", f"round {n} of document {m}. " * 40) for m in range(4)))
                 with unit_of_work(use.mysql) as work:
                     edits = ChunkEdits(work.connection, corner.tenant)
                     found = edits.page(
@@ -260,8 +249,7 @@ class DescribeTheReconciler:
         shown = fill(corner, 9)
         for chunk_id in vector_ids(corner)[:3]:
             postgres(corner, VECTOR_DAMAGE["lost"], id=chunk_id)
-        small = type(use)(use.settings.model_copy(update={"reconcile_chunks": 1}))
-        small.__dict__.update(mysql=use.mysql, postgres=use.postgres, redis=use.redis, embedder=use.embedder)
+        small = sharing(use, reconcile_chunks=1)
         with unit_of_work(use.mysql) as work:
             before = reconcile_store.totals(work.connection)
         runs = [reconcile_tenant(corner.tenant, small) for _ in range(8)]

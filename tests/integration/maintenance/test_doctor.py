@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 import redis
 from celery import Celery
-from sqlalchemy import text
 
 from api_gateway.live.doctor_facts import examine, flower_facts, models
 from compose.localstack import programs
@@ -23,6 +22,7 @@ from pipeline.maintenance.doctor import CheckResult, Severity
 from pipeline.models import sentence_encoders
 from pipeline.resources import Resources
 from tests.support.servers.http_server import serving
+from tests.support.stacks.connections import in_postgres
 from tests.support.stacks.processes import free_port, process
 from workers.names import Queue
 
@@ -154,14 +154,12 @@ class DescribeVectors:
 
     def it_sees_an_index_of_another_distance(self, use_alone: Resources):
         make = "CREATE INDEX odd_graph ON chunk_embeddings USING hnsw (embedding halfvec_l2_ops)"
-        with use_alone.postgres.begin() as connection:
-            connection.execute(text(make))
+        in_postgres(use_alone, make)
         try:
             [facts] = doctor_store.vector_facts(use_alone.mysql, use_alone.postgres, use_alone.settings)
             assert "odd_graph (halfvec_l2_ops)" in diagnosis.vectors(facts).detail
         finally:
-            with use_alone.postgres.begin() as connection:
-                connection.execute(text("DROP INDEX odd_graph"))
+            in_postgres(use_alone, "DROP INDEX odd_graph")
 
 
 class _Open(BaseHTTPRequestHandler):

@@ -5,49 +5,44 @@ from __future__ import annotations
 import uuid
 
 import pytest
-from sqlalchemy import text
 
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import StoreUnavailable
 from pipeline.maintenance import erase
 from pipeline.maintenance.erase import delete_namespace, erase_tenant, finish_erasures
 from pipeline.records import Namespace
-from pipeline.resources import Resources
 from pipeline.tenants import erasure_store
 from pipeline.tenants.tenant_store import Tenants
 from tests.conftest import make_tenant
-from tests.integration.ingestion.test_ingest_flow import Corner, _upload
+from tests.support.corpora.uploads import upload
+from tests.support.stacks.connections import in_postgres
+from tests.support.stacks.corner import Corner
 
-
-@pytest.fixture
-def use(use_alone: Resources) -> Resources:
-    """Stores that the stack's own workers and sweeper do not know."""
-    return use_alone
-
-
-@pytest.fixture
-def corner(use, tenant, namespace) -> Corner:
-    return Corner(use, tenant, namespace)
+pytestmark = pytest.mark.own_databases
 
 
 @pytest.fixture
 def neighbour(corner) -> Corner:
     """Another namespace of the same tenant, with documents."""
     other = Corner(corner.use, corner.tenant, Namespace(f"ns-{uuid.uuid4().hex[:8]}"))
-    other.ingest(_upload("a", "the neighbour's text"), _upload("b", "more of it"))
+    other.ingest(upload("a", "the neighbour's text"), upload("b", "more of it"))
     return other
 
 
 def vectors(corner: Corner) -> int:
-    with corner.use.postgres.connect() as connection:
-        statement = text("SELECT count(*) FROM chunk_embeddings WHERE tenant_id = :tenant AND namespace = :namespace")
-        values = {"tenant": corner.tenant, "namespace": corner.namespace}
-        return int(connection.execute(statement, values).scalar_one())
+    return int(
+        in_postgres(
+            corner.use,
+            "SELECT count(*) FROM chunk_embeddings WHERE tenant_id = :tenant AND namespace = :namespace",
+            tenant=corner.tenant,
+            namespace=corner.namespace,
+        )[0][0]
+    )
 
 
 class DescribeANamespace:
     def it_goes_with_everything_in_it_and_nothing_else(self, corner, neighbour, use):
-        corner.ingest(*(_upload(f"d{n}", f"text {n}. " * 300) for n in range(5)))
+        corner.ingest(*(upload(f"d{n}", f"text {n}. " * 300) for n in range(5)))
         gone = delete_namespace(corner.tenant, corner.namespace, use)
         assert gone is not None
         assert gone.documents == 5
@@ -58,20 +53,20 @@ class DescribeANamespace:
         assert corner.rows("payloads") == corner.rows("generations") == 2
 
     def it_is_not_brought_back_by_what_was_on_its_way(self, corner, neighbour, use):
-        corner.ingest(_upload("x", "old"))
-        ticket = corner.accept(_upload("x", "new"), _upload("y", "newer"))
+        corner.ingest(upload("x", "old"))
+        ticket = corner.accept(upload("x", "new"), upload("y", "newer"))
         delete_namespace(corner.tenant, corner.namespace, use)
         corner.work(ticket)
         assert corner.job(ticket).finished_at is not None
         assert set(corner.shown()) == {"a", "b"}
         corner.assert_clean()
-        corner.ingest(_upload("x", "again"))
+        corner.ingest(upload("x", "again"))
         assert corner.shown()["x"] == ["again"]
         corner.assert_clean()
 
     def it_goes_on_when_asked_again(self, corner, neighbour, use, monkeypatch):
         monkeypatch.setattr(erase, "_DOCUMENTS_AT_ONCE", 2)
-        corner.ingest(*(_upload(f"d{n}", f"text {n}") for n in range(5)))
+        corner.ingest(*(upload(f"d{n}", f"text {n}") for n in range(5)))
         real, calls = erase._delete_some, []
 
         def dying(*arguments):
@@ -93,7 +88,7 @@ class DescribeANamespace:
 class DescribeATenant:
     def it_goes_from_every_store_and_its_neighbour_stays(self, corner, neighbour, use):
         other = Corner(use, make_tenant(use)[0], Namespace("kept"))
-        other.ingest(_upload("a", "kept text"))
+        other.ingest(upload("a", "kept text"))
         use.redis.set(f"{corner.tenant}:query:1", "x")
         use.redis.set(f"{corner.tenant}x:query:1", "x", ex=60)
         gone = erase_tenant(corner.tenant, use)
@@ -151,7 +146,7 @@ class DescribeATenant:
         erase_tenant(corner.tenant, use)
         with unit_of_work(use.mysql) as work:
             Tenants(work.connection, corner.tenant).create("again")
-        corner.ingest(_upload("a", "new life"))
+        corner.ingest(upload("a", "new life"))
         finish_erasures(use)
         assert corner.shown() == {"a": ["new life"]}
 
@@ -159,7 +154,7 @@ class DescribeATenant:
         assert erase_tenant("never-was", use) is None  # type: ignore[arg-type]
 
     def it_ends_what_a_worker_is_doing_for_it(self, corner, use):
-        ticket = corner.accept(_upload("a", "text"))
+        ticket = corner.accept(upload("a", "text"))
         erase_tenant(corner.tenant, use)
         corner.work(ticket)
         left = erasure_store.left_over(use.mysql, use.postgres, use.redis, corner.tenant)

@@ -10,7 +10,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from sqlalchemy import text
 from structlog.testing import capture_logs
 
 from pipeline.administration.delete_documents import delete_document
@@ -27,7 +26,9 @@ from pipeline.models.live_spaces import Spaces
 from pipeline.records import DocumentId, Namespace
 from pipeline.resources import Resources
 from tests.conftest import databases_of_its_own, make_tenant
-from tests.integration.ingestion.test_ingest_flow import Corner, _upload
+from tests.support.corpora.uploads import upload
+from tests.support.stacks.connections import in_postgres
+from tests.support.stacks.corner import Corner
 from tests.support.stacks.model_moves import (
     ANIMALS,
     NO_GATE,
@@ -65,7 +66,7 @@ class DescribeAMoveToAnEncoder:
             "invoice": "发票必须写明交货日期和税额，财务部门每月核对一次。",
             "bicycle": "她用市场上买来的零件修好了旧自行车。",
         }
-        corner.ingest(*(_upload(name, words) for name, words in texts.items()))
+        corner.ingest(*(upload(name, words) for name, words in texts.items()))
         number = start(use, 512, model="use-multilingual-v3")
         run(use, number)
         assert_same(corner, *both(use))
@@ -76,7 +77,7 @@ class DescribeAMoveToAnEncoder:
         assert found.model == "use-multilingual-v3-512"
         assert found.chunk_ids[0] in chunk_ids(corner, "password")
         assert found.scores[0] > (found.background or 1) + 0.1
-        corner.ingest(_upload("later", "路由器的重置步骤写在说明书里。"))
+        corner.ingest(upload("later", "路由器的重置步骤写在说明书里。"))
         assert channel.recall(asked(corner, "怎么重置路由器")).chunk_ids[0] in chunk_ids(corner, "later")
         assert_same(corner, *both(use))
 
@@ -104,11 +105,10 @@ class DescribeAMove:
         migrate_model.finish(number, use)
         run(use, number, until="finished")
         assert use.spaces.live(fresh=True).standby is None
-        corner.ingest(_upload("later", "a text of later"))
+        corner.ingest(upload("later", "a text of later"))
         corner.assert_clean()
         assert_same(corner, new)
-        with use.postgres.connect() as connection:
-            assert connection.execute(text("SELECT to_regclass('chunk_embeddings')")).scalar_one() is None
+        assert in_postgres(use, "SELECT to_regclass('chunk_embeddings')")[0][0] is None
         check(use.mysql, use.postgres, use.settings)  # a restart with the settings of before
         again = start(use, 64)
         run(use, again)
@@ -120,7 +120,7 @@ class DescribeAMove:
         number = start(use)
         fill_first_page = backfill.step(use)
         assert fill_first_page
-        corner.ingest(_upload("new", "brand new"), _upload("d1", "replaced " * 900))
+        corner.ingest(upload("new", "brand new"), upload("d1", "replaced " * 900))
         delete_document(corner.tenant, corner.namespace, DocumentId("d2"), use)
         chunks = chunk_ids(corner, "d3") + chunk_ids(corner, "d4") + chunk_ids(corner, "d5")
         edit_chunks(
@@ -132,7 +132,7 @@ class DescribeAMove:
             if switched:
                 migrate_model.switch(number, use, **NO_GATE)
             suffix = "after" if switched else "before"
-            corner.ingest(_upload(f"later {suffix}", "later"), _upload("d6", f"replaced {suffix} " * 900))
+            corner.ingest(upload(f"later {suffix}", "later"), upload("d6", f"replaced {suffix} " * 900))
             edit_chunks(corner.tenant, [Edit(chunk_id=chunks[0], text=f"edited {suffix}")], use)
             edit_chunks(corner.tenant, [Edit(chunk_id=chunks[1], enabled=switched)], use)
             delete_document(corner.tenant, corner.namespace, DocumentId("d7" if switched else "d8"), use)
@@ -154,9 +154,8 @@ class DescribeAMove:
         backfill.step(use)
         assert state(use, number) == "aborting"  # not before queries that know it have ended
         run(use, number, until="aborted")
-        with use.postgres.connect() as connection:
-            assert connection.execute(text("SELECT to_regclass(:t)"), {"t": new.table}).scalar_one() is None
-        stale = corner.accept(_upload("d1", "replaced"))
+        assert in_postgres(use, "SELECT to_regclass(:t)", t=new.table)[0][0] is None
+        stale = corner.accept(upload("d1", "replaced"))
         corner.work(stale)  # perhaps by a process that did not notice yet: then it is put back
         use.spaces.live(fresh=True)
         corner.make_due()
@@ -172,13 +171,11 @@ class DescribeAMove:
         migrate_model.switch(number, use, **NO_GATE)
         migrate_model.finish(number, use)
         run(use, number, until="finished")
-        with use.postgres.begin() as connection:
-            connection.execute(
-                text(
-                    f"DROP TABLE chunk_embeddings_{number}, document_embeddings, vector_indexes, installation,"
-                    " schema_version_postgres"
-                )
-            )
+        in_postgres(
+            use,
+            f"DROP TABLE chunk_embeddings_{number}, document_embeddings, vector_indexes, installation,"
+            " schema_version_postgres",
+        )
         with pytest.raises(Misconfigured):
             check(use.mysql, use.postgres, use.settings)
         upgrade(use.mysql, use.postgres, use.settings)
@@ -230,7 +227,7 @@ class DescribeQueries:
             run(use, number)
             for _ in range(2):
                 migrate_model.switch(number, use, **NO_GATE)
-                corner.ingest(_upload("d1", f"replaced {uuid.uuid4()}"))
+                corner.ingest(upload("d1", f"replaced {uuid.uuid4()}"))
                 until(lambda: number in seen)
                 migrate_model.rollback(number, use)
                 seen.clear()

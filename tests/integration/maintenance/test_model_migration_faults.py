@@ -19,7 +19,8 @@ from pipeline.maintenance import backfill, migrate_model
 from pipeline.records import Namespace
 from pipeline.resources import Resources
 from tests.conftest import databases_of_its_own, make_tenant
-from tests.integration.ingestion.test_ingest_flow import Corner, _upload
+from tests.support.corpora.uploads import upload
+from tests.support.stacks.corner import Corner
 from tests.support.stacks.model_moves import (
     NO_GATE,
     assert_same,
@@ -134,7 +135,7 @@ class DescribeAModelThatFails:
         run(use, number)
         _, new = both(use)
         model = put_in(use, new, error=EmbedderUnavailable("away"))
-        assert corner.ingest(_upload("d1", "replaced"), _upload("later", "later")).status == "succeeded"
+        assert corner.ingest(upload("d1", "replaced"), upload("later", "later")).status == "succeeded"
         [chunk] = chunk_ids(corner, "d3")
         assert edit_chunks(corner.tenant, [Edit(chunk_id=chunk, text="edited")], use)[0].status == "updated"
         found = migrate_model.status(number, use)
@@ -157,7 +158,7 @@ class DescribeAModelThatFails:
 
     def it_is_told_which_chunks_it_refuses(self, corner, use):
         fill(corner, 6)
-        corner.ingest(_upload("bad", "forbidden words"))
+        corner.ingest(upload("bad", "forbidden words"))
         number = start(use)
         _, new = both(use)
         put_in(use, new, refused="forbidden")
@@ -175,7 +176,7 @@ class DescribeAModelThatFails:
         old, _ = both(use)
         migrate_model.switch(number, use, **NO_GATE)
         model = put_in(use, old, error=EmbedderUnavailable("gone"))
-        corner.ingest(_upload("d1", "replaced"))
+        corner.ingest(upload("d1", "replaced"))
         corner.assert_clean()
         assert migrate_model.rollback(number, use) == 1
         model.error = None
@@ -193,14 +194,14 @@ class DescribeRaces:
         number = start(use)
         run(use, number)
         assert stale.spaces.live().standby is None
-        corner.work(corner.accept(_upload("a", "by one that knows of no standby")), stale)
+        corner.work(corner.accept(upload("a", "by one that knows of no standby")), stale)
         assert status_of(use, number).behind == 1
         make_due(use)
         backfill.step(use)
         assert_same(corner, *both(use))
         migrate_model.switch(number, use, **NO_GATE)
         assert stale.spaces.live().active.number == 1
-        corner.work(corner.accept(_upload("b", "by one that takes the old one for active")), stale)
+        corner.work(corner.accept(upload("b", "by one that takes the old one for active")), stale)
         assert_same(corner, *both(use))
         assert len(corner.shown()) == 2
         stale.close()
@@ -213,7 +214,7 @@ class DescribeRaces:
         assert stale.spaces.live().standby is not None
         put_in(stale, both(use)[1], error=EmbedderUnavailable("away"))
         migrate_model.switch(number, use, **NO_GATE)
-        ticket = corner.accept(_upload("a", "text"))
+        ticket = corner.accept(upload("a", "text"))
         corner.work(ticket, stale)
         assert corner.shown() == {}
         corner.make_due()

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
 from typing import Any
 
 import orjson
 import pytest
-from sqlalchemy import text
 
 from api_gateway.resources.ingestion.archive_parts import entries_of
 from pipeline.administration.delete_documents import delete_document
@@ -19,14 +17,18 @@ from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents.chunk_edit_store import ChunkEdits, OwnedChunk
 from pipeline.ingestion.accept import Batch
 from pipeline.ingestion.import_archive import Received, forget, receive_part
+from pipeline.ingestion.run import ingest_batch
 from pipeline.jobs.job_view_store import JobViews
 from pipeline.maintenance.export import export_part
 from pipeline.maintenance.verify import verify
 from pipeline.records import Filters, JobId, Namespace
 from pipeline.resources import Resources
-from pipeline.settings import Settings
 from tests.conftest import make_tenant
-from tests.integration.ingestion.test_ingest_flow import Corner, _upload
+from tests.support.corpora.uploads import upload
+from tests.support.stacks.connections import in_mysql, in_postgres, sharing
+from tests.support.stacks.corner import Corner
+
+pytestmark = pytest.mark.own_databases
 
 WORDS = ["pump", "valve", "gasket", "rotor", "bearing", "manual", "pressure", "水泵", "阀门", "压力"]
 
@@ -54,17 +56,9 @@ def counting(use: Resources, *, model: str | None = None) -> tuple[Resources, Co
         if model
         else use.settings
     )
-    made = sharing(use, settings=settings, embedder=counted)
+    made = sharing(use, settings=settings, embedder=counted, parser=use.parser)
     made.spaces.use_embedder(made.spaces.base, counted)
     return made, counted
-
-
-def sharing(use: Resources, *, settings: Settings | None = None, **others: Any) -> Resources:
-    """The same connections, with something else in place of one thing."""
-    made = replace(use, settings=settings or use.settings)
-    shared = {name: getattr(use, name) for name in ("mysql", "postgres", "redis", "embedder", "parser")}
-    made.__dict__.update(shared | others)
-    return made
 
 
 class Target(Corner):
@@ -98,17 +92,10 @@ class Target(Corner):
         return jobs
 
     def finish(self, job_id: JobId, use: Resources | None = None) -> Any:
-        from pipeline.ingestion.run import ingest_batch
-
         while ingest_batch(self.tenant, job_id, use or self.use, ring=lambda *_: None):
             pass
         with unit_of_work(self.use.mysql) as work:
             return JobViews(work.connection, self.tenant).one(job_id)
-
-
-@pytest.fixture(scope="module")
-def use(use_alone: Resources) -> Resources:
-    return use_alone
 
 
 @pytest.fixture
@@ -161,7 +148,7 @@ def answers(corner: Corner, question: str) -> list[tuple[str, float]]:
 def filled(corner: Corner, documents: int = 7) -> None:
     corner.ingest(
         *(
-            _upload(
+            upload(
                 f"d{number}",
                 "\n\n".join(
                     f"# {word}\n\nThe {word} of part {number} {word * 3}. " * 30 for word in WORDS[: number + 1]
@@ -239,11 +226,12 @@ class DescribeARoundTrip:
     def it_embeds_only_what_came_without_a_vector(self, source, target, use):
         filled(source, 3)
         lost = chunks(source)[1]
-        with use.postgres.begin() as connection:
-            connection.execute(
-                text("DELETE FROM chunk_embeddings WHERE tenant_id = :tenant AND chunk_id = CAST(:id AS uuid)"),
-                {"tenant": source.tenant, "id": lost.chunk_id},
-            )
+        in_postgres(
+            use,
+            "DELETE FROM chunk_embeddings WHERE tenant_id = :tenant AND chunk_id = CAST(:id AS uuid)",
+            tenant=source.tenant,
+            id=lost.chunk_id,
+        )
         part = export_part(source.tenant, source.namespace, use, sleep=lambda _: None)
         assert part.without_vector == 1
         counted, model = counting(use)
@@ -258,10 +246,7 @@ class DescribeARoundTrip:
         edit_chunks(source.tenant, [Edit(chunk_id=off.chunk_id, enabled=False)], use)
         target.take(*exported(source))
         before = seen(target)
-        with use.mysql.begin() as connection:
-            connection.execute(
-                text("DELETE FROM chunks WHERE tenant_id = :tenant AND ordinal = 0"), {"tenant": target.tenant}
-            )
+        in_mysql(use, "DELETE FROM chunks WHERE tenant_id = :tenant AND ordinal = 0", tenant=target.tenant)
         verify(target.tenant, [target.namespace], use, repair=True)
         assert seen(target) == before
         assert_statistics(target)
@@ -269,7 +254,7 @@ class DescribeARoundTrip:
     def it_replaces_skips_or_refuses_what_is_there(self, source, target):
         filled(source, 2)
         [body] = exported(source)
-        target.ingest(_upload("d0", "something else"))
+        target.ingest(upload("d0", "something else"))
         [job] = target.take(body, on_conflict="skip")
         assert job.succeeded == 2
         assert target.shown()["d0"] == ["something else"]
@@ -282,7 +267,7 @@ class DescribeARoundTrip:
     def it_keeps_both_under_two_ids_and_once(self, source, target):
         filled(source, 2)
         [body] = exported(source)
-        target.ingest(_upload("d0", "something else"))
+        target.ingest(upload("d0", "something else"))
         target.take(body, on_conflict="new")
         forget(target.tenant, target.namespace, "archive", target.use)
         target.take(body, on_conflict="new")
@@ -313,9 +298,9 @@ class DescribeAnExport:
             assert sum(part.chunk_count for part in parts) == len(chunks(source))
 
     def it_shows_a_document_that_is_replaced_meanwhile_as_old_or_new(self, source, target, use):
-        source.ingest(*(_upload(f"d{number}", f"old text of {number}") for number in range(4)))
+        source.ingest(*(upload(f"d{number}", f"old text of {number}") for number in range(4)))
         first = export_part(source.tenant, source.namespace, use, most_documents=2)
-        source.ingest(*(_upload(f"d{number}", f"new text of {number}") for number in range(4)))
+        source.ingest(*(upload(f"d{number}", f"new text of {number}") for number in range(4)))
         rest = export_part(source.tenant, source.namespace, use, after=first.following or "", most_documents=5)
         target.take(first.body, rest.body)
         shown = {name: texts[0].split()[0] for name, texts in target.shown().items()}
@@ -323,7 +308,7 @@ class DescribeAnExport:
         assert (first.without_vector, rest.without_vector) == (0, 0)
 
     def it_looks_again_at_a_document_whose_vector_and_text_do_not_fit_yet(self, source, use):
-        source.ingest(_upload("a", "the text"))
+        source.ingest(upload("a", "the text"))
         [chunk] = chunks(source)
         self._spoil(source, chunk)
         waits: list[float] = []
@@ -338,24 +323,23 @@ class DescribeAnExport:
         assert orjson.loads(document.chunks[0])["text"] == "the new text"
 
     def it_never_lets_a_vector_of_another_text_out(self, source, use):
-        source.ingest(_upload("a", "the text"))
+        source.ingest(upload("a", "the text"))
         self._spoil(source, chunks(source)[0])
         part = export_part(source.tenant, source.namespace, use, sleep=lambda _: None)
         assert (part.vectors, part.without_vector) == (0, 1)
 
     def it_leaves_out_what_is_deleted_or_not_shown_yet(self, source, use):
-        source.ingest(_upload("a", "one"), _upload("b", "two"))
-        source.accept(_upload("c", "three"))
+        source.ingest(upload("a", "one"), upload("b", "two"))
+        source.accept(upload("c", "three"))
         delete_document(source.tenant, source.namespace, "a", use)
         [body] = exported(source)
         assert [document.description["document_id"] for document in read_part(body).documents] == ["b"]
 
     def _spoil(self, corner: Corner, chunk: OwnedChunk) -> None:
-        with corner.use.postgres.begin() as connection:
-            connection.execute(
-                text(
-                    "UPDATE chunk_embeddings SET content_hash = decode(repeat('00', 32), 'hex')"
-                    " WHERE tenant_id = :tenant AND chunk_id = CAST(:id AS uuid)"
-                ),
-                {"tenant": corner.tenant, "id": chunk.chunk_id},
-            )
+        in_postgres(
+            corner.use,
+            "UPDATE chunk_embeddings SET content_hash = decode(repeat('00', 32), 'hex')"
+            " WHERE tenant_id = :tenant AND chunk_id = CAST(:id AS uuid)",
+            tenant=corner.tenant,
+            id=chunk.chunk_id,
+        )

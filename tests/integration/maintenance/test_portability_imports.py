@@ -14,9 +14,7 @@ from pipeline.ingestion.import_archive import forget, parts_of
 from pipeline.ingestion.run import ingest_batch
 from pipeline.maintenance.erase import delete_namespace
 from pipeline.records import Namespace
-from pipeline.resources import Resources
 from tests.conftest import make_tenant
-from tests.integration.ingestion.test_ingest_flow import Corner, _upload, breaking
 from tests.integration.maintenance.test_portability import (
     Target,
     assert_statistics,
@@ -24,13 +22,12 @@ from tests.integration.maintenance.test_portability import (
     exported,
     filled,
     seen,
-    sharing,
 )
+from tests.support.corpora.uploads import upload
+from tests.support.stacks.connections import breaking, sharing
+from tests.support.stacks.corner import Corner
 
-
-@pytest.fixture(scope="module")
-def use(use_alone: Resources) -> Resources:
-    return use_alone
+pytestmark = pytest.mark.own_databases
 
 
 @pytest.fixture
@@ -133,7 +130,7 @@ class DescribeHostileDocuments:
     @pytest.mark.parametrize("name", list(HOSTILE))
     def it_parks_alone(self, name, source, target):
         spoil, code = HOSTILE[name]
-        source.ingest(*(_upload(each, f"# A\n\n{'some text. ' * 300}\n\n# B\n\n{'more. ' * 400}") for each in "abc"))
+        source.ingest(*(upload(each, f"# A\n\n{'some text. ' * 300}\n\n# B\n\n{'more. ' * 400}") for each in "abc"))
         part = read_part(exported(source)[0])
         assert all(len(document.chunks) > 1 for document in part.documents)
         documents = [part.documents[0], spoil(part.documents[1]), part.documents[2]]
@@ -144,16 +141,16 @@ class DescribeHostileDocuments:
         assert_statistics(target)
 
     def it_parks_a_document_that_comes_twice_or_is_too_large(self, source, target, use):
-        source.ingest(_upload("a", "one"), _upload("b", "two " * 5000))
+        source.ingest(upload("a", "one"), upload("b", "two " * 5000))
         part = read_part(exported(source)[0])
         twice = write_part(Part(origin=part.origin, documents=[*part.documents, part.documents[0]]))
-        small = sharing(use, settings=use.settings.model_copy(update={"max_packed_document_bytes": 10_000}))
+        small = sharing(use, max_packed_document_bytes=10_000, parser=use.parser)
         [job] = target.take(twice, use=small)
         assert sorted(error.code for error in job.errors) == ["document_too_large", "duplicate_document_id"]
         assert set(target.shown()) == {"a"}
 
     def it_does_not_believe_a_vector_whose_text_is_another(self, source, target, use):
-        source.ingest(_upload("a", "one"))
+        source.ingest(upload("a", "one"))
         part = read_part(exported(source)[0])
         forged = write_part(Part(origin=part.origin, documents=[_line(part.documents[0], text="two")]))
         counted, model = counting(use)

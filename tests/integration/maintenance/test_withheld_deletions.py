@@ -19,7 +19,11 @@ from pipeline.maintenance.verify import verify
 from pipeline.records import Namespace
 from pipeline.resources import Resources
 from tests.conftest import make_tenant
-from tests.integration.ingestion.test_ingest_flow import Corner, _upload
+from tests.support.corpora.uploads import upload
+from tests.support.stacks.connections import in_mysql
+from tests.support.stacks.corner import Corner
+
+pytestmark = pytest.mark.own_databases
 
 ORPHANS = DELETED_FREELY + 20
 
@@ -41,19 +45,12 @@ LEFTOVER = text(
 
 
 @pytest.fixture
-def use(use_alone: Resources) -> Resources:
-    """Return stores that the stack's own workers do not use."""
-    return use_alone
-
-
-@pytest.fixture
 def corner(use: Resources) -> Iterator[Corner]:
     """A tenant with a few documents; forgotten afterwards, as the doctor looks at all tenants."""
     found = Corner(use, make_tenant(use)[0], Namespace("kb"))
-    found.ingest(*(_upload(f"d{n}", f"Document number {n} of the pump.") for n in range(4)))
+    found.ingest(*(upload(f"d{n}", f"Document number {n} of the pump.") for n in range(4)))
     yield found
-    with unit_of_work(use.mysql) as work:
-        work.connection.execute(text("DELETE FROM alignment_state WHERE tenant_id = :tenant"), {"tenant": found.tenant})
+    in_mysql(use, "DELETE FROM alignment_state WHERE tenant_id = :tenant", tenant=found.tenant)
 
 
 def orphan(corner: Corner, many: int) -> None:

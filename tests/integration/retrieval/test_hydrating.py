@@ -10,8 +10,10 @@ from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents.chunk_edit_store import ChunkEdits
 from pipeline.documents.chunk_store import Chunks, StoredChunk
 from pipeline.records import DocumentFields
-from pipeline.resources import Resources
-from tests.integration.ingestion.test_ingest_flow import Corner, _upload
+from tests.support.corpora.uploads import upload
+from tests.support.stacks.corner import Corner
+
+pytestmark = pytest.mark.own_databases
 
 ODD = "a \"quoted\" \\back\\slash\\ 'single' %s :name {brace}\ttab\u2028 维生素 🦊 \u0001 é\u0301 ﷽"
 FIELDS = DocumentFields(
@@ -23,11 +25,6 @@ FIELDS = DocumentFields(
     story_time=-(2**63),
     metadata={ODD: [ODD, {"深": 2**63 - 1}], "number": 1e300, "nothing": None, "flag": True, "empty": {}},
 )
-
-
-@pytest.fixture
-def corner(use_alone: Resources, tenant, namespace) -> Corner:
-    return Corner(use_alone, tenant, namespace)
 
 
 def stored(corner: Corner) -> list[StoredChunk]:
@@ -44,7 +41,7 @@ def stored(corner: Corner) -> list[StoredChunk]:
 class DescribeHydrate:
     def it_gives_back_what_was_stored(self, corner):
         body = 'a "quoted" \\ text: 维生素 🦊'
-        corner.ingest(_upload("odd", body, **{name: getattr(FIELDS, name) for name in FIELDS.__dataclass_fields__}))
+        corner.ingest(upload("odd", body, **{name: getattr(FIELDS, name) for name in FIELDS.__dataclass_fields__}))
         [chunk] = stored(corner)
         assert chunk.text == body
         known = {name: getattr(chunk, name) for name in FIELDS.__dataclass_fields__}
@@ -55,7 +52,7 @@ class DescribeHydrate:
         assert chunk.chunking.max_tokens > 0
 
     def it_gives_back_that_nothing_was_said(self, corner):
-        corner.ingest(_upload("bare", "text"))
+        corner.ingest(upload("bare", "text"))
         [chunk] = stored(corner)
         empty = DocumentFields()
         for name in DocumentFields.__dataclass_fields__:

@@ -10,11 +10,9 @@ from typing import Any
 
 import orjson
 import pytest
-from sqlalchemy import text
 
 from pipeline.administration.delete_documents import delete_document
 from pipeline.administration.edit_chunks import Edit, delete_chunks, edit_chunks
-from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import StoreUnavailable
 from pipeline.maintenance.erase import delete_namespace
 from pipeline.query.plan import Plan, PrivacyPlan, RerankPlan, RetrievePlan
@@ -25,20 +23,13 @@ from pipeline.retrieval import run_chord
 from pipeline.retrieval.reuse_answer import KeptAnswers
 from pipeline.tenants.audit_queue_store import AuditQueue, unpacked
 from tests.conftest import make_tenant
-from tests.integration.ingestion.test_ingest_flow import Corner, _upload
+from tests.support.corpora.uploads import upload
 from tests.support.stacks.asking import BOTH, Asker
+from tests.support.stacks.corner import Corner
+
+pytestmark = pytest.mark.own_databases
 
 QUESTION = "green tea"
-
-
-@pytest.fixture(scope="module")
-def use(use_alone: Resources) -> Resources:
-    return use_alone
-
-
-@pytest.fixture
-def corner(use, tenant, namespace) -> Corner:
-    return Corner(use, tenant, namespace)
 
 
 @pytest.fixture(scope="module")
@@ -65,11 +56,7 @@ class Gateway:
 
     def settle(self) -> None:
         """Let the last change be long ago."""
-        with unit_of_work(self.corner.use.mysql) as work:
-            work.connection.execute(
-                text("UPDATE namespaces SET revised_at = '2000-01-01' WHERE tenant_id = :tenant"),
-                {"tenant": self.corner.tenant},
-            )
+        self.corner.execute("UPDATE namespaces SET revised_at = '2000-01-01' WHERE tenant_id = :tenant")
 
     def keep(self) -> dict[str, Any]:
         """Have an answer kept, and make sure that it is."""
@@ -81,7 +68,7 @@ class Gateway:
 
 @pytest.fixture
 def gateway(corner, reader) -> Gateway:
-    corner.ingest(_upload("d1", "green tea is mild"), _upload("d2", "green tea is cheap"), _upload("d3", "soup"))
+    corner.ingest(upload("d1", "green tea is mild"), upload("d2", "green tea is cheap"), upload("d3", "soup"))
     return Gateway(corner, reader)
 
 
@@ -90,22 +77,23 @@ def texts(answer: dict[str, Any]) -> set[str]:
 
 
 def chunk_of(corner: Corner, document_id: str) -> ChunkId:
-    with unit_of_work(corner.use.mysql) as work:
-        statement = text("SELECT chunk_id FROM chunks WHERE tenant_id = :tenant AND document_id = :document")
-        values = {"tenant": corner.tenant, "document": document_id}
-        return ChunkId(work.connection.execute(statement, values).scalar_one())
+    return ChunkId(
+        corner.execute(
+            "SELECT chunk_id FROM chunks WHERE tenant_id = :tenant AND document_id = :document", document=document_id
+        )[0][0]
+    )
 
 
 def replaced(corner: Corner) -> None:
-    corner.ingest(_upload("d1", "green tea is bitter"))
+    corner.ingest(upload("d1", "green tea is bitter"))
 
 
 def retitled(corner: Corner) -> None:
-    corner.ingest(_upload("d1", "green tea is mild", title="Another title"))
+    corner.ingest(upload("d1", "green tea is mild", title="Another title"))
 
 
 def added(corner: Corner) -> None:
-    corner.ingest(_upload("d4", "green tea is green"))
+    corner.ingest(upload("d4", "green tea is green"))
 
 
 def deleted(corner: Corner) -> None:
@@ -126,7 +114,7 @@ def chunk_deleted(corner: Corner) -> None:
 
 def namespace_made_anew(corner: Corner) -> None:
     delete_namespace(corner.tenant, corner.namespace, corner.use)
-    corner.ingest(_upload("d1", "green tea of another house"))
+    corner.ingest(upload("d1", "green tea of another house"))
 
 
 CHANGES = [replaced, retitled, added, deleted, edited, switched_off, chunk_deleted, namespace_made_anew]
@@ -177,7 +165,7 @@ class DescribeAKeptAnswer:
     def it_goes_to_nobody_else(self, gateway, reader, use):
         gateway.keep()
         other = Corner(use, make_tenant(use)[0], gateway.corner.namespace)
-        other.ingest(_upload("d1", "green tea of somebody else"))
+        other.ingest(upload("d1", "green tea of somebody else"))
         theirs = Gateway(other, reader)
         theirs.settle()
         answer = theirs.ask()
@@ -203,12 +191,12 @@ class DescribeAKeptAnswer:
     def it_is_not_given_to_who_asks_in_more_namespaces(self, gateway, corner, use):
         gateway.keep()
         other = Namespace(f"ns-{uuid.uuid4().hex[:8]}")
-        Corner(use, corner.tenant, other).ingest(_upload("x", "green tea elsewhere"))
+        Corner(use, corner.tenant, other).ingest(upload("x", "green tea elsewhere"))
         gateway.settle()
         both = {"namespaces": (corner.namespace, other)}
         assert not gateway.ask(**both)["stats"]["cached"]
         assert gateway.ask(**both)["stats"]["cached"]
-        Corner(use, corner.tenant, other).ingest(_upload("x", "green tea changed"))
+        Corner(use, corner.tenant, other).ingest(upload("x", "green tea changed"))
         assert not gateway.ask(**both)["stats"]["cached"]
         gateway.settle()
         assert gateway.ask()["stats"]["cached"]  # the first namespace did not change
@@ -303,8 +291,8 @@ class DescribeAKeptAnswer:
 class DescribeMaskedAnswers:
     def it_masks_what_is_returned_and_changes_no_order(self, corner, reader):
         corner.ingest(
-            _upload("d1", "green tea: call 13812345678 or li@example.com", title="tea of 13812345678"),
-            _upload("d2", "green tea, card 4111111111111111"),
+            upload("d1", "green tea: call 13812345678 or li@example.com", title="tea of 13812345678"),
+            upload("d2", "green tea, card 4111111111111111"),
         )
         asker = Asker(corner)
         plain, masked = asker.ask_for(QUESTION), asker.ask_for(QUESTION, plan=MASKED)

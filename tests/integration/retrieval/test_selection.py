@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from sqlalchemy import event, text
+from sqlalchemy import event
 
 from pipeline.channels.channel import Channel, Recalled
 from pipeline.errors import StoreUnavailable
@@ -23,6 +23,7 @@ from pipeline.retrieval.ask_channels import ask_side_by_side
 from pipeline.retrieval.compose import compose
 from pipeline.retrieval.make_channels import make_channels
 from tests.conftest import make_tenant
+from tests.support.stacks.connections import in_postgres
 from tests.support.stacks.corner import Corner, documents, timeless
 
 KEYWORD, SEMANTIC = ChannelName.KEYWORD, ChannelName.SEMANTIC
@@ -207,10 +208,9 @@ class DescribeTheSafetyNet:
             },
             {"manual": {"type": "manual"}, "note": {"type": "note"}},
         )
-        with use_alone.postgres.begin() as connection:
-            connection.execute(
-                text("UPDATE chunk_embeddings SET type = 'manual' WHERE tenant_id = :tenant"), {"tenant": corner.tenant}
-            )
+        in_postgres(
+            use_alone, "UPDATE chunk_embeddings SET type = 'manual' WHERE tenant_id = :tenant", tenant=corner.tenant
+        )
         query = corner.query("reset the controller", filters=Filters(type="manual"), retrieve={"method": "semantic"})
         envelopes, _ = ask_side_by_side(query, make_channels(use_alone))
         assert len(envelopes[SEMANTIC].chunk_ids) == 2, "the vector store has to be wrong for this to mean anything"

@@ -21,8 +21,9 @@ from pipeline.query.request import Query
 from pipeline.records import Comparison, DocumentId, Filters, Namespace
 from pipeline.resources import Resources
 from tests.conftest import make_tenant
-from tests.integration.ingestion.test_ingest_flow import Corner, _upload
 from tests.integration.keyword.test_keyword_channel import query
+from tests.support.corpora.uploads import upload
+from tests.support.stacks.corner import Corner
 from tests.support.stacks.keyword_index import Host
 
 _LARGE, _RARE = 400, 40  # documents of one chunk; every so many are of the rare kind
@@ -50,7 +51,7 @@ def _document(number: int, *, rare: bool):
             "published_at": datetime(2026, 2, 1, tzinfo=UTC),
             "metadata": {"kind": {"name": "稀有"}, "shelf": 7},
         }
-    return _upload(f"d{number}", body, **fields)
+    return upload(f"d{number}", body, **fields)
 
 
 class Shelf:

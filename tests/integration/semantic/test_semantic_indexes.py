@@ -19,6 +19,7 @@ from pipeline.resources import Resources
 from pipeline.semantic import question_text_store, vector_index_store
 from pipeline.semantic.vector_index_store import index_builder
 from tests.conftest import make_tenant
+from tests.support.stacks.connections import in_postgres
 from tests.support.stacks.vector_library import BOOKS, GROWN, noted
 
 
@@ -44,8 +45,7 @@ def states(use: Resources, tenant_id: TenantId) -> list[str]:
 
 def age(use: Resources) -> None:
     """Let every state be old enough for what waits for that."""
-    with use.postgres.begin() as connection:
-        connection.execute(text("UPDATE vector_indexes SET changed_at = now() - interval '1 minute'"))
+    in_postgres(use, "UPDATE vector_indexes SET changed_at = now() - interval '1 minute'")
 
 
 def keep(use: Resources, times: int) -> None:
@@ -134,10 +134,9 @@ class DescribeUpkeep:
         self.add(library, grown, 2 * GROWN, "more")
         keep(library.use, 2)
         old = self.index(library, grown)
-        with library.use.postgres.begin() as connection:
-            connection.execute(
-                text("DELETE FROM chunk_embeddings WHERE tenant_id = :tenant AND namespace = 'more'"), {"tenant": grown}
-            )
+        in_postgres(
+            library.use, "DELETE FROM chunk_embeddings WHERE tenant_id = :tenant AND namespace = 'more'", tenant=grown
+        )
         resize(library.use, grown, Namespace("more"), 0)
         keep(library.use, 2)
         assert sorted(states(library.use, grown)) == ["ready", "retiring"]
@@ -147,8 +146,7 @@ class DescribeUpkeep:
 
     def it_seals_a_range_again_whose_index_was_dropped_by_hand(self, library, grown):
         keep(library.use, 2)
-        with library.use.postgres.begin() as connection:
-            connection.execute(text(f"DROP INDEX {self.index(library, grown)}"))
+        in_postgres(library.use, f"DROP INDEX {self.index(library, grown)}")
         assert library.search(grown, library.questions[0], namespaces=[BOOKS]).hits
         keep(library.use, 3)
         assert indexes(library.use)[self.index(library, grown)] == "valid"
@@ -208,11 +206,11 @@ class DescribeUpkeep:
 
     def it_adopts_what_was_finished_and_not_noted(self, library, grown):
         keep(library.use, 2)
-        with library.use.postgres.begin() as connection:
-            statement = text(
-                "UPDATE vector_indexes SET state = 'building' WHERE state = 'ready' AND tenant_id = :tenant"
-            )
-            connection.execute(statement, {"tenant": grown})
+        in_postgres(
+            library.use,
+            "UPDATE vector_indexes SET state = 'building' WHERE state = 'ready' AND tenant_id = :tenant",
+            tenant=grown,
+        )
         keep(library.use, 1)
         assert states(library.use, grown) == ["ready"]
 
@@ -241,9 +239,12 @@ class DescribeUpkeep:
         erased = erase.erase_tenant(grown, library.use)
         assert erased.remaining == {}
         assert name not in indexes(library.use)
-        with library.use.postgres.connect() as connection:
-            statement = text("SELECT count(*) FROM vector_indexes WHERE tenant_id = :tenant")
-            assert connection.execute(statement, {"tenant": grown}).scalar_one() == 0
+        assert (
+            in_postgres(library.use, "SELECT count(*) FROM vector_indexes WHERE tenant_id = :tenant", tenant=grown)[0][
+                0
+            ]
+            == 0
+        )
 
     def it_drops_the_index_of_a_tenant_that_was_erased_while_it_was_built(self, library, grown):
         keep(library.use, 2)

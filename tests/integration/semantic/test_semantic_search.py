@@ -17,6 +17,7 @@ from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan
 from pipeline.query.request import Query
 from pipeline.records import EmbeddingSpace, Filters, TenantId
 from pipeline.semantic import vector_index_store
+from tests.support.stacks.connections import in_postgres
 from tests.support.stacks.vector_library import BOOKS, LARGE, NOTES, noted
 
 
@@ -162,16 +163,14 @@ class DescribePlans:
 
     def it_keeps_to_its_indexes_whoever_asks_and_whatever_the_statistics(self, library):
         large, small, question = library.large, library.small, library.questions[3]
-        with library.use.postgres.begin() as connection:
-            connection.execute(text("ANALYZE chunk_embeddings"))
+        in_postgres(library.use, "ANALYZE chunk_embeddings")
         for _ in range(12):  # large and small take turns, so that a plan made for one would serve the other
             library.search(large, question)
             library.search(large, question, filters=Filters(metadata={"rare": True}))
             for tenant_id in (large, small):
                 library.search(tenant_id, question, namespaces=[NOTES])
             library.search(small, question, per_namespace=3)
-        with library.use.postgres.begin() as connection:
-            connection.execute(text("ANALYZE chunk_embeddings"))
+        in_postgres(library.use, "ANALYZE chunk_embeddings")
         exact, indexed = plans(library.reader.postgres), plans(library.reader.postgres_indexed)
         assert len(exact) == 3
         assert not [plan for plan in exact.values() if not re.search("chunk_embeddings_(by_document|pkey)", plan)]

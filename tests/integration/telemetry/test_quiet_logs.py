@@ -10,31 +10,22 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from sqlalchemy import text
 
 from pipeline.administration.delete_documents import delete_document
 from pipeline.administration.edit_chunks import Edit, edit_chunks
-from pipeline.database.unit_of_work import unit_of_work
 from pipeline.maintenance.verify import verify
 from pipeline.records import ChannelName, ChunkId, DocumentId
 from pipeline.resources import Resources
 from pipeline.retrieval import record_search
-from tests.integration.ingestion.test_ingest_flow import Corner, _upload
 from tests.integration.retrieval.test_kept_answers import Gateway, chunk_of
+from tests.support.corpora.uploads import upload
 from tests.support.stacks.asking import Asker
+from tests.support.stacks.connections import in_mysql
 from tests.support.stacks.log_lines import log_lines
 
+pytestmark = pytest.mark.own_databases
+
 CANARY = f"canary{uuid.uuid4().hex[:12]}"
-
-
-@pytest.fixture(scope="module")
-def use(use_alone: Resources) -> Resources:
-    return use_alone
-
-
-@pytest.fixture
-def corner(use, tenant, namespace) -> Corner:
-    return Corner(use, tenant, namespace)
 
 
 @pytest.fixture
@@ -51,8 +42,8 @@ def events(written: io.BytesIO) -> list[dict[str, Any]]:
 class DescribeLogs:
     def it_tells_of_a_life_of_a_document_without_a_word_of_it(self, corner, use, lines):
         corner.ingest(
-            _upload("d1", f"the {CANARY} sings", title=f"On {CANARY}", author=CANARY, metadata={"bird": CANARY}),
-            _upload("broken", "\x00\x01" + CANARY),
+            upload("d1", f"the {CANARY} sings", title=f"On {CANARY}", author=CANARY, metadata={"bird": CANARY}),
+            upload("broken", "\x00\x01" + CANARY),
         )
         gateway = Gateway(corner, use)
         gateway.settle()
@@ -68,7 +59,7 @@ class DescribeLogs:
         assert CANARY.encode() not in lines.getvalue()
 
     def it_tells_of_a_failing_channel_without_the_question(self, corner, use, lines):
-        corner.ingest(_upload("d1", f"the {CANARY} sings"))
+        corner.ingest(upload("d1", f"the {CANARY} sings"))
         asker = Asker(corner)
 
         class Failing:
@@ -86,7 +77,7 @@ class DescribeLogs:
         assert CANARY.encode() not in lines.getvalue()
 
     def it_says_of_every_query_what_operators_look_for(self, corner, use, lines):
-        corner.ingest(_upload("d1", "green tea"))
+        corner.ingest(upload("d1", "green tea"))
         asker = Asker(corner)
         query = asker.query("green tea", session_id="s-1", experiment_id="e-1", config_version=7)
         asker.ask(query)
@@ -126,5 +117,4 @@ class DescribeErrors:
 
 
 def _run(use: Resources, statement: str, values: dict[str, Any]) -> None:
-    with unit_of_work(use.mysql) as work:
-        work.connection.execute(text(statement), values)
+    in_mysql(use, statement, **values)

@@ -27,8 +27,10 @@ from pipeline.tenants.audit_queue_store import AuditQueue, list_key
 from pipeline.tenants.audit_store import Audit, AuditFilter, AuditRow, act_as
 from pipeline.tenants.tenant_store import Tenants
 from tests.conftest import databases_of_its_own
-from tests.integration.ingestion.test_ingest_flow import Corner, _upload
+from tests.support.corpora.uploads import upload
 from tests.support.stacks.asking import Asker
+from tests.support.stacks.connections import sharing
+from tests.support.stacks.corner import Corner
 
 LI = Actor(key_id="0123456789abcdef", key_name="Li", scopes=("read", "write"))
 
@@ -39,11 +41,6 @@ def use(settings: Settings) -> Iterator[Resources]:
     tenants."""
     with databases_of_its_own(settings) as resources:
         yield resources
-
-
-@pytest.fixture
-def corner(use, tenant, namespace) -> Corner:
-    return Corner(use, tenant, namespace)
 
 
 def rows(corner: Corner, **wanted: Any) -> list[AuditRow]:
@@ -75,7 +72,7 @@ def _note_and_fail(corner: Corner) -> None:
 
 class DescribeWrites:
     def it_notes_who_did_what_in_the_order_it_was_done(self, corner, use):
-        ticket = as_li(lambda: corner.accept(_upload("d1", "one"), _upload("d2", "two")))
+        ticket = as_li(lambda: corner.accept(upload("d1", "one"), upload("d2", "two")))
         as_li(lambda: steer_jobs.pause(corner.tenant, ticket.job_id, use))
         as_li(lambda: steer_jobs.resume(corner.tenant, ticket.job_id, use, ring=lambda *_: None))
         corner.work(ticket)
@@ -96,7 +93,7 @@ class DescribeWrites:
         assert (namespace.namespaces, namespace.count) == ((corner.namespace,), 1)
 
     def it_notes_nothing_that_did_not_happen(self, corner, use):
-        corner.ingest(_upload("d1", "one"))
+        corner.ingest(upload("d1", "one"))
         before = len(rows(corner))
         assert not delete_document(corner.tenant, corner.namespace, DocumentId("none"), use)
         chunk = chunk_ids(corner)[0]
@@ -122,7 +119,7 @@ class DescribeWrites:
 
 class DescribeSearches:
     def it_is_noted_who_asked_and_what_came_of_it_but_not_what(self, corner, use):
-        corner.ingest(_upload("d1", "green tea is mild"), _upload("d2", "black tea is strong"))
+        corner.ingest(upload("d1", "green tea is mild"), upload("d2", "black tea is strong"))
         asker = Asker(corner)
         query = replace(asker.query("green tea"), asked_by=LI)
         answer = asker.ask(query)
@@ -141,14 +138,14 @@ class DescribeSearches:
 
     def it_keeps_the_question_if_the_installation_says_so(self, corner, use):
         telling = replace(use, settings=use.settings.model_copy(update={"audit_query_text": True}))
-        corner.ingest(_upload("d1", "green tea"))
+        corner.ingest(upload("d1", "green tea"))
         Asker(Corner(telling, corner.tenant, corner.namespace)).ask_for("green tea")
         record_search.drain(use)
         assert [row.query_text for row in rows(corner, action="search")] == ["green tea"]
         telling.close()
 
     def it_neither_loses_nor_repeats_one_when_it_dies_between_the_stores(self, corner, use, monkeypatch):
-        corner.ingest(_upload("d1", "green tea"))
+        corner.ingest(upload("d1", "green tea"))
         asker = Asker(corner)
         for _ in range(3):
             asker.ask_for("green tea")
@@ -168,10 +165,9 @@ class DescribeSearches:
         assert use.redis.llen(list_key(corner.tenant)) == 0
 
     def it_waits_in_redis_while_mysql_is_away(self, corner, use):
-        corner.ingest(_upload("d1", "green tea"))
+        corner.ingest(upload("d1", "green tea"))
         Asker(corner).ask_for("green tea")
-        lost = replace(use, settings=use.settings)
-        lost.__dict__.update(redis=use.redis, mysql=_NoMysql())
+        lost = sharing(use, mysql=_NoMysql())
         with pytest.raises(StoreUnavailable):
             record_search.drain(lost)
         assert use.redis.llen(list_key(corner.tenant)) == 1
@@ -214,7 +210,7 @@ class DescribeReading:
         assert {row.at for row in rows(corner, since=second, until=fourth)} == {second, second + timedelta(seconds=1)}
 
     def it_shows_nobody_anothers(self, corner, use):
-        corner.ingest(_upload("d1", "x"))
+        corner.ingest(upload("d1", "x"))
         with unit_of_work(use.mysql) as work:
             other = Audit(work.connection, type(corner.tenant)("somebody-else")).page(
                 AuditFilter(), before=None, limit=500
@@ -237,7 +233,7 @@ class DescribeKeeping:
         assert [row.audit_id for row in rows(corner, action="search")] == [young.audit_id]
 
     def it_goes_with_the_tenant_and_leaves_a_proof_without_a_person(self, corner, use):
-        corner.ingest(_upload("d1", "green tea"))
+        corner.ingest(upload("d1", "green tea"))
         asker = Asker(corner)
         asker.ask(replace(asker.query("green tea"), asked_by=LI))
         gone = erase_tenant(corner.tenant, use)
@@ -245,9 +241,6 @@ class DescribeKeeping:
         assert gone.erased["mysql.audit"] >= 1
         record_search.drain(use)  # what waited in Redis went too, and does not come back
         assert erasure_store.left_over(use.mysql, use.postgres, use.redis, corner.tenant) == {}
-        with unit_of_work(use.mysql) as work:
-            proof = work.connection.execute(
-                text("SELECT erased FROM erasures WHERE tenant_id = :tenant"), {"tenant": corner.tenant}
-            ).scalar_one()
+        proof = corner.execute("SELECT erased FROM erasures WHERE tenant_id = :tenant")[0][0]
         assert "mysql.audit" in proof
         assert not any(word in proof for word in ("Li", LI.key_id, "green"))

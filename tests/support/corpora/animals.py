@@ -9,7 +9,8 @@ from pipeline.channels.channel import Recalled
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.records import ChunkId, Namespace, TenantId
 from pipeline.resources import Resources
-from tests.integration.ingestion.test_ingest_flow import Corner, _upload
+from tests.support.corpora.uploads import upload
+from tests.support.stacks.corner import Corner
 
 ANIMALS = {
     "foxes": "Foxes hunt at night, and red foxes hunt hares.",
@@ -33,7 +34,7 @@ QUESTIONS = (
 def animals(use: Resources, tenant: TenantId, namespace: Namespace) -> Corner:
     """A namespace with a document on each of them."""
     found = Corner(use, tenant, namespace)
-    found.ingest(*(_upload(name, body, title=f"Tale {name[0]}") for name, body in ANIMALS.items()))
+    found.ingest(*(upload(name, body, title=f"Tale {name[0]}") for name, body in ANIMALS.items()))
     return found
 
 

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import text
-
 from pipeline.administration.drop_retired import drop_retired
 from pipeline.administration.rollback import roll_back
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents.generation_store import Generations, History
 from pipeline.ingestion.accept import AcceptedJob
-from pipeline.jobs.job_view_store import ItemView, JobViews
+from pipeline.jobs.job_view_store import ItemView
 from pipeline.maintenance.sweep import release_kept
 from pipeline.records import DocumentId, Upload
 from pipeline.resources import Resources
-from tests.integration.ingestion.test_ingest_flow import Corner
+from tests.support.stacks.connections import sharing
+from tests.support.stacks.corner import Corner, items_of
 
 A = DocumentId("a")
 
@@ -56,20 +55,11 @@ class CountingParser:
 
 def counting_with(use: Resources) -> Resources:
     """The same, with a parser and an embedder that remember what they did."""
-    other = Resources(use.settings)
-    other.__dict__.update(
-        mysql=use.mysql,
-        postgres=use.postgres,
-        redis=use.redis,
-        embedder=CountingEmbedder(use.embedder),
-        parser=CountingParser(use.parser),
-    )
-    return other
+    return sharing(use, embedder=CountingEmbedder(use.embedder), parser=CountingParser(use.parser))
 
 
 def items(corner: Corner, ticket: AcceptedJob) -> list[ItemView]:
-    with unit_of_work(corner.use.mysql) as work:
-        return JobViews(work.connection, corner.tenant).items(ticket.job_id, status=None, after=-1, limit=100)
+    return items_of(corner.use, ticket)
 
 
 def history(corner: Corner, document_id: DocumentId = A) -> History | None:
@@ -91,11 +81,8 @@ def back(corner: Corner, **options: Any) -> AcceptedJob:
 
 def expire(corner: Corner) -> None:
     """Let the time be up for everything that is kept or retired."""
-    with unit_of_work(corner.use.mysql) as work:
-        for table, column in (("kept_generations", "kept_until"), ("retired_generations", "due_at")):
-            work.connection.execute(
-                text(f"UPDATE {table} SET {column} = '2000-01-01' WHERE tenant_id = :tenant"), {"tenant": corner.tenant}
-            )
+    for table, column in (("kept_generations", "kept_until"), ("retired_generations", "due_at")):
+        corner.execute(f"UPDATE {table} SET {column} = '2000-01-01' WHERE tenant_id = :tenant")
     release_kept(corner.tenant, corner.use)
     drop_retired(corner.tenant, corner.use)
 

@@ -5,48 +5,134 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sqlalchemy import Row
+
+from pipeline.administration.drop_retired import drop_retired
 from pipeline.answer.result import Answer
 from pipeline.channels.channel import Channel
-from pipeline.ingestion.accept import Batch, accept
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.ingestion.accept import AcceptedJob, Batch, Refusal, accept
 from pipeline.ingestion.run import ingest_batch
+from pipeline.jobs.job_view_store import ItemView, JobView, JobViews
+from pipeline.maintenance.sweep import sweep
+from pipeline.maintenance.verify import verify
 from pipeline.query.request import Query
-from pipeline.records import ChannelName, DocumentFields, DocumentId, Filters, Namespace, QueryId, TenantId, Upload
+from pipeline.records import ChannelName, Filters, Namespace, QueryId, TenantId, Upload
 from pipeline.resources import Resources
 from pipeline.retrieval.ask_in_process import ask_in_process
 from pipeline.retrieval.build_plan import plan_of
 from pipeline.retrieval.compose import render
 from pipeline.retrieval.make_channels import make_channels
+from tests.support.corpora.uploads import upload
+from tests.support.stacks.connections import in_mysql
 
 
-@dataclass(frozen=True)
+def submit(
+    use: Resources, tenant: TenantId, entries: Sequence[Upload | Refusal], namespace: str = "kb", **given: Any
+) -> AcceptedJob:
+    """Accept documents as one job and ring no bell: the test works on it itself."""
+    batch = Batch(tenant_id=tenant, namespace=Namespace(namespace), request_id="r", entries=entries, **given)
+    return accept(batch, use, ring=lambda ticket: None)
+
+
+def work_off(use: Resources, ticket: AcceptedJob) -> None:
+    """Ingest all of a job that is due."""
+    while ingest_batch(ticket.tenant_id, ticket.job_id, use, ring=lambda *_: None):
+        pass
+
+
+def job_of(use: Resources, ticket: AcceptedJob) -> JobView:
+    """Return a job as its tenant sees it."""
+    with unit_of_work(use.mysql) as work:
+        found = JobViews(work.connection, ticket.tenant_id).one(ticket.job_id)
+    assert found is not None
+    return found
+
+
+def items_of(use: Resources, ticket: AcceptedJob) -> list[ItemView]:
+    """Return the items of a job in order."""
+    with unit_of_work(use.mysql) as work:
+        return JobViews(work.connection, ticket.tenant_id).items(ticket.job_id, status=None, after=-1, limit=1000)
+
+
+@dataclass(eq=False)
 class Corner:
-    """Documents go in with `fill`, answers come out of `ask`."""
+    """One tenant's namespace and the few steps tests take in it."""
 
     use: Resources
     tenant: TenantId
     namespace: Namespace
 
+    def accept(self, *entries: Upload | Refusal, **given: Any) -> AcceptedJob:
+        return submit(self.use, self.tenant, entries, self.namespace, **given)
+
+    def work(self, ticket: AcceptedJob, use: Resources | None = None) -> None:
+        work_off(use or self.use, ticket)
+
+    def ingest(self, *entries: Upload) -> JobView:
+        ticket = self.accept(*entries)
+        self.work(ticket)
+        return self.job(ticket)
+
     def fill(self, texts: Mapping[str, str], fields: Mapping[str, Mapping[str, Any]] | None = None) -> None:
         """Ingest plain texts by document id, with the fields that some of them have."""
-        uploads = tuple(
-            Upload(
-                document_id=DocumentId(document_id),
-                fields=DocumentFields(**(fields or {}).get(document_id, {})),
-                body=body.encode(),
-                media_type="text/plain",
+        self.ingest(*(upload(name, body, **(fields or {}).get(name, {})) for name, body in texts.items()))
+
+    def job(self, ticket: AcceptedJob) -> JobView:
+        return job_of(self.use, ticket)
+
+    def execute(self, statement: str, **values: Any) -> Sequence[Row[Any]]:
+        """Run a statement in MySQL, which may name the tenant, and return its rows."""
+        return in_mysql(self.use, statement, tenant=self.tenant, **values)
+
+    def make_due(self) -> None:
+        """Let what waits for its next attempt, or for a lease to run out, be due now."""
+        for column, state in (("next_attempt_at", "queued"), ("lease_until", "running")):
+            self.execute(
+                f"UPDATE job_items SET {column} = '2000-01-01' WHERE tenant_id = :tenant AND state = :state",
+                state=state,
             )
-            for document_id, body in texts.items()
+        sweep(self.use, ring=lambda *_: None)
+
+    def shown(self) -> dict[str, list[str]]:
+        """The texts searches may see, by document."""
+        texts: dict[str, list[str]] = {}
+        for document_id, chunk in self.execute(
+            "SELECT c.document_id, c.text FROM chunks c JOIN documents d ON d.tenant_id = c.tenant_id"
+            " AND d.namespace = c.namespace AND d.document_id = c.document_id"
+            " AND d.published_generation = c.generation WHERE c.tenant_id = :tenant ORDER BY c.ordinal"
+        ):
+            texts.setdefault(document_id, []).append(chunk)
+        return texts
+
+    def rows(self, table: str) -> int:
+        return int(self.execute(f"SELECT COUNT(*) FROM {table} WHERE tenant_id = :tenant")[0][0])
+
+    def assert_clean(self) -> None:
+        """Both stores agree, nothing is left of earlier generations, and the statistics are those of the shown chunks."""
+        self._assert_aligned()
+        self.execute("UPDATE retired_generations SET due_at = '2000-01-01' WHERE tenant_id = :tenant")
+        drop_retired(self.tenant, self.use)
+        self._assert_aligned()
+        assert self.rows("chunks") == sum(len(texts) for texts in self.shown().values())
+        terms = self.execute("SELECT terms FROM chunks WHERE tenant_id = :tenant")
+        counted = Counter(term for row in terms for term in set(row.terms.split()))
+        kept = self.execute(
+            "SELECT term, chunk_count FROM term_statistics WHERE tenant_id = :tenant AND chunk_count <> 0"
         )
-        batch = Batch(
-            tenant_id=self.tenant, namespace=self.namespace, request_id="r", entries=uploads, on_conflict="replace"
-        )
-        ticket = accept(batch, self.use, ring=lambda ticket: None)
-        while ingest_batch(self.tenant, ticket.job_id, self.use, ring=lambda *_: None):
-            pass
+        assert {row.term: row.chunk_count for row in kept} == dict(counted)
+        assert self.execute("SELECT COUNT(*) FROM term_changes")[0][0] == 0
+        sizes = self.execute("SELECT chunk_count FROM namespaces WHERE tenant_id = :tenant")
+        assert sum(row.chunk_count for row in sizes) == self.rows("chunks")
+
+    def _assert_aligned(self) -> None:
+        report = verify(self.tenant, None, self.use, repair=False)
+        assert (report.missing, report.orphaned, report.stale) == (0, 0, 0)
 
     def query(self, text: str, *, filters: Filters | None = None, deadline_s: float = 20.0, **asked: Any) -> Query:
         """A query with the settings' plan, and what is asked for over it."""

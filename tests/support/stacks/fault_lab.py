@@ -23,20 +23,20 @@ from pydantic import SecretStr
 from pipeline.administration import edit_api_sources
 from pipeline.api_sources.api_source import ApiMapping, ApiSource
 from pipeline.channels.channel import Channel
-from pipeline.ingestion.accept import Batch, accept
-from pipeline.ingestion.run import ingest_batch
 from pipeline.query.plan import ChannelPlan, ContextOptions, Plan, RerankPlan, RetrievePlan, UnderstandPlan
 from pipeline.query.request import Query
-from pipeline.records import ChannelName, Chunking, DocumentFields, DocumentId, Namespace, QueryId, TenantId, Upload
+from pipeline.records import ChannelName, Chunking, Namespace, QueryId, TenantId
 from pipeline.resources import Resources
 from pipeline.retrieval import run_chord
 from pipeline.retrieval.make_channels import make_channels
 from pipeline.retrieval.understand import understand, understand_at_once
 from pipeline.settings import Settings
 from tests.conftest import make_tenant
+from tests.support.corpora.uploads import upload
 from tests.support.servers.business_api import BusinessApi, business_api
 from tests.support.servers.openai_server import OpenAIServer
 from tests.support.servers.rerank_server import RerankServer, rerank_service
+from tests.support.stacks.corner import submit, work_off
 from tests.support.stacks.fault_edges import (
     SERVICES_FAIL,
     Fault,
@@ -271,21 +271,11 @@ class Lab:
 
 def fill(tenant_id: TenantId, namespace: str, use: Resources, api: BusinessApi) -> None:
     """Put documents, a question-answer pair and an API source into a namespace."""
-    texts = {**{name: (body, None) for name, body in _TEXTS.items()}, "pair": (_PAIR, Chunking(strategy="qa"))}
     uploads = [
-        Upload(
-            document_id=DocumentId(name),
-            fields=DocumentFields(),
-            body=body.encode(),
-            media_type="text/plain",
-            **({"chunking": chunking} if chunking else {}),
-        )
-        for name, (body, chunking) in texts.items()
+        *(upload(name, body) for name, body in _TEXTS.items()),
+        upload("pair", _PAIR, chunking=Chunking(strategy="qa")),
     ]
-    batch = Batch(tenant_id=tenant_id, namespace=Namespace(namespace), request_id="r", entries=uploads)
-    ticket = accept(batch, use, ring=lambda ticket: None)
-    while ingest_batch(tenant_id, ticket.job_id, use, ring=lambda *_: None):
-        pass
+    work_off(use, submit(use, tenant_id, uploads, namespace))
     mapping = ApiMapping(items="/hits", id="/id", text="/body", score="/score", score_range=(0, 10))
     source = ApiSource(url=f"{api.url}/{namespace}", namespaces=(namespace,), mapping=mapping)
     edit_api_sources.put(tenant_id, namespace, source, use, values={}, kept=())

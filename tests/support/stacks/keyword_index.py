@@ -12,8 +12,8 @@ from pipeline.channels.local_indexes import LocalIndexes
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents.chunk_edit_store import ChunkEdits
 from pipeline.maintenance.index_keywords import KeywordIndexer
-from tests.integration.ingestion.test_ingest_flow import Corner
 from tests.integration.keyword.test_keyword_channel import query
+from tests.support.stacks.corner import Corner
 
 _SETTLED_WITHIN_S = 20.0
 

@@ -20,16 +20,16 @@ from pipeline.query.plan import Plan
 from pipeline.query.request import Query
 from pipeline.records import DocumentFields, EmbeddingSpace, QueryId
 from pipeline.resources import Resources
-from tests.integration.ingestion.test_ingest_flow import Corner, _upload
+from tests.support.corpora.uploads import upload
+from tests.support.stacks.connections import in_postgres
+from tests.support.stacks.corner import Corner
 
 NO_GATE = {"skip_gate": True}
 ANIMALS = ["fox", "whale", "owl", "salmon", "horse", "beetle", "crane", "otter"]
 
 
 def fill(corner: Corner, count: int = 20) -> None:
-    corner.ingest(
-        *(_upload(f"d{n}", f"A {ANIMALS[n % 8]} was seen at place {n}. " * (1 + n % 3)) for n in range(count))
-    )
+    corner.ingest(*(upload(f"d{n}", f"A {ANIMALS[n % 8]} was seen at place {n}. " * (1 + n % 3)) for n in range(count)))
 
 
 def start(use: Resources, dimension: int = 128, **options: Any) -> int:
@@ -80,8 +80,7 @@ def assert_same(corner: Corner, *spaces: EmbeddingSpace) -> None:
     for space in spaces:
         report = verify(corner.tenant, None, corner.use, repair=False, space=space)
         assert (report.missing, report.orphaned, report.stale, report.misplaced) == (0, 0, 0, 0), space
-        with corner.use.postgres.connect() as connection:
-            rows = connection.execute(text(f"SELECT count(*), min(vector_dims(embedding)) FROM {space.table}")).one()
+        rows = in_postgres(corner.use, f"SELECT count(*), min(vector_dims(embedding)) FROM {space.table}")[0]
         assert rows[0] == sum(len(texts) for texts in corner.shown().values())
         assert rows[1] in (space.dimension, None)
 

@@ -15,13 +15,13 @@ import pytest
 import redis
 from sqlalchemy import make_url
 
-from pipeline.ingestion.accept import Batch, Upload, accept
-from pipeline.ingestion.run import ingest_batch
-from pipeline.records import DocumentFields, DocumentId, Namespace, TenantId
+from pipeline.records import TenantId
 from pipeline.settings import Settings
 from tests.conftest import databases_of_its_own, make_tenant, redis_of_its_own
+from tests.support.corpora.uploads import upload
 from tests.support.servers.openai_server import OpenAIServer
 from tests.support.servers.proxy import Proxy
+from tests.support.stacks.corner import submit, work_off
 from tests.support.stacks.processes import end, free_port, process, wait_for_http, wait_for_log, worker
 
 Part = Literal["mysql", "postgres", "redis", "broker", "worker", "model", "dns"]
@@ -227,11 +227,5 @@ def _own_resolver(logs: Path) -> Path:
 
 
 def _fill(tenant_id: TenantId, use: Any) -> None:
-    entries = [
-        Upload(document_id=DocumentId(name), fields=DocumentFields(), body=body.encode(), media_type="text/plain")
-        for name, body in DOCUMENTS.items()
-    ]
-    batch = Batch(tenant_id=tenant_id, namespace=Namespace(NAMESPACE), request_id="r", entries=entries)
-    ticket = accept(batch, use, ring=lambda _: None)
-    while ingest_batch(tenant_id, ticket.job_id, use, ring=lambda *_: None):
-        pass
+    entries = [upload(name, body) for name, body in DOCUMENTS.items()]
+    work_off(use, submit(use, tenant_id, entries, NAMESPACE))

@@ -9,17 +9,18 @@ from typing import Any
 
 import pytest
 
-from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import Unavailable
-from pipeline.ingestion.accept import AcceptedJob, Batch, accept
+from pipeline.ingestion.accept import AcceptedJob
 from pipeline.ingestion.run import ingest_next
-from pipeline.jobs.job_view_store import JobView, JobViews
+from pipeline.jobs.job_view_store import JobView
 from pipeline.maintenance.sweep import sweep
-from pipeline.records import DocumentFields, DocumentId, Namespace, TenantId, Upload
+from pipeline.records import TenantId
 from pipeline.resources import Resources
 from pipeline.settings import Settings
 from tests.conftest import databases_of_its_own, make_tenant
+from tests.support.corpora.uploads import upload
 from tests.support.servers.openai_server import OpenAIServer
+from tests.support.stacks.corner import job_of, submit
 
 DIMENSION = 64
 
@@ -36,23 +37,11 @@ class Served:
         return Resources(self.settings.model_copy(update=changes))
 
     def submit(self, texts: list[str], *, tenant: TenantId | None = None) -> AcceptedJob:
-        uploads = [
-            Upload(
-                document_id=DocumentId(f"d{place}"),
-                fields=DocumentFields(),
-                body=text.encode(),
-                media_type="text/plain",
-            )
-            for place, text in enumerate(texts)
-        ]
-        batch = Batch(tenant_id=tenant or self.tenant, namespace=Namespace("kb"), request_id="r", entries=uploads)
-        return accept(batch, self.use, ring=lambda ticket: None)
+        uploads = [upload(f"d{place}", text) for place, text in enumerate(texts)]
+        return submit(self.use, tenant or self.tenant, uploads)
 
     def job(self, ticket: AcceptedJob) -> JobView:
-        with unit_of_work(self.use.mysql) as work:
-            found = JobViews(work.connection, ticket.tenant_id).one(ticket.job_id)
-        assert found is not None
-        return found
+        return job_of(self.use, ticket)
 
     def work(self, ticket: AcceptedJob, *, workers: int = 1, seconds: float = 60, **changes: Any) -> JobView:
         """Let workers go on, with a sweeper beside them, until the job has ended or the time is over."""

@@ -16,7 +16,9 @@ from pipeline.jobs.ledger_store import Ledger
 from pipeline.maintenance.sweep import release_kept
 from pipeline.maintenance.verify import verify
 from pipeline.records import DocumentId
-from tests.integration.ingestion.test_ingest_flow import Corner, _upload
+from tests.support.corpora.uploads import upload
+from tests.support.stacks.connections import in_mysql
+from tests.support.stacks.corner import Corner
 from tests.support.stacks.dying import Died, Moments, watched
 
 OLD, NEW = ["the old text"], ["the new text"]
@@ -35,7 +37,7 @@ class Story:
 
     def begin(self) -> None:
         """What there is before."""
-        self.corner.ingest(_upload(self.document_id, OLD[0]))
+        self.corner.ingest(upload(self.document_id, OLD[0]))
 
     def act(self) -> None:
         """What is watched."""
@@ -78,7 +80,7 @@ class Accepting(Story):
             tenant_id=self.corner.tenant,
             namespace=self.corner.namespace,
             request_id="r",
-            entries=[_upload(self.document_id, NEW[0])],
+            entries=[upload(self.document_id, NEW[0])],
         )
         accept(batch, self.corner.use, ring=lambda ticket: self.told.pass_by("ring"))
 
@@ -104,7 +106,7 @@ class Ingesting(Story):
 
     def begin(self) -> None:
         super().begin()
-        self.ticket = self.corner.accept(_upload(self.document_id, NEW[0]))
+        self.ticket = self.corner.accept(upload(self.document_id, NEW[0]))
 
     def act(self) -> None:
         self.corner.work(self.ticket)
@@ -115,7 +117,7 @@ class IngestingTheFirst(Ingesting):
     during = (None, NEW)
 
     def begin(self) -> None:
-        self.ticket = self.corner.accept(_upload(self.document_id, NEW[0]))
+        self.ticket = self.corner.accept(upload(self.document_id, NEW[0]))
 
 
 class IngestingTheSame(Ingesting):
@@ -124,8 +126,8 @@ class IngestingTheSame(Ingesting):
     after = OLD
 
     def begin(self) -> None:
-        self.corner.ingest(_upload(self.document_id, OLD[0]))
-        self.ticket = self.corner.accept(_upload(self.document_id, OLD[0]))
+        self.corner.ingest(upload(self.document_id, OLD[0]))
+        self.ticket = self.corner.accept(upload(self.document_id, OLD[0]))
 
 
 class Rejecting(Ingesting):
@@ -134,8 +136,8 @@ class Rejecting(Ingesting):
     after = OLD
 
     def begin(self) -> None:
-        self.corner.ingest(_upload(self.document_id, OLD[0]))
-        self.ticket = self.corner.accept(_upload(self.document_id, " "))
+        self.corner.ingest(upload(self.document_id, OLD[0]))
+        self.ticket = self.corner.accept(upload(self.document_id, " "))
 
 
 class Deleting(Story):
@@ -193,7 +195,7 @@ class RollingBack(Story):
 
     def begin(self) -> None:
         for texts in (NEW, OLD):
-            self.corner.ingest(_upload(self.document_id, texts[0]))
+            self.corner.ingest(upload(self.document_id, texts[0]))
 
     def act(self) -> None:
         roll_back(
@@ -229,7 +231,7 @@ class Dropping(TenantStory):
 
     def begin(self) -> None:
         for body in (OLD[0], " ", NEW[0]):
-            self.corner.ingest(_upload(self.document_id, body))
+            self.corner.ingest(upload(self.document_id, body))
         make_old(self.corner, "retired_generations", "due_at")
 
     def act(self) -> None:
@@ -258,7 +260,7 @@ class Mending(TenantStory):
     after = OLD
 
     def begin(self) -> None:
-        self.corner.ingest(_upload(self.document_id, OLD[0]), _upload("other", "another text"))
+        self.corner.ingest(upload(self.document_id, OLD[0]), upload("other", "another text"))
         values = {"tenant": self.corner.tenant, "document": self.document_id}
         with self.corner.use.postgres.begin() as connection:
             connection.execute(
@@ -267,10 +269,11 @@ class Mending(TenantStory):
             connection.execute(
                 text("UPDATE chunk_embeddings SET chunk_id = gen_random_uuid() WHERE tenant_id = :tenant"), values
             )
-        with unit_of_work(self.corner.use.mysql) as work:
-            work.connection.execute(
-                text("UPDATE term_statistics SET chunk_count = chunk_count + 1 WHERE tenant_id = :tenant"), values
-            )
+        in_mysql(
+            self.corner.use,
+            "UPDATE term_statistics SET chunk_count = chunk_count + 1 WHERE tenant_id = :tenant",
+            **values,
+        )
 
     def act(self) -> None:
         verify(self.corner.tenant, [self.corner.namespace], self.corner.use, repair=True)
@@ -296,7 +299,4 @@ def work_on_open_jobs(corner: Corner) -> None:
 
 
 def make_old(corner: Corner, table: str, column: str) -> None:
-    with unit_of_work(corner.use.mysql) as work:
-        work.connection.execute(
-            text(f"UPDATE {table} SET {column} = '2000-01-01' WHERE tenant_id = :tenant"), {"tenant": corner.tenant}
-        )
+    corner.execute(f"UPDATE {table} SET {column} = '2000-01-01' WHERE tenant_id = :tenant")
