@@ -31,6 +31,7 @@ from pipeline.retrieval.load_text import read
 from pipeline.retrieval.make_channels import make_channels
 from pipeline.retrieval.run_chord import recall
 from tests.conftest import make_tenant
+from tests.support.corpora.queries import query_of
 from tests.support.corpora.uploads import upload
 from tests.support.servers.business_api import BusinessApi, business_api, says, slowly
 from tests.support.servers.proxy import Proxy
@@ -124,19 +125,15 @@ def fill(use: Resources, api: BusinessApi, path: str) -> TenantId:
 
 
 def asking(tenant_id: TenantId, *, text: str = QUESTION, namespaces=("kb",), filters=None, top_k=5, **plan) -> Query:
-    now = time.time()
     plan = {"pool": top_k, "timeout_ms": 2000, **plan}
     channels = {name: ChannelPlan(**plan) for name in ("keyword", "semantic", "faq", "api")}
-    return Query(
+    return query_of(
+        text,
         query_id=QueryId(f"q-{time.monotonic_ns()}"),
         tenant_id=tenant_id,
-        request_id="r",
-        query_text=text,
         namespaces=tuple(map(Namespace, namespaces)),
         filters=filters or Filters(),
         plan=Plan(top_k=top_k, retrieve=RetrievePlan(channels=channels)),
-        created_at=now,
-        deadline_at=now + 3,
     )
 
 

@@ -9,14 +9,14 @@ from dataclasses import replace
 import pytest
 
 from pipeline.query.plan import DecayPlan, Plan, RerankPlan, RetrievePlan
-from pipeline.query.request import Query
 from pipeline.ranking.rerank_order import rerank_lift
-from pipeline.records import Filters, Namespace, QueryId, TenantId
+from pipeline.records import Filters
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived
 from pipeline.retrieval.journal import Journal
 from pipeline.retrieval.rerank import good_enough, reranked
 from pipeline.settings import load
+from tests.support.corpora.queries import query_of
 from tests.support.servers.openai_answers import hangs, raw, refused
 from tests.support.servers.openai_server import OpenAIServer
 from tests.support.servers.rerank_server import RerankServer, rerank_service
@@ -28,17 +28,11 @@ TEXTS = {"a": "an owl", "b": "a fox", "c": "a red fox"}
 
 
 def arrived(plan: RerankPlan, *, left_s: float = 3.0, decay: DecayPlan | None = None) -> Arrived:
-    now = time.time()
-    query = Query(
-        query_id=QueryId("q"),
-        tenant_id=TenantId("t"),
-        request_id="r",
-        query_text="red fox",
-        namespaces=(Namespace("n"),),
+    query = query_of(
+        "red fox",
         filters=Filters(type="tale") if decay else Filters(),
         plan=Plan(rerank=plan, retrieve=RetrievePlan(time_decay=decay)),
-        created_at=now,
-        deadline_at=now + left_s,
+        deadline_s=left_s,
     )
     return Arrived(query=query, envelopes={}, elapsed_ms={})
 

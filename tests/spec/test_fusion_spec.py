@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from pipeline.errors import FusionPluginFailed
 from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan
-from pipeline.query.request import Query
 from pipeline.ranking.channel_gate import gated, strength_of
 from pipeline.ranking.custom_fusion import custom_fusion
 from pipeline.ranking.fusion import reciprocal_rank_fusion, weighted_fusion
-from pipeline.records import ChannelName, ChunkId, Namespace, QueryId, Ranking, TenantId
+from pipeline.records import ChannelName, ChunkId, Ranking
+from tests.support.corpora.queries import query_of
 
 KEYWORD, SEMANTIC, FAQ = ChannelName.KEYWORD, ChannelName.SEMANTIC, ChannelName.FAQ
 BOUNDS = {KEYWORD: 10.0, SEMANTIC: 1.0, FAQ: 1.0}
@@ -190,14 +190,5 @@ class DescribeAllocation:
     )
     def it_is_what_the_plan_says(self, allocation, top_k, channels, pool):
         retrieve = RetrievePlan(allocation=allocation, channels={name: ChannelPlan(pool=100) for name in channels})
-        query = Query(
-            query_id=QueryId("q"),
-            tenant_id=TenantId("t"),
-            request_id="r",
-            query_text="x",
-            namespaces=(Namespace("n"),),
-            plan=Plan(top_k=top_k, retrieve=retrieve),
-            created_at=0,
-            deadline_at=1,
-        )
+        query = query_of(plan=Plan(top_k=top_k, retrieve=retrieve), created_at=0, deadline_s=1)
         assert query.pool_of(KEYWORD) == pool

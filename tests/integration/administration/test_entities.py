@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from dataclasses import replace
 
@@ -24,6 +23,7 @@ from pipeline.retrieval.journal import Journal
 from pipeline.settings import Settings
 from pipeline.tenants.namespace_store import Namespaces
 from tests.conftest import make_tenant
+from tests.support.corpora.queries import query_of
 
 pytestmark = pytest.mark.own_databases
 
@@ -101,16 +101,13 @@ class DescribeAsOf:
 
 
 def asking(tenant_id: TenantId, story_time: int | None = None) -> Query:
-    now = time.time()
-    return Query(
+    return query_of(
+        "?",
         query_id=QueryId(str(uuid.uuid4())),
         tenant_id=tenant_id,
-        request_id="r",
-        query_text="?",
         namespaces=(),
         filters=Filters(story_time=story_time),
-        created_at=now,
-        deadline_at=now + 10.0,
+        deadline_s=10.0,
     )
 
 
@@ -172,11 +169,8 @@ class DescribeTheContext:
             chunk_id=found.chunk_id, document_id="d", namespace=story, title=None, text="x", metadata={}, score=1.0,
             confidence=1.0, source="keyword", sources=(), reason="", rerank=None,
         )  # fmt: skip
-        query = Query(
-            query_id=QueryId("q"), tenant_id=tenant, request_id="r", query_text="x", namespaces=(story,),
-            filters=Filters(story_time=250), plan=Plan(context=ContextOptions(**options)),
-            created_at=time.time(), deadline_at=time.time() + 3,
-        )  # fmt: skip
+        plan = Plan(context=ContextOptions(**options))
+        query = query_of(tenant_id=tenant, namespaces=(story,), filters=Filters(story_time=250), plan=plan)
         journal = Journal()
         arrived = Arrived(query=query, envelopes={}, elapsed_ms={})
         return context_of(arrived, [chunk], {found.chunk_id: found}, use, journal), journal

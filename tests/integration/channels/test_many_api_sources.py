@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 import uuid
 from ipaddress import ip_network
 
 from pipeline.administration import edit_api_sources
 from pipeline.api_sources.api_source import ApiMapping, ApiSource
 from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan
-from pipeline.query.request import Query
 from pipeline.records import ChannelName, QueryId
 from pipeline.retrieval.make_channels import make_channels
+from tests.support.corpora.queries import query_of
 from tests.support.servers.business_api import business_api, says
 
 
@@ -25,16 +24,13 @@ class DescribeTooManySources:
                 api.answers[f"/{number}"] = says({"hits": [{"id": f"i{number}", "body": "valve"}]})
                 source = ApiSource(url=f"{api.url}/{number}", mapping=ApiMapping(items="/hits", id="/id", text="/body"))
                 edit_api_sources.put(tenant, f"source{number}", source, here, values={}, kept=())
-            now = time.time()
-            query = Query(
+            query = query_of(
+                "valve",
                 query_id=QueryId(str(uuid.uuid4())),
                 tenant_id=tenant,
-                request_id="r",
-                query_text="valve",
                 namespaces=(namespace,),
                 plan=Plan(retrieve=RetrievePlan(channels={"api": ChannelPlan(timeout_ms=5000)})),
-                created_at=now,
-                deadline_at=now + 10,
+                deadline_s=10,
             )
             found = make_channels(here)[ChannelName.API].recall(query)
         assert {each.document_id for each in found.brought} == {f"i{number}" for number in range(8)}

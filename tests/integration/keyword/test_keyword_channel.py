@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from dataclasses import asdict, replace
 from typing import Any
@@ -23,6 +22,7 @@ from pipeline.records import ChunkId, Filters, Namespace, QueryId, TenantId
 from pipeline.resources import Resources
 from tests.conftest import make_tenant
 from tests.integration.documents.test_chunk_structure import cut_by
+from tests.support.corpora.queries import query_of
 from tests.support.corpora.uploads import upload
 from tests.support.stacks.corner import Corner
 
@@ -50,15 +50,13 @@ def words_alone(fields: FieldWeights) -> Plan:
 
 
 def query(corner: Corner, text: str, *, fields: FieldWeights | None = None, **options: Any) -> Query:
-    made = Query(
+    made = query_of(
+        text,
         query_id=QueryId(str(uuid.uuid4())),
         tenant_id=corner.tenant,
-        request_id="r",
-        query_text=text,
         namespaces=(corner.namespace,),
         plan=words_alone(fields or FieldWeights()),
-        created_at=time.time(),
-        deadline_at=time.time() + 10,
+        deadline_s=10,
     )
     return replace(made, **options)
 

@@ -23,6 +23,7 @@ from pipeline.retrieval.run_chord import answer, recall
 from pipeline.retrieval.understand import understand, understand_at_once
 from pipeline.settings import Settings
 from tests.conftest import make_tenant
+from tests.support.corpora.queries import query_of
 from tests.support.servers.openai_answers import hangs, refused, says
 from tests.support.servers.openai_server import OpenAIServer
 from tests.support.stacks.served import served_on, tables_for_served
@@ -43,22 +44,19 @@ class Asking:
         self.channels = make_channels(use)
 
     def query(self, text: str, understand: UnderstandPlan | None = None, **fields: Any) -> Query:
-        now = time.time()
         patient = {"timeout_ms": 2000}  # a busy machine is not what is tested here
         both = {"keyword": ChannelPlan(weight=0.7, **patient), "semantic": ChannelPlan(weight=0.3, **patient)}
-        query = Query(
+        query = query_of(
+            text,
             query_id=QueryId(str(uuid.uuid4())),
             tenant_id=self.tenant,
-            request_id="r",
-            query_text=text,
             namespaces=(Namespace("kb"),),
             plan=Plan(
                 retrieve=RetrievePlan(channels=both),
                 rerank=RerankPlan(enabled=False),
                 understand=understand or UnderstandPlan(),
             ),
-            created_at=now,
-            deadline_at=now + 10.0,
+            deadline_s=10.0,
         )
         return replace(query, **fields)
 

@@ -14,9 +14,9 @@ from sqlalchemy import Engine, event, text
 from pipeline.channels.semantic_channel import SemanticChannel
 from pipeline.errors import StoreUnavailable, VectorTableMissing
 from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan
-from pipeline.query.request import Query
 from pipeline.records import EmbeddingSpace, Filters, TenantId
 from pipeline.semantic import vector_index_store
+from tests.support.corpora.queries import query_of
 from tests.support.stacks.connections import in_postgres
 from tests.support.stacks.vector_library import BOOKS, LARGE, NOTES, noted
 
@@ -129,15 +129,8 @@ class DescribeTheWayItGoes:
                 return np.repeat(library.questions[:1], len(texts), axis=0)
 
         channel = SemanticChannel(lambda _: replace(library.reader.searched(None), embedder=Fixed()))
-        query = Query(
-            query_id="q",
-            tenant_id=library.large,
-            request_id="r",
-            query_text="x",
-            namespaces=(BOOKS, NOTES),
-            plan=near(0.0),
-            created_at=0.0,
-            deadline_at=0.0,
+        query = query_of(
+            tenant_id=library.large, namespaces=(BOOKS, NOTES), plan=near(0.0), created_at=0.0, deadline_s=0
         )
         found = channel.recall(query)
         assert found.guard["method"] == "ivfflat"

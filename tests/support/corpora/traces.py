@@ -7,22 +7,19 @@ from typing import Any
 
 from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan
 from pipeline.query.request import Query
-from pipeline.records import Filters, Namespace, QueryId, TenantId
+from pipeline.records import Filters
+from tests.support.corpora.queries import query_of
 
 
 def query(*, filters: Filters | None = None, channels: Mapping[str, ChannelPlan] | None = None) -> Query:
     """A query in the namespace ``n`` that asks these channels."""
     asked = {"keyword": ChannelPlan(), "semantic": ChannelPlan()} if channels is None else dict(channels)
-    return Query(
-        query_id=QueryId("q"),
-        tenant_id=TenantId("t"),
-        request_id="r",
-        query_text="what was asked",
-        namespaces=(Namespace("n"),),
+    return query_of(
+        "what was asked",
         filters=filters or Filters(),
         plan=Plan(retrieve=RetrievePlan(channels=asked)),
         created_at=0.0,
-        deadline_at=1.0,
+        deadline_s=1,
     )
 
 

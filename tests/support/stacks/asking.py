@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from dataclasses import replace
 from typing import Any, Protocol
@@ -15,6 +14,7 @@ from pipeline.records import Namespace, QueryId, TenantId
 from pipeline.resources import Resources
 from pipeline.retrieval import run_chord
 from pipeline.retrieval.make_channels import make_channels
+from tests.support.corpora.queries import query_of
 
 
 class Place(Protocol):
@@ -38,19 +38,17 @@ class Asker:
 
     def query(self, question: str, **settings: Any) -> Query:
         """A question, not asked yet."""
-        now = time.time()
         given: dict[str, Any] = {
             "namespaces": (self.place.namespace,),
             "plan": Plan(top_k=5, retrieve=BOTH),
             **settings,
         }
-        return Query(
+        return query_of(
+            question,
             query_id=QueryId(str(uuid.uuid4())),
             tenant_id=self.place.tenant,
             request_id=f"request-{uuid.uuid4().hex[:8]}",
-            query_text=question,
-            created_at=now,
-            deadline_at=now + 10,
+            deadline_s=10,
             **given,
         )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -28,6 +27,7 @@ from pipeline.retrieval.ask_in_process import ask_in_process
 from pipeline.retrieval.build_plan import plan_of
 from pipeline.retrieval.compose import render
 from pipeline.retrieval.make_channels import make_channels
+from tests.support.corpora.queries import query_of
 from tests.support.corpora.uploads import upload
 from tests.support.stacks.connections import in_mysql
 
@@ -136,17 +136,14 @@ class Corner:
 
     def query(self, text: str, *, filters: Filters | None = None, deadline_s: float = 20.0, **asked: Any) -> Query:
         """A query with the settings' plan, and what is asked for over it."""
-        now = time.time()
-        return Query(
+        return query_of(
+            text,
             query_id=QueryId(str(uuid.uuid4())),
             tenant_id=self.tenant,
-            request_id="r",
-            query_text=text,
             namespaces=(self.namespace,),
             filters=filters or Filters(),
             plan=plan_of(self.use.settings, {}, asked),
-            created_at=now,
-            deadline_at=now + deadline_s,
+            deadline_s=deadline_s,
             trace=True,
         )
 

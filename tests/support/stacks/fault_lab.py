@@ -32,6 +32,7 @@ from pipeline.retrieval.make_channels import make_channels
 from pipeline.retrieval.understand import understand, understand_at_once
 from pipeline.settings import Settings
 from tests.conftest import make_tenant
+from tests.support.corpora.queries import query_of
 from tests.support.corpora.uploads import upload
 from tests.support.servers.business_api import BusinessApi, business_api
 from tests.support.servers.openai_server import OpenAIServer
@@ -155,12 +156,10 @@ class Lab:
         """A question nobody has asked, to every part; those without a limit have all the time there is."""
         own = {name: (limits_ms or {}).get(name, _PATIENT_MS) for name in PARTS}
         channels = {name: ChannelPlan(timeout_ms=own[name], retry=0) for name in CHANNELS}
-        now = time.time()
-        return Query(
+        return query_of(
+            f"How do I reset the router? {uuid.uuid4().hex[:6]}",
             query_id=QueryId(str(uuid.uuid4())),
             tenant_id=self.tenant,
-            request_id="r",
-            query_text=f"How do I reset the router? {uuid.uuid4().hex[:6]}",
             namespaces=tuple(map(Namespace, namespaces)),
             plan=Plan(
                 top_k=30,
@@ -169,8 +168,7 @@ class Lab:
                 understand=UnderstandPlan(budget_ms=own["expand"]),
                 context=ContextOptions(max_tokens=500),
             ),
-            created_at=now,
-            deadline_at=now + DEADLINE_S,
+            deadline_s=DEADLINE_S,
         )
 
     def ask(self, query: Query, faults: Faults, *, use: Resources | None = None) -> Outcome:

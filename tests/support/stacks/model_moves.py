@@ -20,6 +20,7 @@ from pipeline.query.plan import Plan
 from pipeline.query.request import Query
 from pipeline.records import DocumentFields, EmbeddingSpace, QueryId
 from pipeline.resources import Resources
+from tests.support.corpora.queries import query_of
 from tests.support.corpora.uploads import upload
 from tests.support.stacks.connections import in_postgres
 from tests.support.stacks.corner import Corner
@@ -86,15 +87,14 @@ def assert_same(corner: Corner, *spaces: EmbeddingSpace) -> None:
 
 
 def asked(corner: Corner, words: str, space: int | None = None) -> Query:
-    return Query(
+    return query_of(
+        words,
         query_id=QueryId(str(uuid.uuid4())),
         tenant_id=corner.tenant,
-        request_id="r",
-        query_text=words,
         namespaces=(corner.namespace,),
         plan=Plan(top_k=5),
         created_at=0,
-        deadline_at=0,
+        deadline_s=0,
         embedding_space=space,
     )
 

@@ -8,18 +8,18 @@ import pytest
 
 from pipeline.answer.outcome import problem_of
 from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan
-from pipeline.query.request import Degradation, Query
+from pipeline.query.request import Degradation
 from pipeline.records import ChannelName, Namespace, QueryId, TenantId
+from tests.support.corpora.queries import query_of
 
-QUERY = Query(
+QUERY = query_of(
+    "泵如何复位",
     query_id=QueryId("1f0c9f0e-3a52-4b8e-9d37-6f1f6f8f2a11"),
     tenant_id=TenantId("acme"),
     request_id="r-1",
-    query_text="泵如何复位",
     namespaces=(Namespace("kb"),),
     plan=Plan(retrieve=RetrievePlan(channels={"keyword": ChannelPlan(), "semantic": ChannelPlan()})),
     created_at=0.0,
-    deadline_at=3.0,
 )
 
 

@@ -9,7 +9,8 @@ from pipeline.query.model_replies import Rewritten
 from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan, UnderstandPlan
 from pipeline.query.request import Query
 from pipeline.query.understanding import Made, understood_by_model, understood_by_rules, wordings_of
-from pipeline.records import ChannelName, Namespace, QueryId, TenantId
+from pipeline.records import ChannelName, Namespace
+from tests.support.corpora.queries import query_of
 
 SPOKEN = Background(conversation=("user: I like green tea", "assistant: Use eighty degrees."))
 
@@ -17,10 +18,7 @@ SPOKEN = Background(conversation=("user: I like green tea", "assistant: Use eigh
 def query(text: str, background: Background | None, understand: UnderstandPlan | None = None) -> Query:
     channels = {"keyword": ChannelPlan(), "semantic": ChannelPlan()}
     plan = Plan(retrieve=RetrievePlan(channels=channels), understand=understand or UnderstandPlan())
-    return Query(
-        query_id=QueryId("q"), tenant_id=TenantId("t"), request_id="r", query_text=text,
-        namespaces=(Namespace("kb"),), plan=plan, created_at=0.0, deadline_at=5.0, background=background,
-    )  # fmt: skip
+    return query_of(text, namespaces=(Namespace("kb"),), plan=plan, created_at=0, deadline_s=5, background=background)
 
 
 class DescribeTheBackground:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 import fakeredis
@@ -12,6 +11,7 @@ from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan
 from pipeline.query.query_store import WAKE_CHANNEL, Queries
 from pipeline.query.request import Envelope, Query
 from pipeline.records import ChannelName, Filters, Namespace, QueryId, TenantId
+from tests.support.corpora.queries import query_of
 
 A, B = TenantId("a"), TenantId("b")
 
@@ -29,17 +29,14 @@ def queries(redis: fakeredis.FakeRedis) -> Queries:
 
 
 def asked(query_id: str = "q1", *, deadline_s: float = 3.0) -> Query:
-    now = time.time()
-    return Query(
+    return query_of(
+        "绿茶 \U0001f375",
         query_id=QueryId(query_id),
         tenant_id=A,
-        request_id="r",
-        query_text="绿茶 \U0001f375",
         namespaces=(Namespace("kb"),),
         plan=Plan(top_k=5, retrieve=RetrievePlan(channels={"keyword": ChannelPlan(weight=0.7)})),
         filters=Filters(tags=("a",), metadata={"k": [1, None]}),
-        created_at=now,
-        deadline_at=now + deadline_s,
+        deadline_s=deadline_s,
     )
 
 

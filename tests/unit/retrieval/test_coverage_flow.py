@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -13,10 +12,11 @@ from pipeline.errors import StoreUnavailable
 from pipeline.query.plan import ChannelPlan, FusionPlan, Plan, RetrievePlan
 from pipeline.query.request import Envelope, Query
 from pipeline.ranking.fusion import Contribution, Fused
-from pipeline.records import ChannelName, ChunkId, Namespace, QueryId, TenantId
+from pipeline.records import ChannelName, ChunkId
 from pipeline.retrieval.arrived import Arrived
 from pipeline.retrieval.complete_scores import with_coverage
 from pipeline.retrieval.journal import Journal
+from tests.support.corpora.queries import query_of
 
 KEYWORD, SEMANTIC = ChannelName.KEYWORD, ChannelName.SEMANTIC
 
@@ -24,15 +24,9 @@ KEYWORD, SEMANTIC = ChannelName.KEYWORD, ChannelName.SEMANTIC
 def arrived(trust: float = 0.5, *, semantic: float | None = 0.3, **fusion: object) -> Arrived:
     weights = {KEYWORD: 0.7} | ({} if semantic is None else {SEMANTIC: semantic})
     channels = {name.value: ChannelPlan(weight=weight) for name, weight in weights.items()}
-    query = Query(
-        query_id=QueryId("q"),
-        tenant_id=TenantId("t"),
-        request_id="r",
-        query_text="机翼 气流",
-        namespaces=(Namespace("n"),),
+    query = query_of(
+        "机翼 气流",
         plan=Plan(retrieve=RetrievePlan(channels=channels, fusion=FusionPlan(**{"reading_gate": True, **fusion}))),
-        created_at=time.time(),
-        deadline_at=time.time() + 3,
     )
     envelopes = {
         name: Envelope(channel=name, status="ok", trust=trust if name == SEMANTIC else 1.0) for name in weights

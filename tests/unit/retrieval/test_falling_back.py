@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from pipeline.channels.channel import Recalled
 from pipeline.errors import StoreUnavailable
 from pipeline.query.plan import FallbackPlan, Plan
 from pipeline.query.request import Query, Understanding
-from pipeline.records import ChannelName, Namespace, QueryId, TenantId
+from pipeline.records import ChannelName, Namespace
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived
 from pipeline.retrieval.fall_back import fallen_back
 from pipeline.retrieval.journal import Journal
 from pipeline.settings import load
+from tests.support.corpora.queries import query_of
 
 
 class FaqAtTheEdge:
@@ -35,16 +34,10 @@ class FaqAtTheEdge:
 
 
 def arrived(plan: FallbackPlan, *, left_s: float = 3.0, route="hybrid") -> Arrived:
-    now = time.time()
-    query = Query(
-        query_id=QueryId("q"),
-        tenant_id=TenantId("t"),
-        request_id="r",
-        query_text="x",
+    query = query_of(
         namespaces=(Namespace("kb"),),
         plan=Plan(fallback=plan),
-        created_at=now,
-        deadline_at=now + left_s,
+        deadline_s=left_s,
         understanding=Understanding(route=route),
     )
     return Arrived(query=query, envelopes={}, elapsed_ms={})

@@ -2,36 +2,27 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 
 import pytest
 
 from pipeline.query.plan import ChannelPlan, FusionPlan, Plan, RetrievePlan
-from pipeline.query.request import Envelope, Query
+from pipeline.query.request import Envelope
 from pipeline.ranking.fusion import Contribution, Fused
-from pipeline.records import ChannelName, ChunkId, Namespace, QueryId, TenantId
+from pipeline.records import ChannelName, ChunkId
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived
 from pipeline.retrieval.journal import Journal
 from pipeline.retrieval.support_neighbours import with_feedback
 from pipeline.settings import load
+from tests.support.corpora.queries import query_of
 
 
 def arrived(trust: float = 1.0, **fusion: object) -> Arrived:
     weights = fusion.pop("weights", (0.7, 0.3))
     names = ("keyword", "semantic")[: len(weights)]
     channels = {name: ChannelPlan(weight=weight) for name, weight in zip(names, weights, strict=True)}
-    query = Query(
-        query_id=QueryId("q"),
-        tenant_id=TenantId("t"),
-        request_id="r",
-        query_text="wing flow",
-        namespaces=(Namespace("n"),),
-        plan=Plan(retrieve=RetrievePlan(channels=channels, fusion=FusionPlan(**fusion))),
-        created_at=time.time(),
-        deadline_at=time.time() + 3,
-    )
+    query = query_of("wing flow", plan=Plan(retrieve=RetrievePlan(channels=channels, fusion=FusionPlan(**fusion))))
     envelopes = {
         ChannelName(name): Envelope(channel=ChannelName(name), status="ok", trust=trust if name == "semantic" else 1.0)
         for name in names

@@ -11,8 +11,8 @@ import pytest
 from pipeline.embedding.distance import ORTHOGONAL
 from pipeline.errors import FusionPluginFailed, Misconfigured
 from pipeline.query.plan import ChannelPlan, FusionPlan, Plan, PlanFlaw, RetrievePlan
-from pipeline.query.request import Envelope, Query
-from pipeline.records import ChannelName, Namespace, QueryId, TenantId
+from pipeline.query.request import Envelope
+from pipeline.records import ChannelName
 from pipeline.retrieval.arrived import Arrived
 from pipeline.retrieval.build_plan import plan_of
 from pipeline.retrieval.fuse import fuse
@@ -20,6 +20,7 @@ from pipeline.retrieval.journal import Journal
 from pipeline.retrieval.load_fusions import installed_fusions, load_fusion
 from pipeline.settings import load
 from tests.support.corpora.fusions import installed_package
+from tests.support.corpora.queries import query_of
 from tests.support.stacks.patience import SPARE_S
 
 KEYWORD, SEMANTIC = ChannelName.KEYWORD, ChannelName.SEMANTIC
@@ -36,18 +37,8 @@ def installed(tmp_path) -> Iterator[None]:
 
 
 def arrived(fusion: FusionPlan, *, left_s: float = 3.0) -> Arrived:
-    now = time.time()
     channels = {"keyword": ChannelPlan(weight=0.7), "semantic": ChannelPlan(weight=0.3)}
-    query = Query(
-        query_id=QueryId("q"),
-        tenant_id=TenantId("t"),
-        request_id="r",
-        query_text="x",
-        namespaces=(Namespace("n"),),
-        plan=Plan(retrieve=RetrievePlan(channels=channels, fusion=fusion)),
-        created_at=now,
-        deadline_at=now + left_s,
-    )
+    query = query_of(plan=Plan(retrieve=RetrievePlan(channels=channels, fusion=fusion)), deadline_s=left_s)
     return Arrived(query=query, envelopes=SAID, elapsed_ms={})
 
 

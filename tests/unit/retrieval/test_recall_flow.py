@@ -13,10 +13,11 @@ from pipeline.channels.channel import Recalled
 from pipeline.errors import ApiSourceTimedOut, Misconfigured, StoreUnavailable
 from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan
 from pipeline.query.request import Query
-from pipeline.records import ChannelName, ChunkId, Namespace, QueryId, TenantId
+from pipeline.records import ChannelName, ChunkId, QueryId, TenantId
 from pipeline.resources import Resources
 from pipeline.retrieval.run_chord import recall
 from pipeline.settings import load
+from tests.support.corpora.queries import query_of
 from tests.support.stacks.patience import SPARE_S
 
 TENANT, QUERY = TenantId("t"), QueryId("q")
@@ -60,17 +61,12 @@ def use() -> Iterator[Resources]:
 
 
 def open_query(use: Resources, *, retry: int = 1, timeout_ms: int = 200, deadline_s: float = 3.0) -> None:
-    now = time.time()
     use.queries(TENANT).open(
-        Query(
+        query_of(
             query_id=QUERY,
             tenant_id=TENANT,
-            request_id="r",
-            query_text="x",
-            namespaces=(Namespace("n"),),
             plan=Plan(retrieve=RetrievePlan(channels={"keyword": ChannelPlan(retry=retry, timeout_ms=timeout_ms)})),
-            created_at=now,
-            deadline_at=now + deadline_s,
+            deadline_s=deadline_s,
         )
     )
 

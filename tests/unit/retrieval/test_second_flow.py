@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 
 import pytest
@@ -10,30 +9,26 @@ import pytest
 from pipeline.channels.channel import AbsentChannel
 from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan, SecondRetrievalPlan
 from pipeline.query.request import Query, Understanding
-from pipeline.records import ChannelName, Namespace, QueryId, TenantId
+from pipeline.records import ChannelName, Namespace
 from pipeline.retrieval.arrived import Arrived
 from pipeline.retrieval.journal import Journal
 from pipeline.retrieval.retry_poor import RetrievalRound, improved
+from tests.support.corpora.queries import query_of
 
 CHANNELS = {ChannelName.KEYWORD: AbsentChannel(ChannelName.KEYWORD)}
 
 
 @pytest.fixture
 def first() -> RetrievalRound:
-    now = time.time()
-    query = Query(
-        query_id=QueryId("q"),
-        tenant_id=TenantId("t"),
-        request_id="r",
-        query_text="PPR 9087",
+    query = query_of(
+        "PPR 9087",
         namespaces=(Namespace("kb"),),
         plan=Plan(
             retrieve=RetrievePlan(
                 channels={"keyword": ChannelPlan()}, second=SecondRetrievalPlan(min_hits=5, expand=True)
             )
         ),
-        created_at=now,
-        deadline_at=now + 60,
+        deadline_s=60,
     )
     return RetrievalRound(arrived=Arrived(query=query, envelopes={}, elapsed_ms={}), placed=[], kept=[])
 

@@ -15,12 +15,13 @@ from pipeline.errors import StoreUnavailable
 from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan, UnderstandPlan
 from pipeline.query.request import Degradation, Envelope, Query, Understanding
 from pipeline.query.understanding import Made, Understood
-from pipeline.records import ChannelName, ChunkId, Namespace, QueryId, TenantId
+from pipeline.records import ChannelName, ChunkId, QueryId, TenantId
 from pipeline.resources import Resources
 from pipeline.retrieval.ask_other_wordings import asked_otherwise, losses_of
 from pipeline.retrieval.run_chord import recall
 from pipeline.retrieval.understand import settled
 from pipeline.settings import load
+from tests.support.corpora.queries import query_of
 from tests.support.stacks.patience import SPARE_S
 
 TENANT, QUERY, KEYWORD = TenantId("t"), QueryId("q"), ChannelName.KEYWORD
@@ -63,13 +64,10 @@ def use() -> Iterator[Resources]:
 
 
 def query(*sub_queries: str, deadline_s: float = 3.0, waits: bool = False, budget_ms: int = 200) -> Query:
-    now = time.time()
-    return Query(
+    return query_of(
+        "raw",
         query_id=QUERY,
         tenant_id=TENANT,
-        request_id="r",
-        query_text="raw",
-        namespaces=(Namespace("n"),),
         plan=Plan(
             top_k=2,
             retrieve=RetrievePlan(channels={"keyword": ChannelPlan(pool=9, timeout_ms=150)}),
@@ -77,8 +75,7 @@ def query(*sub_queries: str, deadline_s: float = 3.0, waits: bool = False, budge
         ),
         understanding=Understanding(sub_queries=sub_queries),
         model_steps=("expand",) if waits else (),
-        created_at=now,
-        deadline_at=now + deadline_s,
+        deadline_s=deadline_s,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -17,6 +16,7 @@ from pipeline.records import Actor, Namespace, QueryId, TenantId
 from pipeline.tenants import audit_queue_store
 from pipeline.tenants.audit_queue_store import WAITING, AuditQueue, packed, unpacked
 from pipeline.tenants.audit_store import AuditRow, query_hash
+from tests.support.corpora.queries import query_of
 
 A = TenantId("a")
 
@@ -34,16 +34,7 @@ def queries(redis: fakeredis.FakeRedis) -> Queries:
 
 
 def asked(query_id: str) -> Query:
-    now = time.time()
-    return Query(
-        query_id=QueryId(query_id),
-        tenant_id=A,
-        request_id="r",
-        query_text="绿茶",
-        namespaces=(Namespace("kb"),),
-        created_at=now,
-        deadline_at=now + 3,
-    )
+    return query_of("绿茶", query_id=QueryId(query_id), tenant_id=A, namespaces=(Namespace("kb"),))
 
 
 def row(audit_id: str = "q1", **changes: Any) -> AuditRow:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from dataclasses import replace
 
 import pytest
@@ -19,22 +18,20 @@ from pipeline.records import Namespace, QueryId, TenantId
 from pipeline.retrieval.build_plan import plan_of
 from pipeline.retrieval.reuse_answer import _fingerprint
 from pipeline.settings import load
+from tests.support.corpora.queries import query_of
 from workers.lane_messages import LaneReply, LaneRequest, read_reply, read_request
 
 KB = Namespace("kb")
 
 
 def query(number: int = 1, *, lane: str = "in_process", left_s: float = 3.0) -> Query:
-    now = time.time()
-    return Query(
+    return query_of(
+        "水泵 pump",
         query_id=QueryId(f"q{number}"),
         tenant_id=TenantId("acme"),
-        request_id="r",
-        query_text="水泵 pump",
         namespaces=(KB,),
         plan=Plan(lane=lane, retrieve=RetrievePlan(channels={})),
-        created_at=now,
-        deadline_at=now + left_s,
+        deadline_s=left_s,
     )
 
 
