@@ -14,7 +14,8 @@ from pipeline.models.ports import Reranker
 from pipeline.models.rerank_local import LocalReranker
 from pipeline.records import Candidate, ChunkId
 from tests.support.clients.openai_clients import SECRET, reranker_on
-from tests.support.servers.openai_answers import Answer, changed, drops, hangs, raw, refused, says, trickles
+from tests.support.servers import openai_answers
+from tests.support.servers.openai_answers import Answer, changed, hangs, raw, refused, says
 from tests.support.servers.openai_server import OpenAIServer
 from tests.support.stacks.patience import SPARE_S
 
@@ -171,21 +172,9 @@ class DescribeWhatLlmRerankerTakes:
 
 
 FAILING: dict[str, Answer] = {
-    "busy": refused(429),
-    "broken": refused(500),
-    "wrong key": refused(401, f"Incorrect API key provided: {SECRET}"),
-    "no such model": refused(404),
-    "refusal": refused(400),
-    "reset": drops(),
-    "hangs": hangs(),
-    "trickles": trickles(0.02),
-    "not JSON": raw(b"<html>"),
+    **openai_answers.FAILING,
     "a list": raw(b"[]"),
-    "no choices": changed(lambda body: {**body, "choices": []}),
     "no content": changed(lambda body: {**body, "choices": [{"message": {"content": None}}]}),
-    "a number for content": changed(lambda body: {**body, "choices": [{"message": {"content": 5}}]}),
-    "an apology": says("I am sorry, I cannot do that."),
-    "nothing": says(""),
     "too few": says('[{"id": 1, "relevance": 5}]'),
     "ids that are none": says('[{"id": 0, "relevance": 5}, {"id": 1.5, "relevance": 5}, {"id": null, "relevance": 5}]'),
     "scores that are none": says('[{"id": 1, "relevance": "high"}, {"id": 2, "relevance": true}]'),

@@ -15,7 +15,8 @@ from pipeline.query.background import Background
 from pipeline.query.model_replies import Rewritten, Routed
 from pipeline.query.rewriter import NoRewriter, Rewriter
 from tests.support.clients.openai_clients import SECRET, rewriter_on
-from tests.support.servers.openai_answers import Answer, changed, drops, hangs, raw, refused, says, trickles
+from tests.support.servers import openai_answers
+from tests.support.servers.openai_answers import Answer, hangs, refused, says
 from tests.support.servers.openai_server import OpenAIServer
 from tests.support.stacks.patience import SPARE_S
 
@@ -132,22 +133,7 @@ class DescribeLlmRewriter:
         )  # texts, and nothing else
 
 
-FAILING: dict[str, Answer] = {
-    "busy": refused(429),
-    "broken": refused(500),
-    "wrong key": refused(401, f"Incorrect API key provided: {SECRET}"),
-    "no such model": refused(404),
-    "refusal": refused(400),
-    "reset": drops(),
-    "hangs": hangs(),
-    "trickles": trickles(0.02),
-    "not JSON": raw(b"<html>"),
-    "no choices": changed(lambda body: {**body, "choices": []}),
-    "a number for content": changed(lambda body: {**body, "choices": [{"message": {"content": 5}}]}),
-    "an apology": says("I am sorry, I cannot do that."),
-    "nothing": says(""),
-    "nonsense": says('{"x": {"y": [1, 2]}}'),
-}
+FAILING: dict[str, Answer] = {**openai_answers.FAILING, "nonsense": says('{"x": {"y": [1, 2]}}')}
 
 
 class DescribeFailuresOfLlmRewriter:

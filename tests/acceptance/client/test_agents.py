@@ -13,16 +13,9 @@ from chordwise import Chordwise, InvalidInput, ProblemError
 from chordwise.agent_response import with_retrieval
 from chordwise.recall_agent import RecallAgent, RecallRequest
 from chordwise.tools import NOTHING_FOUND, Knowledge, KnowledgeTool
-from pipeline.resources import Resources
-from tests.support.corpora.shelf import DRINKS, ENERGY, HIDDEN, WIND, Shelf, shelf
+from tests.support.corpora.shelf import DRINKS, ENERGY, HIDDEN, WIND, Shelf
 
 QUESTION = "which turbine drives a generator"
-
-
-@pytest.fixture(scope="module")
-def library(use: Resources) -> Iterator[Shelf]:
-    with shelf(use) as found:
-        yield found
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import pytest
 from langchain_core.documents import Document
@@ -14,16 +14,9 @@ from pydantic import ValidationError
 
 from chordwise import AsyncChordwise, Chordwise, InvalidInput, ProblemError
 from chordwise.langchain import ChordwiseRetriever
-from pipeline.resources import Resources
-from tests.support.corpora.shelf import DRINKS, ENERGY, WIND, Shelf, shelf
+from tests.support.corpora.shelf import DRINKS, ENERGY, WIND, Shelf
 
 QUESTION = "which turbine drives a generator"
-
-
-@pytest.fixture(scope="module")
-def library(use: Resources) -> Iterator[Shelf]:
-    with shelf(use) as found:
-        yield found
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import operator
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Annotated, Any, TypedDict
 
 import pytest
@@ -16,8 +16,7 @@ from pydantic import BaseModel
 from chordwise.langgraph import RetrievalNode
 from chordwise.prompting import NO_EXAMPLES, format_for_prompt
 from chordwise.tools import Knowledge, KnowledgeTool
-from pipeline.resources import Resources
-from tests.support.corpora.shelf import ENERGY, HIDDEN, WIND, Shelf, shelf
+from tests.support.corpora.shelf import ENERGY, HIDDEN, WIND, Shelf
 
 QUESTION = "which turbine drives a generator"
 _POOR: list[dict[str, Any]] = [
@@ -43,12 +42,6 @@ class Typed(BaseModel):
 
     messages: list[Any] = []
     prompt_vars: dict[str, Any] = {}
-
-
-@pytest.fixture(scope="module")
-def library(use: Resources) -> Iterator[Shelf]:
-    with shelf(use) as found:
-        yield found
 
 
 @pytest.fixture

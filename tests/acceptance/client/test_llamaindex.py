@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import pytest
 from llama_index.core import get_response_synthesizer
@@ -13,16 +13,9 @@ from llama_index.core.schema import MetadataMode, NodeRelationship, QueryBundle
 
 from chordwise import Chordwise, ProblemError
 from chordwise.llamaindex import ChordwiseRetriever
-from pipeline.resources import Resources
-from tests.support.corpora.shelf import DRINKS, ENERGY, WIND, Shelf, shelf
+from tests.support.corpora.shelf import DRINKS, ENERGY, WIND, Shelf
 
 QUESTION = "which turbine drives a generator"
-
-
-@pytest.fixture(scope="module")
-def library(use: Resources) -> Iterator[Shelf]:
-    with shelf(use) as found:
-        yield found
 
 
 @pytest.fixture

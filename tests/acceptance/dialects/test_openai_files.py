@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import openai
 import pytest
 from openai.types import VectorStore
 
 from tests.support.clients.openai_dialect import base_url, client_of, named
-
-
-@pytest.fixture(scope="module")
-def sdk(use) -> Iterator[openai.OpenAI]:
-    with client_of(use) as client:
-        yield client
 
 
 @pytest.fixture(scope="module")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import httpx
 import openai
 import pytest
@@ -17,12 +15,6 @@ FILES = {
     "battery.txt": "The battery of the controller lasts two years and is replaced from behind.",
     "重置.txt": "要重置控制器，请按住红色按钮十秒钟。电池可以使用两年。",
 }
-
-
-@pytest.fixture(scope="module")
-def sdk(use) -> Iterator[openai.OpenAI]:
-    with client_of(use) as client:
-        yield client
 
 
 @pytest.fixture(scope="module")

@@ -53,12 +53,6 @@ def described() -> Any:
 
 
 @pytest.fixture(scope="module")
-def key(use) -> str:
-    """A key that may do everything but what concerns the installation: a test must not change its model."""
-    return make_tenant(use)[1]
-
-
-@pytest.fixture(scope="module")
 def operators_key(use) -> str:
     """A key for tenants too, whose routes the other is refused at the door."""
     tenant_id, _ = make_tenant(use)

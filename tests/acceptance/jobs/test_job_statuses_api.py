@@ -10,16 +10,11 @@ import pytest
 
 from chordwise import Chordwise
 from chordwise.cli import run
-from tests.conftest import gateway, make_tenant
+from tests.conftest import gateway
 from tests.support.clients.gateway_client import pointers, problem, send
 from tests.support.corpora.documents import begun, document, finished
 
 BROKEN = {"document_id": "broken", "source": {"bytes": "JVBERi0xLjQKbm8=", "media_type": "application/pdf"}}
-
-
-@pytest.fixture(scope="module")
-def key(use) -> str:
-    return make_tenant(use)[1]
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from tests.conftest import make_tenant
 from tests.support.corpora.documents import document, found_documents, search, upload
 from tests.support.servers.openai_answers import hangs, refused
 from tests.support.servers.openai_server import OpenAIServer
-from tests.support.stacks.processes import free_port, process, wait_for_http, wait_for_log, worker
+from tests.support.stacks.processes import environment_of, free_port, process, wait_for_http, wait_for_log, worker
 
 DIMENSION = 64
 
@@ -41,11 +41,7 @@ def served(fresh: Settings, tmp_path: Path) -> Iterator[Served]:
     port = free_port()
     with OpenAIServer(dimension=DIMENSION) as service:
         environment = {
-            "CHORDWISE_MYSQL_URL": settings.mysql_url.get_secret_value(),
-            "CHORDWISE_POSTGRES_URL": settings.postgres_url.get_secret_value(),
-            "CHORDWISE_REDIS_URL": redis_url,
-            "CHORDWISE_BROKER_URL": redis_url,
-            "CHORDWISE_GATEWAY_PORT": str(port),
+            **environment_of(settings, redis_url=redis_url, port=port),
             "CHORDWISE_EMBEDDING_PROVIDER": "openai",
             "CHORDWISE_EMBEDDING_MODEL": "a-model",
             "CHORDWISE_EMBEDDING_DIM": str(DIMENSION),

@@ -21,7 +21,7 @@ from tests.support.clients.gateway_client import pointers, problem
 from tests.support.corpora.documents import document, found_documents, search, upload
 from tests.support.servers.openai_answers import refused
 from tests.support.servers.openai_server import OpenAIServer
-from tests.support.stacks.processes import free_port, process, wait_for_http, wait_for_log, worker
+from tests.support.stacks.processes import environment_of, free_port, process, wait_for_http, wait_for_log, worker
 
 DIMENSION = 96
 ADMIN_KEY = "an-admin-key-of-the-test"
@@ -54,11 +54,7 @@ def _moving(fresh: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     url = f"http://127.0.0.1:{port}"
     with OpenAIServer(dimension=DIMENSION) as service:
         environment = {
-            "CHORDWISE_MYSQL_URL": fresh.mysql_url.get_secret_value(),
-            "CHORDWISE_POSTGRES_URL": fresh.postgres_url.get_secret_value(),
-            "CHORDWISE_REDIS_URL": redis_url,
-            "CHORDWISE_BROKER_URL": redis_url,
-            "CHORDWISE_GATEWAY_PORT": str(port),
+            **environment_of(fresh, redis_url=redis_url, port=port),
             "CHORDWISE_ADMIN_KEY": ADMIN_KEY,
             "CHORDWISE_EMBEDDING_NEXT_BASE_URL": service.url,
             "CHORDWISE_EMBEDDING_NEXT_API_KEY": "not-a-real-key",

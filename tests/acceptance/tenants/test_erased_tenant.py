@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator
 from typing import Any
 
-import httpx
 import pytest
 import sqlalchemy
 from sqlalchemy import Engine, text
@@ -28,12 +26,6 @@ _PASSING = {
 }
 _NUMBERS = ("TIME", "DATE", "INT", "FLOAT", "DOUBLE", "DECIMAL", "NUMERIC", "REAL", "NULL")  # NullType: a vector
 _KEPT = {"erasures"}  # the proof itself: the tenant's id and how much went
-
-
-@pytest.fixture
-def operator() -> Iterator[httpx.Client]:
-    with gateway(os.environ["CHORDWISE_ADMIN_KEY"]) as found:
-        yield found
 
 
 def tables_with(engine: Engine, *needles: str) -> set[str]:

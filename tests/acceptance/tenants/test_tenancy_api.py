@@ -6,7 +6,7 @@ import json
 import os
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import httpx
@@ -23,12 +23,6 @@ from tests.support.clients.gateway_client import pointers, problem
 
 URL = os.environ.get("CHORDWISE_URL", "")
 SOON_S = FRESH_S + 1.0  # what the documentation promises
-
-
-@pytest.fixture
-def operator() -> Iterator[httpx.Client]:
-    with gateway(os.environ["CHORDWISE_ADMIN_KEY"]) as found:
-        yield found
 
 
 @pytest.fixture

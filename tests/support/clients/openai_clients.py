@@ -10,9 +10,8 @@ from typing import Any
 from pipeline.models.openai_embedder import OpenAIEmbedder
 from pipeline.models.rerank_llm import LlmReranker
 from pipeline.query.rewriter_llm import LlmRewriter
+from tests.support.servers.openai_answers import SECRET
 from tests.support.servers.openai_server import OpenAIServer
-
-SECRET = "sk-test-0123456789abcdef"
 
 
 @contextmanager

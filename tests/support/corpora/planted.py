@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -219,8 +218,3 @@ def audit_rows(client: httpx.Client) -> list[str]:
         return [row["audit_id"] for row in rows] if any(row["action"] == "search" for row in rows) else []
 
     return eventually(look, within_s=30)
-
-
-def texts_of(value: Any) -> str:
-    """Everything in a JSON value as one text."""
-    return json.dumps(value, ensure_ascii=False, default=str)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,6 +11,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
+
+import pytest
 
 from tests.support.servers.http_server import serving
 
@@ -32,6 +35,15 @@ class BusinessApi:
     url: str = ""
     answers: dict[str, Callable[[BaseHTTPRequestHandler], None]] = field(default_factory=dict)
     asked: list[Asked] = field(default_factory=list)
+
+
+@contextmanager
+def reachable_business_api() -> Iterator[BusinessApi]:
+    """A server while the block runs, which the running stack is allowed to call."""
+    if "127.0.0.0/8" not in os.environ.get("CHORDWISE_API_ALLOW_NETWORKS", ""):
+        pytest.fail("set CHORDWISE_API_ALLOW_NETWORKS=127.0.0.0/8 as make test does", pytrace=False)
+    with business_api() as api:
+        yield api
 
 
 @contextmanager

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+SECRET = "sk-test-0123456789abcdef"  # the key that clients send
+
 Json = dict[str, Any]
 
 
@@ -78,3 +80,21 @@ def with_vectors(make: Callable[[int], Any]) -> Answer:
 def with_data(make: Callable[[list[Json]], Any]) -> Answer:
     """The honest answer's list of embeddings replaced by ``make(it)``."""
     return changed(lambda body: {**body, "data": make(body["data"])})
+
+
+# What a service for chat may do wrong before it says anything that could be understood.
+FAILING: dict[str, Answer] = {
+    "busy": refused(429),
+    "broken": refused(500),
+    "wrong key": refused(401, f"Incorrect API key provided: {SECRET}"),
+    "no such model": refused(404),
+    "refusal": refused(400),
+    "reset": drops(),
+    "hangs": hangs(),
+    "trickles": trickles(0.02),
+    "not JSON": raw(b"<html>"),
+    "no choices": changed(lambda body: {**body, "choices": []}),
+    "a number for content": changed(lambda body: {**body, "choices": [{"message": {"content": 5}}]}),
+    "an apology": says("I am sorry, I cannot do that."),
+    "nothing": says(""),
+}

@@ -19,7 +19,7 @@ from tests.support.servers.openai_server import OpenAIServer
 from tests.support.servers.rerank_server import RerankServer, rerank_service
 from tests.support.stacks.fault_edges import Fault, expanding, judging, serving_hits
 from tests.support.stacks.fault_lab import NAMESPACES, fill
-from tests.support.stacks.processes import end, free_port, process, wait_for_http, wait_for_log, worker
+from tests.support.stacks.processes import end, environment_of, free_port, process, wait_for_http, wait_for_log, worker
 
 DEADLINE_S = 1.5
 RECALL, REST = "recall", "answer,rerank"  # the queues of the two workers
@@ -90,11 +90,7 @@ def fault_stack(settings: Settings, logs: Path) -> Iterator[FaultStack]:
         judge = whole.enter_context(rerank_service("cohere"))
         api = whole.enter_context(business_api())
         environment = {
-            "CHORDWISE_MYSQL_URL": settings.mysql_url.get_secret_value(),
-            "CHORDWISE_POSTGRES_URL": settings.postgres_url.get_secret_value(),
-            "CHORDWISE_REDIS_URL": redis_url,
-            "CHORDWISE_BROKER_URL": redis_url,
-            "CHORDWISE_GATEWAY_PORT": str(port),
+            **environment_of(settings, redis_url=redis_url, port=port),
             "CHORDWISE_QUERY_DEADLINE_MS": str(int(DEADLINE_S * 1000)),
             "CHORDWISE_BREAKER_FAILURES": "1000",
             "CHORDWISE_RESULT_CACHE_TTL_S": "0",

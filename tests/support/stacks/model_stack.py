@@ -17,7 +17,7 @@ from pipeline.settings import Settings
 from tests.conftest import gateway, make_tenant
 from tests.support.corpora.documents import document, upload
 from tests.support.servers.openai_server import OpenAIServer
-from tests.support.stacks.processes import free_port, process, wait_for_http, wait_for_log, worker
+from tests.support.stacks.processes import environment_of, free_port, process, wait_for_http, wait_for_log, worker
 
 DEADLINE_S = 4.0
 EXPAND, ROUTE, REWRITE = "查询扩展员", "调度员", "查询分析员"  # words of the prompts
@@ -49,11 +49,7 @@ def model_stack(
     _hand_in(key)
     with OpenAIServer() as model, ExitStack() as workers:
         environment = {
-            "CHORDWISE_MYSQL_URL": settings.mysql_url.get_secret_value(),
-            "CHORDWISE_POSTGRES_URL": settings.postgres_url.get_secret_value(),
-            "CHORDWISE_REDIS_URL": redis_url.render_as_string(False),
-            "CHORDWISE_BROKER_URL": redis_url.render_as_string(False),
-            "CHORDWISE_GATEWAY_PORT": str(port),
+            **environment_of(settings, redis_url=redis_url.render_as_string(False), port=port),
             "CHORDWISE_QUERY_DEADLINE_MS": str(int(DEADLINE_S * 1000)),
             "CHORDWISE_LLM_MODEL": "a-language-model",
             "OPENAI_BASE_URL": model.url,

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import httpx
 
-ROOT = Path(__file__).resolve().parents[3]
+from pipeline.settings import Settings
+from tests.support.repository.project import ROOT
 
 
 def free_port() -> int:
@@ -67,6 +68,17 @@ def worker(  # type: ignore[no-untyped-def]
     flags = ["--pool", pool, "-c", str(threads) if pool == "threads" else "2", "--prefetch-multiplier", "1"]
     arguments = ["-n", f"{name}@%h", "-Q", queues, *flags, "--without-gossip", "--without-mingle", "-l", "INFO"]
     return process("celery", "-A", "workers.app", "worker", *arguments, log=log, **environment)
+
+
+def environment_of(settings: Settings, *, redis_url: str, port: int) -> dict[str, str]:
+    """Return the variables of processes with these databases and a Redis for answers and messages."""
+    return {
+        "CHORDWISE_MYSQL_URL": settings.mysql_url.get_secret_value(),
+        "CHORDWISE_POSTGRES_URL": settings.postgres_url.get_secret_value(),
+        "CHORDWISE_REDIS_URL": redis_url,
+        "CHORDWISE_BROKER_URL": redis_url,
+        "CHORDWISE_GATEWAY_PORT": str(port),
+    }
 
 
 def wait_for_log(log: Path, text: str, *, seconds: float = 40) -> None:

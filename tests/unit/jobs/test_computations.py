@@ -37,13 +37,6 @@ def no_mysql() -> Any:
     raise AssertionError("a small body needs no MySQL")
 
 
-@pytest.fixture
-def redis() -> Iterator[fakeredis.FakeRedis]:
-    client = fakeredis.FakeRedis()
-    yield client
-    client.close()
-
-
 @pytest.fixture(autouse=True)
 def _quiet() -> Iterator[None]:
     with structlog.testing.capture_logs():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import fakeredis
 import pytest
 
@@ -14,13 +12,6 @@ from pipeline.records import ChannelName, Filters, Namespace, QueryId, TenantId
 from tests.support.corpora.queries import query_of
 
 A, B = TenantId("a"), TenantId("b")
-
-
-@pytest.fixture
-def redis() -> Iterator[fakeredis.FakeRedis]:
-    client = fakeredis.FakeRedis()
-    yield client
-    client.close()
 
 
 @pytest.fixture

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
-import fakeredis
 import pytest
 
 from pipeline.channels.channel import Recalled
@@ -16,7 +15,6 @@ from pipeline.query.request import Query
 from pipeline.records import ChannelName, ChunkId, QueryId, TenantId
 from pipeline.resources import Resources
 from pipeline.retrieval.run_chord import recall
-from pipeline.settings import load
 from tests.support.corpora.queries import query_of
 from tests.support.stacks.patience import SPARE_S
 
@@ -49,15 +47,6 @@ def raises(error: Exception) -> Callable[[], Recalled]:
         raise error
 
     return fail
-
-
-@pytest.fixture
-def use() -> Iterator[Resources]:
-    client = fakeredis.FakeRedis()
-    resources = Resources(load())
-    resources.__dict__["redis"] = client
-    yield resources
-    client.close()
 
 
 def open_query(use: Resources, *, retry: int = 1, timeout_ms: int = 200, deadline_s: float = 3.0) -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-import fakeredis
 import pytest
 
 from pipeline.channels.channel import Recalled
@@ -20,7 +19,6 @@ from pipeline.resources import Resources
 from pipeline.retrieval.ask_other_wordings import asked_otherwise, losses_of
 from pipeline.retrieval.run_chord import recall
 from pipeline.retrieval.understand import settled
-from pipeline.settings import load
 from tests.support.corpora.queries import query_of
 from tests.support.stacks.patience import SPARE_S
 
@@ -52,15 +50,6 @@ class FakeChannel:
 
 def fails() -> Recalled:
     raise StoreUnavailable("away")
-
-
-@pytest.fixture
-def use() -> Iterator[Resources]:
-    client = fakeredis.FakeRedis()
-    resources = Resources(load())
-    resources.__dict__["redis"] = client
-    yield resources
-    client.close()
 
 
 def query(*sub_queries: str, deadline_s: float = 3.0, waits: bool = False, budget_ms: int = 200) -> Query:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -19,13 +18,6 @@ from pipeline.tenants.audit_store import AuditRow, query_hash
 from tests.support.corpora.queries import query_of
 
 A = TenantId("a")
-
-
-@pytest.fixture
-def redis() -> Iterator[fakeredis.FakeRedis]:
-    client = fakeredis.FakeRedis()
-    yield client
-    client.close()
 
 
 @pytest.fixture

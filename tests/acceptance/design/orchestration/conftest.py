@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 import httpx
@@ -11,7 +10,7 @@ import pytest
 from tests.conftest import gateway, make_tenant
 from tests.support.corpora.cooling_pump import DOCUMENTS, KB, SAME
 from tests.support.corpora.documents import document, upload
-from tests.support.servers.business_api import BusinessApi, business_api, says
+from tests.support.servers.business_api import BusinessApi, reachable_business_api, says
 
 PAIRS = "Q: How often does the cooling pump need oil?\nA: Every Monday.\n\nQ: Who repairs the crane?\nA: The workshop."
 
@@ -38,8 +37,6 @@ def corpus(tenant_id_and_key) -> Iterator[httpx.Client]:
 
 @pytest.fixture
 def api() -> Iterator[BusinessApi]:
-    if "127.0.0.0/8" not in os.environ.get("CHORDWISE_API_ALLOW_NETWORKS", ""):
-        pytest.fail("set CHORDWISE_API_ALLOW_NETWORKS=127.0.0.0/8 as make test does", pytrace=False)
-    with business_api() as found:
+    with reachable_business_api() as found:
         found.answers["/crm"] = says(SAME)
         yield found

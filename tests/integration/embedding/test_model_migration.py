@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -23,12 +22,10 @@ from pipeline.maintenance.migrate_schema import check, downgrade, upgrade
 from pipeline.maintenance.verify import verify
 from pipeline.models import sentence_encoders
 from pipeline.models.live_spaces import Spaces
-from pipeline.records import DocumentId, Namespace
+from pipeline.records import DocumentId
 from pipeline.resources import Resources
-from tests.conftest import databases_of_its_own, make_tenant
 from tests.support.corpora.uploads import upload
 from tests.support.stacks.connections import in_postgres
-from tests.support.stacks.corner import Corner
 from tests.support.stacks.model_moves import (
     ANIMALS,
     NO_GATE,
@@ -45,18 +42,6 @@ from tests.support.stacks.model_moves import (
     status_of,
     until,
 )
-
-
-@pytest.fixture
-def use(settings) -> Iterator[Resources]:
-    """Databases of the test's own: a migration is the whole installation's."""
-    with databases_of_its_own(settings) as resources:
-        yield resources
-
-
-@pytest.fixture
-def corner(use) -> Corner:
-    return Corner(use, make_tenant(use)[0], Namespace(f"ns-{uuid.uuid4().hex[:8]}"))
 
 
 class DescribeAMoveToAnEncoder:

@@ -21,9 +21,8 @@ from pipeline.ingestion.run import ingest_batch
 from pipeline.jobs.job_view_store import JobViews
 from pipeline.maintenance.export import export_part
 from pipeline.maintenance.verify import verify
-from pipeline.records import Filters, JobId, Namespace
+from pipeline.records import Filters, JobId
 from pipeline.resources import Resources
-from tests.conftest import make_tenant
 from tests.support.corpora.uploads import upload
 from tests.support.stacks.connections import in_mysql, in_postgres, sharing
 from tests.support.stacks.corner import Corner
@@ -96,16 +95,6 @@ class Target(Corner):
             pass
         with unit_of_work(self.use.mysql) as work:
             return JobViews(work.connection, self.tenant).one(job_id)
-
-
-@pytest.fixture
-def source(use, tenant, namespace) -> Corner:
-    return Corner(use, tenant, namespace)
-
-
-@pytest.fixture
-def target(use) -> Target:
-    return Target(use, make_tenant(use)[0], Namespace("copy"))
 
 
 def exported(corner: Corner, **options: Any) -> list[bytes]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import threading
-import uuid
-from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -16,11 +14,8 @@ from pipeline.database.engines import Conflict
 from pipeline.embedding import space_store as registry
 from pipeline.errors import EmbedderUnavailable, MigrationRefused
 from pipeline.maintenance import backfill, migrate_model
-from pipeline.records import Namespace
 from pipeline.resources import Resources
-from tests.conftest import databases_of_its_own, make_tenant
 from tests.support.corpora.uploads import upload
-from tests.support.stacks.corner import Corner
 from tests.support.stacks.model_moves import (
     NO_GATE,
     assert_same,
@@ -36,18 +31,6 @@ from tests.support.stacks.model_moves import (
     start,
     status_of,
 )
-
-
-@pytest.fixture
-def use(settings) -> Iterator[Resources]:
-    """Databases of the test's own: a migration is the whole installation's."""
-    with databases_of_its_own(settings) as resources:
-        yield resources
-
-
-@pytest.fixture
-def corner(use) -> Corner:
-    return Corner(use, make_tenant(use)[0], Namespace(f"ns-{uuid.uuid4().hex[:8]}"))
 
 
 class Killed(BaseException):

@@ -13,10 +13,7 @@ from pipeline.archives.archive import Part, read_part, write_part
 from pipeline.ingestion.import_archive import forget, parts_of
 from pipeline.ingestion.run import ingest_batch
 from pipeline.maintenance.erase import delete_namespace
-from pipeline.records import Namespace
-from tests.conftest import make_tenant
-from tests.integration.maintenance.test_portability import (
-    Target,
+from tests.integration.archives.test_portability import (
     assert_statistics,
     counting,
     exported,
@@ -25,19 +22,8 @@ from tests.integration.maintenance.test_portability import (
 )
 from tests.support.corpora.uploads import upload
 from tests.support.stacks.connections import breaking, sharing
-from tests.support.stacks.corner import Corner
 
 pytestmark = pytest.mark.own_databases
-
-
-@pytest.fixture
-def source(use, tenant, namespace) -> Corner:
-    return Corner(use, tenant, namespace)
-
-
-@pytest.fixture
-def target(use) -> Target:
-    return Target(use, make_tenant(use)[0], Namespace("copy"))
 
 
 class DescribeAnImport:
