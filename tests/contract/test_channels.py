@@ -18,14 +18,7 @@ from pipeline.channels.channel import Channel
 from pipeline.errors import Unavailable
 from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan
 from pipeline.query.request import Query
-from pipeline.records import (
-    ChannelName,
-    Chunking,
-    Filters,
-    Namespace,
-    QueryId,
-    TenantId,
-)
+from pipeline.records import ChannelName, Chunking, Filters, Namespace, QueryId, TenantId
 from pipeline.resources import Resources
 from pipeline.retrieval.load_text import read
 from pipeline.retrieval.make_channels import make_channels

@@ -20,15 +20,7 @@ from pipeline.errors import GenerationNotKept, PreconditionFailed, QuotaExceeded
 from pipeline.ingestion.accept import AcceptedJob
 from pipeline.ingestion.run import ingest_batch
 from pipeline.records import DocumentId
-from tests.support.corpora.uploading import (
-    A,
-    again,
-    back,
-    expire,
-    history,
-    items,
-    states,
-)
+from tests.support.corpora.uploading import A, again, back, expire, history, items, states
 from tests.support.corpora.uploads import upload
 from tests.support.stacks.connections import sharing
 from tests.support.stacks.corner import Corner

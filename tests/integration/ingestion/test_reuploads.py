@@ -15,14 +15,7 @@ from pipeline.documents.chunk_edit_store import ChunkEdits
 from pipeline.records import Chunking, DocumentFields, Upload
 from pipeline.resources import Resources
 from tests.support.clients.openai_clients import embedder_on
-from tests.support.corpora.uploading import (
-    A,
-    again,
-    counting_with,
-    history,
-    items,
-    paragraphs,
-)
+from tests.support.corpora.uploading import A, again, counting_with, history, items, paragraphs
 from tests.support.corpora.uploads import upload
 from tests.support.servers.openai_server import OpenAIServer
 from tests.support.stacks.connections import embedding_with, in_postgres, sharing
