@@ -1,7 +1,7 @@
 """`python -m tests`: the whole suite, side by side where tests do not mind each other. With arguments: pytest, once.
 
-What failed is tried once more, with nothing beside it: a shared machine stands still now and then for longer than some
-promises last. A defect fails twice.
+Tests that failed run once more, with nothing beside them, because a shared machine sometimes stops for longer than a
+test allows. A defect fails twice.
 """
 
 from __future__ import annotations

@@ -56,13 +56,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What is there by now stays until the end: it need not be looked through for garbage again and again."""
+    """Exclude everything imported so far from garbage collection: it stays until the end."""
     gc.freeze()
 
 
 @pytest.fixture(autouse=True)
 def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever runs the tests may have a narrow terminal, in which tables break what is looked for."""
+    """Ignore the terminal's width: in a narrow one, tables break the text that tests look for."""
     monkeypatch.delenv("COLUMNS", raising=False)
 
 

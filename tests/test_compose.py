@@ -41,7 +41,7 @@ SECRET = re.compile(r"\$\{?\w*(PASSWORD|SECRET|AUTH|KEY)\w*")
 
 
 class DescribeCommands:
-    """What compose starts has to exist, and to understand its options."""
+    """Commands in compose.yaml exist and understand their options."""
 
     @pytest.mark.parametrize("name", services_started_with("celery"))
     def it_uses_options_that_celery_knows(self, name):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-# The server of forks imports these once, before the first fork. What fails to be imported is left to who asks for it.
+# The server of forks imports these once, before the first fork. A failing import is left to the process that needs it.
 _IMPORTED = (
     "api_gateway.app",
     "workers.tasks.ingest",

@@ -65,7 +65,7 @@ class Console:
         return bool(self.page.evaluate("document.documentElement.scrollWidth > window.innerWidth"))
 
     def complaints(self, *, refused: bool) -> list[str]:
-        """What went wrong in the page; with ``refused``, answers that are errors are what the test is about."""
+        """Return the errors of the page; with ``refused``, without those of failed requests."""
         said = [each for each in self.errors if not (refused and each.startswith("Failed to load resource"))]
         return said + list(self.page.evaluate("window.violations"))
 

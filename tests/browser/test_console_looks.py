@@ -13,7 +13,7 @@ VIEWS = ("jobs", "dead-letters", "upload", "documents", "preview", "playground",
 
 
 def focused(page: Page) -> str:
-    """What the focus is on, as a user would name it."""
+    """Return the accessible name of the focused element."""
     named = page.evaluate(
         "(() => { const e = document.activeElement;"
         " return e.getAttribute('aria-label') || e.labels?.[0]?.innerText || e.innerText || ''; })()"

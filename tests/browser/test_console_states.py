@@ -1,4 +1,4 @@
-"""What the console shows when there is nothing, when it takes long, and when it goes wrong."""
+"""The console's empty, slow and failing states."""
 
 from __future__ import annotations
 

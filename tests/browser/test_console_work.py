@@ -1,4 +1,4 @@
-"""What people do in the console, on the real stack, from signing in to looking at why an answer is as it is."""
+"""Work in the console on the real stack, from signing in to the explanation of an answer."""
 
 from __future__ import annotations
 

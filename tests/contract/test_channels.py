@@ -1,4 +1,4 @@
-"""What every channel promises, held against each of them on the real stores."""
+"""The contract of channels, checked for each of them on the real stores."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def asking(tenant_id: TenantId, *, text: str = QUESTION, namespaces=("kb",), fil
 
 
 class ChannelContract:
-    """What every channel promises. Subclass it with the name of a channel that is asked for `PAIRS`."""
+    """The contract of channels. Subclass it with the name of a channel that recalls `PAIRS`."""
 
     name: ChannelName
 

@@ -1,4 +1,4 @@
-"""What every embedder promises, held against each of them."""
+"""The contract of embedders, checked for each of them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def server() -> Iterator[OpenAIServer]:
 
 
 class EmbedderContract:
-    """What every embedder promises. Subclass it and provide the `embedder` fixture."""
+    """The contract of embedders. Subclass it and provide the `embedder` fixture."""
 
     def it_gives_one_unit_vector_per_text(self, embedder: Embedder):
         vectors = embedder.embed(TEXTS)

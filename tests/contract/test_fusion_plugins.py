@@ -1,4 +1,4 @@
-"""What every fusion promises, ours and those of others alike. A package that brings one can subclass the contract."""
+"""The contract of fusions, built-in and plug-in. A package that brings one can subclass the contract."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ often = settings(
 
 
 class FusionContract:
-    """What is asked of a fusion, whatever its rule. Subclass it and provide the ``plugin`` fixture."""
+    """The contract of fusions. Subclass it and provide the ``plugin`` fixture."""
 
     @often
     @given(found=rankings)

@@ -1,4 +1,4 @@
-"""What every reranker promises, held against each of them; then how the one over HTTP reads and fails."""
+"""The contract of rerankers, checked for each of them; then replies and failures of the one over HTTP."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def server() -> Iterator[OpenAIServer]:
 
 
 class RerankerContract:
-    """What every reranker promises. Subclass it and provide the `reranker` fixture."""
+    """The contract of rerankers. Subclass it and provide the `reranker` fixture."""
 
     @pytest.mark.parametrize(
         ("query", "answer", "other"),

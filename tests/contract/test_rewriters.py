@@ -1,4 +1,4 @@
-"""What the rewriter over HTTP sends, reads and survives; and that there is nothing to hear where no model is."""
+"""Requests, replies and failures of the rewriter over HTTP; and the rewriter without a model."""
 
 from __future__ import annotations
 

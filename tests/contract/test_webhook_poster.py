@@ -1,4 +1,4 @@
-"""What the sender of webhooks promises, against a receiver on loopback."""
+"""The contract of the webhook sender, against a receiver on loopback."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def receiver() -> Iterator[Receiver]:
 
 
 def posted(*urls: str) -> list[Reply]:
-    """What one sender is answered, one call after the other."""
+    """Return the answers to consecutive calls of one sender."""
 
     async def call() -> list[Reply]:
         async with Poster(permitted=parse_networks(LOOPBACK)) as poster:

@@ -1,4 +1,4 @@
-"""What must hold after the chaos, counted in the stores themselves."""
+"""Invariants after the chaos, counted in the stores."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOST_CHUNKS = 10_000
 
 
 def unfinished(connection: Connection, tenant_id: TenantId) -> str:
-    """What is still to be done for a tenant, as a phrase; empty when nothing is."""
+    """Describe a tenant's unfinished work in a phrase; empty if there is none."""
     values = {"tenant": tenant_id}
     counts = {
         "items open": "SELECT COUNT(*) FROM job_items WHERE tenant_id = :tenant AND state IN ('queued', 'running')",

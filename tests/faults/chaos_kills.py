@@ -1,4 +1,4 @@
-"""Who is killed when, and doing it: by the process ids that the stack's supervisor writes down."""
+"""Plan and carry out kills, by the process ids in the stack supervisor's file."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def plan(dice: random.Random, *, seconds: float, broker: str = "redis") -> list[
 
 
 def carry_out(kills: Sequence[Kill], stack: Path, *, began: float) -> None:
-    """Send each signal at its time. A victim that is just not running is left out, and this is said."""
+    """Send each signal at its time. Print and skip a victim that is not running."""
     for kill in kills:
         time.sleep(max(0.0, began + kill.at_s - time.monotonic()))
         done = _carry_out(kill, stack)

@@ -24,11 +24,11 @@ from tests.support.stacks.fault_lab import (
 )
 from workers.tasks.recall import recall_channel
 
-LATE_S = 0.25  # what an answer may take beyond the deadline
+LATE_S = 0.25  # an answer may come so long after the deadline
 
 UNAVAILABLE, UNANSWERED = "store_unavailable", "no_answer"
 
-# What each fault costs: the codes of which the answer names one for the part at fault; None: nothing is lost.
+# The cost of each fault: the answer names one of these codes for the part at fault; None: nothing is lost.
 #   exception    what the part calls is away, or answers 500
 #   bug          an error that nobody thought of; of a service: an answer that is none
 #   hang         no answer for longer than anybody waits
@@ -67,7 +67,7 @@ TABLE: dict[str, dict[Fault, tuple[str, ...] | None]] = {
     "api": {
         "exception": ("api_source_unavailable",),
         "bug": ("api_source_failed",),
-        "hang": ("api_source_unavailable", "timeout"),  # whichever notices first, the source's limit or the channel's
+        "hang": ("api_source_unavailable", "timeout"),  # the source's limit or the channel's, which ends first
         "killed": (UNANSWERED,),
         "redelivered": None,
         "empty": None,
@@ -95,7 +95,7 @@ TABLE: dict[str, dict[Fault, tuple[str, ...] | None]] = {
         "slow": None,
     },
 }
-# What else an answer does without that is made at the deadline, when there is no time for it any more.
+# Further losses of an answer that is made at the deadline, when no time is left for these steps.
 NO_TIME_FOR = {("rerank", "timeout"), ("feedback", "timeout"), ("expand", UNANSWERED)}
 
 LIMIT_MS = 400  # of the part at fault

@@ -115,7 +115,7 @@ class DescribeKilledWorkers:
             assert accepted.status_code == 202
             while stack.under_way(part) == seen and time.monotonic() - started < 1.0:
                 time.sleep(0.01)
-            time.sleep(0.5)  # what else there is to find is found meanwhile
+            time.sleep(0.5)  # the rest is found meanwhile
             stack.kill(queues)
             answer = stack.client.get(accepted.headers["Location"], params={"wait": 10}).json()
             took_s = time.monotonic() - started

@@ -326,7 +326,7 @@ class DescribeAnOutage:
                     if part == "mysql":
                         assert seen.lost == {"mysql"}, where
                     else:
-                        assert len(seen.documents) == 1, where  # what holds its words, and nothing else
+                        assert len(seen.documents) == 1, where  # only the document with its words
                         assert "semantic" in seen.lost, where
                         assert seen.lost <= {"semantic", "rerank"}, where  # a reranker begins nothing without time
 
@@ -337,7 +337,7 @@ class DescribeAnOutage:
         def run() -> None:
             for (door, question), seen in _see(stack, part, fault).items():
                 where = f"{door}: {seen}"
-                assert seen.took_s <= DEADLINE_S + LATE_S + SLOW_S, where  # who polls asks Redis once more
+                assert seen.took_s <= DEADLINE_S + LATE_S + SLOW_S, where  # polling reads Redis once more
                 if seen.documents is None:
                     assert seen.said, where
                 else:

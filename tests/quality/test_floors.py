@@ -101,7 +101,7 @@ def first_of(answers: list[list[Judged]]) -> list[Judged]:
 
 
 def smaller(whole: Path, folder: Path) -> Collection:
-    """The part of a collection that is asked for, in a folder of its own."""
+    """The requested part of a collection, in a folder of its own."""
     folder.mkdir()
     for path in (*whole.glob("queries.jsonl*"), *whole.glob("qrels.tsv*")):
         shutil.copy(path, folder)
@@ -117,7 +117,7 @@ def _some(corpus: Path, answering: set[str]) -> Iterator[str]:
 
 
 def measured(collection: Collection, key: str) -> Report:
-    """What its first questions are answered with, by a tenant that has nothing else."""
+    """Return the answers to a collection's first questions, of a tenant with that collection alone."""
     url, namespace = os.environ["CHORDWISE_URL"], collection.name
 
     async def ask() -> Report:

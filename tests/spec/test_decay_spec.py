@@ -1,4 +1,4 @@
-"""What age leaves of a score: each shape as a table, and the laws all of them keep."""
+"""Decay of scores with age: each shape as a table, and the laws that all of them keep."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ class DescribeCustomFusion:
 
 
 class DescribeTheSourceOfAHit:
-    """X8: the strongest channel names a hit, all of them are told."""
+    """X8: the strongest channel names a hit, and every channel is listed."""
 
     @pytest.mark.parametrize(
         ("weights", "strongest"), [({KEYWORD: 0.7, SEMANTIC: 0.3}, KEYWORD), ({KEYWORD: 0.3, SEMANTIC: 0.7}, SEMANTIC)]

@@ -1,4 +1,4 @@
-"""What the keyword channel finds and in which order: tables to read."""
+"""Hits of the keyword channel and their order, as tables."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is read out of language models' replies, whatever they wrap it in."""
+"""Replies of language models are read in any wrapping."""
 
 from __future__ import annotations
 

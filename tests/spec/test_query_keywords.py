@@ -1,4 +1,4 @@
-"""What a query is about, found without a model."""
+"""Keywords of a query, found without a model."""
 
 from __future__ import annotations
 

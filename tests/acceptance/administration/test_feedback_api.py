@@ -70,7 +70,7 @@ class DescribeGivingFeedback:
         for said in ({"rating": "bad"}, {"rating": "click"}, {"rating": "good", "session_id": "somebody else"}):
             assert rated(client, answer["query_id"], chunk_id=chunk, **said).status_code == 201
         assert len(client.get("/v1/feedback").json()["data"]) == 4
-        # Whoever changes his mind back is heard, though he says nothing new.
+        # A rating counts again when a user returns to it.
         assert judged(client, corpus)["pump oil"] == {answer["chunks"][0]["document_id"]: 2}
         assert rated(client, answer["query_id"], rating="bad", chunk_id=chunk).status_code == 200
         assert judged(client, corpus)["pump oil"] == {answer["chunks"][0]["document_id"]: 0}

@@ -80,7 +80,7 @@ class DescribeAProfile:
         assert {"default", "medical_examples", "novel", "support", "knowledge"} <= names
 
     def it_is_seen_by_a_query_that_does_not_pass_the_process_which_stored_it(self, client, corpus):
-        """Whatever process answers: within two seconds the new version holds."""
+        """Every process uses the new version within two seconds."""
         client.put("/v1/profiles/short", json={"config": {"top_k": 2}})
         assert len(asked(client, corpus, profile="short")["chunks"]) == 2
         client.put("/v1/profiles/short", json={"config": {"top_k": 3}})

@@ -60,7 +60,7 @@ def send(client: httpx.Client, namespace: str, segments: list[dict[str, Any]]) -
 
 
 def write_on(client: httpx.Client, question: str = OUTLINE, namespace: str = NOVEL, **fields: Any) -> dict[str, Any]:
-    """What the next chapter may know."""
+    """Query for the context of the next chapter."""
     return search(client, namespace, question, **{"profile": "novel", "story_time": NOW, **fields})
 
 
@@ -286,7 +286,7 @@ class DescribeDebugging:
             assert plain[part] == seen[part]
 
     def it_keeps_both_channels_to_one_query(self, novel):
-        """Not one text for the vectors and another for the words: what the query became is said once, for all."""
+        """Both channels read the same rewritten query."""
         answer = debug(novel)
         again = novel.get(f"/v1/queries/{answer['query_id']}/trace").json()
         assert again == answer["trace"]

@@ -1,4 +1,4 @@
-"""What comes to /mcp that is no well-behaved agent: other origins, no key, garbage, floods."""
+"""Requests to /mcp from other than well-behaved agents: other origins, no key, garbage, floods."""
 
 from __future__ import annotations
 

@@ -190,7 +190,7 @@ class DescribeNamespacesAsVectorStores:
         file = sdk.vector_stores.files.update("owl", vector_store_id=namespace, attributes={"wild": False})
         assert (file.status, file.attributes) == ("completed", {"wild": False})
         kept = httpx.get(f"{root}/v1/documents/owl?namespace={namespace}", headers=headers).json()["metadata"]
-        assert kept == {"wild": False, "kinds": ["a", "b"]}  # what attributes cannot show stays
+        assert kept == {"wild": False, "kinds": ["a", "b"]}  # values without a form as attributes stay
         assert [each.id for each in sdk.vector_stores.files.list(namespace)] == ["owl"]
         sdk.vector_stores.files.delete("owl", vector_store_id=namespace)
         assert sdk.vector_stores.retrieve(namespace).file_counts.total == 0

@@ -118,7 +118,7 @@ def it_weighs_fields(reader, tea):
 
 
 def it_does_what_is_named_in_passing(reader, tea, monkeypatch, capsys):
-    """What no block shows and no other test types: tests/unit/test_documented_commands.py says when something is missing."""
+    """Commands in the text that no block shows and no other test runs; tests/unit/test_documented_commands.py finds gaps."""
     monkeypatch.chdir(reader.folder)
     monkeypatch.setenv("CHORDWISE_API_KEY", reader.key)
 

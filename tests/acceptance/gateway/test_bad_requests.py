@@ -1,4 +1,4 @@
-"""What can be wrong with any request: body, key, query, id, parameter, method. Never a 500."""
+"""Faults of any request: body, key, query, id, parameter, method. Never a 500."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ DEADLINE_MS = 60_000  # a thousand clients begin at once, and a slow machine rea
 
 @dataclass
 class Crowd:
-    """What became of the clients."""
+    """Outcomes of the clients."""
 
     key: str
     waiting: int = 0

@@ -69,7 +69,7 @@ class DescribeAHeadThatNeverEnds:
                 slowest = max(slowest, time.monotonic() - began)
             pouring.join()
         assert slowest < PROMPT_S
-        assert taken[0] < MANY_BYTES / 2  # what the system holds for both ends included
+        assert taken[0] < MANY_BYTES / 2  # including the system's buffers of both ends
         assert resident_bytes(client.get("/v1/metrics").text) - before < 16 * 1024 * 1024
 
 

@@ -1,4 +1,4 @@
-"""How often a tenant may ask: the headers that say so, and the refusal of whoever asks too often."""
+"""Rate limits of a tenant's requests: the headers, and the refusal beyond the limit."""
 
 from __future__ import annotations
 

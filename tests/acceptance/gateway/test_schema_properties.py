@@ -1,4 +1,4 @@
-"""Whatever anybody sends to whichever operation, the answer is one that the description of the interface has."""
+"""Every operation answers any input as its OpenAPI description says."""
 
 from __future__ import annotations
 

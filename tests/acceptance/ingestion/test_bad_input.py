@@ -1,4 +1,4 @@
-"""What a sender of documents can get wrong: the right status, code and pointer, and nothing valid lost."""
+"""Faults of uploads: the right status, code and pointer, and no valid document is lost."""
 
 from __future__ import annotations
 

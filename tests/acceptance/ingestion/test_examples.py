@@ -1,4 +1,4 @@
-"""The example library as its keepers use it: a book goes in, its rows are found, what is wrong is told."""
+"""The example library as editors use it: import a book, find its rows, read the errors."""
 
 from __future__ import annotations
 

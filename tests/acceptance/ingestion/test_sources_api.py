@@ -157,7 +157,7 @@ class DescribeQuotas:
             in_mysql(use, "UPDATE tenants SET quota_documents = NULL WHERE tenant_id = :tenant", tenant=tenant)
             too_many = problem(send(client, namespace, *({"text": f"t {n}"} for n in range(4))), 403, "quota_exceeded")
             assert too_many["quota"]["name"] == "queued"
-            # What is paused waits, so that the queue is full for as long as this takes.
+            # Paused items wait, so the queue stays full during this test.
             in_mysql(
                 use,
                 "UPDATE jobs j JOIN job_items i ON i.tenant_id = j.tenant_id AND i.job_id = j.job_id"

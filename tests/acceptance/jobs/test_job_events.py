@@ -1,4 +1,5 @@
-"""Jobs followed through the gateway while workers work on them: nothing is missed, whoever hangs up or how many look."""
+"""Jobs followed through the gateway while workers process them: no event is missed, with many clients and broken
+ones."""
 
 from __future__ import annotations
 

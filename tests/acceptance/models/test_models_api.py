@@ -92,7 +92,7 @@ class Asking(threading.Thread):
         self.ended = threading.Event()
         self.answers = 0
         self.problems: list[Any] = []
-        self.turn = threading.Lock()  # whoever holds it lets nothing be asked meanwhile
+        self.turn = threading.Lock()  # its holder blocks all queries
 
     def run(self) -> None:
         while not self.ended.wait(0.1):  # others want a turn, and the processors are theirs too
@@ -141,7 +141,7 @@ def verified(client: httpx.Client) -> None:
 
 
 def is_for_operators_and_says_what_is_wrong(moving: Moving, call: Callable[..., Any]) -> None:
-    """What the interface promises where nobody has ever moved."""
+    """The interface in an installation without any model migration."""
     client, operator, service, _ = moving
     good = {"provider": "openai", "model": "better", "dimension": DIMENSION, "service": "next"}
     problem(client.get(MIGRATIONS), 403, "insufficient_scope")

@@ -126,7 +126,7 @@ class DescribeTheSameQuestionOnBothLanes:
         client, namespace = asker
         body = {"query_text": f"pump {uuid.uuid4().hex[:6]}", "namespaces": [namespace], "profile": "quick"}
         ends = time.monotonic() + 10
-        while True:  # what is asked within seconds after a change is not kept
+        while True:  # answers within seconds after a change are not cached
             first = client.get(client.post("/v1/queries", json=body).headers["Location"], params={"wait": 10}).json()
             again = client.post("/v1/rag/query", json=body).json()
             if again["stats"]["cached"] or time.monotonic() > ends:

@@ -1,4 +1,4 @@
-"""What a query may say of decay, selection, the ladder and a second retrieval, through the gateway and real workers."""
+"""Query options for decay, selection, the threshold ladder and a second retrieval, through gateway and workers."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ _CHANGING = {
 
 
 class Stage(NamedTuple):
-    """Whom everything belongs to, and two who reach for it."""
+    """The owner of everything, and two attackers."""
 
     owner: httpx.Client
     stranger: httpx.Client
@@ -70,7 +70,7 @@ def stage(use: Resources) -> Iterator[Stage]:
 
 
 def view(client: httpx.Client, ids: dict[str, str] | None = None) -> dict[str, Any]:
-    """What every reading operation answers: those without an id, or with ``ids`` those with them too."""
+    """Return the answers of every reading operation: those without an id; with ``ids``, those that take one as well."""
     found = {}
     for operation in operations():
         if operation.method != "GET" or str(operation) in PUBLIC or operation.path.startswith(FOR_OPERATORS):
@@ -187,7 +187,7 @@ class DescribeAKey:
                 assert operation.protected, operation
             if operation.protected:
                 answer = attack(stage.nobody, operation, stage.planted)
-                if operation.path.startswith("/dify/"):  # whose dialect knows no 401
+                if operation.path.startswith("/dify/"):  # its dialect has no 401
                     assert (answer.status_code, code_of(answer)) == (403, "1001"), (operation, answer.text)
                     continue
                 assert answer.status_code == 401, (operation, answer.text)
@@ -212,7 +212,8 @@ class DescribeAKey:
 
 
 def scope_of(operation: Operation) -> str:
-    """What a key must have. Endpoints of webhooks and business APIs are often secrets themselves: see their routes."""
+    """Return the scope that an operation requires. Endpoints of webhooks and business APIs are often secrets themselves: see
+    their routes."""
     if operation.path.startswith(FOR_OPERATORS):
         return "operator"
     if str(operation) == "GET /v1/keys/current":
@@ -225,7 +226,7 @@ def scope_of(operation: Operation) -> str:
 
 
 def without_keys(seen: dict[str, Any]) -> dict[str, Any]:
-    """What was seen but for the keys and the audit, in which the test's own key is."""
+    """Drop keys and audit, which hold the test's own key."""
     return {name: each for name, each in seen.items() if "/v1/keys" not in name and "/v1/audit" not in name}
 
 
@@ -246,5 +247,5 @@ def stage_own(answer: httpx.Response) -> bool:
 
 
 def differing(now: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
-    """What is not as it was."""
+    """Return the answers that differ."""
     return {name: (before.get(name), now[name]) for name in now if now[name] != before.get(name)}

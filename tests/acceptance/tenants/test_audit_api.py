@@ -1,4 +1,4 @@
-"""Who searched and who wrote, answers given again, and figures of the whole fleet: through the gateway, as users see it."""
+"""The audit of searches and writes, cached answers, and the figures of all processes, through the gateway."""
 
 from __future__ import annotations
 

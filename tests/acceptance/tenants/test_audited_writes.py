@@ -1,4 +1,4 @@
-"""Whatever the interface can change leaves a row in the audit: for every operation it describes, tried by the owner."""
+"""Every writing operation of the interface leaves a row in the audit."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _TRIES = {
     "POST /v1/chunks/preview",
     "POST /v1/webhooks/{webhook_id}/test",
 }
-_READING = READING - {"POST /v1/queries/{query_id}/feedback"}  # whoever reads may rate, and that is kept
-# What was planted is not in the state in which these do anything: they are refused, or say that there was nothing to do.
+_READING = READING - {"POST /v1/queries/{query_id}/feedback"}  # readers may rate, and ratings are stored
+# The planted objects are not in the state that these need: they are refused, or report that nothing was done.
 _IDLE = {
     "POST /v1/dead-letters/replay",
     "PUT /v1/namespaces/{namespace}/imports/{import_id}/parts/{part}",  # the part is there already

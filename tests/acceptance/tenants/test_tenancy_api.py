@@ -22,7 +22,7 @@ from tests.conftest import gateway, make_tenant
 from tests.support.clients.gateway_client import pointers, problem
 
 URL = os.environ.get("CHORDWISE_URL", "")
-SOON_S = FRESH_S + 1.0  # what the documentation promises
+SOON_S = FRESH_S + 1.0  # as documented
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def tenant_id() -> str:
 
 @pytest.fixture
 def says(capsys) -> Callable[..., str]:
-    """What a command prints, once it has succeeded."""
+    """Return the output of a command that must succeed."""
 
     def command(*arguments: str, code: int = 0) -> str:
         assert run(arguments) == code, capsys.readouterr()

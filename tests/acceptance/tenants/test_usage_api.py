@@ -1,4 +1,4 @@
-"""What embedding has cost, through the gateway and the command line, as the local model counts it."""
+"""Embedding usage through the gateway and the command line, as the local model counts it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Webhooks on the real stores, against receivers that behave badly: nothing is told that did not happen, all else is."""
+"""Webhooks on the real stores, against faulty receivers: every event is delivered, and no event that did not happen."""
 
 from __future__ import annotations
 
@@ -311,7 +311,7 @@ class DescribeTheWayInside:
 
     def it_does_not_call_one_that_has_moved_inside(self, hooked, closed_use):
         hooked.ingest(upload("a", "text"))
-        edit_webhooks.deliver(closed_use)  # what was permitted once is not any more
+        edit_webhooks.deliver(closed_use)  # permitted before, and no longer
         assert hooked.receiver.calls == []
         assert "has no address that this installation may call" in (hooked.deliveries()[0].last_error or "")
 

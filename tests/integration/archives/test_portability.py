@@ -193,7 +193,7 @@ class DescribeARoundTrip:
         assert [chunk.enabled for chunk in chunks(target)][:2] == [True, False]
         assert answers(target, "edited by hand") == answers(source, "edited by hand")
         assert_statistics(target)
-        # What was off has no vector with it: switched on, it gets one.
+        # A disabled chunk comes without a vector; it gets one when it is enabled.
         off = chunks(target)[1]
         edit_chunks(target.tenant, [Edit(chunk_id=off.chunk_id, enabled=True)], use)
         assert_statistics(target)

@@ -1,4 +1,4 @@
-"""Single chunks edited, switched off, deleted: both stores and the statistics stay right, whoever else is at work."""
+"""Edit, disable and delete single chunks: both stores and the statistics stay right under concurrent work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of a key whose request failed: whether the next attempt goes on with the same work or begins anew."""
+"""Idempotency keys of failed requests: the next attempt continues the same work or begins anew."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def with_an_id(request: Request) -> None:
 
 
 class Outcome:
-    """What the route does next."""
+    """The next outcome of the route."""
 
     def __init__(self) -> None:
         self.status = 202

@@ -1,8 +1,8 @@
 """Death in every moment, and every step twice.
 
-Whatever changes a document is run once to count its moments, one before each statement and each commit of either store,
-and then once more for each of them after which the stores are another's, dying there. At that moment searches must see
-the old or the new and nothing else; once what was begun has been begun again, both stores must be as if nobody had died.
+Each change of a document runs once to count its moments, one before each statement and each commit of either store, and
+then once more for each moment after which the stores differ, dying there. At that moment searches must see the old or the
+new and nothing else; once the change has been resumed, both stores must be as if nobody had died.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ class DescribeTwice:
         prepared = times("prepare", lambda: prepare(corner.tenant, claims, use))
         chunks = [chunk for item in prepared for chunk in item.chunks]
         write_aside(corner.tenant, prepared, chunks, use)
-        if twice == "write_aside":  # what a worker that found its batch spoiled does
+        if twice == "write_aside":  # as a worker does whose batch holds a bad document
             claims = [replace(claim, again=True) for claim in claims]
             prepared = prepare(corner.tenant, claims, use)
             write_aside(corner.tenant, prepared, [chunk for item in prepared for chunk in item.chunks], use)

@@ -1,6 +1,6 @@
 """A batch in which every second document was made to harm: each of those is parked alone, and the others are found.
 
-What becomes of every such document by itself: tests/unit/sandbox/test_parsing_formats_sandbox.py. Here is one of each kind."""
+The fate of every such document by itself: tests/unit/sandbox/test_parsing_formats_sandbox.py. Here is one of each kind."""
 
 from __future__ import annotations
 

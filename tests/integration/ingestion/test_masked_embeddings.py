@@ -1,4 +1,4 @@
-"""What an embedding service is sent: the text as it is, or without personal data, questions and passages alike."""
+"""Texts sent to an embedding service: questions and passages as they are, or without personal data."""
 
 from __future__ import annotations
 

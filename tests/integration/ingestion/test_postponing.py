@@ -1,4 +1,4 @@
-"""What the log tells of an item that was to be tried again later."""
+"""Log events of an item that is retried later."""
 
 from __future__ import annotations
 

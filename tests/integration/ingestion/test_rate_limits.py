@@ -73,7 +73,7 @@ class DescribeALimitedService:
             changes["embedding_requests_per_minute"] = 30 * 30
         job = served.work(ticket, workers=4, ingest_batch_documents=32, **changes)
         assert (job.status, job.succeeded, attempts(served)) == ("succeeded", ticket.total, {1})
-        used = limits.share_used(skip=2 if told else 1)  # what has to be told first is used from then on
+        used = limits.share_used(skip=2 if told else 1)  # limits that the service reports apply from its first answer
         assert used >= 0.8, (limits.taken, limits.refused)  # and of a machine that stands still now and then
         assert sum(limits.refused.values()) <= 4
         assert_counts_agree(served)

@@ -32,7 +32,7 @@ def letters(corner: Corner, **chosen) -> list:
 
 
 class Failing:
-    """An embedder that does what it is told to."""
+    """An embedder that raises the given error."""
 
     def __init__(self, embedder, error: Exception) -> None:
         self.model, self.dimension = embedder.model, getattr(embedder, "dimension", None)

@@ -173,7 +173,7 @@ class DescribeAnswers:
 
 
 class DescribeChanges:
-    """Each is looked for before the indexer has seen it, when MySQL is asked for what changed, and afterwards."""
+    """Each is searched before the indexer has seen it, when MySQL supplies the changes, and afterwards."""
 
     @pytest.fixture
     def corner(self, corner: Corner) -> Corner:

@@ -153,7 +153,7 @@ class DescribeDamage:
 
 class DescribeARecount:
     def it_stands_in_nobodys_way_who_publishes_meanwhile(self, corner, use):
-        """Who publishes locks the namespace and then its terms; whoever did it the other way round would end one of two."""
+        """Publishing locks the namespace and then its terms; the other order would deadlock with it."""
         fill(corner)
         mysql(corner, STATISTICS_DAMAGE[1])
         before_it_resizes = threading.Event()

@@ -1,4 +1,4 @@
-"""What is stored with a chunk comes back as it went in, whatever characters and numbers it holds."""
+"""Fields stored with a chunk are read back unchanged, for any characters and numbers."""
 
 from __future__ import annotations
 

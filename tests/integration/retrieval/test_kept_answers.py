@@ -43,7 +43,7 @@ MASKED = Plan(top_k=5, privacy=PrivacyPlan(mask_answers=True), retrieve=BOTH)
 
 
 class Gateway:
-    """What the gateway does: look first, ask if there is nothing."""
+    """The gateway's part: read the answer cache, and query if it has nothing."""
 
     def __init__(self, corner: Corner, reader: Resources) -> None:
         self.corner, self.kept, self.asker = corner, KeptAnswers(reader), Asker(corner)

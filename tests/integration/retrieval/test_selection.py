@@ -42,7 +42,7 @@ def corner(use_alone: Resources, namespace: Namespace) -> Corner:
 
 @pytest.fixture
 def statements(use_alone: Resources) -> Iterator[list[str]]:
-    """What is sent to MySQL."""
+    """Collect the statements sent to MySQL."""
     seen: list[str] = []
 
     def see(connection: Any, cursor: Any, statement: str, *_: Any) -> None:

@@ -24,7 +24,7 @@ from tests.support.stacks.vector_library import BOOKS, GROWN, noted
 
 
 def forget_what_is_known(use: Resources) -> None:
-    """What a process knows of indexes is a few seconds old; a new process knows what is."""
+    """Drop the process's cached knowledge of indexes, which may be a few seconds old."""
     use.__dict__.pop("search_tools", None)
 
 

@@ -1,4 +1,4 @@
-"""What people wrote and asked never reaches a log, at any level, from ingestion to answer and audit."""
+"""Texts of documents and queries never reach a log, at any level, from ingestion to answer and audit."""
 
 from __future__ import annotations
 

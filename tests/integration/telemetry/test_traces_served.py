@@ -24,7 +24,7 @@ SECRET = "zwiebelkuchen"
 
 
 class Collector:
-    """What was sent to it, by trace."""
+    """Received spans, by trace."""
 
     def __init__(self) -> None:
         self.spans: list[Span] = []

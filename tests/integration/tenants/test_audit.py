@@ -1,4 +1,4 @@
-"""The audit on the real stores: nothing is lost or noted twice, whoever dies; old rows go; a tenant's go with it."""
+"""The audit on the real stores: a dying process loses and doubles no row; old rows expire; a tenant's are erased."""
 
 from __future__ import annotations
 
@@ -239,7 +239,7 @@ class DescribeKeeping:
         gone = erase_tenant(corner.tenant, use)
         assert gone is not None
         assert gone.erased["mysql.audit"] >= 1
-        record_search.drain(use)  # what waited in Redis went too, and does not come back
+        record_search.drain(use)  # rows that waited in Redis are erased too
         assert erasure_store.left_over(use.mysql, use.postgres, use.redis, corner.tenant) == {}
         proof = corner.execute("SELECT erased FROM erasures WHERE tenant_id = :tenant")[0][0]
         assert "mysql.audit" in proof

@@ -1,4 +1,4 @@
-"""Who holds a key, for how long, and what is left of him."""
+"""Idempotency keys in the stores: their holder, their lifetime, and the stored answer."""
 
 from __future__ import annotations
 

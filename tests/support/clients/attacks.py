@@ -28,7 +28,7 @@ OTHER_PARAMETERS = {
     *("order", "after", "before", "purpose", "filter", "filters", "offset", "examples", "duplicates", "kind"),
 }
 
-# What the operation makes or changes belongs to the asker, whatever others call theirs.
+# The operation's own object belongs to the caller, even if another tenant's has the same name.
 OWN: dict[str, Body] = {
     "POST /v1/documents": lambda its: {
         "namespace": its.namespace,
@@ -107,7 +107,7 @@ MANY_IN_ONE = {"POST /mcp"}
 
 FOR_OPERATORS = ("/v1/tenants", "/v1/admin/", "/v1/doctor")
 
-# What a key with the scope read may do although it is no GET: it asks, or takes back what it asked or said.
+# Operations other than GET for keys with the scope read: queries and ratings, and their deletion.
 READING = {
     *("POST /v1/queries", "POST /v1/rag/query", "POST /v1/rag/debug", "DELETE /v1/queries/{query_id}"),
     "POST /internal/recall/test",
@@ -145,7 +145,7 @@ def code_of(answer: httpx.Response) -> str:
 
 
 def leaks(answer: httpx.Response, its: Planted) -> list[str]:
-    """Which of the other's strings are told; those the asker said itself do not count."""
+    """Return the other tenant's strings in an answer, without those that the caller sent itself."""
     said = _said(answer)
     told = f"{answer.text} {dict(answer.headers)}"
     return [each for each in its.strings() if each.lower() in told.lower() and each.lower() not in said.lower()]

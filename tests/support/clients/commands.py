@@ -12,7 +12,7 @@ from chordwise.cli import run
 
 
 def called(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
-    """What the command line would have said and ended with, had it been started with these variables as well."""
+    """Run the command line in this process with these variables; return its output and exit code."""
     words = [str(argument) for argument in arguments]
     output, complaints = _stream(), _stream()
     with patch.dict(os.environ, environment), redirect_stdout(output), redirect_stderr(complaints):

@@ -47,7 +47,7 @@ async def agent(
 
 
 async def given(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
-    """What a tool gives, after checking what every result of a tool has to be."""
+    """Return a tool's result, after checking what every result must satisfy."""
     result = await client.call_tool(tool, arguments)
     assert isinstance(result, CallToolResult)
     assert not result.is_error, result.content

@@ -1,4 +1,4 @@
-"""What operators look at, asked over HTTP: figures, and the rows of the audit."""
+"""Figures and audit rows, read over HTTP."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def figure(client: httpx.Client, name: str, **labels: str) -> float | None:
 
 
 def eventually(look: Callable[[], T], *, within_s: float = 15.0) -> T:
-    """What ``look`` gives, once it is something; fails when it stays nothing."""
+    """Return the first truthy result of ``look``; fail when there is none in time."""
     ends = time.monotonic() + within_s
     while not (found := look()):
         assert time.monotonic() < ends, f"nothing came within {within_s} s"

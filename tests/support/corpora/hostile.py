@@ -1,4 +1,4 @@
-"""Documents that were made to harm whoever reads them, or were harmed themselves, and what has to become of each."""
+"""Malicious and damaged documents, and the expected outcome of each."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ QUESTION = "which pump needs oil"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planted:
-    """What was planted. ``marker`` stands in every text, ``ids`` lead to every thing."""
+    """The planted resources and their ids. ``marker`` stands in every text, ``ids`` lead to every thing."""
 
     tenant: TenantId
     marker: str
@@ -43,7 +43,7 @@ class Planted:
         return self.ids["namespaces"]
 
     def strings(self) -> Iterator[str]:
-        """What must not be told to anybody else. Short ids are no secrets: others may have the same."""
+        """Return the strings that no other tenant may see. Short ids are no secrets: others may have the same."""
         yield self.marker
         yield self.tenant
         yield from (value for value in self.ids.values() if len(value) >= 8)

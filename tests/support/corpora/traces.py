@@ -1,4 +1,4 @@
-"""Traces of runs that never were, for tests of what is told of them."""
+"""Invented traces, for tests of their explanation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def query(*, filters: Filters | None = None, channels: Mapping[str, ChannelPlan]
 
 
 def channel(hits: Mapping[str, float] | None = None, *, status: str = "ok", pool: int = 2) -> dict[str, Any]:
-    """What one channel said."""
+    """Return one channel's part of a trace."""
     ranked = enumerate((hits or {}).items(), start=1)
     return {
         "status": status,

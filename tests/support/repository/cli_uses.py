@@ -56,12 +56,12 @@ def use_of(words: Sequence[str]) -> Use | None:
 
 
 def uses_of_shell(text: str) -> set[Use]:
-    """What a piece of shell runs."""
+    """Return the commands that a piece of shell runs."""
     return {use for words in _CALLED.findall(text) if (use := use_of(shlex.split(words)))}
 
 
 def uses_of_test(path: Path) -> set[Use]:
-    """What a test runs with the words written down in a call: ``run(["jobs", job_id, "--watch"])``."""
+    """Return the commands that a test runs with literal words in a call: ``run(["jobs", job_id, "--watch"])``."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _RUNNERS:

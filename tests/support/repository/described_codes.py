@@ -1,4 +1,4 @@
-"""What the description says of an operation, to hold answers against it."""
+"""Operations of the OpenAPI description, to check answers against."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def document() -> dict[str, Any]:
 @functools.cache
 def _operations() -> list[tuple[str, re.Pattern[str], dict[str, Any]]]:
     found = list(operations(document()))
-    # What is spelt out goes before what a parameter stands for, as in the routes.
+    # Literal parts go before parameters, as in the routes.
     found.sort(key=lambda each: each[1].count("{"))
     return [(method, re.compile(re.sub(r"\{\w+\}", "[^/]+", path)), each) for method, path, each in found]
 

@@ -83,7 +83,7 @@ def blocks(page: str, language: str) -> list[Block]:
 
 @cache
 def set_in_lines(page: str) -> tuple[str, ...]:
-    """Whatever a page sets as code within a sentence or a table, with white space as single spaces."""
+    """Return a page's inline code, in sentences and tables, with white space as single spaces."""
     prose = re.sub(r"^ *(`{3,}|~{3,}).*?^ *\1 *$", "", _text(page), flags=re.MULTILINE | re.DOTALL)
     return tuple(" ".join(code.replace("\\|", "|").split()) for code in re.findall(r"`([^`]+)`", prose))
 

@@ -66,7 +66,7 @@ def documented(*, commented: bool | None = None) -> dict[str, str]:
 
 
 def explanations() -> dict[str, str]:
-    """What the line above each variable of .env.example says; empty where that is no comment."""
+    """Return the comment above each variable of .env.example; empty where there is none."""
     pairs = [(above, re.match(r"#?([A-Z][A-Z0-9_]*)=", line)) for above, line in pairwise(["", *EXAMPLE_LINES])]
     return {each[1]: above if re.match(r"# \w", above) else "" for above, each in pairs if each}
 
@@ -99,5 +99,5 @@ def tracked_files() -> tuple[Path, ...]:
 
 
 def code_of(markdown: str) -> str:
-    """What a Markdown text sets as code, in blocks and in lines."""
+    """Return the code of a Markdown text, in blocks and in lines."""
     return "\n".join(re.findall(r"```.*?```|`[^`\n]+`", markdown, re.DOTALL))

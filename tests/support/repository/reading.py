@@ -33,11 +33,11 @@ class Reader:
         self._known = {**stack, **known}
 
     def types(self, text: str, *, status: int = 0, knowing: bool = True) -> str:
-        """What it prints in a shell; without ``knowing`` the shell has never heard of the stack."""
+        """Return the output of a shell; without ``knowing``, one without the stack's variables."""
         return self._run(["bash", "-euo", "pipefail", "-c", _SHELL + text], status, knowing)
 
     def runs(self, program: str) -> str:
-        """What a Python program prints."""
+        """Return the output of a Python program."""
         return self._run([sys.executable, "-c", program], 0, True)
 
     def _run(self, command: list[str], status: int, knowing: bool) -> str:

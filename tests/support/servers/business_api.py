@@ -1,4 +1,4 @@
-"""A business API on loopback for tests: answers as it is told, and remembers what it was asked."""
+"""A business API on loopback with scripted answers, which records its requests."""
 
 from __future__ import annotations
 

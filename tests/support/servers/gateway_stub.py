@@ -50,7 +50,7 @@ class Received:
 
 @dataclass
 class Reply:
-    """What to answer. ``drop`` closes the connection instead."""
+    """One scripted answer. ``drop`` closes the connection instead."""
 
     status: int = 200
     body: Any = None

@@ -82,7 +82,7 @@ def with_data(make: Callable[[list[Json]], Any]) -> Answer:
     return changed(lambda body: {**body, "data": make(body["data"])})
 
 
-# What a service for chat may do wrong before it says anything that could be understood.
+# Failures of a chat service whose reply cannot be used.
 FAILING: dict[str, Answer] = {
     "busy": refused(429),
     "broken": refused(500),

@@ -41,7 +41,7 @@ class Seen:
 
 @dataclass(frozen=True, kw_only=True)
 class Counted:
-    """What the service would send a bill for."""
+    """Requests and tokens that the service would charge for."""
 
     requests: int = 0
     texts: int = 0
@@ -77,7 +77,7 @@ class OpenAIServer:
 
     @property
     def url(self) -> str:
-        """What OPENAI_BASE_URL has to be."""
+        """Return the value for OPENAI_BASE_URL."""
         return f"http://127.0.0.1:{self._http.server_address[1]}/v1"
 
     def next(self, path: str, *answers: Answer) -> None:

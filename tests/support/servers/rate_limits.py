@@ -45,7 +45,7 @@ class FixedWindows:
         return Answer(headers=told, delay_s=self.delay_s)
 
     def share_used(self, *, of: str = "requests", skip: int = 1) -> float:
-        """What was used of the windows that were open all the time: all but the first ``skip`` and the last."""
+        """Return the used share of the full windows: all but the first ``skip`` and the last."""
         taken = self.taken if of == "requests" else self.tokens_taken
         whole = sorted(taken)[skip:-1]
         limit = self.requests if of == "requests" else (self.tokens or 0)

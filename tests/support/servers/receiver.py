@@ -1,4 +1,4 @@
-"""An endpoint of somebody else's: it records what it is sent, and answers as it is told."""
+"""A webhook receiver that records requests and sends scripted answers."""
 
 from __future__ import annotations
 

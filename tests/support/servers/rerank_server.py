@@ -35,7 +35,7 @@ SCORE = {"cohere": "relevance_score", "jina": "relevance_score", "voyage": "rele
 
 
 class RerankServer:
-    """What it was asked, and how it is to answer: the script first, then ``always``."""
+    """Recorded requests and scripted answers: the script first, then ``always``."""
 
     def __init__(self, dialect: str) -> None:
         self.dialect = dialect

@@ -1,4 +1,4 @@
-"""A web server on loopback that answers as it is told, slowly and wrongly if need be."""
+"""A web server on loopback with scripted answers, slow and wrong ones included."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class WebServer:
         try:
             self.pages.get(handler.path, page(b"not here", status=404))(handler)
         except OSError:
-            pass  # whoever asked has gone, which is what many tests are about
+            pass  # the client has gone, as many tests intend
         finally:
             with self._lock:
                 self.under_way -= 1
@@ -155,7 +155,7 @@ class _Http(ThreadingHTTPServer):
     service: WebServer
 
     def handle_error(self, *_: Any) -> None:
-        """Broken connections are what is asked for here."""
+        """Ignore broken connections: tests cause them."""
 
 
 class _Handler(BaseHTTPRequestHandler):

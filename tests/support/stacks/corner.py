@@ -135,7 +135,7 @@ class Corner:
         assert (report.missing, report.orphaned, report.stale) == (0, 0, 0)
 
     def query(self, text: str, *, filters: Filters | None = None, deadline_s: float = 20.0, **asked: Any) -> Query:
-        """A query with the settings' plan, and what is asked for over it."""
+        """A query with the settings' plan and the given options."""
         return query_of(
             text,
             query_id=QueryId(str(uuid.uuid4())),

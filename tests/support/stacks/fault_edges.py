@@ -1,4 +1,4 @@
-"""What may happen to a part of a query, done to it at its edge."""
+"""Faults of a part of a query, injected at its edge."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.servers.business_api import says, slowly
 from tests.support.servers.openai_answers import Answer, hangs, raw, refused
 from tests.support.servers.openai_answers import says as chat_says
 
-# What each means stands above the table of tests/faults/test_fault_matrix.py. ``overtaken``: redelivered while the first
+# Each is explained above the table of tests/faults/test_fault_matrix.py. ``overtaken``: redelivered while the first
 # delivery hangs. ``unscored``: a channel that recalls as it should, and whose scores of others' finds run into a bug.
 # ``broken``: a client of a model that runs into one.
 Fault = Literal["exception", "bug", "hang", "killed", "redelivered", "empty", "slow", "overtaken", "unscored", "broken"]
@@ -43,14 +43,14 @@ class Faulty:
 
     @property
     def name(self) -> ChannelName:
-        """Whose place it takes."""
+        """Return the name of the replaced channel."""
         return self.channel.name
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.channel, name)
 
     def recall(self, query: Query) -> Recalled:
-        """What the channel recalls, if it gets that far."""
+        """Recall, unless the fault prevents it."""
         if self.fault == "overtaken" and next(self.calls) == 1:
             strike("hang", self.let_go)
         strike(self.fault, self.let_go)
@@ -84,7 +84,7 @@ class Raising:
 
 
 def strike(fault: Fault, let_go: threading.Event) -> None:
-    """What the fault does to a call before it is made."""
+    """Apply a fault before a call."""
     if fault == "exception":
         raise StoreUnavailable("the store is away")
     if fault == "bug":
@@ -98,7 +98,7 @@ def strike(fault: Fault, let_go: threading.Event) -> None:
 
 
 def expanding(fault: Fault | None) -> Answer:
-    """How a language model answers that is asked for other words."""
+    """Return a language model's answer to a request for other wordings."""
     if fault in (None, "slow", "empty"):
         said = chat_says("[]" if fault == "empty" else json.dumps([SUB_QUERY]))
         return replace(said, delay_s=_SLOW_S if fault == "slow" else 0.0)

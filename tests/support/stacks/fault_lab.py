@@ -1,6 +1,6 @@
 """A gateway and workers without processes: the tasks of a query in threads, and one part of it that is at fault.
 
-Stores, Redis, channels and clients are real. What is at fault is so at its edge: a service that is told to fail, or a
+Stores, Redis, channels and clients are real. Faults are injected at the edge: a service with scripted failures, or a
 channel or client that fails, hangs or dies where it would have called out.
 """
 

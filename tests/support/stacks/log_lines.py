@@ -1,4 +1,4 @@
-"""What a process would write to its log, for tests to read."""
+"""The lines that a process would write to its log."""
 
 from __future__ import annotations
 

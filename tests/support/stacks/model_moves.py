@@ -1,4 +1,4 @@
-"""An installation that moves to another embedding model: the steps of the move, and models that do as they are told."""
+"""The steps of a move to another embedding model, and models with scripted behaviour."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def asked(corner: Corner, words: str, space: int | None = None) -> Query:
 
 
 class Model:
-    """A model under another name, which does as it is told; put into the place of a space's own."""
+    """A model under another name with scripted behaviour, put in the place of a space's own."""
 
     def __init__(self, real: Any, *, refused: str = "", error: Exception | None = None) -> None:
         self.model, self.dimension, self._real, self._refused, self.error = (

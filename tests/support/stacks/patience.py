@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-# What may pass beyond a promised time on a machine that is shared. Whatever hangs or is slow in such a test is so for
-# longer than the promise and this together, so that waiting for it is told from being held up.
+# Allowed delay beyond a promised time on a shared machine. Hanging and slow parts of such tests last longer than the
+# promise and this together, so that waiting for them differs from being held up.
 SPARE_S = 3.0
 
 
 class Ticks(NamedTuple):
-    """What the processors have spent since the machine began: in all, and on other machines of their host."""
+    """Processor time since boot: in total, and spent on other machines of the host."""
 
     total: int
     stolen: int

@@ -14,7 +14,7 @@ Result = TypeVar("Result")
 
 
 def side_by_side(mysql: Engine, calls: Sequence[Callable[[], Result]], *, looking: str) -> list[Result]:
-    """What the calls give, each in a thread of its own. None goes on from its first statement that holds ``looking``
+    """Return the results of calls, each made in its own thread. None goes on from its first statement that holds ``looking``
     before all have been answered theirs."""
     with _meeting(mysql, len(calls), looking), ThreadPoolExecutor(len(calls)) as pool:
         return [each.result(timeout=30) for each in [pool.submit(call) for call in calls]]

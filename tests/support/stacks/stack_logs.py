@@ -1,4 +1,4 @@
-"""The log lines of the running local stack, for tests of what operators are told."""
+"""The log lines of the running local stack."""
 
 from __future__ import annotations
 

@@ -36,15 +36,15 @@ class Story:
         self.told: Moments = Moments()
 
     def begin(self) -> None:
-        """What there is before."""
+        """Prepare the state before the change."""
         self.corner.ingest(upload(self.document_id, OLD[0]))
 
     def act(self) -> None:
-        """What is watched."""
+        """Make the change, whose moments are counted."""
         raise NotImplementedError
 
     def again(self) -> None:
-        """What whoever comes next does about it."""
+        """Resume the change as the next process would."""
         self.corner.make_due()
         self.act()
 

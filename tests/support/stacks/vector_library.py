@@ -55,7 +55,7 @@ class Library:
 
 
 def noted(use: Resources, tenant_id: TenantId) -> list[Row]:
-    """What is noted of a tenant's indexes, in the order of their ranges."""
+    """Return the rows of a tenant's indexes, in the order of their ranges."""
     with use.postgres.connect() as connection:
         statement = text(
             "SELECT * FROM vector_indexes WHERE tenant_id = :tenant AND state <> 'wanted' ORDER BY first_seq, end_seq"

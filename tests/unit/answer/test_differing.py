@@ -1,4 +1,4 @@
-"""What is different between two answers, and between two plans."""
+"""Differences between two answers, and between two plans."""
 
 from __future__ import annotations
 

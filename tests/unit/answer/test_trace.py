@@ -1,4 +1,4 @@
-"""What a trace says of a run: numbers and ids, and sentences made of them."""
+"""Traces of a run: numbers and ids, and sentences made of them."""
 
 from __future__ import annotations
 

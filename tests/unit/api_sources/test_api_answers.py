@@ -1,4 +1,4 @@
-"""What is taken of the answer of a business API, whatever it holds."""
+"""Hits read from answers of a business API, well-formed or not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts of archives as bytes: what goes in comes out, and what is no part is said to be none."""
+"""Parts of archives as bytes: written and read unchanged, and refused if they are no part."""
 
 from __future__ import annotations
 

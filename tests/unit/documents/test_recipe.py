@@ -40,7 +40,7 @@ SAMPLES = (
     ("text/plain", "Die Häuser der Stadt sind nicht auf der Karte."),
 )
 
-# What the samples become without their terms, and their terms, by the numbers that stand for them.
+# Digests of the samples without their terms, and of their terms, by version.
 _MADE = {3: "c2e25333d7ab841e"}
 _TERMS = {3: "2dd3f18c9a635821"}
 

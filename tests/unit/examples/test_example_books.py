@@ -1,4 +1,4 @@
-"""Books of examples: names people use, values they type, and what is told when a row is wrong."""
+"""Books of examples: names people use, values they type, and reports of wrong rows."""
 
 from __future__ import annotations
 

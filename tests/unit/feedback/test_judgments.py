@@ -1,4 +1,4 @@
-"""What people said of hits, turned into judgments."""
+"""Judgments made of users' ratings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What conditions on metadata mean."""
+"""The meaning of conditions on metadata."""
 
 from __future__ import annotations
 

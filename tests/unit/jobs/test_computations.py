@@ -44,7 +44,7 @@ def _quiet() -> Iterator[None]:
 
 
 class Desk:
-    """A store, a worker that is told what to do, and the messages it has sent."""
+    """A store, a worker with scripted behaviour, and the messages sent."""
 
     def __init__(self, redis: fakeredis.FakeRedis) -> None:
         self.redis = redis

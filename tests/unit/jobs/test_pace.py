@@ -1,4 +1,4 @@
-"""The pace of a job is told only when it can be known."""
+"""A job's rate is reported only when it is known."""
 
 from __future__ import annotations
 

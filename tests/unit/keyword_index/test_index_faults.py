@@ -1,4 +1,4 @@
-"""What goes wrong on the disk of a host: a tenant's index is whole at one commit or another, or nobody reads it."""
+"""Faults of a host's disk: a tenant's index is readable at one whole commit, or not at all."""
 
 from __future__ import annotations
 

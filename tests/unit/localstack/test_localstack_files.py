@@ -1,4 +1,4 @@
-"""What the local stack writes down and reads again: variables, passwords, ports, stamps, state."""
+"""Files of the local stack: variables, passwords, ports, stamps, state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the doctor makes of facts: every fault planted once, and the same without it."""
+"""The doctor's findings: every fault planted once, and the same facts without it."""
 
 from __future__ import annotations
 

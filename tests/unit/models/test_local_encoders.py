@@ -1,5 +1,4 @@
-"""Sentence encoders in this process: what a folder with an ONNX network says, how it is read, and what is said when
-something is missing."""
+"""Sentence encoders in this process: the files of an ONNX folder, their reading, and errors for missing ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What counts tokens: the vocabularies that can be chosen, and that both give the numbers of a real encoding."""
+"""Token counts: the selectable vocabularies agree with a real encoding."""
 
 from __future__ import annotations
 

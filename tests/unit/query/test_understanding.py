@@ -1,4 +1,4 @@
-"""What is made of a query, and how a channel's rankings of several wordings become one."""
+"""Understanding of queries, and the merge of a channel's rankings of several wordings."""
 
 from __future__ import annotations
 

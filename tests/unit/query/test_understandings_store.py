@@ -1,4 +1,4 @@
-"""What models made of queries, kept: for a while, for one tenant, and not without end."""
+"""Cached model results for queries: they expire, belong to one tenant, and are bounded."""
 
 from __future__ import annotations
 

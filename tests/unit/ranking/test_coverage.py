@@ -1,4 +1,4 @@
-"""What words get where a channel could not read the query."""
+"""Coverage scores where a channel could not read the query."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ class DescribeNeighbourFeedback:
         assert moved["faq"].feedback == pytest.approx(0.2 * 0.8 * (usual - 1), abs=1e-9)
 
     def it_says_the_same_of_the_same_texts_in_another_namespace(self):
-        """Whose tokens are others; with hundreds of terms some would share their places in any small table."""
+        """Its tokens differ; with hundreds of terms, some would collide in any small table."""
         draw = random.Random(7)
         texts = [[f"w{draw.randrange(600)}" for _ in range(90)] for _ in range(CONSIDERED)]
         other = Tokenizer(Scope(tenant_id=TenantId("t"), namespace=Namespace("copy")))

@@ -1,4 +1,4 @@
-"""Who reranks, what is asked of them, and which hits a threshold leaves out."""
+"""Choice of the reranker, its request, and the hits that a threshold drops."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class DescribePassing:
             ({"a": 0.9, "b": 0.2, "c": 0.6}, None, 1, "acb"),
             ({"a": 0.1, "b": 0.2, "c": 0.3}, 0.5, 1, "c"),  # it never empties
             ({"a": 0.1, "b": 0.2, "c": 0.3}, 0.5, 2, "cb"),
-            ({"a": 0.1, "b": 0.2, "c": 0.3}, 0.5, 0, ""),  # unless that is asked for
-            ({"a": 0.1, "c": 0.9}, 0.5, 1, "c"),  # what was not scored does not reach it
-            ({"a": 0.1}, 0.5, 1, "a"),  # the best fused hit was scored: it fills up before what was not
+            ({"a": 0.1, "b": 0.2, "c": 0.3}, 0.5, 0, ""),  # unless the minimum is 0
+            ({"a": 0.1, "c": 0.9}, 0.5, 1, "c"),  # an unscored hit does not reach it
+            ({"a": 0.1}, 0.5, 1, "a"),  # scored hits fill up before unscored ones
             ({"a": 0.1}, 0.5, 2, "ab"),
             ({}, 0.5, 1, "abc"),  # a reranker that failed leaves nothing out
             ({"a": 0.5}, 0.5, 1, "a"),  # the threshold itself is enough

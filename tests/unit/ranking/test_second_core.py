@@ -114,7 +114,7 @@ class DescribeTheSecondPlan:
         ("before", "after", "channels"),
         [
             ("full_text", "hybrid", {KEYWORD, SEMANTIC}),
-            ("full_text", "semantic", {KEYWORD, SEMANTIC}),  # what was found first keeps its say
+            ("full_text", "semantic", {KEYWORD, SEMANTIC}),  # the first retrieval's channels stay
             ("semantic", "semantic", {SEMANTIC}),
             ("hybrid", "full_text", {KEYWORD, SEMANTIC}),
         ],

@@ -54,7 +54,7 @@ FUSED = [
 
 @pytest.fixture
 def use() -> Resources:
-    """Nobody listens where its databases are said to be."""
+    """Resources whose database addresses refuse connections."""
     nowhere = "mysql+pymysql://nobody:nothing@127.0.0.1:1/none"
     return Resources(load({"mysql_url": nowhere}), timeout_s=1.0)
 

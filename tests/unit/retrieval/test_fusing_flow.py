@@ -1,4 +1,4 @@
-"""Fusing what has arrived: a plug-in that fails costs its order and not the answer; a weak channel is told of."""
+"""Fusion of arrived envelopes: a failing plug-in costs its order, not the answer; a weak channel is reported."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ TENANT, QUERY = TenantId("t"), QueryId("q")
 
 
 class FakeChannel:
-    """A channel at the edge: does what it is told, one thing a call."""
+    """A channel with scripted behaviour, one entry a call."""
 
     name = ChannelName.KEYWORD
 

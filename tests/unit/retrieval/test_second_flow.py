@@ -1,4 +1,4 @@
-"""What a second retrieval says that it did."""
+"""The report of a second retrieval."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ class DescribeThePlan:
     def it_reads_more_lists_the_fewer_rows_pass(self):
         probes = [plan(200_000, sample(1000, passing), 10).probes for passing in (1000, 500, 100, 50)]
         assert probes == sorted(set(probes))
-        assert (probes[0], probes[2]) == (300, 400)  # what the nearest ten take, and the nearest hundred
+        assert (probes[0], probes[2]) == (300, 400)  # for the nearest ten, and for the nearest hundred
 
     @given(st.integers(0, 10**8), st.integers(0, 1000), st.integers(0, 1000), st.integers(1, 2000))
     def it_bounds_the_scan_with_room_for_what_is_asked(self, chunks, named, passing, limit):

@@ -1,4 +1,4 @@
-"""W3C trace context as it comes in and goes out, and spans for whoever collects them."""
+"""W3C trace context, incoming and outgoing, and exported spans."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is signed, and when a call is repeated."""
+"""Signatures of webhooks, and the delays of repeated calls."""
 
 from __future__ import annotations
 

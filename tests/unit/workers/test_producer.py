@@ -11,7 +11,7 @@ from pipeline.metrics.queue_depth_store import SENT_AT
 from workers.producer import send_chord
 
 CHANNELS = ("keyword", "semantic", "faq")
-# Nobody is told a result, a callback is in no group that would count it, and what Flower shows stands in the headers.
+# Results go nowhere, no group counts the callback, and Flower reads the headers.
 LEFT_OUT = {"reply_to", "group_id"}
 SAID_TWICE = {"argsrepr", "kwargsrepr", "delivery_tag"}
 

@@ -1,4 +1,4 @@
-"""What tasks say of themselves: when they were sent, and what they came to."""
+"""Metrics of tasks: the time they were sent, and their outcome."""
 
 from __future__ import annotations
 

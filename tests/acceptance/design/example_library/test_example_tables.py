@@ -25,7 +25,7 @@ from tests.support.clients.gateway_client import pointers, problem
 from tests.support.corpora.documents import finished
 from tests.support.corpora.medical_examples import COFFEE, HEADER, SHEETS, ask
 
-# What is asked, and which rung of 0.7, 0.6, 0.5 it ends on with the examples above; whether five reach it.
+# A question, the rung of 0.7, 0.6, 0.5 where it ends with the examples above, and whether five reach it.
 RUNGS = [
     ("血压高时少喝咖啡，可以喝淡茶，血压高怎么办，可以跑步，最近一周血压怎么样，早上血压记录", 0.7, True),
     (COFFEE, 0.6, True),
@@ -39,7 +39,7 @@ def trace_of(client: httpx.Client, answer: dict[str, Any]) -> dict[str, Any]:
 
 
 def similarities(client: httpx.Client, answer: dict[str, Any]) -> dict[str, float]:
-    """What the semantic channel recalled, before any threshold."""
+    """Return the semantic channel's similarities, before any threshold."""
     return {hit["chunk_id"]: hit["score"] for hit in trace_of(client, answer)["channels"]["semantic"]["hits"]}
 
 
