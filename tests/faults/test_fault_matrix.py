@@ -36,34 +36,20 @@ UNAVAILABLE, UNANSWERED = "store_unavailable", "no_answer"
 #   redelivered  its task runs twice at the same time, the second a little later, and twice more after the answer
 #   empty        there is nothing to be found; a model has nothing to say
 #   slow         the answer comes late, and in time
+_OF_STORES: dict[Fault, tuple[str, ...] | None] = {
+    "exception": (UNAVAILABLE,),
+    "bug": ("internal_error",),
+    "hang": ("timeout",),
+    "killed": (UNANSWERED,),
+    "redelivered": None,
+    "empty": None,
+    "slow": None,
+}
+
 TABLE: dict[str, dict[Fault, tuple[str, ...] | None]] = {
-    "keyword": {
-        "exception": (UNAVAILABLE,),
-        "bug": ("internal_error",),
-        "hang": ("timeout",),
-        "killed": (UNANSWERED,),
-        "redelivered": None,
-        "empty": None,
-        "slow": None,
-    },
-    "semantic": {
-        "exception": (UNAVAILABLE,),
-        "bug": ("internal_error",),
-        "hang": ("timeout",),
-        "killed": (UNANSWERED,),
-        "redelivered": None,
-        "empty": None,
-        "slow": None,
-    },
-    "faq": {
-        "exception": (UNAVAILABLE,),
-        "bug": ("internal_error",),
-        "hang": ("timeout",),
-        "killed": (UNANSWERED,),
-        "redelivered": None,
-        "empty": None,
-        "slow": None,
-    },
+    "keyword": _OF_STORES,
+    "semantic": _OF_STORES,
+    "faq": _OF_STORES,
     "api": {
         "exception": ("api_source_unavailable",),
         "bug": ("api_source_failed",),
