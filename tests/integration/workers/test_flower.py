@@ -17,11 +17,11 @@ import pytest
 from sqlalchemy import make_url
 
 from compose.localstack.services import SERVICES
-from pipeline.answer.ended_query import EndedQuery, is_shown
-from pipeline.records import QueryId, TenantId
+from pipeline.answer.ended_query import is_shown
 from tests.conftest import gateway, make_tenant
 from tests.support.clients.operating import eventually
 from tests.support.corpora.documents import document, upload
+from tests.support.corpora.queries import ended_query
 from tests.support.servers.business_api import business_api, says, slowly
 from tests.support.stacks.processes import free_port, process, wait_for_http, wait_for_log
 
@@ -125,22 +125,9 @@ SHOWN_WITHIN_S = 20
 TICKS = ("upkeep.",)
 
 
-def ordinary(query_id: str) -> EndedQuery:
-    """Return a query without anything special about it."""
-    return EndedQuery(
-        tenant_id=TenantId("t"),
-        query_id=QueryId(query_id),
-        runs=(),
-        composed_at=0.0,
-        composing_s=0.0,
-        total_ms=1.0,
-        degraded=False,
-    )
-
-
 def is_sampled(query_id: str, percent: float) -> bool:
     """Return whether a query without anything special about it is shown."""
-    return is_shown(ordinary(query_id), percent=percent, slow_ms=1000.0)
+    return is_shown(ended_query(query_id), percent=percent, slow_ms=1000.0)
 
 
 @pytest.fixture(scope="module")
@@ -304,7 +291,7 @@ class DescribeABrokerThatIsAway:
             url = f"redis://127.0.0.1:{broker.getsockname()[1]}/0"
             options = {"socket_timeout": 1.0, "socket_connect_timeout": 1.0}
             view = QueryEvents(percent=100, slow_ms=1000, connect=lambda: Connection(url, transport_options=options))
-            query = ordinary(str(uuid.uuid4()))
+            query = ended_query(str(uuid.uuid4()))
             view.show(query)
             time.sleep(0.5)  # the thread is waiting for the broker now
             taken = []
@@ -319,7 +306,7 @@ class DescribeABrokerThatIsAway:
         from workers.producer import producer
         from workers.query_events import QueryEvents
 
-        query, tries = ordinary(str(uuid.uuid4())), []
+        query, tries = ended_query(str(uuid.uuid4())), []
 
         def connect() -> Any:
             tries.append(1)
