@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import fakeredis
 import pytest
+import structlog
 
 
 @pytest.fixture
@@ -14,3 +15,10 @@ def redis() -> Iterator[fakeredis.FakeRedis]:
     client = fakeredis.FakeRedis()
     yield client
     client.close()
+
+
+@pytest.fixture
+def quiet() -> Iterator[None]:
+    """Keep log lines off the output."""
+    with structlog.testing.capture_logs():
+        yield

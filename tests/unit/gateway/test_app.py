@@ -26,6 +26,8 @@ from pipeline.settings import load
 from pipeline.tenants.accounts import Principal
 from tests.support.repository import described_codes
 
+pytestmark = pytest.mark.usefixtures("quiet")
+
 KEYS = {f"cw_acme_{scope:0>48}": frozenset({scope}) for scope in ("read", "write")}
 READ, WRITE = KEYS
 _ONE_THING = (
@@ -56,13 +58,6 @@ def app() -> FastAPI:
         raise RuntimeError("a secret")
 
     return made
-
-
-@pytest.fixture(autouse=True)
-def _quiet():
-    """Unconfigured logs draw tracebacks, which takes a second each."""
-    with structlog.testing.capture_logs():
-        yield
 
 
 @pytest.fixture

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import fakeredis
 import pytest
-import structlog
 
 from api_gateway.http.problems import from_error
 from pipeline import errors
@@ -29,18 +28,14 @@ from pipeline.jobs.computation import (
 from pipeline.jobs.computation_store import Computations
 from pipeline.records import Actor, TenantId
 
+pytestmark = pytest.mark.usefixtures("quiet")
+
 ACME, OTHER = TenantId("acme"), TenantId("other")
 ONE = ComputationId("0b1c9a52-0000-4000-8000-000000000001")
 
 
 def no_mysql() -> Any:
     raise AssertionError("a small body needs no MySQL")
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    with structlog.testing.capture_logs():
-        yield
 
 
 class Desk:

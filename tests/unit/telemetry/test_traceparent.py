@@ -25,6 +25,8 @@ from workers import dispatch
 from workers.base import LoggedTask
 from workers.names import TaskName
 
+pytestmark = pytest.mark.usefixtures("quiet")
+
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 GIVEN = f"00-{TRACE}-{SPAN}-01"
 
@@ -43,12 +45,6 @@ def spans():
     yield exporter
     tracing.record_with(None)
     provider.shutdown()
-
-
-@pytest.fixture(autouse=True)
-def _quiet():
-    with structlog.testing.capture_logs():
-        yield
 
 
 @pytest.fixture(scope="module")

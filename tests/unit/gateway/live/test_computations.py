@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import structlog
 
 from api_gateway.http.problems import Problem, from_error
 from api_gateway.live.computations import MOST_WAITING, Turns, await_outcome
@@ -16,13 +14,9 @@ from pipeline.jobs.computation import LIMITS, ComputationKind, Done, Failed
 from pipeline.jobs.computation_store import ComputationProgress
 from pipeline.records import TenantId
 
+pytestmark = pytest.mark.usefixtures("quiet")
+
 ACME, OTHER = TenantId("acme"), TenantId("other")
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    with structlog.testing.capture_logs():
-        yield
 
 
 class Crowd:
