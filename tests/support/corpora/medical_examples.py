@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
-from chordwise.example_step import EXAMPLE_NAMESPACES
-from chordwise.examples import ExamplesImport
 
+from chordwise.api.examples import ExamplesImport
+from chordwise.example_step import EXAMPLE_NAMESPACES
 from tests.support.corpora.documents import search
 
 HEADER = ["user_input", "agent_response", "tags", "quality_grade", "notes"]

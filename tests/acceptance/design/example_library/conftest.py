@@ -6,9 +6,9 @@ import os
 from collections.abc import Iterator
 
 import pytest
-from chordwise.example_step import EXAMPLE_NAMESPACES
 
 from chordwise import Chordwise
+from chordwise.example_step import EXAMPLE_NAMESPACES
 from pipeline.resources import Resources
 from tests.conftest import gateway, make_tenant
 from tests.support.clients.commands import called

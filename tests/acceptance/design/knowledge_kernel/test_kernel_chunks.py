@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
-from chordwise.knowledge import Knowledge
 
 from chordwise import Chordwise
 from chordwise.errors import InvalidInput
 from chordwise.prompting import format_markdown
+from chordwise.tools import Knowledge
 from pipeline.resources import Resources
 from tests.conftest import gateway, make_tenant
 from tests.support.clients.gateway_client import pointers, problem
