@@ -18,7 +18,6 @@ from pipeline.api_sources.api_source import ApiMapping, ApiSource
 from pipeline.channels.channel import Channel
 from pipeline.errors import Unavailable
 from pipeline.ingestion.accept import Batch, accept
-from pipeline.ingestion.run import ingest_batch
 from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan
 from pipeline.query.request import Query
 from pipeline.records import (
@@ -38,6 +37,7 @@ from pipeline.retrieval.make_channels import make_channels
 from pipeline.retrieval.run_chord import recall
 from tests.conftest import make_tenant
 from tests.support.business_api import BusinessApi, business_api, says, slowly
+from tests.support.one_job import ingest_batch
 from tests.support.patience import SPARE_S
 from tests.support.proxy import Proxy
 

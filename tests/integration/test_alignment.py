@@ -203,7 +203,7 @@ class DescribeWhatIsOnItsWay:
     def it_is_left_alone(self, corner, use):
         corner.ingest(_upload("a", "old text"))
         ticket = corner.accept(_upload("a", "new text"), _upload("b", "another"))
-        from pipeline.ingestion.run import ingest_batch
+        from tests.support.one_job import ingest_batch
 
         class Stop(BaseException):
             """As if the process were killed."""

@@ -10,11 +10,11 @@ from pipeline.administration import steer_jobs
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import EmbedderUnavailable
 from pipeline.ingestion import run
-from pipeline.ingestion.run import ingest_batch
 from pipeline.jobs.dead_letter_store import DeadLetters, LedgerPosition, Selection
 from pipeline.records import FailureReason, JobId
 from pipeline.resources import Resources
 from tests.integration.test_ingest_flow import Corner, _upload
+from tests.support.one_job import ingest_batch
 
 
 def nobody(*_: object) -> None:

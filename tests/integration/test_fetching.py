@@ -17,12 +17,13 @@ from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents.document_view_store import DocumentViews
 from pipeline.ingestion.accept import AcceptedJob, Batch, accept
 from pipeline.ingestion.fetch import hand_over
-from pipeline.ingestion.run import ingest_batch, take
+from pipeline.ingestion.run import take
 from pipeline.jobs.dead_letter_store import DeadLetters, Selection
 from pipeline.jobs.job_view_store import ItemView, JobViews
 from pipeline.records import OCTETS, DocumentFields, DocumentId, JobId, Namespace, TenantId, Upload
 from pipeline.resources import Resources
 from tests.support.formats import pdf
+from tests.support.one_job import ingest_batch
 from tests.support.web_server import WebServer, page, redirect, slow
 
 

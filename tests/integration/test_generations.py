@@ -18,10 +18,10 @@ from pipeline.database.engines import Conflict
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import GenerationNotKept, PreconditionFailed, QuotaExceeded
 from pipeline.ingestion.accept import AcceptedJob
-from pipeline.ingestion.run import ingest_batch
 from pipeline.records import DocumentId
 from pipeline.resources import Resources
 from tests.integration.test_ingest_flow import Corner, _upload
+from tests.support.one_job import ingest_batch
 from tests.support.racing import side_by_side
 from tests.support.uploading import (
     A,

@@ -11,7 +11,6 @@ import pytest
 
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.ingestion.accept import Batch, accept
-from pipeline.ingestion.run import ingest_batch
 from pipeline.jobs.job_view_store import ItemView, JobView, JobViews
 from pipeline.maintenance.verify import verify
 from pipeline.parsing import DOCX, PDF, PLAIN, XLSX
@@ -20,6 +19,7 @@ from pipeline.resources import Resources
 from pipeline.settings import Settings
 from tests.support.formats import docx, paragraph, pdf, xlsx
 from tests.support.hostile import HOSTILE
+from tests.support.one_job import ingest_batch
 
 _FATES = list({hostile.code: hostile for hostile in HOSTILE}.values())
 _GOOD = {

@@ -13,12 +13,12 @@ from pipeline.administration.drop_retired import drop_retired
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import EmbedderRefused, EmbedderUnavailable, StoreUnavailable
 from pipeline.ingestion.accept import AcceptedJob, Batch, Refusal, accept
-from pipeline.ingestion.run import ingest_batch
 from pipeline.jobs.job_view_store import JobView, JobViews
 from pipeline.maintenance.sweep import sweep
 from pipeline.maintenance.verify import verify
 from pipeline.records import DocumentFields, DocumentId, Namespace, TenantId, Upload
 from pipeline.resources import Resources
+from tests.support.one_job import ingest_batch
 
 
 def _upload(document_id: str, body: str, **fields: Any) -> Upload:

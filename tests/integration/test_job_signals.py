@@ -8,11 +8,11 @@ import pytest
 
 from pipeline.administration import steer_jobs
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.ingestion.run import ingest_batch
 from pipeline.jobs.signal_store import JobSignals, Position, Snapshot
 from pipeline.records import ItemState
 from pipeline.resources import Resources
 from tests.integration.test_ingest_flow import Corner, _upload
+from tests.support.one_job import ingest_batch
 
 BEGINNING = Position()
 

@@ -27,6 +27,7 @@ from pipeline.resources import Resources
 from pipeline.settings import Settings
 from tests.conftest import make_tenant
 from tests.integration.test_ingest_flow import Corner, _upload
+from tests.support.embedders import use_embedder
 
 WORDS = ["pump", "valve", "gasket", "rotor", "bearing", "manual", "pressure", "水泵", "阀门", "压力"]
 
@@ -55,7 +56,7 @@ def counting(use: Resources, *, model: str | None = None) -> tuple[Resources, Co
         else use.settings
     )
     made = sharing(use, settings=settings, embedder=counted)
-    made.spaces.use_embedder(made.spaces.base, counted)
+    use_embedder(made.spaces, made.spaces.base, counted)
     return made, counted
 
 
@@ -98,7 +99,7 @@ class Target(Corner):
         return jobs
 
     def finish(self, job_id: JobId, use: Resources | None = None) -> Any:
-        from pipeline.ingestion.run import ingest_batch
+        from tests.support.one_job import ingest_batch
 
         while ingest_batch(self.tenant, job_id, use or self.use, ring=lambda *_: None):
             pass

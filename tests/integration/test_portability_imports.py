@@ -11,7 +11,6 @@ import pytest
 
 from pipeline.archives.archive import Part, read_part, write_part
 from pipeline.ingestion.import_archive import forget, parts_of
-from pipeline.ingestion.run import ingest_batch
 from pipeline.maintenance.erase import delete_namespace
 from pipeline.records import Namespace
 from pipeline.resources import Resources
@@ -26,6 +25,7 @@ from tests.integration.test_portability import (
     seen,
     sharing,
 )
+from tests.support.one_job import ingest_batch
 
 
 @pytest.fixture(scope="module")

@@ -15,6 +15,7 @@ from pipeline.documents.chunk_edit_store import ChunkEdits
 from pipeline.records import Chunking, DocumentFields, Upload
 from pipeline.resources import Resources
 from tests.integration.test_ingest_flow import Corner, _upload, embedding_with
+from tests.support.embedders import use_embedder
 from tests.support.openai_clients import embedder_on
 from tests.support.openai_server import OpenAIServer
 from tests.support.uploading import (
@@ -124,7 +125,7 @@ class DescribeAnUnchangedUpload:
         )
         other.__dict__.update({name: counting.__dict__[name] for name in ("mysql", "postgres", "redis", "embedder")})
         other.embedder.model = "another"
-        other.spaces.use_embedder(other.spaces.base, other.embedder)
+        use_embedder(other.spaces, other.spaces.base, other.embedder)
         assert again(corner, other, _upload("a", "text")) == {"replaced": 1}
         assert len(counting.embedder.texts) == 1
 
@@ -199,7 +200,7 @@ class DescribeReuse:
                 use.settings.model_copy(update={"embedding_provider": "openai", "embedding_model": embedder.model})
             )
             served.__dict__.update(mysql=use.mysql, postgres=use.postgres, redis=use.redis, embedder=embedder)
-            served.spaces.use_embedder(served.spaces.base, embedder)
+            use_embedder(served.spaces, served.spaces.base, embedder)
             again(corner, served, _upload("a", paragraphs(200)))
             asked = sum(len(body["input"]) for body in server.seen("embeddings"))
             assert asked == len(corner.shown()["a"])

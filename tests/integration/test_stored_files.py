@@ -24,7 +24,6 @@ from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents.document_store import Documents
 from pipeline.errors import DocumentTooLarge, QuotaExceeded
 from pipeline.ingestion.accept import Batch, accept
-from pipeline.ingestion.run import ingest_batch
 from pipeline.maintenance.erase import delete_namespace
 from pipeline.maintenance.expire import expire
 from pipeline.records import Chunking, DocumentFields, DocumentId, Namespace, Upload
@@ -32,6 +31,7 @@ from pipeline.vector_stores.attachment_store import Attachments
 from pipeline.vector_stores.collection_store import VectorStore, VectorStores
 from pipeline.vector_stores.file_store import StoredFiles
 from tests.conftest import make_tenant
+from tests.support.one_job import ingest_batch
 
 
 @pytest.fixture

@@ -16,7 +16,6 @@ from sqlalchemy import text
 
 from pipeline.administration import edit_webhooks, steer_jobs
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.ingestion.run import ingest_batch
 from pipeline.jobs.control_store import Control
 from pipeline.jobs.ledger_store import Ledger
 from pipeline.jobs.outbox_store import Outbox
@@ -28,6 +27,7 @@ from pipeline.webhooks.endpoint_store import Webhook, Webhooks
 from pipeline.webhooks.signatures import DeliveryState
 from tests.conftest import make_tenant
 from tests.integration.test_ingest_flow import Corner, _upload
+from tests.support.one_job import ingest_batch
 from tests.support.receiver import LOOPBACK, Receiver, receiving
 
 ENDS = ["job.succeeded", "job.partly_failed", "job.failed", "job.cancelled"]

@@ -12,14 +12,14 @@ from typing import Any
 from pipeline.answer.result import Answer
 from pipeline.channels.channel import Channel
 from pipeline.ingestion.accept import Batch, accept
-from pipeline.ingestion.run import ingest_batch
 from pipeline.query.request import Query
 from pipeline.records import ChannelName, DocumentFields, DocumentId, Filters, Namespace, QueryId, TenantId, Upload
 from pipeline.resources import Resources
-from pipeline.retrieval.ask_in_process import ask_in_process
 from pipeline.retrieval.build_plan import plan_of
 from pipeline.retrieval.compose import render
 from pipeline.retrieval.make_channels import make_channels
+from tests.support.one_job import ingest_batch
+from tests.support.one_query import ask_in_process
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,6 @@ from pipeline.administration import edit_api_sources
 from pipeline.api_sources.api_source import ApiMapping, ApiSource
 from pipeline.channels.channel import Channel
 from pipeline.ingestion.accept import Batch, accept
-from pipeline.ingestion.run import ingest_batch
 from pipeline.query.plan import ChannelPlan, ContextOptions, Plan, RerankPlan, RetrievePlan, UnderstandPlan
 from pipeline.query.request import Query
 from pipeline.records import ChannelName, Chunking, DocumentFields, DocumentId, Namespace, QueryId, TenantId, Upload
@@ -36,6 +35,7 @@ from pipeline.settings import Settings
 from tests.conftest import make_tenant
 from tests.support.business_api import BusinessApi, business_api
 from tests.support.fault_edges import SERVICES_FAIL, Fault, Faulty, Killed, Raising, expanding, judging, serving_hits
+from tests.support.one_job import ingest_batch
 from tests.support.openai_server import OpenAIServer
 from tests.support.rerank_server import RerankServer, rerank_service
 from workers.resources import warm_up

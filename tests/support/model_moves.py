@@ -21,6 +21,7 @@ from pipeline.query.request import Query
 from pipeline.records import DocumentFields, EmbeddingSpace, QueryId
 from pipeline.resources import Resources
 from tests.integration.test_ingest_flow import Corner, _upload
+from tests.support.embedders import use_embedder
 
 NO_GATE = {"skip_gate": True}
 ANIMALS = ["fox", "whale", "owl", "salmon", "horse", "beetle", "crane", "otter"]
@@ -128,7 +129,7 @@ class Model:
 
 def put_in(use: Resources, space: EmbeddingSpace, **behaviour: Any) -> Model:
     model = Model(use.spaces.embedder(space), **behaviour)
-    use.spaces.use_embedder(space, model)
+    use_embedder(use.spaces, space, model)
     return model
 
 

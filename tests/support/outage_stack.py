@@ -16,10 +16,10 @@ import redis
 from sqlalchemy import make_url
 
 from pipeline.ingestion.accept import Batch, Upload, accept
-from pipeline.ingestion.run import ingest_batch
 from pipeline.records import DocumentFields, DocumentId, Namespace, TenantId
 from pipeline.settings import Settings
 from tests.conftest import databases_of_its_own, make_tenant, redis_of_its_own
+from tests.support.one_job import ingest_batch
 from tests.support.openai_server import OpenAIServer
 from tests.support.processes import end, free_port, process, wait_for_http, wait_for_log, worker
 from tests.support.proxy import Proxy
