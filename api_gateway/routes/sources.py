@@ -17,7 +17,7 @@ from api_gateway.routes.documenting import Cursor, Limit, answers
 from api_gateway.wire import answers as wire
 from api_gateway.wire.fields import namespace_parameter, tidy_document_id
 from api_gateway.wire.shapes import SourceDeleted, SourceInfo, SourcePage
-from pipeline.administration.delete_source import delete_source
+from pipeline.administration.delete_documents import delete_source
 from pipeline.document_sources import SourceKind
 from pipeline.documents.source_view_store import SourceViews
 

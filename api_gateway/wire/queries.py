@@ -14,7 +14,6 @@ from api_gateway.problems import Problem, invalid, places
 from api_gateway.wire.fields import DescribedBy, Integer64, Label, NamespaceName, Wire
 from api_gateway.wire.filters import FiltersIn, to_filters
 from pipeline.query.background import background_of
-from pipeline.query.comparability import comparable
 from pipeline.query.configuration import (
     Assign,
     Choice,
@@ -33,6 +32,7 @@ from pipeline.query.plan import (
     UnderstandPlan,
     require_story_time,
 )
+from pipeline.query.plan_rules import comparable
 from pipeline.query.request import Query
 from pipeline.records import Actor, Filters, Namespace, QueryId, TenantId
 from pipeline.retrieval.build_plan import plan_of

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
+from pipeline.answer.result import AnswerChunk, AnswerContext
+from pipeline.chunking.strategies.question_answer import pair_of
 from pipeline.chunking.tokens import count_tokens
+from pipeline.query.plan import ContextOptions
+from pipeline.ranking.hits import Hydrated
 from pipeline.records import ChunkId
 
 ContextStyle = Literal["markdown", "text"]
@@ -21,6 +25,9 @@ _HEADERS: dict[ContextStyle, str] = {"markdown": "### ", "text": ""}
 
 # A chapter that says itself what it is, instead of its number or short name.
 _NAMED_CHAPTER = re.compile(r"第|[章回卷部节篇]|\s")
+
+# Names under which metadata may hold a question and its answer: of the example library, then of curated pairs.
+_PAIR_KEYS = (("user_input", "agent_response"), ("question", "answer"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,3 +211,78 @@ def story_line(chapter: str | None, story_time: int | None, *, title: str | None
     if not place and not time:
         return ""
     return f"[来源：{'，'.join(part for part in (place, time) if part)}]"
+
+
+def dialogue(question: str, answer: str) -> str:
+    """``用户：…``, a line end, ``助手：…``."""
+    return f"用户：{question}\n助手：{answer}"
+
+
+def dialogue_of(text: str, metadata: Mapping[str, Any]) -> str | None:
+    """The pair that a chunk holds, from its metadata or its own text, as a dialogue; None if it holds none."""
+    for question_key, answer_key in _PAIR_KEYS:
+        question, answer = metadata.get(question_key), metadata.get(answer_key)
+        if isinstance(question, str) and isinstance(answer, str) and question.strip() and answer.strip():
+            return dialogue(question.strip(), answer.strip())
+    pair = pair_of(text)
+    return dialogue(*pair) if pair and all(pair) else None
+
+
+def answer_context(
+    chunks: Sequence[AnswerChunk],
+    hydrated: Mapping[str, Hydrated],
+    options: ContextOptions,
+    *,
+    widened: Mapping[str, str] | None = None,
+    count: Callable[[str], int] = count_tokens,
+    fewest: Callable[[str], int] = lambda _: 0,
+    entities: Sequence[Mapping[str, Any]] = (),
+) -> AnswerContext:
+    """Return an answer's passages as a prompt. A ``widened`` hit is read with its surroundings unless they take over
+    half the budget. As a ``dialogue`` a question-answer pair is read alone, and other text stays plain."""
+    more = {name: text for name, text in (widened or {}).items() if 2 * count(text) <= options.max_tokens}
+    passages = (_passage(chunk, hydrated[chunk.chunk_id], options, more.get(chunk.chunk_id)) for chunk in chunks)
+    context = build_context(
+        passages,
+        max_tokens=options.max_tokens,
+        style=options.format,
+        header=options.header,
+        over_budget=options.over_budget,
+        count=count,
+        fewest=fewest,
+    )
+    return AnswerContext(
+        text=context.text,
+        token_count=context.token_count,
+        citations=tuple(asdict(citation) for citation in context.citations),
+        entities=tuple(entities),
+    )
+
+
+def _passage(chunk: AnswerChunk, hydrated: Hydrated, options: ContextOptions, more: str | None) -> ContextPassage:
+    said = _dialogue(chunk, hydrated, more) if options.passages == "dialogue" else None
+    text, found = (said, None) if said else (more, chunk.text) if more else (chunk.text, None)
+    return ContextPassage(
+        chunk_id=ChunkId(chunk.chunk_id),
+        title=chunk.title,
+        heading_path=hydrated.heading_path,
+        text=text,
+        found=found,
+        namespace=chunk.namespace,
+        document_id=chunk.document_id,
+        chapter=hydrated.chapter_id,
+        story_time=hydrated.story_time,
+        start=hydrated.start,
+        end=hydrated.end,
+        page=hydrated.page,
+        page_end=hydrated.page_end,
+        source_uri=hydrated.source_uri,
+        edited=hydrated.reworded,
+    )
+
+
+def _dialogue(chunk: AnswerChunk, hydrated: Hydrated, more: str | None) -> str | None:
+    """The pair of a chunk, or of the parent that a part of a long pair is read with."""
+    is_pair = hydrated.chunk_type in (None, "qa")  # None: a channel brought it, and knows no types
+    said = dialogue_of(chunk.text if is_pair else "", chunk.metadata)
+    return said or (dialogue_of(more, {}) if more and hydrated.chunk_type == "qa" else None)

@@ -1,10 +1,13 @@
-"""Which embedding spaces are live: a pointer in MySQL that a switch moves. A transaction that shows or changes
-documents locks it (`hold`); everybody else may be a second late."""
+"""Embedding spaces: their tables in PostgreSQL, and the pointer in MySQL that names the live ones and that a switch
+moves. A transaction that publishes or changes documents locks the pointer (`hold`); other readers may be a second late."""
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, text
+from dataclasses import dataclass
 
+from sqlalchemy import Connection, Engine, text
+
+from pipeline.database.engines import postgres_errors
 from pipeline.database.rows import record_of
 from pipeline.errors import Misconfigured
 from pipeline.local_models import stored_name
@@ -12,6 +15,15 @@ from pipeline.records import EmbeddingSpace, LiveSpaces
 from pipeline.settings import Settings
 
 FIRST = 1  # the space that exists without any migration, described by the settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableShape:
+    """What a table of vectors was made for. ``indexes``: approximate ones with their operator classes."""
+
+    dimension: int
+    operator_class: str | None
+    indexes: tuple[tuple[str, str], ...]
 
 
 def base_space(settings: Settings) -> EmbeddingSpace:
@@ -61,6 +73,54 @@ def point(connection: Connection, active: int, standby: int | None) -> None:
     """Move the pointer; the caller has locked it."""
     connection.execute(_POINT, {"active": active, "standby": standby})
 
+
+def create_table(postgres: Engine, space: EmbeddingSpace, *, like: EmbeddingSpace) -> None:
+    """An empty table for ``space`` with the columns, indexes and comments of ``like``.
+
+    What stands there under this name is dropped: it can only be what an interrupted attempt left.
+    """
+    with postgres_errors(), postgres.begin() as connection:
+        connection.execute(text(f"DROP TABLE IF EXISTS {space.table}"))
+        connection.execute(text(f"CREATE TABLE {space.table} (LIKE {like.table} INCLUDING ALL)"))
+        connection.execute(
+            text(f"ALTER TABLE {space.table} ALTER COLUMN embedding TYPE halfvec({int(space.dimension)})")
+        )
+        # Copies of the approximate indexes came with the others, and would make filling the table slow.
+        for name in connection.execute(_TABLE_GRAPHS, {"table": space.table}).scalars().all():
+            connection.execute(text(f'DROP INDEX "{name}"'))
+
+
+def drop_table(postgres: Engine, space: EmbeddingSpace) -> None:
+    """The table and every vector in it. Nothing happens if it is gone already."""
+    with postgres_errors(), postgres.begin() as connection:
+        connection.execute(text(f"DROP TABLE IF EXISTS {space.table}"))
+
+
+def table_shape(connection: Connection, space: EmbeddingSpace) -> TableShape | None:
+    """For which dimension and distance the table was made, None if there is no such table."""
+    row = connection.execute(_TABLE_COLUMN, {"table": space.table}).one_or_none()
+    if row is None:
+        return None
+    indexes = connection.execute(_TABLE_INDEXES, {"table": space.table}).all()
+    found = tuple(sorted((name, operator_class) for name, operator_class in indexes))
+    return TableShape(dimension=row[0], operator_class=row[1], indexes=found)
+
+
+_TABLE_COLUMN = text(
+    "SELECT a.atttypmod, col_description(a.attrelid, a.attnum) FROM pg_attribute a"
+    " WHERE a.attrelid = to_regclass(:table) AND a.attname = 'embedding'"
+)
+
+_TABLE_GRAPHS = text(
+    "SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am m ON m.oid = c.relam"
+    " WHERE i.indrelid = to_regclass(:table) AND m.amname IN ('hnsw', 'ivfflat')"
+)
+
+_TABLE_INDEXES = text(
+    "SELECT c.relname, o.opcname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am m ON m.oid = c.relam"
+    " JOIN pg_opclass o ON o.oid = i.indclass[0]"
+    " WHERE i.indrelid = to_regclass(:table) AND m.amname IN ('hnsw', 'ivfflat')"
+)
 
 _COLUMNS = "s.number, s.table_name, s.provider, s.model, s.dimension, s.service"
 

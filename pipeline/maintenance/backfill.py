@@ -10,7 +10,7 @@ import structlog
 
 from pipeline.database.rows import now
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.embedding import space_store, space_table_store, standby_backlog_store
+from pipeline.embedding import space_store, standby_backlog_store
 from pipeline.embedding.migration_store import Cursor, MigrationState, ModelMigration, ModelMigrations
 from pipeline.embedding.standby_backlog_store import Behind, StandbyBacklog
 from pipeline.errors import Misconfigured, PipelineError, Unavailable
@@ -209,7 +209,7 @@ def _drop(found: ModelMigration, use: Resources) -> float:
             space_store.point(work.connection, active, None)
             return use.settings.retired_grace_s
     use.installation.confirm()
-    space_table_store.drop(use.postgres, gone)
+    space_store.drop_table(use.postgres, gone)
     with unit_of_work(use.mysql) as work:
         migrations = ModelMigrations(work.connection)
         standby_backlog_store.clear(work.connection, gone.number)

@@ -10,7 +10,7 @@ import redis
 from sqlalchemy import Connection, Engine, text
 
 from pipeline.database.engines import mysql_errors, postgres_errors, redis_errors
-from pipeline.embedding import space_store, space_table_store
+from pipeline.embedding import space_store
 from pipeline.errors import Misconfigured
 from pipeline.maintenance.doctor import RedisFacts, VectorFacts
 from pipeline.maintenance.migrate_schema import OPERATOR_CLASSES, check
@@ -99,7 +99,7 @@ def vector_facts(mysql: Engine, postgres: Engine, use: Settings) -> list[VectorF
     with mysql_errors(), mysql.connect() as connection:
         live = space_store.live(connection, space_store.base_space(use))
     with postgres_errors(), postgres.connect() as connection:
-        shapes = [(space, space_table_store.shape(connection, space)) for space in live.every]
+        shapes = [(space, space_store.table_shape(connection, space)) for space in live.every]
     return [
         VectorFacts(
             table=space.table,

@@ -14,7 +14,7 @@ import structlog
 
 from pipeline.database.rows import now
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.embedding import space_store, space_table_store, standby_backlog_store
+from pipeline.embedding import space_store, standby_backlog_store
 from pipeline.embedding.migration_store import MigrationProgress, MigrationState, ModelMigration, ModelMigrations
 from pipeline.errors import MigrationRefused
 from pipeline.models.make_models import check_embedder, make_space_embedder
@@ -72,7 +72,7 @@ def start(provider: str, model: str, dimension: int, service: str, use: Resource
             table=f"chunk_embeddings_{number}",
             service=service,
         )
-        space_table_store.create(use.postgres, target, like=active)
+        space_store.create_table(use.postgres, target, like=active)
         migrations.add(target, active, begin_after_s=_KNOWN_EVERYWHERE_S)
         space_store.point(work.connection, active.number, target.number)
         begun = migrations.one(number)

@@ -20,7 +20,7 @@ from pipeline.database import installation, schema
 from pipeline.database.engines import mysql_engine, mysql_errors, postgres_engine, postgres_errors
 from pipeline.database.schema import Side
 from pipeline.database.store_errors import MYSQL, POSTGRES, location
-from pipeline.embedding import space_store, space_table_store
+from pipeline.embedding import space_store
 from pipeline.errors import Misconfigured, PipelineError
 from pipeline.records import EmbeddingSpace
 from pipeline.settings import Settings, settings
@@ -80,9 +80,9 @@ def _make_lost_spaces(mysql: Engine, postgres: Engine, use: Settings) -> None:
     with mysql_errors(), mysql.connect() as connection:
         live = space_store.live(connection, base)
     with postgres_errors(), postgres.connect() as connection:
-        lost = [space for space in live.every if space_table_store.shape(connection, space) is None]
+        lost = [space for space in live.every if space_store.table_shape(connection, space) is None]
     for space in lost:
-        space_table_store.create(postgres, space, like=base)
+        space_store.create_table(postgres, space, like=base)
 
 
 def downgrade(mysql: Engine, postgres: Engine, use: Settings) -> None:
@@ -155,7 +155,7 @@ def _check_whole(side: Side, connection: Connection, *, vector_tables: Sequence[
 
 
 def _check_space(connection: Connection, space: EmbeddingSpace, use: Settings) -> None:
-    found = space_table_store.shape(connection, space)
+    found = space_store.table_shape(connection, space)
     if found is None:
         raise Misconfigured(
             f"PostgreSQL has no table {space.table}: run python -m pipeline.maintenance.migrate_schema upgrade"

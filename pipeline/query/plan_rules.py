@@ -1,14 +1,16 @@
-"""What the parts of a plan must be to one another, beyond what each must be by itself."""
+"""Rules between the parts of a plan, beyond those of each part by itself."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from pipeline.query.plan import Plan, RetrievePlan, SecondRetrievalPlan
 
 CONDITIONS = ("min_hits", "min_score", "min_documents")
+_WHY_RERANKED: Final = "hits of several namespaces are comparable only when they are read together"
 CHANGES = ("score_threshold", "pool", "method", "expand", "rerank")
 
 
@@ -43,3 +45,17 @@ def _of_second(second: SecondRetrievalPlan | None) -> list[tuple[str, str]]:
     if not what:
         missing.append(f"what is done differently then ({', '.join(CHANGES)})")
     return [("/retrieve/second", f"does not say {' nor '.join(missing)}")]
+
+
+def comparable(plan: Plan, *, namespaces: int) -> tuple[Plan, tuple[str, ...]]:
+    """The plan of a query in so many namespaces: with more than one, reranking stays on, the second time as well. With
+    it what was asked for otherwise and refused, in words."""
+    refused = []
+    if namespaces > 1 and not plan.rerank.enabled:
+        plan = replace(plan, rerank=replace(plan.rerank, enabled=True))
+        refused.append(f"rerank stays on: {_WHY_RERANKED}")
+    second = plan.retrieve.second
+    if namespaces > 1 and second is not None and second.rerank is False:
+        plan = replace(plan, retrieve=replace(plan.retrieve, second=replace(second, rerank=True)))
+        refused.append(f"rerank stays on in a second retrieval: {_WHY_RERANKED}")
+    return plan, tuple(refused)

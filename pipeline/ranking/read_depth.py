@@ -8,9 +8,8 @@ from pipeline.query.plan import Plan
 from pipeline.query.request import Present
 from pipeline.ranking.decay import decayed
 from pipeline.ranking.dedupe import deduplicated
-from pipeline.ranking.grades import grade_of
 from pipeline.ranking.hits import Hit
-from pipeline.ranking.selection import CHOICE, capped
+from pipeline.ranking.selection import CHOICE, capped, grade_of
 
 
 def needed(plan: Plan) -> int:

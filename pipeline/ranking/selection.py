@@ -1,18 +1,26 @@
-"""Which of the ordered hits are returned."""
+"""Choose the hits to return from the ordered ones: thresholds, grades, caps per document, diversity."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import pairwise
 
-from pipeline.query.plan import Plan
-from pipeline.ranking.diversity import diversified
-from pipeline.ranking.grades import graded
+from pipeline.keyword.normal_form import normal_form
+from pipeline.query.plan import Plan, QualityPlan
 from pipeline.ranking.hits import Drop, Hit
 from pipeline.records import ChannelName
 
 # How many hits diversity has for each place it fills. What stands further down is too far behind to be worth a place.
 CHOICE = 3
+_NEVER = datetime.min.replace(tzinfo=UTC)
+_UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"  # Han and kana, in which words have no gaps between them
+_RUNS = re.compile(rf"[{_UNSPACED}]+|[^\W_{_UNSPACED}]+")
+_IS_UNSPACED = re.compile(f"[{_UNSPACED}]")
+_WORDS = re.compile(r"[a-z0-9]+")
 
 
 def select(hits: Sequence[Hit], plan: Plan) -> tuple[list[Hit], list[Drop]]:
@@ -99,3 +107,94 @@ def capped(hits: Sequence[Hit], per_document: int) -> tuple[list[Hit], list[Drop
                 )
             )
     return kept, dropped
+
+
+def grade_of(hit: Hit, plan: QualityPlan) -> int:
+    """The place of its grade, 0 for the best. What has none, or one that is not on the list, counts as the worst."""
+    said = hit.passage.metadata.get(plan.key)
+    return plan.grades.index(said) if said in plan.grades else max(0, len(plan.grades) - 1)
+
+
+def graded(hits: Sequence[Hit], plan: QualityPlan) -> tuple[list[Hit], list[Drop]]:
+    """The hits without those of the worst grade, when there are more than ``enough`` of all grades and another is left.
+    Then those that stay, with near-ties in order of grade.
+    """
+    kept, dropped = list(hits), []
+    worst = len(plan.grades) - 1
+    if len(hits) > plan.enough and worst > 0:
+        better = [hit for hit in hits if grade_of(hit, plan) < worst]
+        if better:
+            kept = better
+            dropped = [
+                Drop(chunk_id=hit.chunk_id, stage="quality", reason="worst_grade", value=len(hits), limit=plan.enough)
+                for hit in hits
+                if grade_of(hit, plan) == worst
+            ]
+    return _near_ties(kept, plan), dropped
+
+
+def _near_ties(hits: Sequence[Hit], plan: QualityPlan) -> list[Hit]:
+    """Walk down the order: whoever is less than ``near_tie`` of the best score behind the first of a group is in it.
+    Inside a group the better grade goes first, then the newer document, then who was first."""
+    span = plan.near_tie * max((hit.score for hit in hits), default=0.0)
+    ordered: list[Hit] = []
+    group: list[Hit] = []
+    for hit in hits:
+        if group and group[0].score - hit.score >= span and hit.score < group[0].score:
+            ordered += _by_grade(group, plan)
+            group = []
+        group.append(hit)
+    return ordered + _by_grade(group, plan)
+
+
+def _by_grade(group: Sequence[Hit], plan: QualityPlan) -> list[Hit]:
+    newest_first = sorted(group, key=_moment, reverse=True)  # sorting is stable in reverse as well
+    return sorted(newest_first, key=lambda hit: grade_of(hit, plan))
+
+
+def _moment(hit: Hit) -> datetime:
+    moment = hit.passage.updated_at or hit.passage.published_at or _NEVER
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def shingles(text: str) -> frozenset[str]:
+    """The words of a text, and the pairs of neighbouring characters where words have no gaps between them."""
+    if text.isascii():
+        return frozenset(_WORDS.findall(text.lower()))
+    found: set[str] = set()
+    for run in _RUNS.findall(normal_form("NFKC", text).casefold()):
+        if len(run) > 1 and _IS_UNSPACED.match(run):
+            found.update(map("".join, pairwise(run)))
+        else:
+            found.add(run)
+    return frozenset(found)
+
+
+def likeness(one: frozenset[str], said: frozenset[str]) -> float:
+    """Share of ``one``'s words that ``said`` holds, in [0, 1]; 0 without words. A text that repeats a part is more
+    alike than one that adds to it."""
+    return len(one & said) / len(one) if one else 0.0
+
+
+def diversified(hits: Sequence[Hit], *, diversity: float, top_k: int) -> list[Hit]:
+    """Up to ``top_k`` of the hits, one at a time: always the one with the highest ``lambda * relevance - (1 - lambda) *
+    likeness``, lambda being ``1 - diversity``, relevance its score over the best score, likeness that to whichever hit
+    taken before is most like it. The first of equals.
+
+    ``score`` stays what relevance says, so in what is returned it may rise; ``likeness`` says why.
+    """
+    if diversity <= 0:
+        return list(hits[:top_k])
+    best = max((hit.score for hit in hits), default=0.0)
+    said = [shingles(hit.passage.text) for hit in hits]
+    gain = [(1 - diversity) * (hit.score / best if best > 0 else 0.0) for hit in hits]
+    nearest = [0.0] * len(hits)
+    left = list(range(len(hits)))
+    chosen: list[Hit] = []
+    while left and len(chosen) < top_k:
+        taken = max(left, key=lambda place: (gain[place] - diversity * nearest[place], -place))
+        left.remove(taken)
+        chosen.append(replace(hits[taken], likeness=nearest[taken]))
+        for place in left:
+            nearest[place] = max(nearest[place], likeness(said[place], said[taken]))
+    return chosen

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.answer.context_sources import answer_context
-from pipeline.answer.context_text import ContextPassage, build_context, story_line
+from pipeline.answer.context_text import ContextPassage, answer_context, build_context, story_line
 from pipeline.answer.result import AnswerChunk
 from pipeline.chunking.tokens import count_tokens
 from pipeline.models.tokenizer import token_counter

@@ -14,11 +14,9 @@ from pipeline.query.plan import DecayPlan, LadderPlan, Plan, QualityPlan, Rerank
 from pipeline.query.request import Present
 from pipeline.ranking.decay import decayed
 from pipeline.ranking.dedupe import content_hash, deduplicated
-from pipeline.ranking.diversity import diversified, likeness, shingles
 from pipeline.ranking.fusion import Contribution
-from pipeline.ranking.grades import graded
 from pipeline.ranking.read_depth import counts_alone, enough, needed
-from pipeline.ranking.selection import balanced, select
+from pipeline.ranking.selection import balanced, diversified, graded, likeness, select, shingles
 from pipeline.ranking.threshold_ladder import similarity_of, stepped_down
 from pipeline.ranking.validity import flaw, unmet
 from pipeline.records import ChannelName, DocumentFields, Filters

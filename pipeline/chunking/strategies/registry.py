@@ -6,12 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pipeline.chunking.cut import embedding_text
-from pipeline.chunking.strategies.parent_child import PARENT_CHILD
+from pipeline.chunking.strategies.prose import PARENT_CHILD, SENTENCES, WINDOW
 from pipeline.chunking.strategies.question_answer import QA
 from pipeline.chunking.strategies.segments import SEGMENTS
 from pipeline.chunking.strategies.strategy import Cut, Option, PassageBudget, Strategy
-from pipeline.chunking.strategies.whole_sentences import SENTENCES
-from pipeline.chunking.strategies.window import WINDOW
 from pipeline.records import Chunking, Parsed, Passage
 
 STRATEGIES: dict[str, Strategy] = {

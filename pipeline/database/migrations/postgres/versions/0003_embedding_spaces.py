@@ -1,6 +1,6 @@
 """From here on vectors may stand in more than one table: `chunk_embeddings`, `chunk_embeddings_2`, one for each model.
 
-The tables are made when a move to another model begins (`pipeline.embedding.space_table_store`), as copies of the one in use.
+The tables are made when a move to another model begins (`pipeline.embedding.space_store`), as copies of the one in use.
 A later revision that changes `chunk_embeddings` has to change each of them: `spaces(connection)` names them.
 """
 
