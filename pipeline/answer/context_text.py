@@ -133,7 +133,7 @@ def build_context(
             if over_budget == "stop" and passage.text.strip():
                 break
     text, total = _joined(pieces, separator, max_tokens, count)
-    citations = tuple(_citation(passage, place) for place, (passage, _) in enumerate(taken[: len(pieces)], start=1))
+    citations = tuple(_citation(passage, number) for number, (passage, _) in enumerate(taken[: len(pieces)], start=1))
     return Context(text=text, token_count=total, citations=citations)
 
 
@@ -144,11 +144,11 @@ def _readings(passage: ContextPassage) -> Iterable[str]:
 
 
 def _is_said(passage: ContextPassage, taken: Iterable[tuple[ContextPassage, str]]) -> bool:
-    found = (passage.found or passage.text).strip()
+    hit_text = (passage.found or passage.text).strip()
     return any(
         (before.namespace, before.document_id) == (passage.namespace, passage.document_id)
         and before.chunk_id != passage.chunk_id
-        and found in text
+        and hit_text in text
         for before, text in taken
         if before.document_id
     )
@@ -166,9 +166,9 @@ def _joined(pieces: list[str], separator: str, max_tokens: int, count: Callable[
     return "", 0
 
 
-def _citation(passage: ContextPassage, place: int) -> Citation:
+def _citation(passage: ContextPassage, number: int) -> Citation:
     return Citation(
-        marker=f"[{place}]",
+        marker=f"[{number}]",
         chunk_id=passage.chunk_id,
         document_id=passage.document_id,
         namespace=passage.namespace,
@@ -183,7 +183,7 @@ def _citation(passage: ContextPassage, place: int) -> Citation:
     )
 
 
-def _header(passage: ContextPassage, header: ContextHeader, style: ContextStyle, place: int) -> str:
+def _header(passage: ContextPassage, header: ContextHeader, style: ContextStyle, number: int) -> str:
     """What stands before the text, its line ends included."""
     if header == "none":
         return ""
@@ -191,26 +191,28 @@ def _header(passage: ContextPassage, header: ContextHeader, style: ContextStyle,
         line = story_line(passage.chapter, passage.story_time, title=passage.title)
         return f"{line}\n" if line else ""
     headline = _headline(passage)
-    return f"{_HEADERS[style]}[{place}]{' ' if headline else ''}{headline}\n\n"
+    return f"{_HEADERS[style]}[{number}]{' ' if headline else ''}{headline}\n\n"
 
 
 def _headline(passage: ContextPassage) -> str:
     """One line, whatever line ends title and headings hold; a heading that repeats the title is not said twice."""
     title = " ".join((passage.title or "").split())
     headings = [" ".join(heading.split()) for heading in passage.heading_path]
-    return " > ".join(part for part in (title, *(each for each in headings if each != title)) if part)
+    return " > ".join(
+        part for part in (title, *(heading_line for heading_line in headings if heading_line != title)) if part
+    )
 
 
 def story_line(chapter: str | None, story_time: int | None, *, title: str | None = None) -> str:
     """``[来源：第X章，故事时间：T]``; without what is not known, the title standing in for the chapter; empty if nothing is.
     A chapter with a name of its own, such as ``第三章 风起`` or ``Chapter 3``, keeps it."""
-    place = " ".join((chapter or title or "").split())
-    if chapter and place and not _NAMED_CHAPTER.search(place):
-        place = f"第{place}章"
+    chapter_name = " ".join((chapter or title or "").split())
+    if chapter and chapter_name and not _NAMED_CHAPTER.search(chapter_name):
+        chapter_name = f"第{chapter_name}章"
     time = "" if story_time is None else f"故事时间：{story_time}"
-    if not place and not time:
+    if not chapter_name and not time:
         return ""
-    return f"[来源：{'，'.join(part for part in (place, time) if part)}]"
+    return f"[来源：{'，'.join(part for part in (chapter_name, time) if part)}]"
 
 
 def dialogue(question: str, answer: str) -> str:
@@ -260,14 +262,14 @@ def answer_context(
 
 
 def _passage(chunk: AnswerChunk, hydrated: Hydrated, options: ContextOptions, more: str | None) -> ContextPassage:
-    said = _dialogue(chunk, hydrated, more) if options.passages == "dialogue" else None
-    text, found = (said, None) if said else (more, chunk.text) if more else (chunk.text, None)
+    pair = _dialogue(chunk, hydrated, more) if options.passages == "dialogue" else None
+    text, hit_text = (pair, None) if pair else (more, chunk.text) if more else (chunk.text, None)
     return ContextPassage(
         chunk_id=ChunkId(chunk.chunk_id),
         title=chunk.title,
         heading_path=hydrated.heading_path,
         text=text,
-        found=found,
+        found=hit_text,
         namespace=chunk.namespace,
         document_id=chunk.document_id,
         chapter=hydrated.chapter_id,
@@ -284,5 +286,5 @@ def _passage(chunk: AnswerChunk, hydrated: Hydrated, options: ContextOptions, mo
 def _dialogue(chunk: AnswerChunk, hydrated: Hydrated, more: str | None) -> str | None:
     """The pair of a chunk, or of the parent that a part of a long pair is read with."""
     is_pair = hydrated.chunk_type in (None, "qa")  # None: a channel brought it, and knows no types
-    said = dialogue_of(chunk.text if is_pair else "", chunk.metadata)
-    return said or (dialogue_of(more, {}) if more and hydrated.chunk_type == "qa" else None)
+    pair = dialogue_of(chunk.text if is_pair else "", chunk.metadata)
+    return pair or (dialogue_of(more, {}) if more and hydrated.chunk_type == "qa" else None)

@@ -49,8 +49,8 @@ def fallback_chunk(
 ) -> AnswerChunk:
     """A last-resort chunk. ``confidence`` is the score it has by itself; ``score``, which orders the answer, is never
     above ``below``, the score of what stands before it."""
-    said = "a curated answer" if kind == "faq" else "a hint"
-    place = min(score, below)
+    source = "a curated answer" if kind == "faq" else "a hint"
+    capped_score = min(score, below)
     return AnswerChunk(
         chunk_id=passage.chunk_id,
         document_id=passage.document_id,
@@ -58,13 +58,15 @@ def fallback_chunk(
         title=passage.title,
         text=passage.text,
         metadata=passage.metadata,
-        score=place,
+        score=capped_score,
         confidence=round(score, 4),
         source=ChannelName.FALLBACK.value,
         sources=(
-            HitSource(channel=ChannelName.FALLBACK.value, rank=rank, score=score, normalized=None, contribution=place),
+            HitSource(
+                channel=ChannelName.FALLBACK.value, rank=rank, score=score, normalized=None, contribution=capped_score
+            ),
         ),
-        reason=f"fallback: {said}, because {_WORDS[reason]}",
+        reason=f"fallback: {source}, because {_WORDS[reason]}",
         rerank=None,
     )
 

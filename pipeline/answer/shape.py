@@ -21,7 +21,7 @@ def answer_chunks(hits: Sequence[Hit], *, envelopes: Mapping[ChannelName, Envelo
 def understood(query: Query) -> UnderstoodQuery:
     """What the sender may want to see confirmed."""
     plan = query.plan
-    known = query.understanding or Understanding(route=plan.retrieve.method)
+    understanding = query.understanding or Understanding(route=plan.retrieve.method)
     return UnderstoodQuery(
         query_text=query.query_text,
         namespaces=query.namespaces,
@@ -32,10 +32,10 @@ def understood(query: Query) -> UnderstoodQuery:
         strategy=plan.retrieve.fusion.strategy,
         enable_expand=plan.understand.enabled,
         enable_rerank=plan.rerank.enabled,
-        route=known.route,
-        rewritten=known.rewritten,
-        keywords=known.keywords,
-        entities=known.entities,
+        route=understanding.route,
+        rewritten=understanding.rewritten,
+        keywords=understanding.keywords,
+        entities=understanding.entities,
     )
 
 
@@ -81,8 +81,8 @@ def _reason(sources: Sequence[HitSource], feedback: float, hit: Hit, envelopes: 
     for source in sources:
         envelope = envelopes.get(ChannelName(source.channel))
         total = len(envelope.chunk_ids) if envelope else 0
-        place = f"{source.rank} of {total}" if source.rank else "not recalled, scored afterwards"
-        parts.append(f"{source.channel}: {place}")
+        rank = f"{source.rank} of {total}" if source.rank else "not recalled, scored afterwards"
+        parts.append(f"{source.channel}: {rank}")
     if feedback:
         parts.append(f"{feedback:+.3f} from the candidates like it")
     if hit.decay is not None:
