@@ -52,7 +52,7 @@ def _without_speaker(message: str) -> str:
 
 def _strings(value: Any) -> list[str]:
     values = value if isinstance(value, list) else [value]
-    return [each for each in values if isinstance(each, str)]
+    return [item for item in values if isinstance(item, str)]
 
 
 def _distinct(words: Iterable[str]) -> tuple[str, ...]:

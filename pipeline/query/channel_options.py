@@ -115,8 +115,8 @@ def _flaws(name: str, channel: ChannelPlan) -> Iterator[tuple[str, str]]:
     try:
         _KINDS[name].validate_json(orjson.dumps(dict(channel.options)))
     except ValidationError as error:
-        for found in error.errors(include_url=False):
-            yield "".join(f"/{part}" for part in found["loc"]), found["msg"].removeprefix("Value error, ")
+        for flaw in error.errors(include_url=False):
+            yield "".join(f"/{part}" for part in flaw["loc"]), flaw["msg"].removeprefix("Value error, ")
 
 
 def searched_namespaces(options: FaqOptions, own: tuple[Namespace, ...]) -> tuple[Namespace, ...]:

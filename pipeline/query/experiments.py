@@ -65,10 +65,10 @@ def arm_of(experiment_id: str, experiment: Experiment, unit: str) -> Arm | None:
     if position(f"{salt}:coverage", unit) >= experiment.coverage:
         return None
     total = math.fsum(arm.share for arm in experiment.arms)
-    place, passed = position(salt, unit) * total, 0.0
+    point, passed = position(salt, unit) * total, 0.0
     chosen = [arm for arm in experiment.arms if arm.share]
     for arm in chosen:
         passed += arm.share
-        if place < passed:
+        if point < passed:
             return arm
     return chosen[-1]  # what rounding left over

@@ -50,13 +50,13 @@ class GrowthBookExperiments:
         self._renew()
         sdk = GrowthBook(attributes={"id": unit, "tenant_id": tenant_id}, features=dict(self._features))
         try:
-            found = sdk.eval_feature(experiment_id)
+            feature = sdk.eval_feature(experiment_id)
         finally:
             sdk.destroy()
-        result = found.experimentResult
+        result = feature.experimentResult
         if result is None or not result.inExperiment:
             return None
-        value = found.value if isinstance(found.value, Mapping) else {}
+        value = feature.value if isinstance(feature.value, Mapping) else {}
         profile, overrides = value.get("profile"), value.get("overrides", {})
         return Assignment(
             bucket=str(result.key),

@@ -26,14 +26,14 @@ def keywords_of(query_text: str, *, most: int = _MOST) -> list[str]:
     codes = codes_in(text)
     for code in codes:
         text = text.replace(code, " ")
-    found = [*codes]
+    words = [*codes]
     for word in _PIECE.findall(text):
         if _HAN.match(word):
-            found.extend(_between_grammar(word))
+            words.extend(_between_grammar(word))
         elif word.casefold() not in _GRAMMAR and len(word) > 1:
-            found.append(word)
+            words.append(word)
     kept: dict[str, str] = {}
-    for word in found:
+    for word in words:
         if len(word) <= _LONGEST and query_terms(word):
             kept.setdefault(word.casefold(), word)
     return list(kept.values())[:most]
@@ -52,9 +52,9 @@ def entities_of(query_text: str, *, most: int = _MOST) -> list[str]:
         begins = match.start() == 0 or text[: match.start()].rstrip()[-1:] in ".?!。？！"
         if len(words) > 1 or (words and len(words[0]) > 1 and not begins):
             names.append(" ".join(words))
-    found = [*titles, *codes_in(text), *names]
+    all_names = [*titles, *codes_in(text), *names]
     kept: dict[str, str] = {}
-    for name in found:
+    for name in all_names:
         if len(name) <= _LONGEST * 2:
             kept.setdefault(name.casefold(), name)
     return list(kept.values())[:most]

@@ -72,12 +72,12 @@ def read_rewrite(reply: str) -> Rewritten | None:
     if not isinstance(value, dict):
         return None
     expanded = next((value[name] for name in ("expanded_query", "query", "rewritten") if value.get(name)), None)
-    found = Rewritten(
+    rewritten = Rewritten(
         expanded_query=(_clean(expanded, _LONGEST_REWRITTEN) or None) if isinstance(expanded, str) else None,
         keywords=_words(value.get("keywords")),
         entity_mentions=_words(value.get("entity_mentions", value.get("entities"))),
     )
-    return found if found != Rewritten() else None
+    return rewritten if rewritten != Rewritten() else None
 
 
 def read_route(reply: str) -> Routed | None:
@@ -131,7 +131,7 @@ def _cut_off(text: str) -> list[str] | None:
     if start < 0:
         return None
     strings = [_loaded(match) for match in _STRING.findall(text[start:])]
-    return [each for each in strings if isinstance(each, str)] or None
+    return [string for string in strings if isinstance(string, str)] or None
 
 
 def _loaded(text: str) -> Any:
@@ -146,17 +146,17 @@ def _texts(value: Any, depth: int = 0) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, list) and depth < 3:
-        for each in value[:50]:
-            yield from _texts(each, depth + 1)
+        for item in value[:50]:
+            yield from _texts(item, depth + 1)
     elif isinstance(value, dict) and depth < 3:
         named = [value[name] for name in _TEXT_NAMES if isinstance(value.get(name), str)]
-        lists = [each for each in value.values() if isinstance(each, list)]
+        lists = [item for item in value.values() if isinstance(item, list)]
         if named:
             yield named[0]
         elif lists:
             yield from _texts(lists[0], depth + 1)
         elif all(isinstance(key, str) and key.strip("q_").isdigit() for key in value):
-            yield from (each for each in value.values() if isinstance(each, str))
+            yield from (item for item in value.values() if isinstance(item, str))
 
 
 def _listed_lines(reply: str) -> list[str]:
@@ -169,7 +169,7 @@ def _words(value: Any) -> tuple[str, ...]:
         value = re.split(r"[,，、;；\n]", value)
     if not isinstance(value, list):
         return ()
-    cleaned = (_clean(each, _LONGEST_WORD + 1) for each in value[:50] if isinstance(each, str))
+    cleaned = (_clean(item, _LONGEST_WORD + 1) for item in value[:50] if isinstance(item, str))
     kept: dict[str, str] = {}
     for word in cleaned:
         if len(word) <= _LONGEST_WORD and query_terms(word):
@@ -180,7 +180,7 @@ def _words(value: Any) -> tuple[str, ...]:
 def _clean(text: str, longest: int) -> str:
     """One line of well-formed text without control characters, and without the labels of masked personal data."""
     text = text[: longest * 4].encode("utf-8", "ignore").decode()
-    text = "".join(" " if unicodedata.category(each) in _UNSHOWN else each for each in text)
+    text = "".join(" " if unicodedata.category(character) in _UNSHOWN else character for character in text)
     return " ".join(_MASK.sub(" ", text).split())[:longest].strip()
 
 

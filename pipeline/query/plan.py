@@ -27,12 +27,12 @@ Name = Annotated[str, Field(min_length=1, max_length=64)]
 
 def _installed(name: str) -> str:
     try:
-        found = ChannelName(name)
+        channel = ChannelName(name)
     except ValueError:
         raise ValueError("is no channel of this installation") from None
-    if found is ChannelName.FALLBACK:
+    if channel is ChannelName.FALLBACK:
         raise ValueError("is what last-resort hits are labelled with, and no channel")
-    return found.value
+    return channel.value
 
 
 ChannelKey = Annotated[str, AfterValidator(_installed)]
@@ -316,7 +316,7 @@ def _checked_plan(document: bytes) -> Plan:
     try:
         plan = _PLAN.validate_json(document, strict=True)
     except ValidationError as error:
-        raise PlanFlaw([(_pointer(each["loc"]), each["msg"]) for each in error.errors(include_url=False)]) from error
+        raise PlanFlaw([(_pointer(flaw["loc"]), flaw["msg"]) for flaw in error.errors(include_url=False)]) from error
     if flaws := contradictions(plan):
         raise PlanFlaw(flaws)
     return plan
@@ -328,8 +328,8 @@ _known_plan = functools.lru_cache(maxsize=256)(_checked_plan)
 
 def plan_as_json(plan: Plan) -> dict[str, Any]:
     """The whole plan in its JSON form."""
-    found: dict[str, Any] = _PLAN.dump_python(plan, mode="json")
-    return found
+    document: dict[str, Any] = _PLAN.dump_python(plan, mode="json")
+    return document
 
 
 def overlaid(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
@@ -342,5 +342,5 @@ def overlaid(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any
     return merged
 
 
-def _pointer(place: Sequence[str | int]) -> str:
-    return "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in place)
+def _pointer(path: Sequence[str | int]) -> str:
+    return "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in path)

@@ -18,27 +18,27 @@ class Profiles(TenantStore):
 
     def heads(self) -> dict[str, ProfileHead]:
         """Every profile the tenant may name, built-in ones included."""
-        found = {name: ProfileHead(name=name, active=version) for name in BUILT_IN if (version := built_in(name))}
+        heads = {name: ProfileHead(name=name, active=version) for name in BUILT_IN if (version := built_in(name))}
         rows = self._run(_HEADS).mappings().all()
         for row in rows:
             active = self._version(row["name"], row["active_version"], row, "a")
             trial = self._version(row["name"], row["trial_version"], row, "t") if row["trial_version"] else None
             if active is not None:
-                found[row["name"]] = ProfileHead(
+                heads[row["name"]] = ProfileHead(
                     name=row["name"],
                     active=active,
                     trial=trial,
                     trial_share=row["trial_share"] if trial else 0.0,
                     previous_version=row["previous_version"],
                 )
-        return found
+        return heads
 
     def versions(self, name: str) -> list[ProfileVersion]:
         """Every version of a profile, the newest first."""
         rows = self._run(_VERSIONS, name=name).mappings()
-        found = [record_of(ProfileVersion, row, config=json.loads(row["config"])) for row in rows]
+        versions = [record_of(ProfileVersion, row, config=json.loads(row["config"])) for row in rows]
         first = built_in(name)
-        return [*found, first] if first is not None else found
+        return [*versions, first] if first is not None else versions
 
     def add(self, name: str, config: Mapping[str, Any], *, note: str, created_by: str) -> int:
         """Write a new version, which nobody gets yet. Gives its number. Whoever adds at the same time waits."""
@@ -53,7 +53,7 @@ class Profiles(TenantStore):
     def point(self, name: str, version: int, *, share: float = 1.0, back: bool = False) -> bool:
         """Let queries have ``version``, or ``share`` of them beside an active one; False without such a version.
         ``back``: audited as going back."""
-        if not any(each.version == version for each in self.versions(name)):
+        if not any(stored.version == version for stored in self.versions(name)):
             return False
         values = {"tenant": self._tenant_id, "name": name, "version": version, "share": share, "now": now()}
         there = self._connection.execute(_HEAD, values).one_or_none()

@@ -225,8 +225,8 @@ class Queries:
     def noted(self, query_id: QueryId, name: str) -> bytes | None:
         """What was noted under this name, or None."""
         with redis_errors():
-            found: bytes | None = self._redis.hget(self._key(query_id), name)  # type: ignore[assignment]
-        return found
+            value: bytes | None = self._redis.hget(self._key(query_id), name)  # type: ignore[assignment]
+        return value
 
     def opened(self, query_id: QueryId) -> Query | None:
         """The query as it was asked, answered or not; None if it is gone."""

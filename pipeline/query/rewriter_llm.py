@@ -42,10 +42,10 @@ class LlmRewriter:
 
     def rewrite(self, query_text: str, *, background: Background | None = None, timeout_s: float) -> Rewritten | None:
         """The query put better; see the port."""
-        known = background or Background()
-        profile = json.dumps(known.profile, ensure_ascii=False) if known.profile else ""
+        context = background or Background()
+        profile = json.dumps(context.profile, ensure_ascii=False) if context.profile else ""
         blanks = {
-            "conversation": as_json([redact(message) for message in known.conversation]),
+            "conversation": as_json([redact(message) for message in context.conversation]),
             "profile": as_json(redact(profile)[:_LONGEST_QUERY]),
         }
         return self._ask("rag_rewrite", query_text, read_rewrite, timeout_s=timeout_s, **blanks)
@@ -75,13 +75,13 @@ class LlmRewriter:
             reply = pool.submit(self._service.chat, self._model, messages, deadline=deadline)
             if wait([reply], timeout=deadline.within(self._timeout_s) + _GRACE_S).not_done:
                 raise RewriterUnavailable("the language model did not answer in time")
-            found = read(reply.result())
+            result = read(reply.result())
         except RewriterUnavailable:
             raise
         except (Unavailable, Rejected, Misconfigured) as error:
             raise RewriterUnavailable(str(error), retry_after_s=getattr(error, "retry_after_s", None)) from None
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
-        if found is None:
+        if result is None:
             raise RewriterUnavailable("the language model answered with nothing that could be read")
-        return found
+        return result

@@ -48,8 +48,8 @@ def route(query_text: str) -> Route:
 def codes_in(text: str) -> list[str]:
     """What looks like an identifier, each once: part numbers, error codes, versions, addresses, names of programs'
     things. Plain words, plain small numbers and amounts with a unit are none."""
-    found = (match[0].strip(".-_/:") for match in _TOKEN.finditer(text))
-    return list(dict.fromkeys(token for token in found if _is_code(token)))
+    codes = (match[0].strip(".-_/:") for match in _TOKEN.finditer(text))
+    return list(dict.fromkeys(token for token in codes if _is_code(token)))
 
 
 def _by_codes(text: str) -> Route | None:

@@ -59,16 +59,16 @@ def understood_by_rules(query: Query, *, model: bool) -> Query:
     plan = query.plan.understand
     if not plan.enabled:
         return query
-    found = Understanding(
+    understanding = Understanding(
         route=query.plan.retrieve.method,
         keywords=tuple(keywords_of(query.query_text)) if plan.keywords or plan.rewrite else (),
         entities=tuple(entities_of(query.query_text)) if plan.entities else (),
     )
-    query = replace(query, understanding=found)
+    query = replace(query, understanding=understanding)
     ruled = route(query.query_text) if plan.router != "off" else None
     if query.background is not None and not _is_literal(ruled):
-        spoken, known = conversation_words(query.background), profile_words(query.background)
-        query = replace(query, understanding=replace(found, conversation_words=spoken, profile_words=known))
+        spoken, profile = conversation_words(query.background), profile_words(query.background)
+        query = replace(query, understanding=replace(understanding, conversation_words=spoken, profile_words=profile))
     if ruled is not None and ruled.is_sure:
         query = _routed(query, ruled.method, rerank=ruled.rerank, reason=ruled.reason)
     return replace(query, model_steps=_steps(query, ruled) if model else ())
@@ -84,7 +84,7 @@ def _steps(query: Query, ruled: Route | None) -> tuple[Step, ...]:
         "route": plan.router == "llm" and ruled is not None and not ruled.is_sure,
         "hyde": plan.hyde and ChannelName.SEMANTIC in channels,
     }
-    return tuple(step for step, asked in wanted.items() if asked) if channels else ()
+    return tuple(step for step, is_wanted in wanted.items() if is_wanted) if channels else ()
 
 
 def _is_literal(ruled: Route | None) -> bool:
@@ -98,24 +98,24 @@ def _rewrites(query: Query) -> bool:
 
 def understood_by_model(query: Query, made: Made) -> Query:
     """The query with what a model made of it, as far as its plan asks for that."""
-    plan, known = query.plan.understand, query.understanding or Understanding(route=query.plan.retrieve.method)
+    plan, understanding = query.plan.understand, query.understanding or Understanding(route=query.plan.retrieve.method)
     if made.routed is not None:
         query = _routed(query, made.routed.method, rerank=made.routed.rerank, reason="the model's choice")
-        known = query.understanding or known
+        understanding = query.understanding or understanding
     if made.sub_queries is not None:
-        known = replace(known, sub_queries=made.sub_queries)
+        understanding = replace(understanding, sub_queries=made.sub_queries)
     if made.hypothetical is not None:
-        known = replace(known, hypothetical=made.hypothetical)
+        understanding = replace(understanding, hypothetical=made.hypothetical)
     if (better := made.rewritten) is not None:
-        known = replace(
-            known,
+        understanding = replace(
+            understanding,
             rewritten=better.expanded_query if _rewrites(query) else None,
-            keywords=better.keywords or known.keywords if plan.keywords or plan.rewrite else (),
-            entities=better.entity_mentions or known.entities if plan.entities else (),
+            keywords=better.keywords or understanding.keywords if plan.keywords or plan.rewrite else (),
+            entities=better.entity_mentions or understanding.entities if plan.entities else (),
         )
-        if known.rewritten:
-            known = replace(known, conversation_words=(), profile_words=())
-    return replace(query, understanding=known)
+        if understanding.rewritten:
+            understanding = replace(understanding, conversation_words=(), profile_words=())
+    return replace(query, understanding=understanding)
 
 
 def wait_until(query: Query) -> float:
@@ -127,20 +127,23 @@ def wait_until(query: Query) -> float:
 def wordings_of(query: Query, channel: ChannelName) -> tuple[Wording, ...]:
     """What a channel is asked besides the query's own text. Channels that answer questions, and do not search, get it
     as it was sent."""
-    known, plan = query.understanding, query.plan.understand
-    if known is None or channel not in (ChannelName.KEYWORD, ChannelName.SEMANTIC):
+    understanding, plan = query.understanding, query.plan.understand
+    if understanding is None or channel not in (ChannelName.KEYWORD, ChannelName.SEMANTIC):
         return ()
     by_words = channel is ChannelName.KEYWORD
-    found = [Wording(text=known.rewritten, step="rewrite")] if known.rewritten else []
-    if by_words and plan.keywords and known.keywords:
-        found.append(Wording(text=f"{query.query_text} {' '.join(known.keywords)}", step="rewrite"))
-    for words, weight in ((known.conversation_words, _SUB_QUERY_WEIGHT), (known.profile_words, _PROFILE_WEIGHT)):
+    wordings = [Wording(text=understanding.rewritten, step="rewrite")] if understanding.rewritten else []
+    if by_words and plan.keywords and understanding.keywords:
+        wordings.append(Wording(text=f"{query.query_text} {' '.join(understanding.keywords)}", step="rewrite"))
+    for words, weight in (
+        (understanding.conversation_words, _SUB_QUERY_WEIGHT),
+        (understanding.profile_words, _PROFILE_WEIGHT),
+    ):
         if words:
-            found.append(Wording(text=f"{query.query_text} {' '.join(words)}", step="rewrite", weight=weight))
-    found.extend(Wording(text=text, step="expand", weight=_SUB_QUERY_WEIGHT) for text in known.sub_queries)
-    if not by_words and known.hypothetical:
-        found.append(Wording(text=known.hypothetical, step="hyde", is_passage=True))
-    return _different(query.query_text, found, by_words=by_words)
+            wordings.append(Wording(text=f"{query.query_text} {' '.join(words)}", step="rewrite", weight=weight))
+    wordings.extend(Wording(text=text, step="expand", weight=_SUB_QUERY_WEIGHT) for text in understanding.sub_queries)
+    if not by_words and understanding.hypothetical:
+        wordings.append(Wording(text=understanding.hypothetical, step="hyde", is_passage=True))
+    return _different(query.query_text, wordings, by_words=by_words)
 
 
 def pool_share(pool: int, wordings: int) -> int:
@@ -149,7 +152,7 @@ def pool_share(pool: int, wordings: int) -> int:
     return max(1, -(-pool // max(1, wordings)))
 
 
-def merged(raw: Envelope, found: Sequence[tuple[Wording, Envelope]], *, pool: int) -> Envelope:
+def merged(raw: Envelope, others: Sequence[tuple[Wording, Envelope]], *, pool: int) -> Envelope:
     """One ranking of several: each chunk with its best score, on the scale of the query's own words, best first.
 
     A wording's score counts ``score * weight * min(1, raw bound / its bound)``: a wording of more words cannot say more
@@ -158,16 +161,16 @@ def merged(raw: Envelope, found: Sequence[tuple[Wording, Envelope]], *, pool: in
     At most ``pool`` chunks; equal scores are ordered by id, and no hit of the query's own words loses any of its score.
     """
     best = dict(zip(raw.chunk_ids, raw.scores, strict=True))
-    brought = {each.chunk_id: each for each in raw.brought}
-    for wording, ranking in found:
+    brought = {passage.chunk_id: passage for passage in raw.brought}
+    for wording, ranking in others:
         factor = wording.weight * _scale(raw, ranking, wording)
         for chunk_id, score in zip(ranking.chunk_ids, ranking.scores, strict=True):
             counted = score * factor if score > 0 else score
             if chunk_id not in best or counted > best[chunk_id]:
                 best[chunk_id] = counted
-        brought |= {each.chunk_id: each for each in ranking.brought if each.chunk_id not in brought}
+        brought |= {passage.chunk_id: passage for passage in ranking.brought if passage.chunk_id not in brought}
     ordered = sorted(best.items(), key=lambda pair: (-pair[1], pair[0]))[:pool]
-    bounds = [ranking.upper_bound for _, ranking in found if ranking.upper_bound]
+    bounds = [ranking.upper_bound for _, ranking in others if ranking.upper_bound]
     return replace(
         raw,
         chunk_ids=tuple(chunk_id for chunk_id, _ in ordered),
@@ -206,14 +209,14 @@ def _routed(query: Query, method: Method | None, *, rerank: bool, reason: str) -
     """The query searched only where a route says. A route to a channel that is not there changes nothing, and neither
     does one against a method that was chosen. Hits of several namespaces are always read together."""
     plan = query.plan
-    known = query.understanding or Understanding(route=plan.retrieve.method)
+    understanding = query.understanding or Understanding(route=plan.retrieve.method)
     if method is None:
         nowhere = replace(plan, retrieve=replace(plan.retrieve, channels={}))
         return replace(
             query,
             plan=nowhere,
             before_routing=query.asked,
-            understanding=replace(known, route=None),
+            understanding=replace(understanding, route=None),
             remarks=(*query.remarks, f"nothing was searched: {reason}"),
         )
     if not rerank and len(query.namespaces) == 1:
@@ -225,7 +228,7 @@ def _routed(query: Query, method: Method | None, *, rerank: bool, reason: str) -
         query,
         plan=replace(plan, retrieve=narrowed),
         before_routing=query.asked,
-        understanding=replace(known, route=method),
+        understanding=replace(understanding, route=method),
         remarks=(*query.remarks, f"searched by {method} alone: {reason}"),
     )
 

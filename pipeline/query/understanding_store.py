@@ -51,11 +51,11 @@ class Understandings:
             return {}
         try:
             with redis_errors():
-                found: list[bytes | None] = self._redis.mget([self._prefix + digest for digest in digests])  # type: ignore[assignment]
+                values: list[bytes | None] = self._redis.mget([self._prefix + digest for digest in digests])  # type: ignore[assignment]
         except StoreUnavailable as error:
             log.warning("understandings_away", code=error.code)
             return {}
-        return {digest: value for digest, value in zip(digests, found, strict=True) if value is not None}
+        return {digest: value for digest, value in zip(digests, values, strict=True) if value is not None}
 
     def put(self, results: Mapping[str, bytes]) -> None:
         """Keep results by digest."""
