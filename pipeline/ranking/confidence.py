@@ -37,7 +37,7 @@ class Confidences(dict[str, float]):
         models: Mapping[Evidence, Calibration],
     ) -> None:
         super().__init__()
-        self._places = {hit.chunk_id: place for place, hit in enumerate(fused)}
+        self._places = {hit.chunk_id: position for position, hit in enumerate(fused)}
         self._fused = fused
         self._envelopes = envelopes
         self._models = models
@@ -45,17 +45,17 @@ class Confidences(dict[str, float]):
         self._first = next(judged, 0.0)
 
     def __missing__(self, chunk_id: str) -> float:
-        place = self._places[chunk_id]  # type: ignore[index]
-        hit = self._fused[place]
+        position = self._places[chunk_id]  # type: ignore[index]
+        hit = self._fused[position]
         own = max((_own(part, self._envelopes) for part in hit.contributions), default=0.0)
         model, evidence = self._evidence(hit)
         calibrated = 0.0
         if model is not None and evidence is not None:
             calibrated = _logistic(evidence) * _logistic(
-                model.leading + model.gap * min(0.0, evidence - self._first) + model.place * math.log(place + 1)
+                model.leading + model.gap * min(0.0, evidence - self._first) + model.place * math.log(position + 1)
             )
-        found = self[chunk_id] = max(own, calibrated)
-        return found
+        confidence = self[chunk_id] = max(own, calibrated)
+        return confidence
 
     def _evidence(self, hit: Fused) -> tuple[Calibration | None, float | None]:
         """Return the log odds of a hit by its words and meaning, and the model that gives them."""

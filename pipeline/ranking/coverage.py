@@ -38,14 +38,14 @@ def covered(fused: Sequence[Fused], coverage: Mapping[ChunkId, float], *, share:
         raise ValueError(f"a share lies between 0 and 1, not at {share}")
     ordered = best_first(fused)
     first, rest = ordered[:CONSIDERED], ordered[CONSIDERED:]
-    known = {hit.chunk_id: hit.score for hit in first if hit.chunk_id in coverage and _has_words(hit)}
-    if not known or not share:
+    scores = {hit.chunk_id: hit.score for hit in first if hit.chunk_id in coverage and _has_words(hit)}
+    if not scores or not share:
         return ordered
-    total = math.fsum(known.values())
-    usual = min(1.0, math.fsum(coverage[chunk_id] for chunk_id in known) / total) if total else 1.0
+    total = math.fsum(scores.values())
+    usual = min(1.0, math.fsum(coverage[chunk_id] for chunk_id in scores) / total) if total else 1.0
     moved = [
         _parted(hit, 1 - share, share * coverage[hit.chunk_id])
-        if hit.chunk_id in known
+        if hit.chunk_id in scores
         else _parted(hit, 1 - share + share * usual, 0.0)
         for hit in first
     ]

@@ -38,7 +38,7 @@ def custom_fusion(
     ``normalized`` of every channel are None; rank and score are the channel's own. Raises FusionPluginFailed when the
     plug-in raises, invents a chunk, or gives a score that is not a finite number of 0 or more.
     """
-    known = {chunk_id for ranking in rankings for chunk_id in ranking.chunk_ids}
+    candidates = {chunk_id for ranking in rankings for chunk_id in ranking.chunk_ids}
     extra = {channel: MappingProxyType(dict(scores)) for channel, scores in (completed or {}).items()}
     try:
         scores = plugin(tuple(rankings), weights=MappingProxyType(dict(weights)), completed=MappingProxyType(extra))
@@ -47,7 +47,7 @@ def custom_fusion(
     if not isinstance(scores, Mapping):
         raise FusionPluginFailed(f"it gave a {type(scores).__name__} instead of a mapping from chunk to score")
     for chunk_id, score in scores.items():
-        if chunk_id not in known:
+        if chunk_id not in candidates:
             raise FusionPluginFailed("it gave a chunk that no channel recalled")
         if isinstance(score, bool) or not isinstance(score, Real) or not math.isfinite(score) or score < 0:
             raise FusionPluginFailed("it gave a score that is not a finite number of 0 or more")

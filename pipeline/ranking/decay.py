@@ -31,8 +31,8 @@ def decayed(hits: Sequence[Hit], plan: DecayPlan, present: Present) -> list[Hit]
 def age_of(passage: Hydrated, plan: DecayPlan, present: Present) -> float | None:
     """How old a passage is: in seconds, or in the story's own unit; below 0 in the future, None without a date."""
     if plan.by == "story_time":
-        known = passage.story_time is not None and present.story_time is not None
-        return float(present.story_time - passage.story_time) if known else None  # type: ignore[operator]  # both known
+        has_both = passage.story_time is not None and present.story_time is not None
+        return float(present.story_time - passage.story_time) if has_both else None  # type: ignore[operator]  # both known
     moment = passage.published_at if plan.by == "published_at" else passage.updated_at
     if moment is None:
         return None

@@ -48,8 +48,8 @@ def _merged(group: Sequence[Hit]) -> Hit:
     parts: dict[str, Contribution] = {}
     for hit in group:
         for part in hit.fused.contributions:
-            known = parts.get(part.channel)
-            if known is None or (part.contribution or 0.0) > (known.contribution or 0.0):
+            best_part = parts.get(part.channel)
+            if best_part is None or (part.contribution or 0.0) > (best_part.contribution or 0.0):
                 parts[part.channel] = part
     fused = best.fused._replace(contributions=tuple(parts[channel] for channel in sorted(parts)))
     return replace(best, fused=fused, duplicates=tuple(hit.chunk_id for hit in group[1:]))

@@ -68,7 +68,7 @@ def reciprocal_rank_fusion(rankings: Iterable[Ranking], *, weights: Weights | No
         for rank, (chunk_id, score) in enumerate(zip(ranking.chunk_ids, ranking.scores, strict=True), start=1):
             earned[chunk_id][ranking.channel].append((rank, -score, weight / (k + rank)))
     return _ordered(
-        (chunk_id, [_reported(channel, places) for channel, places in sorted(by_channel.items())])
+        (chunk_id, [_reported(channel, earnings) for channel, earnings in sorted(by_channel.items())])
         for chunk_id, by_channel in earned.items()
     )
 
@@ -103,31 +103,31 @@ def weighted_fusion(
     for ranking in rankings:
         _keep_best(recalled.setdefault(ranking.channel, {}), ranking)
     shares = _shares(recalled, weights)
-    candidates = {chunk_id: None for places in recalled.values() for chunk_id in places}
+    candidates = {chunk_id: None for positions in recalled.values() for chunk_id in positions}
     columns: list[dict[ChunkId, Contribution]] = []
     for channel in sorted(recalled):
-        places, share = recalled[channel], shares[channel]
-        scores = {chunk_id: place[0] for chunk_id, place in places.items()}
-        ranks: list[int | None] = [-place[1] for place in places.values()]
+        positions, share = recalled[channel], shares[channel]
+        scores = {chunk_id: position[0] for chunk_id, position in positions.items()}
+        ranks: list[int | None] = [-position[1] for position in positions.values()]
         for chunk_id, score in (completed or {}).get(channel, {}).items():
             if chunk_id in candidates and chunk_id not in scores:
                 scores[chunk_id] = score
                 ranks.append(None)
         scale = (scales or {}).get(channel, (None, None))
-        normalized = _normalised(list(scores.values()), normalisation, scale) if places else [0.0] * len(scores)
-        earned = [share * each for each in normalized]
-        found = map(as_contribution, zip(repeat(channel), ranks, scores.values(), normalized, earned))
-        columns.append(dict(zip(scores, found, strict=True)))
+        normalized = _normalised(list(scores.values()), normalisation, scale) if positions else [0.0] * len(scores)
+        earned = [share * value for value in normalized]
+        contributions = map(as_contribution, zip(repeat(channel), ranks, scores.values(), normalized, earned))
+        columns.append(dict(zip(scores, contributions, strict=True)))
     parts = zip(*(map(column.get, candidates) for column in columns), strict=True)
-    return _ordered((chunk_id, tuple(filter(None, each))) for chunk_id, each in zip(candidates, parts, strict=True))
+    return _ordered((chunk_id, tuple(filter(None, value))) for chunk_id, value in zip(candidates, parts, strict=True))
 
 
 def _keep_best(best: dict[ChunkId, _Place], ranking: Ranking) -> None:
     """Put the ranking's places among those of its channel: the best score of each chunk, at its best rank."""
-    places = zip(ranking.scores, range(-1, -len(ranking.scores) - 1, -1), strict=True)
-    for chunk_id, place in zip(ranking.chunk_ids, places, strict=True):
-        if chunk_id not in best or place > best[chunk_id]:
-            best[chunk_id] = place
+    positions = zip(ranking.scores, range(-1, -len(ranking.scores) - 1, -1), strict=True)
+    for chunk_id, position in zip(ranking.chunk_ids, positions, strict=True):
+        if chunk_id not in best or position > best[chunk_id]:
+            best[chunk_id] = position
 
 
 # What a chunk scored, and its rank below zero: of two, the greater is the better.
@@ -147,9 +147,9 @@ def _shares(channels: Iterable[ChannelName], weights: Weights | None) -> dict[Ch
 _Earned = tuple[int, float, float]  # rank, score below zero, and what it earned
 
 
-def _reported(channel: ChannelName, places: Sequence[_Earned]) -> Contribution:
-    rank, score, _ = min(places)
-    return Contribution(channel, rank, -score, None, math.fsum(earned for _, _, earned in places))
+def _reported(channel: ChannelName, earnings: Sequence[_Earned]) -> Contribution:
+    rank, score, _ = min(earnings)
+    return Contribution(channel, rank, -score, None, math.fsum(earned for _, _, earned in earnings))
 
 
 def _normalised(
@@ -184,7 +184,9 @@ def _between(scores: Sequence[float], lowest: float, highest: float) -> list[flo
 
 def _ordered(parts: Iterable[tuple[ChunkId, Sequence[Contribution]]]) -> list[Fused]:
     """Best first; the contributions come in the order of channel names."""
-    return best_first([as_fused((chunk_id, _total(each), tuple(each), 0.0)) for chunk_id, each in parts])
+    return best_first(
+        [as_fused((chunk_id, _total(contributions), tuple(contributions), 0.0)) for chunk_id, contributions in parts]
+    )
 
 
 def _total(parts: Sequence[Contribution]) -> float:

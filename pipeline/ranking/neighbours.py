@@ -46,14 +46,14 @@ def neighbour_feedback(
         raise ValueError(f"a share lies between 0 and 1, not at {share}")
     ordered = best_first(fused)
     first, rest = ordered[:CONSIDERED], ordered[CONSIDERED:]
-    known = [hit for hit in first if len(terms.get(hit.chunk_id, ()))]
-    if len(known) < 3 or not share:
+    comparable = [hit for hit in first if len(terms.get(hit.chunk_id, ()))]
+    if len(comparable) < 3 or not share:
         return ordered
-    scores = np.array([hit.score for hit in known])
-    support = _support(similarities([terms[hit.chunk_id] for hit in known]), scores, neighbours)
+    scores = np.array([hit.score for hit in comparable])
+    support = _support(similarities([terms[hit.chunk_id] for hit in comparable]), scores, neighbours)
     total = float(scores.sum())
     usual = min(1.0, float(support.sum()) / total) if total else 1.0
-    supported = dict(zip((hit.chunk_id for hit in known), support.tolist(), strict=True))
+    supported = dict(zip((hit.chunk_id for hit in comparable), support.tolist(), strict=True))
     moved = [_moved(hit, supported.get(hit.chunk_id, usual * hit.score), share) for hit in first]
     return best_first(moved) + [_moved(hit, 0.0, share) for hit in rest]
 
@@ -89,9 +89,9 @@ def similarities(terms: Sequence[Terms]) -> NDArray[np.float32]:
     weights *= rarity.astype(np.float32)
     norms = np.sqrt(np.einsum("ij,ij->i", weights, weights))
     weights /= np.where(norms > 0, norms, np.float32(1))[:, None]
-    found: NDArray[np.float32] = weights @ weights.T
-    np.fill_diagonal(found, 0.0)
-    return found
+    cosines: NDArray[np.float32] = weights @ weights.T
+    np.fill_diagonal(cosines, 0.0)
+    return cosines
 
 
 def _columns(codes: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
@@ -101,19 +101,19 @@ def _columns(codes: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.i
     their places (multiplicative hashing: Knuth). So do the terms that stay: each place of the table is the column of the
     term that is seen last there, and the few others get columns of their own.
     """
-    place = (codes * _SPREAD >> np.uint64(64 - _TABLE_BITS)).astype(np.int64)
-    taken = np.bincount(place, minlength=1 << _TABLE_BITS) > 1
-    kept = np.flatnonzero(taken[place])
-    places = np.flatnonzero(taken)
+    slot = (codes * _SPREAD >> np.uint64(64 - _TABLE_BITS)).astype(np.int64)
+    taken = np.bincount(slot, minlength=1 << _TABLE_BITS) > 1
+    kept = np.flatnonzero(taken[slot])
+    shared_slots = np.flatnonzero(taken)
     column_of = np.empty(1 << _TABLE_BITS, np.int64)
-    column_of[places] = np.arange(len(places))
-    column, codes = column_of[place[kept]], codes[kept]
-    owner = np.empty(len(places), np.uint64)
+    column_of[shared_slots] = np.arange(len(shared_slots))
+    column, codes = column_of[slot[kept]], codes[kept]
+    owner = np.empty(len(shared_slots), np.uint64)
     owner[column] = codes
     strangers = np.flatnonzero(owner[column] != codes)
     distinct, own = np.unique(codes[strangers], return_inverse=True)
-    column[strangers] = len(places) + own
-    return kept, column, len(places) + len(distinct)
+    column[strangers] = len(shared_slots) + own
+    return kept, column, len(shared_slots) + len(distinct)
 
 
 def _support(similar: NDArray[np.float32], scores: NDArray[np.float64], neighbours: int) -> NDArray[np.float64]:

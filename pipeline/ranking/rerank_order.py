@@ -21,7 +21,7 @@ def rerank(hits: Sequence[Hit], scores: Mapping[str, float], *, weight: float) -
     one. Equal scores keep the order there was.
     """
     best = max((hit.score for hit in hits), default=0.0)
-    placed = [replace(hit, from_rank=place) for place, hit in enumerate(hits, start=1)]
+    placed = [replace(hit, from_rank=rank) for rank, hit in enumerate(hits, start=1)]
     read = [
         replace(
             hit,
@@ -55,19 +55,19 @@ def passing(hits: Sequence[Hit], *, threshold: float | None, min_results: int) -
 def wishes(retrieve: RetrievePlan, filters: Filters) -> str:
     """What the asker wants of a passage besides that it answers, in the language of the rerank prompt: which time, and
     which type of document. Empty where nothing was said; time in a story is no date and is left to decay."""
-    said = []
+    phrases = []
     decay = retrieve.time_decay
     if decay is not None and decay.by == "published_at" and decay.shape == "half_life":
-        said.append(f"越新越好，每过 {decay.half_life_days:g} 天价值减半")
+        phrases.append(f"越新越好，每过 {decay.half_life_days:g} 天价值减半")
     elif decay is not None and decay.by == "published_at":
-        said.append(f"越新越好，{decay.scale / _DAY_S:g} 天以内算新")
+        phrases.append(f"越新越好，{decay.scale / _DAY_S:g} 天以内算新")
     if filters.start is not None:
-        said.append(f"不早于 {filters.start.date().isoformat()}")
+        phrases.append(f"不早于 {filters.start.date().isoformat()}")
     if filters.end is not None:
-        said.append(f"不晚于 {filters.end.date().isoformat()}")
+        phrases.append(f"不晚于 {filters.end.date().isoformat()}")
     if filters.type is not None:
-        said.append(f"文档类型：{filters.type}")
-    return "；".join(said)
+        phrases.append(f"文档类型：{filters.type}")
+    return "；".join(phrases)
 
 
 def rerank_lift(order: Sequence[Hit], *, top_k: int) -> float | None:
@@ -85,4 +85,4 @@ def rerank_lift(order: Sequence[Hit], *, top_k: int) -> float | None:
 
 
 def _gain(scores: Sequence[float]) -> float:
-    return sum(score / math.log2(place + 1) for place, score in enumerate(scores, start=1))
+    return sum(score / math.log2(rank + 1) for rank, score in enumerate(scores, start=1))

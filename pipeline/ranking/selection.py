@@ -58,11 +58,11 @@ def select(hits: Sequence[Hit], plan: Plan) -> tuple[list[Hit], list[Drop]]:
             Drop(
                 chunk_id=hit.chunk_id,
                 stage="select",
-                reason="too_alike" if place <= plan.top_k else "beyond_top_k",
-                value=place,
+                reason="too_alike" if position <= plan.top_k else "beyond_top_k",
+                value=position,
                 limit=plan.top_k,
             )
-            for place, hit in enumerate(kept, start=1)
+            for position, hit in enumerate(kept, start=1)
             if hit.chunk_id not in returned
         ]
     return chosen, dropped
@@ -80,7 +80,7 @@ def balanced(hits: Sequence[Hit], top_k: int) -> list[Hit]:
     shared = {
         hit.chunk_id
         for of_channel in ranked.values()
-        for _, hit in sorted(of_channel, key=lambda place: place[0])[:share]
+        for _, hit in sorted(of_channel, key=lambda pair: pair[0])[:share]
     }
     rest = [hit.chunk_id for hit in hits if hit.chunk_id not in shared]
     chosen = shared.union(rest[: max(0, top_k - len(shared))])
@@ -111,8 +111,8 @@ def capped(hits: Sequence[Hit], per_document: int) -> tuple[list[Hit], list[Drop
 
 def grade_of(hit: Hit, plan: QualityPlan) -> int:
     """The place of its grade, 0 for the best. What has none, or one that is not on the list, counts as the worst."""
-    said = hit.passage.metadata.get(plan.key)
-    return plan.grades.index(said) if said in plan.grades else max(0, len(plan.grades) - 1)
+    grade = hit.passage.metadata.get(plan.key)
+    return plan.grades.index(grade) if grade in plan.grades else max(0, len(plan.grades) - 1)
 
 
 def graded(hits: Sequence[Hit], plan: QualityPlan) -> tuple[list[Hit], list[Drop]]:
@@ -161,19 +161,19 @@ def shingles(text: str) -> frozenset[str]:
     """The words of a text, and the pairs of neighbouring characters where words have no gaps between them."""
     if text.isascii():
         return frozenset(_WORDS.findall(text.lower()))
-    found: set[str] = set()
+    words: set[str] = set()
     for run in _RUNS.findall(normal_form("NFKC", text).casefold()):
         if len(run) > 1 and _IS_UNSPACED.match(run):
-            found.update(map("".join, pairwise(run)))
+            words.update(map("".join, pairwise(run)))
         else:
-            found.add(run)
-    return frozenset(found)
+            words.add(run)
+    return frozenset(words)
 
 
-def likeness(one: frozenset[str], said: frozenset[str]) -> float:
-    """Share of ``one``'s words that ``said`` holds, in [0, 1]; 0 without words. A text that repeats a part is more
+def likeness(one: frozenset[str], other: frozenset[str]) -> float:
+    """Share of ``one``'s words that ``other`` holds, in [0, 1]; 0 without words. A text that repeats a part is more
     alike than one that adds to it."""
-    return len(one & said) / len(one) if one else 0.0
+    return len(one & other) / len(one) if one else 0.0
 
 
 def diversified(hits: Sequence[Hit], *, diversity: float, top_k: int) -> list[Hit]:
@@ -186,15 +186,15 @@ def diversified(hits: Sequence[Hit], *, diversity: float, top_k: int) -> list[Hi
     if diversity <= 0:
         return list(hits[:top_k])
     best = max((hit.score for hit in hits), default=0.0)
-    said = [shingles(hit.passage.text) for hit in hits]
+    words = [shingles(hit.passage.text) for hit in hits]
     gain = [(1 - diversity) * (hit.score / best if best > 0 else 0.0) for hit in hits]
     nearest = [0.0] * len(hits)
     left = list(range(len(hits)))
     chosen: list[Hit] = []
     while left and len(chosen) < top_k:
-        taken = max(left, key=lambda place: (gain[place] - diversity * nearest[place], -place))
+        taken = max(left, key=lambda index: (gain[index] - diversity * nearest[index], -index))
         left.remove(taken)
         chosen.append(replace(hits[taken], likeness=nearest[taken]))
-        for place in left:
-            nearest[place] = max(nearest[place], likeness(said[place], said[taken]))
+        for index in left:
+            nearest[index] = max(nearest[index], likeness(words[index], words[taken]))
     return chosen

@@ -36,8 +36,8 @@ def unmet(filters: Filters, fields: DocumentFields) -> str | None:
         return "start"
     if filters.end is not None and (fields.published_at is None or _utc(fields.published_at) > _utc(filters.end)):
         return "end"
-    known = filters.story_time is not None and fields.story_time is not None
-    if known and fields.story_time > filters.story_time:  # type: ignore[operator]  # both are known
+    has_both = filters.story_time is not None and fields.story_time is not None
+    if has_both and fields.story_time > filters.story_time:  # type: ignore[operator]  # both are known
         return "story_time"
     return None
 
@@ -60,15 +60,17 @@ def flaw(fused: Fused, passage: Hydrated) -> tuple[str, float | None] | None:
     return None
 
 
-def _contains(held: Any, asked: Any) -> bool:
+def _contains(held: Any, wanted: Any) -> bool:
     """Whether ``held`` has what is asked for: an object every key of it, a list every entry, and either one value."""
-    if isinstance(asked, Mapping):
-        return isinstance(held, Mapping) and all(name in held and _contains(held[name], asked[name]) for name in asked)
-    if isinstance(asked, list | tuple):
-        return isinstance(held, list | tuple) and all(any(_contains(each, one) for each in held) for one in asked)
+    if isinstance(wanted, Mapping):
+        return isinstance(held, Mapping) and all(
+            name in held and _contains(held[name], wanted[name]) for name in wanted
+        )
+    if isinstance(wanted, list | tuple):
+        return isinstance(held, list | tuple) and all(any(_contains(entry, one) for entry in held) for one in wanted)
     if isinstance(held, list | tuple):
-        return any(_contains(each, asked) for each in held)
-    return bool(held == asked) and isinstance(held, bool) == isinstance(asked, bool)
+        return any(_contains(entry, wanted) for entry in held)
+    return bool(held == wanted) and isinstance(held, bool) == isinstance(wanted, bool)
 
 
 def _utc(moment: datetime) -> datetime:
