@@ -24,8 +24,8 @@ def holds(condition: Condition, metadata: Mapping[str, Any]) -> bool:
     """Whether metadata are as the condition asks."""
     if isinstance(condition, Comparison):
         return _compared(condition, metadata.get(condition.key))
-    found = (holds(part, metadata) for part in condition.parts)
-    return all(found) if condition.operator == "and" else any(found)
+    results = (holds(part, metadata) for part in condition.parts)
+    return all(results) if condition.operator == "and" else any(results)
 
 
 def kind_of(value: object) -> str | None:

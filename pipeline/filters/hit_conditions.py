@@ -104,11 +104,11 @@ def may_be_more(recalled: Sequence[int], read: int) -> bool:
 
 def as_sent(conditions: HitConditions) -> dict[str, Any]:
     """The conditions in words, for whoever wants to see how they were understood."""
-    said = [
-        f"{' or '.join(each.names)} {'not ' if each.negated else ''}{each.operator} {_said(each)}".rstrip()
-        for each in conditions.each
+    conditions_json = [
+        f"{' or '.join(condition.names)} {'not ' if condition.negated else ''}{condition.operator} {_said(condition)}".rstrip()
+        for condition in conditions.each
     ]
-    return {"conditions": {"every" if conditions.every else "any": said}}
+    return {"conditions": {"every" if conditions.every else "any": conditions_json}}
 
 
 def number_in(value: Any) -> float | None:
@@ -139,8 +139,8 @@ def moment_in(value: Any) -> datetime | None:
         if number is not None and (not isinstance(value, str) or len(value.strip()) > 8):  # 20260102 is a day
             return datetime.fromtimestamp(number / 1000 if abs(number) > _LATEST_SECONDS else number, UTC)
         if isinstance(value, str):
-            found = datetime.fromisoformat(value.strip())
-            return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
+            moment = datetime.fromisoformat(value.strip())
+            return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
     except (ValueError, OverflowError, OSError):
         return None
     return None
@@ -154,7 +154,7 @@ def _holds(condition: HitCondition, fields: Mapping[str, Any]) -> bool:
 def _values(held: Any) -> tuple[Any, ...]:
     """The values of a field: each of a list. Nothing, an empty text and an empty list are no value."""
     if isinstance(held, list | tuple):
-        return tuple(value for each in held for value in _values(each))
+        return tuple(value for item in held for value in _values(item))
     return () if held is None or held in ("", {}) else (held,)
 
 

@@ -89,16 +89,16 @@ def postgres_condition(filters: Filters) -> tuple[str, dict[str, Any]]:
     return " AND ".join(parts) or "TRUE", values
 
 
-def _postgres_metadata(asked: Mapping[str, Any], values: dict[str, Any]) -> Iterator[str]:
-    """One condition for each value that is asked for; all together they are JSON_CONTAINS of ``asked``.
+def _postgres_metadata(metadata: Mapping[str, Any], values: dict[str, Any]) -> Iterator[str]:
+    """One condition for each value that is asked for; all together they are JSON_CONTAINS of ``metadata``.
 
     A single value is also met by a list that holds it. PostgreSQL's ``@>`` grants that to a whole document but to nothing
     inside of one, so the list is asked for as well.
     """
-    for number, (path, value) in enumerate(leaves(asked, ())):
+    for number, (path, value) in enumerate(leaves(metadata, ())):
         wanted = [value] if isinstance(value, list | tuple | Mapping) else [value, [value]]
         names = [f"f_metadata_{number}", f"f_metadata_{number}_listed"][: len(wanted)]
-        values.update({name: to_json(_nested(path, each)) for name, each in zip(names, wanted, strict=True)})
+        values.update({name: to_json(_nested(path, item)) for name, item in zip(names, wanted, strict=True)})
         yield f"({' OR '.join(f'metadata @> CAST(:{name} AS jsonb)' for name in names)})"
 
 
