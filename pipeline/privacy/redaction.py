@@ -66,8 +66,8 @@ def is_old_identity_number(number: str) -> bool:
 def is_luhn(number: str) -> bool:
     """Whether the digits of ``number`` end in the check digit that bank cards have (Luhn, ISO/IEC 7812)."""
     total = 0
-    for place, digit in enumerate(reversed(number)):
-        doubled = int(digit) * (1 + place % 2)
+    for index, digit in enumerate(reversed(number)):
+        doubled = int(digit) * (1 + index % 2)
         total += doubled - 9 if doubled > 9 else doubled
     return total % 10 == 0
 
