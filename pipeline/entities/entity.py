@@ -39,8 +39,10 @@ def names_in(passages: Iterable[Hydrated]) -> list[tuple[str, str]]:
 
 
 def in_order_of_mention(
-    found: Mapping[tuple[str, str], Sequence[EntityState]], named: Sequence[tuple[str, str]]
+    states_by_name: Mapping[tuple[str, str], Sequence[EntityState]], named: Sequence[tuple[str, str]]
 ) -> list[EntityState]:
     """Return the named states in order of mention, each entity once. A shared name stands for all its entities, by id."""
-    states = (state for pair in named for state in sorted(found.get(pair, ()), key=lambda each: each.entity_id))
+    states = (
+        state for pair in named for state in sorted(states_by_name.get(pair, ()), key=lambda entity: entity.entity_id)
+    )
     return list({(state.namespace, state.entity_id): state for state in states}.values())
