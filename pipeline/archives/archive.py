@@ -85,7 +85,9 @@ def write_part(part: Part) -> bytes:
     ]
     entries = (
         orjson.dumps(header),
-        b"".join(orjson.dumps(each, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_UTC_Z) for each in described),
+        b"".join(
+            orjson.dumps(description, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_UTC_Z) for description in described
+        ),
         b"".join(line + b"\n" for document in part.documents for line in document.chunks),
         b"".join(document.vectors for document in part.documents),
     )
@@ -103,16 +105,18 @@ def read_part(body: bytes) -> Part:
     lines = _lines(entries[_CHUNKS])
     size = origin.dimension * _HALF
     vectors = entries[_VECTORS]
-    documents, line, place = [], 0, 0
-    for description in (_object(each, _DOCUMENTS) for each in _lines(entries[_DOCUMENTS])):
+    documents, line, lines_before = [], 0, 0
+    for description in (_object(line_bytes, _DOCUMENTS) for line_bytes in _lines(entries[_DOCUMENTS])):
         chunks, numbers = _count(description, "chunks"), _count(description, "vectors") * size
         documents.append(
             Enclosed(
-                description=description, chunks=lines[line : line + chunks], vectors=vectors[place : place + numbers]
+                description=description,
+                chunks=lines[line : line + chunks],
+                vectors=vectors[lines_before : lines_before + numbers],
             )
         )
-        line, place = line + chunks, place + numbers
-    if line != len(lines) or place != len(vectors):
+        line, lines_before = line + chunks, lines_before + numbers
+    if line != len(lines) or lines_before != len(vectors):
         raise DamagedPart("the documents of the part do not add up to its chunks and vectors")
     return Part(origin=origin, documents=documents)
 
@@ -141,10 +145,10 @@ def _entries(body: bytes) -> dict[str, bytes]:
 def _stored(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
     if name not in archive.NameToInfo:
         raise DamagedPart(f"the part has no {name}")
-    found = archive.getinfo(name)
-    if found.compress_type != zipfile.ZIP_STORED or found.flag_bits & 1 or found.file_size > most:
+    entry = archive.getinfo(name)
+    if entry.compress_type != zipfile.ZIP_STORED or entry.flag_bits & 1 or entry.file_size > most:
         raise DamagedPart(f"{name} is not stored as it is")
-    return archive.read(found)
+    return archive.read(entry)
 
 
 def _origin(header: Mapping[str, Any]) -> Origin:
@@ -166,14 +170,14 @@ def _lines(content: bytes) -> list[bytes]:
 
 def _object(content: bytes, where: str) -> Mapping[str, Any]:
     try:
-        found = json_limits.loads(content)
+        document = json_limits.loads(content)
     except json_limits.TooComplex as error:
         raise DamagedPart(f"{where} holds JSON that {error}") from None
     except orjson.JSONDecodeError:
         raise DamagedPart(f"{where} holds something that is not JSON") from None
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise DamagedPart(f"{where} holds something that is not a JSON object")
-    return found
+    return document
 
 
 def _count(description: Mapping[str, Any], name: str) -> int:

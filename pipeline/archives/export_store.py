@@ -110,9 +110,9 @@ class Exports:
 
     def chunks(self, document_ids: Sequence[DocumentId]) -> dict[DocumentId, list[ShownChunk]]:
         """The chunks of what these show, in the order of the text."""
-        found: dict[DocumentId, list[ShownChunk]] = {}
+        chunks: dict[DocumentId, list[ShownChunk]] = {}
         for row in self._connection.execute(_CHUNKS, {**self._key, "ids": list(document_ids)}):
-            found.setdefault(DocumentId(row.document_id), []).append(
+            chunks.setdefault(DocumentId(row.document_id), []).append(
                 record_of(
                     ShownChunk,
                     row,
@@ -133,11 +133,11 @@ class Exports:
                     mark=Mark(enabled=bool(row.enabled), version=row.version, edited_at=as_utc(row.edited_at)),
                 )
             )
-        return found
+        return chunks
 
     def parents(self, document_ids: Sequence[DocumentId]) -> dict[DocumentId, list[tuple[int, Passage]]]:
         """The parents of what these show, with their ordinals."""
-        found: dict[DocumentId, list[tuple[int, Passage]]] = {}
+        parents: dict[DocumentId, list[tuple[int, Passage]]] = {}
         for row in self._connection.execute(_PARENTS, {**self._key, "ids": list(document_ids)}):
             passage = record_of(
                 Passage,
@@ -146,8 +146,8 @@ class Exports:
                 end=row.end_offset,
                 heading_path=tuple(json.loads(row.heading_path)),
             )
-            found.setdefault(DocumentId(row.document_id), []).append((row.ordinal, passage))
-        return found
+            parents.setdefault(DocumentId(row.document_id), []).append((row.ordinal, passage))
+        return parents
 
 
 def stored_vectors(postgres: Engine, generations: Sequence[Generation], *, table: str) -> dict[ChunkId, StoredVector]:
