@@ -62,9 +62,9 @@ def embedding_text(passage: Passage, title: str | None, *, text: str | None = No
     headings = [heading for heading in passage.heading_path if heading != title]
     if headings and passage.text.startswith(headings[-1]):
         headings.pop()
-    place = " > ".join([title, *headings] if title else headings)
+    path = " > ".join([title, *headings] if title else headings)
     body = passage.text if text is None else text
-    return f"{place}\n{body}" if place else body
+    return f"{path}\n{body}" if path else body
 
 
 def _grouped(parsed: Parsed, tokens: TokenMap, max_tokens: int) -> Iterator[list[Section]]:
@@ -124,7 +124,7 @@ def _packed(
             if passage and size + sentence.tokens > budget:
                 yield passage
                 passage = _tail(passage[others:], chunking, room=budget - sentence.tokens) if is_long else []
-                size, others = sum(each.tokens for each in passage), 0
+                size, others = sum(piece.tokens for piece in passage), 0
             passage.append(sentence)
             size += sentence.tokens
     if passage:
@@ -143,9 +143,9 @@ def _tail(passage: Sequence[Sentence], chunking: Chunking, *, room: int) -> list
 
 
 def _passage(text: str, tokens: TokenMap, start: int, end: int, sections: Sequence[Section]) -> Passage:
-    found = touched(sections, start, end)
-    path = found[0].heading_path
-    for section in found[1:]:
+    touched_section = touched(sections, start, end)
+    path = touched_section[0].heading_path
+    for section in touched_section[1:]:
         path = _common(path, section.heading_path)
     return Passage(
         text=text[start:end],
@@ -153,8 +153,8 @@ def _passage(text: str, tokens: TokenMap, start: int, end: int, sections: Sequen
         end=end,
         token_count=tokens.count(start, end),
         heading_path=path,
-        page=found[0].page,
-        page_end=found[-1].page,
+        page=touched_section[0].page,
+        page_end=touched_section[-1].page,
     )
 
 

@@ -30,24 +30,24 @@ _PARENT_TOKENS = 1024
 def _cut_windows(parsed: Parsed, chunking: Chunking, allowance: PassageBudget) -> Cut:
     """One passage for each sentence; one longer than the budget comes in pieces. A heading goes with what follows it."""
     tokens = TokenMap(parsed.text)
-    found = (
+    passages = (
         _passage(parsed.text, start, end, section)
         for section in parsed.sections
         for start, end in _with_headings(parsed.text, section, tokens, chunking.max_tokens)
     )
-    return Cut(passages=numbered(allowance.taken_by(found), chunk_type="sentence"))
+    return Cut(passages=numbered(allowance.taken_by(passages), chunk_type="sentence"))
 
 
 def _with_headings(text: str, section: Section, tokens: TokenMap, budget: int) -> Iterator[tuple[int, int]]:
-    found = _sentences(text, section, tokens, budget)
+    rest = _sentences(text, section, tokens, budget)
     heading = section.heading_path[-1] if section.heading_path else None
-    first = list(islice(found, 2))
+    first = list(islice(rest, 2))
     if len(first) > 1 and heading is not None and text[first[0].start : first[0].end] == heading:
         start, end = first[0].start, first[1].end
         if count_tokens(text[start:end]) <= budget:
             yield start, end
             first = []
-    for sentence in chain(first, found):
+    for sentence in chain(first, rest):
         yield sentence.start, sentence.end
 
 

@@ -37,8 +37,8 @@ def cut(parsed: Parsed, chunking: Chunking, *, most: int | None = None) -> Cut:
 
 def searched_text(passage: Passage, strategy: str) -> str:
     """What a passage is found by. A strategy that is gone since leaves its chunks their own text."""
-    known = STRATEGIES.get(strategy)
-    return known.indexed(passage) if known else passage.text
+    found_strategy = STRATEGIES.get(strategy)
+    return found_strategy.indexed(passage) if found_strategy else passage.text
 
 
 def embedding_text_of(passage: Passage, title: str | None, strategy: str) -> str:
@@ -57,16 +57,16 @@ def flaws_in_options(
 ) -> Iterator[tuple[str, str]]:
     """Return wrong options with the reason: unknown, no number, out of range, or in conflict. ``usual``: the
     installation's defaults."""
-    known = STRATEGIES[strategy].options
+    known_options = STRATEGIES[strategy].options
     wrong = False
     for name, value in options.items():
-        if (flaw := _flaw(known.get(name), value, strategy)) is not None:
+        if (flaw := _flaw(known_options.get(name), value, strategy)) is not None:
             wrong = True
             yield name, flaw
     if not wrong:
-        found = STRATEGIES[strategy].conflict({**_defaults(known, usual), **options})
-        if found is not None:
-            yield found
+        conflict = STRATEGIES[strategy].conflict({**_defaults(known_options, usual), **options})
+        if conflict is not None:
+            yield conflict
 
 
 def complete(strategy: str, options: Mapping[str, Any], usual: Mapping[str, float]) -> Chunking:
@@ -83,14 +83,14 @@ def complete(strategy: str, options: Mapping[str, Any], usual: Mapping[str, floa
 def options_of(chunking: Chunking) -> dict[str, int | float]:
     """Return every option that a document was cut with. A strategy that is gone since has those that were stored."""
     own: dict[str, int | float] = {"max_tokens": chunking.max_tokens, "overlap": chunking.overlap}
-    known = STRATEGIES.get(chunking.strategy)
-    return {name: value for name, value in own.items() if known is None or name in known.options} | dict(
+    strategy = STRATEGIES.get(chunking.strategy)
+    return {name: value for name, value in own.items() if strategy is None or name in strategy.options} | dict(
         chunking.options
     )
 
 
-def _defaults(known: Mapping[str, Option], usual: Mapping[str, float]) -> dict[str, float]:
-    return {name: usual[name] if option.default is None else option.default for name, option in known.items()}
+def _defaults(options: Mapping[str, Option], usual: Mapping[str, float]) -> dict[str, float]:
+    return {name: usual[name] if option.default is None else option.default for name, option in options.items()}
 
 
 def _flaw(option: Option | None, value: Any, strategy: str) -> str | None:
