@@ -74,15 +74,15 @@ def page_of_vectors(
     return _page([(row.document_id, row.vectors) for row in rows], documents=documents, chunks=chunks)
 
 
-def _page(found: Sequence[tuple[str, int]], *, documents: int, chunks: int) -> Page:
+def _page(counts: Sequence[tuple[str, int]], *, documents: int, chunks: int) -> Page:
     taken: list[DocumentId] = []
     size = 0
-    for document_id, count in found:
+    for document_id, count in counts:
         if taken and size + count > chunks:
             break
         size += count
         taken.append(DocumentId(document_id))
-    more = len(taken) < len(found) or len(found) == documents
+    more = len(taken) < len(counts) or len(counts) == documents
     return Page(document_ids=tuple(taken), last=taken[-1] if taken and more else None)
 
 
@@ -141,12 +141,12 @@ def vectors_by_id(
     postgres: Engine, tenant_id: TenantId, chunk_ids: Sequence[ChunkId], *, table: str
 ) -> dict[ChunkId, VectorRow]:
     """The vectors of these chunks, wherever they say they belong."""
-    found: dict[ChunkId, VectorRow] = {}
+    vectors: dict[ChunkId, VectorRow] = {}
     with postgres_errors(), postgres.connect() as connection:
         for ids in slices(list(chunk_ids), 1000):
             statement = text(_VECTORS_BY_ID.format(table=table))
-            found |= _vectors(connection.execute(statement, {"tenant": tenant_id, "ids": list(ids)}))
-    return found
+            vectors |= _vectors(connection.execute(statement, {"tenant": tenant_id, "ids": list(ids)}))
+    return vectors
 
 
 def chunks_elsewhere(connection: Connection, tenant_id: TenantId, chunk_ids: Sequence[ChunkId]) -> set[ChunkId]:

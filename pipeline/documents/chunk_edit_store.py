@@ -67,23 +67,23 @@ class ChunkEdits(TenantStore):
             "limit": offset + limit,
             **filtered,
         }
-        asked = {"document_id": document_id, "chunk_type": chunk_type, "parent_id": parent_id}
-        values |= {name: value for name, value in asked.items() if value is not None}
+        exact = {"document_id": document_id, "chunk_type": chunk_type, "parent_id": parent_id}
+        values |= {name: value for name, value in exact.items() if value is not None}
         values |= {} if source_id is None else {"source_id": source_id}
         values |= {} if enabled is None else {"enabled": int(enabled)}
-        values |= {f"p{place}": value for place, value in enumerate(after or ())}
+        values |= {f"p{index}": value for index, value in enumerate(after or ())}
         rows = self._connection.execute(text(_statement(_OWNED, 1, order_by, condition, values)), values).mappings()
-        found = [owned_chunk(self._tenant_id, row) for row in rows]
+        chunks = [owned_chunk(self._tenant_id, row) for row in rows]
         if parent_id is None and chunk_type in (None, "parent"):
             named = {name: value for name, value in values.items() if name != "chunk_type"}
             statement = _statement(_OWNED_PARENTS, 0, order_by, condition, named)
             rows = self._connection.execute(text(statement), named).mappings()
-            found += [owned_parent(self._tenant_id, row) for row in rows]
-        found.sort(
+            chunks += [owned_parent(self._tenant_id, row) for row in rows]
+        chunks.sort(
             key=lambda chunk: chunk.place if order_by == "document_id" else (chunk.updated_at, *chunk.place),
             reverse=order_by == "-updated_at",
         )
-        return found[offset : offset + limit]
+        return chunks[offset : offset + limit]
 
     def named(self, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, OwnedChunk]:
         """Those of these chunks and parents that belong to a published generation of this tenant."""
@@ -91,11 +91,11 @@ class ChunkEdits(TenantStore):
             return {}
         values = {"tenant": self._tenant_id, "ids": list(chunk_ids)}
         rows = self._connection.execute(_NAMED, values).mappings()
-        found = {chunk.chunk_id: chunk for chunk in (owned_chunk(self._tenant_id, row) for row in rows)}
-        if len(found) < len(chunk_ids):
+        chunks = {chunk.chunk_id: chunk for chunk in (owned_chunk(self._tenant_id, row) for row in rows)}
+        if len(chunks) < len(chunk_ids):
             rows = self._connection.execute(_NAMED_PARENTS, values).mappings()
-            found |= {chunk.chunk_id: chunk for chunk in (owned_parent(self._tenant_id, row) for row in rows)}
-        return found
+            chunks |= {chunk.chunk_id: chunk for chunk in (owned_parent(self._tenant_id, row) for row in rows)}
+        return chunks
 
     def lock(self, namespace: Namespace, document_ids: Sequence[DocumentId]) -> None:
         """Let nothing of these documents be published or changed until the transaction ends. In key order."""
@@ -146,8 +146,8 @@ class ChunkEdits(TenantStore):
         if ordinals:
             self._connection.execute(_REMOVE, {**key, "ordinals": list(ordinals)})
         left = int(self._connection.execute(_LEFT, key).scalar_one())
-        known = self._connection.execute(_REMOVED, key).scalar_one_or_none()
-        removed = sorted({*(json.loads(known) if known else ()), *ordinals})
+        column = self._connection.execute(_REMOVED, key).scalar_one_or_none()
+        removed = sorted({*(json.loads(column) if column else ()), *ordinals})
         self._connection.execute(_RECOUNT, {**key, "count": left, "removed": to_json(removed)})
         return left
 

@@ -115,9 +115,11 @@ class Chunks:
 
     def terms_of(self, generations: Sequence[Generation]) -> list[list[str]]:
         """The terms of every enabled chunk of these generations, for the statistics that count them."""
-        found: list[list[str]] = []
-        for some in slices(sorted(generations, key=lambda each: each.scope.namespace), _GENERATIONS_AT_ONCE):
-            wanted = {(each.scope.namespace, each.document_id, each.number) for each in some}
+        terms: list[list[str]] = []
+        for some in slices(
+            sorted(generations, key=lambda generation: generation.scope.namespace), _GENERATIONS_AT_ONCE
+        ):
+            wanted = {(generation.scope.namespace, generation.document_id, generation.number) for generation in some}
             # Two lists and not pairs, of which MariaDB makes no range; what is too much is left out here.
             values = {
                 "tenant": self._tenant_id,
@@ -125,12 +127,12 @@ class Chunks:
                 "documents": sorted({document_id for _, document_id, _ in wanted}),
                 "numbers": sorted({number for _, _, number in wanted}),
             }
-            found += [
+            terms += [
                 row.terms.split()
                 for row in self._connection.execute(_TERMS, values)
                 if (row.namespace, row.document_id, row.generation) in wanted
             ]
-        return found
+        return terms
 
     def hydrate(
         self, chunk_ids: Sequence[ChunkId], *, namespaces: Sequence[str], since: datetime | None = None
@@ -141,7 +143,7 @@ class Chunks:
         With ``since``, chunks of a generation that was replaced after that moment count as shown: a query that began
         before a document was replaced sees the old one rather than none.
         """
-        found: dict[ChunkId, StoredChunk] = {}
+        chunks: dict[ChunkId, StoredChunk] = {}
         for ids in slices(list(chunk_ids), 1000):
             rows = execute(
                 self._connection,
@@ -153,8 +155,8 @@ class Chunks:
                     "since": to_naive(since) or now(),
                 },
             )
-            found.update((chunk.chunk_id, chunk) for chunk in (stored_chunk(*row) for row in rows))
-        return found
+            chunks.update((chunk.chunk_id, chunk) for chunk in (stored_chunk(*row) for row in rows))
+        return chunks
 
 
 _TERMS = text(
@@ -207,19 +209,19 @@ _HYDRATE = (
 
 def stored_chunk(text_: str, others: str | bytes) -> StoredChunk:
     """Return the chunk that the two columns of `STORED` describe."""
-    said = orjson.loads(others)
+    columns = orjson.loads(others)
     changed = {
         "text": text_,
-        "heading_path": tuple(orjson.loads(said["heading_path"])),
-        "tags": tuple(orjson.loads(said["tags"])),
-        "published_at": _moment(said["published_at"]),
-        "metadata": metadata_of(said["metadata"]),
-        "updated_at": _moment(said["updated_at"]),
-        "segment": segment_of(said["segment"]),
-        "chunking": _chunking(said["chunking"]),
-        "reworded": bool(said["reworded"]),
+        "heading_path": tuple(orjson.loads(columns["heading_path"])),
+        "tags": tuple(orjson.loads(columns["tags"])),
+        "published_at": _moment(columns["published_at"]),
+        "metadata": metadata_of(columns["metadata"]),
+        "updated_at": _moment(columns["updated_at"]),
+        "segment": segment_of(columns["segment"]),
+        "chunking": _chunking(columns["chunking"]),
+        "reworded": bool(columns["reworded"]),
     }
-    return StoredChunk(**said | changed)
+    return StoredChunk(**columns | changed)
 
 
 def _moment(written: str | None) -> datetime | None:
@@ -248,8 +250,8 @@ def segment_of(column: str | None) -> Segment | None:
     """The segment in a column ``segment``."""
     if column is None:
         return None
-    said = orjson.loads(column)
-    return Segment(**{**said, "entity_names": tuple(said["entity_names"])})
+    fields = orjson.loads(column)
+    return Segment(**{**fields, "entity_names": tuple(fields["entity_names"])})
 
 
 def _key(generation: Generation) -> dict[str, Any]:

@@ -46,8 +46,8 @@ def cut_document(
     """Cut and analyse a document without a time limit of its own (see `sandbox.process`). The title is analysed with
     every chunk. Raises EmptyDocument, and DocumentTooLarge above ``most`` chunks."""
     title = (title or parsed.title or "")[:LONGEST_TITLE] or None
-    found = cut(parsed, chunking, most=most)
-    passages = in_order(found.passages)
+    pieces = cut(parsed, chunking, most=most)
+    passages = in_order(pieces.passages)
     if not passages:
         raise EmptyDocument("the document has no text to index")
     searched = [searched_text(passage, chunking.strategy) for passage in passages]
@@ -58,7 +58,7 @@ def cut_document(
         indexed=[indexed(passage, title, strategy=chunking.strategy, tokenizer=tokenizer) for passage in passages]
         if tokenizer
         else [],
-        parents=found.parents,
+        parents=pieces.parents,
         encoding=parsed.encoding,
     )
 

@@ -50,7 +50,7 @@ class Source:
     @property
     def recipe(self) -> bytes:
         """Equal for two sources that become the same chunks. Whatever is added to this class counts by itself."""
-        how = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in _NO_INGREDIENTS}
+        how = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in _NO_INGREDIENTS}
         return recipe(self.body, {**how, "chunking": asdict(self.chunking), "title": self.fields.title})
 
 
@@ -115,11 +115,11 @@ class Documents(TenantStore):
 
     def existing(self, namespace: Namespace, document_ids: Iterable[DocumentId]) -> set[DocumentId]:
         """Return which documents are there, shown or under way, without locks. A failed or cancelled upload leaves none."""
-        found: set[DocumentId] = set()
+        existing: set[DocumentId] = set()
         for ids in slices(sorted(set(document_ids)), _ROWS_PER_STATEMENT):
             rows = self._run(_NUMBERS, namespace=namespace, ids=list(ids))
-            found.update(DocumentId(row.document_id) for row in rows if _is_there(row, latest=row.latest_generation))
-        return found
+            existing.update(DocumentId(row.document_id) for row in rows if _is_there(row, latest=row.latest_generation))
+        return existing
 
     def store(self, job_id: JobId, uploads: Sequence[tuple[Generation, Upload]]) -> None:
         """Write the generations with their sources and bytes, not yet published."""
@@ -174,7 +174,7 @@ class Documents(TenantStore):
 
     def sources(self, generations: Sequence[Generation]) -> dict[Generation, Source]:
         """What was uploaded for each of these; a generation that is gone meanwhile is not in the answer."""
-        found: dict[Generation, Source] = {}
+        sources: dict[Generation, Source] = {}
         for namespace, wanted in _by_namespace(generations):
             # Pairs would be exact, but MariaDB makes no range of (a, b) IN (…): two lists, and the rest is dropped here.
             rows = self._run(
@@ -183,19 +183,19 @@ class Documents(TenantStore):
                 ids=[generation.document_id for generation in wanted],
                 numbers=sorted({generation.number for generation in wanted}),
             ).mappings()
-            known = {(generation.document_id, generation.number): generation for generation in wanted}
+            by_number = {(generation.document_id, generation.number): generation for generation in wanted}
             for row in rows:
-                generation = known.get((row["document_id"], row["generation"]))
+                generation = by_number.get((row["document_id"], row["generation"]))
                 if generation is None:
                     continue
-                found[generation] = record_of(
+                sources[generation] = record_of(
                     Source,
                     row,
                     generation=generation,
                     fields=fields_of(row),
                     chunking=Chunking(**json.loads(row["chunking"])),
                 )
-        return found
+        return sources
 
     def lock(self, generations: Sequence[Generation]) -> dict[Generation, int | None]:
         """Lock these generations' documents in key order and return which generation each shows. Left out: generations
@@ -212,12 +212,12 @@ class Documents(TenantStore):
 
     def shown(self, generations: Sequence[Generation]) -> set[Generation]:
         """Those of the generations that searches see now. Nothing is locked."""
-        found: set[Generation] = set()
+        shown: set[Generation] = set()
         for namespace, wanted in _by_namespace(generations):
             rows = self._run(_SHOWN, namespace=namespace, ids=[g.document_id for g in wanted])
             published = dict(tuple(row) for row in rows)
-            found.update(g for g in wanted if published.get(g.document_id) == g.number)
-        return found
+            shown.update(g for g in wanted if published.get(g.document_id) == g.number)
+        return shown
 
     def show(self, generations: Mapping[Generation, Shown], *, model: str) -> None:
         """Move each document's pointer to its generation: two statements for all that have the same number."""
@@ -264,16 +264,16 @@ class Documents(TenantStore):
             return {}
         values |= {"ids": [row.document_id for row in rows], "now": now()}
         self._connection.execute(_HIDE, values)
-        known: dict[DocumentId, list[Generation]] = {}
+        generations: dict[DocumentId, list[Generation]] = {}
         for document_id, number in self._connection.execute(_GENERATIONS, values):
             key = DocumentId(document_id)
-            known.setdefault(key, []).append(self._generation(namespace, key, number))
+            generations.setdefault(key, []).append(self._generation(namespace, key, number))
         return {
             DocumentId(row.document_id): Deleted(
                 shown=None
                 if row.published_generation is None
                 else self._generation(namespace, row.document_id, row.published_generation),
-                gone=tuple(known.get(DocumentId(row.document_id), ())),
+                gone=tuple(generations.get(DocumentId(row.document_id), ())),
             )
             for row in rows
         }

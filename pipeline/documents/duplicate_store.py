@@ -57,12 +57,12 @@ class Duplicates(TenantStore):
 
     def contents(self, namespace: Namespace, document_ids: Collection[DocumentId]) -> dict[DocumentId, Content]:
         """Return what these documents hold: the latest upload if it is on its way, else what searches see."""
-        found: dict[DocumentId, Content] = {}
+        contents: dict[DocumentId, Content] = {}
         for ids in slices(sorted(set(document_ids)), _ROWS_PER_STATEMENT):
             for row in self._run(_CONTENTS, namespace=namespace, ids=list(ids)):
                 content = Content(content_hash=bytes(row.content_hash), source_uri=row.source_uri)
-                found[DocumentId(row.document_id)] = content
-        return found
+                contents[DocumentId(row.document_id)] = content
+        return contents
 
     def of(self, namespace: Namespace, document_ids: Sequence[DocumentId]) -> dict[DocumentId, DocumentId]:
         """Return the original of each of these documents that is a duplicate."""
@@ -73,8 +73,10 @@ class Duplicates(TenantStore):
             for row in self._run(_HASHES, namespace=namespace, ids=list(document_ids))
         }
         originals = self.originals(namespace, set(hashes.values()))
-        found = {known: duplicate_of(known, originals.get(digest)) for known, digest in hashes.items()}
-        return {known: original for known, original in found.items() if original is not None}
+        duplicates = {
+            document_id: duplicate_of(document_id, originals.get(digest)) for document_id, digest in hashes.items()
+        }
+        return {document_id: original for document_id, original in duplicates.items() if original is not None}
 
 
 def duplicate_of(document_id: DocumentId, original: DocumentId | None) -> DocumentId | None:

@@ -43,8 +43,8 @@ def bound_of(chunking: Chunking, *, is_parent: bool) -> Bound | None:
     """Return the bound of a chunk or of a parent; None for a parent whose length its strategy does not bound."""
     if not is_parent:
         return Bound(option="max_tokens", tokens=chunking.max_tokens)
-    found = options_of(chunking).get("parent_tokens")
-    return None if found is None else Bound(option="parent_tokens", tokens=int(found))
+    tokens = options_of(chunking).get("parent_tokens")
+    return None if tokens is None else Bound(option="parent_tokens", tokens=int(tokens))
 
 
 def position_in(whole: str, siblings: Iterable[Passage], wanted: Passage) -> int:

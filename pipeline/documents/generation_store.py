@@ -60,7 +60,7 @@ class Generations(TenantStore):
         """Return what these uploads find. ``lock``: documents are locked in key order until the transaction ends."""
         if lock:
             Documents(self._connection, self._tenant_id).lock(uploads)
-        found: dict[Generation, PublishedState] = {}
+        states: dict[Generation, PublishedState] = {}
         for namespace in sorted({upload.scope.namespace for upload in uploads}):
             here = [upload for upload in uploads if upload.scope.namespace == namespace]
             rows = {
@@ -69,8 +69,8 @@ class Generations(TenantStore):
                     _STANDING, namespace=namespace, ids=[upload.document_id for upload in here]
                 ).mappings()
             }
-            found |= {upload: _standing(upload, rows.get(upload.document_id)) for upload in here}
-        return found
+            states |= {upload: _standing(upload, rows.get(upload.document_id)) for upload in here}
+        return states
 
     def settle(self, uploads: Sequence[Generation]) -> None:
         """Keep what is shown in place of these and all earlier uploads, now from their sources. Lock the documents
@@ -95,15 +95,15 @@ class Generations(TenantStore):
     def outdated(self, shown: Sequence[Generation]) -> list[Generation]:
         """Return earlier generations of documents that show these, failed or kept, unless they wait to be dropped or
         have an open job."""
-        found: list[Generation] = []
+        outdated: list[Generation] = []
         for namespace in sorted({generation.scope.namespace for generation in shown}):
             numbers = {g.document_id: g.number for g in shown if g.scope.namespace == namespace}
-            found += [
+            outdated += [
                 self._generation(namespace, document_id, number)
                 for document_id, number in self._run(_AT_REST, namespace=namespace, ids=sorted(numbers))
                 if number < numbers[DocumentId(document_id)]
             ]
-        return found
+        return outdated
 
     def history(self, namespace: Namespace, document_id: DocumentId, *, lock: bool = False) -> History | None:
         """Return every generation of which something is left; None without such a document. ``lock``: nothing is

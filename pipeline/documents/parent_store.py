@@ -48,10 +48,10 @@ class Parents(TenantStore):
         """What is read with their children: their text, without that of children which are switched off."""
         if not parent_ids:
             return {}
-        found = self.stored_texts(parent_ids)
+        texts = self.stored_texts(parent_ids)
         for row in self._run(_HIDDEN, ids=list(parent_ids)):
-            found[row.parent_id] = without(found.get(row.parent_id, ""), row.text)
-        return found
+            texts[row.parent_id] = without(texts.get(row.parent_id, ""), row.text)
+        return texts
 
     def stored_texts(self, parent_ids: Sequence[ChunkId]) -> dict[ChunkId, str]:
         """Their text, whole."""
@@ -61,12 +61,12 @@ class Parents(TenantStore):
 
     def passages(self, parent_ids: Sequence[ChunkId]) -> dict[ChunkId, dict[int, Passage]]:
         """The text and the offsets of the chunks that are part of each, by ordinal."""
-        found: dict[ChunkId, dict[int, Passage]] = {parent_id: {} for parent_id in parent_ids}
+        passages: dict[ChunkId, dict[int, Passage]] = {parent_id: {} for parent_id in parent_ids}
         if parent_ids:
             for row in self._run(_PASSAGES, ids=list(parent_ids)):
                 passage = Passage(text=row.text, start=row.start_offset, end=row.end_offset, token_count=0)
-                found[ChunkId(row.parent_id)][row.ordinal] = passage
-        return found
+                passages[ChunkId(row.parent_id)][row.ordinal] = passage
+        return passages
 
     def rewrite(self, parent_id: ChunkId, new_text: str, token_count: int) -> None:
         """Give a parent another text."""
@@ -74,11 +74,11 @@ class Parents(TenantStore):
 
     def children(self, parent_ids: Sequence[ChunkId]) -> dict[ChunkId, list[ChunkId]]:
         """The chunks that are part of each."""
-        found: dict[ChunkId, list[ChunkId]] = {parent_id: [] for parent_id in parent_ids}
+        children: dict[ChunkId, list[ChunkId]] = {parent_id: [] for parent_id in parent_ids}
         if parent_ids:
             for row in self._run(_CHILDREN, ids=list(parent_ids)):
-                found[ChunkId(row.parent_id)].append(ChunkId(row.chunk_id))
-        return found
+                children[ChunkId(row.parent_id)].append(ChunkId(row.chunk_id))
+        return children
 
     def remove_childless(self, generation: Generation) -> None:
         """Delete the parents of a generation of which no child is left."""

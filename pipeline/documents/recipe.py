@@ -18,8 +18,8 @@ ANALYSIS = 3
 def recipe(body: bytes, how: Mapping[str, Any], *, analysis: int = ANALYSIS) -> bytes:
     """Return the SHA-256 of the bytes, of ``how`` they are read and cut (JSON of everything chunks depend on: the given
     title, but no other field nor the model), and of the number above."""
-    said = json.dumps([analysis, how], ensure_ascii=False, sort_keys=True, separators=(",", ":"))
-    digest = hashlib.sha256(said.encode())
+    ingredients = json.dumps([analysis, how], ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    digest = hashlib.sha256(ingredients.encode())
     digest.update(b"\x00")
     digest.update(body)
     return digest.digest()

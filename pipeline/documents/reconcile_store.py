@@ -45,8 +45,8 @@ class Totals:
 
 def next_tenant(connection: Connection) -> TenantId | None:
     """The tenant that was not looked at for longest, None if there is no tenant."""
-    found = connection.execute(_NEXT).scalar_one_or_none()
-    return None if found is None else TenantId(found)
+    tenant_id = connection.execute(_NEXT).scalar_one_or_none()
+    return None if tenant_id is None else TenantId(tenant_id)
 
 
 def place_of(connection: Connection, tenant_id: TenantId) -> ReconcilePosition:

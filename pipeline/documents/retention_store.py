@@ -57,8 +57,12 @@ class Retired(TenantStore):
 
     def forget(self, generations: Sequence[Generation]) -> None:
         """The rows of these are gone."""
-        for namespace in sorted({each.scope.namespace for each in generations}):
-            mine = [(str(each.document_id), each.number) for each in generations if each.scope.namespace == namespace]
+        for namespace in sorted({generation.scope.namespace for generation in generations}):
+            mine = [
+                (str(generation.document_id), generation.number)
+                for generation in generations
+                if generation.scope.namespace == namespace
+            ]
             for number, ids in by_number(mine):
                 self._run(_DELETE["retired_generations"], namespace=namespace, ids=ids, generation=number)
 
@@ -77,9 +81,11 @@ class Dropping(TenantStore):
     def drop(self, generations: Sequence[Generation]) -> None:
         """Drop the chunks of exactly these hidden generations, and their bytes and fields unless they may be retried or
         rolled back to."""
-        ordered = sorted(generations, key=lambda each: (each.scope.namespace, each.document_id, each.number))
-        for namespace, group in groupby(ordered, key=lambda each: each.scope.namespace):
-            self._drop(namespace, [(str(each.document_id), each.number) for each in group])
+        ordered = sorted(
+            generations, key=lambda generation: (generation.scope.namespace, generation.document_id, generation.number)
+        )
+        for namespace, group in groupby(ordered, key=lambda generation: generation.scope.namespace):
+            self._drop(namespace, [(str(generation.document_id), generation.number) for generation in group])
 
     def _drop(self, namespace: Namespace, pairs: Sequence[Pair]) -> None:
         rows = {
@@ -151,18 +157,29 @@ class Kept(TenantStore):
             "INSERT INTO kept_generations (tenant_id, namespace, document_id, generation, kept_until)"
             " VALUES (%s, %s, %s, %s, %s) ON DUPLICATE KEY UPDATE kept_until = VALUES(kept_until)",
             [
-                (self._tenant_id, each.scope.namespace, each.document_id, each.number, until)
-                for each in sorted(replaced, key=lambda g: (g.scope.namespace, g.document_id))
+                (
+                    self._tenant_id,
+                    replaced_generation.scope.namespace,
+                    replaced_generation.document_id,
+                    replaced_generation.number,
+                    until,
+                )
+                for replaced_generation in sorted(replaced, key=lambda g: (g.scope.namespace, g.document_id))
             ],
         )
 
     def expired(self, *, limit: int) -> list[Generation]:
         """Forget those whose time is up, and say which they were: retire them in the same transaction."""
         rows = self._run(_EXPIRED, now=now(), limit=limit).all()
-        found = [self._generation(*row) for row in rows]
-        for each in found:
-            self._run(_FORGET_ONE, namespace=each.scope.namespace, document=each.document_id, generation=each.number)
-        return found
+        expired = [self._generation(*row) for row in rows]
+        for generation in expired:
+            self._run(
+                _FORGET_ONE,
+                namespace=generation.scope.namespace,
+                document=generation.document_id,
+                generation=generation.number,
+            )
+        return expired
 
 
 def tenants_with_expired(connection: Connection) -> list[TenantId]:

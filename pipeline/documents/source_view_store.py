@@ -53,8 +53,8 @@ class SourceViews(TenantStore):
 
     def one(self, namespace: Namespace, source_id: str) -> SourceView | None:
         """Return the source, or None if it has no document; one whose upload failed or was cancelled counts."""
-        found = self._viewed(namespace, self._run(_ONE, namespace=namespace, id=source_id).all())
-        return found[0] if found and found[0].documents else None
+        sources = self._viewed(namespace, self._run(_ONE, namespace=namespace, id=source_id).all())
+        return sources[0] if sources and sources[0].documents else None
 
     def documents(
         self,

@@ -12,7 +12,7 @@ def joined(passages: Iterable[Passage]) -> str:
     becomes a space, a longer one an empty line."""
     parts: list[str] = []
     written = 0  # up to which place of the document the text has come
-    for passage in sorted(passages, key=lambda each: (each.start, -each.end)):
+    for passage in sorted(passages, key=lambda part: (part.start, -part.end)):
         if parts and passage.end <= written and not passage.reworded:
             continue
         overlap = max(0, written - passage.start) if parts and not passage.reworded else 0

@@ -17,20 +17,20 @@ def windows(connection: Connection, tenant_id: TenantId, sizes: Mapping[ChunkId,
     for chunk_id, size in sizes.items():
         if size > 0:
             by_size[size].append(chunk_id)
-    found: dict[ChunkId, str] = {}
+    texts: dict[ChunkId, str] = {}
     for size, chunk_ids in by_size.items():
         rows = connection.execute(_AROUND, {"tenant": tenant_id, "ids": chunk_ids, "size": size})
         ends: dict[ChunkId, int] = {}
         for row in rows:
             chunk_id = ChunkId(row.chunk_id)
-            if chunk_id not in found:
-                found[chunk_id] = row.text
+            if chunk_id not in texts:
+                texts[chunk_id] = row.text
             elif row.start_offset < ends[chunk_id] and not row.reworded:
-                found[chunk_id] += row.text[ends[chunk_id] - row.start_offset :]
+                texts[chunk_id] += row.text[ends[chunk_id] - row.start_offset :]
             else:
-                found[chunk_id] += _seam(row.start_offset - ends[chunk_id]) + row.text
+                texts[chunk_id] += _seam(row.start_offset - ends[chunk_id]) + row.text
             ends[chunk_id] = row.end_offset
-    return found
+    return texts
 
 
 def whole_documents(
