@@ -112,7 +112,7 @@ class Computations:
         """Begin a step and return its computation; None if it has begun, is at another step, has ended, or has no
         caller left."""
         with redis_errors():
-            found: Any = self._redis.eval(
+            taken: Any = self._redis.eval(
                 _TAKE,
                 1,
                 self._key(computation_id),
@@ -121,9 +121,9 @@ class Computations:
                 WAKE_CHANNEL,
                 self.wake_name(computation_id),
             )
-        if found is None:
+        if taken is None:
             return None
-        raw, body, state = found
+        raw, body, state = taken
         request = orjson.loads(raw)
         return Computation(
             tenant_id=self._tenant_id,
@@ -159,17 +159,17 @@ class Computations:
         """Store the outcome and wake the gateway. False if there is one already, or no caller waits."""
         answer = b""
         if isinstance(outcome, Done):
-            told: dict[str, Any] = {"about": outcome.about}
+            reply: dict[str, Any] = {"about": outcome.about}
             answer = outcome.body
         else:
-            told = {"error": None if outcome.error is None else error_as_json(outcome.error)}
+            reply = {"error": None if outcome.error is None else error_as_json(outcome.error)}
         with redis_errors():
             return bool(
                 self._redis.eval(
                     _SETTLE,
                     1,
                     self._key(computation_id),
-                    orjson.dumps(told),  # type: ignore[arg-type]
+                    orjson.dumps(reply),  # type: ignore[arg-type]
                     answer,  # type: ignore[arg-type]
                     str(_ANSWER_KEPT_S),
                     WAKE_CHANNEL,
@@ -180,13 +180,13 @@ class Computations:
     def standing(self, computation_id: ComputationId) -> ComputationProgress | None:
         """Return the progress of a computation, with the outcome once there is one; None if the computation is gone."""
         with redis_errors():
-            step, begun, told, answer = self._redis.hmget(  # type: ignore[misc]
+            step, begun, outcome, answer = self._redis.hmget(  # type: ignore[misc]
                 self._key(computation_id), ["step", "begun", "outcome", "answer"]
             )
         if step is None:
             return None
         return ComputationProgress(
-            step=int(step), begun=begun == step, outcome=None if told is None else _outcome(told, answer)
+            step=int(step), begun=begun == step, outcome=None if outcome is None else _outcome(outcome, answer)
         )
 
     def drop(self, computation: Computation) -> None:
@@ -241,11 +241,11 @@ def drop_expired_bodies(connection: Connection, tenant_id: TenantId) -> int:
     return int(connection.execute(_DROP_EXPIRED, values).rowcount)
 
 
-def _outcome(told: bytes, answer: bytes | None) -> Done | Failed:
-    found = orjson.loads(told)
-    if "error" in found:
-        return Failed(error=None if found["error"] is None else error_from_json(found["error"]))
-    return Done(body=answer or b"", about=found["about"])
+def _outcome(stored: bytes, answer: bytes | None) -> Done | Failed:
+    fields = orjson.loads(stored)
+    if "error" in fields:
+        return Failed(error=None if fields["error"] is None else error_from_json(fields["error"]))
+    return Done(body=answer or b"", about=fields["about"])
 
 
 _PUT = text(

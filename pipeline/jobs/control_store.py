@@ -68,20 +68,20 @@ class Control(TenantStore):
 
     def was_cancelled(self, job_id: JobId) -> bool:
         """Whether anything of the job has been called back."""
-        found = self._run(
+        rows = self._run(
             text("SELECT 1 FROM job_items WHERE tenant_id = :tenant AND job_id = :job AND state = 'cancelled' LIMIT 1"),
             job=job_id,
         )
-        return found.first() is not None
+        return rows.first() is not None
 
     def reopen(self, job_id: JobId, ordinals: Sequence[int] | None = None, *, dead_only: bool = False) -> int:
         """Count the documents that `requeue` would queue as the tenant's again. Gives how many items there are."""
         items = 0
         for where in _chosen(ordinals, dead_only=dead_only):
-            found = int(self._run(text(_REPLAYABLE.format(where=where)), job=job_id).scalar_one())
-            if found:
+            count = int(self._run(text(_REPLAYABLE.format(where=where)), job=job_id).scalar_one())
+            if count:
                 DocumentOutcomes(self._connection, self._tenant_id).reopened(job_id, where=where)
-            items += found
+            items += count
         return items
 
     def requeue(self, job_id: JobId, ordinals: Sequence[int] | None = None, *, dead_only: bool = False) -> int:

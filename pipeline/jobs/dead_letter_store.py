@@ -91,11 +91,11 @@ class DeadLetters(TenantStore):
             values |= {"at": before[0].replace(tzinfo=None), "before_job": before[1], "before_ordinal": before[2]}
         return self._read(where, values, limit=limit)
 
-    def one(self, place: LedgerPosition) -> DeadLetter | None:
+    def one(self, position: LedgerPosition) -> DeadLetter | None:
         """The letter at this place, or None."""
-        values = {"at_job": place.job_id, "at_ordinal": place.ordinal}
-        found = self._read(" AND i.job_id = :at_job AND i.ordinal = :at_ordinal", values, limit=1)
-        return found[0] if found else None
+        values = {"at_job": position.job_id, "at_ordinal": position.ordinal}
+        letters = self._read(" AND i.job_id = :at_job AND i.ordinal = :at_ordinal", values, limit=1)
+        return letters[0] if letters else None
 
     def places(self, chosen: Selection, *, until: datetime, limit: int) -> list[LedgerPosition]:
         """Where the chosen ones stand that died no later than ``until``, the oldest first."""
@@ -111,9 +111,9 @@ class DeadLetters(TenantStore):
         )
         return [LedgerPosition(job_id=JobId(job_id), ordinal=ordinal) for job_id, ordinal in rows]
 
-    def drop(self, place: LedgerPosition) -> bool:
+    def drop(self, position: LedgerPosition) -> bool:
         """Give the letter up, and the bytes with it. The item stays failed. False if there is no such letter."""
-        values = {"tenant": self._tenant_id, "job": place.job_id, "ordinal": place.ordinal, "now": now()}
+        values = {"tenant": self._tenant_id, "job": position.job_id, "ordinal": position.ordinal, "now": now()}
         dropped = self._connection.execute(
             text(
                 "UPDATE job_items SET failure = NULL, dead_at = NULL, updated_at = :now"

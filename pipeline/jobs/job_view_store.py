@@ -102,8 +102,8 @@ class JobViews(TenantStore):
 
     def one(self, job_id: JobId) -> JobView | None:
         """The job with its first hundred errors, or None."""
-        found = self._select("AND job_id = :job", {"job": job_id}, limit=1)
-        return self._viewed(found, errors=True)[0] if found else None
+        jobs = self._select("AND job_id = :job", {"job": job_id}, limit=1)
+        return self._viewed(jobs, errors=True)[0] if jobs else None
 
     def is_finished(self, job_id: JobId) -> bool | None:
         """Whether the job has ended; None if there is no such job."""

@@ -32,8 +32,8 @@ class Ledger(TenantStore):
     def total(self, job_id: JobId) -> int | None:
         """How many items a job has; None if there is no such job."""
         statement = text("SELECT total FROM jobs WHERE tenant_id = :tenant AND job_id = :job")
-        found = self._run(statement, job=job_id).scalar_one_or_none()
-        return None if found is None else int(found)
+        total = self._run(statement, job=job_id).scalar_one_or_none()
+        return None if total is None else int(total)
 
     def renamed(self, job_id: JobId) -> list[tuple[int, str, str]]:
         """Return ordinal, requested id and id of the items that were given another id."""
@@ -222,10 +222,10 @@ class Ledger(TenantStore):
 
     def request_id(self, job_id: JobId) -> str:
         """The id of the request that made the job, for logs; empty if there is no such job."""
-        found = self._run(
+        request_id = self._run(
             text("SELECT request_id FROM jobs WHERE tenant_id = :tenant AND job_id = :job"), job=job_id
         ).scalar_one_or_none()
-        return str(found or "")
+        return str(request_id or "")
 
     def release_expired(self) -> int:
         """Queue again what a worker held longer than its lease. Gives how many items."""

@@ -25,18 +25,18 @@ class Outbox(TenantStore):
         """Tell endpoints how this job ended, in the transaction that ends it; return the number of messages."""
         if not self._subscribed(None):
             return 0
-        found = JobSignals(self._connection, self._tenant_id).snapshot(job_id, reasons=False)
-        return self._tell(found, Event(f"job.{found.status}")) if found else 0
+        job = JobSignals(self._connection, self._tenant_id).snapshot(job_id, reasons=False)
+        return self._tell(job, Event(f"job.{job.status}")) if job else 0
 
     def job_progressed(self, job_id: JobId) -> int:
         """Tell endpoints this job's progress, once per revision; replaces news not sent yet."""
-        found = JobSignals(self._connection, self._tenant_id).snapshot(job_id, reasons=False)
-        if found is None or found.finished_at is not None:
+        job = JobSignals(self._connection, self._tenant_id).snapshot(job_id, reasons=False)
+        if job is None or job.finished_at is not None:
             return 0
-        told = self._tell(found, Event.PROGRESS)
-        if told:
-            self._run(_OVERTAKEN, job=job_id, revision=f"%-{found.revision}")
-        return told
+        messages = self._tell(job, Event.PROGRESS)
+        if messages:
+            self._run(_OVERTAKEN, job=job_id, revision=f"%-{job.revision}")
+        return messages
 
     def test(self, webhook_id: str) -> str:
         """A message that says nothing, to this endpoint. Gives its id."""

@@ -40,9 +40,9 @@ def turns(connection: Connection) -> list[WaitingJob]:
     ]
 
 
-def waiting_for_each_other(found: Sequence[WaitingJob]) -> bool:
+def waiting_for_each_other(waiting: Sequence[WaitingJob]) -> bool:
     """Whether some of these should not wait long for others: several tenants, or somebody beside a tenant's bulk."""
-    return len({(turn.tenant_id, turn.priority) for turn in found}) > 1
+    return len({(turn.tenant_id, turn.priority) for turn in waiting}) > 1
 
 
 class Turns(TenantStore):
