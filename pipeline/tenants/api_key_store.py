@@ -54,11 +54,11 @@ class ApiKeys(TenantStore):
     def page(self, *, after: tuple[datetime, str] | None, limit: int) -> list[ApiKey]:
         """Keys, the newest first, those that have ended included; ``after``: the last one of the page before."""
         values: dict[str, Any] = {"tenant": self._tenant_id, "limit": limit}
-        place = ""
+        beyond = ""
         if after is not None:
-            place = " AND (created_at < :at OR (created_at = :at AND key_hash < UNHEX(:id)))"
+            beyond = " AND (created_at < :at OR (created_at = :at AND key_hash < UNHEX(:id)))"
             values |= {"at": to_naive(after[0]), "id": after[1]}
-        statement = f"{_SELECT}{place} ORDER BY created_at DESC, key_hash DESC LIMIT :limit"
+        statement = f"{_SELECT}{beyond} ORDER BY created_at DESC, key_hash DESC LIMIT :limit"
         return [_key(row) for row in self._connection.execute(text(statement), values)]
 
     def one(self, key_id: str, *, lock: bool = False) -> ApiKey | None:

@@ -72,15 +72,15 @@ def packed(row: AuditRow) -> bytes:
 
 def unpacked(raw: bytes) -> AuditRow:
     """The row again."""
-    found: dict[str, Any] = orjson.loads(raw)
-    key_id, key_name, scopes = found.pop("actor")
+    fields: dict[str, Any] = orjson.loads(raw)
+    key_id, key_name, scopes = fields.pop("actor")
     return AuditRow(
         **{
-            **found,
-            "at": datetime.fromisoformat(found["at"]),
+            **fields,
+            "at": datetime.fromisoformat(fields["at"]),
             "actor": Actor(key_id=key_id, key_name=key_name, scopes=tuple(scopes)),
-            "namespaces": tuple(found["namespaces"]),
-            "ids": tuple(found["ids"]),
+            "namespaces": tuple(fields["namespaces"]),
+            "ids": tuple(fields["ids"]),
         }
     )
 
@@ -94,16 +94,16 @@ class AuditQueue:
     def tenants(self) -> list[TenantId]:
         """Who has something waiting."""
         with redis_errors():
-            found: set[bytes] = self._redis.smembers(WAITING)  # type: ignore[assignment]
-        return [TenantId(each.decode()) for each in sorted(found)]
+            members: set[bytes] = self._redis.smembers(WAITING)  # type: ignore[assignment]
+        return [TenantId(member.decode()) for member in sorted(members)]
 
     def oldest(self, tenant_id: TenantId, *, limit: int) -> list[bytes]:
         """The rows that have waited longest, as they were packed."""
         with redis_errors():
-            found: list[bytes] = self._redis.lrange(list_key(tenant_id), 0, limit - 1)  # type: ignore[assignment]
-            if not found:
+            rows: list[bytes] = self._redis.lrange(list_key(tenant_id), 0, limit - 1)  # type: ignore[assignment]
+            if not rows:
                 self._redis.eval(_FORGET_TENANT, 2, list_key(tenant_id), WAITING, tenant_id)
-        return found
+        return rows
 
     def take_away(self, tenant_id: TenantId, rows: list[bytes]) -> None:
         """Drop rows that stand in MySQL, unless somebody else did."""

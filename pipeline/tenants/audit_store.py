@@ -189,7 +189,9 @@ class Audit(TenantStore):
 
 def tenants_with_audit(connection: Connection) -> list[TenantId]:
     """Whose deeds are noted; reads nothing but their ids."""
-    return [TenantId(each) for each in connection.execute(text("SELECT DISTINCT tenant_id FROM audit")).scalars()]
+    return [
+        TenantId(tenant_id) for tenant_id in connection.execute(text("SELECT DISTINCT tenant_id FROM audit")).scalars()
+    ]
 
 
 def _row(row: Any) -> AuditRow:

@@ -37,9 +37,9 @@ class Erasure:
 
 def mysql_tables(connection: Connection) -> list[str]:
     """Tables with tenants in them, in the order in which they are emptied; the last is that of the tenants themselves."""
-    found = set(connection.execute(_MYSQL_TABLES).scalars()) - set(_KEPT)
-    middle = sorted(found - set(_FIRST) - set(_LAST))
-    return [*(name for name in _FIRST if name in found), *middle, *(name for name in _LAST if name in found)]
+    tables = set(connection.execute(_MYSQL_TABLES).scalars()) - set(_KEPT)
+    middle = sorted(tables - set(_FIRST) - set(_LAST))
+    return [*(name for name in _FIRST if name in tables), *middle, *(name for name in _LAST if name in tables)]
 
 
 def postgres_tables(postgres: Engine) -> list[str]:
@@ -99,19 +99,19 @@ def _keys(client: redis.Redis, tenant_id: TenantId) -> Iterator[bytes]:
 
 def left_over(mysql: Engine, postgres: Engine, client: redis.Redis, tenant_id: TenantId) -> dict[str, int]:
     """Count again what is there, by store and table; only what is not 0."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     with mysql_errors(), mysql.connect() as connection:
         for table in mysql_tables(connection):
             statement = text(f"SELECT COUNT(*) FROM `{table}` WHERE tenant_id = :tenant")
-            found[f"mysql.{table}"] = connection.execute(statement, {"tenant": tenant_id}).scalar_one()
+            counts[f"mysql.{table}"] = connection.execute(statement, {"tenant": tenant_id}).scalar_one()
     tables = postgres_tables(postgres)
     with postgres_errors(), postgres.connect() as connection:
         for table in tables:
             statement = text(f'SELECT count(*) FROM "{table}" WHERE tenant_id = :tenant')
-            found[f"postgres.{table}"] = connection.execute(statement, {"tenant": tenant_id}).scalar_one()
+            counts[f"postgres.{table}"] = connection.execute(statement, {"tenant": tenant_id}).scalar_one()
     with redis_errors():
-        found["redis.keys"] = sum(1 for _ in _keys(client, tenant_id))
-    return {name: count for name, count in found.items() if count}
+        counts["redis.keys"] = sum(1 for _ in _keys(client, tenant_id))
+    return {name: count for name, count in counts.items() if count}
 
 
 def is_known(connection: Connection, tenant_id: TenantId) -> bool:

@@ -59,10 +59,10 @@ class Rooms:
     def take(self, tenant_id: TenantId, limits: QuotaLimits, arriving: int) -> bool:
         """Return whether ``arriving`` documents are known to fit, and if so count them."""
         with self._lock:
-            known = self._known.get(tenant_id)
-            if known is None or known[0] != limits or self._clock() >= known[1] or known[2] < arriving:
+            room = self._known.get(tenant_id)
+            if room is None or room[0] != limits or self._clock() >= room[1] or room[2] < arriving:
                 return False
-            self._known[tenant_id] = (limits, known[1], known[2] - arriving)
+            self._known[tenant_id] = (limits, room[1], room[2] - arriving)
             return True
 
     def note(self, tenant_id: TenantId, limits: QuotaLimits, room: int) -> None:
@@ -194,8 +194,8 @@ def set_own_quotas(connection: Connection, tenant_id: TenantId, own: OwnQuotas) 
 def own_requests_per_minute(connection: Connection, tenant_id: TenantId) -> int | None:
     """How often the tenant may ask, 0 for no limit; None if the setting holds for it."""
     statement = text("SELECT quota_requests_per_minute FROM tenants WHERE tenant_id = :tenant")
-    found = connection.execute(statement, {"tenant": tenant_id}).scalar_one_or_none()
-    return None if found is None else int(found)
+    value = connection.execute(statement, {"tenant": tenant_id}).scalar_one_or_none()
+    return None if value is None else int(value)
 
 
 _QUOTAS = ("documents", "chunks", "queued", "tokens", "requests_per_minute")  # as in OwnQuotas

@@ -38,7 +38,7 @@ class EmbeddingCounts:
 
     def __add__(self, other: EmbeddingCounts) -> EmbeddingCounts:
         return EmbeddingCounts(
-            **{each.name: getattr(self, each.name) + getattr(other, each.name) for each in fields(self)}
+            **{field.name: getattr(self, field.name) + getattr(other, field.name) for field in fields(self)}
         )
 
 
@@ -90,8 +90,8 @@ class Usage(TenantStore):
         """The counts of each of these jobs for which there are any."""
         if not job_ids:
             return {}
-        found = self._run(_OF_JOBS, jobs=list(job_ids))
-        return {JobId(row.name): _row(row) for row in found}
+        rows = self._run(_OF_JOBS, jobs=list(job_ids))
+        return {JobId(row.name): _row(row) for row in rows}
 
     def between(self, first: date, last: date, *, by: UsageKey, after: str | None, limit: int) -> list[UsageRow]:
         """Counts of these days, both included, in the order of their key, those after the given one."""
@@ -104,7 +104,7 @@ class Usage(TenantStore):
 
 
 def _row(row: Any) -> UsageRow:
-    counts = EmbeddingCounts(**{each.name: int(getattr(row, each.name) or 0) for each in fields(EmbeddingCounts)})
+    counts = EmbeddingCounts(**{field.name: int(getattr(row, field.name) or 0) for field in fields(EmbeddingCounts)})
     return UsageRow(key=str(row.name), counts=counts, cost=Decimal(row.cost or 0))
 
 
