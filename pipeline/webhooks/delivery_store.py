@@ -124,8 +124,8 @@ class Deliveries(TenantStore):
     def one(self, webhook_id: str, delivery_id: str) -> Delivery | None:
         """One delivery, or None."""
         statement = text(_SELECT + " AND delivery_id = :delivery")
-        found = self._run(statement, webhook=webhook_id, delivery=delivery_id).one_or_none()
-        return None if found is None else _delivery(found)
+        row = self._run(statement, webhook=webhook_id, delivery=delivery_id).one_or_none()
+        return None if row is None else _delivery(row)
 
     def send_again(self, webhook_id: str, delivery_id: str) -> bool:
         """Let one that ended be sent again at once, with its attempts counted anew. False if it is still to be sent."""

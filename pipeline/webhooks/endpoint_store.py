@@ -65,8 +65,8 @@ class Webhooks(TenantStore):
 
     def one(self, webhook_id: str) -> Webhook | None:
         """One endpoint, or None."""
-        found = self._run(text(_SELECT + " AND webhook_id = :webhook"), webhook=webhook_id).one_or_none()
-        return None if found is None else webhook_of(found)
+        row = self._run(text(_SELECT + " AND webhook_id = :webhook"), webhook=webhook_id).one_or_none()
+        return None if row is None else webhook_of(row)
 
     def remove(self, webhook_id: str) -> bool:
         """Forget an endpoint and what it was told. False if there is none."""
@@ -102,8 +102,8 @@ class Webhooks(TenantStore):
     def failed(self, webhook_id: str) -> datetime | None:
         """A call did not come through. Gives since when none has."""
         self._update(webhook_id, "failing_since = COALESCE(failing_since, :now)", touch=False)
-        found = self.one(webhook_id)
-        return found.failing_since if found else None
+        webhook = self.one(webhook_id)
+        return webhook.failing_since if webhook else None
 
     def _update(self, webhook_id: str, assignments: str, *, touch: bool = True, **more: Any) -> bool:
         touched = ", updated_at = :now" if touch else ""
