@@ -105,41 +105,41 @@ def judgments(feedback: Iterable[Feedback], *, min_votes: float = DEFAULT_MIN_VO
     an explicit rating one vote, an opening `CLICK_VOTE`; below ``min_votes`` there is no judgment. The best rated
     passage of an answer and the newest explicit rating decide; clicks only where nobody rated."""
     texts: defaultdict[bytes, list[Feedback]] = defaultdict(list)
-    for each in feedback:
-        texts[text_key(each.query_text)].append(each)
-    found = []
+    for rating in feedback:
+        texts[text_key(rating.query_text)].append(rating)
+    result = []
     for key, rated in sorted(texts.items()):
         documents: defaultdict[str, list[Feedback]] = defaultdict(list)
-        for each in rated:
-            documents[each.document_id].append(each)
+        for rating in rated:
+            documents[rating.document_id].append(rating)
         judged = (_judged(document_id, own) for document_id, own in sorted(documents.items()))
-        kept = tuple(each for each in judged if each.votes >= min_votes)
+        kept = tuple(rating for rating in judged if rating.votes >= min_votes)
         if kept:
-            latest = max(rated, key=lambda each: (each.rated_at, each.feedback_id))
-            found.append(JudgedText(key=key.hex(), query_text=latest.query_text, documents=kept))
-    return found
+            latest = max(rated, key=lambda rating: (rating.rated_at, rating.feedback_id))
+            result.append(JudgedText(key=key.hex(), query_text=latest.query_text, documents=kept))
+    return result
 
 
 def _judged(document_id: str, feedback: Sequence[Feedback]) -> JudgedDocument:
-    explicit = [each for each in feedback if each.rating is not Rating.CLICK]
-    speakers = {each.rater for each in explicit}
-    clickers = {each.rater for each in feedback if each.rating is Rating.CLICK}
+    explicit = [rating for rating in feedback if rating.rating is not Rating.CLICK]
+    speakers = {rating.rater for rating in explicit}
+    clickers = {rating.rater for rating in feedback if rating.rating is Rating.CLICK}
     return JudgedDocument(
         document_id=document_id,
         grade=_grade(explicit) if explicit else GRADES[Rating.CLICK],
-        good=len({each.rater for each in explicit if each.rating is Rating.GOOD}),
-        bad=len({each.rater for each in explicit if each.rating is Rating.BAD}),
+        good=len({rating.rater for rating in explicit if rating.rating is Rating.GOOD}),
+        bad=len({rating.rater for rating in explicit if rating.rating is Rating.BAD}),
         clicks=len(clickers),
         votes=len(speakers) + CLICK_VOTE * len(clickers - speakers),
-        rated_at=max(each.rated_at for each in feedback),
+        rated_at=max(rating.rated_at for rating in feedback),
     )
 
 
 def _grade(explicit: Sequence[Feedback]) -> int:
     """The grade that the answer rated last gives: the best of its passages, each as it was last rated."""
-    latest = max(explicit, key=lambda each: (each.rated_at, each.feedback_id))
+    latest = max(explicit, key=lambda rating: (rating.rated_at, rating.feedback_id))
     passages: dict[str | None, Feedback] = {}
-    for each in sorted(explicit, key=lambda each: (each.rated_at, each.feedback_id)):
-        if each.query_id == latest.query_id:
-            passages[each.chunk_id] = each
-    return max(GRADES[each.rating] for each in passages.values())
+    for rating in sorted(explicit, key=lambda rating: (rating.rated_at, rating.feedback_id)):
+        if rating.query_id == latest.query_id:
+            passages[rating.chunk_id] = rating
+    return max(GRADES[rating.rating] for rating in passages.values())
