@@ -228,7 +228,7 @@ class Attachments(TenantStore):
                     entry.body_bytes,
                     moment,
                 )
-                for entry in sorted(entries, key=lambda each: each.document_id)
+                for entry in sorted(entries, key=lambda item: item.document_id)
             ],
         )
 
@@ -286,8 +286,8 @@ class Attachments(TenantStore):
         """Files of a namespace by the time they came; only those that a job brought, if one is named."""
         statement, values = paged(place, newest_first=newest_first, status=status, of_job=job_id is not None)
         ids = list(self._run(text(statement), namespace=namespace, limit=limit, job=job_id, **values).scalars())
-        found = self.named(namespace, ids)
-        ordered = [found[each] for each in ids if each in found]
+        attachments = self.named(namespace, ids)
+        ordered = [attachments[document_id] for document_id in ids if document_id in attachments]
         return ordered[::-1] if place is not None and place.backwards else ordered
 
     def tallies(self, namespaces: Sequence[str]) -> dict[str, Tally]:

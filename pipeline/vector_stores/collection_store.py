@@ -74,8 +74,8 @@ class VectorStores(TenantStore):
             where = f"AND (n.created_at {sign} :at OR (n.created_at = :at AND n.namespace {sign} :name))"
             values |= {"at": to_naive(place.at), "name": place.name}
         statement = f"{_SELECT} {where} ORDER BY n.created_at {order}, n.namespace {order} LIMIT :limit"
-        found = [_store(row) for row in self._connection.execute(text(statement), values)]
-        return found[::-1] if backwards else found
+        stores = [_store(row) for row in self._connection.execute(text(statement), values)]
+        return stores[::-1] if backwards else stores
 
     def touch(self, namespaces: Collection[Namespace]) -> None:
         """Note that these are used now, each unless that was noted in the last minute; what has expired stays so."""

@@ -69,11 +69,11 @@ class StoredFiles(TenantStore):
 
     def named(self, file_ids: Sequence[str]) -> dict[str, StoredFile]:
         """Those of these files that there are and that have not expired."""
-        found: dict[str, StoredFile] = {}
+        files: dict[str, StoredFile] = {}
         for some in slices(list(file_ids), 1000):
             rows = self._run(_NAMED, ids=list(some), now=now())
-            found |= {row.file_id: _file(row) for row in rows}
-        return found
+            files |= {row.file_id: _file(row) for row in rows}
+        return files
 
     def body(self, file_id: str) -> bytes | None:
         """A file's bytes, or None."""
