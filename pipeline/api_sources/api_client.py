@@ -66,12 +66,14 @@ class ApiCaller:
                     content=request.body,
                 ) as answer,
             ):
-                told = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in answer.headers}
+                answer_headers = {
+                    name.decode("latin-1").lower(): value.decode("latin-1") for name, value in answer.headers
+                }
                 _require_success(answer.status, request.host)
                 return read_body(
                     answer.iter_stream(),
-                    encoding=told.get("content-encoding"),
-                    declared=told.get("content-length"),
+                    encoding=answer_headers.get("content-encoding"),
+                    declared=answer_headers.get("content-length"),
                     max_bytes=max_bytes,
                 )
 
@@ -122,10 +124,10 @@ def _require_success(status: int, host: str) -> None:
         return
     if 300 <= status < 400:
         raise ApiSourceFailed(f"{host} answered {status}; redirects are not followed")
-    told = told_status(host, status)
+    reason = told_status(host, status)
     if status in _TRY_LATER or status >= 500:
-        raise ApiSourceUnavailable(told)
-    raise ApiSourceFailed(told)
+        raise ApiSourceUnavailable(reason)
+    raise ApiSourceFailed(reason)
 
 
 @contextmanager

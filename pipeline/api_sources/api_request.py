@@ -70,7 +70,7 @@ def filled(template: Any, values: Mapping[str, Any]) -> Any:
 
 
 def _text(template: str, values: Mapping[str, Any]) -> str:
-    return _PLACEHOLDER.sub(lambda found: _as_text(values[found[0][1:-1]]), template)
+    return _PLACEHOLDER.sub(lambda match: _as_text(values[match[0][1:-1]]), template)
 
 
 def _as_text(value: Any) -> str:

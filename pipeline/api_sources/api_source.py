@@ -39,16 +39,16 @@ def is_pointer(text: str) -> bool:
 
 def resolve(document: Any, pointer: str) -> Any:
     """What ``pointer`` leads to, `MISSING` if it leads nowhere. Never raises, whatever the document holds."""
-    found = document
+    value = document
     for step in pointer.split("/")[1:]:
         name = step.replace("~1", "/").replace("~0", "~")
-        if isinstance(found, dict):
-            found = found.get(name, MISSING)
-        elif isinstance(found, list) and _INDEX.fullmatch(name) and int(name) < len(found):
-            found = found[int(name)]
+        if isinstance(value, dict):
+            value = value.get(name, MISSING)
+        elif isinstance(value, list) and _INDEX.fullmatch(name) and int(name) < len(value):
+            value = value[int(name)]
         else:
             return MISSING
-    return found
+    return value
 
 
 def _pointer(text: str) -> str:

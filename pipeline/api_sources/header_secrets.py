@@ -30,8 +30,10 @@ class HeaderSecrets:
         """The stored values by header. Raises Misconfigured if they cannot be read."""
         if stored.secrets is None:
             return {}
-        found: dict[str, str] = orjson.loads(self._sealer.open(stored.secrets, belongs_to=_row(tenant_id, stored.name)))
-        return found
+        secrets: dict[str, str] = orjson.loads(
+            self._sealer.open(stored.secrets, belongs_to=_row(tenant_id, stored.name))
+        )
+        return secrets
 
     def knows(self, tenant_id: TenantId, name: str) -> bool:
         """Whether the environment gives the tenant a secret of this name."""
@@ -40,7 +42,7 @@ class HeaderSecrets:
     def headers(self, tenant_id: TenantId, stored: StoredSource) -> dict[str, str]:
         """The headers as they are sent. Raises Misconfigured, which names no value, for one that is not to be had."""
         own = self.opened(tenant_id, stored)
-        found: dict[str, str] = {}
+        headers: dict[str, str] = {}
         for header, secret in stored.source.headers.items():
             if secret is None:
                 value = own.get(header)
@@ -50,10 +52,10 @@ class HeaderSecrets:
             if value is None:
                 raise Misconfigured(f"there is no value for the header {header} of the API source {stored.name}")
             try:
-                found[header] = header_value(value)
+                headers[header] = header_value(value)
             except ValueError:
                 raise Misconfigured(f"the value for the header {header} cannot be sent") from None
-        return found
+        return headers
 
 
 def _row(tenant_id: TenantId, name: str) -> str:
