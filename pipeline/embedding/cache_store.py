@@ -94,17 +94,17 @@ class VectorCache:
 
     def get(self, digests: Sequence[bytes]) -> dict[bytes, NDArray[np.float32]]:
         """The vectors that are there, by what ``digest_of`` says of their texts."""
-        found: dict[bytes, NDArray[np.float32]] = {}
+        vectors: dict[bytes, NDArray[np.float32]] = {}
         again: dict[bytes, NDArray[np.float32]] = {}
         for start in range(0, len(digests), _AT_ONCE):
             some = digests[start : start + _AT_ONCE]
             upper, lower = self._call(_GET, *some) or ([], [])
             above = dict(zip(some, upper, strict=False))
             below = dict(zip([digest for digest in some if above.get(digest) is None], lower, strict=False))
-            found |= self._vectors(above)
+            vectors |= self._vectors(above)
             again |= self._vectors(below)
         self.put(again)
-        return found | again
+        return vectors | again
 
     def put(self, vectors: Mapping[bytes, NDArray[np.floating[Any]]]) -> None:
         """Keep vectors by digest."""

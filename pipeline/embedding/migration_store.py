@@ -160,8 +160,8 @@ class ModelMigrations:
 
     def next_tenant(self, number: int, pass_number: int) -> TenantId | None:
         """Who waited longest of those with whom this pass is not done."""
-        found = self._connection.execute(_NEXT_TENANT, {"space": number, "pass": pass_number}).scalar_one_or_none()
-        return None if found is None else TenantId(found)
+        tenant_id = self._connection.execute(_NEXT_TENANT, {"space": number, "pass": pass_number}).scalar_one_or_none()
+        return None if tenant_id is None else TenantId(tenant_id)
 
     def cursor(self, tenant_id: TenantId, number: int, pass_number: int) -> Cursor:
         """Where this pass stopped with a tenant."""

@@ -59,19 +59,19 @@ def ndcg(ranking: Sequence[str], grades: Mapping[str, int], *, k: int) -> float:
     return min(1.0, gained / best) if best else 0.0
 
 
-def judge(asked: Sequence[ComparedQuery], gate: Gate) -> ComparisonResult:
+def judge(queries: Sequence[ComparedQuery], gate: Gate) -> ComparisonResult:
     """Compare the models over all queries. Judgments decide where there are any, agreement where there are none."""
-    if not asked:
+    if not queries:
         return ComparisonResult(
             queries=0, judged=0, overlap=0.0, ndcg_active=None, ndcg_target=None, passed=False, reason="no queries"
         )
-    shared = fmean(overlap(each.active_chunks, each.target_chunks, k=gate.k) for each in asked)
-    judged = [(each, each.grades) for each in asked if each.grades]
+    shared = fmean(overlap(query.active_chunks, query.target_chunks, k=gate.k) for query in queries)
+    judged = [(query, query.grades) for query in queries if query.grades]
     if not judged:
         passed = shared >= gate.min_overlap
         reason = None if passed else f"overlap@{gate.k} is {shared:.3f}, below {gate.min_overlap:g}"
         return ComparisonResult(
-            queries=len(asked),
+            queries=len(queries),
             judged=0,
             overlap=shared,
             ndcg_active=None,
@@ -79,12 +79,12 @@ def judge(asked: Sequence[ComparedQuery], gate: Gate) -> ComparisonResult:
             passed=passed,
             reason=reason,
         )
-    active = fmean(ndcg(each.active_documents, grades, k=gate.k) for each, grades in judged)
-    target = fmean(ndcg(each.target_documents, grades, k=gate.k) for each, grades in judged)
+    active = fmean(ndcg(query.active_documents, grades, k=gate.k) for query, grades in judged)
+    target = fmean(ndcg(query.target_documents, grades, k=gate.k) for query, grades in judged)
     passed = target >= active - gate.max_ndcg_loss
     reason = None if passed else f"nDCG@{gate.k} falls from {active:.3f} to {target:.3f}"
     return ComparisonResult(
-        queries=len(asked),
+        queries=len(queries),
         judged=len(judged),
         overlap=shared,
         ndcg_active=active,
@@ -95,4 +95,4 @@ def judge(asked: Sequence[ComparedQuery], gate: Gate) -> ComparisonResult:
 
 
 def _discounted(gains: Sequence[float]) -> float:
-    return math.fsum(gain / math.log2(1 + place) for place, gain in enumerate(gains, start=1))
+    return math.fsum(gain / math.log2(1 + rank) for rank, gain in enumerate(gains, start=1))

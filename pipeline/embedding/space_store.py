@@ -49,17 +49,19 @@ def live(connection: Connection, base: EmbeddingSpace) -> LiveSpaces:
         raise Misconfigured(
             "the table embedding_pointer is empty: run python -m pipeline.maintenance.migrate_schema upgrade"
         )
-    known = {row.number: record_of(EmbeddingSpace, row, table=row.table_name) for row in rows if row.number is not None}
-    known.setdefault(FIRST, base)
-    return LiveSpaces(active=known[rows[0].active_space], standby=known.get(rows[0].standby_space or 0))
+    spaces = {
+        row.number: record_of(EmbeddingSpace, row, table=row.table_name) for row in rows if row.number is not None
+    }
+    spaces.setdefault(FIRST, base)
+    return LiveSpaces(active=spaces[rows[0].active_space], standby=spaces.get(rows[0].standby_space or 0))
 
 
-def hold(connection: Connection, known: LiveSpaces, base: EmbeddingSpace) -> LiveSpaces:
-    """The live spaces, and let nobody change them until this transaction ends. One read by key where ``known`` is true."""
+def hold(connection: Connection, expected: LiveSpaces, base: EmbeddingSpace) -> LiveSpaces:
+    """The live spaces, and let nobody change them until this transaction ends. One read by key where ``expected`` is true."""
     row = connection.execute(_HOLD).one_or_none()
-    standby = None if known.standby is None else known.standby.number
-    if row is not None and (row.active_space, row.standby_space) == (known.active.number, standby):
-        return known
+    standby = None if expected.standby is None else expected.standby.number
+    if row is not None and (row.active_space, row.standby_space) == (expected.active.number, standby):
+        return expected
     return live(connection, base)
 
 
@@ -102,8 +104,8 @@ def table_shape(connection: Connection, space: EmbeddingSpace) -> TableShape | N
     if row is None:
         return None
     indexes = connection.execute(_TABLE_INDEXES, {"table": space.table}).all()
-    found = tuple(sorted((name, operator_class) for name, operator_class in indexes))
-    return TableShape(dimension=row[0], operator_class=row[1], indexes=found)
+    sorted_indexes = tuple(sorted((name, operator_class) for name, operator_class in indexes))
+    return TableShape(dimension=row[0], operator_class=row[1], indexes=sorted_indexes)
 
 
 _TABLE_COLUMN = text(

@@ -48,18 +48,18 @@ class StandbyBacklog(TenantStore):
 
     def settle(self, done: Sequence[Behind], left: Sequence[Behind]) -> None:
         """Forget what is done, unless it was noted again meanwhile; put off what is not, up to ten minutes."""
-        for each in done:
-            self._connection.execute(_FORGET, {**self._key(each), "noted": each.noted_at})
-        for each in left:
-            wait = timedelta(seconds=min(600, 2 ** min(each.attempts + 1, 10)))
-            self._connection.execute(_PUT_OFF, {**self._key(each), "at": now() + wait})
+        for behind in done:
+            self._connection.execute(_FORGET, {**self._key(behind), "noted": behind.noted_at})
+        for behind in left:
+            wait = timedelta(seconds=min(600, 2 ** min(behind.attempts + 1, 10)))
+            self._connection.execute(_PUT_OFF, {**self._key(behind), "at": now() + wait})
 
-    def _key(self, each: Behind) -> dict[str, object]:
+    def _key(self, behind: Behind) -> dict[str, object]:
         return {
             "tenant": self._tenant_id,
             "space": self._space,
-            "namespace": each.namespace,
-            "document": each.document_id,
+            "namespace": behind.namespace,
+            "document": behind.document_id,
         }
 
 
