@@ -66,8 +66,8 @@ class Meter:
         """Put one more value, in the unit of the name, into a histogram."""
         spec = _spec(name, labels)
         if spec is not None:
-            place = bisect.bisect_left(spec.buckets, value)
-            bound = str(spec.buckets[place]) if place < len(spec.buckets) else "+Inf"
+            bucket = bisect.bisect_left(spec.buckets, value)
+            bound = str(spec.buckets[bucket]) if bucket < len(spec.buckets) else "+Inf"
             values = _values(spec, labels)
             self._note({(name, bound, values): 1.0, (name, "sum", values): value})
 
@@ -124,8 +124,8 @@ class Meter:
 def read_totals(client: redis.Redis) -> dict[Field, float]:
     """Everything the fleet has counted. Raises StoreUnavailable."""
     with redis_errors():
-        found: dict[bytes, bytes] = client.hgetall(TOTALS)  # type: ignore[assignment]
-    return _read(found)
+        fields: dict[bytes, bytes] = client.hgetall(TOTALS)  # type: ignore[assignment]
+    return _read(fields)
 
 
 def read_window(client: redis.Redis, *, now: float) -> dict[Field, float]:
@@ -136,8 +136,8 @@ def read_window(client: redis.Redis, *, now: float) -> dict[Field, float]:
             pipe.hgetall(minute_key(minute - back))
         minutes: list[dict[bytes, bytes]] = pipe.execute()
     sums: defaultdict[Field, float] = defaultdict(float)
-    for found in minutes:
-        for field, value in _read(found).items():
+    for fields_of_minute in minutes:
+        for field, value in _read(fields_of_minute).items():
             sums[field] += value
     return dict(sums)
 
@@ -147,10 +147,10 @@ def minute_key(minute: int) -> str:
     return f"{TOTALS}:{minute}"
 
 
-def _read(found: Mapping[bytes, bytes]) -> dict[Field, float]:
+def _read(stored: Mapping[bytes, bytes]) -> dict[Field, float]:
     """Fields of metrics that this version does not know are left out."""
     fields: dict[Field, float] = {}
-    for raw, value in found.items():
+    for raw, value in stored.items():
         name, part, labels = orjson.loads(raw)
         spec = METRICS.get(name)
         if spec is not None and len(spec.labels) == len(labels):

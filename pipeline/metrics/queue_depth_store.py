@@ -31,10 +31,10 @@ def queue_depths(broker: redis.Redis, queues: Sequence[str], *, now: float) -> d
         for queue in queues:
             pipe.llen(queue)
             pipe.lindex(queue, -1)
-        unacked, *found = pipe.execute()
+        unacked, *lengths = pipe.execute()
     return {
-        queue: Depth(messages=found[2 * place], oldest_s=_age_s(found[2 * place + 1], now), unacked=unacked)
-        for place, queue in enumerate(queues)
+        queue: Depth(messages=lengths[2 * index], oldest_s=_age_s(lengths[2 * index + 1], now), unacked=unacked)
+        for index, queue in enumerate(queues)
     }
 
 
