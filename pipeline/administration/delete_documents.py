@@ -33,10 +33,12 @@ def delete_within(
 ) -> int:
     """Delete these documents in a transaction that is under way. Gives how many there were."""
     deleted = Documents(work.connection, tenant_id).delete(namespace, document_ids)
-    shown = [each.shown for each in deleted.values() if each.shown is not None]
+    shown = [document.shown for document in deleted.values() if document.shown is not None]
     terms = Chunks(work.connection, tenant_id).terms_of(shown)
     Statistics(work.connection, tenant_id).count(namespace, [], terms, document_ids=list(deleted))
-    Retired(work.connection, tenant_id).add([generation for each in deleted.values() for generation in each.gone])
+    Retired(work.connection, tenant_id).add(
+        [generation for document in deleted.values() for generation in document.gone]
+    )
     if deleted:
         Audit(work.connection, tenant_id).wrote("delete", namespaces=[namespace], ids=list(deleted))
     return len(deleted)
@@ -64,9 +66,9 @@ def _delete_some(
     the lock stay."""
     with unit_of_work(use.mysql) as work:
         views = SourceViews(work.connection, tenant_id)
-        found = views.documents(namespace, source_id, after=after, limit=_DOCUMENTS_AT_ONCE)
-        if not found:
+        candidates = views.documents(namespace, source_id, after=after, limit=_DOCUMENTS_AT_ONCE)
+        if not candidates:
             return None
-        views.lock(namespace, found)
-        ids = views.documents(namespace, source_id, among=found, limit=len(found))
-        return delete_within(work, tenant_id, namespace, ids), found[-1]
+        views.lock(namespace, candidates)
+        ids = views.documents(namespace, source_id, among=candidates, limit=len(candidates))
+        return delete_within(work, tenant_id, namespace, ids), candidates[-1]

@@ -70,15 +70,15 @@ def put(
         before = store.one(name)
         if before is None and count >= MOST_SOURCES:
             raise TooManySources(f"There are {MOST_SOURCES} API sources already, and no more may be added.")
-        known = secrets.opened(tenant_id, before) if before is not None and kept else {}
+        opened = secrets.opened(tenant_id, before) if before is not None and kept else {}
         for header in kept:
-            if before is None or header not in known:
+            if before is None or header not in opened:
                 raise SourceFlaw(f"/headers/{header}", "has no stored value that could be kept")
             if _origin(before.source) != _origin(source):
                 raise SourceFlaw(
                     f"/headers/{header}", "must be given again, because the source is on another server now"
                 )
-        every = {**{header: known[header] for header in kept}, **values}
+        every = {**{header: opened[header] for header in kept}, **values}
         store.put(name, source, secrets.sealed(tenant_id, name, every))
         stored = store.one(name)
     assert stored is not None
@@ -90,15 +90,15 @@ def try_out(tenant_id: TenantId, stored: StoredSource, query: Query, use: Resour
     """Ask a source as a query would, with all the time that the source itself allows, switched on or not."""
     patient = ChannelPlan(timeout_ms=2 * stored.source.timeout_ms + 100)
     retrieve = replace(query.plan.retrieve, channels={"api": patient}, method="hybrid")
-    asked = replace(query, tenant_id=tenant_id, plan=replace(query.plan, retrieve=retrieve))
+    trial_query = replace(query, tenant_id=tenant_id, plan=replace(query.plan, retrieve=retrieve))
     started = time.perf_counter()
     try:
-        found, error = make_api_channel(use).ask(stored, asked), None
+        envelope, error = make_api_channel(use).ask(stored, trial_query), None
     except PipelineError as raised:
-        found, error = Passages(), raised
+        envelope, error = Passages(), raised
     elapsed_ms = (time.perf_counter() - started) * 1000
     log.info("api_source_tried", tenant_id=tenant_id, source=stored.name, code=error.code if error else None)
-    return Tried(passages=found, elapsed_ms=elapsed_ms, error=error)
+    return Tried(passages=envelope, elapsed_ms=elapsed_ms, error=error)
 
 
 def _require_address(source: ApiSource, use: Resources) -> None:

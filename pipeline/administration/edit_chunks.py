@@ -70,13 +70,13 @@ def edit_chunks(tenant_id: TenantId, edits: Sequence[Edit], use: Resources) -> l
     its children; its text may change and is not searched. Raises EmbedderUnavailable or StoreUnavailable if nothing
     could be done."""
     with unit_of_work(use.mysql) as work:
-        known = ChunkEdits(work.connection, tenant_id).named([edit.chunk_id for edit in edits])
-        children = children_of(tenant_id, list(known.values()), work)
+        chunks = ChunkEdits(work.connection, tenant_id).named([edit.chunk_id for edit in edits])
+        children = children_of(tenant_id, list(chunks.values()), work)
     results: dict[ChunkId, Edited] = {}
     plans: list[_Plan] = []
     for sent in edits:
         edit = sent if sent.text is None else replace(sent, text=prepared(sent.text))
-        before = known.get(edit.chunk_id)
+        before = chunks.get(edit.chunk_id)
         if before is None:
             results[edit.chunk_id] = not_found(edit.chunk_id)
         elif edit.etag is not None and edit.etag != before.etag:
@@ -100,10 +100,10 @@ def delete_chunks(tenant_id: TenantId, chunk_ids: Sequence[ChunkId], use: Resour
         return []
     with unit_of_work(use.mysql) as work:
         edits = ChunkEdits(work.connection, tenant_id)
-        known = edits.named(chunk_ids)
-        children = children_of(tenant_id, list(known.values()), work)
+        chunks = edits.named(chunk_ids)
+        children = children_of(tenant_id, list(chunks.values()), work)
         below = edits.named([child for some in children.values() for child in some])
-    gone = _remove(tenant_id, [chunk for chunk in (known | below).values() if chunk.searched], use)
+    gone = _remove(tenant_id, [chunk for chunk in (chunks | below).values() if chunk.searched], use)
     for parent_id, ids in children.items():
         left = next((gone[child] for child in ids if gone[child].status != "deleted"), None)
         gone[parent_id] = replace(left or Edited(chunk_id=parent_id, status="deleted"), chunk_id=parent_id)
@@ -115,11 +115,11 @@ def _edit_parent(
 ) -> Edited:
     """Its text for itself, and whether searches see it for its children."""
     switched = edit_chunks(tenant_id, [Edit(chunk_id=child, enabled=edit.enabled) for child in children], use)
-    stuck = next((each for each in switched if each.status == "failed"), None)
+    stuck = next((result for result in switched if result.status == "failed"), None)
     if stuck is not None:
         return replace(stuck, chunk_id=before.chunk_id)
     if edit.text is None or edit.text == before.passage.text:
-        return done(before, "updated" if any(each.status == "updated" for each in switched) else "unchanged")
+        return done(before, "updated" if any(result.status == "updated" for result in switched) else "unchanged")
     text = edit.text
 
     def write(work: UnitOfWork) -> dict[ChunkId, Edited]:
@@ -176,7 +176,7 @@ def _carry_out(tenant_id: TenantId, plans: Sequence[_Plan], use: Resources) -> d
         refused = {chunk_id: failed(chunk_id, error.code, str(error)) for chunk_id in guilty}
         others = [plan for plan in plans if plan.before.chunk_id not in guilty]
         return refused | (_carry_out(tenant_id, others, use) if others else {})
-    places = {plan.before.chunk_id: place for place, plan in enumerate(embedded)}
+    row_of = {plan.before.chunk_id: row for row, plan in enumerate(embedded)}
 
     def write(work: UnitOfWork) -> dict[ChunkId, Edited]:
         now_there = _locked(tenant_id, [plan.before for plan in plans], work)
@@ -188,7 +188,7 @@ def _carry_out(tenant_id: TenantId, plans: Sequence[_Plan], use: Resources) -> d
             else:
                 standing.append(plan)
         if with_vector := [plan for plan in standing if plan.needs_vector]:
-            rows = [places[plan.before.chunk_id] for plan in with_vector]
+            rows = [row_of[plan.before.chunk_id] for plan in with_vector]
             write_everywhere(
                 tenant_id,
                 work.connection,
@@ -280,7 +280,7 @@ def _remove_from(tenant_id: TenantId, generation: Generation, chunks: Sequence[O
         gone: Iterable[Generation] = [generation]
     else:
         deleted = Documents(work.connection, tenant_id).delete(namespace, [generation.document_id])
-        gone = [each for document in deleted.values() for each in document.gone]
+        gone = [generation_gone for document in deleted.values() for generation_gone in document.gone]
     Retired(work.connection, tenant_id).add(list(gone))
 
 

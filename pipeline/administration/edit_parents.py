@@ -23,18 +23,18 @@ def follow_children(tenant_id: TenantId, changed: Sequence[tuple[OwnedChunk, str
     for chunk, text in changed:
         if chunk.parent_id is not None:
             of_parent[chunk.parent_id].append((chunk, text))
-    known = parents.stored_texts(list(of_parent))
-    passages = parents.passages(list(known))
+    texts = parents.stored_texts(list(of_parent))
+    passages = parents.passages(list(texts))
     after = {
-        parent_id: _rewritten(whole, passages[parent_id], of_parent[parent_id]) for parent_id, whole in known.items()
+        parent_id: _rewritten(whole, passages[parent_id], of_parent[parent_id]) for parent_id, whole in texts.items()
     }
     rewritten: set[ChunkId] = set()
     for parent_id, text in after.items():
-        if text and text != known[parent_id]:
+        if text and text != texts[parent_id]:
             parents.rewrite(parent_id, text, count_tokens(text))
             rewritten.add(parent_id)
-    places = {chunk.generation.scope.namespace for chunk, _ in changed if chunk.parent_id in rewritten}
-    for namespace in sorted(places):  # a child that searches do not see is still read with its parent
+    namespaces = {chunk.generation.scope.namespace for chunk, _ in changed if chunk.parent_id in rewritten}
+    for namespace in sorted(namespaces):  # a child that searches do not see is still read with its parent
         Namespaces(work.connection, tenant_id).revise(namespace)
 
 

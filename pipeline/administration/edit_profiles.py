@@ -88,11 +88,11 @@ def store_experiment(
 
 def check_arms(experiment: Experiment, configuration: Configuration, use: Resources) -> None:
     """Raises PlanFlaw unless every arm makes a plan over the profile that it is most likely laid over."""
-    for place, arm in enumerate(experiment.arms):
+    for index, arm in enumerate(experiment.arms):
         name = arm.profile or DEFAULT_PROFILE
         if name not in configuration.profiles:
-            raise PlanFlaw([(f"/arms/{place}/profile", "is not the name of a profile")])
+            raise PlanFlaw([(f"/arms/{index}/profile", "is not the name of a profile")])
         try:
             plan_of(use.settings, overlaid(configuration.profiles[name].active.config, arm.overrides), {})
         except PlanFlaw as flaw:
-            raise PlanFlaw([(f"/arms/{place}/overrides{pointer}", detail) for pointer, detail in flaw.flaws]) from None
+            raise PlanFlaw([(f"/arms/{index}/overrides{pointer}", detail) for pointer, detail in flaw.flaws]) from None

@@ -61,10 +61,10 @@ def change_store(
     """What ``change`` makes of a vector store is noted; None if there is none."""
     with unit_of_work(use.mysql) as work:
         stores = VectorStores(work.connection, tenant_id)
-        found = stores.one(namespace, lock=True)
-        if found is None:
+        store = stores.one(namespace, lock=True)
+        if store is None:
             return None
-        stores.put(change(found))
+        stores.put(change(store))
         Audit(work.connection, tenant_id).wrote("vector_store_change", namespaces=[namespace])
         return stores.one(namespace)
 
@@ -214,9 +214,9 @@ def _media_type_of(file: StoredFile) -> str:
     if suffix in _TEXT_SUFFIXES:
         return PLAIN
     try:
-        found = media_type_of(file.filename, file.declared_type)
+        media_type = media_type_of(file.filename, file.declared_type)
     except UnsupportedMediaType:
         if (file.declared_type or "").lower().startswith("text/"):
             return PLAIN
         raise
-    return PLAIN if found.partition(";")[0] == JSONL else found
+    return PLAIN if media_type.partition(";")[0] == JSONL else media_type

@@ -63,14 +63,14 @@ def add(tenant_id: TenantId, url: str, events: Sequence[str], use: Resources) ->
 
 
 def _require_address(url: str, use: Resources) -> None:
-    found = checked_url(url)
+    address = checked_url(url)
     refused_at = time.monotonic() + REFUSED_AFTER_S
     try:
-        within(lambda: resolve(found, permitted=use.settings.webhook_allow_private), seconds=_NAME_S)
+        within(lambda: resolve(address, permitted=use.settings.webhook_allow_private), seconds=_NAME_S)
     except TimeoutError:
-        raise not_allowed(found.host) from None
+        raise not_allowed(address.host) from None
     except NotAllowed:
-        if not is_address(found.host):
+        if not is_address(address.host):
             time.sleep(max(0.0, refused_at - time.monotonic()))
         raise
 
@@ -82,10 +82,10 @@ def rotate(tenant_id: TenantId, webhook_id: str, use: Resources, *, overlap_s: f
     with unit_of_work(use.mysql) as work:
         store = Webhooks(work.connection, tenant_id)
         store.rotate(webhook_id, sealed, overlap_s=overlap_s)
-        found = store.one(webhook_id)
-        if found is not None:
+        webhook = store.one(webhook_id)
+        if webhook is not None:
             Audit(work.connection, tenant_id).wrote("webhook_rotate", ids=[webhook_id])
-    return None if found is None else (found, core.secret_text(secret))
+    return None if webhook is None else (webhook, core.secret_text(secret))
 
 
 def deliver(use: Resources, poster: Poster | None = None, *, seconds: float = 60.0) -> int:
@@ -192,13 +192,13 @@ def note_progress(use: Resources) -> int:
     """Write news of unfinished jobs for endpoints that want them, of those jobs that have moved on. Gives how many."""
     with unit_of_work(use.mysql) as work:
         tenants = tenants_following_progress(work.connection)
-    told = 0
+    messages = 0
     for tenant_id in tenants:
         with unit_of_work(use.mysql) as work:
             outbox = Outbox(work.connection, tenant_id)
             for job_id in Ledger(work.connection, tenant_id).unfinished():
-                told += outbox.job_progressed(job_id)
-    return told
+                messages += outbox.job_progressed(job_id)
+    return messages
 
 
 def forget_old(use: Resources) -> int:

@@ -14,11 +14,11 @@ from pipeline.resources import Resources
 
 
 def list_chunks(
-    tenant_id: TenantId, namespace: Namespace, use: Resources, **asked: Any
+    tenant_id: TenantId, namespace: Namespace, use: Resources, **selection: Any
 ) -> Sequence[tuple[OwnedChunk, str | None]]:
     """A page of chunks, asked for as in `ChunkEdits.page`, each with its window where its strategy has one."""
     with unit_of_work(use.mysql) as work:
-        found = ChunkEdits(work.connection, tenant_id).page(namespace, **asked)
-        sizes: dict[ChunkId, int] = {chunk.chunk_id: window_of(chunk.chunking) for chunk in found}
+        chunks = ChunkEdits(work.connection, tenant_id).page(namespace, **selection)
+        sizes: dict[ChunkId, int] = {chunk.chunk_id: window_of(chunk.chunking) for chunk in chunks}
         around = windows(work.connection, tenant_id, sizes)
-    return [(chunk, around.get(chunk.chunk_id)) for chunk in found]
+    return [(chunk, around.get(chunk.chunk_id)) for chunk in chunks]

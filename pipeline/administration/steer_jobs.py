@@ -112,10 +112,10 @@ def resume(tenant_id: TenantId, job_id: JobId, use: Resources, *, ring: Ring) ->
         work.after_commit(lambda: _ring([job_id], tenant_id, ring))
 
 
-def replay(tenant_id: TenantId, place: LedgerPosition, use: Resources, *, ring: Ring) -> bool:
+def replay(tenant_id: TenantId, position: LedgerPosition, use: Resources, *, ring: Ring) -> bool:
     """Queue one dead letter again. False if there is none at this place."""
     _clear(tenant_id, use)
-    return bool(_requeue(tenant_id, [place], use, ring=ring))
+    return bool(_requeue(tenant_id, [position], use, ring=ring))
 
 
 def replay_selected(tenant_id: TenantId, chosen: Selection, use: Resources, *, ring: Ring) -> int:
@@ -125,18 +125,18 @@ def replay_selected(tenant_id: TenantId, chosen: Selection, use: Resources, *, r
     until, replayed = now(), 0
     while True:
         with unit_of_work(use.mysql) as work:
-            places = DeadLetters(work.connection, tenant_id).places(chosen, until=until, limit=_REPLAYED_AT_ONCE)
-        replayed += _requeue(tenant_id, places, use, ring=ring)
-        if len(places) < _REPLAYED_AT_ONCE:
+            positions = DeadLetters(work.connection, tenant_id).places(chosen, until=until, limit=_REPLAYED_AT_ONCE)
+        replayed += _requeue(tenant_id, positions, use, ring=ring)
+        if len(positions) < _REPLAYED_AT_ONCE:
             log.info("dead_letters_replayed", tenant_id=tenant_id, documents=replayed)
             return replayed
 
 
 @_again
-def _requeue(tenant_id: TenantId, places: Sequence[LedgerPosition], use: Resources, *, ring: Ring) -> int:
+def _requeue(tenant_id: TenantId, positions: Sequence[LedgerPosition], use: Resources, *, ring: Ring) -> int:
     by_job: dict[JobId, list[int]] = {}
-    for place in places:
-        by_job.setdefault(place.job_id, []).append(place.ordinal)
+    for position in positions:
+        by_job.setdefault(position.job_id, []).append(position.ordinal)
     with unit_of_work(use.mysql) as work:
         control = Control(work.connection, tenant_id)
         arriving = sum(control.reopen(job_id, by_job[job_id], dead_only=True) for job_id in sorted(by_job))
