@@ -93,10 +93,10 @@ def measure(
     chosen: dict[int, tuple[int, float]] = {}
     for share in _SHARES:
         probes = math.ceil(share * row.lists)
-        found = _nearest(row, sent, builder, use, probes=probes)
+        nearest = _nearest(row, sent, builder, use, probes=probes)
         for best in (_FEW, _DEEP):
             # Identical passages have equal distances and may swap places, so even all lists may not reach the goal.
-            if best not in chosen and ((recall := _recall(truth, found, best)) >= enough or probes == row.lists):
+            if best not in chosen and ((recall := _recall(truth, nearest, best)) >= enough or probes == row.lists):
                 chosen[best] = probes, recall
         if len(chosen) == 2:
             break
@@ -133,17 +133,17 @@ def _nearest(
     row: IndexRow, sent: Sequence[str], builder: IndexBuilder, use: Resources, *, probes: int | None
 ) -> list[list[str]]:
     distance = use.settings.pgvector_distance
-    found = []
-    for each in sent:
+    nearest = []
+    for literal in sent:
         began = time.monotonic()
-        found.append(builder.nearest(row, each, distance=distance, limit=_DEEP, probes=probes))
+        nearest.append(builder.nearest(row, literal, distance=distance, limit=_DEEP, probes=probes))
         time.sleep(time.monotonic() - began)  # half of the time belongs to searches
-    return found
+    return nearest
 
 
-def _recall(truth: Sequence[Sequence[str]], found: Sequence[Sequence[str]], best: int) -> float:
+def _recall(truth: Sequence[Sequence[str]], results: Sequence[Sequence[str]], best: int) -> float:
     """Which share of the ``best`` that there are was found, over all questions."""
-    here = sum(len(set(right[:best]).intersection(each[:best])) for right, each in zip(truth, found, strict=True))
+    here = sum(len(set(right[:best]).intersection(result[:best])) for right, result in zip(truth, results, strict=True))
     return here / max(1, sum(len(right[:best]) for right in truth))
 
 
@@ -184,8 +184,8 @@ def keep_indexes(use: Resources, *, questions: Callable[..., QuestionVectors | N
         # Measure only the indexes that searches use, not those that a larger range has replaced.
         for row in chain.from_iterable(map(covering, by_tenant(builder.noted()).values())):
             # While a tenant is filled, its new indexes are soon merged. Until then they use inherited probes, or all lists.
-            known = row.probes or row.chunks <= _FEW_SEALED * exact_chunks
-            waits = known and row.recall is None and row.idle_s < _MEASURED_WITHIN_S
+            is_measured = row.probes or row.chunks <= _FEW_SEALED * exact_chunks
+            waits = is_measured and row.recall is None and row.idle_s < _MEASURED_WITHIN_S
             for space in searched:
                 if space.table == row.table and not (waits and (row.tenant_id, row.table) in growing):
                     changes += measure(row, space, builder, use, questions=questions)
@@ -210,7 +210,7 @@ def _searched_spaces(connection: Connection, use: Resources) -> list[EmbeddingSp
     live = space_store.live(connection, use.spaces.base)
     if live.standby is None:
         return [live.active]
-    open_one = next((each for each in ModelMigrations(connection).every() if each.open), None)
+    open_one = next((migration for migration in ModelMigrations(connection).every() if migration.open), None)
     filled = open_one is not None and open_one.state in ("ready", "switched")
     return [live.active, live.standby] if filled else [live.active]
 

@@ -46,10 +46,12 @@ class PageDifferences:
     def guilty(self) -> set[DocumentId]:
         """Documents for which something differs."""
         by_chunk = (self.missing, self.orphaned, self.stale, self.misplaced)
-        found = {document for group in by_chunk for document in group.values()}
+        documents = {document for group in by_chunk for document in group.values()}
         return {
-            DocumentId(each)
-            for each in found | set(self.miscounted) | {name for name, _ in (*self.leftover, *self.document_vectors)}
+            DocumentId(document_id)
+            for document_id in documents
+            | set(self.miscounted)
+            | {name for name, _ in (*self.leftover, *self.document_vectors)}
         }
 
     @property
@@ -88,17 +90,21 @@ def look(
         vectors = alignment_store.vector_rows(use.postgres, tenant_id, namespace, document_ids, table=space.table)
         is_searched = space == use.spaces.live().active  # documents have a vector in the searched space only
         whole = use.document_vectors(tenant_id).of_documents(namespace, document_ids) if is_searched else None
-        found = differences(work.connection, tenant_id, namespace, document_ids, vectors, space, whole=whole)
-        strange = list(found.orphaned)[:_LOOKED_FOR_ELSEWHERE]
+        found_differences = differences(
+            work.connection, tenant_id, namespace, document_ids, vectors, space, whole=whole
+        )
+        strange = list(found_differences.orphaned)[:_LOOKED_FOR_ELSEWHERE]
         elsewhere = alignment_store.chunks_elsewhere(work.connection, tenant_id, strange)
-    lost = alignment_store.vectors_by_id(use.postgres, tenant_id, list(found.missing), table=space.table)
-    misplaced = {chunk_id: found.missing[chunk_id] for chunk_id in lost}
-    misplaced |= {chunk_id: document for chunk_id, document in found.orphaned.items() if chunk_id in elsewhere}
+    lost = alignment_store.vectors_by_id(use.postgres, tenant_id, list(found_differences.missing), table=space.table)
+    misplaced = {chunk_id: found_differences.missing[chunk_id] for chunk_id in lost}
+    misplaced |= {
+        chunk_id: document for chunk_id, document in found_differences.orphaned.items() if chunk_id in elsewhere
+    }
     return replace(
-        found,
-        missing={k: v for k, v in found.missing.items() if k not in lost},
-        orphaned={k: v for k, v in found.orphaned.items() if k not in elsewhere},
-        misplaced={**found.misplaced, **misplaced},
+        found_differences,
+        missing={k: v for k, v in found_differences.missing.items() if k not in lost},
+        orphaned={k: v for k, v in found_differences.orphaned.items() if k not in elsewhere},
+        misplaced={**found_differences.misplaced, **misplaced},
     )
 
 

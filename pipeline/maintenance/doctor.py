@@ -113,9 +113,9 @@ def visibility(
     check = "broker_visibility_timeout"
     timeouts = [
         own_timeout_s,
-        *(each.visibility_timeout_s for each in workers if each.visibility_timeout_s is not None),
+        *(worker.visibility_timeout_s for worker in workers if worker.visibility_timeout_s is not None),
     ]
-    limits = [own_limit_s, *(each.task_time_limit_s for each in workers if each.task_time_limit_s is not None)]
+    limits = [own_limit_s, *(worker.task_time_limit_s for worker in workers if worker.task_time_limit_s is not None)]
     timeout_s, longest_s = min(timeouts), max([*limits, seen_s])
     detail = f"{timeout_s:g} s; the longest task takes up to {longest_s:g} s"
     if timeout_s <= longest_s:
@@ -123,26 +123,26 @@ def visibility(
         return CheckResult(check=check, severity=Severity.FAILED, detail=detail, advice=advice)
     if len(set(timeouts)) > 1:
         advice = "restart the workers, so that all have the same celery_config.py: the shortest counts for everybody"
-        detail = f"processes disagree: {', '.join(f'{each:g} s' for each in sorted(set(timeouts)))}"
+        detail = f"processes disagree: {', '.join(f'{worker:g} s' for worker in sorted(set(timeouts)))}"
         return CheckResult(check=check, severity=Severity.WARNING, detail=detail, advice=advice)
     return _ok(check, detail)
 
 
-def eviction(check: str, found: RedisFacts | None) -> CheckResult:
-    """Check that a full Redis cannot evict messages or running queries. ``found`` None: the user may not read the
+def eviction(check: str, facts: RedisFacts | None) -> CheckResult:
+    """Check that a full Redis cannot evict messages or running queries. ``facts`` None: the user may not read the
     policy."""
-    if found is None:
+    if facts is None:
         advice = "check by hand that maxmemory-policy is noeviction, or give the user +info: docs/operations.md"
         detail = "the user may not run INFO, so maxmemory-policy cannot be read"
         return CheckResult(check=check, severity=Severity.WARNING, detail=detail, advice=advice)
-    limit = f"{found.maxmemory // 2**20} MiB" if found.maxmemory else "no limit"
-    detail = f"maxmemory-policy {found.policy}, {limit}, {found.used_memory // 2**20} MiB used"
-    if found.policy != "noeviction":
+    limit = f"{facts.maxmemory // 2**20} MiB" if facts.maxmemory else "no limit"
+    detail = f"maxmemory-policy {facts.policy}, {limit}, {facts.used_memory // 2**20} MiB used"
+    if facts.policy != "noeviction":
         advice = (
             "set maxmemory-policy noeviction in redis.conf, or Redis drops messages and running queries when it is full"
         )
         return CheckResult(check=check, severity=Severity.FAILED, detail=detail, advice=advice)
-    if found.maxmemory and found.used_memory > 0.9 * found.maxmemory:
+    if facts.maxmemory and facts.used_memory > 0.9 * facts.maxmemory:
         advice = "raise maxmemory or shorten CHORDWISE_QUERY_TTL_S: a full Redis refuses every write"
         return CheckResult(check=check, severity=Severity.WARNING, detail=detail, advice=advice)
     return _ok(check, detail)
@@ -194,26 +194,26 @@ def schema(problem: str | None) -> CheckResult:
     return CheckResult(check="schema", severity=Severity.FAILED, detail=problem, advice=advice)
 
 
-def vectors(found: VectorFacts) -> CheckResult:
+def vectors(facts: VectorFacts) -> CheckResult:
     """Whether a table of vectors is what the settings say."""
-    check = "vectors" if found.table == "chunk_embeddings" else f"vectors:{found.table}"
-    if found.dimension is None:
+    check = "vectors" if facts.table == "chunk_embeddings" else f"vectors:{facts.table}"
+    if facts.dimension is None:
         advice = (
             "run python -m pipeline.maintenance.migrate_schema upgrade, then chordwise verify --repair for each tenant"
         )
         return CheckResult(
-            check=check, severity=Severity.FAILED, detail=f"there is no table {found.table}", advice=advice
+            check=check, severity=Severity.FAILED, detail=f"there is no table {facts.table}", advice=advice
         )
-    if found.dimension != found.wanted_dimension:
-        detail = f"{found.dimension} dimensions are stored, the settings say {found.wanted_dimension}"
+    if facts.dimension != facts.wanted_dimension:
+        detail = f"{facts.dimension} dimensions are stored, the settings say {facts.wanted_dimension}"
         advice = "put CHORDWISE_EMBEDDING_DIM back, or move to the other model as docs/model-migration.md says"
         return CheckResult(check=check, severity=Severity.FAILED, detail=detail, advice=advice)
-    wrong = [f"{name} ({made})" for name, made in found.indexes if made != found.wanted_operator_class]
-    if found.operator_class != found.wanted_operator_class or wrong:
-        detail = f"made with {', '.join(wrong) or found.operator_class}, the settings say {found.wanted_operator_class}"
+    wrong = [f"{name} ({made})" for name, made in facts.indexes if made != facts.wanted_operator_class]
+    if facts.operator_class != facts.wanted_operator_class or wrong:
+        detail = f"made with {', '.join(wrong) or facts.operator_class}, the settings say {facts.wanted_operator_class}"
         advice = "put CHORDWISE_PGVECTOR_DISTANCE back, or drop the indexes: with another class they are never used"
         return CheckResult(check=check, severity=Severity.FAILED, detail=detail, advice=advice)
-    return _ok(check, f"{found.dimension} dimensions, {found.operator_class}, {len(found.indexes)} graph indexes")
+    return _ok(check, f"{facts.dimension} dimensions, {facts.operator_class}, {len(facts.indexes)} graph indexes")
 
 
 def fulltext(shortest: int, longest: int) -> CheckResult:
@@ -241,33 +241,33 @@ def clock(whose: str, skew_s: float) -> CheckResult:
 
 
 def workers(
-    found: Sequence[WorkerFacts], *, queues: Sequence[str], own: Versions, broker: str
+    facts: Sequence[WorkerFacts], *, queues: Sequence[str], own: Versions, broker: str
 ) -> Iterator[CheckResult]:
     """Check that a worker listens to each queue, and that each worker has the gateway's versions and broker."""
-    unserved = [finding for queue in queues if (finding := queue_served(queue, found)).severity is not Severity.OK]
+    unserved = [finding for queue in queues if (finding := queue_served(queue, facts)).severity is not Severity.OK]
     yield from unserved
     if not unserved:
-        yield _ok("queues", f"{len(queues)} queues, {len(found)} workers")
-    if found:
-        yield worker_versions(found, own)
-        yield worker_brokers(found, broker)
+        yield _ok("queues", f"{len(queues)} queues, {len(facts)} workers")
+    if facts:
+        yield worker_versions(facts, own)
+        yield worker_brokers(facts, broker)
 
 
-def queue_served(queue: str, found: Sequence[WorkerFacts]) -> CheckResult:
+def queue_served(queue: str, facts: Sequence[WorkerFacts]) -> CheckResult:
     """Check that a worker listens to ``queue``."""
-    check, count = f"queue:{queue}", sum(queue in worker.queues for worker in found)
+    check, count = f"queue:{queue}", sum(queue in worker.queues for worker in facts)
     if count:
         return _ok(check, f"{count} worker{'s' if count > 1 else ''}")
     advice = f"start a worker for it: celery -A workers.app worker -Q {queue}; what is sent there waits until then"
     return CheckResult(check=check, severity=Severity.FAILED, detail="no worker listens to it", advice=advice)
 
 
-def worker_versions(found: Sequence[WorkerFacts], own: Versions) -> CheckResult:
+def worker_versions(facts: Sequence[WorkerFacts], own: Versions) -> CheckResult:
     """Check that every worker has the gateway's versions of our code and of the libraries that read the messages."""
     check = "worker_versions"
     theirs = {
         worker.name: Versions(chordwise=worker.version, celery=worker.celery, kombu=worker.kombu).unlike(own)
-        for worker in found
+        for worker in facts
     }
     other = [f"{name} has {', '.join(differing)}" for name, differing in theirs.items() if differing]
     if not other:
@@ -278,10 +278,10 @@ def worker_versions(found: Sequence[WorkerFacts], own: Versions) -> CheckResult:
     )
 
 
-def worker_brokers(found: Sequence[WorkerFacts], own: str) -> CheckResult:
+def worker_brokers(facts: Sequence[WorkerFacts], own: str) -> CheckResult:
     """Check that every worker was given the gateway's broker. One broker may have two names, so this is no failure."""
     check = "worker_brokers"
-    other = [f"{worker.name} uses {worker.broker}" for worker in found if worker.broker not in (None, own)]
+    other = [f"{worker.name} uses {worker.broker}" for worker in facts if worker.broker not in (None, own)]
     if not other:
         return _ok(check, own)
     advice = "compare CHORDWISE_BROKER_URL: a worker at another broker never gets what the gateway sends"
@@ -329,43 +329,43 @@ def keyword_index(indexers: Sequence[IndexerFacts]) -> CheckResult:
         )
         detail = "no indexer reports: FULLTEXT answers"
         return CheckResult(check=check, severity=Severity.WARNING, detail=detail, advice=advice)
-    wrong = [line for each in indexers for line in _behind(each)]
+    wrong = [line for indexer in indexers for line in _behind(indexer)]
     if wrong:
         advice = "see the indexer's log event keyword_index_not_updated: is the disk full, or the folder read-only?"
         return CheckResult(check=check, severity=Severity.WARNING, detail="; ".join(wrong), advice=advice)
-    return _ok(check, ", ".join(f"{each.host}: {each.disk_bytes / 1e6:.1f} MB" for each in indexers))
+    return _ok(check, ", ".join(f"{indexer.host}: {indexer.disk_bytes / 1e6:.1f} MB" for indexer in indexers))
 
 
-def _behind(found: IndexerFacts) -> Iterator[str]:
-    if found.failing:
-        yield f"{found.host}: the indexes of {found.failing} tenants cannot be written"
-    if found.lag_s > LONGEST_INDEX_LAG_S:
+def _behind(indexer: IndexerFacts) -> Iterator[str]:
+    if indexer.failing:
+        yield f"{indexer.host}: the indexes of {indexer.failing} tenants cannot be written"
+    if indexer.lag_s > LONGEST_INDEX_LAG_S:
         yield (
-            f"{found.host}: {found.lag_revisions} changes wait, the oldest for {found.lag_s:.0f} s;"
-            f" {found.built:.0%} of the chunks are indexed"
+            f"{indexer.host}: {indexer.lag_revisions} changes wait, the oldest for {indexer.lag_s:.0f} s;"
+            f" {indexer.built:.0%} of the chunks are indexed"
         )
 
 
-def flower(found: FlowerFacts | None) -> CheckResult:
+def flower(facts: FlowerFacts | None) -> CheckResult:
     """Whether anybody may look at the tasks, or end them."""
     check = "flower"
-    if found is None:
+    if facts is None:
         return _ok(check, "CHORDWISE_FLOWER_URL is not set, so it was not looked at")
-    if found.status is None:
+    if facts.status is None:
         advice = "start Flower, or clear CHORDWISE_FLOWER_URL"
         return CheckResult(
-            check=check, severity=Severity.WARNING, detail=f"nothing answers at {found.url}", advice=advice
+            check=check, severity=Severity.WARNING, detail=f"nothing answers at {facts.url}", advice=advice
         )
-    if found.status not in (401, 403):
-        detail = f"{found.url} answers {found.status} to somebody without a password"
+    if facts.status not in (401, 403):
+        detail = f"{facts.url} answers {facts.status} to somebody without a password"
         advice = "set FLOWER_BASIC_AUTH to user:password and restart Flower: who reaches it can end tasks"
         return CheckResult(check=check, severity=Severity.FAILED, detail=detail, advice=advice)
-    exposed = (*found.public, *found.elsewhere)
+    exposed = (*facts.public, *facts.elsewhere)
     if exposed:
         advice = (
             "start Flower with --address=127.0.0.1 and reach it through a tunnel; its /metrics asks for no password"
         )
         detail = f"it answers at {', '.join(exposed)}"
-        severity = Severity.FAILED if found.public else Severity.WARNING
+        severity = Severity.FAILED if facts.public else Severity.WARNING
         return CheckResult(check=check, severity=severity, detail=detail, advice=advice)
-    return _ok(check, f"{found.url} asks for a password")
+    return _ok(check, f"{facts.url} asks for a password")

@@ -99,11 +99,11 @@ def finish_erasures(use: Resources) -> int:
     """Continue interrupted erasures, and check finished ones for documents taken with a cached key. Return how many."""
     with unit_of_work(use.mysql) as work:
         waiting = erasure_store.unsettled(work.connection)
-    for each in waiting:
+    for erasure in waiting:
         try:
-            _erase(each.tenant_id, use, settled=now() - each.requested_at > _SETTLES_AFTER)
+            _erase(erasure.tenant_id, use, settled=now() - erasure.requested_at > _SETTLES_AFTER)
         except Unavailable as error:
-            log.warning("erasure_postponed", tenant_id=each.tenant_id, code=error.code)
+            log.warning("erasure_postponed", tenant_id=erasure.tenant_id, code=error.code)
     return len(waiting)
 
 

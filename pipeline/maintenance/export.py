@@ -104,19 +104,19 @@ def _together(
     sleep: Callable[[float], None],
 ) -> list[_Whole]:
     """Those of the documents that are shown, in order; one that is being changed is looked at again."""
-    found: dict[DocumentId, _Whole] = {}
+    documents: dict[DocumentId, _Whole] = {}
     wanted = list(document_ids)
     for look in range(_LOOKS):
         seen = _read(tenant_id, namespace, wanted, origin, use)
         for document_id in wanted:
-            found.pop(document_id, None)
-        found |= seen
+            documents.pop(document_id, None)
+        documents |= seen
         wanted = [document_id for document_id, whole in seen.items() if not whole.settled]
         if not wanted:
             break
         if look < _LOOKS - 1:
             sleep(_PAUSE_S * (look + 1))
-    return [found[document_id] for document_id in document_ids if document_id in found]
+    return [documents[document_id] for document_id in document_ids if document_id in documents]
 
 
 def _read(

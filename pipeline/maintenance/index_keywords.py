@@ -91,7 +91,9 @@ class KeywordIndexer:
             wanted = revisions_of_all(connection)
         moment = time.monotonic()
         self._look_for_damage(moment)
-        for tenant_id in [each for each in self._tenants if each not in wanted and self._is_idle(each)]:
+        for tenant_id in [
+            known_tenant for known_tenant in self._tenants if known_tenant not in wanted and self._is_idle(known_tenant)
+        ]:
             self._forget(tenant_id)
         for tenant_id, stamps in wanted.items():
             tenant = self._tenants.setdefault(tenant_id, _Tenant())
@@ -156,8 +158,8 @@ class KeywordIndexer:
     def tidy(self) -> None:
         """Delete the indexes of tenants that MySQL does not know, and those of other formats."""
         with reading(self.mysql) as connection:
-            known = revisions_of_all(connection)
-        if gone := remove_others(self.root, known):
+            revisions = revisions_of_all(connection)
+        if gone := remove_others(self.root, revisions):
             log.info("keyword_indexes_removed", folders=gone)
 
     def close(self) -> None:
@@ -231,18 +233,20 @@ class KeywordIndexer:
                 tenant.retry_at = 0.0
 
     def _brought_up(self, tenant_id: TenantId, tenant: _Tenant, wanted: Mapping[Namespace, str]) -> int:
-        known = tenant.stamps
-        if known is None:
-            found = LocalIndexReader(self.root, tenant_id).view()
-            known = {} if found is None else {name: state.stamp for name, state in found.states().items()}
-            if known == wanted:
-                tenant.stamps = known
+        held_stamps = tenant.stamps
+        if held_stamps is None:
+            index_view = LocalIndexReader(self.root, tenant_id).view()
+            held_stamps = (
+                {} if index_view is None else {name: state.stamp for name, state in index_view.states().items()}
+            )
+            if held_stamps == wanted:
+                tenant.stamps = held_stamps
                 return 0
         writer = self._writer(tenant_id)
         view = writer.view
         added = 0
-        stamps = {namespace: stamp for namespace, stamp in wanted.items() if known.get(namespace) == stamp}
-        for namespace in known.keys() - wanted.keys():
+        stamps = {namespace: stamp for namespace, stamp in wanted.items() if held_stamps.get(namespace) == stamp}
+        for namespace in held_stamps.keys() - wanted.keys():
             writer.forget(namespace)
         for namespace in sorted(wanted.keys() - stamps.keys()):
             with snapshot(self.mysql) as connection:
@@ -295,10 +299,17 @@ class KeywordIndexer:
     def _writer(self, tenant_id: TenantId) -> LocalIndexWriter:
         with self._lock:
             writer = self._writers.pop(tenant_id, None)
-            idle = [each for each in self._writers if each not in self._tenants or self._is_idle(each)]
-            closing = [self._writers.pop(each) for each in idle[: max(0, len(self._writers) + 1 - _OPEN_WRITERS)]]
-        for each in closing:
-            each.close()
+            idle = [
+                writer_tenant
+                for writer_tenant in self._writers
+                if writer_tenant not in self._tenants or self._is_idle(writer_tenant)
+            ]
+            closing = [
+                self._writers.pop(writer_tenant)
+                for writer_tenant in idle[: max(0, len(self._writers) + 1 - _OPEN_WRITERS)]
+            ]
+        for writer_tenant in closing:
+            writer_tenant.close()
         writer = writer or LocalIndexWriter(self.root, tenant_id)
         with self._lock:
             self._writers[tenant_id] = writer

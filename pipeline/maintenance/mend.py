@@ -51,7 +51,7 @@ _EMBEDDED_AT_ONCE = 500
 def mend(
     tenant_id: TenantId,
     namespace: Namespace,
-    found: PageDifferences,
+    page: PageDifferences,
     use: Resources,
     *,
     space: EmbeddingSpace,
@@ -60,19 +60,19 @@ def mend(
     """Repair differences that still hold; return the numbers of mended vectors, rows and counts. Restores chunks, then
     vectors, and deletes last and within ``limit``, so that searches miss nothing. Raises WrongInstallation."""
     use.installation.confirm()
-    mended = sum(_restore(tenant_id, namespace, DocumentId(each), use) for each in sorted(found.miscounted))
-    if found.miscounted:
-        again = look(tenant_id, namespace, sorted(found.guilty), use, space=space)
-        found = replace(found, missing=again.missing, orphaned=again.orphaned, stale=again.stale)
-    wanted = [*found.missing, *found.stale, *found.misplaced]
+    mended = sum(_restore(tenant_id, namespace, DocumentId(miscounted), use) for miscounted in sorted(page.miscounted))
+    if page.miscounted:
+        again = look(tenant_id, namespace, sorted(page.guilty), use, space=space)
+        page = replace(page, missing=again.missing, orphaned=again.orphaned, stale=again.stale)
+    wanted = [*page.missing, *page.stale, *page.misplaced]
     again_made = sum(_embed_again(tenant_id, chunk_ids, use, space) for chunk_ids in slices(wanted, _EMBEDDED_AT_ONCE))
-    guilty = sorted(found.guilty)
+    guilty = sorted(page.guilty)
     with unit_of_work(use.mysql) as work:
         alignment_store.documents_of(work.connection, tenant_id, namespace, guilty, lock=True)
         vectors = alignment_store.vector_rows(use.postgres, tenant_id, namespace, guilty, table=space.table)
         still = differences(work.connection, tenant_id, namespace, guilty, vectors, space)
-        going = [chunk_id for chunk_id in (*found.orphaned, *found.misplaced) if chunk_id in still.orphaned]
-        left = {key: count for key, count in found.leftover.items() if key in still.leftover}
+        going = [chunk_id for chunk_id in (*page.orphaned, *page.misplaced) if chunk_id in still.orphaned]
+        left = {key: count for key, count in page.leftover.items() if key in still.leftover}
         wrong = look(tenant_id, namespace, guilty, use, space=space).document_vectors
         unneeded = [key for key, what in wrong.items() if what == UNNEEDED]
         if limit is not None and not limit.take(vectors=len(going) + len(unneeded), rows=sum(left.values())):
@@ -87,8 +87,8 @@ def mend(
         use.document_vectors(tenant_id).drop(namespace, unneeded)
         Namespaces(work.connection, tenant_id).revise(namespace, guilty)
     log.info("stores_mended", tenant_id=tenant_id, vectors=again_made, dropped=len(going), rows=sum(left.values()))
-    kept = sum(what == UNNEEDED for what in found.document_vectors.values()) - len(unneeded)
-    return mended + again_made + len(going) + sum(left.values()) + len(found.document_vectors) - max(0, kept)
+    kept = sum(what == UNNEEDED for what in page.document_vectors.values()) - len(unneeded)
+    return mended + again_made + len(going) + sum(left.values()) + len(page.document_vectors) - max(0, kept)
 
 
 def _embed_again(tenant_id: TenantId, chunk_ids: Sequence[ChunkId], use: Resources, space: EmbeddingSpace) -> int:
@@ -115,12 +115,14 @@ def _embed_again(tenant_id: TenantId, chunk_ids: Sequence[ChunkId], use: Resourc
         for namespace in sorted(by_namespace):
             edits.lock(namespace, list(by_namespace[namespace]))
         current = edits.named([row.chunk_id for row in rows])
-        standing = [place for place, row in enumerate(rows) if _unchanged(row, current.get(row.chunk_id))]
+        standing = [row_index for row_index, row in enumerate(rows) if _unchanged(row, current.get(row.chunk_id))]
         if not standing:
             return 0
-        fields: dict[Generation, DocumentFields] = {rows[place].generation: rows[place].fields for place in standing}
+        fields: dict[Generation, DocumentFields] = {
+            rows[row_index].generation: rows[row_index].fields for row_index in standing
+        }
         use.vectors_in(space, tenant_id).upsert(
-            [chunks[place] for place in standing],
+            [chunks[row_index] for row_index in standing],
             np.asarray(vectors)[standing],
             fields=fields,
             model=space.model,
@@ -150,20 +152,20 @@ def _restore(tenant_id: TenantId, namespace: Namespace, document_id: DocumentId,
     the noted number is corrected; a document that shows another generation meanwhile is left alone."""
     with unit_of_work(use.mysql) as work:
         generation = Documents(work.connection, tenant_id).published(namespace, document_id)
-        known = Documents(work.connection, tenant_id).sources([generation] if generation else [])
+        sources = Documents(work.connection, tenant_id).sources([generation] if generation else [])
     if generation is None:
         return 0
-    found, marks = _cut_again(known[generation], use) if generation in known else (Assembled(chunks=[]), {})
+    assembled, marks = _cut_again(sources[generation], use) if generation in sources else (Assembled(chunks=[]), {})
     with unit_of_work(use.mysql) as work:
         if Documents(work.connection, tenant_id).published(namespace, document_id) != generation:
             return 0
         edits = ChunkEdits(work.connection, tenant_id)
         there, removed = edits.ordinals(generation)
-        lost = [chunk for chunk in found.chunks if chunk.ordinal not in there and chunk.ordinal not in removed]
+        lost = [chunk for chunk in assembled.chunks if chunk.ordinal not in there and chunk.ordinal not in removed]
         Chunks(work.connection, tenant_id).write(lost)
         back = {chunk.ordinal: marks[chunk.ordinal] for chunk in lost if chunk.ordinal in marks}
         mark_chunks(work.connection, tenant_id, {generation: back})
-        parents = Parents(work.connection, tenant_id).restore(found.parents, generation)
+        parents = Parents(work.connection, tenant_id).restore(assembled.parents, generation)
         edits.remove(generation, [])  # notes how many there are now
         Namespaces(work.connection, tenant_id).revise(namespace, [document_id])
     log.warning("chunks_restored", tenant_id=tenant_id, chunks=len(lost), parents=parents)
@@ -176,8 +178,10 @@ def _cut_again(source: Source, use: Resources) -> tuple[Assembled, Mapping[int, 
     tokenizer = tokenizer_of(generation.scope)
     try:
         if is_packed(source.media_type):
-            found = unpacked(source, generation, tokenizer, use)
-            return Assembled(chunks=list(found.chunks), parents=found.parents), found.marks
+            unpacked_document = unpacked(source, generation, tokenizer, use)
+            return Assembled(
+                chunks=list(unpacked_document.chunks), parents=unpacked_document.parents
+            ), unpacked_document.marks
         request = CutRequest(
             media_type=source.media_type,
             filename=source.source_uri,

@@ -52,7 +52,7 @@ def start(provider: str, model: str, dimension: int, service: str, use: Resource
         space_store.lock(work.connection)
         migrations = ModelMigrations(work.connection)
         live = space_store.live(work.connection, use.spaces.base)
-        under_way = next((each for each in migrations.every() if each.open), None)
+        under_way = next((migration for migration in migrations.every() if migration.open), None)
         if under_way is not None:
             same = (under_way.space.provider, under_way.space.model, under_way.space.dimension)
             if same == (provider, name, dimension) and under_way.state in ("backfilling", "verifying", "ready"):
@@ -101,24 +101,24 @@ def status(number: int, use: Resources) -> Status | None:
     """How a migration stands, None if there never was one of this number."""
     with unit_of_work(use.mysql) as work:
         migrations = ModelMigrations(work.connection)
-        found = migrations.one(number)
-        return None if found is None else _status(work.connection, found, use)
+        migration = migrations.one(number)
+        return None if migration is None else _status(work.connection, migration, use)
 
 
 def every_status(use: Resources) -> list[Status]:
     """All migrations there ever were, the latest first."""
     with unit_of_work(use.mysql) as work:
-        return [_status(work.connection, found, use) for found in ModelMigrations(work.connection).every()]
+        return [_status(work.connection, migration, use) for migration in ModelMigrations(work.connection).every()]
 
 
-def _status(connection: Any, found: ModelMigration, use: Resources) -> Status:
+def _status(connection: Any, migration: ModelMigration, use: Resources) -> Status:
     live = space_store.live(connection, use.spaces.base)
     standby = live.standby.number if live.standby else None
     return Status(
-        migration=found,
-        progress=ModelMigrations(connection).progress(found.space.number, found.pass_number),
+        migration=migration,
+        progress=ModelMigrations(connection).progress(migration.space.number, migration.pass_number),
         behind=standby_backlog_store.size(connection, standby)
-        if standby in (found.space.number, found.source) and standby
+        if standby in (migration.space.number, migration.source) and standby
         else 0,
         active=live.active.number,
     )
@@ -129,25 +129,27 @@ def switch(number: int, use: Resources, *, skip_gate: bool = False, accept_missi
     while vectors are missing or the comparison has not passed."""
     with unit_of_work(use.mysql) as work:
         space_store.lock(work.connection)
-        found = _in_state(work.connection, number, "ready")
+        migration = _in_state(work.connection, number, "ready")
         behind = standby_backlog_store.size(work.connection, number)
         if behind:
             raise MigrationRefused(f"{behind} documents wait for their vectors; try again soon", code="vectors_behind")
-        if found.missing and not accept_missing:
-            raise MigrationRefused(f"the new model gave no vector for {found.missing} chunks", code="vectors_missing")
+        if migration.missing and not accept_missing:
+            raise MigrationRefused(
+                f"the new model gave no vector for {migration.missing} chunks", code="vectors_missing"
+            )
         if not skip_gate:
-            _check_gate(found)
-        space_store.point(work.connection, number, found.source)
+            _check_gate(migration)
+        space_store.point(work.connection, number, migration.source)
         ModelMigrations(work.connection).move(number, "switched", switched_at=now())
     use.spaces.live(fresh=True)
     log.info("migration_switched", space=number, gate_skipped=skip_gate)
 
 
-def _check_gate(found: ModelMigration) -> None:
-    if found.comparison is None:
+def _check_gate(migration: ModelMigration) -> None:
+    if migration.comparison is None:
         raise MigrationRefused("the models have not been compared yet", code="not_compared")
-    if not found.comparison["passed"]:
-        raise MigrationRefused(f"the comparison did not pass: {found.comparison['reason']}", code="gate_not_passed")
+    if not migration.comparison["passed"]:
+        raise MigrationRefused(f"the comparison did not pass: {migration.comparison['reason']}", code="gate_not_passed")
 
 
 def rollback(number: int, use: Resources) -> int:
@@ -155,9 +157,9 @@ def rollback(number: int, use: Resources) -> int:
     the switch."""
     with unit_of_work(use.mysql) as work:
         space_store.lock(work.connection)
-        found = _in_state(work.connection, number, "switched")
-        behind = standby_backlog_store.size(work.connection, found.source)
-        space_store.point(work.connection, found.source, number)
+        migration = _in_state(work.connection, number, "switched")
+        behind = standby_backlog_store.size(work.connection, migration.source)
+        space_store.point(work.connection, migration.source, number)
         ModelMigrations(work.connection).move(number, "ready", switched_at=None)
     use.spaces.live(fresh=True)
     log.info("migration_rolled_back", space=number, behind=behind)
@@ -185,9 +187,9 @@ def _end(number: int, use: Resources, *, state: MigrationState, allowed: tuple[M
 
 
 def _in_state(connection: Any, number: int, *allowed: MigrationState) -> ModelMigration:
-    found = ModelMigrations(connection).one(number, lock=True)
-    if found is None:
+    migration = ModelMigrations(connection).one(number, lock=True)
+    if migration is None:
         raise MigrationRefused(f"there is no migration {number}", code="migration_not_found")
-    if found.state not in allowed:
-        raise MigrationRefused(f"migration {number} is {found.state}, not {' or '.join(allowed)}")
-    return found
+    if migration.state not in allowed:
+        raise MigrationRefused(f"migration {number} is {migration.state}, not {' or '.join(allowed)}")
+    return migration

@@ -155,35 +155,35 @@ def _check_whole(side: Side, connection: Connection, *, vector_tables: Sequence[
 
 
 def _check_space(connection: Connection, space: EmbeddingSpace, use: Settings) -> None:
-    found = space_store.table_shape(connection, space)
-    if found is None:
+    shape = space_store.table_shape(connection, space)
+    if shape is None:
         raise Misconfigured(
             f"PostgreSQL has no table {space.table}: run python -m pipeline.maintenance.migrate_schema upgrade"
         )
-    if found.dimension != space.dimension:
+    if shape.dimension != space.dimension:
         named = (
             "CHORDWISE_EMBEDDING_DIM" if space.number == space_store.FIRST else f"the dimension of space {space.number}"
         )
         raise Misconfigured(
-            f"{named} is {space.dimension} but the stored vectors have {found.dimension} dimensions:"
+            f"{named} is {space.dimension} but the stored vectors have {shape.dimension} dimensions:"
             " docs/model-migration.md says how to move to another model"
         )
     expected = OPERATOR_CLASSES[use.pgvector_distance]
-    wrong = ", ".join(name for name, operator_class in found.indexes if operator_class != expected)
-    if found.operator_class != expected or wrong:
-        made = wrong or found.operator_class
+    wrong = ", ".join(name for name, operator_class in shape.indexes if operator_class != expected)
+    if shape.operator_class != expected or wrong:
+        made = wrong or shape.operator_class
         raise Misconfigured(f"CHORDWISE_PGVECTOR_DISTANCE needs {expected} but the vector store was made with {made}")
 
 
 def _check_revision(side: Side, connection: Connection) -> None:
     table = f"schema_version_{side}"
     there = inspect(connection).has_table(table)
-    found = connection.execute(text(f"SELECT version_num FROM {table}")).scalar() if there else None
+    revision = connection.execute(text(f"SELECT version_num FROM {table}")).scalar() if there else None
     # Files of migrations begin with their revision, which is higher than those before.
-    newest = max(each.name[:4] for each in (_migrations(side) / "versions").iterdir() if each.name[:4].isdecimal())
-    if found != newest:
+    newest = max(path.name[:4] for path in (_migrations(side) / "versions").iterdir() if path.name[:4].isdecimal())
+    if revision != newest:
         raise Misconfigured(
-            f"the {side} schema is at revision {found or 'none'}, this code needs {newest}:"
+            f"the {side} schema is at revision {revision or 'none'}, this code needs {newest}:"
             " run python -m pipeline.maintenance.migrate_schema upgrade"
         )
 
@@ -244,12 +244,12 @@ def main(arguments: Sequence[str] | None = None, use: Settings | None = None) ->
     try:
         use = use or settings()
         with _engines(use) as (mysql, postgres):
-            found = action(mysql, postgres, use)
+            lines = action(mysql, postgres, use)
     except PipelineError as error:
         print(f"migrate: {error}", file=sys.stderr)  # noqa: T201 - this is a command
         return 1
-    if found is not None:
-        print(f"installation {found}")  # noqa: T201
+    if lines is not None:
+        print(f"installation {lines}")  # noqa: T201
     return 0
 
 

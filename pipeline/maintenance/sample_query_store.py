@@ -28,10 +28,10 @@ class Sampled:
 
 def recent(client: redis.Redis, *, limit: int) -> list[Sampled]:
     """Some of the queries that are still remembered, each text once."""
-    found: dict[tuple[str, str], Sampled] = {}
+    samples: dict[tuple[str, str], Sampled] = {}
     with redis_errors():
         for seen, key in enumerate(client.scan_iter(match="*:query:*", count=500)):
-            if len(found) >= limit or seen >= _LOOKED_AT * limit:
+            if len(samples) >= limit or seen >= _LOOKED_AT * limit:
                 break
             raw = client.hget(key, "query")
             try:
@@ -39,9 +39,9 @@ def recent(client: redis.Redis, *, limit: int) -> list[Sampled]:
             except ValidationError:  # of an older version
                 continue
             if query is not None:
-                each = Sampled(tenant_id=query.tenant_id, namespaces=query.namespaces, text=query.query_text)
-                found.setdefault((each.tenant_id, each.text), each)
-    return list(found.values())
+                sample = Sampled(tenant_id=query.tenant_id, namespaces=query.namespaces, text=query.query_text)
+                samples.setdefault((sample.tenant_id, sample.text), sample)
+    return list(samples.values())
 
 
 def tenants(connection: Connection) -> list[TenantId]:

@@ -140,7 +140,7 @@ def renew_terms(tenant_id: TenantId, use: Resources) -> int:
             if not due:
                 break
             namespace = due[0].generation.scope.namespace
-            some = _bounded([each for each in due if each.generation.scope.namespace == namespace])
+            some = _bounded([outdated for outdated in due if outdated.generation.scope.namespace == namespace])
             changed += _renew(tenant_id, namespace, some, work)
     if changed:
         log.info("terms_renewed", tenant_id=tenant_id, chunks=changed)
@@ -150,35 +150,42 @@ def renew_terms(tenant_id: TenantId, use: Resources) -> int:
 def _bounded(due: list[OutdatedGeneration]) -> list[OutdatedGeneration]:
     """Return the first of them, as many as have few chunks together, and one at least."""
     total = 0
-    for place, each in enumerate(due):
-        total += each.chunk_count
+    for index, generation in enumerate(due):
+        total += generation.chunk_count
         if total > _CHUNKS_AT_ONCE:
-            return due[: max(1, place)]
+            return due[: max(1, index)]
     return due
 
 
 def _renew(tenant_id: TenantId, namespace: Namespace, due: list[OutdatedGeneration], work: UnitOfWork) -> int:
-    outdated, documents = OutdatedTerms(work.connection, tenant_id), {each.generation.document_id for each in due}
+    outdated, documents = (
+        OutdatedTerms(work.connection, tenant_id),
+        {due_generation.generation.document_id for due_generation in due},
+    )
     ChunkEdits(work.connection, tenant_id).lock(namespace, sorted(documents))
     rewritten: list[tuple[ChunkId, IndexedTokens]] = []
     removed: defaultdict[str, list[tuple[str, ...]]] = defaultdict(list)
     added: defaultdict[str, list[tuple[str, ...]]] = defaultdict(list)
-    for each in due:
-        chunks, is_shown = outdated.chunks(each.generation)
+    for due_generation in due:
+        chunks, is_shown = outdated.chunks(due_generation.generation)
         for chunk, found_by in _differing(chunks):
             rewritten.append((chunk.chunk_id, found_by))
             if is_shown:
-                document_id = each.generation.document_id
+                document_id = due_generation.generation.document_id
                 removed[document_id] += [chunk.terms] if chunk.enabled else []
                 added[document_id] += [found_by.terms] if chunk.enabled else []
     outdated.rewrite(rewritten)
-    outdated.settle([each.generation for each in due])
+    outdated.settle([due_generation.generation for due_generation in due])
     if added:
         Statistics(work.connection, tenant_id).count(
             namespace,
             [terms for of_one in added.values() for terms in of_one],
             [terms for of_one in removed.values() for terms in of_one],
-            document_ids=[each.generation.document_id for each in due if each.generation.document_id in added],
+            document_ids=[
+                due_generation.generation.document_id
+                for due_generation in due
+                if due_generation.generation.document_id in added
+            ],
         )
     return len(rewritten)
 

@@ -64,7 +64,7 @@ class AlignmentCounts(Differences):
 
     def __add__(self, other: AlignmentCounts) -> AlignmentCounts:
         return AlignmentCounts(
-            **{each.name: getattr(self, each.name) + getattr(other, each.name) for each in fields(AlignmentCounts)}
+            **{field.name: getattr(self, field.name) + getattr(other, field.name) for field in fields(AlignmentCounts)}
         )
 
     @property
@@ -195,7 +195,7 @@ def go_on(
         spot, counts = next(pages)
         return replace(progress, spot=spot, counts=progress.counts + counts)
     counts = progress.counts + recounted(tenant_id, namespace, use, repair=repair)
-    shown = {each.name: getattr(counts, each.name) for each in fields(AlignmentCounts) if each.name != "repaired"}
+    shown = {field.name: getattr(counts, field.name) for field in fields(AlignmentCounts) if field.name != "repaired"}
     report = NamespaceReport(namespace=namespace, documents=progress.documents.get(namespace, 0), **shown)
     return replace(
         progress,
@@ -216,7 +216,7 @@ def finish(tenant_id: TenantId, progress: VerifyProgress, use: Resources, *, rep
             Audit(work.connection, tenant_id).wrote("repair", namespaces=names, count=progress.repaired)
             if limit is not None and (progress.is_whole or limit.is_exceeded):
                 reconcile_store.note_withheld(work.connection, tenant_id, limit.withheld if limit.is_exceeded else 0)
-    kinds = [each.name for each in fields(AlignmentCounts) if each.name not in ("chunks", "vectors", "repaired")]
+    kinds = [field.name for field in fields(AlignmentCounts) if field.name not in ("chunks", "vectors", "repaired")]
     sums = {kind: sum(getattr(report, kind) for report in progress.finished) for kind in kinds}
     withheld = limit.withheld if limit else 0
     return Report(namespaces=progress.finished, repaired=progress.repaired, withheld=withheld, **sums)
@@ -264,23 +264,25 @@ def recounted(tenant_id: TenantId, namespace: Namespace, use: Resources, *, repa
 
 def documents_by_namespace(tenant_id: TenantId, use: Resources) -> dict[str, int]:
     """How many documents each namespace shows."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     after: str | None = None
     while True:
         with unit_of_work(use.mysql) as work:
             views = Namespaces(work.connection, tenant_id).views(after=after, limit=_NAMESPACES_AT_ONCE)
-        found |= {view.namespace: view.documents for view in views}
+        counts |= {view.namespace: view.documents for view in views}
         if len(views) < _NAMESPACES_AT_ONCE:
-            return found
+            return counts
         after = views[-1].namespace
 
 
 def all_namespaces(
-    tenant_id: TenantId, known: dict[str, int], use: Resources, *, space: EmbeddingSpace | None = None
+    tenant_id: TenantId, documents: dict[str, int], use: Resources, *, space: EmbeddingSpace | None = None
 ) -> set[Namespace]:
     """Those of MySQL and those that only vectors name."""
     table = (space or use.spaces.live().active).table
-    return {Namespace(name) for name in known} | alignment_store.vector_namespaces(use.postgres, tenant_id, table=table)
+    return {Namespace(name) for name in documents} | alignment_store.vector_namespaces(
+        use.postgres, tenant_id, table=table
+    )
 
 
 def _page(
@@ -308,8 +310,8 @@ def _page(
         chunks=chunks,
     )
     with unit_of_work(use.mysql) as work:
-        known = alignment_store.documents_of(work.connection, tenant_id, namespace, page.document_ids)
-    return page, tuple(document_id for document_id in page.document_ids if document_id not in known)
+        documents = alignment_store.documents_of(work.connection, tenant_id, namespace, page.document_ids)
+    return page, tuple(document_id for document_id in page.document_ids if document_id not in documents)
 
 
 def _compare_page(
