@@ -15,6 +15,7 @@ from pipeline.keyword.statistics_store import Statistics
 from pipeline.records import DocumentId, Namespace, TenantId
 from pipeline.resources import Resources
 from pipeline.tenants.audit_store import Audit
+from pipeline.tenants.namespace_store import Namespaces
 
 log = structlog.get_logger(__name__)
 
@@ -42,6 +43,15 @@ def delete_within(
     if deleted:
         Audit(work.connection, tenant_id).wrote("delete", namespaces=[namespace], ids=list(deleted))
     return len(deleted)
+
+
+@retry_conflicts(attempts=8)
+def delete_some(tenant_id: TenantId, namespace: Namespace, use: Resources, *, limit: int) -> int:
+    """Delete up to ``limit`` documents of a namespace, shown or under way, in one transaction; return how many."""
+    with unit_of_work(use.mysql) as work:
+        ids = Namespaces(work.connection, tenant_id).living_documents(namespace, limit=limit)
+        delete_within(work, tenant_id, namespace, [DocumentId(document_id) for document_id in ids])
+    return len(ids)
 
 
 def delete_source(tenant_id: TenantId, namespace: Namespace, source_id: str, use: Resources) -> int | None:

@@ -260,8 +260,8 @@ def _remove(tenant_id: TenantId, wanted: Sequence[OwnedChunk], use: Resources) -
             _remove_from(tenant_id, generation, chunks, work)
         _note("chunk_delete", tenant_id, list(there.values()), work)
         work.after_commit(lambda: _settle_vectors(tenant_id, list(there), set(by_generation), use))
-        overtaken = {chunk.chunk_id: overtaken(chunk, None) for chunk in wanted if chunk.chunk_id not in there}
-        return overtaken | {chunk_id: Edited(chunk_id=chunk_id, status="deleted") for chunk_id in there}
+        missing = {chunk.chunk_id: overtaken(chunk, None) for chunk in wanted if chunk.chunk_id not in there}
+        return missing | {chunk_id: Edited(chunk_id=chunk_id, status="deleted") for chunk_id in there}
 
     return _transact(use, write)
 
@@ -280,7 +280,7 @@ def _remove_from(tenant_id: TenantId, generation: Generation, chunks: Sequence[O
         gone: Iterable[Generation] = [generation]
     else:
         deleted = Documents(work.connection, tenant_id).delete(namespace, [generation.document_id])
-        gone = [generation_gone for document in deleted.values() for generation_gone in document.gone]
+        gone = [hidden for document in deleted.values() for hidden in document.gone]
     Retired(work.connection, tenant_id).add(list(gone))
 
 

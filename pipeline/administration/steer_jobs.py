@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import structlog
-import tenacity
 
 from pipeline.administration.drop_retired import drop_retired
-from pipeline.database.engines import Conflict
 from pipeline.database.rows import now
-from pipeline.database.unit_of_work import unit_of_work
+from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
 from pipeline.documents.retention_store import Retired
 from pipeline.errors import Unavailable
 from pipeline.ingestion.accept import quotas
@@ -28,13 +26,8 @@ Ring = Callable[[TenantId, JobId], object]
 
 _REPLAYED_AT_ONCE = 1000
 
-# Documents are locked in the order of their items here, and in the order of their ids by whoever uploads them again.
-_again = tenacity.retry(
-    retry=tenacity.retry_if_exception_type(Conflict),
-    stop=tenacity.stop_after_attempt(5),
-    wait=tenacity.wait_random_exponential(multiplier=0.05, max=1),
-    reraise=True,
-)
+# Documents are locked in the order of their items here, and in the order of their ids by an upload of them.
+_again = retry_conflicts()
 
 
 class NoSuchJob(LookupError):
