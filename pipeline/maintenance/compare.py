@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from sqlalchemy import Connection
 
@@ -61,16 +62,12 @@ class PageDifferences:
 
     def confirmed_by(self, other: PageDifferences) -> PageDifferences:
         """What both looks found."""
-        return replace(
-            self,
-            missing={k: v for k, v in self.missing.items() if k in other.missing},
-            orphaned={k: v for k, v in self.orphaned.items() if k in other.orphaned},
-            stale={k: v for k, v in self.stale.items() if k in other.stale},
-            misplaced={k: v for k, v in self.misplaced.items() if k in other.misplaced},
-            miscounted={k: v for k, v in self.miscounted.items() if k in other.miscounted},
-            leftover={k: v for k, v in self.leftover.items() if k in other.leftover},
-            document_vectors={k: v for k, v in self.document_vectors.items() if k in other.document_vectors},
-        )
+        kinds = [field.name for field in fields(self) if field.name not in ("chunks", "vectors")]
+        common: dict[str, Any] = {
+            kind: {key: value for key, value in getattr(self, kind).items() if key in getattr(other, kind)}
+            for kind in kinds
+        }
+        return replace(self, **common)
 
 
 def look(
@@ -90,21 +87,17 @@ def look(
         vectors = alignment_store.vector_rows(use.postgres, tenant_id, namespace, document_ids, table=space.table)
         is_searched = space == use.spaces.live().active  # documents have a vector in the searched space only
         whole = use.document_vectors(tenant_id).of_documents(namespace, document_ids) if is_searched else None
-        found_differences = differences(
-            work.connection, tenant_id, namespace, document_ids, vectors, space, whole=whole
-        )
-        strange = list(found_differences.orphaned)[:_LOOKED_FOR_ELSEWHERE]
+        seen = differences(work.connection, tenant_id, namespace, document_ids, vectors, space, whole=whole)
+        strange = list(seen.orphaned)[:_LOOKED_FOR_ELSEWHERE]
         elsewhere = alignment_store.chunks_elsewhere(work.connection, tenant_id, strange)
-    lost = alignment_store.vectors_by_id(use.postgres, tenant_id, list(found_differences.missing), table=space.table)
-    misplaced = {chunk_id: found_differences.missing[chunk_id] for chunk_id in lost}
-    misplaced |= {
-        chunk_id: document for chunk_id, document in found_differences.orphaned.items() if chunk_id in elsewhere
-    }
+    lost = alignment_store.vectors_by_id(use.postgres, tenant_id, list(seen.missing), table=space.table)
+    misplaced = {chunk_id: seen.missing[chunk_id] for chunk_id in lost}
+    misplaced |= {chunk_id: document for chunk_id, document in seen.orphaned.items() if chunk_id in elsewhere}
     return replace(
-        found_differences,
-        missing={k: v for k, v in found_differences.missing.items() if k not in lost},
-        orphaned={k: v for k, v in found_differences.orphaned.items() if k not in elsewhere},
-        misplaced={**found_differences.misplaced, **misplaced},
+        seen,
+        missing={k: v for k, v in seen.missing.items() if k not in lost},
+        orphaned={k: v for k, v in seen.orphaned.items() if k not in elsewhere},
+        misplaced={**seen.misplaced, **misplaced},
     )
 
 

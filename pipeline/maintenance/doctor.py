@@ -105,6 +105,14 @@ def _ok(check: str, detail: str) -> CheckResult:
     return CheckResult(check=check, severity=Severity.OK, detail=detail)
 
 
+def _warning(check: str, detail: str, advice: str) -> CheckResult:
+    return CheckResult(check=check, severity=Severity.WARNING, detail=detail, advice=advice)
+
+
+def _failed(check: str, detail: str, advice: str) -> CheckResult:
+    return CheckResult(check=check, severity=Severity.FAILED, detail=detail, advice=advice)
+
+
 def visibility(
     workers: Sequence[WorkerFacts], *, own_timeout_s: float, own_limit_s: float, seen_s: float
 ) -> CheckResult:
@@ -120,11 +128,11 @@ def visibility(
     detail = f"{timeout_s:g} s; the longest task takes up to {longest_s:g} s"
     if timeout_s <= longest_s:
         advice = "raise visibility_timeout in celery_config.py above the longest task, or work is done twice"
-        return CheckResult(check=check, severity=Severity.FAILED, detail=detail, advice=advice)
+        return _failed(check, detail, advice)
     if len(set(timeouts)) > 1:
         advice = "restart the workers, so that all have the same celery_config.py: the shortest counts for everybody"
-        detail = f"processes disagree: {', '.join(f'{worker:g} s' for worker in sorted(set(timeouts)))}"
-        return CheckResult(check=check, severity=Severity.WARNING, detail=detail, advice=advice)
+        detail = f"processes disagree: {', '.join(f'{timeout:g} s' for timeout in sorted(set(timeouts)))}"
+        return _warning(check, detail, advice)
     return _ok(check, detail)
 
 
@@ -134,17 +142,17 @@ def eviction(check: str, facts: RedisFacts | None) -> CheckResult:
     if facts is None:
         advice = "check by hand that maxmemory-policy is noeviction, or give the user +info: docs/operations.md"
         detail = "the user may not run INFO, so maxmemory-policy cannot be read"
-        return CheckResult(check=check, severity=Severity.WARNING, detail=detail, advice=advice)
+        return _warning(check, detail, advice)
     limit = f"{facts.maxmemory // 2**20} MiB" if facts.maxmemory else "no limit"
     detail = f"maxmemory-policy {facts.policy}, {limit}, {facts.used_memory // 2**20} MiB used"
     if facts.policy != "noeviction":
         advice = (
             "set maxmemory-policy noeviction in redis.conf, or Redis drops messages and running queries when it is full"
         )
-        return CheckResult(check=check, severity=Severity.FAILED, detail=detail, advice=advice)
+        return _failed(check, detail, advice)
     if facts.maxmemory and facts.used_memory > 0.9 * facts.maxmemory:
         advice = "raise maxmemory or shorten CHORDWISE_QUERY_TTL_S: a full Redis refuses every write"
-        return CheckResult(check=check, severity=Severity.WARNING, detail=detail, advice=advice)
+        return _warning(check, detail, advice)
     return _ok(check, detail)
 
 
@@ -153,7 +161,7 @@ def installation(installation_id: str | None, problem: str = "") -> CheckResult:
     check = "installation"
     if problem:
         advice = "correct the address that is wrong and restart; until then nothing is repaired or deleted"
-        return CheckResult(check=check, severity=Severity.FAILED, detail=problem, advice=advice)
+        return _failed(check, problem, advice)
     return _ok(check, f"MySQL, PostgreSQL and Redis belong to {installation_id}")
 
 
@@ -167,7 +175,7 @@ def deletions(withheld: Mapping[str, int]) -> CheckResult:
         "compare the stores with the last backup; if these deletions are right, run"
         " chordwise verify --repair --delete-share 1.0 with a key of each tenant"
     )
-    return CheckResult(check=check, severity=Severity.FAILED, detail=f"withheld as too many: {named}", advice=advice)
+    return _failed(check, f"withheld as too many: {named}", advice)
 
 
 def expiry(expires_s: float | None, *, deadline_s: float) -> CheckResult:
@@ -175,14 +183,14 @@ def expiry(expires_s: float | None, *, deadline_s: float) -> CheckResult:
     check = "result_expiry"
     if not expires_s:
         advice = "set result_expires in celery_config.py to minutes: results that never expire fill Redis"
-        return CheckResult(check=check, severity=Severity.FAILED, detail="results never expire", advice=advice)
+        return _failed(check, "results never expire", advice)
     detail = f"{expires_s:g} s; a query lives for {deadline_s:g} s"
     if expires_s <= deadline_s:
         advice = "set result_expires in celery_config.py above CHORDWISE_QUERY_DEADLINE_MS, or chords lose their parts"
-        return CheckResult(check=check, severity=Severity.FAILED, detail=detail, advice=advice)
+        return _failed(check, detail, advice)
     if expires_s > LONGEST_RESULT_EXPIRY_S:
         advice = "set result_expires in celery_config.py to minutes: nobody reads results after the query"
-        return CheckResult(check=check, severity=Severity.WARNING, detail=detail, advice=advice)
+        return _warning(check, detail, advice)
     return _ok(check, detail)
 
 
@@ -191,7 +199,7 @@ def schema(problem: str | None) -> CheckResult:
     if problem is None:
         return _ok("schema", "both servers are new enough, and no table, column or index is missing")
     advice = "do what the sentence says; docs/operations.md (Parts of the schema are missing) has more"
-    return CheckResult(check="schema", severity=Severity.FAILED, detail=problem, advice=advice)
+    return _failed("schema", problem, advice)
 
 
 def vectors(facts: VectorFacts) -> CheckResult:
@@ -201,18 +209,16 @@ def vectors(facts: VectorFacts) -> CheckResult:
         advice = (
             "run python -m pipeline.maintenance.migrate_schema upgrade, then chordwise verify --repair for each tenant"
         )
-        return CheckResult(
-            check=check, severity=Severity.FAILED, detail=f"there is no table {facts.table}", advice=advice
-        )
+        return _failed(check, f"there is no table {facts.table}", advice)
     if facts.dimension != facts.wanted_dimension:
         detail = f"{facts.dimension} dimensions are stored, the settings say {facts.wanted_dimension}"
         advice = "put CHORDWISE_EMBEDDING_DIM back, or move to the other model as docs/model-migration.md says"
-        return CheckResult(check=check, severity=Severity.FAILED, detail=detail, advice=advice)
+        return _failed(check, detail, advice)
     wrong = [f"{name} ({made})" for name, made in facts.indexes if made != facts.wanted_operator_class]
     if facts.operator_class != facts.wanted_operator_class or wrong:
         detail = f"made with {', '.join(wrong) or facts.operator_class}, the settings say {facts.wanted_operator_class}"
         advice = "put CHORDWISE_PGVECTOR_DISTANCE back, or drop the indexes: with another class they are never used"
-        return CheckResult(check=check, severity=Severity.FAILED, detail=detail, advice=advice)
+        return _failed(check, detail, advice)
     return _ok(check, f"{facts.dimension} dimensions, {facts.operator_class}, {len(facts.indexes)} graph indexes")
 
 
@@ -224,7 +230,7 @@ def fulltext(shortest: int, longest: int) -> CheckResult:
     advice = (
         "set innodb_ft_min_token_size and innodb_ft_max_token_size back to 3 and 84, restart MySQL, rebuild the index"
     )
-    return CheckResult(check="fulltext", severity=Severity.FAILED, detail=detail, advice=advice)
+    return _failed("fulltext", detail, advice)
 
 
 def clock(whose: str, skew_s: float) -> CheckResult:
@@ -259,7 +265,7 @@ def queue_served(queue: str, facts: Sequence[WorkerFacts]) -> CheckResult:
     if count:
         return _ok(check, f"{count} worker{'s' if count > 1 else ''}")
     advice = f"start a worker for it: celery -A workers.app worker -Q {queue}; what is sent there waits until then"
-    return CheckResult(check=check, severity=Severity.FAILED, detail="no worker listens to it", advice=advice)
+    return _failed(check, "no worker listens to it", advice)
 
 
 def worker_versions(facts: Sequence[WorkerFacts], own: Versions) -> CheckResult:
@@ -273,9 +279,7 @@ def worker_versions(facts: Sequence[WorkerFacts], own: Versions) -> CheckResult:
     if not other:
         return _ok(check, f"{own} everywhere")
     advice = "restart these workers with the gateway's versions: messages of one version need not suit another"
-    return CheckResult(
-        check=check, severity=Severity.WARNING, detail=f"the gateway has {own}; {'; '.join(other)}", advice=advice
-    )
+    return _warning(check, f"the gateway has {own}; {'; '.join(other)}", advice)
 
 
 def worker_brokers(facts: Sequence[WorkerFacts], own: str) -> CheckResult:
@@ -285,9 +289,7 @@ def worker_brokers(facts: Sequence[WorkerFacts], own: str) -> CheckResult:
     if not other:
         return _ok(check, own)
     advice = "compare CHORDWISE_BROKER_URL: a worker at another broker never gets what the gateway sends"
-    return CheckResult(
-        check=check, severity=Severity.WARNING, detail=f"the gateway uses {own}; {'; '.join(other)}", advice=advice
-    )
+    return _warning(check, f"the gateway uses {own}; {'; '.join(other)}", advice)
 
 
 def sweep_overdue_after_s(interval_s: float) -> float:
@@ -301,14 +303,14 @@ def last_sweep(age_s: float | None, *, interval_s: float, watched_s: float) -> C
     check, limit_s = "last_sweep", sweep_overdue_after_s(interval_s)
     advice = "see that beat runs, that a worker listens to upkeep, and what its log says of the task upkeep.sweep"
     if age_s is None and watched_s < limit_s:
-        return CheckResult(check=check, severity=Severity.WARNING, detail="no sweep is known yet", advice=advice)
+        return _warning(check, "no sweep is known yet", advice)
     if age_s is None:
-        return CheckResult(check=check, severity=Severity.FAILED, detail="no sweep is known", advice=advice)
+        return _failed(check, "no sweep is known", advice)
     detail = f"{age_s:.0f} s ago"
     if age_s <= limit_s:
         return _ok(check, detail)
     detail = f"{detail}, more than {limit_s:.0f} s: work that was interrupted or is due again is not taken up"
-    return CheckResult(check=check, severity=Severity.FAILED, detail=detail, advice=advice)
+    return _failed(check, detail, advice)
 
 
 def query_lane(*, wanted: int, ready: int) -> CheckResult:
@@ -317,7 +319,7 @@ def query_lane(*, wanted: int, ready: int) -> CheckResult:
     if ready == wanted:
         return _ok(check, detail)
     advice = "see the gateway's log events lane_process_ended and lane_process_not_started; is there memory for them?"
-    return CheckResult(check=check, severity=Severity.WARNING, detail=detail, advice=advice)
+    return _warning(check, detail, advice)
 
 
 def keyword_index(indexers: Sequence[IndexerFacts]) -> CheckResult:
@@ -328,11 +330,11 @@ def keyword_index(indexers: Sequence[IndexerFacts]) -> CheckResult:
             "start python -m workers.indexer on every host with query workers, or set CHORDWISE_KEYWORD_ENGINE=mysql"
         )
         detail = "no indexer reports: FULLTEXT answers"
-        return CheckResult(check=check, severity=Severity.WARNING, detail=detail, advice=advice)
+        return _warning(check, detail, advice)
     wrong = [line for indexer in indexers for line in _behind(indexer)]
     if wrong:
         advice = "see the indexer's log event keyword_index_not_updated: is the disk full, or the folder read-only?"
-        return CheckResult(check=check, severity=Severity.WARNING, detail="; ".join(wrong), advice=advice)
+        return _warning(check, "; ".join(wrong), advice)
     return _ok(check, ", ".join(f"{indexer.host}: {indexer.disk_bytes / 1e6:.1f} MB" for indexer in indexers))
 
 
@@ -353,13 +355,11 @@ def flower(facts: FlowerFacts | None) -> CheckResult:
         return _ok(check, "CHORDWISE_FLOWER_URL is not set, so it was not looked at")
     if facts.status is None:
         advice = "start Flower, or clear CHORDWISE_FLOWER_URL"
-        return CheckResult(
-            check=check, severity=Severity.WARNING, detail=f"nothing answers at {facts.url}", advice=advice
-        )
+        return _warning(check, f"nothing answers at {facts.url}", advice)
     if facts.status not in (401, 403):
         detail = f"{facts.url} answers {facts.status} to somebody without a password"
         advice = "set FLOWER_BASIC_AUTH to user:password and restart Flower: who reaches it can end tasks"
-        return CheckResult(check=check, severity=Severity.FAILED, detail=detail, advice=advice)
+        return _failed(check, detail, advice)
     exposed = (*facts.public, *facts.elsewhere)
     if exposed:
         advice = (

@@ -9,13 +9,13 @@ from functools import partial
 
 import structlog
 
-from pipeline.administration.delete_documents import delete_within
+from pipeline.administration.delete_documents import delete_some
 from pipeline.administration.drop_retired import drop_retired
 from pipeline.database.rows import now
 from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
 from pipeline.errors import Unavailable
 from pipeline.maintenance.build_indexes import drop_indexes
-from pipeline.records import DocumentId, Namespace, TenantId
+from pipeline.records import Namespace, TenantId
 from pipeline.resources import Resources
 from pipeline.tenants import erasure_store
 from pipeline.tenants.audit_store import Audit
@@ -53,21 +53,13 @@ def delete_namespace(tenant_id: TenantId, namespace: Namespace, use: Resources) 
             return None
     documents = 0
     while True:
-        deleted = _delete_some(tenant_id, namespace, use)
+        deleted = delete_some(tenant_id, namespace, use, limit=_DOCUMENTS_AT_ONCE)
         documents += deleted
         if not deleted and _close(tenant_id, namespace, use, documents=documents):
             break
     dropped = drop_retired(tenant_id, use)
     log.info("namespace_deleted", tenant_id=tenant_id, documents=documents)
     return NamespaceErased(namespace=namespace, documents=documents, generations=dropped)
-
-
-@retry_conflicts(attempts=8)
-def _delete_some(tenant_id: TenantId, namespace: Namespace, use: Resources) -> int:
-    with unit_of_work(use.mysql) as work:
-        ids = Namespaces(work.connection, tenant_id).living_documents(namespace, limit=_DOCUMENTS_AT_ONCE)
-        delete_within(work, tenant_id, namespace, [DocumentId(document_id) for document_id in ids])
-    return len(ids)
 
 
 @retry_conflicts(attempts=8)

@@ -91,9 +91,7 @@ class KeywordIndexer:
             wanted = revisions_of_all(connection)
         moment = time.monotonic()
         self._look_for_damage(moment)
-        for tenant_id in [
-            known_tenant for known_tenant in self._tenants if known_tenant not in wanted and self._is_idle(known_tenant)
-        ]:
+        for tenant_id in [name for name in self._tenants if name not in wanted and self._is_idle(name)]:
             self._forget(tenant_id)
         for tenant_id, stamps in wanted.items():
             tenant = self._tenants.setdefault(tenant_id, _Tenant())
@@ -235,10 +233,8 @@ class KeywordIndexer:
     def _brought_up(self, tenant_id: TenantId, tenant: _Tenant, wanted: Mapping[Namespace, str]) -> int:
         held_stamps = tenant.stamps
         if held_stamps is None:
-            index_view = LocalIndexReader(self.root, tenant_id).view()
-            held_stamps = (
-                {} if index_view is None else {name: state.stamp for name, state in index_view.states().items()}
-            )
+            stored = LocalIndexReader(self.root, tenant_id).view()
+            held_stamps = {} if stored is None else {name: state.stamp for name, state in stored.states().items()}
             if held_stamps == wanted:
                 tenant.stamps = held_stamps
                 return 0
@@ -299,17 +295,10 @@ class KeywordIndexer:
     def _writer(self, tenant_id: TenantId) -> LocalIndexWriter:
         with self._lock:
             writer = self._writers.pop(tenant_id, None)
-            idle = [
-                writer_tenant
-                for writer_tenant in self._writers
-                if writer_tenant not in self._tenants or self._is_idle(writer_tenant)
-            ]
-            closing = [
-                self._writers.pop(writer_tenant)
-                for writer_tenant in idle[: max(0, len(self._writers) + 1 - _OPEN_WRITERS)]
-            ]
-        for writer_tenant in closing:
-            writer_tenant.close()
+            idle = [name for name in self._writers if name not in self._tenants or self._is_idle(name)]
+            closing = [self._writers.pop(name) for name in idle[: max(0, len(self._writers) + 1 - _OPEN_WRITERS)]]
+        for idle_writer in closing:
+            idle_writer.close()
         writer = writer or LocalIndexWriter(self.root, tenant_id)
         with self._lock:
             self._writers[tenant_id] = writer

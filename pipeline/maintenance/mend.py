@@ -115,17 +115,12 @@ def _embed_again(tenant_id: TenantId, chunk_ids: Sequence[ChunkId], use: Resourc
         for namespace in sorted(by_namespace):
             edits.lock(namespace, list(by_namespace[namespace]))
         current = edits.named([row.chunk_id for row in rows])
-        standing = [row_index for row_index, row in enumerate(rows) if _unchanged(row, current.get(row.chunk_id))]
+        standing = [i for i, row in enumerate(rows) if _unchanged(row, current.get(row.chunk_id))]
         if not standing:
             return 0
-        fields: dict[Generation, DocumentFields] = {
-            rows[row_index].generation: rows[row_index].fields for row_index in standing
-        }
+        fields: dict[Generation, DocumentFields] = {rows[i].generation: rows[i].fields for i in standing}
         use.vectors_in(space, tenant_id).upsert(
-            [chunks[row_index] for row_index in standing],
-            np.asarray(vectors)[standing],
-            fields=fields,
-            model=space.model,
+            [chunks[i] for i in standing], np.asarray(vectors)[standing], fields=fields, model=space.model
         )
     return len(standing)
 
@@ -178,10 +173,8 @@ def _cut_again(source: Source, use: Resources) -> tuple[Assembled, Mapping[int, 
     tokenizer = tokenizer_of(generation.scope)
     try:
         if is_packed(source.media_type):
-            unpacked_document = unpacked(source, generation, tokenizer, use)
-            return Assembled(
-                chunks=list(unpacked_document.chunks), parents=unpacked_document.parents
-            ), unpacked_document.marks
+            packed = unpacked(source, generation, tokenizer, use)
+            return Assembled(chunks=list(packed.chunks), parents=packed.parents), packed.marks
         request = CutRequest(
             media_type=source.media_type,
             filename=source.source_uri,

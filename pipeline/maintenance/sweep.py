@@ -22,7 +22,7 @@ from pipeline.jobs.ledger_store import Ledger, tenants_with_open_jobs
 from pipeline.keyword.indexed_fields import IndexedTokens, indexed
 from pipeline.keyword.statistics_store import Statistics, tenants_with_waiting_terms
 from pipeline.keyword.terms import tokenizer_of
-from pipeline.records import ChunkId, JobId, Namespace, TenantId
+from pipeline.records import ChunkId, DocumentId, JobId, Namespace, TenantId
 from pipeline.resources import Resources
 from pipeline.tenants.idempotency_store import IdempotencyKeys, tenants_with_expired_keys
 from pipeline.tenants.publication_store import Publications, tenants_with_old_publications
@@ -158,34 +158,27 @@ def _bounded(due: list[OutdatedGeneration]) -> list[OutdatedGeneration]:
 
 
 def _renew(tenant_id: TenantId, namespace: Namespace, due: list[OutdatedGeneration], work: UnitOfWork) -> int:
-    outdated, documents = (
-        OutdatedTerms(work.connection, tenant_id),
-        {due_generation.generation.document_id for due_generation in due},
-    )
-    ChunkEdits(work.connection, tenant_id).lock(namespace, sorted(documents))
+    outdated = OutdatedTerms(work.connection, tenant_id)
+    ChunkEdits(work.connection, tenant_id).lock(namespace, sorted({item.generation.document_id for item in due}))
     rewritten: list[tuple[ChunkId, IndexedTokens]] = []
-    removed: defaultdict[str, list[tuple[str, ...]]] = defaultdict(list)
-    added: defaultdict[str, list[tuple[str, ...]]] = defaultdict(list)
-    for due_generation in due:
-        chunks, is_shown = outdated.chunks(due_generation.generation)
+    removed: defaultdict[DocumentId, list[tuple[str, ...]]] = defaultdict(list)
+    added: defaultdict[DocumentId, list[tuple[str, ...]]] = defaultdict(list)
+    for item in due:
+        document_id = item.generation.document_id
+        chunks, is_shown = outdated.chunks(item.generation)
         for chunk, found_by in _differing(chunks):
             rewritten.append((chunk.chunk_id, found_by))
             if is_shown:
-                document_id = due_generation.generation.document_id
                 removed[document_id] += [chunk.terms] if chunk.enabled else []
                 added[document_id] += [found_by.terms] if chunk.enabled else []
     outdated.rewrite(rewritten)
-    outdated.settle([due_generation.generation for due_generation in due])
+    outdated.settle([item.generation for item in due])
     if added:
         Statistics(work.connection, tenant_id).count(
             namespace,
             [terms for of_one in added.values() for terms in of_one],
             [terms for of_one in removed.values() for terms in of_one],
-            document_ids=[
-                due_generation.generation.document_id
-                for due_generation in due
-                if due_generation.generation.document_id in added
-            ],
+            document_ids=list(added),
         )
     return len(rewritten)
 
