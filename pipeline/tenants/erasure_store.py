@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 
 import redis
 from sqlalchemy import Connection, Engine, text
@@ -50,26 +52,27 @@ def postgres_tables(postgres: Engine) -> list[str]:
 
 def erase_from_mysql(mysql: Engine, tenant_id: TenantId, table: str) -> int:
     """Delete this tenant's rows of one table, some thousand at a time. Gives how many."""
-    erased = 0
-    while True:
-        with mysql_errors(), mysql.begin() as connection:
-            statement = text(f"DELETE FROM `{table}` WHERE tenant_id = :tenant LIMIT {_ROWS_AT_ONCE}")
-            rows = connection.execute(statement, {"tenant": tenant_id}).rowcount
-        erased += rows
-        if rows < _ROWS_AT_ONCE:
-            return erased
+    return _erase(
+        mysql, mysql_errors, f"DELETE FROM `{table}` WHERE tenant_id = :tenant LIMIT {_ROWS_AT_ONCE}", tenant_id
+    )
 
 
 def erase_from_postgres(postgres: Engine, tenant_id: TenantId, table: str) -> int:
     """The same in the vector store."""
-    erased = 0
-    statement = text(
+    statement = (
         f'DELETE FROM "{table}" WHERE ctid = ANY(ARRAY(SELECT ctid FROM "{table}"'
         f" WHERE tenant_id = :tenant LIMIT {_ROWS_AT_ONCE}))"
     )
+    return _erase(postgres, postgres_errors, statement, tenant_id)
+
+
+def _erase(
+    engine: Engine, errors: Callable[[], AbstractContextManager[None]], statement: str, tenant_id: TenantId
+) -> int:
+    erased = 0
     while True:
-        with postgres_errors(), postgres.begin() as connection:
-            rows = connection.execute(statement, {"tenant": tenant_id}).rowcount
+        with errors(), engine.begin() as connection:
+            rows = connection.execute(text(statement), {"tenant": tenant_id}).rowcount
         erased += rows
         if rows < _ROWS_AT_ONCE:
             return erased
@@ -79,13 +82,8 @@ def erase_from_redis(client: redis.Redis, tenant_id: TenantId) -> int:
     """Delete the keys that begin with the tenant. Gives how many."""
     erased = 0
     with redis_errors():
-        batch: list[bytes] = []
-        for key in _keys(client, tenant_id):
-            batch.append(key)
-            if len(batch) == _KEYS_AT_ONCE:
-                erased += int(client.unlink(*batch))  # type: ignore[arg-type]
-                batch = []
-        if batch:
+        keys = _keys(client, tenant_id)
+        while batch := list(islice(keys, _KEYS_AT_ONCE)):
             erased += int(client.unlink(*batch))  # type: ignore[arg-type]
     return erased
 

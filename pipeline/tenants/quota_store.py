@@ -6,7 +6,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 
 from sqlalchemy import Connection, text
 
@@ -97,54 +97,43 @@ class Quotas(TenantStore):
             return
         self._run(_LOCK)
         rooms = []
-        if limits.documents:
-            there = self._count(_DOCUMENTS)
-            rooms.append(limits.documents - there)
-        if limits.documents and there > limits.documents:
-            raise QuotaExceeded(
-                f"The tenant would have {there} documents and may have {limits.documents}.",
-                quota={"name": "documents", "limit": limits.documents, "used": there},
-            )
-        if limits.chunks:
-            there = self._count(_CHUNKS)
-            rooms.append((limits.chunks - there) // _CHUNKS_OF_ONE)
-        if limits.chunks and there >= limits.chunks:
-            raise QuotaExceeded(
-                f"The tenant has {there} chunks and may have {limits.chunks}.",
-                quota={"name": "chunks", "limit": limits.chunks, "used": there},
-            )
-        if limits.tokens:
-            spent = self._spent()
-            rooms.append((limits.tokens - spent) // _TOKENS_OF_ONE)
-        if limits.tokens and spent >= limits.tokens:
-            raise QuotaExceeded(
-                f"The tenant has had {spent} tokens embedded this month and may have {limits.tokens}.",
-                quota={"name": "tokens", "limit": limits.tokens, "used": spent},
-            )
-        if limits.queued and arriving > limits.queued:
-            raise QuotaExceeded(
-                f"{arriving} documents are more than the {limits.queued} that may wait at a time.",
-                quota={"name": "queued", "limit": limits.queued, "used": arriving},
-            )
-        if limits.queued:
-            there = self._count(_QUEUED)
-            rooms.append(limits.queued - there - arriving)
-        if limits.queued and there + arriving > limits.queued:
-            raise QueueFull(
-                f"{there} documents wait already, and {limits.queued} may; {arriving} more have no room.",
-                retry_after_s=_COME_BACK_S,
-                quota={"name": "queued", "limit": limits.queued, "used": there},
-            )
+        if limit := limits.documents:
+            used = self._count(_DOCUMENTS)
+            rooms.append(limit - used)
+            if used > limit:
+                raise _exceeded(
+                    f"The tenant would have {used} documents and may have {limit}.", "documents", limit, used
+                )
+        if limit := limits.chunks:
+            used = self._count(_CHUNKS)
+            rooms.append((limit - used) // _CHUNKS_OF_ONE)
+            if used >= limit:
+                raise _exceeded(f"The tenant has {used} chunks and may have {limit}.", "chunks", limit, used)
+        if limit := limits.tokens:
+            used = self._spent()
+            rooms.append((limit - used) // _TOKENS_OF_ONE)
+            if used >= limit:
+                detail = f"The tenant has had {used} tokens embedded this month and may have {limit}."
+                raise _exceeded(detail, "tokens", limit, used)
+        if limit := limits.queued:
+            if arriving > limit:
+                detail = f"{arriving} documents are more than the {limit} that may wait at a time."
+                raise _exceeded(detail, "queued", limit, arriving)
+            used = self._count(_QUEUED)
+            rooms.append(limit - used - arriving)
+            if used + arriving > limit:
+                raise QueueFull(
+                    f"{used} documents wait already, and {limit} may; {arriving} more have no room.",
+                    retry_after_s=_COME_BACK_S,
+                    quota={"name": "queued", "limit": limit, "used": used},
+                )
         self._rooms.note(self._tenant_id, limits, min(rooms, default=2 * HEADROOM))
 
     def check_files(self, count: Callable[[], int]) -> None:
         """Raise QuotaExceeded for more files than the limit on documents; ``count`` is called only with one."""
         limit = self._limits().documents
-        if limit and (there := count()) > limit:
-            raise QuotaExceeded(
-                f"The tenant would keep {there} files and may keep {limit}.",
-                quota={"name": "documents", "limit": limit, "used": there},
-            )
+        if limit and (used := count()) > limit:
+            raise _exceeded(f"The tenant would keep {used} files and may keep {limit}.", "documents", limit, used)
 
     def use(self) -> dict[str, tuple[int, int]]:
         """Each quota's limit, 0 for none, and how much of it is used. Nothing is locked."""
@@ -159,10 +148,8 @@ class Quotas(TenantStore):
     def _limits(self) -> QuotaLimits:
         """The tenant's own limits, else the defaults."""
         row = self._run(_OWN).one_or_none()
-        own = (None,) * 4 if row is None else tuple(row)
-        default = (self._defaults.documents, self._defaults.chunks, self._defaults.queued, self._defaults.tokens)
-        documents, chunks, queued, tokens = (d if o is None else int(o) for o, d in zip(own, default, strict=True))
-        return QuotaLimits(documents=documents, chunks=chunks, queued=queued, tokens=tokens)
+        own = {} if row is None else {name: int(value) for name, value in row._mapping.items() if value is not None}
+        return replace(self._defaults, **own)
 
     def _spent(self) -> int:
         """Tokens embedded in this calendar month, UTC."""
@@ -172,6 +159,10 @@ class Quotas(TenantStore):
 
     def _count(self, statement: str) -> int:
         return int(self._run(text(statement)).scalar_one() or 0)
+
+
+def _exceeded(detail: str, name: str, limit: int, used: int) -> QuotaExceeded:
+    return QuotaExceeded(detail, quota={"name": name, "limit": limit, "used": used})
 
 
 def own_quotas(connection: Connection, tenant_id: TenantId) -> OwnQuotas:
@@ -202,7 +193,9 @@ _QUOTAS = ("documents", "chunks", "queued", "tokens", "requests_per_minute")  # 
 
 _OWN_COLUMNS = ", ".join(f"quota_{name}" for name in _QUOTAS)
 
-_OWN = text("SELECT quota_documents, quota_chunks, quota_queued, quota_tokens FROM tenants WHERE tenant_id = :tenant")
+_OWN = text(
+    f"SELECT {', '.join(f'quota_{name} AS {name}' for name in _QUOTAS[:4])} FROM tenants WHERE tenant_id = :tenant"
+)
 
 _LOCK = text("SELECT tenant_id FROM tenants WHERE tenant_id = :tenant FOR UPDATE")
 
