@@ -9,11 +9,22 @@ from datetime import datetime
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, bindparam, text
+from sqlalchemy import bindparam, text
 
 from pipeline.database.driver import execute
-from pipeline.database.rows import as_utc, insert_many, metadata_of, now, placeholders, slices, to_json, to_naive
-from pipeline.records import Chunk, ChunkId, Chunking, Generation, Segment, TenantId
+from pipeline.database.rows import (
+    TenantStore,
+    as_utc,
+    generation_key,
+    insert_many,
+    metadata_of,
+    now,
+    placeholders,
+    slices,
+    to_json,
+    to_naive,
+)
+from pipeline.records import Chunk, ChunkId, Chunking, Generation, Segment
 
 _GENERATIONS_AT_ONCE = 200
 
@@ -50,12 +61,8 @@ class StoredChunk:
     reworded: bool = False
 
 
-class Chunks:
+class Chunks(TenantStore):
     """One tenant's chunks."""
-
-    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
 
     def write(self, chunks: Sequence[Chunk], *, again: Sequence[Generation] = ()) -> None:
         """Write chunks of generations that are not shown yet; what ``again`` names is cleared first, because an
@@ -110,7 +117,7 @@ class Chunks:
                     f"DELETE FROM {table} WHERE tenant_id = :tenant AND namespace = :namespace"
                     " AND document_id = :document AND generation = :generation"
                 ),
-                _key(generation),
+                generation_key(generation),
             )
 
     def terms_of(self, generations: Sequence[Generation]) -> list[list[str]]:
@@ -252,12 +259,3 @@ def segment_of(column: str | None) -> Segment | None:
         return None
     fields = orjson.loads(column)
     return Segment(**{**fields, "entity_names": tuple(fields["entity_names"])})
-
-
-def _key(generation: Generation) -> dict[str, Any]:
-    return {
-        "tenant": generation.scope.tenant_id,
-        "namespace": generation.scope.namespace,
-        "document": generation.document_id,
-        "generation": generation.number,
-    }

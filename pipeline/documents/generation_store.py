@@ -11,6 +11,7 @@ from sqlalchemy import bindparam, text
 
 from pipeline.database.rows import TenantStore, generation_key, now, record_of
 from pipeline.documents.document_store import Documents, fields_of
+from pipeline.documents.outcome_store import by_namespace_and_number
 from pipeline.documents.source_store import Sources
 from pipeline.records import DocumentFields, DocumentId, Generation, JobId, Namespace
 
@@ -75,7 +76,7 @@ class Generations(TenantStore):
     def settle(self, uploads: Sequence[Generation]) -> None:
         """Keep what is shown in place of these and all earlier uploads, now from their sources. Lock the documents
         first."""
-        for namespace, number, ids in _alike(uploads):
+        for namespace, number, ids in by_namespace_and_number(uploads):
             values = {"tenant": self._tenant_id, "namespace": namespace, "generation": number, "ids": ids}
             if left := set(self._connection.execute(_OTHER_SOURCES, values).scalars()):
                 self._connection.execute(_MOVE_SOURCE, values)
@@ -84,7 +85,7 @@ class Generations(TenantStore):
 
     def discard(self, uploads: Sequence[Generation]) -> None:
         """Delete the bytes and fields of these, which nothing else was written of."""
-        for namespace, number, ids in _alike(uploads):
+        for namespace, number, ids in by_namespace_and_number(uploads):
             values = {"tenant": self._tenant_id, "namespace": namespace, "generation": number, "ids": ids}
             sources = Sources(self._connection, self._tenant_id)
             named = sources.named_by(namespace, number, ids)
@@ -247,11 +248,3 @@ def _state(row: Any, published: int | None) -> str:
     if row.kept_until is not None:
         return "previous"
     return _STATES.get(row.state, "retired")
-
-
-def _alike(generations: Sequence[Generation]) -> list[tuple[Namespace, int, list[DocumentId]]]:
-    """Grouped by namespace and number, all in order: one statement does for a group."""
-    grouped: dict[tuple[Namespace, int], list[DocumentId]] = {}
-    for generation in generations:
-        grouped.setdefault((generation.scope.namespace, generation.number), []).append(generation.document_id)
-    return [(namespace, number, sorted(ids)) for (namespace, number), ids in sorted(grouped.items())]

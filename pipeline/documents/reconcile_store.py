@@ -103,7 +103,7 @@ _NEXT = text(
 
 _PLACE = text("SELECT namespace, phase, after_document FROM alignment_state WHERE tenant_id = :tenant")
 
-_OF_DELETIONS = tuple(each.name for each in fields(Deletions))
+_OF_DELETIONS = tuple(field.name for field in fields(Deletions))
 
 _NOTE = text(
     "INSERT INTO alignment_state"

@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import BindParameter, Connection, bindparam, text
 
-from pipeline.database.rows import TenantStore, insert_many, now
+from pipeline.database.rows import TenantStore, generation_key, insert_many, now
 from pipeline.documents.source_store import Sources
 from pipeline.records import Generation, Namespace, TenantId
 
@@ -23,21 +23,15 @@ class Retired(TenantStore):
     def add(self, generations: Sequence[Generation], *, after_s: float = 0.0, replaced: bool = False) -> None:
         """Let these be dropped in ``after_s`` seconds. ``replaced``: another one is shown in their place since now."""
         moment = now()
+        due_at = moment + timedelta(seconds=after_s)
         insert_many(
             self._connection,
             "INSERT INTO retired_generations (tenant_id, namespace, document_id, generation, due_at, replaced_at)"
             " VALUES (%s, %s, %s, %s, %s, %s)"
             " ON DUPLICATE KEY UPDATE due_at = VALUES(due_at)",
             [
-                (
-                    self._tenant_id,
-                    generation.scope.namespace,
-                    generation.document_id,
-                    generation.number,
-                    moment + timedelta(seconds=after_s),
-                    moment if replaced else None,
-                )
-                for generation in sorted(generations, key=lambda g: (g.scope.namespace, g.document_id, g.number))
+                (self._tenant_id, g.scope.namespace, g.document_id, g.number, due_at, moment if replaced else None)
+                for g in sorted(generations, key=lambda g: (g.scope.namespace, g.document_id, g.number))
             ],
         )
 
@@ -58,11 +52,7 @@ class Retired(TenantStore):
     def forget(self, generations: Sequence[Generation]) -> None:
         """The rows of these are gone."""
         for namespace in sorted({generation.scope.namespace for generation in generations}):
-            mine = [
-                (str(generation.document_id), generation.number)
-                for generation in generations
-                if generation.scope.namespace == namespace
-            ]
+            mine = [(str(g.document_id), g.number) for g in generations if g.scope.namespace == namespace]
             for number, ids in by_number(mine):
                 self._run(_DELETE["retired_generations"], namespace=namespace, ids=ids, generation=number)
 
@@ -81,9 +71,7 @@ class Dropping(TenantStore):
     def drop(self, generations: Sequence[Generation]) -> None:
         """Drop the chunks of exactly these hidden generations, and their bytes and fields unless they may be retried or
         rolled back to."""
-        ordered = sorted(
-            generations, key=lambda generation: (generation.scope.namespace, generation.document_id, generation.number)
-        )
+        ordered = sorted(generations, key=lambda g: (g.scope.namespace, g.document_id, g.number))
         for namespace, group in groupby(ordered, key=lambda generation: generation.scope.namespace):
             self._drop(namespace, [(str(generation.document_id), generation.number) for generation in group])
 
@@ -157,14 +145,8 @@ class Kept(TenantStore):
             "INSERT INTO kept_generations (tenant_id, namespace, document_id, generation, kept_until)"
             " VALUES (%s, %s, %s, %s, %s) ON DUPLICATE KEY UPDATE kept_until = VALUES(kept_until)",
             [
-                (
-                    self._tenant_id,
-                    replaced_generation.scope.namespace,
-                    replaced_generation.document_id,
-                    replaced_generation.number,
-                    until,
-                )
-                for replaced_generation in sorted(replaced, key=lambda g: (g.scope.namespace, g.document_id))
+                (self._tenant_id, g.scope.namespace, g.document_id, g.number, until)
+                for g in sorted(replaced, key=lambda g: (g.scope.namespace, g.document_id))
             ],
         )
 
@@ -173,12 +155,7 @@ class Kept(TenantStore):
         rows = self._run(_EXPIRED, now=now(), limit=limit).all()
         expired = [self._generation(*row) for row in rows]
         for generation in expired:
-            self._run(
-                _FORGET_ONE,
-                namespace=generation.scope.namespace,
-                document=generation.document_id,
-                generation=generation.number,
-            )
+            self._connection.execute(_FORGET_ONE, generation_key(generation))
         return expired
 
 
