@@ -111,16 +111,7 @@ class Computations:
     def take(self, computation_id: ComputationId, step: int, *, keep_s: float) -> Computation | None:
         """Begin a step and return its computation; None if it has begun, is at another step, has ended, or has no
         caller left."""
-        with redis_errors():
-            taken: Any = self._redis.eval(
-                _TAKE,
-                1,
-                self._key(computation_id),
-                str(step),
-                str(round(keep_s + _SPARE_S)),
-                WAKE_CHANNEL,
-                self.wake_name(computation_id),
-            )
+        taken = self._eval(_TAKE, computation_id, str(step), str(round(keep_s + _SPARE_S)))
         if taken is None:
             return None
         raw, body, state = taken
@@ -140,20 +131,9 @@ class Computations:
     def advance(self, computation: Computation, state: Any) -> bool:
         """End a step and store ``state`` for the next one. Returns False if the computation has ended or is gone."""
         keep_s = LIMITS[computation.kind].step_s + _SPARE_S
-        with redis_errors():
-            return bool(
-                self._redis.eval(
-                    _ADVANCE,
-                    1,
-                    self._key(computation.computation_id),
-                    str(computation.step),
-                    str(computation.step + 1),
-                    orjson.dumps(state),  # type: ignore[arg-type]  # bytes are sent as they are
-                    str(round(keep_s)),
-                    WAKE_CHANNEL,
-                    self.wake_name(computation.computation_id),
-                )
-            )
+        step = computation.step
+        values = (str(step), str(step + 1), orjson.dumps(state), str(round(keep_s)))
+        return bool(self._eval(_ADVANCE, computation.computation_id, *values))
 
     def settle(self, computation_id: ComputationId, outcome: Done | Failed) -> bool:
         """Store the outcome and wake the gateway. False if there is one already, or no caller waits."""
@@ -163,19 +143,7 @@ class Computations:
             answer = outcome.body
         else:
             reply = {"error": None if outcome.error is None else error_as_json(outcome.error)}
-        with redis_errors():
-            return bool(
-                self._redis.eval(
-                    _SETTLE,
-                    1,
-                    self._key(computation_id),
-                    orjson.dumps(reply),  # type: ignore[arg-type]
-                    answer,  # type: ignore[arg-type]
-                    str(_ANSWER_KEPT_S),
-                    WAKE_CHANNEL,
-                    self.wake_name(computation_id),
-                )
-            )
+        return bool(self._eval(_SETTLE, computation_id, orjson.dumps(reply), answer, str(_ANSWER_KEPT_S)))
 
     def standing(self, computation_id: ComputationId) -> ComputationProgress | None:
         """Return the progress of a computation, with the outcome once there is one; None if the computation is gone."""
@@ -200,6 +168,12 @@ class Computations:
     def wake_name(self, computation_id: ComputationId) -> str:
         """Return the message that is published on the wake channel when a step begins or ends."""
         return f"{self._tenant_id}:computation:{computation_id}"
+
+    def _eval(self, script: str, computation_id: ComputationId, *values: str | bytes) -> Any:
+        """Run a script on the computation's hash, which publishes on the wake channel if it changes anything."""
+        key = self._key(computation_id)
+        with redis_errors():
+            return self._redis.eval(script, 1, key, *values, WAKE_CHANNEL, self.wake_name(computation_id))  # type: ignore[arg-type]  # bytes are sent as they are
 
     def _fetch(self, computation_id: ComputationId) -> bytes:
         with unit_of_work(self._mysql()) as work:

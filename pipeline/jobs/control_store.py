@@ -56,15 +56,12 @@ class Control(TenantStore):
         if rows:
             DocumentOutcomes(self._connection, self._tenant_id).cancelled(job_id, where=may(Move.CANCEL))
             self._connection.execute(_CANCEL, values)
-        held = tuple(
-            self._generation(row.namespace, row.document_id, row.generation) for row in rows if row.state == "running"
-        )
-        begun = tuple(
-            self._generation(row.namespace, row.document_id, row.generation)
-            for row in rows
-            if row.state != "running" and row.attempts
-        )
-        return Cancelled(untouched=len(rows) - len(held) - len(begun), begun=begun, held=held)
+        tried = [
+            (row, self._generation(row.namespace, row.document_id, row.generation)) for row in rows if row.attempts
+        ]
+        held = tuple(generation for row, generation in tried if row.state == "running")
+        begun = tuple(generation for row, generation in tried if row.state != "running")
+        return Cancelled(untouched=len(rows) - len(tried), begun=begun, held=held)
 
     def was_cancelled(self, job_id: JobId) -> bool:
         """Whether anything of the job has been called back."""
