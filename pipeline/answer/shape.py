@@ -48,16 +48,7 @@ def source_share(chunks: Sequence[AnswerChunk]) -> dict[str, float]:
 def _chunk(hit: Hit, envelopes: Mapping[ChannelName, Envelope]) -> AnswerChunk:
     fused, hydrated = hit.fused, hit.passage
     strongest = max(fused.contributions, key=_strength)
-    sources = tuple(
-        HitSource(
-            channel=part.channel,
-            rank=part.rank,
-            score=part.score,
-            normalized=part.normalized,
-            contribution=part.contribution,
-        )
-        for part in fused.contributions
-    )
+    sources = tuple(HitSource(**part._asdict()) for part in fused.contributions)
     return AnswerChunk(
         chunk_id=hydrated.chunk_id,
         document_id=hydrated.document_id,

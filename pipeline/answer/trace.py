@@ -7,7 +7,7 @@ disagree with the one that answers.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from pipeline.answer.result import Answer, AnswerChunk
@@ -57,7 +57,7 @@ def trace_of(
         },
         "stages": _stages(orders),
         "rerank_weight": rerank_weight,
-        "drops": [_drop(drop) for drop in drops],
+        "drops": [asdict(drop) for drop in drops],
         "returned": [chunk.chunk_id for chunk in answer.chunks],
         "explained": [
             explained(position, chunk, last.get(chunk.chunk_id), rerank_weight)
@@ -67,9 +67,7 @@ def trace_of(
         "second": answer.stats.second,
         "ladder": answer.stats.ladder,
         "fallback": answer.stats.fallback,
-        "degradations": [
-            {"part": lost.part, "code": lost.code, "detail": lost.detail} for lost in answer.stats.degradations
-        ],
+        "degradations": [asdict(lost) for lost in answer.stats.degradations],
         "remarks": list(answer.stats.remarks),
     }
 
@@ -179,25 +177,5 @@ def _hit(position: int, hit: Hit) -> dict[str, Any]:
         "from_rank": hit.from_rank or None,
         "duplicates": list(hit.duplicates),
         "likeness": hit.likeness,
-        "contributions": [_contribution(part) for part in hit.fused.contributions],
-    }
-
-
-def _contribution(part: Contribution) -> dict[str, Any]:
-    return {
-        "channel": part.channel,
-        "rank": part.rank,
-        "score": part.score,
-        "normalized": part.normalized,
-        "contribution": part.contribution,
-    }
-
-
-def _drop(drop: Drop) -> dict[str, Any]:
-    return {
-        "chunk_id": drop.chunk_id,
-        "stage": drop.stage,
-        "reason": drop.reason,
-        "value": drop.value,
-        "limit": drop.limit,
+        "contributions": [part._asdict() for part in hit.fused.contributions],
     }

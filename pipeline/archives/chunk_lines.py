@@ -57,14 +57,7 @@ class Unpacked:
 def chunk_line(*, ordinal: int, passage: Passage, content_hash: bytes, mark: Mark, has_vector: bool) -> bytes:
     """A chunk as its line of ``chunks.jsonl``. ``content_hash`` is of the text that was embedded."""
     fields = {
-        "ordinal": ordinal,
-        "text": passage.text,
-        "start": passage.start,
-        "end": passage.end,
-        "token_count": passage.token_count,
-        "heading_path": passage.heading_path,
-        "page": passage.page,
-        "page_end": passage.page_end,
+        **parent_said(ordinal, passage),
         "content_hash": content_hash.hex(),
         "enabled": mark.enabled,
         "version": mark.version,

@@ -64,38 +64,38 @@ class SemanticOptions:
     per_namespace: Annotated[int, Field(ge=1, le=1000)] | None = None
 
 
-_KEYWORD: TypeAdapter[KeywordOptions] = TypeAdapter(KeywordOptions)
-_SEMANTIC: TypeAdapter[SemanticOptions] = TypeAdapter(SemanticOptions)
-_FAQ: TypeAdapter[FaqOptions] = TypeAdapter(FaqOptions)
-_API: TypeAdapter[ApiOptions] = TypeAdapter(ApiOptions)
 # The options of other channels are their own affair.
 _KINDS: Mapping[str, TypeAdapter[Any]] = {
-    ChannelName.KEYWORD: _KEYWORD,
-    ChannelName.SEMANTIC: _SEMANTIC,
-    ChannelName.FAQ: _FAQ,
-    ChannelName.API: _API,
+    ChannelName.KEYWORD: TypeAdapter(KeywordOptions),
+    ChannelName.SEMANTIC: TypeAdapter(SemanticOptions),
+    ChannelName.FAQ: TypeAdapter(FaqOptions),
+    ChannelName.API: TypeAdapter(ApiOptions),
 }
 _PLAIN = KeywordOptions()
 
 
+def _options(name: ChannelName, plan: ChannelPlan) -> Any:
+    return _KINDS[name].validate_json(orjson.dumps(dict(plan.options)))
+
+
 def keyword_options(plan: ChannelPlan | None) -> KeywordOptions:
     """The options of the keyword channel, as they were checked."""
-    return _KEYWORD.validate_json(orjson.dumps(dict(plan.options))) if plan and plan.options else _PLAIN
+    return _options(ChannelName.KEYWORD, plan) if plan and plan.options else _PLAIN
 
 
 def faq_options(plan: ChannelPlan | None) -> FaqOptions:
     """The options of the faq channel, as they were checked."""
-    return _FAQ.validate_json(orjson.dumps(dict(plan.options))) if plan else FaqOptions()
+    return _options(ChannelName.FAQ, plan) if plan else FaqOptions()
 
 
 def api_options(plan: ChannelPlan | None) -> ApiOptions:
     """The options of the api channel, as they were checked."""
-    return _API.validate_json(orjson.dumps(dict(plan.options))) if plan else ApiOptions()
+    return _options(ChannelName.API, plan) if plan else ApiOptions()
 
 
 def semantic_options(plan: ChannelPlan | None) -> SemanticOptions:
     """The options of the semantic channel, as they were checked."""
-    return _SEMANTIC.validate_json(orjson.dumps(dict(plan.options))) if plan else SemanticOptions()
+    return _options(ChannelName.SEMANTIC, plan) if plan else SemanticOptions()
 
 
 def require_options(plan: Plan) -> None:

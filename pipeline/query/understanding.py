@@ -134,10 +134,8 @@ def wordings_of(query: Query, channel: ChannelName) -> tuple[Wording, ...]:
     wordings = [Wording(text=understanding.rewritten, step="rewrite")] if understanding.rewritten else []
     if by_words and plan.keywords and understanding.keywords:
         wordings.append(Wording(text=f"{query.query_text} {' '.join(understanding.keywords)}", step="rewrite"))
-    for words, weight in (
-        (understanding.conversation_words, _SUB_QUERY_WEIGHT),
-        (understanding.profile_words, _PROFILE_WEIGHT),
-    ):
+    background = ((understanding.conversation_words, _SUB_QUERY_WEIGHT), (understanding.profile_words, _PROFILE_WEIGHT))
+    for words, weight in background:
         if words:
             wordings.append(Wording(text=f"{query.query_text} {' '.join(words)}", step="rewrite", weight=weight))
     wordings.extend(Wording(text=text, step="expand", weight=_SUB_QUERY_WEIGHT) for text in understanding.sub_queries)

@@ -119,7 +119,7 @@ def weighted_fusion(
         contributions = map(as_contribution, zip(repeat(channel), ranks, scores.values(), normalized, earned))
         columns.append(dict(zip(scores, contributions, strict=True)))
     parts = zip(*(map(column.get, candidates) for column in columns), strict=True)
-    return _ordered((chunk_id, tuple(filter(None, value))) for chunk_id, value in zip(candidates, parts, strict=True))
+    return _ordered((chunk_id, tuple(filter(None, row))) for chunk_id, row in zip(candidates, parts, strict=True))
 
 
 def _keep_best(best: dict[ChunkId, _Place], ranking: Ranking) -> None:
@@ -184,9 +184,7 @@ def _between(scores: Sequence[float], lowest: float, highest: float) -> list[flo
 
 def _ordered(parts: Iterable[tuple[ChunkId, Sequence[Contribution]]]) -> list[Fused]:
     """Best first; the contributions come in the order of channel names."""
-    return best_first(
-        [as_fused((chunk_id, _total(contributions), tuple(contributions), 0.0)) for chunk_id, contributions in parts]
-    )
+    return best_first([as_fused((chunk_id, _total(given), tuple(given), 0.0)) for chunk_id, given in parts])
 
 
 def _total(parts: Sequence[Contribution]) -> float:
