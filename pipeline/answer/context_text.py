@@ -1,4 +1,4 @@
-"""The passages of an answer as one text for a prompt, within a budget of tokens."""
+"""Build the context of an answer: its passages as one text for a prompt, within a budget of tokens."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SEAM = 4  # tokens that a joint may cost less than its sides, counted apart
 _SEPARATORS: dict[ContextStyle, str] = {"markdown": _RULE, "text": "\n\n"}
 _HEADERS: dict[ContextStyle, str] = {"markdown": "### ", "text": ""}
 
-# A chapter that says itself what it is, instead of its number or short name.
+# A chapter with a name of its own, instead of its number or short name.
 _NAMED_CHAPTER = re.compile(r"第|[章回卷部节篇]|\s")
 
 # Names under which metadata may hold a question and its answer: of the example library, then of curated pairs.
@@ -32,8 +32,8 @@ _PAIR_KEYS = (("user_input", "agent_response"), ("question", "answer"))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextPassage:
-    """A passage offered for the context: its text, and where it stands. ``text`` may be more than what was found;
-    ``found`` is that alone, and is read instead where ``text`` does not fit."""
+    """A passage offered for the context. ``text`` may include the hit's surroundings; ``found`` is the hit alone, read
+    instead where ``text`` does not fit."""
 
     chunk_id: ChunkId
     title: str | None
@@ -54,10 +54,10 @@ class ContextPassage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Citation:
-    """Which chunk a marker in the context stands for, and where in its document it stands. Offsets count characters of
-    the parsed text, ``end`` is exclusive; they are the chunk's own, whatever else is read with it. ``page`` and
-    ``page_start``: the page it begins on, counted from 1; ``page_end``: the page it ends on.
-    ``edited``: its text was changed since; all of these still name the passage of the document that it stands for."""
+    """The chunk that a marker in the context names, and its position in the document. Offsets count characters of the
+    parsed text, ``end`` is exclusive; they are the chunk's own, without surroundings. ``page`` and ``page_start``: the
+    page it begins on, counted from 1; ``page_end``: the page it ends on. ``edited``: its text was changed since; the
+    offsets still name the original passage."""
 
     marker: str
     chunk_id: ChunkId
@@ -75,7 +75,8 @@ class Citation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """``token_count`` is what ``count`` says of ``text``: headers and separators count."""
+    """A text for a prompt. ``token_count``: the tokens of ``text`` by the caller's count, headers and separators
+    included."""
 
     text: str
     token_count: int
@@ -92,21 +93,21 @@ def build_context(
     count: Callable[[str], int] = count_tokens,
     fewest: Callable[[str], int] = lambda _: 0,
 ) -> Context:
-    """The passages in the order given, each under its header; never above ``max_tokens`` as ``count`` counts them.
-    ``fewest`` tells sooner of how many tokens no text has fewer.
+    """Join the passages in the order given, each under its header; never above ``max_tokens`` as ``count`` counts them.
+    ``fewest``: a fast lower bound of a text's tokens.
 
     ========  ====================================================  =====================================
     header    above a passage                                       between passages
     ========  ====================================================  =====================================
     title     ``### [1] title > heading > heading``, a blank line   ``---`` in markdown, else a blank line
-    story     ``[来源：第X章，故事时间：T]``, without what is unknown    ``---``
+    story     ``[来源：第X章，故事时间：T]``, without unknown parts      ``---``
     none      nothing                                               as under title
     ========  ====================================================  =====================================
 
-    Passages are taken whole. One that does not fit is read without what surrounds it; if that does not fit either, it is
-    left out, and ``over_budget`` says whether later, smaller ones may still come in (``skip``) or not (``stop``).
-    Markers count what came in, from 1; only ``title`` shows them. Left out, too, are passages without text and those
-    that stand word for word in an earlier one of their document. Nothing that fits is an ordinary, empty context.
+    Passages are taken whole. One that does not fit is read without its surroundings; if that does not fit either, it is
+    omitted, and ``over_budget`` decides whether later, smaller ones may still be taken (``skip``) or not (``stop``).
+    Markers number the taken passages from 1; only ``title`` shows them. Passages without text, and those whose text an
+    earlier one of their document contains, are omitted. If none fits, the context is empty.
     """
     separator = _RULE if header == "story" else _SEPARATORS[style]
     separator_tokens = count(separator)
@@ -138,7 +139,7 @@ def build_context(
 
 
 def _readings(passage: ContextPassage) -> Iterable[str]:
-    """What may be read of a passage, the most first."""
+    """Return the candidate texts of a passage, the longest first."""
     texts = (text.strip() for text in (passage.text, passage.found or ""))
     return dict.fromkeys(text for text in texts if text)
 
@@ -155,8 +156,8 @@ def _is_said(passage: ContextPassage, taken: Iterable[tuple[ContextPassage, str]
 
 
 def _joined(pieces: list[str], separator: str, max_tokens: int, count: Callable[[str], int]) -> tuple[str, int]:
-    """The pieces as one text. Byte-pair encodings may count a seam a little differently from its sides: what is then too
-    much is taken from the end of ``pieces``."""
+    """Join the pieces. A byte-pair encoding may count a seam differently from its sides, so pieces are dropped from the
+    end until the text fits."""
     while pieces:
         text = separator.join(pieces)
         total = count(text)
@@ -184,7 +185,7 @@ def _citation(passage: ContextPassage, number: int) -> Citation:
 
 
 def _header(passage: ContextPassage, header: ContextHeader, style: ContextStyle, number: int) -> str:
-    """What stands before the text, its line ends included."""
+    """Return the header of a passage with its line ends."""
     if header == "none":
         return ""
     if header == "story":
@@ -195,7 +196,7 @@ def _header(passage: ContextPassage, header: ContextHeader, style: ContextStyle,
 
 
 def _headline(passage: ContextPassage) -> str:
-    """One line, whatever line ends title and headings hold; a heading that repeats the title is not said twice."""
+    """Return title and headings as one line; a heading that repeats the title is omitted."""
     title = " ".join((passage.title or "").split())
     headings = [" ".join(heading.split()) for heading in passage.heading_path]
     return " > ".join(
@@ -204,8 +205,8 @@ def _headline(passage: ContextPassage) -> str:
 
 
 def story_line(chapter: str | None, story_time: int | None, *, title: str | None = None) -> str:
-    """``[来源：第X章，故事时间：T]``; without what is not known, the title standing in for the chapter; empty if nothing is.
-    A chapter with a name of its own, such as ``第三章 风起`` or ``Chapter 3``, keeps it."""
+    """Return ``[来源：第X章，故事时间：T]`` without unknown parts, empty if all are unknown. The title stands in for a missing
+    chapter. A chapter with a name of its own, such as ``第三章 风起`` or ``Chapter 3``, keeps it."""
     chapter_name = " ".join((chapter or title or "").split())
     if chapter and chapter_name and not _NAMED_CHAPTER.search(chapter_name):
         chapter_name = f"第{chapter_name}章"
@@ -216,12 +217,13 @@ def story_line(chapter: str | None, story_time: int | None, *, title: str | None
 
 
 def dialogue(question: str, answer: str) -> str:
-    """``用户：…``, a line end, ``助手：…``."""
+    """Return ``用户：…``, a line end, ``助手：…``."""
     return f"用户：{question}\n助手：{answer}"
 
 
 def dialogue_of(text: str, metadata: Mapping[str, Any]) -> str | None:
-    """The pair that a chunk holds, from its metadata or its own text, as a dialogue; None if it holds none."""
+    """Return the question-answer pair of a chunk, from its metadata or its own text, as a dialogue; None if it holds
+    none."""
     for question_key, answer_key in _PAIR_KEYS:
         question, answer = metadata.get(question_key), metadata.get(answer_key)
         if isinstance(question, str) and isinstance(answer, str) and question.strip() and answer.strip():
@@ -284,7 +286,7 @@ def _passage(chunk: AnswerChunk, hydrated: Hydrated, options: ContextOptions, mo
 
 
 def _dialogue(chunk: AnswerChunk, hydrated: Hydrated, more: str | None) -> str | None:
-    """The pair of a chunk, or of the parent that a part of a long pair is read with."""
+    """Return the pair of a chunk, or of the parent that a part of a long pair is read with."""
     is_pair = hydrated.chunk_type in (None, "qa")  # None: a channel brought it, and knows no types
     pair = dialogue_of(chunk.text if is_pair else "", chunk.metadata)
     return pair or (dialogue_of(more, {}) if more and hydrated.chunk_type == "qa" else None)

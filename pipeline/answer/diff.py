@@ -1,4 +1,4 @@
-"""What is different between two answers to the same question."""
+"""Compare two answers to the same question."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 
 def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """Both as they were sent. ``moved``, ``added`` and ``removed`` are chunks, with places from 1 and scores; ``overlap``
-    is the share of the longer answer that both have."""
+    """Return the difference of two sent answers. ``moved``, ``added`` and ``removed`` are chunks with positions from 1
+    and scores; ``overlap`` is the share of the longer answer that both have."""
     first, second = _places(before), _places(after)
     size = max(len(first), len(second))
     both = [chunk_id for chunk_id in second if chunk_id in first]
@@ -33,7 +33,7 @@ def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str,
 
 
 def plan_difference(before: Mapping[str, Any], after: Mapping[str, Any], *, at: str = "") -> list[dict[str, Any]]:
-    """The settings in which two plans differ, each with a JSON pointer, ``before`` and ``after``."""
+    """Return the settings in which two plans differ, each with a JSON pointer, ``before`` and ``after``."""
     differences: list[dict[str, Any]] = []
     for name in dict.fromkeys([*before, *after]):
         old, new = before.get(name), after.get(name)

@@ -1,4 +1,4 @@
-"""Where a text answers a query's words: spans to be shown in another colour."""
+"""Find the spans of a text that match a query's words."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pipeline.keyword.terms import (
     terms_of_words,
 )
 
-_LONGEST_TEXT = 20_000  # characters; what comes after them is not looked at
+_LONGEST_TEXT = 20_000  # characters; the rest gets no spans
 _MOST = 100  # spans of a text
 _ACCENT = re.compile("[\u0300-\u036f]")
 _PIECE = re.compile(r"\S+")
@@ -40,7 +40,7 @@ _SAME_LENGTH = str.maketrans(
 
 
 def highlight(chunks: Sequence[AnswerChunk], terms: Collection[str]) -> tuple[AnswerChunk, ...]:
-    """The same chunks with the spans of these terms in their texts."""
+    """Return the chunks with the spans of these terms in their texts."""
     marked_by_language = {language: _Marked(terms, language) for language in (None, *LANGUAGES)}
     return tuple(
         replace(chunk, highlights=_spans(chunk.text, marked_by_language[language_of(chunk.text)])) for chunk in chunks
@@ -73,7 +73,7 @@ def _pieces(text: str, marked: _Marked) -> Iterable[tuple[int, str]]:
 
 
 class _Marked(dict[str, tuple[tuple[int, int], ...]]):
-    """What of a piece of text is marked. Fills itself, for the passages of one answer hold the same words."""
+    """The matching spans of pieces of text, computed on first access: the passages of one answer share many words."""
 
     def __init__(self, terms: Collection[str], language: Language | None) -> None:
         super().__init__()
@@ -101,7 +101,7 @@ class _Marked(dict[str, tuple[tuple[int, int], ...]]):
     def _inside(self, word: str) -> Iterable[tuple[int, int]]:
         if self.language and not self.terms.isdisjoint(stems(word, self.language)):
             return ((0, len(word)),)
-        if word.isascii() and word.isalpha():  # nearly all of them; what follows says the same in ten times the time
+        if word.isascii() and word.isalpha():  # nearly all words; the general way below takes ten times as long
             return () if self.terms.isdisjoint(terms_of_word(word)) else ((0, len(word)),)
         return (_in_run if UNSPACED_START.match(word) else _in_word)(word, self.terms)
 

@@ -1,4 +1,4 @@
-"""Put the answer together: from fused and hydrated hits to what the caller gets, in the shape of the contract."""
+"""Turn fused and hydrated hits into the chunks of an answer, in the shape of the contract."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from pipeline.records import ChannelName
 
 
 def answer_chunks(hits: Sequence[Hit], *, envelopes: Mapping[ChannelName, Envelope]) -> tuple[AnswerChunk, ...]:
-    """The returned chunks, in order."""
+    """Return the chunks of the answer, in order."""
     return tuple(_chunk(hit, envelopes) for hit in hits)
 
 
 def understood(query: Query) -> UnderstoodQuery:
-    """What the sender may want to see confirmed."""
+    """Return the query as it was understood, for confirmation."""
     plan = query.plan
     understanding = query.understanding or Understanding(route=plan.retrieve.method)
     return UnderstoodQuery(
@@ -40,7 +40,7 @@ def understood(query: Query) -> UnderstoodQuery:
 
 
 def source_share(chunks: Sequence[AnswerChunk]) -> dict[str, float]:
-    """Which part of the returned chunks each channel brought, by the strongest channel of each."""
+    """Return the share of the chunks that each channel brought, by the strongest channel of each chunk."""
     counted = Counter(chunk.source for chunk in chunks)
     return {source: round(count / len(chunks), 4) for source, count in sorted(counted.items())}
 
@@ -88,5 +88,5 @@ def _reason(sources: Sequence[HitSource], feedback: float, hit: Hit, envelopes: 
 
 
 def _strength(part: Contribution) -> tuple[float, bool, int]:
-    """By contribution, and where a custom fusion names none by rank."""
+    """Return the sort key of a channel's part in a hit: its contribution, or its rank where a custom fusion gives none."""
     return part.contribution or 0.0, part.rank is not None, -(part.rank or 0)

@@ -1,7 +1,7 @@
-"""The record of one run of the pipeline: what every stage was given and made of it, in numbers and ids, without texts.
+"""The trace of one run of retrieval: input and result of every stage, in numbers and ids, without texts.
 
-A trace only records. It is made from what the pipeline keeps anyway, so there is no second way for debugging that could
-disagree with the one that answers.
+A trace is made of data that the pipeline keeps anyway, so there is no second code path that could disagree with the
+answer.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ def trace_of(
     rerank_weight: float | None = None,
     lane: Lane = "chord",
 ) -> dict[str, Any]:
-    """Everything that led to ``answer``, as JSON. ``explained`` says the same of each returned chunk in words.
+    """Return the trace of ``answer`` as JSON. ``explained`` describes each returned chunk in words.
 
-    ``orders``: the hits after each stage; those of a second retrieval follow those of the first. ``rerank_weight``: what
-    the reranker's reading counted, beside the order there was; None if nothing was read. ``lane``: the one that composed
-    the answer.
+    ``orders``: the hits after each stage; those of a second retrieval follow those of the first. ``rerank_weight``: the
+    weight of the reranker's score beside the order before it; None if nothing was reranked. ``lane``: the one that
+    composed the answer.
     """
     last = {hit.chunk_id: hit for _, hits in orders for hit in hits}
     return {
@@ -73,15 +73,15 @@ def trace_of(
 
 
 def mentions(trace: Mapping[str, Any], chunk_id: str) -> bool:
-    """Whether a run had to do with a chunk at all: a channel found it, a rule left it out, or it was returned."""
+    """Return whether a run involved a chunk: a channel recalled it, a rule dropped it, or it was returned."""
     recalled = (hit["chunk_id"] for channel in trace["channels"].values() for hit in channel["hits"])
     dropped = (drop["chunk_id"] for drop in trace["drops"])
     return any(chunk_id in ids for ids in (trace["returned"], recalled, dropped))
 
 
 def explained(position: int, chunk: AnswerChunk, hit: Hit | None, rerank_weight: float | None) -> str:
-    """Why a chunk stands at its place, in words that name every number that had a part in it. ``hit``: what it was when
-    it was chosen; None for what the last resort brought."""
+    """Explain a chunk's position in words with every number that determined it. ``hit``: the chunk as it was selected;
+    None for a last-resort chunk."""
     if hit is None:
         return f"{position}. {chunk.document_id} is {chunk.reason}; it stands with {chunk.score:.4f}."
     parts = [_found(part) for part in hit.fused.contributions]
@@ -129,7 +129,7 @@ def _understood(query: Query) -> dict[str, Any] | None:
 
 
 def _channel(query: Query, name: ChannelName, envelope: Envelope | None) -> dict[str, Any]:
-    if name not in query.channels:  # as it was asked for before a route, or by another method
+    if name not in query.channels:  # as before a route, or by another method
         plan = query.asked.plan
         query = replace(query, plan=replace(plan, retrieve=replace(plan.retrieve, method="hybrid")))
     weight = query.plan.channels[name].weight if name in query.channels else 0.0
@@ -155,7 +155,7 @@ def _channel(query: Query, name: ChannelName, envelope: Envelope | None) -> dict
 
 
 def _stages(orders: Sequence[tuple[str, Sequence[Hit]]]) -> list[dict[str, Any]]:
-    """Every order, with the round it belongs to: each begins with fusion."""
+    """Return every order with its round; each round begins with fusion."""
     stages, round_ = [], 0
     for stage, hits in orders:
         round_ += stage == "fuse"

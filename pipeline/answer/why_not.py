@@ -1,4 +1,4 @@
-"""Why a chunk is not in an answer: the first stage at which it was lost, and the number that decided it."""
+"""Explain why a chunk is not in an answer: the stage that lost it first, and the number that decided."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pipeline.records import ChannelName, Comparison, Compound
 
 # The field of a document that a filter of another name is about.
 _FIELDS = {"start": "published_at", "end": "published_at", "where": "metadata"}
-# What such a drop says is that it was not there to be read, or a filter was against it: the store tells which, and why.
+# Stages whose drops mean that a chunk was not readable or a filter excluded it; its row in MySQL tells which, and why.
 _TOLD_BETTER_BY_ITS_STANDING = frozenset({"fuse", "filter"})
 
 
@@ -35,7 +35,7 @@ class WhyNotVerdict:
 
 
 def in_the_answer(position: int) -> WhyNotVerdict:
-    """The finding for a chunk that was returned."""
+    """Return the verdict for a returned chunk."""
     return WhyNotVerdict(
         stage="returned", reason="returned", detail=f"It is in the answer, at place {position}.", value=position
     )
@@ -49,8 +49,9 @@ def why_not(
     *,
     query: Query,
 ) -> WhyNotVerdict:
-    """Return the finding for a chunk, going by the run before the present. ``trace``: of the run, or of one like it
-    now. ``standing``: None for what our stores do not hold; ``scores``: each channel's score of the chunk now."""
+    """Return the verdict on a chunk; the run takes precedence over the present. ``trace``: of the run, or of a
+    repetition now. ``standing``: the chunk in MySQL, None if it is not there; ``scores``: each channel's present score
+    of the chunk."""
     if chunk_id in trace["returned"]:
         position = trace["returned"].index(chunk_id) + 1
         detail = f"The answer does not have it; run again, the query returns it at place {position}."
@@ -68,7 +69,7 @@ def why_not(
 
 
 def _hidden(standing: RecordedChunk | None, query: Query) -> WhyNotVerdict | None:
-    """What the system of record has against a chunk; None for nothing."""
+    """Return why MySQL hides a chunk from the query; None if it does not."""
     if standing is None:
         detail = "Its document was replaced or deleted since, and nothing is left of it."
         return WhyNotVerdict(stage="published", reason="gone", detail=detail)
@@ -112,7 +113,7 @@ def _dropped(drop: Mapping[str, Any]) -> WhyNotVerdict:
 
 
 def _not_recalled(chunk_id: str, trace: Mapping[str, Any], scores: Mapping[str, float], query: Query) -> WhyNotVerdict:
-    """No rule touched it: either no channel brought it, or what brought it was lost on the way."""
+    """Return the verdict on a chunk that no rule dropped: no channel recalled it, or its text was lost afterwards."""
     if not trace["channels"]:
         detail = "The query was understood as one that needs no search, so nothing was searched."
         return WhyNotVerdict(stage="route", reason="searched_nowhere", detail=detail)
@@ -137,7 +138,7 @@ def _not_recalled(chunk_id: str, trace: Mapping[str, Any], scores: Mapping[str, 
 
 
 def _missed(name: str, facts: Mapping[str, Any]) -> tuple[str, str, float | None]:
-    """Why the channel that came nearest did not recall it: the reason, in words, and the number that was needed."""
+    """Explain why the nearest channel did not recall a chunk: the reason, a sentence, and the number it needed."""
     score, cutoff, least, recalled = facts["score"], facts["cutoff"], facts["min_score"], facts["recalled"]
     if score is None:
         what = "It shares no word with the query." if name == "keyword" else f"The {name} channel has no score for it."
@@ -175,7 +176,8 @@ def _in_channel(
 
 
 def _nearness(facts: Mapping[str, Any]) -> float:
-    """How near a chunk came to being recalled, 1 being the last that was: how far it is below that, as a share of it."""
+    """Return how near a chunk came to being recalled: 1 is the last recalled score, and less by the relative distance
+    below it."""
     score, cutoff = facts["score"], facts["cutoff"]
     if score is None:
         return -math.inf
