@@ -26,10 +26,10 @@ _MOST_BYTES = 4 * 1024 * 1024
 
 
 class GrowthBookExperiments:
-    """The features of one installation, and who gets which variation of them."""
+    """The features of one installation, and the assignment of units to their variations."""
 
     def __init__(self, source: str, *, clock: Callable[[], float] = time.monotonic) -> None:
-        """``source``: the path of a JSON file, or the URL of an SDK endpoint (``…/api/features/<client key>``)."""
+        """Set the source: the path of a JSON file, or the URL of an SDK endpoint (``…/api/features/<client key>``)."""
         self._source = source
         self._clock = clock
         self._features: Mapping[str, Any] = {}
@@ -37,7 +37,7 @@ class GrowthBookExperiments:
         self._lock = threading.Lock()
 
     def load(self) -> None:
-        """Read the features now. Raises Misconfigured when there are none to be had."""
+        """Read the features now. Raises Misconfigured if they cannot be read."""
         self._asked_at = self._clock()
         try:
             self._features = self._read()
@@ -65,7 +65,8 @@ class GrowthBookExperiments:
         )
 
     def _renew(self) -> None:
-        """Once a minute, in a thread of its own; what was known goes on to hold while it runs, and if it fails."""
+        """Start reading the features in a thread, at most once a minute; the previous ones hold meanwhile, and if it
+        fails."""
         if self._clock() - self._asked_at < _FRESH_S or not self._lock.acquire(blocking=False):
             return
         self._asked_at = self._clock()

@@ -15,7 +15,7 @@ CHANGES = ("score_threshold", "pool", "method", "expand", "rerank")
 
 
 def contradictions(plan: Plan) -> list[tuple[str, str]]:
-    """JSON pointers into a plan, and what cannot be there."""
+    """Return the contradictions in a plan as JSON pointers with messages."""
     return [*_of_retrieval(plan.retrieve), *_of_second(plan.retrieve.second)]
 
 
@@ -48,8 +48,8 @@ def _of_second(second: SecondRetrievalPlan | None) -> list[tuple[str, str]]:
 
 
 def comparable(plan: Plan, *, namespaces: int) -> tuple[Plan, tuple[str, ...]]:
-    """The plan of a query in so many namespaces: with more than one, reranking stays on, the second time as well. With
-    it what was asked for otherwise and refused, in words."""
+    """Return the plan for a query in ``namespaces`` namespaces, and the refused settings in words: with more than one,
+    reranking stays on, in a second retrieval too."""
     refused = []
     if namespaces > 1 and not plan.rerank.enabled:
         plan = replace(plan, rerank=replace(plan.rerank, enabled=True))

@@ -1,5 +1,5 @@
-"""What is made of a query: by rules at once, by a model while the channels answer; and in which other wordings each
-channel is asked."""
+"""Understand a query, by rules at once and by a model while the channels search, and derive the wordings for each
+channel."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from pipeline.query.request import Degradation, Envelope, Query, Step, Understan
 from pipeline.query.routing import Route, route
 from pipeline.records import ChannelName
 
-# A sub-query asks something near the question, not the question: what only it finds counts for less.
+# A sub-query asks something near the question: hits of it alone count for less.
 _SUB_QUERY_WEIGHT: Final = 0.8
 # Preferences of a user are further from the question than the messages just before it.
 _PROFILE_WEIGHT: Final = 0.5
-# Understanding may use this part of a query's time, so that what it brings can still be searched for.
+# The most of a query's time for understanding, so that its wordings can still be searched.
 _LONGEST_PART: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Made:
-    """What a model made of a query, each None where it was not asked or nothing came of it."""
+    """The results of a model for a query; None for a step that was not requested or failed."""
 
     sub_queries: tuple[str, ...] | None = None
     rewritten: Rewritten | None = None
@@ -36,7 +36,7 @@ class Made:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Understood:
-    """What the model made, and which steps came to nothing."""
+    """The results of the model, and the steps that failed."""
 
     made: Made
     lost: tuple[Degradation, ...] = ()
@@ -44,8 +44,8 @@ class Understood:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wording:
-    """Another text to recall by. ``weight``: what a score by it counts. ``is_passage``: it looks like an answer and not
-    like a question, so its scores are higher throughout."""
+    """Another text to search. ``weight``: the factor of its scores. ``is_passage``: it resembles an answer rather than
+    a question, so its scores are higher throughout."""
 
     text: str
     step: Step
@@ -54,8 +54,8 @@ class Wording:
 
 
 def understood_by_rules(query: Query, *, model: bool) -> Query:
-    """The query with its own keywords and names, searched where the rules say, and with the steps that a ``model``, if
-    there is one, is to be asked. What the plan does not ask for is not done."""
+    """Return the query with its keywords and names, routed by rules, and with the steps for a ``model``, if there is
+    one. Steps that the plan does not enable are omitted."""
     plan = query.plan.understand
     if not plan.enabled:
         return query
@@ -75,7 +75,8 @@ def understood_by_rules(query: Query, *, model: bool) -> Query:
 
 
 def _steps(query: Query, ruled: Route | None) -> tuple[Step, ...]:
-    """An identifier or a quoted phrase has no other words, and what is not searched by meaning needs no passage."""
+    """Return the model's steps. An identifier or a quoted phrase has no other wordings, and only a semantic search
+    needs a passage."""
     plan, channels = query.plan.understand, query.plan.channels
     literal = _is_literal(ruled)
     wanted: dict[Step, bool] = {
@@ -92,12 +93,12 @@ def _is_literal(ruled: Route | None) -> bool:
 
 
 def _rewrites(query: Query) -> bool:
-    """Return whether a model's rewrite of the query is searched: its plan says so, or it comes with a background."""
+    """Return whether to search a model's rewrite of the query: its plan enables it, or it has a background."""
     return query.plan.understand.rewrite or query.background is not None
 
 
 def understood_by_model(query: Query, made: Made) -> Query:
-    """The query with what a model made of it, as far as its plan asks for that."""
+    """Return the query with the results of a model that its plan enables."""
     plan, understanding = query.plan.understand, query.understanding or Understanding(route=query.plan.retrieve.method)
     if made.routed is not None:
         query = _routed(query, made.routed.method, rerank=made.routed.rerank, reason="the model's choice")
@@ -119,13 +120,13 @@ def understood_by_model(query: Query, made: Made) -> Query:
 
 
 def wait_until(query: Query) -> float:
-    """The moment, in seconds since the epoch, after which nobody waits for a model's understanding of this query."""
+    """Return the moment, in seconds since the epoch, until which a model's understanding of the query is awaited."""
     allowed = min(query.plan.understand.budget_ms / 1000, (query.deadline_at - query.created_at) * _LONGEST_PART)
     return query.created_at + allowed
 
 
 def wordings_of(query: Query, channel: ChannelName) -> tuple[Wording, ...]:
-    """What a channel is asked besides the query's own text. Channels that answer questions, and do not search, get it
+    """Return the further texts that a channel searches besides the query's own. The faq and api channels get the query
     as it was sent."""
     understanding, plan = query.understanding, query.plan.understand
     if understanding is None or channel not in (ChannelName.KEYWORD, ChannelName.SEMANTIC):
@@ -145,18 +146,18 @@ def wordings_of(query: Query, channel: ChannelName) -> tuple[Wording, ...]:
 
 
 def pool_share(pool: int, wordings: int) -> int:
-    """How many chunks each further wording recalls, so that all of them together recall about as many as the query's own
+    """Return how many chunks each further wording recalls, so that all together recall about as many as the query's own
     text; at least one."""
     return max(1, -(-pool // max(1, wordings)))
 
 
 def merged(raw: Envelope, others: Sequence[tuple[Wording, Envelope]], *, pool: int) -> Envelope:
-    """One ranking of several: each chunk with its best score, on the scale of the query's own words, best first.
+    """Return one ranking of several: each chunk with its best score, on the scale of the query's own words, best first.
 
     A wording's score counts ``score * weight * min(1, raw bound / its bound)``: a wording of more words cannot say more
     than the query does, and one of fewer says no more than its words are worth. Scores of a passage are brought to the
-    best one of the query's own words instead. Negative scores stay as they are, or a weight would raise them.
-    At most ``pool`` chunks; equal scores are ordered by id, and no hit of the query's own words loses any of its score.
+    best one of the query's own words instead. Negative scores stay as they are, or a weight would raise them. At most
+    ``pool`` chunks; equal scores are ordered by id, and no hit of the query's own words loses any of its score.
     """
     best = dict(zip(raw.chunk_ids, raw.scores, strict=True))
     brought = {passage.chunk_id: passage for passage in raw.brought}
@@ -188,7 +189,7 @@ def _scale(raw: Envelope, ranking: Envelope, wording: Wording) -> float:
 
 
 def _different(text: str, wordings: Sequence[Wording], *, by_words: bool) -> tuple[Wording, ...]:
-    """Those that ask something else: by words, the same terms ask the same."""
+    """Return the wordings that differ; for the keyword channel, those with other terms."""
 
     def meaning(wording: str) -> object:
         return frozenset(query_terms(wording)) if by_words else wording.strip()
@@ -204,8 +205,8 @@ def _different(text: str, wordings: Sequence[Wording], *, by_words: bool) -> tup
 
 
 def _routed(query: Query, method: Method | None, *, rerank: bool, reason: str) -> Query:
-    """The query searched only where a route says. A route to a channel that is not there changes nothing, and neither
-    does one against a method that was chosen. Hits of several namespaces are always read together."""
+    """Return the query restricted to a route. A route to a missing channel, or against an explicit method, changes
+    nothing. Hits of several namespaces are always reranked."""
     plan = query.plan
     understanding = query.understanding or Understanding(route=plan.retrieve.method)
     if method is None:
@@ -232,7 +233,7 @@ def _routed(query: Query, method: Method | None, *, rerank: bool, reason: str) -
 
 
 def _narrowed(plan: Plan, method: Method) -> RetrievePlan | None:
-    """Without the channel that a route leaves out; None if it leaves nothing out, or nothing in."""
+    """Return the plan without the channel that a route excludes; None if nothing is excluded, or nothing would be left."""
     out = {"full_text": ChannelName.SEMANTIC, "semantic": ChannelName.KEYWORD}.get(method)
     searched = {ChannelName.SEMANTIC, ChannelName.KEYWORD} & set(plan.channels)
     if out is None or out not in searched or len(searched) < 2:
