@@ -15,11 +15,10 @@ from pipeline.records import ChannelName
 
 
 def confidences(query_text: str, fused: Sequence[Fused], envelopes: Mapping[ChannelName, Envelope]) -> Confidences:
-    """Return the confidence of each hit of the fused order, in [0, 1], by chunk id.
+    """Return the confidence of each fused hit, in [0, 1], by chunk id.
 
-    Words and meaning are calibrated together. A channel other than these two that recalled a hit is taken at its word:
-    the confidence is at least its score over its bound. Calibrated are the answers of the model that the semantic channel
-    names.
+    Keyword and semantic evidence are calibrated together, by the model that the semantic channel names. For a hit that
+    another channel recalled, the confidence is at least its score over that channel's bound.
     """
     semantic = envelopes.get(ChannelName.SEMANTIC)
     calibrations = calibrations_of(semantic.model if semantic else None)
@@ -28,7 +27,7 @@ def confidences(query_text: str, fused: Sequence[Fused], envelopes: Mapping[Chan
 
 
 class Confidences(dict[str, float]):
-    """Confidences by chunk id. A dict that fills itself: of most hits of a fused order nobody asks for it."""
+    """Confidences by chunk id, computed on first access: most fused hits never need one."""
 
     def __init__(
         self,
@@ -91,7 +90,8 @@ def _meaning(parts: Mapping[ChannelName, Contribution], envelopes: Mapping[Chann
 
 
 def _own(part: Contribution, envelopes: Mapping[ChannelName, Envelope]) -> float:
-    """The confidence that a channel of its own kind states of a hit that it recalled; 0 for keyword and semantic."""
+    """Return the confidence that a channel without calibration states for a hit it recalled; 0 for keyword and
+    semantic."""
     envelope = envelopes.get(part.channel)
     calibrated = part.channel in (ChannelName.KEYWORD, ChannelName.SEMANTIC)
     if calibrated or part.rank is None or part.score is None or envelope is None or not envelope.upper_bound:

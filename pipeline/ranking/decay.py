@@ -1,4 +1,4 @@
-"""What age leaves of a hit's score."""
+"""Reduce hits' scores by age."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def decayed(hits: Sequence[Hit], plan: DecayPlan, present: Present) -> list[Hit]
 
 
 def age_of(passage: Hydrated, plan: DecayPlan, present: Present) -> float | None:
-    """How old a passage is: in seconds, or in the story's own unit; below 0 in the future, None without a date."""
+    """Return the age of a passage in seconds, or in the story's own unit; negative in the future, None without a date."""
     if plan.by == "story_time":
         has_both = passage.story_time is not None and present.story_time is not None
         return float(present.story_time - passage.story_time) if has_both else None  # type: ignore[operator]  # both known
@@ -40,7 +40,7 @@ def age_of(passage: Hydrated, plan: DecayPlan, present: Present) -> float | None
 
 
 def remaining(age: float, plan: DecayPlan) -> float:
-    """The share of a score that ``age`` leaves: 1 for what is new or lies in the future, never below ``plan.floor``.
+    """Return the share of a score that remains at ``age``: 1 for age 0 and in the future, never below ``plan.floor``.
 
     ``half_life``: ``0.5 ** (days / half_life_days)``; ``hyperbolic``: ``1 / (1 + age / scale)``; ``window``: 1 up to an
     age of ``scale``, ``floor`` beyond it.

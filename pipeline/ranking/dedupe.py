@@ -1,4 +1,4 @@
-"""The same thing found twice is one hit."""
+"""Merge hits of the same chunk, document or content."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def deduplicated(hits: Sequence[Hit], by: Sameness) -> tuple[list[Hit], list[Dro
 
 
 def content_hash(text: str) -> bytes:
-    """The same for texts that differ only in case, white space, or how Unicode writes a character (full width, composed)."""
+    """Return a hash that ignores case, white space and Unicode forms (full width, composed)."""
     normal = " ".join(normal_form("NFKC", text).casefold().split())
     return hashlib.blake2b(normal.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 

@@ -1,4 +1,4 @@
-"""When a result is poor, and what a second retrieval makes of it."""
+"""The conditions of a second retrieval, and its plan."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pipeline.records import ChannelName, ChunkId
 
 
 def shortcomings(hits: Sequence[Hit], plan: Plan) -> list[str]:
-    """In what these hits, the ones that would be returned, fall short of the plan's conditions, in words."""
+    """Return the conditions of the plan that these hits, the ones to be returned, fail to meet, in words."""
     second = plan.retrieve.second
     if second is None:
         return []
@@ -33,10 +33,10 @@ def shortcomings(hits: Sequence[Hit], plan: Plan) -> list[str]:
 
 
 def changes_of(plan: Plan, *, expanded: bool, unrouted: Plan | None = None) -> dict[str, Any]:
-    """What would be different the second time: names and new values. What is that way already is not among them, nor
-    what would narrow the search: a threshold is only ever lowered, a pool only ever made larger. ``expanded``: whether
-    the query has been expanded already. ``unrouted``: the plan before a route left a channel out of it, if one did; to
-    name a method that has this channel is to want it back."""
+    """Return the settings that a second retrieval changes, with new values. Settings that hold already are omitted, and
+    so are those that would narrow the search: a threshold is only lowered, a pool only enlarged. ``expanded``: whether
+    the query has been expanded already. ``unrouted``: the plan before a route removed a channel; a method that names
+    this channel brings it back."""
     second = plan.retrieve.second
     if second is None:
         return {}
@@ -59,8 +59,8 @@ def changes_of(plan: Plan, *, expanded: bool, unrouted: Plan | None = None) -> d
 
 
 def changed(plan: Plan, changes: Mapping[str, Any], *, unrouted: Plan | None = None) -> Plan:
-    """The plan of the second time. Channels that the first time asked keep their say, whatever the method is now; a
-    method is final, so no route is asked about it; there is no third time."""
+    """Return the plan of the second retrieval. Channels of the first retrieval keep their weight under any method; a
+    new method is final, so routing is off; there is no third retrieval."""
     retrieve, whole = plan.retrieve, (unrouted or plan).retrieve.channels
     channels: dict[Any, ChannelPlan] = dict(whole if "method" in changes else retrieve.channels)
     if "pool" in changes:
@@ -95,13 +95,13 @@ def changed(plan: Plan, changes: Mapping[str, Any], *, unrouted: Plan | None = N
 
 
 def _by(method: Method, plan: Plan) -> set[ChannelName]:
-    """The channels that a plan would ask by another method."""
+    """Return the channels that a plan would search by another method."""
     return set(replace(plan, retrieve=replace(plan.retrieve, method=method)).channels)
 
 
 def merged(first: Envelope | None, again: Envelope) -> Envelope:
-    """What a channel said twice, as if it had said it once: every chunk with its best score, best first, equal scores by
-    chunk id. Where one of the two failed, the other."""
+    """Merge two results of a channel: every chunk with its best score, best first, equal scores by chunk id. If one of
+    the two failed, return the other."""
     if first is None or first.status != "ok":
         return again
     if again.status != "ok":

@@ -14,7 +14,7 @@ from pipeline.query.plan import Plan, QualityPlan
 from pipeline.ranking.hits import Drop, Hit
 from pipeline.records import ChannelName
 
-# How many hits diversity has for each place it fills. What stands further down is too far behind to be worth a place.
+# The number of candidates of diversity per returned hit; hits further down are too weak to be returned.
 CHOICE = 3
 _NEVER = datetime.min.replace(tzinfo=UTC)
 _UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"  # Han and kana, in which words have no gaps between them
@@ -24,11 +24,11 @@ _WORDS = re.compile(r"[a-z0-9]+")
 
 
 def select(hits: Sequence[Hit], plan: Plan) -> tuple[list[Hit], list[Drop]]:
-    """Up to ``top_k`` hits, and every one that is left out with the number it had and the one it needed.
+    """Return up to ``top_k`` hits, and a Drop for every other hit, with the number it had and the one it needed.
 
-    In this order: confidence below ``score_threshold``; graded (X9: before the cut, or there is never anything to choose from);
-    beyond ``per_document`` of one document; diversity, or equal shares of the channels under balanced allocation, or
-    the first ``top_k`` as they stand.
+    In this order: confidence below ``score_threshold``; grades (before the cut, so that there is a choice); the cap
+    ``per_document``; diversity, or equal shares of the channels under balanced allocation, or the first ``top_k`` in
+    order.
     """
     how = plan.retrieve.selection
     limit = plan.retrieve.score_threshold
@@ -69,8 +69,8 @@ def select(hits: Sequence[Hit], plan: Plan) -> tuple[list[Hit], list[Drop]]:
 
 
 def balanced(hits: Sequence[Hit], top_k: int) -> list[Hit]:
-    """Choose ``top_k`` hits in the order they had: of each channel that recalled any its best ``top_k // channels`` by its
-    own rank, then the best of all. No channel has a share of fewer places than there are channels."""
+    """Return ``top_k`` hits in their order: of each channel that recalled any its best ``top_k // channels`` by its own
+    rank, then the best of all. The share is 0 if there are more channels than hits to return."""
     ranked: dict[ChannelName, list[tuple[int, Hit]]] = {}
     for hit in hits:
         for part in hit.fused.contributions:
@@ -88,7 +88,7 @@ def balanced(hits: Sequence[Hit], top_k: int) -> list[Hit]:
 
 
 def capped(hits: Sequence[Hit], per_document: int) -> tuple[list[Hit], list[Drop]]:
-    """The first ``per_document`` hits of each document, in the order they had."""
+    """Keep the first ``per_document`` hits of each document, in their order."""
     taken: Counter[tuple[str, str]] = Counter()
     kept, dropped = [], []
     for hit in hits:
@@ -110,15 +110,14 @@ def capped(hits: Sequence[Hit], per_document: int) -> tuple[list[Hit], list[Drop
 
 
 def grade_of(hit: Hit, plan: QualityPlan) -> int:
-    """The place of its grade, 0 for the best. What has none, or one that is not on the list, counts as the worst."""
+    """Return the position of a hit's grade, 0 for the best. A missing or unlisted grade counts as the worst."""
     grade = hit.passage.metadata.get(plan.key)
     return plan.grades.index(grade) if grade in plan.grades else max(0, len(plan.grades) - 1)
 
 
 def graded(hits: Sequence[Hit], plan: QualityPlan) -> tuple[list[Hit], list[Drop]]:
-    """The hits without those of the worst grade, when there are more than ``enough`` of all grades and another is left.
-    Then those that stay, with near-ties in order of grade.
-    """
+    """Drop the hits of the worst grade when there are more than ``enough`` hits and another grade is left; then order
+    near-ties by grade."""
     kept, dropped = list(hits), []
     worst = len(plan.grades) - 1
     if len(hits) > plan.enough and worst > 0:
@@ -134,8 +133,8 @@ def graded(hits: Sequence[Hit], plan: QualityPlan) -> tuple[list[Hit], list[Drop
 
 
 def _near_ties(hits: Sequence[Hit], plan: QualityPlan) -> list[Hit]:
-    """Walk down the order: whoever is less than ``near_tie`` of the best score behind the first of a group is in it.
-    Inside a group the better grade goes first, then the newer document, then who was first."""
+    """Sort groups of near-ties by grade. A group holds the hits less than ``near_tie`` of the best score behind its
+    first hit. In a group the better grade goes first, then the newer document, then the earlier hit."""
     span = plan.near_tie * max((hit.score for hit in hits), default=0.0)
     ordered: list[Hit] = []
     group: list[Hit] = []
@@ -158,7 +157,7 @@ def _moment(hit: Hit) -> datetime:
 
 
 def shingles(text: str) -> frozenset[str]:
-    """The words of a text, and the pairs of neighbouring characters where words have no gaps between them."""
+    """Return the words of a text, and the pairs of neighbouring characters in scripts without word gaps."""
     if text.isascii():
         return frozenset(_WORDS.findall(text.lower()))
     words: set[str] = set()
@@ -171,17 +170,17 @@ def shingles(text: str) -> frozenset[str]:
 
 
 def likeness(one: frozenset[str], other: frozenset[str]) -> float:
-    """Share of ``one``'s words that ``other`` holds, in [0, 1]; 0 without words. A text that repeats a part is more
-    alike than one that adds to it."""
+    """Return the share of ``one``'s words in ``other``, in [0, 1]; 0 without words. A text that repeats a part is more
+    similar than one that adds to it."""
     return len(one & other) / len(one) if one else 0.0
 
 
 def diversified(hits: Sequence[Hit], *, diversity: float, top_k: int) -> list[Hit]:
-    """Up to ``top_k`` of the hits, one at a time: always the one with the highest ``lambda * relevance - (1 - lambda) *
-    likeness``, lambda being ``1 - diversity``, relevance its score over the best score, likeness that to whichever hit
-    taken before is most like it. The first of equals.
+    """Return up to ``top_k`` hits, choosing each time the highest ``lambda * relevance - (1 - lambda) * likeness``:
+    lambda is ``1 - diversity``, relevance the score over the best score, likeness the greatest one to a hit chosen
+    before. The first of equals.
 
-    ``score`` stays what relevance says, so in what is returned it may rise; ``likeness`` says why.
+    ``score`` stays the relevance, so it may rise in the result; ``likeness`` explains why.
     """
     if diversity <= 0:
         return list(hits[:top_k])
