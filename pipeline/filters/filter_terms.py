@@ -47,7 +47,7 @@ class Every:
 
 @dataclass(frozen=True, slots=True)
 class Either:
-    """One of these holds."""
+    """A disjunction of conditions."""
 
     parts: tuple[Clause, ...]
 
