@@ -1,4 +1,4 @@
-"""States of entities by story time. What an entity is like at a time is its latest state that is not later."""
+"""States of entities by story time. The state at a time is the latest one that is not later."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Entities(TenantStore):
         return [_state(row) for row in self._connection.execute(_PAGE, values).mappings()]
 
     def delete(self, namespace: Namespace, entity_ids: Sequence[str]) -> int:
-        """Delete these entities with all their states. Gives how many states went; of no ids, none."""
+        """Delete these entities with all their states; return the number of states."""
         gone = 0
         if entity_ids:
             Namespaces(self._connection, self._tenant_id).revise(namespace)  # first, as `put` locks its row first
