@@ -31,7 +31,7 @@ _MOST_DIMENSIONS = 65_535
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Where vectors come from: they mean something only to the same model. ``distance`` is told, nothing depends on it."""
+    """The source of vectors: they are meaningful only to the same model. ``distance`` is informative."""
 
     model: str
     dimension: int
@@ -50,7 +50,7 @@ class Enclosed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """What a part holds."""
+    """The content of a part."""
 
     origin: Origin
     documents: Sequence[Enclosed]
@@ -67,7 +67,7 @@ class Part:
 
 
 def write_part(part: Part) -> bytes:
-    """The part as a file. The same part always gives the same bytes."""
+    """Return the part as a file, always with the same bytes."""
     origin, size = part.origin, part.origin.dimension * _HALF
     header = {
         "format": "chordwise-part",
@@ -122,14 +122,14 @@ def read_part(body: bytes) -> Part:
 
 
 def packed_type(media_type: str) -> str:
-    """What a packed document is stored as: that it is packed, and what it was before."""
+    """Return the media type under which a packed document is stored: a marker and the original type."""
     base = media_type.partition(";")[0].strip().lower()
     fits = 0 < len(base) <= _LONGEST_MEDIA_TYPE and base.isascii() and base.isprintable() and " " not in base
     return f"{PACKED};of={base if fits else 'application/octet-stream'}"
 
 
 def is_packed(media_type: str) -> bool:
-    """Whether a body of this type is a packed document."""
+    """Return whether a body of this type is a packed document."""
     return media_type.partition(";")[0] == PACKED
 
 
@@ -137,7 +137,7 @@ def _entries(body: bytes) -> dict[str, bytes]:
     try:
         with zipfile.ZipFile(io.BytesIO(body)) as archive:
             return {name: _stored(archive, name, len(body)) for name in _NAMES}
-    # What zipfile raises for bytes that are no ZIP file is not written down anywhere; these are what it was seen to.
+    # zipfile does not document its errors for bytes that are no ZIP file; these were observed.
     except (zipfile.BadZipFile, EOFError, ValueError, NotImplementedError, RuntimeError, OSError, OverflowError):
         raise DamagedPart("the part is not a ZIP file of stored entries, or it is damaged") from None
 

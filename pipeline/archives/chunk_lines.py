@@ -1,4 +1,4 @@
-"""Chunks of a packed document: their lines, and what becomes of lines that somebody else wrote."""
+"""The lines of a packed document's chunks: write them, and check and read foreign ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pipeline.keyword.terms import Tokenizer
 from pipeline.outbound import json_limits
 from pipeline.records import Chunk, Generation, ParentChunk, Passage, Segment
 
-_MOST = 2**31 - 1  # of every number: what fits into all columns it may end in
+_MOST = 2**31 - 1  # of every number: fits into all columns it may be stored in
 _LONGEST_TEXT = 1_000_000  # characters of a chunk; an edited one has at most 64,000
 _MOST_HEADINGS = 64
 _LONGEST_TYPE = 16  # characters
@@ -32,7 +32,7 @@ _UNIT = 0.02  # how far from 1 the length of a unit vector of halves may be
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """What happened to a chunk since it was cut. The default is: nothing."""
+    """Changes of a chunk since it was cut. The default: none."""
 
     enabled: bool = True
     version: int = 1
@@ -44,8 +44,8 @@ UNMARKED = Mark()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unpacked:
-    """A packed document as chunks of a new generation. ``marks`` and ``vectors`` are by ordinal, and only those that
-    there are: a chunk without a vector is to be embedded, unless it is switched off. ``model`` made the vectors."""
+    """A packed document as chunks of a new generation. ``marks`` and ``vectors``: by ordinal, where there are any; an
+    enabled chunk without a vector is to be embedded. ``model`` made the vectors."""
 
     chunks: Sequence[Chunk]
     marks: Mapping[int, Mark]
@@ -55,7 +55,7 @@ class Unpacked:
 
 
 def chunk_line(*, ordinal: int, passage: Passage, content_hash: bytes, mark: Mark, has_vector: bool) -> bytes:
-    """A chunk as its line of ``chunks.jsonl``. ``content_hash`` is of the text that was embedded."""
+    """Return a chunk as its line of ``chunks.jsonl``. ``content_hash`` is of the text that was embedded."""
     fields = {
         **parent_said(ordinal, passage),
         "content_hash": content_hash.hex(),
@@ -73,7 +73,7 @@ def chunk_line(*, ordinal: int, passage: Passage, content_hash: bytes, mark: Mar
 
 
 def parent_said(ordinal: int, passage: Passage) -> dict[str, Any]:
-    """A parent as it stands in its document's line."""
+    """Return a parent as it is written in its document's line."""
     return {
         "ordinal": ordinal,
         "text": passage.text,
@@ -268,7 +268,7 @@ _REQUIRED = object()
 
 
 class _Line:
-    """One line of ``chunks.jsonl``, of which nothing is believed."""
+    """One untrusted line of ``chunks.jsonl``."""
 
     def __init__(self, line: bytes, number: int) -> None:
         self._number = number
