@@ -28,7 +28,7 @@ _PARENT_TOKENS = 1024
 
 
 def _cut_windows(parsed: Parsed, chunking: Chunking, allowance: PassageBudget) -> Cut:
-    """One passage for each sentence; one longer than the budget comes in pieces. A heading goes with what follows it."""
+    """Return one passage for each sentence; one longer than the budget is split. A heading goes with the text after it."""
     tokens = TokenMap(parsed.text)
     passages = (
         _passage(parsed.text, start, end, section)
@@ -94,7 +94,7 @@ SENTENCES = Strategy(
 
 
 def _cut_children(parsed: Parsed, chunking: Chunking, allowance: PassageBudget) -> Cut:
-    """Parents share nothing; within a parent, children are cut as `sentences` cuts a document."""
+    """Cut parents that share no text; within a parent, cut children as `sentences` cuts a document."""
     budget = chunking.options.get("parent_tokens", _PARENT_TOKENS)
     parents: list[Passage] = []
     passages: list[Passage] = []

@@ -44,7 +44,7 @@ class _Label:
 
 
 def pair_of(text: str) -> tuple[str, str] | None:
-    """The question and the answer in the text of a chunk, None if it does not hold both."""
+    """Return the question and the answer in the text of a chunk, None if it does not hold both."""
     labels = _labels(text, 0, len(text))
     question = next((label for label in labels if label.is_question), None)
     answer = next((label for label in labels if not label.is_question), None)
@@ -114,15 +114,15 @@ def _pair(parsed: Parsed, start: int, end: int, chunking: Chunking, parents: lis
 
 
 def _ranges(parsed: Parsed) -> Iterator[tuple[int, int]]:
-    """Stretches under one heading, over however many pages."""
+    """Yield stretches under one heading, over however many pages."""
     for _, group in groupby(parsed.sections, key=lambda section: section.heading_path):
         sections = list(group)
         yield sections[0].start, sections[-1].end
 
 
 def _pairs(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Where each pair begins and ends, in order. A question that nothing answers is no pair."""
-    question_at: int | None = None  # where a question stands that waits for its answer
+    """Yield the start and end of each pair, in order. A question without an answer is no pair."""
+    question_at: int | None = None  # the position of a question without an answer so far
     begun: int | None = None  # where the pair begins that has its answer and goes on
     for first, last in paragraphs(text, start=start, end=end):
         labels = _labels(text, first, last)
@@ -145,7 +145,7 @@ def _pairs(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _is_row(paragraph: str, labels: Sequence[_Label]) -> bool:
-    """Whether it is a row of a table with a question and an answer in it: named in full, a line for each column."""
+    """Return whether the text is a row of a table with a question and an answer: a named line for each column."""
     both = {label.is_question for label in labels} == {True, False} and not any(label.is_short for label in labels)
     return both and all(map(_FIELD.match, paragraph.split("\n")))
 

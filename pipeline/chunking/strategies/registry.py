@@ -1,4 +1,4 @@
-"""The strategies there are, and what may be asked of each."""
+"""The chunking strategies by name, and checks of their options."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ def cut(parsed: Parsed, chunking: Chunking, *, most: int | None = None) -> Cut:
 
 
 def searched_text(passage: Passage, strategy: str) -> str:
-    """What a passage is found by. A strategy that is gone since leaves its chunks their own text."""
+    """Return the text by which a passage is found. Chunks of a strategy that no longer exists keep their own text."""
     found_strategy = STRATEGIES.get(strategy)
     return found_strategy.indexed(passage) if found_strategy else passage.text
 
 
 def embedding_text_of(passage: Passage, title: str | None, strategy: str) -> str:
-    """What is embedded: where the passage stands, and what it is found by."""
+    """Return the text to embed: the passage's headings and the text by which it is found."""
     return embedding_text(passage, title, text=searched_text(passage, strategy))
 
 
 def window_of(chunking: Chunking) -> int:
-    """How many chunks before and after one are read with it, unless a query says otherwise."""
+    """Return how many chunks before and after one are read with it, unless a query overrides it."""
     option = WINDOW.options["window"]
     return int(chunking.options.get("window", option.default or 0)) if chunking.strategy == WINDOW.name else 0
 
@@ -70,7 +70,7 @@ def flaws_in_options(
 
 
 def complete(strategy: str, options: Mapping[str, Any], usual: Mapping[str, float]) -> Chunking:
-    """The chunking that was asked for, with everything left out filled in."""
+    """Return the chunking with these options and the defaults of all others."""
     values = {**_defaults(STRATEGIES[strategy].options, usual), **options}
     return Chunking(
         strategy=strategy,
@@ -81,7 +81,7 @@ def complete(strategy: str, options: Mapping[str, Any], usual: Mapping[str, floa
 
 
 def options_of(chunking: Chunking) -> dict[str, int | float]:
-    """Return every option that a document was cut with. A strategy that is gone since has those that were stored."""
+    """Return every option that a document was cut with; of a strategy that no longer exists, the stored ones."""
     own: dict[str, int | float] = {"max_tokens": chunking.max_tokens, "overlap": chunking.overlap}
     strategy = STRATEGIES.get(chunking.strategy)
     return {name: value for name, value in own.items() if strategy is None or name in strategy.options} | dict(

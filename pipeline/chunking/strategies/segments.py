@@ -69,14 +69,14 @@ def _cut(parsed: Parsed, chunking: Chunking, allowance: PassageBudget) -> Cut:
 
 
 def _indexed(passage: Passage) -> str:
-    """Text, summary and entity names."""
+    """Return text, summary and entity names."""
     segment = passage.segment or Segment()
     parts = (passage.text, segment.summary, " ".join(segment.entity_names))
     return "\n".join(part for part in parts if part)
 
 
 def _above(path: tuple[str, ...], inherited: Mapping[tuple[str, ...], Segment]) -> Segment:
-    """What the nearest heading above says that holds below it; without any, the first heading is the chapter."""
+    """Return the fields that the nearest heading above sets; without any, the first heading is the chapter."""
     for depth in range(len(path) - 1, 0, -1):
         if (segment := inherited.get(path[:depth])) is not None:
             return Segment(chapter_id=segment.chapter_id, story_time=segment.story_time)
@@ -84,7 +84,7 @@ def _above(path: tuple[str, ...], inherited: Mapping[tuple[str, ...], Segment]) 
 
 
 def _segments(text: str, section: Section) -> Iterator[_Found]:
-    """The segments of a section. A new one begins where a field is said again, or where fields follow a body."""
+    """Yield the segments of a section. A new one begins where a field repeats, or where fields follow a body."""
     labels = [match for match in _LINE.finditer(text, section.start, section.end) if match["name"].lower() in _FIELDS]
     begins = list(_beginnings(text, section, [label.start() for label in labels]))
     block = _Found()
@@ -106,7 +106,7 @@ def _segments(text: str, section: Section) -> Iterator[_Found]:
 
 
 def _beginnings(text: str, section: Section, labels: Sequence[int]) -> Iterator[int]:
-    """For each label where the fields begin that it stands among: the start of its paragraph, if they fill it."""
+    """Return for each label the beginning of its fields: the start of its paragraph, if they fill it."""
     begin = position = section.start  # of the paragraph, and of the line that is looked at
     filled = True  # whether every line of the paragraph was a field so far
     for at in labels:
@@ -133,7 +133,7 @@ def _add_others(block: _Found, lines: list[str]) -> None:
 
 
 def _after_other_fields(block: _Found, text: str, start: int, end: int) -> int:
-    """Where the fields end that stand in the lines directly below a label."""
+    """Return the end of the fields in the lines directly below a label."""
     position = start
     for line in text[start:end].split("\n")[1:]:
         if not _OTHER_FIELD.fullmatch(line):
@@ -144,7 +144,7 @@ def _after_other_fields(block: _Found, text: str, start: int, end: int) -> int:
 
 
 def _add_body(block: _Found, text: str, start: int, end: int, *, heading: tuple[str, ...] = ()) -> None:
-    """What is no field. A heading alone is no body: it stands above what comes below it."""
+    """Add text that is no field. A heading alone is no body: it belongs to the text below it."""
     body = text[start:end].strip()
     if body and not (heading and " ".join(body.split()).startswith(heading[0]) and "\n" not in body):
         block.bodies.append((start, end))
