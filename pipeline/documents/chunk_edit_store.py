@@ -1,4 +1,4 @@
-"""Chunks as their owner sees and changes them: those of published generations, enabled or not."""
+"""List and change chunks of published generations for their owner, enabled or not."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _ORDERS: dict[ChunkOrder, tuple[str, str]] = {
 
 
 class ChunkEdits(TenantStore):
-    """One tenant's chunks, for listing and changing. Changes belong into the transaction that locked their documents."""
+    """One tenant's chunks, to list and change. Make changes in the transaction that locked their documents."""
 
     def page(
         self,
@@ -53,12 +53,13 @@ class ChunkEdits(TenantStore):
         offset: int = 0,
         limit: int,
     ) -> list[OwnedChunk]:
-        """Published chunks and parents of a namespace, of a source or a document in it, in the order asked for.
+        """Return published chunks and parents of a namespace, of a source or of a document in it, in the given order.
 
-        ``filters`` hold for their documents, as in a query. ``offset`` rows are read and left out, so a large one is slow.
+        ``filters`` apply to their documents, as in a query. ``offset`` rows are read and discarded, so a large one is
+        slow.
 
-        ``document_id`` is by document, parent and place in the parent: parents and chunks without one come first. The
-        ordinals of chunks are in this order (`assemble_all`), so both tables are read along their keys.
+        ``document_id`` orders by document, parent and position in the parent: parents and chunks without one come
+        first. The ordinals of chunks are in this order (`assemble_all`), so both tables are read along their keys.
         """
         condition, filtered = mysql_condition(filters or Filters(), alias="g", chunk="c")
         values: dict[str, Any] = {
@@ -86,7 +87,7 @@ class ChunkEdits(TenantStore):
         return chunks[offset : offset + limit]
 
     def named(self, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, OwnedChunk]:
-        """Those of these chunks and parents that belong to a published generation of this tenant."""
+        """Return those of these chunks and parents that belong to a published generation of this tenant."""
         if not chunk_ids:
             return {}
         values = {"tenant": self._tenant_id, "ids": list(chunk_ids)}
@@ -98,11 +99,11 @@ class ChunkEdits(TenantStore):
         return chunks
 
     def lock(self, namespace: Namespace, document_ids: Sequence[DocumentId]) -> None:
-        """Let nothing of these documents be published or changed until the transaction ends. In key order."""
+        """Lock these documents, in key order, against publishing and changes until the transaction ends."""
         self._run(_LOCK, namespace=namespace, ids=sorted(set(document_ids))).all()
 
     def beside(self, chunk: OwnedChunk) -> list[tuple[ChunkId, Passage]]:
-        """The chunks of its document that overlap a chunk by their offsets."""
+        """Return the chunks of the same document that overlap a chunk by their offsets."""
         passage = chunk.passage
         values = {**generation_key(chunk.generation), "id": chunk.chunk_id, "start": passage.start, "end": passage.end}
         values |= {"first": max(0, chunk.ordinal - _MOST_BESIDE), "last": chunk.ordinal + _MOST_BESIDE}
@@ -115,7 +116,7 @@ class ChunkEdits(TenantStore):
         ]
 
     def rewrite(self, chunk: Chunk) -> None:
-        """Give an existing chunk the text, terms and hash of this one; its place in the document stays."""
+        """Replace text, terms and hash of an existing chunk; its position in the document stays."""
         self._run(
             _REWRITE,
             id=chunk.chunk_id,
@@ -132,16 +133,16 @@ class ChunkEdits(TenantStore):
         )
 
     def switch(self, chunk_ids: Sequence[ChunkId], *, enabled: bool) -> None:
-        """Show or hide these."""
+        """Enable or disable these chunks."""
         if chunk_ids:
             self._run(_SWITCH, ids=list(chunk_ids), enabled=int(enabled), now=now())
 
     def differs(self, generation: Generation) -> None:
-        """Note that these are not the chunks its bytes become: handing the same in again is a change from now on."""
+        """Note that the chunks differ from those of the bytes, so that uploading the same bytes counts as a change."""
         self._connection.execute(_DIFFERS, generation_key(generation))
 
     def remove(self, generation: Generation, ordinals: Sequence[int]) -> int:
-        """Delete exactly these chunks of a generation, and remember that they are not missing. Gives how many are left."""
+        """Delete exactly these chunks of a generation and note that they are not missing. Return how many are left."""
         key = generation_key(generation)
         if ordinals:
             self._connection.execute(_REMOVE, {**key, "ordinals": list(ordinals)})
@@ -152,14 +153,14 @@ class ChunkEdits(TenantStore):
         return left
 
     def ordinals(self, generation: Generation) -> tuple[set[int], set[int]]:
-        """Which chunks of a generation are there, and which were deleted by hand."""
+        """Return the ordinals of a generation's chunks, and those deleted by hand."""
         key = generation_key(generation)
         there = set(self._connection.execute(_ORDINALS, key).scalars())
         removed = self._connection.execute(_REMOVED, key).scalar_one_or_none()
         return there, set(json.loads(removed) if removed else ())
 
     def unpublish(self, generation: Generation) -> None:
-        """Show nothing of this document until the upload that is on its way is there."""
+        """Hide this document until its pending upload is published."""
         self._connection.execute(_UNPUBLISH, {**generation_key(generation), "now": now()})
 
 

@@ -1,4 +1,4 @@
-"""Chunks with their text and their terms: written before they are shown, read back only for what is shown."""
+"""Chunks with their text and terms: written before they are published, read only if published."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ class Chunks(TenantStore):
     """One tenant's chunks."""
 
     def write(self, chunks: Sequence[Chunk], *, again: Sequence[Generation] = ()) -> None:
-        """Write chunks of generations that are not shown yet; what ``again`` names is cleared first, because an
-        earlier attempt may have left rows there."""
+        """Write chunks of unpublished generations; clear those in ``again`` first, because an earlier attempt may have
+        left rows."""
         for generation in again:
             self.drop(generation)
         moment = now()
@@ -121,13 +121,13 @@ class Chunks(TenantStore):
             )
 
     def terms_of(self, generations: Sequence[Generation]) -> list[list[str]]:
-        """The terms of every enabled chunk of these generations, for the statistics that count them."""
+        """Return the terms of every enabled chunk of these generations, for the statistics."""
         terms: list[list[str]] = []
         for some in slices(
             sorted(generations, key=lambda generation: generation.scope.namespace), _GENERATIONS_AT_ONCE
         ):
             wanted = {(generation.scope.namespace, generation.document_id, generation.number) for generation in some}
-            # Two lists and not pairs, of which MariaDB makes no range; what is too much is left out here.
+            # Lists and not pairs, of which MariaDB makes no range; extra rows are dropped here.
             values = {
                 "tenant": self._tenant_id,
                 "namespaces": sorted({namespace for namespace, _, _ in wanted}),
@@ -144,11 +144,11 @@ class Chunks(TenantStore):
     def hydrate(
         self, chunk_ids: Sequence[ChunkId], *, namespaces: Sequence[str], since: datetime | None = None
     ) -> dict[ChunkId, StoredChunk]:
-        """The shown chunks among these, by id. One that is missing, of another tenant or namespace, or of a generation
-        that is not shown, is not in the answer: this is what keeps a stale vector from ever being returned.
+        """Return the published chunks among these, by id. Omits missing chunks, those of another tenant or namespace,
+        and those of unpublished generations, so a stale vector is never returned.
 
-        With ``since``, chunks of a generation that was replaced after that moment count as shown: a query that began
-        before a document was replaced sees the old one rather than none.
+        With ``since``, chunks of a generation replaced after that moment count as published: a query that began before
+        sees the old document rather than none.
         """
         chunks: dict[ChunkId, StoredChunk] = {}
         for ids in slices(list(chunk_ids), 1000):
@@ -241,7 +241,7 @@ def _chunking(column: str) -> Chunking:
 
 
 def segment_to_json(segment: Segment) -> str:
-    """What the column ``segment`` holds."""
+    """Return the value of the column ``segment``."""
     return to_json(
         {
             "chapter_id": segment.chapter_id,
@@ -254,7 +254,7 @@ def segment_to_json(segment: Segment) -> str:
 
 
 def segment_of(column: str | None) -> Segment | None:
-    """The segment in a column ``segment``."""
+    """Return the segment in a column ``segment``."""
     if column is None:
         return None
     fields = orjson.loads(column)

@@ -16,8 +16,8 @@ LONGEST_TITLE = 1024  # characters
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutRequest:
-    """How to read and cut a document. ``title``: the caller's, instead of the document's. ``most_chunks``: more are
-    refused. ``scope``: whose tokenizer makes keyword tokens, None for none."""
+    """Settings to read and cut a document. ``title``: replaces the document's own. ``most_chunks``: the limit on
+    chunks. ``scope``: the scope of the keyword tokenizer, None for no tokens."""
 
     media_type: str
     chunking: Chunking
@@ -29,8 +29,8 @@ class CutRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutDocument:
-    """A document in pieces. ``passages``: in the order of their ordinals. ``searched``: the text that finds each
-    passage, None for its own. ``indexed``: each passage's keyword tokens, empty without a scope."""
+    """A cut document. ``passages``: in the order of their ordinals. ``searched``: the text that finds each passage,
+    None for its own. ``indexed``: each passage's keyword tokens, empty without a scope."""
 
     title: str | None
     passages: Sequence[Passage]

@@ -1,4 +1,4 @@
-"""Documents and their generations: what was accepted, what is shown, what is gone."""
+"""Documents and their generations: accepted, published and deleted ones."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _NO_INGREDIENTS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """What there is to ingest for one generation."""
+    """The input of ingestion for one generation."""
 
     generation: Generation
     fields: DocumentFields
@@ -49,14 +49,14 @@ class Source:
 
     @property
     def recipe(self) -> bytes:
-        """Equal for two sources that become the same chunks. Whatever is added to this class counts by itself."""
+        """A hash, equal for two sources that become the same chunks. New fields of this class are part of it."""
         how = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in _NO_INGREDIENTS}
         return recipe(self.body, {**how, "chunking": asdict(self.chunking), "title": self.fields.title})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """Findings of ingestion. ``title``: found in the text, if any. ``pages``: the first and last page with text."""
+    """Results of ingestion. ``title``: found in the text, if any. ``pages``: the first and last page with text."""
 
     chunk_count: int
     title: str | None
@@ -67,7 +67,8 @@ class Shown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deleted:
-    """A document that was there: the generation that searches saw, and all whose rows are to be dropped."""
+    """A deleted document. ``shown``: the generation that was published; ``gone``: the generations whose rows are to be
+    dropped."""
 
     shown: Generation | None
     gone: tuple[Generation, ...]
@@ -109,7 +110,7 @@ class Documents(TenantStore):
                     there.append(key)
                 else:
                     numbered[key] = Generation(scope=scope, document_id=key, number=row.latest_generation)
-            if there:  # a latest generation that nobody uploads would hide the one that is on its way
+            if there:  # an unused latest generation would hide the pending one
                 self._connection.execute(_TAKE_BACK, {**values, "ids": there})
         return numbered
 
@@ -173,7 +174,7 @@ class Documents(TenantStore):
         )
 
     def sources(self, generations: Sequence[Generation]) -> dict[Generation, Source]:
-        """What was uploaded for each of these; a generation that is gone meanwhile is not in the answer."""
+        """Return the upload of each generation; generations that are gone are omitted."""
         sources: dict[Generation, Source] = {}
         for namespace, wanted in _by_namespace(generations):
             # Pairs would be exact, but MariaDB makes no range of (a, b) IN (…): two lists, and the rest is dropped here.
@@ -211,7 +212,7 @@ class Documents(TenantStore):
         return current
 
     def shown(self, generations: Sequence[Generation]) -> set[Generation]:
-        """Those of the generations that searches see now. Nothing is locked."""
+        """Return those of the generations that are published. Locks nothing."""
         shown: set[Generation] = set()
         for namespace, wanted in _by_namespace(generations):
             rows = self._run(_SHOWN, namespace=namespace, ids=[g.document_id for g in wanted])
@@ -220,7 +221,7 @@ class Documents(TenantStore):
         return shown
 
     def show(self, generations: Mapping[Generation, Shown], *, model: str) -> None:
-        """Move each document's pointer to its generation: two statements for all that have the same number."""
+        """Move each document's pointer to its generation: two statements for all of the same number."""
         grouped: dict[tuple[Namespace, int], list[tuple[DocumentId, Shown]]] = {}
         for generation, shown in sorted(generations.items(), key=lambda pair: pair[0].document_id):
             grouped.setdefault((generation.scope.namespace, generation.number), []).append(
@@ -256,7 +257,8 @@ class Documents(TenantStore):
             )
 
     def delete(self, namespace: Namespace, document_ids: Sequence[DocumentId]) -> dict[DocumentId, Deleted]:
-        """Hide these documents at once and for every upload accepted before now. What is not there is not in the answer."""
+        """Hide these documents at once, and all their uploads accepted before. Missing documents are omitted from the
+        result."""
         values: dict[str, Any] = {"tenant": self._tenant_id, "namespace": namespace, "ids": sorted(document_ids)}
         there = self._connection.execute(_LOCK_ALIVE, values)
         rows = [row for row in there if row.latest_generation > row.deleted_generation]
@@ -279,7 +281,7 @@ class Documents(TenantStore):
         }
 
     def published(self, namespace: Namespace, document_id: DocumentId) -> Generation | None:
-        """The generation searches see, locked until the transaction ends."""
+        """Return the published generation, locked until the transaction ends."""
         row = self._run(_LOCK_ONE, namespace=namespace, document=document_id).one_or_none()
         if row is None or row.published_generation is None:
             return None
@@ -366,5 +368,5 @@ def encoding_of(value: str | None) -> Encoding | None:
 
 
 def fields_of(row: Mapping[Any, Any]) -> DocumentFields:
-    """The fields in a row of ``generations``."""
+    """Return the fields in a row of ``generations``."""
     return record_of(DocumentFields, row, tags=tuple(json.loads(row["tags"])), metadata=metadata_of(row["metadata"]))

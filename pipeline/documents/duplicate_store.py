@@ -1,4 +1,4 @@
-"""Documents of one namespace that have the same bytes. Nothing is stored for it: the answer follows from the hashes."""
+"""Documents of one namespace with the same bytes, derived from their hashes; nothing is stored for it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pipeline.tenants.quota_store import ALIVE
 _ROWS_PER_STATEMENT = 1000
 _UNKNOWN = hashlib.sha256(b"").digest()  # of a document whose bytes are not fetched yet
 
-# The generation that a document is described by: what searches see, or else its latest upload.
+# The generation that describes a document: the published one, or else its latest upload.
 _DESCRIBED = (
     "{g}.tenant_id = {d}.tenant_id AND {g}.namespace = {d}.namespace AND {g}.document_id = {d}.document_id"
     " AND {g}.generation = COALESCE({d}.published_generation, {d}.latest_generation)"
@@ -38,7 +38,7 @@ IS_DUPLICATE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
-    """What a document was made from: the SHA-256 of its bytes, and where they came from."""
+    """The SHA-256 of a document's bytes, and their source."""
 
     content_hash: bytes
     source_uri: str | None

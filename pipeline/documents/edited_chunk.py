@@ -1,4 +1,4 @@
-"""A chunk whose text was changed by hand: everything that follows from its text is made again, its place is kept."""
+"""Rebuild an edited chunk: everything derived from its text is made again, its position stays."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pipeline.records import Chunk, ChunkId, Chunking, DocumentFields, Generatio
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedChunk:
-    """A chunk as MySQL has it now. ``shown``: whether its generation is the published one."""
+    """A chunk in MySQL. ``shown``: whether its generation is published."""
 
     namespace: str
     document_id: str
@@ -28,7 +28,7 @@ class RecordedChunk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """The most tokens that a text may have, and the option of the document's chunking that says so."""
+    """The most tokens of a text, and the option of the document's chunking that sets it."""
 
     option: str
     tokens: int
@@ -73,7 +73,7 @@ def spliced(whole: str, at: int, part: str, new: str) -> str:
 
 
 def repeats(other: Passage, before: Passage, text: str) -> bool:
-    """Whether a passage has words in common with ``before``, by their offsets, that are not in its new ``text``."""
+    """Return whether a passage shares words with ``before``, by their offsets, that its new ``text`` lacks."""
     start, end = max(other.start, before.start), min(other.end, before.end)
     if start >= end or before.reworded:
         return False

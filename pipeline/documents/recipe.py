@@ -1,4 +1,4 @@
-"""What decides which chunks a document becomes, as one hash: equal recipes give equal chunks."""
+"""Hash everything that decides the chunks of a document: equal recipes give equal chunks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def recipe(body: bytes, how: Mapping[str, Any], *, analysis: int = ANALYSIS) -> 
 
 
 def same_fields(one: DocumentFields, other: DocumentFields) -> bool:
-    """Whether nothing a search could filter by or show differs. The title is no matter here: it is in the recipe."""
+    """Return whether no field that searches filter by or show differs. The title is part of the recipe instead."""
     return _plain(one) == _plain(other)
 
 

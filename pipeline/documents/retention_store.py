@@ -1,5 +1,5 @@
-"""Generations that were replaced: kept for rollback, or retired until the sweeper drops their rows a while later, as
-running queries may still read them."""
+"""Replaced generations: retained for rollback, or retired until the sweeper drops their rows, as running queries may
+still read them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ class Retired(TenantStore):
     """One tenant's generations that wait to be dropped."""
 
     def add(self, generations: Sequence[Generation], *, after_s: float = 0.0, replaced: bool = False) -> None:
-        """Let these be dropped in ``after_s`` seconds. ``replaced``: another one is shown in their place since now."""
+        """Drop these in ``after_s`` seconds at the earliest. ``replaced``: another generation was published instead
+        just now."""
         moment = now()
         due_at = moment + timedelta(seconds=after_s)
         insert_many(
@@ -36,8 +37,8 @@ class Retired(TenantStore):
         )
 
     def due(self, *, limit: int) -> list[Generation]:
-        """Return what is to be dropped now, locked until the transaction ends, without rows of other sweepers. Keep the
-        lock from before the drop until ``forget``: a generation here is not written anew (`Ledger.claim`)."""
+        """Return the generations to drop now, locked until the transaction ends, skipping rows of other sweepers. Hold
+        the lock from before the drop until ``forget``: a generation here is not written anew (`Ledger.claim`)."""
         rows = self._run(
             text(
                 "SELECT namespace, document_id, generation FROM retired_generations"
@@ -50,7 +51,7 @@ class Retired(TenantStore):
         return [self._generation(*row) for row in rows]
 
     def forget(self, generations: Sequence[Generation]) -> None:
-        """The rows of these are gone."""
+        """Note that the rows of these are dropped."""
         for namespace in sorted({generation.scope.namespace for generation in generations}):
             mine = [(str(g.document_id), g.number) for g in generations if g.scope.namespace == namespace]
             for number, ids in by_number(mine):
@@ -58,7 +59,7 @@ class Retired(TenantStore):
 
 
 def tenants_with_retired(connection: Connection) -> list[TenantId]:
-    """Whom the sweeper has to visit; reads nothing but their ids."""
+    """Return the tenants with generations to drop; reads only their ids."""
     rows = connection.execute(
         text("SELECT DISTINCT tenant_id FROM retired_generations WHERE due_at <= :now"), {"now": now()}
     ).scalars()
@@ -66,7 +67,7 @@ def tenants_with_retired(connection: Connection) -> list[TenantId]:
 
 
 class Dropping(TenantStore):
-    """One tenant's rows."""
+    """One tenant's rows to drop."""
 
     def drop(self, generations: Sequence[Generation]) -> None:
         """Drop the chunks of exactly these hidden generations, and their bytes and fields unless they may be retried or
@@ -130,10 +131,10 @@ _LOCK = text(
 
 
 class Kept(TenantStore):
-    """One tenant's kept generations: of each document at most the one that was shown before."""
+    """One tenant's retained generations: of each document at most the one published before."""
 
     def keep(self, replaced: Sequence[Generation], *, for_s: float) -> None:
-        """Keep these for ``for_s`` seconds, 0 for not at all, and forget what was kept of their documents before."""
+        """Keep these for ``for_s`` seconds, 0 for not at all, instead of those retained before."""
         for namespace in sorted({generation.scope.namespace for generation in replaced}):
             ids = sorted({g.document_id for g in replaced if g.scope.namespace == namespace})
             self._run(_FORGET_KEPT, namespace=namespace, ids=ids)
@@ -151,7 +152,7 @@ class Kept(TenantStore):
         )
 
     def expired(self, *, limit: int) -> list[Generation]:
-        """Forget those whose time is up, and say which they were: retire them in the same transaction."""
+        """Release the retained generations whose time is up, and return them; retire them in the same transaction."""
         rows = self._run(_EXPIRED, now=now(), limit=limit).all()
         expired = [self._generation(*row) for row in rows]
         for generation in expired:
@@ -160,7 +161,7 @@ class Kept(TenantStore):
 
 
 def tenants_with_expired(connection: Connection) -> list[TenantId]:
-    """Whom the sweeper has to visit; reads nothing but their ids."""
+    """Return the tenants with expired retained generations; reads only their ids."""
     return [TenantId(tenant_id) for tenant_id in connection.execute(_UNTIDY, {"now": now()}).scalars()]
 
 
@@ -168,7 +169,7 @@ _FORGET_KEPT = text(
     "DELETE FROM kept_generations WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids"
 ).bindparams(bindparam("ids", expanding=True))
 
-# One look into the index for each tenant: what is kept may be as many rows as there are documents.
+# One index lookup per tenant: there may be as many retained generations as documents.
 _UNTIDY = text(
     "SELECT t.tenant_id FROM tenants t WHERE EXISTS (SELECT 1 FROM kept_generations k"
     " WHERE k.tenant_id = t.tenant_id AND k.kept_until <= :now)"

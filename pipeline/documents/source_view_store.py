@@ -1,4 +1,4 @@
-"""Sources as their owner sees them: counted from their documents when asked, so nothing can drift."""
+"""Sources as their owner sees them, counted from their documents on each read."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class SourceViews(TenantStore):
         return [DocumentId(document_id) for document_id in rows.scalars()]
 
     def lock(self, namespace: Namespace, document_ids: Sequence[DocumentId]) -> None:
-        """Let nothing of these documents be accepted, published or deleted until the transaction ends; in key order."""
+        """Lock these documents in key order against accepting, publishing and deleting until the transaction ends."""
         self._run(_LOCK, namespace=namespace, ids=sorted(document_ids)).all()
 
     def _viewed(self, namespace: Namespace, rows: Sequence[Any]) -> list[SourceView]:

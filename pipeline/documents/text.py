@@ -8,7 +8,7 @@ from pipeline.records import Passage
 
 
 def joined(passages: Iterable[Passage]) -> str:
-    """Join passages in document order without repeating overlaps; reworded passages stand whole. A gap of one character
+    """Join passages in document order without repeating overlaps; reworded passages stay whole. A gap of one character
     becomes a space, a longer one an empty line."""
     parts: list[str] = []
     written = 0  # up to which place of the document the text has come

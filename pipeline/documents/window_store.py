@@ -1,4 +1,4 @@
-"""Windows: the chunks around a chunk, read together with it. Nothing is stored, so no edit leaves a window behind."""
+"""Windows: the chunks around a chunk, read together with it. They are not stored, so no edit leaves a stale window."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pipeline.records import ChunkId, TenantId
 
 
 def windows(connection: Connection, tenant_id: TenantId, sizes: Mapping[ChunkId, int]) -> dict[ChunkId, str]:
-    """Return each chunk's text with up to ``sizes`` enabled neighbours on either side; a missing chunk is left out.
-    Joined by a space, at a paragraph or heading by a blank line, overlaps said once."""
+    """Return each chunk's text with up to ``sizes`` enabled neighbours on either side; a missing chunk is omitted.
+    Joined by a space, at a paragraph or heading by a blank line; overlaps appear once."""
     by_size: defaultdict[int, list[ChunkId]] = defaultdict(list)
     for chunk_id, size in sizes.items():
         if size > 0:
@@ -45,7 +45,7 @@ def whole_documents(
 
 
 def _seam(gap: int) -> str:
-    """What stands between two parts of a text that were ``gap`` characters of white space apart."""
+    """Return the separator of two parts of a text that were ``gap`` characters of white space apart."""
     return "" if gap == 0 else " " if gap == 1 else "\n\n"
 
 
