@@ -1,4 +1,4 @@
-"""Waking those who follow a job: cheap enough to be done after every batch, and silent while Redis is away."""
+"""Wake callers that follow a job: cheap enough after every batch, and silent while Redis is away."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST_JOBS = 1000
 
 
 class JobBells:
-    """One process's bells; thread-safe, never raises. A missed bell does no harm: listeners also look by themselves."""
+    """One process's bells; thread-safe, never raises. A missed bell is harmless: listeners also poll."""
 
     def __init__(self, client: redis.Redis, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._redis = client
@@ -30,7 +30,7 @@ class JobBells:
         self._silent_until = float("-inf")
 
     def ended(self, tenant_id: TenantId, job_id: JobId) -> None:
-        """The job has ended: wake who waits for that, and who follows it."""
+        """Wake callers that wait for the end of the job or follow it."""
         self._told_at.pop(job_id, None)
         try:
             announce_job(self._redis, tenant_id, job_id)
@@ -38,7 +38,7 @@ class JobBells:
             log.warning("job_end_not_announced", job_id=job_id, code=error.code)
 
     def progressed(self, tenant_id: TenantId, job_id: JobId, *, always: bool = False) -> None:
-        """The job has moved on: wake who follows it, unless that was done a moment ago; ``always`` wakes them."""
+        """Wake callers that follow the job, unless they were woken a moment ago; ``always``: in any case."""
         moment = self._clock()
         if moment < self._silent_until:
             return
@@ -55,5 +55,5 @@ class JobBells:
 
 
 def progress_name(tenant_id: TenantId, job_id: JobId) -> str:
-    """What is said on the wake channel when a job has moved on without having ended."""
+    """Return the message on the wake channel that announces progress of an unfinished job."""
     return wake_name("progress", tenant_id, job_id)

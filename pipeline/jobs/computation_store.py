@@ -77,7 +77,7 @@ class Computations:
     """One tenant's computations."""
 
     def __init__(self, client: redis.Redis, mysql: Callable[[], Engine], tenant_id: TenantId) -> None:
-        """``mysql`` is called only for large bodies."""
+        """Set the stores. ``mysql`` is called only for large bodies."""
         self._redis = client
         self._mysql = mysql
         self._tenant_id = tenant_id
@@ -129,7 +129,7 @@ class Computations:
         )
 
     def advance(self, computation: Computation, state: Any) -> bool:
-        """End a step and store ``state`` for the next one. Returns False if the computation has ended or is gone."""
+        """End a step and store ``state`` for the next one; return False if the computation has ended or is gone."""
         keep_s = LIMITS[computation.kind].step_s + _SPARE_S
         step = computation.step
         values = (str(step), str(step + 1), orjson.dumps(state), str(round(keep_s)))
@@ -210,7 +210,7 @@ def tenants_with_expired_bodies(connection: Connection) -> list[TenantId]:
 
 
 def drop_expired_bodies(connection: Connection, tenant_id: TenantId) -> int:
-    """Delete up to a thousand rows of a tenant's expired bodies. Returns the number of rows."""
+    """Delete up to a thousand rows of a tenant's expired bodies; return the number of rows."""
     values = {"tenant": tenant_id, "now": now(), "limit": _DROPPED_AT_ONCE}
     return int(connection.execute(_DROP_EXPIRED, values).rowcount)
 
