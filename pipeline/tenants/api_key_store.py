@@ -1,4 +1,4 @@
-"""One tenant's API keys as an administrator sees them: listed, issued, rotated, revoked. Their secrets are never read."""
+"""One tenant's API keys for an administrator: listed, issued, rotated, revoked. Their secrets are never read."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from pipeline.database.rows import TenantStore, as_utc, now, record_of, to_naive
 from pipeline.tenants.audit_store import Audit
 from pipeline.tenants.tenant_store import OPERATOR, SCOPES, hashed, key_id_of, new_key
 
-MOST_KEYS = 1000  # of one tenant, those that have ended included: a list somebody can look through
+MOST_KEYS = 1000  # of one tenant, ended ones included: a readable list
 _ORDER = (*SCOPES, OPERATOR)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiKey:
-    """A key without its secret. ``last_used_at`` is true to the minute. ``replaced_by``: the key it was rotated to."""
+    """A key without its secret. ``last_used_at`` is exact to the minute. ``replaced_by``: the key it was rotated to."""
 
     key_id: str
     name: str
@@ -30,7 +30,7 @@ class ApiKey:
     replaced_by: str | None = None
 
     def state(self, at: datetime) -> str:
-        """``active``, ``expired`` or ``revoked`` at a moment (with a zone)."""
+        """Return ``active``, ``expired`` or ``revoked`` at a moment (with a zone)."""
         if self.revoked_at is not None:
             return "revoked"
         return "expired" if self.expires_at is not None and self.expires_at <= at else "active"
@@ -38,21 +38,21 @@ class ApiKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Issued:
-    """A key that was just made, and the one time that its secret is known."""
+    """A new key with its secret, which is not stored."""
 
     key: ApiKey
     secret: str
 
 
 class TooManyKeys(Exception):
-    """The tenant has as many keys as there may be."""
+    """The tenant has as many keys as allowed."""
 
 
 class ApiKeys(TenantStore):
     """The keys of one tenant."""
 
     def page(self, *, after: tuple[datetime, str] | None, limit: int) -> list[ApiKey]:
-        """Keys, the newest first, those that have ended included; ``after``: the last one of the page before."""
+        """Return keys, newest first, ended ones included; ``after``: the last one of the page before."""
         values: dict[str, Any] = {"tenant": self._tenant_id, "limit": limit}
         beyond = ""
         if after is not None:
@@ -62,13 +62,13 @@ class ApiKeys(TenantStore):
         return [_key(row) for row in self._connection.execute(text(statement), values)]
 
     def one(self, key_id: str, *, lock: bool = False) -> ApiKey | None:
-        """The key that the audit and the lists call so, None if the tenant has none."""
+        """Return the key of this id, None if the tenant has none."""
         statement = f"{_SELECT} AND LEFT(key_hash, 8) = UNHEX(:id)" + (" FOR UPDATE" if lock else "")
         row = self._run(text(statement), id=key_id).first()
         return None if row is None else _key(row)
 
     def issue(self, name: str, scopes: tuple[str, ...], *, expires_at: datetime | None = None) -> Issued:
-        """Make a key; only its hash is kept. Raises TooManyKeys."""
+        """Create a key; only its hash is stored. Raises TooManyKeys."""
         made = self._insert(name, scopes, expires_at)
         self._note("key_issue", made.key.key_id, name=name, scopes=list(made.key.scopes))
         return made
@@ -95,7 +95,7 @@ class ApiKeys(TenantStore):
         return made
 
     def revoke(self, key_id: str) -> bool:
-        """End a key now; one that has ended stays as it is. False if the tenant has none of this id."""
+        """Revoke a key now; one that has ended stays as it is. False if the tenant has none of this id."""
         if self.one(key_id, lock=True) is None:
             return False
         ended = self._run(

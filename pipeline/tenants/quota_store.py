@@ -1,4 +1,4 @@
-"""How much a tenant may store and queue, and how much it does."""
+"""Quotas of a tenant on stored and queued documents, and their use."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pipeline.records import TenantId
 from pipeline.tenants.usage_store import Usage
 
 _ENDED = "GREATEST({d}deleted_generation, {d}failed_generation, {d}cancelled_generation)"
-# A document that is searchable, or whose latest upload may still become so: what quotas count and lists show.
+# A document that is searchable, or whose latest upload may still become so: counted by quotas and shown in lists.
 ALIVE = f"({{d}}published_generation IS NOT NULL OR {{d}}latest_generation > {_ENDED})"
 
 _COME_BACK_S = 10.0
@@ -27,7 +27,7 @@ _CHUNKS_OF_ONE, _TOKENS_OF_ONE = 10, 1000  # per ordinary document, to convert c
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaLimits:
-    """Of one tenant; 0 is no limit."""
+    """Limits of one tenant; 0 is no limit."""
 
     documents: int = 0
     chunks: int = 0
@@ -66,7 +66,7 @@ class Rooms:
             return True
 
     def note(self, tenant_id: TenantId, limits: QuotaLimits, room: int) -> None:
-        """Remember how many more documents fit, if there are many."""
+        """Store how many more documents fit, if there are many."""
         with self._lock:
             self._known.pop(tenant_id, None)
             if room > HEADROOM:
@@ -81,7 +81,7 @@ class Quotas(TenantStore):
     def __init__(
         self, connection: Connection, tenant_id: TenantId, defaults: QuotaLimits, *, rooms: Rooms | None = None
     ) -> None:
-        """``rooms``: this process's counts for tenants that are far from their limits."""
+        """Set the limits. ``rooms``: this process's counts for tenants that are far from their limits."""
         super().__init__(connection, tenant_id)
         self._defaults = defaults
         self._rooms = rooms or Rooms()
@@ -136,7 +136,7 @@ class Quotas(TenantStore):
             raise _exceeded(f"The tenant would keep {used} files and may keep {limit}.", "documents", limit, used)
 
     def use(self) -> dict[str, tuple[int, int]]:
-        """Each quota's limit, 0 for none, and how much of it is used. Nothing is locked."""
+        """Return each quota's limit, 0 for none, and its use. Locks nothing."""
         limits = self._limits()
         return {
             "documents": (limits.documents, self._count(_DOCUMENTS)),
@@ -146,13 +146,13 @@ class Quotas(TenantStore):
         }
 
     def _limits(self) -> QuotaLimits:
-        """The tenant's own limits, else the defaults."""
+        """Return the tenant's own limits, else the defaults."""
         row = self._run(_OWN).one_or_none()
         own = {} if row is None else {name: int(value) for name, value in row._mapping.items() if value is not None}
         return replace(self._defaults, **own)
 
     def _spent(self) -> int:
-        """Tokens embedded in this calendar month, UTC."""
+        """Return the tokens embedded in this calendar month, UTC."""
         today = now().date()
         usage = Usage(self._connection, self._tenant_id)
         return usage.total(today.replace(day=1), today).counts.tokens
@@ -174,7 +174,7 @@ def own_quotas(connection: Connection, tenant_id: TenantId) -> OwnQuotas:
 
 
 def set_own_quotas(connection: Connection, tenant_id: TenantId, own: OwnQuotas) -> None:
-    """Write the tenant's own values; with None the installation's setting holds."""
+    """Write the tenant's own values; None restores the installation's setting."""
     assignments = ", ".join(f"quota_{name} = :{name}" for name in _QUOTAS)
     connection.execute(
         text(f"UPDATE tenants SET {assignments} WHERE tenant_id = :tenant"),
@@ -183,7 +183,7 @@ def set_own_quotas(connection: Connection, tenant_id: TenantId, own: OwnQuotas) 
 
 
 def own_requests_per_minute(connection: Connection, tenant_id: TenantId) -> int | None:
-    """How often the tenant may ask, 0 for no limit; None if the setting holds for it."""
+    """Return the tenant's own limit on requests per minute, 0 for no limit; None for the installation's setting."""
     statement = text("SELECT quota_requests_per_minute FROM tenants WHERE tenant_id = :tenant")
     value = connection.execute(statement, {"tenant": tenant_id}).scalar_one_or_none()
     return None if value is None else int(value)

@@ -1,4 +1,4 @@
-"""Tenants and their API keys. A key says whose it is, so that looking it up is already a statement within one tenant."""
+"""Tenants and their API keys. A key contains its tenant's id, so looking it up is a statement within one tenant."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RESERVED = frozenset({"chordwise"})  # keys of Redis begin with the tenant's id,
 _KEY = re.compile(r"cw_(?P<tenant>[a-z0-9][a-z0-9-]{0,62})_(?P<secret>[A-Za-z0-9-]{32,64})")
 
 SCOPES = ("read", "write", "admin")
-OPERATOR = "operator"  # may do what concerns every tenant; no key has it unless it was asked for in a shell
+OPERATOR = "operator"  # allows actions on every tenant; only the command line grants it
 
 
 _USE_NOTED_AFTER = timedelta(minutes=1)  # a busy key costs one small write a minute, however many gateways there are
@@ -28,7 +28,7 @@ _USE_NOTED_AFTER = timedelta(minutes=1)  # a busy key costs one small write a mi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tenant:
-    """A tenant. ``disabled_at``: none of its keys works since then; what it has handed in is still worked on."""
+    """A tenant. ``disabled_at``: its keys do not work since then; its accepted jobs continue."""
 
     tenant_id: TenantId
     name: str
@@ -38,7 +38,7 @@ class Tenant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Principal:
-    """Who is asking: the tenant and what the key may do."""
+    """The authenticated caller: its tenant and the scopes of its key."""
 
     tenant_id: TenantId
     scopes: frozenset[str]
@@ -47,28 +47,28 @@ class Principal:
 
     @property
     def actor(self) -> Actor:
-        """What may be written down of who asks."""
+        """The caller as the audit records it."""
         return Actor(key_id=self.key_id, key_name=self.key_name, scopes=tuple(sorted(self.scopes)))
 
 
 def tenant_of(api_key: str) -> TenantId | None:
-    """The tenant a key claims to belong to, or None if it is not shaped like a key."""
+    """Return the tenant that a key names, or None if it does not have the form of a key."""
     match = _KEY.fullmatch(api_key)
     return TenantId(match["tenant"]) if match else None
 
 
 def hashed(api_key: str) -> bytes:
-    """What is kept of a key. Plain SHA-256 is enough: the secret has 190 bits of its own."""
+    """Return the stored hash of a key. Plain SHA-256 is enough: the secret has 190 random bits."""
     return hashlib.sha256(api_key.encode()).digest()
 
 
 def key_id_of(key_hash: bytes) -> str:
-    """How the audit names a key: 16 hexadecimal digits of its hash, from which nobody gets the key."""
+    """Return the id of a key in the audit: 16 hexadecimal digits of its hash, which do not reveal the key."""
     return key_hash[:8].hex()
 
 
 def new_key(tenant_id: TenantId) -> str:
-    """A key nobody has."""
+    """Return a new random key."""
     return f"cw_{tenant_id}_{secrets.token_hex(24)}"
 
 
@@ -76,7 +76,7 @@ class Tenants(TenantStore):
     """The tenant's own row and its keys."""
 
     def create(self, name: str) -> bool:
-        """Make the tenant; False if it is there, and then it stays as it is."""
+        """Create the tenant; False if it exists, and then it stays as it is."""
         made = self._run(
             text("INSERT IGNORE INTO tenants (tenant_id, name, created_at) VALUES (:tenant, :name, :now)"),
             name=name,
@@ -85,14 +85,14 @@ class Tenants(TenantStore):
         return made.rowcount == 1
 
     def find(self) -> Tenant | None:
-        """The tenant's row, None if there is none."""
+        """Return the tenant's row, None if there is none."""
         statement = text(f"SELECT {_COLUMNS} FROM tenants WHERE tenant_id = :tenant")
         row = self._run(statement).first()
         return None if row is None else _tenant(row)
 
     def admit(self, admitted: bool) -> bool:
-        """Let the tenant's keys work, or none of them. False if it was so already, or there is no such tenant; one that
-        is being erased stays shut out."""
+        """Enable or disable all of the tenant's keys. False if nothing changed or there is no such tenant; one that is
+        being erased stays disabled."""
         changed = self._run(
             text(
                 "UPDATE tenants SET disabled_at = :then WHERE tenant_id = :tenant"
@@ -108,7 +108,7 @@ class Tenants(TenantStore):
         return changed.rowcount == 1
 
     def issue_key(self, name: str, scopes: tuple[str, ...] = SCOPES) -> str:
-        """Make a key and give it back, once: only its hash is kept."""
+        """Create a key and return it; only its hash is stored."""
         key = new_key(self._tenant_id)
         self._run(
             text(
@@ -124,7 +124,7 @@ class Tenants(TenantStore):
         return key
 
     def revoke_key(self, api_key: str) -> bool:
-        """End a key now. False if the tenant has no such key in use."""
+        """Revoke a key now. False if the tenant has no such active key."""
         result = self._run(
             text(
                 "UPDATE api_keys SET revoked_at = :now"
@@ -141,8 +141,8 @@ class Tenants(TenantStore):
         Audit(self._connection, self._tenant_id).wrote(action, ids=[key_id_of(hashed(api_key))], **detail)
 
     def principal(self, api_key: str) -> Principal | None:
-        """Who the key stands for, or None if it is unknown, revoked or expired, or its tenant is disabled. Notes that the
-        key was used, unless that was noted within the last minute."""
+        """Return the caller that the key authenticates, or None if it is unknown, revoked or expired, or its tenant is
+        disabled. Records the use of the key, at most once a minute."""
         digest, at = hashed(api_key), now()
         row = self._run(
             text(
@@ -163,7 +163,7 @@ class Tenants(TenantStore):
 
 
 def tenants_page(connection: Connection, *, after: str | None, limit: int) -> list[Tenant]:
-    """Tenants of the installation by id, those that come after one of them: for its operator, and for nobody else."""
+    """Return tenants of the installation by id, after the given one; for operators only."""
     statement = text(f"SELECT {_COLUMNS} FROM tenants WHERE tenant_id > :after ORDER BY tenant_id LIMIT :limit")
     return [_tenant(row) for row in connection.execute(statement, {"after": after or "", "limit": limit})]
 
