@@ -1,4 +1,4 @@
-"""From what a business API answered to passages: whatever it holds, what is taken of it has a bound and a type."""
+"""Read passages from a business API's answer; every value is bounded and checked for its type."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ def passages_of(
 
 
 def fits(filters: Filters, read: Mapping[str, Any]) -> bool:
-    """Whether an item's fields fit the filters, as in the stores: a field asked for must be there. An item has no story
-    time."""
+    """Return whether an item's fields meet the filters, as in the stores: a filtered field must be present. An item has
+    no story time."""
     fields = DocumentFields(
         author=read["author"],
         type=read["type"],
@@ -164,7 +164,8 @@ def _identity(value: Any) -> str | None:
 
 
 def _text(value: Any, most: int, *, whole: bool = False) -> str | None:
-    """Text without what breaks logs and prompts, cut to ``most`` characters; with ``whole``, longer text is none."""
+    """Return text without characters that break logs and prompts, cut to ``most`` characters; with ``whole``, None if
+    longer."""
     if not isinstance(value, str):
         return None
     text = _clean(value[: most + 1] if not whole else value).strip()
@@ -206,7 +207,7 @@ def _moment(value: Any) -> datetime | None:
 
 
 def _plain(value: Any, *, listed: bool = False) -> Any:
-    """A value as metadata keeps it: text, a number, true, false, or a list of such. Anything deeper is left out."""
+    """Return a value for metadata: text, a number, true, false, or a list of such. Deeper values are omitted."""
     if isinstance(value, str):
         return _clean(value[:_LONGEST_VALUE])
     if isinstance(value, bool | int | float):

@@ -1,4 +1,4 @@
-"""One call of a business API, with every bound that somebody else's server needs."""
+"""Call a business API once, within bounds on time and size."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ class ApiCaller:
         resolve: Resolve | None = None,
         ssl_context: ssl.SSLContext | None = None,
     ) -> None:
-        """``permitted``: networks that may be called although not public. ``resolve``, ``ssl_context``: replace the
-        system's."""
+        """Set the bounds of calls. ``permitted``: networks that may be called although not public. ``resolve``,
+        ``ssl_context``: replace the system's."""
         self._permitted = tuple(permitted)
         self._resolve = resolve or resolved
         self._given_ssl_context = ssl_context
 
     def call(self, request: ApiRequest, *, headers: Mapping[str, str], timeout_s: float, max_bytes: int) -> bytes:
-        """Return the answer's body within ``timeout_s``. Raises ApiSourceUnavailable for what may pass, ApiSourceFailed
-        for a refusal, a redirect, more than ``max_bytes``, or a forbidden address."""
+        """Return the answer's body within ``timeout_s``. Raises ApiSourceUnavailable for temporary failures,
+        ApiSourceFailed for a refusal, a redirect, more than ``max_bytes``, or a forbidden address."""
         with _translated(request.host, timeout_s, max_bytes):
             backend = GuardedBackend(
                 FetchDeadline(timeout_s), permitted=self._permitted, resolve=self._resolver(request)

@@ -29,7 +29,7 @@ class ApiSources(TenantStore):
     """One tenant's sources."""
 
     def lock(self) -> int:
-        """How many there are; until the transaction ends, nobody else adds one."""
+        """Return the number of sources, and block adding others until the transaction ends."""
         self._run(text("SELECT 1 FROM tenants WHERE tenant_id = :tenant FOR UPDATE"))
         return int(self._run(_COUNT).scalar_one())
 
@@ -40,17 +40,17 @@ class ApiSources(TenantStore):
         Audit(self._connection, self._tenant_id).wrote("api_source_put", ids=[name])
 
     def all(self) -> list[StoredSource]:
-        """Every source, by name."""
+        """Return every source, by name."""
         return [_stored(row) for row in self._run(text(_ALL))]
 
     def named(self, names: Sequence[str]) -> list[StoredSource]:
-        """The sources of these names that there are, by name."""
+        """Return the sources of these names that there are, by name."""
         if not names:
             return []
         return [_stored(row) for row in self._run(_NAMED, names=names)]
 
     def one(self, name: str) -> StoredSource | None:
-        """One source, or None."""
+        """Return one source, or None."""
         return next(iter(self.named([name])), None)
 
     def remove(self, name: str) -> bool:
