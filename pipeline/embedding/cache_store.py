@@ -1,6 +1,5 @@
-"""A cache in Redis of vectors that a service made, in two layers of hashes per tenant and model. The upper layer
-becomes the lower when it has half the memory or age allowed; what is found below moves up, so unused vectors go after
-two turns."""
+"""A Redis cache of vectors that a service made, in two layers of hashes per tenant and model. The upper layer becomes
+the lower at half the allowed memory or age; vectors found below move up, so unused ones expire after two turns."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ log = structlog.get_logger(__name__)
 
 _STATE: Final = "chordwise:vectors"
 _AT_ONCE: Final = 1000  # texts in one call of a script
-_OVERHEAD_BYTES: Final = 100  # what Redis needs for an entry besides the vector
+_OVERHEAD_BYTES: Final = 100  # Redis' overhead of an entry
 _LEFT_ALONE_S: Final = 2.0  # after Redis did not answer
 
 _GET = """
@@ -64,7 +63,8 @@ return bytes
 
 
 class VectorCacheStore:
-    """What the caches of all tenants share: the connection, the size of it all, and when Redis was last away."""
+    """The shared part of all tenants' caches: the connection, the total size, and the time of the last failure of
+    Redis."""
 
     def __init__(self, client: redis.Redis, *, most_bytes: int, ttl_s: int) -> None:
         self.redis = client
@@ -74,11 +74,11 @@ class VectorCacheStore:
 
     @property
     def usable(self) -> bool:
-        """Whether it is worth asking."""
+        """Whether Redis is worth a request now."""
         return self.most_bytes > 0 and time.monotonic() >= self.ask_at
 
     def away(self, error: StoreUnavailable) -> None:
-        """Redis did not answer: everything is missing for a moment."""
+        """Note that Redis did not answer: every vector is missing for a moment."""
         self.ask_at = time.monotonic() + _LEFT_ALONE_S
         log.warning("vector_cache_away", code=error.code, detail=str(error))
 
@@ -93,7 +93,7 @@ class VectorCache:
         self._bytes = dimension * 2
 
     def get(self, digests: Sequence[bytes]) -> dict[bytes, NDArray[np.float32]]:
-        """The vectors that are there, by what ``digest_of`` says of their texts."""
+        """Return the cached vectors by the digests of their texts."""
         vectors: dict[bytes, NDArray[np.float32]] = {}
         again: dict[bytes, NDArray[np.float32]] = {}
         for start in range(0, len(digests), _AT_ONCE):
@@ -133,5 +133,5 @@ class VectorCache:
 
 
 def digest_of(text: str) -> bytes:
-    """What stands for a text in the cache."""
+    """Return the digest that names a text in the cache."""
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()

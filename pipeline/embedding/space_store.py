@@ -19,7 +19,7 @@ FIRST = 1  # the space that exists without any migration, described by the setti
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableShape:
-    """What a table of vectors was made for. ``indexes``: approximate ones with their operator classes."""
+    """The shape of a table of vectors. ``indexes``: approximate ones with their operator classes."""
 
     dimension: int
     operator_class: str | None
@@ -27,7 +27,7 @@ class TableShape:
 
 
 def base_space(settings: Settings) -> EmbeddingSpace:
-    """The first space, as the settings describe it."""
+    """Return the first space, as the settings describe it."""
     return EmbeddingSpace(
         number=FIRST,
         provider=settings.embedding_provider,
@@ -37,7 +37,8 @@ def base_space(settings: Settings) -> EmbeddingSpace:
 
 
 def model_name(provider: str, model: str, dimension: int) -> str:
-    """The name that stands beside every vector. The local model's carries its dimension, whatever was written there."""
+    """Return the model name stored with every vector. The local model's includes its dimension, whatever was
+    configured."""
     return stored_name(model, dimension) if provider == "local" else model
 
 
@@ -57,7 +58,8 @@ def live(connection: Connection, base: EmbeddingSpace) -> LiveSpaces:
 
 
 def hold(connection: Connection, expected: LiveSpaces, base: EmbeddingSpace) -> LiveSpaces:
-    """The live spaces, and let nobody change them until this transaction ends. One read by key where ``expected`` is true."""
+    """Return the live spaces, and block changes of the pointer until this transaction ends. One read by key if
+    ``expected`` is still true."""
     row = connection.execute(_HOLD).one_or_none()
     standby = None if expected.standby is None else expected.standby.number
     if row is not None and (row.active_space, row.standby_space) == (expected.active.number, standby):
@@ -66,7 +68,7 @@ def hold(connection: Connection, expected: LiveSpaces, base: EmbeddingSpace) -> 
 
 
 def lock(connection: Connection) -> tuple[int, int | None]:
-    """Wait until no transaction holds the pointer, and keep them from it until this one ends. Gives where it points."""
+    """Lock the pointer until this transaction ends, and return its active and standby space."""
     row = connection.execute(_LOCK).one()
     return row.active_space, row.standby_space
 
@@ -77,9 +79,9 @@ def point(connection: Connection, active: int, standby: int | None) -> None:
 
 
 def create_table(postgres: Engine, space: EmbeddingSpace, *, like: EmbeddingSpace) -> None:
-    """An empty table for ``space`` with the columns, indexes and comments of ``like``.
+    """Create an empty table for ``space`` with the columns, indexes and comments of ``like``.
 
-    What stands there under this name is dropped: it can only be what an interrupted attempt left.
+    An existing table of this name is dropped: only an interrupted attempt can have left it.
     """
     with postgres_errors(), postgres.begin() as connection:
         connection.execute(text(f"DROP TABLE IF EXISTS {space.table}"))
@@ -93,13 +95,13 @@ def create_table(postgres: Engine, space: EmbeddingSpace, *, like: EmbeddingSpac
 
 
 def drop_table(postgres: Engine, space: EmbeddingSpace) -> None:
-    """The table and every vector in it. Nothing happens if it is gone already."""
+    """Drop the table with every vector in it, if it exists."""
     with postgres_errors(), postgres.begin() as connection:
         connection.execute(text(f"DROP TABLE IF EXISTS {space.table}"))
 
 
 def table_shape(connection: Connection, space: EmbeddingSpace) -> TableShape | None:
-    """For which dimension and distance the table was made, None if there is no such table."""
+    """Return dimension and distance of the table, None if there is no such table."""
     row = connection.execute(_TABLE_COLUMN, {"table": space.table}).one_or_none()
     if row is None:
         return None

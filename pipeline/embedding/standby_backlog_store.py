@@ -42,12 +42,12 @@ class StandbyBacklog(TenantStore):
         )
 
     def due(self, *, limit: int) -> list[Behind]:
-        """What may be tried now."""
+        """Return the documents that are due now."""
         rows = self._run(_DUE, space=self._space, now=now(), limit=limit)
         return [record_of(Behind, row, noted_at=row.noted_at) for row in rows]
 
     def settle(self, done: Sequence[Behind], left: Sequence[Behind]) -> None:
-        """Forget what is done, unless it was noted again meanwhile; put off what is not, up to ten minutes."""
+        """Delete finished documents, unless they were noted again meanwhile; postpone the others, up to ten minutes."""
         for behind in done:
             self._connection.execute(_FORGET, {**self._key(behind), "noted": behind.noted_at})
         for behind in left:
@@ -64,13 +64,13 @@ class StandbyBacklog(TenantStore):
 
 
 def tenants_behind(connection: Connection, space: int) -> list[TenantId]:
-    """Whose documents may be tried now; reads nothing but ids."""
+    """Return the tenants with due documents; reads only ids."""
     rows = connection.execute(_TENANTS, {"space": space, "now": now()}).scalars()
     return [TenantId(tenant_id) for tenant_id in rows]
 
 
 def size(connection: Connection, space: int) -> int:
-    """How many documents of all tenants are behind."""
+    """Return how many documents of all tenants are behind."""
     return int(connection.execute(_SIZE, {"space": space}).scalar_one())
 
 
