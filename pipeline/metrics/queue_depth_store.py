@@ -25,7 +25,7 @@ class Depth:
 
 
 def queue_depths(broker: redis.Redis, queues: Sequence[str], *, now: float) -> dict[str, Depth]:
-    """Return each queue's length and age; the oldest message stands on the right. Raises StoreUnavailable."""
+    """Return each queue's length and age; the oldest message is on the right. Raises StoreUnavailable."""
     with redis_errors(), broker.pipeline(transaction=False) as pipe:
         pipe.hlen("unacked")
         for queue in queues:
@@ -45,4 +45,4 @@ def _age_s(message: bytes | None, now: float) -> float:
         headers: dict[str, Any] = orjson.loads(message)["headers"]
         return max(0.0, now - float(headers[SENT_AT]))
     except (ValueError, KeyError, TypeError):
-        return 0.0  # sent by somebody else
+        return 0.0  # of another sender
