@@ -32,7 +32,7 @@ def delete_document(tenant_id: TenantId, namespace: Namespace, document_id: Docu
 def delete_within(
     work: UnitOfWork, tenant_id: TenantId, namespace: Namespace, document_ids: Sequence[DocumentId]
 ) -> int:
-    """Delete these documents in a transaction that is under way. Gives how many there were."""
+    """Delete these documents in a running transaction; return how many there were."""
     deleted = Documents(work.connection, tenant_id).delete(namespace, document_ids)
     shown = [document.shown for document in deleted.values() if document.shown is not None]
     terms = Chunks(work.connection, tenant_id).terms_of(shown)

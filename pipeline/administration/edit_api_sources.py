@@ -1,4 +1,4 @@
-"""API sources: described, tried out, and forgotten."""
+"""Store, try out and delete API sources."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ MOST_SOURCES = 20  # of one tenant
 
 
 class TooManySources(Exception):
-    """The tenant has as many sources as it may have."""
+    """The tenant has as many sources as allowed."""
 
 
 class SourceFlaw(Exception):
-    """The source cannot be kept as it was described; ``pointer`` says where."""
+    """A flaw in a source's description; ``pointer``: its location."""
 
     def __init__(self, pointer: str, detail: str) -> None:
         super().__init__(detail)
@@ -41,7 +41,7 @@ class SourceFlaw(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tried:
-    """What came of asking a source once. ``error``: why there is nothing."""
+    """The result of calling a source once. ``error``: why there are no passages."""
 
     passages: Passages = field(default_factory=Passages)
     elapsed_ms: float
@@ -87,7 +87,7 @@ def put(
 
 
 def try_out(tenant_id: TenantId, stored: StoredSource, query: Query, use: Resources) -> Tried:
-    """Ask a source as a query would, with all the time that the source itself allows, switched on or not."""
+    """Call a source as a query would, with the source's own full time limit, enabled or not."""
     patient = ChannelPlan(timeout_ms=2 * stored.source.timeout_ms + 100)
     retrieve = replace(query.plan.retrieve, channels={"api": patient}, method="hybrid")
     trial_query = replace(query, tenant_id=tenant_id, plan=replace(query.plan, retrieve=retrieve))
@@ -102,7 +102,7 @@ def try_out(tenant_id: TenantId, stored: StoredSource, query: Query, use: Resour
 
 
 def _require_address(source: ApiSource, use: Resources) -> None:
-    """A host that is an address is looked at now; a name may mean another address by the time it is called."""
+    """Check a host that is an IP address now; a name may resolve to another address by the time of a call."""
     address = web_address(source.url)
     permitted = use.settings.api_allow_networks
     try:

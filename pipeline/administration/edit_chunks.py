@@ -1,6 +1,6 @@
-"""Change single published chunks: their text, whether searches see them, whether they exist.
+"""Edit single published chunks: their text, whether searches see them, whether they exist.
 
-The model is asked first; then one transaction locks the documents and writes vectors, rows and statistics. A crash
+The model is called first; then one transaction locks the documents and writes vectors, rows and statistics. A crash
 leaves the old text with, at worst, the new text's vector, which the reconciler repairs.
 """
 
@@ -113,7 +113,7 @@ def delete_chunks(tenant_id: TenantId, chunk_ids: Sequence[ChunkId], use: Resour
 def _edit_parent(
     tenant_id: TenantId, edit: Edit, before: OwnedChunk, children: Sequence[ChunkId], use: Resources
 ) -> Edited:
-    """Its text for itself, and whether searches see it for its children."""
+    """Edit a parent: its own text, and the visibility of its children."""
     switched = edit_chunks(tenant_id, [Edit(chunk_id=child, enabled=edit.enabled) for child in children], use)
     stuck = next((result for result in switched if result.status == "failed"), None)
     if stuck is not None:
@@ -131,7 +131,7 @@ def _edit_parent(
 
 
 def _fault(edit: Edit, before: OwnedChunk) -> Edited | None:
-    """Why the text cannot be taken. A text that is no longer than the one that is there is never too long."""
+    """Return why the text is refused, if it is. A text no longer than the present one is never too long."""
     if edit.text is None:
         return None
     if not edit.text:
@@ -218,7 +218,7 @@ def _carry_out(tenant_id: TenantId, plans: Sequence[_Plan], use: Resources) -> d
 
 
 def _repeated_in(before: OwnedChunk, chunk: Chunk, edits: ChunkEdits) -> tuple[ChunkId, ...]:
-    """The chunks beside a reworded one that still have words of it which the edit took out."""
+    """Return the chunks beside a reworded one that still hold words that the edit removed."""
     beside = edits.beside(before)
     return tuple(other for other, passage in beside if repeats(passage, before.passage, chunk.passage.text))
 
@@ -292,7 +292,7 @@ def _note(action: str, tenant_id: TenantId, chunks: Sequence[OwnedChunk], work: 
 
 
 def _locked(tenant_id: TenantId, chunks: Sequence[OwnedChunk], work: UnitOfWork) -> dict[ChunkId, OwnedChunk]:
-    """Those that are still published, their documents held still."""
+    """Return the chunks that are still published, with their documents locked."""
     edits = ChunkEdits(work.connection, tenant_id)
     documents: defaultdict[Namespace, set[DocumentId]] = defaultdict(set)
     for chunk in chunks:

@@ -1,4 +1,4 @@
-"""Parents under edits: what is done to them, and what edits of their children do to them."""
+"""Edit parents, and update them after edits of their children."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def follow_children(tenant_id: TenantId, changed: Sequence[tuple[OwnedChunk, str
 
 
 def _rewritten(whole: str, passages: dict[int, Passage], changed: Sequence[tuple[OwnedChunk, str]]) -> str:
-    """The text of a parent with that of these children changed; ``passages`` are those that are there now."""
+    """Return the text of a parent after edits of these children; ``passages``: its present passages."""
     texts = dict(passages)
     for chunk, _ in changed:
         texts[chunk.ordinal] = _placed(chunk, chunk.passage.text)
@@ -76,6 +76,6 @@ def rewrite_parent(tenant_id: TenantId, before: OwnedChunk, text: str, work: Uni
 
 
 def children_of(tenant_id: TenantId, chunks: Sequence[OwnedChunk], work: UnitOfWork) -> dict[ChunkId, list[ChunkId]]:
-    """The children of those of these that are parents."""
+    """Return the children of those of these chunks that are parents."""
     parents = [chunk.chunk_id for chunk in chunks if not chunk.searched]
     return Parents(work.connection, tenant_id).children(parents)

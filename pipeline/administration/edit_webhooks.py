@@ -1,4 +1,4 @@
-"""Endpoints and what they are told: made, rotated, called, and given up when nobody has answered for days."""
+"""Manage endpoints of webhooks, deliver messages, and disable endpoints that have failed for days."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _USER_AGENT = "Chordwise-Webhooks/1"
 
 
 class TooMany(Exception):
-    """The tenant has as many endpoints as it may have."""
+    """The tenant has as many endpoints as allowed."""
 
 
 def add(tenant_id: TenantId, url: str, events: Sequence[str], use: Resources) -> tuple[Webhook, str]:
@@ -118,7 +118,7 @@ def _claim(use: Resources, limit: int) -> list[Sending]:
 
 
 async def _send(sending: Sending, poster: Poster, use: Resources) -> None:
-    """Make one call and write down what came of it. What cannot be written is left to the lease."""
+    """Make one call and record its outcome. If it cannot be recorded, the lease runs out."""
     try:
         call = await asyncio.to_thread(_signed, sending, use)
         if call is None:
@@ -137,7 +137,7 @@ async def _send(sending: Sending, poster: Poster, use: Resources) -> None:
 
 
 def _signed(sending: Sending, use: Resources) -> tuple[str, dict[str, str], bytes] | None:
-    """Where to, with which headers, and what; None if the endpoint is gone by now."""
+    """Return URL, headers and body of a call; None if the endpoint is gone."""
     with unit_of_work(use.mysql) as work:
         endpoint = Webhooks(work.connection, sending.tenant_id).one(sending.webhook_id)
     if endpoint is None:
@@ -189,7 +189,7 @@ def _settle(sending: Sending, reply: Reply, use: Resources) -> None:
 
 
 def note_progress(use: Resources) -> int:
-    """Write news of unfinished jobs for endpoints that want them, of those jobs that have moved on. Gives how many."""
+    """Write messages on the progress of unfinished jobs for endpoints that subscribe to it; return how many."""
     with unit_of_work(use.mysql) as work:
         tenants = tenants_following_progress(work.connection)
     messages = 0
@@ -202,7 +202,7 @@ def note_progress(use: Resources) -> int:
 
 
 def forget_old(use: Resources) -> int:
-    """Forget deliveries that nobody will ask about any more. Gives how many."""
+    """Delete old deliveries; return how many."""
     with unit_of_work(use.mysql) as work:
         return prune(
             work.connection, delivered_s=7 * _DAY_S, dead_s=30 * _DAY_S, progress_s=3600, limit=_PRUNED_AT_ONCE

@@ -1,4 +1,4 @@
-"""Chunks as their owner lists them, with the windows that are read with them."""
+"""List chunks for their owner, with the windows that are read with them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pipeline.resources import Resources
 def list_chunks(
     tenant_id: TenantId, namespace: Namespace, use: Resources, **selection: Any
 ) -> Sequence[tuple[OwnedChunk, str | None]]:
-    """A page of chunks, asked for as in `ChunkEdits.page`, each with its window where its strategy has one."""
+    """Return a page of `ChunkEdits.page`, each chunk with its window where its strategy has one."""
     with unit_of_work(use.mysql) as work:
         chunks = ChunkEdits(work.connection, tenant_id).page(namespace, **selection)
         sizes: dict[ChunkId, int] = {chunk.chunk_id: window_of(chunk.chunking) for chunk in chunks}

@@ -1,5 +1,5 @@
-"""Store ratings of hits and derive judgments from them. A query expires within the hour, so what is needed of it is
-copied. No text is logged."""
+"""Store ratings of hits and derive judgments from them. A query expires within the hour, so its data is copied. No text
+is logged."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Said:
-    """What somebody says of a query's answer: of a chunk, or of a document as a whole. ``namespace``: where the document
-    is, should more than one of the query's namespaces hold it. ``session_id``: who says so; None is the query's."""
+    """A user's rating of a query's answer: of a chunk, or of a whole document. ``namespace``: of the document, if
+    several of the query's namespaces may hold it. ``session_id``: of the rater; None is the query's."""
 
     rating: Rating
     chunk_id: str | None = None
@@ -43,7 +43,7 @@ class Said:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArmResult:
-    """One arm of an experiment: what its searches came to, and what people thought of those they rated."""
+    """One arm of an experiment: the outcomes of its searches, and the ratings of their answers."""
 
     thought: ArmCounts
     searched: ArmSearches
@@ -51,7 +51,7 @@ class ArmResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Rated:
-    """The thing that is rated. The last three are None for what the answer did not hold."""
+    """The rated hit. The last three are None if the answer did not hold it."""
 
     namespace: str
     document_id: str
@@ -63,8 +63,8 @@ class _Rated:
 def rate(
     tenant_id: TenantId, state: QueryState, rating: Said, *, request_id: str, use: Resources
 ) -> tuple[Feedback, bool]:
-    """Store a rating and return it with whether it is new; repeating changes nothing. What the answer missed may be
-    rated if the query could have found it. Raises QueryUnanswered, NothingRated."""
+    """Store a rating and return it with whether it is new; repeating changes nothing. A hit that is not in the answer
+    may be rated if the query could have found it. Raises QueryUnanswered, NothingRated."""
     if state.answer is None:
         raise QueryUnanswered("the query has no answer yet; rate it once it has one")
     query = state.query
@@ -148,7 +148,7 @@ def experiment_results(tenant_id: TenantId, experiment_id: str, use: Resources) 
 
 
 def _in_answer(answer: Mapping[str, Any], rating: Said) -> _Rated | None:
-    """The hit that is rated; of a document, its best one."""
+    """Return the rated hit; of a document, its best one."""
     hits: Sequence[Mapping[str, Any]] = answer.get("chunks") or ()
     for position, hit in enumerate(hits, start=1):
         same = hit["chunk_id"] == rating.chunk_id if rating.chunk_id else hit["document_id"] == rating.document_id
@@ -164,7 +164,7 @@ def _in_answer(answer: Mapping[str, Any], rating: Said) -> _Rated | None:
 
 
 def _in_stores(query: Query, rating: Said, chunks: Chunks, documents: DocumentViews) -> _Rated | None:
-    """What the query could have found: in the first of its namespaces that holds it."""
+    """Return a hit that the query could have found, in the first of its namespaces that holds it."""
     namespaces = [searched for searched in query.namespaces if rating.namespace in (None, searched)]
     if rating.chunk_id is not None:
         chunks_by_id = chunks.hydrate([ChunkId(rating.chunk_id)], namespaces=namespaces) if namespaces else {}

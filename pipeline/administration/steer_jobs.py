@@ -1,4 +1,4 @@
-"""Steer jobs: cancel, try again, pause, resume; and the same for dead letters."""
+"""Steer jobs: cancel, retry, pause, resume; and the same for dead letters."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class NoSuchJob(LookupError):
 
 
 class NotNow(Exception):
-    """The job is in a state in which this cannot be done. ``code`` is stable, ``str(error)`` a sentence."""
+    """The job's state does not allow the action. ``code`` is stable, ``str(error)`` a sentence."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -87,7 +87,7 @@ def retry(tenant_id: TenantId, job_id: JobId, use: Resources, *, ring: Ring) -> 
 
 
 def pause(tenant_id: TenantId, job_id: JobId, use: Resources) -> None:
-    """Let no further document of the job be begun. Raises NoSuchJob, and NotNow for a job that has ended."""
+    """Begin no further document of the job. Raises NoSuchJob, and NotNow for a job that has ended."""
     with unit_of_work(use.mysql) as work:
         control = _unfinished(Control(work.connection, tenant_id), job_id)
         control.pause(job_id)
@@ -96,7 +96,7 @@ def pause(tenant_id: TenantId, job_id: JobId, use: Resources) -> None:
 
 
 def resume(tenant_id: TenantId, job_id: JobId, use: Resources, *, ring: Ring) -> None:
-    """Go on with a paused job. Raises NoSuchJob, and NotNow for a job that has ended."""
+    """Continue a paused job. Raises NoSuchJob, and NotNow for a job that has ended."""
     with unit_of_work(use.mysql) as work:
         control = _unfinished(Control(work.connection, tenant_id), job_id)
         control.resume(job_id)
@@ -106,7 +106,7 @@ def resume(tenant_id: TenantId, job_id: JobId, use: Resources, *, ring: Ring) ->
 
 
 def replay(tenant_id: TenantId, position: LedgerPosition, use: Resources, *, ring: Ring) -> bool:
-    """Queue one dead letter again. False if there is none at this place."""
+    """Queue one dead letter again. False if there is none at this position."""
     _clear(tenant_id, use)
     return bool(_requeue(tenant_id, [position], use, ring=ring))
 
@@ -142,7 +142,7 @@ def _requeue(tenant_id: TenantId, positions: Sequence[LedgerPosition], use: Reso
 
 
 def _clear(tenant_id: TenantId, use: Resources) -> None:
-    """Drop now what is left of failed attempts: until it is gone, a new attempt must wait."""
+    """Drop the rows of failed attempts now: until they are gone, a new attempt must wait."""
     try:
         drop_retired(tenant_id, use)
     except Unavailable as error:
