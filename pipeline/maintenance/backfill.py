@@ -1,4 +1,4 @@
-"""Fill the new space of a model migration page by page, prove it, drop what is not needed. Pages are compared and
+"""Fill the new space of a model migration page by page, prove it, drop the unneeded space. Pages are compared and
 mended as by the reconciler; the cursor moves under the lease, so a failed step is repeated from its last page."""
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ STEP_S = 10.0  # a step stops after the page that passes this
 LEASE_S = 120.0  # longer than a page may take; a page that takes longer is done twice
 PAGE_CHUNKS = 1000
 _PAGE_OF_ENCODER = 32  # a sentence encoder in this process may take a second for each chunk
-_MOST_PASSES = 5  # of verification under load, before what is left counts as missing
+_MOST_PASSES = 5  # of verification under load, before the rest counts as missing
 _BEHIND_AT_ONCE, _BEHIND_OF_ENCODER = 200, 4
 _RETRY_S = 15.0
 _CONFIRMED_FOR_S = 30.0  # a comparison of the stores holds for so long while nothing is dropped
@@ -62,7 +62,7 @@ def _waiting(error: PipelineError) -> float:
 
 
 def _catch_up(migration: ModelMigration, use: Resources) -> int:
-    """Give documents that were left behind their vectors in the space that is on standby."""
+    """Embed documents that are behind in the standby space."""
     with unit_of_work(use.mysql) as work:
         standby = space_store.live(work.connection, use.spaces.base).standby
         tenants = standby_backlog_store.tenants_behind(work.connection, standby.number) if standby else []
@@ -89,7 +89,7 @@ def _catch_up(migration: ModelMigration, use: Resources) -> int:
 def _mend_documents(
     tenant_id: TenantId, namespace: Namespace, ids: list[DocumentId], space: EmbeddingSpace, use: Resources
 ) -> tuple[int, set[DocumentId]]:
-    """How many vectors were mended, and which documents still lack some."""
+    """Return the number of mended vectors, and the documents that still lack some."""
     seen = look(tenant_id, namespace, ids, use, space=space)
     if not seen.wrong:
         return 0, set()
@@ -99,7 +99,7 @@ def _mend_documents(
 
 
 def _fill(migration: ModelMigration, use: Resources) -> int:
-    """Go through the documents of the tenants in turn, for the time of a step. Gives how many vectors were made."""
+    """Fill the documents of the tenants in turn, for the time of a step; return the number of new vectors."""
     ends = time.monotonic() + STEP_S
     done = 0
     while time.monotonic() < ends:
@@ -117,7 +117,7 @@ def _fill(migration: ModelMigration, use: Resources) -> int:
 
 
 def _fill_tenant(tenant_id: TenantId, migration: ModelMigration, use: Resources, ends: float) -> int | None:
-    """Compare and mend page by page from where the pass stopped. None if the move is another's by now."""
+    """Compare and mend page by page from the position of the pass. None if another process holds the migration now."""
     with unit_of_work(use.mysql) as work:
         position = ModelMigrations(work.connection).cursor(tenant_id, migration.space.number, migration.pass_number)
     documents = documents_by_namespace(tenant_id, use)
@@ -182,7 +182,7 @@ def _pace(chunks: int, took_s: float, use: Resources) -> None:
 
 
 def _close_pass(migration: ModelMigration, use: Resources) -> None:
-    """Every tenant was gone through: look again until a pass finds nothing to mend. What the model refuses is left."""
+    """End a pass over every tenant: start another until one mends nothing. Chunks that the model refuses stay missing."""
     with unit_of_work(use.mysql) as work:
         migrations = ModelMigrations(work.connection)
         if not migrations.hold(migration, lease_s=LEASE_S):

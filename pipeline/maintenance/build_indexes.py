@@ -1,4 +1,4 @@
-"""Give tenants that outgrow exact search their approximate indexes, and take them back when they are not needed."""
+"""Build approximate indexes for tenants that outgrow exact search, measure their recall, and drop unneeded ones."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ _ROWS_COMPARED = 100_000_000  # of all questions together, for the exact answers
 _FRESH_S = 86_400.0  # a measured recall is measured again after this
 # By then every process has read again which indexes there are, and every search that began before has ended.
 _GRACE_S = 3 * vector_index_store.FRESH_S
-# The rows of sealed ranges are counted again when the notes differ so much from what the tenant shows.
+# Sealed ranges are counted again when their recorded rows differ by this share from the tenant's.
 _DRIFT = 0.1
 _FEW_SEALED = 10  # times the rows of the smallest index
-_MEASURED_WITHIN_S = 300.0  # however much the tenant grows
+_MEASURED_WITHIN_S = 300.0  # at the latest, even while the tenant grows
 
 
 def measure(
@@ -72,10 +72,10 @@ def measure(
     *,
     questions: Callable[..., QuestionVectors | None],
 ) -> int:
-    """Measure a ready index whose recall is unknown or was measured a day ago. Gives whether it was.
+    """Measure a ready index whose recall is unknown or was measured a day ago; return 1 if measured, else 0.
 
-    Takes the fewest lists that find enough of the nearest ten, and of the nearest hundred, of its range; all of them find
-    everything. Nothing is noted where there are no questions, or no model.
+    Chooses the fewest lists that find enough of the nearest ten, and of the nearest hundred, of its range; all lists
+    find everything. Records nothing without questions or without a model.
     """
     if row.state != "ready" or row.first is None or (row.measured_s is not None and row.measured_s < _FRESH_S):
         return 0
@@ -117,8 +117,8 @@ def measure(
 
 
 def questions_of(tenant_id: TenantId, space: EmbeddingSpace, use: Resources, *, count: int) -> QuestionVectors | None:
-    """Vectors of questions that the tenant asked, if the installation keeps them and has enough, else of made-up ones;
-    None for a tenant without chunks. Raises what the model raises."""
+    """Return vectors of the tenant's questions, if the installation keeps enough of them, else of generated ones; None
+    for a tenant without chunks. Raises the model's errors."""
     with unit_of_work(use.mysql) as work:
         texts = question_text_store.asked(work.connection, tenant_id, most=count)
         if len(texts) < _FEWEST_QUESTIONS:
@@ -142,16 +142,16 @@ def _nearest(
 
 
 def _recall(truth: Sequence[Sequence[str]], results: Sequence[Sequence[str]], best: int) -> float:
-    """Which share of the ``best`` that there are was found, over all questions."""
+    """Return the share of the ``best`` nearest rows that was found, over all questions."""
     here = sum(len(set(right[:best]).intersection(result[:best])) for right, result in zip(truth, results, strict=True))
     return here / max(1, sum(len(right[:best]) for right in truth))
 
 
 def keep_indexes(use: Resources, *, questions: Callable[..., QuestionVectors | None] = questions_of) -> int:
-    """Adjust the approximate indexes to the tenants' sizes, and measure their recall. Returns the number of changes.
+    """Adjust the approximate indexes to the tenants' sizes, and measure their recall; return the number of changes.
 
     One process at a time does this; others return at once. The run may die at any point and may be repeated: the next
-    run drops unfinished indexes. ``questions`` gives what recall is measured with. Raises StoreUnavailable, and
+    run drops unfinished indexes. ``questions`` returns the vectors to measure recall with. Raises StoreUnavailable, and
     WrongInstallation before anything is dropped: with a MySQL that knows none of the tenants, every index would be
     dropped.
     """
@@ -193,8 +193,8 @@ def keep_indexes(use: Resources, *, questions: Callable[..., QuestionVectors | N
 
 
 def drop_indexes(tenant_id: TenantId, use: Resources) -> int:
-    """Drop every index of a tenant that is being erased. Gives how many; what is left by whatever comes between, the
-    next run of ``keep_indexes`` drops, as nothing is noted of it any more."""
+    """Drop every index of a tenant that is being erased; return how many. The next run of ``keep_indexes`` drops those
+    built meanwhile, as they are not recorded any more."""
     with index_builder(use.postgres) as builder:
         if builder is None:
             return 0
@@ -206,7 +206,8 @@ def drop_indexes(tenant_id: TenantId, use: Resources) -> int:
 
 
 def _searched_spaces(connection: Connection, use: Resources) -> list[EmbeddingSpace]:
-    """The active space; the other one only when it is filled, because filling it through an index takes far longer."""
+    """Return the active space, and the other one only when it is filled, because filling it through an index takes far
+    longer."""
     live = space_store.live(connection, use.spaces.base)
     if live.standby is None:
         return [live.active]
@@ -230,8 +231,8 @@ def _repair(step: Step, builder: IndexBuilder) -> None:
 def _adjust(
     rows: list[IndexRow], chunks: int, tenant_id: TenantId, space: EmbeddingSpace, builder: IndexBuilder, use: Resources
 ) -> tuple[int, bool]:
-    """Note what no index covers, and build the index that is missing most. Gives how many were built, and whether the
-    tenant is being filled."""
+    """Record the range that no index covers, or build the index that is missing most. Return how many were built, and
+    whether the tenant is being filled."""
     ranges = [row for row in covering(rows) if row.first is not None]
     tail = builder.tail(tenant_id, space.table, gaps((row.first or 0, row.end) for row in ranges))
     total = tail.rows + sum(row.chunks for row in ranges)

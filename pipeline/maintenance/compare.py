@@ -1,4 +1,4 @@
-"""One page of the comparison: what differs between the stores for some documents."""
+"""Compare the stores for one page of documents."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class PageDifferences:
 
     @property
     def guilty(self) -> set[DocumentId]:
-        """Documents for which something differs."""
+        """The documents with differences."""
         by_chunk = (self.missing, self.orphaned, self.stale, self.misplaced)
         documents = {document for group in by_chunk for document in group.values()}
         return {
@@ -57,11 +57,11 @@ class PageDifferences:
 
     @property
     def leftover_rows(self) -> int:
-        """Rows of generations nobody needs."""
+        """The number of rows of unneeded generations."""
         return sum(self.leftover.values())
 
     def confirmed_by(self, other: PageDifferences) -> PageDifferences:
-        """What both looks found."""
+        """Return the differences that both looks found."""
         kinds = [field.name for field in fields(self) if field.name not in ("chunks", "vectors")]
         common: dict[str, Any] = {
             kind: {key: value for key, value in getattr(self, kind).items() if key in getattr(other, kind)}
@@ -111,8 +111,8 @@ def differences(
     *,
     whole: Sequence[DocumentVectorRow] | None = None,
 ) -> PageDifferences:
-    """What differs between the chunks of these documents, read over ``connection``, and their vectors as they were read
-    before; ``whole``: the documents' own vectors, None if they are not to be compared."""
+    """Return the differences between the chunks of these documents, read over ``connection``, and their vectors, read
+    before; ``whole``: the documents' own vectors, None to skip them."""
     documents = alignment_store.documents_of(connection, tenant_id, namespace, document_ids)
     rows = alignment_store.chunk_rows(connection, tenant_id, namespace, document_ids)
     shown = {(document.document_id, document.published) for document in documents.values()}
@@ -166,7 +166,8 @@ def _placed(vector: VectorRow, chunk: ChunkRow) -> bool:
 def wrong_document_vectors(
     whole: Sequence[DocumentVectorRow], shown: Sequence[ChunkRow], busy: Collection[tuple[str, int]], *, model: str
 ) -> dict[tuple[str, int], str]:
-    """Return what is wrong with which generation. ``shown``: chunks by MySQL, so a lost chunk vector does not count."""
+    """Return the defect of each generation's document vector. ``shown``: chunks by MySQL, so a lost chunk vector does
+    not count."""
     chunks: defaultdict[tuple[str, int], list[tuple[str, bytes]]] = defaultdict(list)
     for row in shown:
         chunks[row.document_id, row.generation].append((row.chunk_id, row.content_hash))

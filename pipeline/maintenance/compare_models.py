@@ -1,4 +1,4 @@
-"""Compare the model in use with the one to move to, on queries given by the operator or taken from the installation."""
+"""Compare the model in use with the next one, on queries of the operator or of the installation."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _READ_AHEAD = 4  # chunks read for each one wanted: some belong to generations t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoldenQuery:
-    """A question to both models, and which documents should come first, if somebody has judged that."""
+    """A question to both models, with judged documents, if there are any."""
 
     tenant_id: TenantId
     namespaces: tuple[Namespace, ...]
@@ -41,9 +41,9 @@ class GoldenQuery:
 def compare_models(
     number: int, queries: Sequence[GoldenQuery], gate: Gate, use: Resources, *, sample: int
 ) -> ComparisonResult:
-    """Ask both models, judge, and note the verdict with the migration; ``switch``: ask for one that has passed. Without
-    ``queries`` up to ``sample`` come from searches or the texts. Only numbers are kept. Raises MigrationRefused, and as
-    the models."""
+    """Ask both models, judge, and store the verdict with the migration; ``switch`` requires a passed one. Without
+    ``queries`` up to ``sample`` come from searches or the texts. Only numbers are stored. Raises MigrationRefused, and
+    the models' errors."""
     with unit_of_work(use.mysql) as work:
         migration = ModelMigrations(work.connection).one(number)
         live = space_store.live(work.connection, use.spaces.base)
@@ -65,7 +65,7 @@ def compare_models(
 
 
 def sampled(count: int, use: Resources) -> list[GoldenQuery]:
-    """Queries nobody had to write: the latest ones that are still remembered, filled up with beginnings of chunks."""
+    """Return the latest stored queries, completed with beginnings of chunks."""
     try:
         samples = sample_query_store.recent(use.redis, limit=count)
     except Unavailable as error:
@@ -112,7 +112,7 @@ def _ask_both(
 def _nearest(
     query: GoldenQuery, space: EmbeddingSpace, vector: Matrix, k: int, use: Resources
 ) -> tuple[list[str], list[str]]:
-    """The nearest shown chunks, and their documents, each once."""
+    """Return the nearest published chunks, and their documents, each once."""
     nearest = use.vectors_in(space, query.tenant_id).nearest(
         vector[0], namespaces=query.namespaces, filters=Filters(), limit=_READ_AHEAD * k
     )

@@ -1,4 +1,4 @@
-"""What is wrong with an installation and what to do about it: every rule is a pure function of gathered facts."""
+"""Diagnose an installation and advise: every rule is a pure function of gathered facts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from pipeline.keyword_index.indexer_facts import IndexerFacts
 
-SKEW_WARNING_S = 0.5  # a query lives for seconds by the clock of whoever accepted it
+SKEW_WARNING_S = 0.5  # a query lives for seconds by the clock of the gateway that accepted it
 SKEW_FAILURE_S = 2.0  # leases of seconds are given and taken by different clocks
 LONGEST_RESULT_EXPIRY_S = 86_400.0
 LONGEST_INDEX_LAG_S = 30.0
@@ -16,7 +16,7 @@ TERM_CHARACTERS = 13  # every keyword term is hashed to so many (pipeline.keywor
 
 
 class Severity(enum.StrEnum):
-    """How bad it is: nothing to do, to be looked at, something does not work or is in danger."""
+    """The severity of a finding: nothing to do, to be looked at, something does not work or is in danger."""
 
     OK = "ok"
     WARNING = "warning"
@@ -25,7 +25,7 @@ class Severity(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckResult:
-    """One thing that was looked at. ``advice``: a sentence saying what to do; empty where all is well."""
+    """The result of one check. ``advice``: a sentence with the remedy; empty if all is well."""
 
     check: str
     severity: Severity
@@ -55,8 +55,8 @@ class Versions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerFacts:
-    """One worker's report; None where its version does not say. ``skew_s``: the least distance of its clock from ours.
-    ``task_time_limit_s`` None: its tasks have no limit."""
+    """One worker's report; None for values that its version does not report. ``skew_s``: the least distance of its
+    clock from ours. ``task_time_limit_s`` None: its tasks have no limit."""
 
     name: str
     queues: tuple[str, ...]
@@ -80,7 +80,7 @@ class RedisFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VectorFacts:
-    """One table of vectors: what it should be, and what it is. ``dimension`` None: there is no such table."""
+    """One table of vectors: the expected shape and the real one. ``dimension`` None: there is no such table."""
 
     table: str
     dimension: int | None
@@ -92,8 +92,8 @@ class VectorFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowerFacts:
-    """What Flower's address shows without a password. ``status`` None: no answer. ``public``: answering addresses
-    anybody may reach. ``elsewhere``: other answering addresses of this machine although it should be on loopback."""
+    """Flower's response without a password. ``status`` None: no answer. ``public``: answering addresses that anyone may
+    reach. ``elsewhere``: other answering addresses of this machine although it should be on loopback."""
 
     url: str
     status: int | None
@@ -179,7 +179,7 @@ def deletions(withheld: Mapping[str, int]) -> CheckResult:
 
 
 def expiry(expires_s: float | None, *, deadline_s: float) -> CheckResult:
-    """Whether the parts of a chord live as long as its query, and not for ever."""
+    """Check that the parts of a chord live as long as its query, but not for ever."""
     check = "result_expiry"
     if not expires_s:
         advice = "set result_expires in celery_config.py to minutes: results that never expire fill Redis"
@@ -195,7 +195,7 @@ def expiry(expires_s: float | None, *, deadline_s: float) -> CheckResult:
 
 
 def schema(problem: str | None) -> CheckResult:
-    """Check that both servers, pgvector and both schemas are those that this version was written for."""
+    """Check that both servers, pgvector and both schemas are those that this version expects."""
     if problem is None:
         return _ok("schema", "both servers are new enough, and no table, column or index is missing")
     advice = "do what the sentence says; docs/operations.md (Parts of the schema are missing) has more"
@@ -203,7 +203,7 @@ def schema(problem: str | None) -> CheckResult:
 
 
 def vectors(facts: VectorFacts) -> CheckResult:
-    """Whether a table of vectors is what the settings say."""
+    """Check that a table of vectors matches the settings."""
     check = "vectors" if facts.table == "chunk_embeddings" else f"vectors:{facts.table}"
     if facts.dimension is None:
         advice = (
@@ -223,7 +223,7 @@ def vectors(facts: VectorFacts) -> CheckResult:
 
 
 def fulltext(shortest: int, longest: int) -> CheckResult:
-    """Whether the server's FULLTEXT takes terms of the length that ours have."""
+    """Check that the server's FULLTEXT indexes terms of our length."""
     detail = f"terms of {shortest} to {longest} characters are indexed, ours have {TERM_CHARACTERS}"
     if shortest <= TERM_CHARACTERS <= longest:
         return _ok("fulltext", detail)
@@ -234,7 +234,7 @@ def fulltext(shortest: int, longest: int) -> CheckResult:
 
 
 def clock(whose: str, skew_s: float) -> CheckResult:
-    """Whether somebody's clock goes as the gateway's does."""
+    """Check that a clock agrees with the gateway's."""
     check = f"clock:{whose}"
     if abs(skew_s) < SKEW_WARNING_S:
         return _ok(check, f"within {SKEW_WARNING_S:g} s of the gateway's")
@@ -323,7 +323,7 @@ def query_lane(*, wanted: int, ready: int) -> CheckResult:
 
 
 def keyword_index(indexers: Sequence[IndexerFacts]) -> CheckResult:
-    """Check that the hosts' keyword indexes follow MySQL. What they do not have is answered by FULLTEXT."""
+    """Check that the hosts' keyword indexes follow MySQL. FULLTEXT answers for the rest."""
     check = "keyword_index"
     if not indexers:
         advice = (
@@ -349,7 +349,7 @@ def _behind(indexer: IndexerFacts) -> Iterator[str]:
 
 
 def flower(facts: FlowerFacts | None) -> CheckResult:
-    """Whether anybody may look at the tasks, or end them."""
+    """Check that Flower requires a password to view or end tasks."""
     check = "flower"
     if facts is None:
         return _ok(check, "CHORDWISE_FLOWER_URL is not set, so it was not looked at")

@@ -1,4 +1,4 @@
-"""Take a whole namespace or a whole tenant away: exactly what was named, in every store, and proven by counting again."""
+"""Erase a whole namespace or a whole tenant from every store, and prove it by counting again."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SETTLES_AFTER = timedelta(minutes=2)  # longer than a key goes on working, and 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamespaceErased:
-    """How much went. ``generations``: those whose rows were dropped in both stores by this call."""
+    """The counts of an erased namespace. ``generations``: those whose rows this call dropped in both stores."""
 
     namespace: str
     documents: int
@@ -38,7 +38,8 @@ class NamespaceErased:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenantErased:
-    """What went from where since the erasure was first asked for, and what a recount still finds (nothing, if all is well)."""
+    """The rows erased since the erasure was first requested, by store, and the rows that a recount still finds
+    (normally none)."""
 
     tenant_id: str
     erased: dict[str, int]
@@ -64,7 +65,7 @@ def delete_namespace(tenant_id: TenantId, namespace: Namespace, use: Resources) 
 
 @retry_conflicts(attempts=8)
 def _close(tenant_id: TenantId, namespace: Namespace, use: Resources, *, documents: int) -> bool:
-    """Forget the namespace itself, unless a document was handed in since; uploads wait while this looks."""
+    """Delete the namespace itself, unless a document was uploaded since; uploads wait meanwhile."""
     with unit_of_work(use.mysql) as work:
         closed = Namespaces(work.connection, tenant_id).close(namespace)
         if closed:
@@ -75,9 +76,9 @@ def _close(tenant_id: TenantId, namespace: Namespace, use: Resources, *, documen
 def erase_tenant(tenant_id: TenantId, use: Resources) -> TenantErased | None:
     """Erase a tenant from every store; None if there never was one.
 
-    The order to erase is written first and shuts the tenant out; a crash is continued by the reconciler or a
-    repetition. Keys and ledger go early, so that no worker writes; the tenant's row goes last, so that nobody takes its
-    id before. Raises WrongInstallation before any change.
+    The request is recorded first and disables the tenant; the reconciler or a repetition continues after a crash. Keys
+    and ledger are erased early, so that no worker writes; the tenant's row last, so that its id is not reused before.
+    Raises WrongInstallation before any change.
     """
     use.installation.refuse_wrong()
     with unit_of_work(use.mysql) as work:

@@ -1,4 +1,4 @@
-"""What was to be kept only for a while, and is let go of when its time is up."""
+"""Delete data that was stored for a limited time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MARKS_AT_ONCE = 1000
 
 
 def expire(use: Resources) -> int:
-    """Delete files and empty vector stores whose time is up. Gives how many; what is left is taken the next time."""
+    """Delete expired files and empty expired vector stores; return how many. The rest is left to the next run."""
     with unit_of_work(use.mysql) as work:
         files = expired_files(work.connection, limit=_AT_ONCE)
         stores = expired_stores(work.connection, limit=_AT_ONCE)

@@ -1,5 +1,5 @@
 """Export a namespace part by part, each document whole and as searches saw it at one moment. The only state between
-parts is the last document's id, so an export can be resumed by anybody at any time."""
+parts is the last document's id, so an export can be resumed at any time."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def export_part(
     part_bytes: int = PART_BYTES,
     sleep: Callable[[float], None] = time.sleep,
 ) -> ExportedPart:
-    """The documents after the given id, as many as a part takes. Raises StoreUnavailable."""
+    """Return the documents after the given id, as many as a part takes. Raises StoreUnavailable."""
     with snapshot(use.mysql) as connection:
         listed = Exports(connection, tenant_id, namespace).listed(after=after, limit=most_documents + 1)
     origin = Origin(model=use.embedder.model, dimension=use.embedder.dimension, distance=use.settings.pgvector_distance)
@@ -82,7 +82,7 @@ def export_part(
 
 
 def _groups(listed: Sequence[tuple[DocumentId, int]]) -> Iterator[list[DocumentId]]:
-    """Neighbours that are read together: up to some hundred chunks, or one document."""
+    """Yield neighbouring documents to read together: up to some hundred chunks, or one document."""
     group: list[DocumentId] = []
     chunks = 0
     for document_id, count in listed:
@@ -103,7 +103,7 @@ def _together(
     use: Resources,
     sleep: Callable[[float], None],
 ) -> list[_Whole]:
-    """Those of the documents that are shown, in order; one that is being changed is looked at again."""
+    """Return the published documents in order; one that is being changed is read again."""
     documents: dict[DocumentId, _Whole] = {}
     wanted = list(document_ids)
     for look in range(_LOOKS):

@@ -36,7 +36,7 @@ log = structlog.get_logger(__name__)
 
 _OPEN_WRITERS = 4
 _LARGE = 20_000  # chunks; building a namespace of more takes long enough to be done beside the others
-_COMPACTED_FROM = 0.3  # of what lies on disk was deleted
+_COMPACTED_FROM = 0.3  # share of deleted chunks on disk
 _LEAST_COMPACTED = 1_000  # chunks
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 60.0
 _FAILURES_BEFORE_REBUILD = 3
@@ -45,8 +45,8 @@ _MEASURED_EVERY_S = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lag:
-    """How far indexes are behind: tenants in work, tenants that failed last, and the oldest pending change's seconds as
-    seen here."""
+    """The lag of the indexes: tenants in work, tenants that failed last, and the age of the oldest pending change in
+    seconds."""
 
     tenants: int
     failing: int
@@ -107,7 +107,7 @@ class KeywordIndexer:
         return self.lag
 
     def _look_for_damage(self, moment: float) -> None:
-        """Build anew what somebody deleted, or what a query found to be damaged."""
+        """Rebuild indexes that were deleted, or that a query found damaged."""
         if moment - self._looked_at < self.looked_at_every_s:
             return
         self._looked_at = moment
@@ -119,7 +119,7 @@ class KeywordIndexer:
                 tenant.stamps = None
 
     def facts(self, host: str) -> IndexerFacts:
-        """How far this host's indexes are, as of the last step. Raises StoreUnavailable."""
+        """Return the state of this host's indexes as of the last step. Raises StoreUnavailable."""
         behind = {
             (tenant_id, namespace): _revision(stamp) - _revision((self._tenants[tenant_id].stamps or {}).get(namespace))
             for tenant_id, stamps in self._wanted.items()
@@ -147,7 +147,7 @@ class KeywordIndexer:
         return have / every if every else 1.0
 
     def _disk_bytes(self) -> int:
-        """Thousands of files may have to be looked at, so not at every time."""
+        """Return the size on disk, measured at intervals because there may be thousands of files."""
         moment = time.monotonic()
         if moment - self._measured_at >= _MEASURED_EVERY_S:
             self._disk, self._measured_at = disk_bytes(self.root), moment
@@ -161,7 +161,7 @@ class KeywordIndexer:
             log.info("keyword_indexes_removed", folders=gone)
 
     def close(self) -> None:
-        """Wait for what is under way and let go of all indexes."""
+        """Wait for running work and close all indexes."""
         self._changes.shutdown()
         self._builds.shutdown()
         for writer in self._writers.values():
@@ -175,7 +175,7 @@ class KeywordIndexer:
         tenant.task = pool.submit(self._catch_up, tenant_id, tenant, stamps)
 
     def _is_large(self, tenant_id: TenantId, tenant: _Tenant, stamps: Mapping[Namespace, str]) -> bool:
-        """Whether a namespace with many chunks has to be read that the index does not have."""
+        """Return whether the index lacks a namespace with many chunks."""
         new = [namespace for namespace in stamps if namespace not in (tenant.stamps or {})]
         if not new:
             return False
@@ -188,7 +188,7 @@ class KeywordIndexer:
         return task is None or task.done()
 
     def _forget(self, tenant_id: TenantId) -> None:
-        """A tenant without namespaces leaves nothing on this host."""
+        """Delete the index of a tenant without namespaces."""
         self._tenants.pop(tenant_id)
         self._discard_writer(tenant_id)
         remove(self.root, tenant_id)
@@ -216,8 +216,8 @@ class KeywordIndexer:
     def _failed(
         self, tenant_id: TenantId, tenant: _Tenant, *, code: str, is_damaged: bool = False, is_bug: bool = False
     ) -> None:
-        """Try again later. What is damaged is built anew at once, and what we fail over after some attempts; where the disk
-        is full or read-only the index stays as it was."""
+        """Try again later. A damaged index is rebuilt at once, one that raises a bug after some attempts; if the disk
+        is full or read-only the index stays."""
         tenant.failures += 1
         pause = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** (tenant.failures - 1))
         tenant.retry_at = time.monotonic() + pause
@@ -278,7 +278,7 @@ class KeywordIndexer:
         return state, writer.replace(state, None, chunks.all(namespace))
 
     def _compact(self, tenant_id: TenantId, writer: LocalIndexWriter, namespaces: Sequence[Namespace]) -> None:
-        """Write the index anew where much of it was deleted: tantivy merges by size and would keep that for long."""
+        """Rewrite the index when much of it is deleted: tantivy merges by size and would keep deleted chunks for long."""
         every, deleted = writer.sizes()
         if every < _LEAST_COMPACTED or deleted < _COMPACTED_FROM * every:
             return

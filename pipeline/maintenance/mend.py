@@ -1,4 +1,4 @@
-"""How each difference between the stores is mended."""
+"""Mend the differences between the stores."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def mend(
     space: EmbeddingSpace,
     limit: DeletionLimit | None = None,
 ) -> int:
-    """Repair differences that still hold; return the numbers of mended vectors, rows and counts. Restores chunks, then
+    """Mend differences that still hold; return the numbers of mended vectors, rows and counts. Restores chunks, then
     vectors, and deletes last and within ``limit``, so that searches miss nothing. Raises WrongInstallation."""
     use.installation.confirm()
     mended = sum(_restore(tenant_id, namespace, DocumentId(miscounted), use) for miscounted in sorted(page.miscounted))
@@ -77,7 +77,7 @@ def mend(
         unneeded = [key for key, what in wrong.items() if what == UNNEEDED]
         if limit is not None and not limit.take(vectors=len(going) + len(unneeded), rows=sum(left.values())):
             going, left, unneeded = [], {}, []
-        use.installation.confirm(work.connection)  # the connection that decides what is not needed
+        use.installation.confirm(work.connection)  # the connection that decided on the deletions
         alignment_store.delete_vectors(use.postgres, tenant_id, going, table=space.table)
         chunks = Chunks(work.connection, tenant_id)
         for document_id, number in left:
@@ -92,7 +92,7 @@ def mend(
 
 
 def _embed_again(tenant_id: TenantId, chunk_ids: Sequence[ChunkId], use: Resources, space: EmbeddingSpace) -> int:
-    """Make these chunks' vectors from their text, unless it changes meanwhile or the model refuses it. Returns how many."""
+    """Embed these chunks again, unless they change meanwhile or the model refuses them; return how many."""
     with unit_of_work(use.mysql) as work:
         rows = [chunk for chunk in ChunkEdits(work.connection, tenant_id).named(chunk_ids).values() if chunk.enabled]
     if not rows:
@@ -143,8 +143,8 @@ def _chunk(row: OwnedChunk) -> Chunk:
 
 
 def _restore(tenant_id: TenantId, namespace: Namespace, document_id: DocumentId, use: Resources) -> int:
-    """Cut a shown document again, without a lock, and write missing chunks but those deleted by hand. Without its bytes
-    the noted number is corrected; a document that shows another generation meanwhile is left alone."""
+    """Cut a published document again, without a lock, and write missing chunks except those deleted by hand. Without
+    its bytes the stored count is corrected; a document with another generation meanwhile stays."""
     with unit_of_work(use.mysql) as work:
         generation = Documents(work.connection, tenant_id).published(namespace, document_id)
         sources = Documents(work.connection, tenant_id).sources([generation] if generation else [])
@@ -168,7 +168,7 @@ def _restore(tenant_id: TenantId, namespace: Namespace, document_id: DocumentId,
 
 
 def _cut_again(source: Source, use: Resources) -> tuple[Assembled, Mapping[int, Mark]]:
-    """The chunks as ingestion made them, and what was known of them already then; none if the document is at fault by now."""
+    """Return the chunks as ingestion made them, with their original marks; none if the document is now at fault."""
     generation = source.generation
     tokenizer = tokenizer_of(generation.scope)
     try:

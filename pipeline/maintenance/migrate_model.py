@@ -1,7 +1,8 @@
-"""Move an installation to another embedding model: begin, fill stepwise, switch, roll back, end, without stopping searches.
+"""Migrate an installation to another embedding model without stopping searches: begin, fill stepwise, switch, roll
+back, end.
 
-While both spaces are live, every change is written to both or noted with it (`ingestion/standby`), so one pass over older
-chunks suffices and the next proves it. A step may fail or run twice.
+While both spaces are live, every change is written to both or recorded with it (`ingestion/standby`), so one pass over
+older chunks suffices and the next proves it. A step may fail or run twice.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ _KNOWN_EVERYWHERE_S = 3.0  # by then every process has read the pointer again
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """A migration, how far it is, how many documents wait for the standby's vectors, and which space searches use."""
+    """A migration with its progress, the number of documents without the standby's vectors, and the space that searches
+    use."""
 
     migration: ModelMigration
     progress: MigrationProgress
@@ -37,7 +39,7 @@ class Status:
 
 
 def start(provider: str, model: str, dimension: int, service: str, use: Resources) -> ModelMigration:
-    """Begin to move to another model; repeated, return the move under way. Tries the model first. Raises
+    """Begin a migration to another model; repeated, return the running one. Tries the model first. Raises
     MigrationRefused, Misconfigured for a wrong model or dimension, EmbedderUnavailable."""
     name = space_store.model_name(provider, model, dimension)
     if service == "next" and not use.settings.embedding_next_base_url:
@@ -82,7 +84,7 @@ def start(provider: str, model: str, dimension: int, service: str, use: Resource
 
 
 def _resettled(active: EmbeddingSpace, use: Resources) -> EmbeddingSpace:
-    """The space in use, at the service of the OPENAI_ variables, where its settings have to be by now."""
+    """Return the space in use, at the service of the OPENAI_ variables, where its settings must be by now."""
     if use.settings.embedding_next_base_url:
         raise MigrationRefused(
             "the model in use is still at CHORDWISE_EMBEDDING_NEXT_BASE_URL; move that to OPENAI_BASE_URL first",
@@ -98,7 +100,7 @@ def _resettled(active: EmbeddingSpace, use: Resources) -> EmbeddingSpace:
 
 
 def status(number: int, use: Resources) -> Status | None:
-    """How a migration stands, None if there never was one of this number."""
+    """Return the status of a migration, None if there never was one of this number."""
     with unit_of_work(use.mysql) as work:
         migrations = ModelMigrations(work.connection)
         migration = migrations.one(number)
@@ -106,7 +108,7 @@ def status(number: int, use: Resources) -> Status | None:
 
 
 def every_status(use: Resources) -> list[Status]:
-    """All migrations there ever were, the latest first."""
+    """Return all migrations, latest first."""
     with unit_of_work(use.mysql) as work:
         return [_status(work.connection, migration, use) for migration in ModelMigrations(work.connection).every()]
 
@@ -153,8 +155,8 @@ def _check_gate(migration: ModelMigration) -> None:
 
 
 def rollback(number: int, use: Resources) -> int:
-    """Return searches to the old model at once. Gives the documents that lack vectors there: 0 unless it failed since
-    the switch."""
+    """Return searches to the old model at once; return the number of documents without vectors there: 0 unless it
+    failed since the switch."""
     with unit_of_work(use.mysql) as work:
         space_store.lock(work.connection)
         migration = _in_state(work.connection, number, "switched")
@@ -167,12 +169,12 @@ def rollback(number: int, use: Resources) -> int:
 
 
 def finish(number: int, use: Resources) -> None:
-    """Drop the old vectors once no query can need them, about half a minute from now. There is no way back."""
+    """Drop the old vectors once no query can need them, in about half a minute. This cannot be undone."""
     _end(number, use, state="finishing", allowed=("switched",))
 
 
 def abort(number: int, use: Resources) -> None:
-    """Give the move up and drop the new vectors."""
+    """Abort the migration and drop the new vectors."""
     _end(number, use, state="aborting", allowed=("backfilling", "verifying", "ready"))
 
 

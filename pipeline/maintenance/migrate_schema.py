@@ -63,7 +63,7 @@ def _upgrade(mysql: Engine, postgres: Engine, use: Settings) -> None:
 
 
 def upgrade_mysql(mysql: Engine, use: Settings) -> None:
-    """The same for the system of record alone."""
+    """Run the pending migrations of MySQL alone."""
     with mysql_errors(), mysql.connect() as connection:
         connection.execute(text("SELECT GET_LOCK('chordwise_migrations', 60)"))
         try:
@@ -75,7 +75,7 @@ def upgrade_mysql(mysql: Engine, use: Settings) -> None:
 
 
 def _make_lost_spaces(mysql: Engine, postgres: Engine, use: Settings) -> None:
-    """Empty tables for live spaces whose own are gone, as in a new PostgreSQL; `verify --repair` fills them."""
+    """Create empty tables for live spaces without one, as in a new PostgreSQL; `verify --repair` fills them."""
     base = space_store.base_space(use)
     with mysql_errors(), mysql.connect() as connection:
         live = space_store.live(connection, base)
@@ -86,7 +86,7 @@ def _make_lost_spaces(mysql: Engine, postgres: Engine, use: Settings) -> None:
 
 
 def downgrade(mysql: Engine, postgres: Engine, use: Settings) -> None:
-    """Take every revision back. All data is gone afterwards."""
+    """Revert every revision. All data is lost."""
     installation.release_redis(mysql, use)
     with postgres_errors(), postgres.connect() as connection:
         _migrate("downgrade", "base", "postgres", connection, use)
@@ -113,7 +113,7 @@ def check(mysql: Engine, postgres: Engine, use: Settings) -> None:
 
 
 class SchemaCheck:
-    """`check` for frequent callers: a schema found complete is checked again only after ``fresh_s`` seconds."""
+    """A `check` for frequent callers: a complete schema is checked again only after ``fresh_s`` seconds."""
 
     def __init__(
         self, mysql: Callable[[], Engine], postgres: Callable[[], Engine], use: Settings, *, fresh_s: float = 30.0
@@ -191,7 +191,7 @@ def _check_revision(side: Side, connection: Connection) -> None:
 def _migrate(
     direction: Literal["upgrade", "downgrade"], to: str, side: Side, connection: Connection, use: Settings
 ) -> None:
-    # Every worker and gateway checks the schema when it starts, and none migrates: what that takes is loaded here alone.
+    # Every worker and gateway checks the schema when it starts, and none migrates: Alembic is loaded here alone.
     from alembic import command
     from alembic.config import Config
 
@@ -237,7 +237,7 @@ def _engines(use: Settings) -> Iterator[tuple[Engine, Engine]]:
 
 
 def main(arguments: Sequence[str] | None = None, use: Settings | None = None) -> int:
-    """The command line: exit code 0 when done, 1 with one sentence on standard error when not."""
+    """Run the command line: exit code 0 when done, 1 with one sentence on standard error when not."""
     parser = argparse.ArgumentParser(prog="python -m pipeline.maintenance.migrate_schema", description=__doc__)
     parser.add_argument("action", choices=list(_ACTIONS))
     action = _ACTIONS[parser.parse_args(arguments).action]

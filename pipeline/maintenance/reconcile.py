@@ -1,4 +1,4 @@
-"""Look after the agreement of the stores all the time: a bounded piece of one tenant at a time, mended at once."""
+"""Reconcile the stores continuously: a bounded piece of one tenant at a time, mended at once."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def reconcile(use: Resources) -> AlignmentCounts:
 
 
 def reconcile_tenant(tenant_id: TenantId, use: Resources) -> AlignmentCounts:
-    """The same for a given tenant."""
+    """Reconcile the given tenant; see `reconcile`."""
     use.installation.confirm()
     with unit_of_work(use.mysql) as work:
         position = reconcile_store.place_of(work.connection, tenant_id)
@@ -96,7 +96,7 @@ def _limit(tenant_id: TenantId, position: ReconcilePosition, use: Resources) -> 
 
 
 def _after(namespace: Namespace, names: list[Namespace]) -> ReconcilePosition:
-    """The beginning of the next namespace, or of the whole when this was the last."""
+    """Return the beginning of the next namespace, or of the tenant after the last one."""
     following = next((name for name in names if name > namespace), None)
     return ReconcilePosition(namespace=following, phase=None, after=None)
 

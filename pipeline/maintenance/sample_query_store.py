@@ -1,4 +1,4 @@
-"""Where queries for a comparison of models come from when nobody has written any."""
+"""Sample queries for a comparison of models."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LENGTH = 200  # characters of a chunk that make a question
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampled:
-    """A text that somebody asked, or that stands in the beginning of a chunk."""
+    """The text of a stored query, or of the beginning of a chunk."""
 
     tenant_id: TenantId
     namespaces: tuple[Namespace, ...]
@@ -27,7 +27,7 @@ class Sampled:
 
 
 def recent(client: redis.Redis, *, limit: int) -> list[Sampled]:
-    """Some of the queries that are still remembered, each text once."""
+    """Return some of the stored queries, each text once."""
     samples: dict[tuple[str, str], Sampled] = {}
     with redis_errors():
         for seen, key in enumerate(client.scan_iter(match="*:query:*", count=500)):
@@ -45,13 +45,13 @@ def recent(client: redis.Redis, *, limit: int) -> list[Sampled]:
 
 
 def tenants(connection: Connection) -> list[TenantId]:
-    """Who has anything to search in; reads nothing but ids."""
+    """Return the tenants with chunks; reads only ids."""
     rows = connection.execute(text("SELECT DISTINCT tenant_id FROM namespaces WHERE chunk_count > 0")).scalars()
     return [TenantId(tenant_id) for tenant_id in rows]
 
 
 def beginning_of_a_chunk(connection: Connection, tenant_id: TenantId, pivot: str) -> Sampled | None:
-    """The first words of the shown chunk whose id follows ``pivot``, a random UUID; None after the last one."""
+    """Return the first words of the published chunk whose id follows ``pivot``, a random UUID; None after the last one."""
     row = connection.execute(_CHUNK, {"tenant": tenant_id, "pivot": pivot}).one_or_none()
     words = "" if row is None else row.text[:_LENGTH].rpartition(" ")[0] or row.text[:_LENGTH]
     if row is None or not words.strip():

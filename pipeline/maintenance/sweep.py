@@ -1,4 +1,4 @@
-"""What the sweeper does: release work that nobody holds, close jobs that nobody closed, renew the terms of older chunks."""
+"""Sweep: release expired leases, close finished jobs, drop and expire rows, renew the terms of older chunks."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ _CHUNKS_AT_ONCE: Final = 500
 
 
 def sweep(use: Resources, *, ring: Callable[[TenantId, JobId], object]) -> int:
-    """Ring for every job with due items, release expired holds, close finished jobs. Returns the bells rung. Harmless
-    to running work."""
+    """Sweep all tenants: ring for every job with due items, release expired holds, close finished jobs; return the
+    bells rung. Harmless to running work."""
     with unit_of_work(use.mysql) as work:
         tenants = tenants_with_open_jobs(work.connection)
         uncounted = tenants_with_waiting_terms(work.connection)
@@ -66,7 +66,7 @@ def _prune(tenant_id: TenantId, use: Resources) -> int:
 
 
 def _for_each(tenants: Iterable[TenantId], step: Callable[[TenantId], int]) -> int:
-    """Sum what ``step`` gives. A transaction that loses against a worker is left to the next sweep."""
+    """Return the sum of ``step`` over the tenants. A transaction that loses against a worker is left to the next sweep."""
     done = 0
     for tenant_id in tenants:
         try:
@@ -77,13 +77,13 @@ def _for_each(tenants: Iterable[TenantId], step: Callable[[TenantId], int]) -> i
 
 
 def forget_answers(tenant_id: TenantId, use: Resources) -> int:
-    """Forget what was answered to requests whose idempotency keys have expired. Gives how many."""
+    """Delete expired idempotency keys with their answers; return how many."""
     with unit_of_work(use.mysql) as work:
         return IdempotencyKeys(work.connection, tenant_id).forget_expired(limit=_FORGOTTEN_AT_ONCE)
 
 
 def _add_up(tenant_id: TenantId, use: Resources) -> int:
-    """Count the terms that wait although no job of theirs is going to end soon."""
+    """Add up waiting terms whose job will not end soon."""
     with unit_of_work(use.mysql) as work:
         overdue = Statistics(work.connection, tenant_id).overdue()
     for namespace in overdue:
@@ -93,7 +93,7 @@ def _add_up(tenant_id: TenantId, use: Resources) -> int:
 
 
 def release_kept(tenant_id: TenantId, use: Resources) -> int:
-    """Retire the generations that were kept to be rolled back to and whose time is up. Gives how many."""
+    """Retire expired retained generations; return how many."""
     released = 0
     while True:
         with unit_of_work(use.mysql) as work:
@@ -122,7 +122,8 @@ def _sweep_tenant(tenant_id: TenantId, use: Resources, *, ring: Callable[[Tenant
 
 
 def _may_ring(tenant_id: TenantId, job_id: JobId, use: Resources) -> bool:
-    """Whether nobody rang for the job in the last seconds: a long queue is not made longer by looking at it."""
+    """Return whether no bell was rung for the job in the last seconds, so that the sweeper does not lengthen a long
+    queue."""
     try:
         with redis_errors():
             return bool(use.redis.set(f"{tenant_id}:rung:{job_id}", 1, nx=True, ex=_RING_AGAIN_AFTER_S))

@@ -1,6 +1,6 @@
-"""Compare the two stores page by page, and make both what MySQL says.
+"""Compare the two stores page by page, and repair PostgreSQL and the statistics from MySQL.
 
-A difference counts if it is still there with its documents locked; work in progress is left alone. A repair locks and
+A difference counts if it is still there with its documents locked; unfinished work is left alone. A repair locks and
 looks once more, so that it never undoes an edit or a replacement.
 """
 
@@ -29,19 +29,19 @@ from pipeline.tenants.namespace_store import Namespaces
 STEP_S = 2.0  # seconds per step of a comparison that a caller waits for; workers serve other callers in between
 PAGE_DOCUMENTS = 200
 PAGE_CHUNKS = 10_000
-DOCUMENTS, VECTORS = "documents", "vectors"  # the two phases: what MySQL knows, then what only PostgreSQL knows
+DOCUMENTS, VECTORS = "documents", "vectors"  # the two phases: documents in MySQL, then those only in PostgreSQL
 _NAMESPACES_AT_ONCE = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Differences:
-    """What differs.
+    """The number of differences.
 
-    ``missing``: shown chunks without a vector. ``orphaned``: vectors without a shown chunk. ``stale``: vectors of
-    another text or another model. ``misplaced``: vectors under another tenant, namespace or document than their chunk.
-    ``miscounted``: documents with another number of chunks than they were published with. ``leftover``: chunk rows of
-    generations nobody needs. ``statistics``: rows of the keyword statistics that are wrong. ``document_vectors``:
-    vectors of whole documents that are missing, of other chunks than there are, or unneeded.
+    ``missing``: published chunks without a vector. ``orphaned``: vectors without a published chunk. ``stale``: vectors
+    of another text or another model. ``misplaced``: vectors under another tenant, namespace or document than their
+    chunk. ``miscounted``: documents with another number of chunks than at publication. ``leftover``: chunk rows of
+    unneeded generations. ``statistics``: wrong rows of the keyword statistics. ``document_vectors``: document vectors
+    that are missing, of other chunks, or unneeded.
     """
 
     missing: int = 0
@@ -56,7 +56,7 @@ class Differences:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlignmentCounts(Differences):
-    """How much was looked at, differs and was repaired."""
+    """The numbers of compared, differing and repaired rows."""
 
     chunks: int = 0
     vectors: int = 0
@@ -69,14 +69,14 @@ class AlignmentCounts(Differences):
 
     @property
     def wrong(self) -> int:
-        """Everything that differs."""
+        """The sum of all differences."""
         vectors = self.missing + self.orphaned + self.stale + self.misplaced
         return vectors + self.miscounted + self.leftover + self.statistics + self.document_vectors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamespaceReport(Differences):
-    """How one namespace stands."""
+    """The differences of one namespace."""
 
     namespace: str
     documents: int
@@ -96,7 +96,7 @@ class Report(Differences):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spot:
-    """Where a comparison is: the phase, and the document after which it goes on."""
+    """The position of a comparison: the phase, and the document after which it continues."""
 
     phase: str = DOCUMENTS
     after: str = ""
@@ -257,13 +257,13 @@ def compare(
 
 
 def recounted(tenant_id: TenantId, namespace: Namespace, use: Resources, *, repair: bool) -> AlignmentCounts:
-    """The keyword statistics against the shown chunks. One pass over the namespace's terms."""
+    """Compare the keyword statistics with the published chunks, in one pass over the namespace's terms."""
     wrong = recount(use.mysql, tenant_id, namespace, repair=repair).rows
     return AlignmentCounts(statistics=wrong, repaired=wrong if repair else 0)
 
 
 def documents_by_namespace(tenant_id: TenantId, use: Resources) -> dict[str, int]:
-    """How many documents each namespace shows."""
+    """Return the number of published documents of each namespace."""
     counts: dict[str, int] = {}
     after: str | None = None
     while True:
@@ -278,7 +278,7 @@ def documents_by_namespace(tenant_id: TenantId, use: Resources) -> dict[str, int
 def all_namespaces(
     tenant_id: TenantId, documents: dict[str, int], use: Resources, *, space: EmbeddingSpace | None = None
 ) -> set[Namespace]:
-    """Those of MySQL and those that only vectors name."""
+    """Return the namespaces of MySQL and those that only vectors name."""
     table = (space or use.spaces.live().active).table
     return {Namespace(name) for name in documents} | alignment_store.vector_namespaces(
         use.postgres, tenant_id, table=table
@@ -288,7 +288,7 @@ def all_namespaces(
 def _page(
     tenant_id: TenantId, namespace: Namespace, spot: Spot, use: Resources, space: EmbeddingSpace, *, chunks: int
 ) -> tuple[alignment_store.Page, tuple[DocumentId, ...]]:
-    """The next documents, and which of them this phase has to compare."""
+    """Return the next documents, and those that this phase has to compare."""
     if spot.phase == DOCUMENTS:
         with unit_of_work(use.mysql) as work:
             page = alignment_store.page_of_documents(
