@@ -120,25 +120,9 @@ class Tenants(TenantStore):
             scopes=" ".join(scopes),
             now=now(),
         )
-        self._note("key_issue", key, name=name, scopes=list(scopes))
+        audit = Audit(self._connection, self._tenant_id)
+        audit.wrote("key_issue", ids=[key_id_of(hashed(key))], name=name, scopes=list(scopes))
         return key
-
-    def revoke_key(self, api_key: str) -> bool:
-        """Revoke a key now. False if the tenant has no such active key."""
-        result = self._run(
-            text(
-                "UPDATE api_keys SET revoked_at = :now"
-                " WHERE tenant_id = :tenant AND key_hash = :hash AND revoked_at IS NULL"
-            ),
-            hash=hashed(api_key),
-            now=now(),
-        )
-        if result.rowcount == 1:
-            self._note("key_revoke", api_key)
-        return result.rowcount == 1
-
-    def _note(self, action: str, api_key: str, **detail: Any) -> None:
-        Audit(self._connection, self._tenant_id).wrote(action, ids=[key_id_of(hashed(api_key))], **detail)
 
     def principal(self, api_key: str) -> Principal | None:
         """Return the caller that the key authenticates, or None if it is unknown, revoked or expired, or its tenant is
