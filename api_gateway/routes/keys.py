@@ -19,7 +19,7 @@ from api_gateway.wire import tenancy as shapes
 from api_gateway.wire.answers import json_response, page_response
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.records import TenantId
-from pipeline.tenants.api_key_store import ApiKey, ApiKeys, Issued, TooManyKeys
+from pipeline.tenants.api_key_store import ApiKey, ApiKeys, IssuedKey, TooManyKeys
 from pipeline.tenants.tenant_store import OPERATOR, Principal
 
 router = APIRouter(tags=["keys"])
@@ -110,7 +110,7 @@ async def revoke(request: Request, principal: Admin, key_id: str) -> Response:
 async def issue_key(gateway: Gateway, tenant_id: TenantId, asked: shapes.KeyRequest, *, under: str) -> Response:
     """Make a key for a tenant that is there. Raises Problem 409."""
 
-    def make_it() -> Issued:
+    def make_it() -> IssuedKey:
         with unit_of_work(gateway.resources.mysql) as work:
             return ApiKeys(work.connection, tenant_id).issue(
                 asked.name, tuple(asked.scopes), expires_at=asked.expires_at
@@ -140,7 +140,7 @@ async def rotate_key(
 ) -> Response:
     """Rotate a key. Raises Problem 404 or 409."""
 
-    def rotate_it() -> Issued:
+    def rotate_it() -> IssuedKey:
         key_of(gateway, tenant_id, key_id)
         with unit_of_work(gateway.resources.mysql) as work:
             overlap = timedelta(seconds=asked.overlap_seconds)
@@ -182,14 +182,14 @@ def _refuse_operators(gateway: Gateway, principal: Principal, key_id: str) -> No
         raise Problem(403, "insufficient_scope", "An operator's key can be changed with an operator's key only.")
 
 
-async def _within_bounds(gateway: Gateway, make_it: Callable[[], Issued]) -> Issued:
+async def _within_bounds(gateway: Gateway, make_it: Callable[[], IssuedKey]) -> IssuedKey:
     try:
         return await gateway.run(make_it)
     except TooManyKeys as error:
         raise Problem(409, "too_many_keys", str(error)) from None
 
 
-def _made(issued: Issued, under: str) -> Response:
+def _made(issued: IssuedKey, under: str) -> Response:
     location = {"Location": f"{under}/{issued.key.key_id}"}
     return json_response(shapes.key(issued.key, secret=issued.secret), status=201, headers=location)
 

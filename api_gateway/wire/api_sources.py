@@ -13,7 +13,7 @@ from pydantic import Field, ValidationError
 from api_gateway.problems import invalid, places
 from api_gateway.wire.fields import Wire
 from api_gateway.wire.shapes import Shape
-from pipeline.administration.edit_api_sources import Tried
+from pipeline.administration.edit_api_sources import SourceTrial
 from pipeline.api_sources.api_source import ApiMapping, ApiSource, header_value, read_source, source_as_json
 from pipeline.api_sources.api_source_store import StoredSource
 from pipeline.channel_time import ChannelTime
@@ -165,7 +165,7 @@ def api_source(stored: StoredSource) -> dict[str, Any]:
     return {"name": stored.name, **sent, "created_at": stored.created_at, "updated_at": stored.updated_at}
 
 
-def tried(found: Tried) -> dict[str, Any]:
+def tried(found: SourceTrial) -> dict[str, Any]:
     """What came of asking, as it is sent."""
     return {
         "ok": found.error is None,

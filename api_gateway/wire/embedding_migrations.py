@@ -12,7 +12,7 @@ from api_gateway.wire.shapes import Shape, shown
 from pipeline.embedding.model_comparison import Gate
 from pipeline.local_models import flaw_of, local_model
 from pipeline.maintenance.compare_models import GoldenQuery
-from pipeline.maintenance.migrate_model import Status
+from pipeline.maintenance.migrate_model import MigrationStatus
 from pipeline.records import Namespace, TenantId
 from pipeline.tenants.tenant_store import TENANT_ID
 
@@ -146,7 +146,7 @@ class EmbeddingMigrationList(Shape):
     data: list[EmbeddingMigration]
 
 
-def embedding_migration(status: Status) -> dict[str, Any]:
+def embedding_migration(status: MigrationStatus) -> dict[str, Any]:
     """A move as it is sent."""
     found = status.migration
     progress = shown(MigrationProgress, status.progress)

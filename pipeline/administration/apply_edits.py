@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pipeline.documents.chunk_edit_store import OwnedChunk
-from pipeline.documents.edited_chunk import Bound
+from pipeline.documents.edited_chunk import TokenBound
 from pipeline.records import ChunkId
 
 
@@ -69,7 +69,7 @@ def empty(chunk_id: ChunkId) -> Edited:
     return failed(chunk_id, "empty_chunk", "the text holds nothing but white space and invisible characters")
 
 
-def too_long(before: OwnedChunk, tokens: int, bound: Bound) -> Edited:
+def too_long(before: OwnedChunk, tokens: int, bound: TokenBound) -> Edited:
     """Return the failure of a text with more tokens than the document's chunking allows."""
     what = "chunk" if before.searched else "parent"
     detail = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
 from pipeline.documents.document_store import Documents
-from pipeline.documents.retention_store import Dropping, Retired
+from pipeline.documents.retention_store import GenerationRows, Retired
 from pipeline.records import TenantId
 from pipeline.resources import Resources
 
@@ -30,6 +30,6 @@ def _drop_some(tenant_id: TenantId, use: Resources) -> int:
         if due:
             use.installation.confirm(work.connection)  # the connection that read the retired generations
         use.vectors(tenant_id).drop([generation for generation in due if generation not in shown])
-        Dropping(work.connection, tenant_id).drop(due)
+        GenerationRows(work.connection, tenant_id).drop(due)
         retired.forget(due)
     return len(due)

@@ -40,7 +40,7 @@ class SourceFlaw(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tried:
+class SourceTrial:
     """The result of calling a source once. ``error``: why there are no passages."""
 
     passages: Passages = field(default_factory=Passages)
@@ -86,7 +86,7 @@ def put(
     return stored, before is None
 
 
-def try_out(tenant_id: TenantId, stored: StoredSource, query: Query, use: Resources) -> Tried:
+def try_out(tenant_id: TenantId, stored: StoredSource, query: Query, use: Resources) -> SourceTrial:
     """Call a source as a query would, with the source's own full time limit, enabled or not."""
     patient = ChannelPlan(timeout_ms=2 * stored.source.timeout_ms + 100)
     retrieve = replace(query.plan.retrieve, channels={"api": patient}, method="hybrid")
@@ -98,7 +98,7 @@ def try_out(tenant_id: TenantId, stored: StoredSource, query: Query, use: Resour
         envelope, error = Passages(), raised
     elapsed_ms = (time.perf_counter() - started) * 1000
     log.info("api_source_tried", tenant_id=tenant_id, source=stored.name, code=error.code if error else None)
-    return Tried(passages=envelope, elapsed_ms=elapsed_ms, error=error)
+    return SourceTrial(passages=envelope, elapsed_ms=elapsed_ms, error=error)
 
 
 def _require_address(source: ApiSource, use: Resources) -> None:

@@ -41,7 +41,7 @@ _NAME_S = 5.0  # to look up the name of an endpoint while its tenant waits
 _USER_AGENT = "Chordwise-Webhooks/1"
 
 
-class TooMany(Exception):
+class TooManyWebhooks(Exception):
     """The tenant has as many endpoints as allowed."""
 
 
@@ -53,7 +53,7 @@ def add(tenant_id: TenantId, url: str, events: Sequence[str], use: Resources) ->
     with unit_of_work(use.mysql) as work:
         store = Webhooks(work.connection, tenant_id)
         if store.lock() >= MOST_WEBHOOKS:
-            raise TooMany(f"There are {MOST_WEBHOOKS} endpoints already, and no more may be added.")
+            raise TooManyWebhooks(f"There are {MOST_WEBHOOKS} endpoints already, and no more may be added.")
         store.add(webhook_id, url, events, sealed)
         Audit(work.connection, tenant_id).wrote("webhook_add", ids=[webhook_id])
         made = store.one(webhook_id)

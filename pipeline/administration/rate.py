@@ -29,7 +29,7 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class RatingRequest:
     """A user's rating of a query's answer: of a chunk, or of a whole document. ``namespace``: of the document, if
     several of the query's namespaces may hold it. ``session_id``: of the rater; None is the query's."""
 
@@ -61,7 +61,7 @@ class _Rated:
 
 
 def rate(
-    tenant_id: TenantId, state: QueryState, rating: Said, *, request_id: str, use: Resources
+    tenant_id: TenantId, state: QueryState, rating: RatingRequest, *, request_id: str, use: Resources
 ) -> tuple[Feedback, bool]:
     """Store a rating and return it with whether it is new; repeating changes nothing. A hit that is not in the answer
     may be rated if the query could have found it. Raises QueryUnanswered, NothingRated."""
@@ -147,7 +147,7 @@ def experiment_results(tenant_id: TenantId, experiment_id: str, use: Resources) 
     ]
 
 
-def _in_answer(answer: Mapping[str, Any], rating: Said) -> _Rated | None:
+def _in_answer(answer: Mapping[str, Any], rating: RatingRequest) -> _Rated | None:
     """Return the rated hit; of a document, its best one."""
     hits: Sequence[Mapping[str, Any]] = answer.get("chunks") or ()
     for position, hit in enumerate(hits, start=1):
@@ -163,7 +163,7 @@ def _in_answer(answer: Mapping[str, Any], rating: Said) -> _Rated | None:
     return None
 
 
-def _in_stores(query: Query, rating: Said, chunks: Chunks, documents: DocumentViews) -> _Rated | None:
+def _in_stores(query: Query, rating: RatingRequest, chunks: Chunks, documents: DocumentViews) -> _Rated | None:
     """Return a hit that the query could have found, in the first of its namespaces that holds it."""
     namespaces = [searched for searched in query.namespaces if rating.namespace in (None, searched)]
     if rating.chunk_id is not None:
@@ -176,7 +176,7 @@ def _in_stores(query: Query, rating: Said, chunks: Chunks, documents: DocumentVi
     return None if namespace is None else _Rated(namespace=namespace, document_id=document_id)
 
 
-def _missing(rating: Said) -> str:
+def _missing(rating: RatingRequest) -> str:
     thing = "chunk" if rating.chunk_id else "document"
     if rating.rating is Rating.CLICK:
         return f"the answer holds no such {thing}, so nobody can have opened it there"

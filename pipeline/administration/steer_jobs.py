@@ -13,8 +13,8 @@ from pipeline.documents.retention_store import Retired
 from pipeline.errors import Unavailable
 from pipeline.ingestion.accept import quotas
 from pipeline.ingestion.finish_items import close_jobs
-from pipeline.jobs.control_store import Control
-from pipeline.jobs.dead_letter_store import DeadLetters, LedgerPosition, Selection
+from pipeline.jobs.control_store import JobControl
+from pipeline.jobs.dead_letter_store import DeadLetterFilter, DeadLetters, LedgerPosition
 from pipeline.jobs.ledger_store import Ledger
 from pipeline.records import JobId, TenantId
 from pipeline.resources import Resources
@@ -34,7 +34,7 @@ class NoSuchJob(LookupError):
     """The tenant has no such job."""
 
 
-class NotNow(Exception):
+class WrongJobState(Exception):
     """The job's state does not allow the action. ``code`` is stable, ``str(error)`` a sentence."""
 
     def __init__(self, code: str, message: str) -> None:
@@ -47,7 +47,7 @@ def cancel(tenant_id: TenantId, job_id: JobId, use: Resources) -> int:
     """Cancel the job's unfinished documents and return how many; idempotent. A worker's next write is refused. Raises
     NoSuchJob, and NotNow for a job that has ended."""
     with unit_of_work(use.mysql) as work:
-        control = Control(work.connection, tenant_id)
+        control = JobControl(work.connection, tenant_id)
         if control.standing(job_id) is None:
             raise NoSuchJob(job_id)
         cancelled = control.cancel(job_id)
@@ -56,7 +56,7 @@ def cancel(tenant_id: TenantId, job_id: JobId, use: Resources) -> int:
         # A worker may be writing vectors of these until it finds out, at the latest when its lease would have ended.
         retired.add(cancelled.held, after_s=use.settings.ingest_lease_s)
         if not cancelled.total and not control.was_cancelled(job_id):
-            raise NotNow("job_finished", "The job has ended already; there is nothing left to cancel.")
+            raise WrongJobState("job_finished", "The job has ended already; there is nothing left to cancel.")
         control.resume(job_id)
         close_jobs(tenant_id, [job_id], Ledger(work.connection, tenant_id), use, work)
         Audit(work.connection, tenant_id).wrote("job_cancel", ids=[job_id], count=cancelled.total)
@@ -70,14 +70,16 @@ def retry(tenant_id: TenantId, job_id: JobId, use: Resources, *, ring: Ring) -> 
     nothing can be retried, QuotaExceeded, QueueFull."""
     _clear(tenant_id, use)
     with unit_of_work(use.mysql) as work:
-        control = Control(work.connection, tenant_id)
+        control = JobControl(work.connection, tenant_id)
         standing = control.standing(job_id)
         if standing is None:
             raise NoSuchJob(job_id)
         quotas(work.connection, tenant_id, use).check(arriving=control.reopen(job_id))
         queued = control.requeue(job_id)
         if not queued and standing.finished:
-            raise NotNow("nothing_to_retry", "Nothing in this job failed or was cancelled that can be tried again.")
+            raise WrongJobState(
+                "nothing_to_retry", "Nothing in this job failed or was cancelled that can be tried again."
+            )
         if queued:
             Audit(work.connection, tenant_id).wrote("job_retry", ids=[job_id], count=queued)
             work.after_commit(lambda: _ring([job_id], tenant_id, ring))
@@ -89,7 +91,7 @@ def retry(tenant_id: TenantId, job_id: JobId, use: Resources, *, ring: Ring) -> 
 def pause(tenant_id: TenantId, job_id: JobId, use: Resources) -> None:
     """Begin no further document of the job. Raises NoSuchJob, and NotNow for a job that has ended."""
     with unit_of_work(use.mysql) as work:
-        control = _unfinished(Control(work.connection, tenant_id), job_id)
+        control = _unfinished(JobControl(work.connection, tenant_id), job_id)
         control.pause(job_id)
         Audit(work.connection, tenant_id).wrote("job_pause", ids=[job_id])
         work.after_commit(lambda: use.bells.progressed(tenant_id, job_id, always=True))
@@ -98,7 +100,7 @@ def pause(tenant_id: TenantId, job_id: JobId, use: Resources) -> None:
 def resume(tenant_id: TenantId, job_id: JobId, use: Resources, *, ring: Ring) -> None:
     """Continue a paused job. Raises NoSuchJob, and NotNow for a job that has ended."""
     with unit_of_work(use.mysql) as work:
-        control = _unfinished(Control(work.connection, tenant_id), job_id)
+        control = _unfinished(JobControl(work.connection, tenant_id), job_id)
         control.resume(job_id)
         Audit(work.connection, tenant_id).wrote("job_resume", ids=[job_id])
         work.after_commit(lambda: use.bells.progressed(tenant_id, job_id, always=True))
@@ -111,7 +113,7 @@ def replay(tenant_id: TenantId, position: LedgerPosition, use: Resources, *, rin
     return bool(_requeue(tenant_id, [position], use, ring=ring))
 
 
-def replay_selected(tenant_id: TenantId, chosen: Selection, use: Resources, *, ring: Ring) -> int:
+def replay_selected(tenant_id: TenantId, chosen: DeadLetterFilter, use: Resources, *, ring: Ring) -> int:
     """Queue the chosen dead letters of this moment again, in slices, and return how many; a crash leaves the rest as
     they were."""
     _clear(tenant_id, use)
@@ -131,7 +133,7 @@ def _requeue(tenant_id: TenantId, positions: Sequence[LedgerPosition], use: Reso
     for position in positions:
         by_job.setdefault(position.job_id, []).append(position.ordinal)
     with unit_of_work(use.mysql) as work:
-        control = Control(work.connection, tenant_id)
+        control = JobControl(work.connection, tenant_id)
         arriving = sum(control.reopen(job_id, by_job[job_id], dead_only=True) for job_id in sorted(by_job))
         quotas(work.connection, tenant_id, use).check(arriving=arriving)
         queued = sum(control.requeue(job_id, by_job[job_id], dead_only=True) for job_id in sorted(by_job))
@@ -154,10 +156,10 @@ def _ring(job_ids: Sequence[JobId], tenant_id: TenantId, ring: Ring) -> None:
         ring(tenant_id, job_id)
 
 
-def _unfinished(control: Control, job_id: JobId) -> Control:
+def _unfinished(control: JobControl, job_id: JobId) -> JobControl:
     standing = control.standing(job_id)
     if standing is None:
         raise NoSuchJob(job_id)
     if standing.finished:
-        raise NotNow("job_finished", "The job has ended already.")
+        raise WrongJobState("job_finished", "The job has ended already.")
     return control

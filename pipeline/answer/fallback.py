@@ -78,6 +78,6 @@ def with_room(chunks: Sequence[AnswerChunk], more: Sequence[AnswerChunk], *, top
     return (*list(chunks)[: top_k - len(given)], *given)
 
 
-def told(kinds: Sequence[Kind], reason: Reason) -> str | None:
+def fallback_label(kinds: Sequence[Kind], reason: Reason) -> str | None:
     """Return ``stats.fallback``: ``faq:empty``, ``faq+hint:below_threshold``; None if the last resort gave nothing."""
     return f"{'+'.join(dict.fromkeys(kinds))}:{reason}" if kinds else None

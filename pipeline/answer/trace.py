@@ -28,7 +28,7 @@ def trace_of(
     rerank_weight: float | None = None,
     lane: Lane = "chord",
 ) -> dict[str, Any]:
-    """Return the trace of ``answer`` as JSON. ``explained`` describes each returned chunk in words.
+    """Return the trace of ``answer`` as JSON. ``explain_position`` describes each returned chunk in words.
 
     ``orders``: the hits after each stage; those of a second retrieval follow those of the first. ``rerank_weight``: the
     weight of the reranker's score beside the order before it; None if nothing was reranked. ``lane``: the one that
@@ -59,8 +59,8 @@ def trace_of(
         "rerank_weight": rerank_weight,
         "drops": [asdict(drop) for drop in drops],
         "returned": [chunk.chunk_id for chunk in answer.chunks],
-        "explained": [
-            explained(position, chunk, last.get(chunk.chunk_id), rerank_weight)
+        "explain_position": [
+            explain_position(position, chunk, last.get(chunk.chunk_id), rerank_weight)
             for position, chunk in enumerate(answer.chunks, start=1)
         ],
         "timings_ms": dict(answer.stats.latency_ms),
@@ -79,7 +79,7 @@ def mentions(trace: Mapping[str, Any], chunk_id: str) -> bool:
     return any(chunk_id in ids for ids in (trace["returned"], recalled, dropped))
 
 
-def explained(position: int, chunk: AnswerChunk, hit: Hit | None, rerank_weight: float | None) -> str:
+def explain_position(position: int, chunk: AnswerChunk, hit: Hit | None, rerank_weight: float | None) -> str:
     """Explain a chunk's position in words with every number that determined it. ``hit``: the chunk as it was selected;
     None for a last-resort chunk."""
     if hit is None:

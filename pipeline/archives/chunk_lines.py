@@ -57,7 +57,7 @@ class Unpacked:
 def chunk_line(*, ordinal: int, passage: Passage, content_hash: bytes, mark: Mark, has_vector: bool) -> bytes:
     """Return a chunk as its line of ``chunks.jsonl``. ``content_hash`` is of the text that was embedded."""
     fields = {
-        **parent_said(ordinal, passage),
+        **parent_as_json(ordinal, passage),
         "content_hash": content_hash.hex(),
         "enabled": mark.enabled,
         "version": mark.version,
@@ -72,7 +72,7 @@ def chunk_line(*, ordinal: int, passage: Passage, content_hash: bytes, mark: Mar
     return orjson.dumps(fields, option=orjson.OPT_UTC_Z)
 
 
-def parent_said(ordinal: int, passage: Passage) -> dict[str, Any]:
+def parent_as_json(ordinal: int, passage: Passage) -> dict[str, Any]:
     """Return a parent as it is written in its document's line."""
     return {
         "ordinal": ordinal,

@@ -14,7 +14,7 @@ from pipeline.records import ChunkId, DocumentId, Namespace, TenantId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
+class DocumentPage:
     """Some documents of a namespace in order. ``last``: the next page begins after it, None at the end."""
 
     document_ids: tuple[DocumentId, ...]
@@ -56,7 +56,7 @@ class DocumentRow:
 
 def page_of_documents(
     connection: Connection, tenant_id: TenantId, namespace: Namespace, *, after: str, documents: int, chunks: int
-) -> Page:
+) -> DocumentPage:
     """Return the documents in MySQL after the given id, within both bounds, at least one."""
     rows = connection.execute(
         _DOCUMENT_PAGE, {"tenant": tenant_id, "namespace": namespace, "after": after, "limit": documents}
@@ -66,7 +66,7 @@ def page_of_documents(
 
 def page_of_vectors(
     postgres: Engine, tenant_id: TenantId, namespace: Namespace, *, table: str, after: str, documents: int, chunks: int
-) -> Page:
+) -> DocumentPage:
     """Return the documents that have vectors in ``table``, in PostgreSQL's own order; see `page_of_documents`."""
     values = {"tenant": tenant_id, "namespace": namespace, "after": after, "limit": documents}
     with postgres_errors(), postgres.connect() as connection:
@@ -74,7 +74,7 @@ def page_of_vectors(
     return _page([(row.document_id, row.vectors) for row in rows], documents=documents, chunks=chunks)
 
 
-def _page(counts: Sequence[tuple[str, int]], *, documents: int, chunks: int) -> Page:
+def _page(counts: Sequence[tuple[str, int]], *, documents: int, chunks: int) -> DocumentPage:
     taken: list[DocumentId] = []
     size = 0
     for document_id, count in counts:
@@ -83,7 +83,7 @@ def _page(counts: Sequence[tuple[str, int]], *, documents: int, chunks: int) -> 
         size += count
         taken.append(DocumentId(document_id))
     more = len(taken) < len(counts) or len(counts) == documents
-    return Page(document_ids=tuple(taken), last=taken[-1] if taken and more else None)
+    return DocumentPage(document_ids=tuple(taken), last=taken[-1] if taken and more else None)
 
 
 def documents_of(

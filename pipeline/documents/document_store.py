@@ -55,7 +55,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class IngestedDocument:
     """Results of ingestion. ``title``: found in the text, if any. ``pages``: the first and last page with text."""
 
     chunk_count: int
@@ -66,7 +66,7 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Deleted:
+class DeletedDocument:
     """A deleted document. ``shown``: the generation that was published; ``gone``: the generations whose rows are to be
     dropped."""
 
@@ -220,9 +220,9 @@ class Documents(TenantStore):
             shown.update(g for g in wanted if published.get(g.document_id) == g.number)
         return shown
 
-    def show(self, generations: Mapping[Generation, Shown], *, model: str) -> None:
+    def show(self, generations: Mapping[Generation, IngestedDocument], *, model: str) -> None:
         """Move each document's pointer to its generation: two statements for all of the same number."""
-        grouped: dict[tuple[Namespace, int], list[tuple[DocumentId, Shown]]] = {}
+        grouped: dict[tuple[Namespace, int], list[tuple[DocumentId, IngestedDocument]]] = {}
         for generation, shown in sorted(generations.items(), key=lambda pair: pair[0].document_id):
             grouped.setdefault((generation.scope.namespace, generation.number), []).append(
                 (generation.document_id, shown)
@@ -256,7 +256,7 @@ class Documents(TenantStore):
                 (number, now(), self._tenant_id, namespace, *ids),
             )
 
-    def delete(self, namespace: Namespace, document_ids: Sequence[DocumentId]) -> dict[DocumentId, Deleted]:
+    def delete(self, namespace: Namespace, document_ids: Sequence[DocumentId]) -> dict[DocumentId, DeletedDocument]:
         """Hide these documents at once, and all their uploads accepted before. Missing documents are omitted from the
         result."""
         values: dict[str, Any] = {"tenant": self._tenant_id, "namespace": namespace, "ids": sorted(document_ids)}
@@ -271,7 +271,7 @@ class Documents(TenantStore):
             key = DocumentId(document_id)
             generations.setdefault(key, []).append(self._generation(namespace, key, number))
         return {
-            DocumentId(row.document_id): Deleted(
+            DocumentId(row.document_id): DeletedDocument(
                 shown=None
                 if row.published_generation is None
                 else self._generation(namespace, row.document_id, row.published_generation),

@@ -37,7 +37,7 @@ IS_DUPLICATE = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Content:
+class DocumentContent:
     """The SHA-256 of a document's bytes, and their source."""
 
     content_hash: bytes
@@ -55,12 +55,12 @@ class Duplicates(TenantStore):
         rows = self._run(_ORIGINALS, namespace=namespace, hashes=wanted)
         return {bytes(row.content_hash): DocumentId(row.document_id) for row in rows}
 
-    def contents(self, namespace: Namespace, document_ids: Collection[DocumentId]) -> dict[DocumentId, Content]:
+    def contents(self, namespace: Namespace, document_ids: Collection[DocumentId]) -> dict[DocumentId, DocumentContent]:
         """Return what these documents hold: the latest upload if it is on its way, else what searches see."""
-        contents: dict[DocumentId, Content] = {}
+        contents: dict[DocumentId, DocumentContent] = {}
         for ids in slices(sorted(set(document_ids)), _ROWS_PER_STATEMENT):
             for row in self._run(_CONTENTS, namespace=namespace, ids=list(ids)):
-                content = Content(content_hash=bytes(row.content_hash), source_uri=row.source_uri)
+                content = DocumentContent(content_hash=bytes(row.content_hash), source_uri=row.source_uri)
                 contents[DocumentId(row.document_id)] = content
         return contents
 

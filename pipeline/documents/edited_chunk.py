@@ -27,24 +27,24 @@ class RecordedChunk:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bound:
+class TokenBound:
     """The most tokens of a text, and the option of the document's chunking that sets it."""
 
     option: str
     tokens: int
 
 
-def prepared(text: str) -> str:
+def cleaned(text: str) -> str:
     """Return an edited text as ingestion would have it: one kind of line end, no invisible characters, nothing around it."""
     return clean(text)
 
 
-def bound_of(chunking: Chunking, *, is_parent: bool) -> Bound | None:
+def bound_of(chunking: Chunking, *, is_parent: bool) -> TokenBound | None:
     """Return the bound of a chunk or of a parent; None for a parent whose length its strategy does not bound."""
     if not is_parent:
-        return Bound(option="max_tokens", tokens=chunking.max_tokens)
+        return TokenBound(option="max_tokens", tokens=chunking.max_tokens)
     tokens = options_of(chunking).get("parent_tokens")
-    return None if tokens is None else Bound(option="parent_tokens", tokens=int(tokens))
+    return None if tokens is None else TokenBound(option="parent_tokens", tokens=int(tokens))
 
 
 def position_in(whole: str, siblings: Iterable[Passage], wanted: Passage) -> int:
@@ -81,7 +81,7 @@ def repeats(other: Passage, before: Passage, text: str) -> bool:
     return bool(common) and common in other.text and common not in text
 
 
-def edited(
+def rebuild_edited(
     *,
     chunk_id: ChunkId,
     generation: Generation,

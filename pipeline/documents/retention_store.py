@@ -66,7 +66,7 @@ def tenants_with_retired(connection: Connection) -> list[TenantId]:
     return [TenantId(tenant_id) for tenant_id in rows]
 
 
-class Dropping(TenantStore):
+class GenerationRows(TenantStore):
     """One tenant's rows to drop."""
 
     def drop(self, generations: Sequence[Generation]) -> None:
@@ -130,7 +130,7 @@ _LOCK = text(
 ).bindparams(bindparam("ids", expanding=True))
 
 
-class Kept(TenantStore):
+class RetainedGenerations(TenantStore):
     """One tenant's retained generations: of each document at most the one published before."""
 
     def keep(self, replaced: Sequence[Generation], *, for_s: float) -> None:

@@ -14,7 +14,7 @@ from pipeline.records import DocumentId, Namespace, TenantId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Behind:
+class LaggingDocument:
     """A document that waits for its vectors; ``noted_at`` moves when it changes again."""
 
     namespace: Namespace
@@ -41,12 +41,12 @@ class StandbyBacklog(TenantStore):
             [(self._tenant_id, self._space, *document, moment, moment) for document in sorted(set(documents))],
         )
 
-    def due(self, *, limit: int) -> list[Behind]:
+    def due(self, *, limit: int) -> list[LaggingDocument]:
         """Return the documents that are due now."""
         rows = self._run(_DUE, space=self._space, now=now(), limit=limit)
-        return [record_of(Behind, row, noted_at=row.noted_at) for row in rows]
+        return [record_of(LaggingDocument, row, noted_at=row.noted_at) for row in rows]
 
-    def settle(self, done: Sequence[Behind], left: Sequence[Behind]) -> None:
+    def settle(self, done: Sequence[LaggingDocument], left: Sequence[LaggingDocument]) -> None:
         """Delete finished documents, unless they were noted again meanwhile; postpone the others, up to ten minutes."""
         for behind in done:
             self._connection.execute(_FORGET, {**self._key(behind), "noted": behind.noted_at})
@@ -54,7 +54,7 @@ class StandbyBacklog(TenantStore):
             wait = timedelta(seconds=min(600, 2 ** min(behind.attempts + 1, 10)))
             self._connection.execute(_PUT_OFF, {**self._key(behind), "at": now() + wait})
 
-    def _key(self, behind: Behind) -> dict[str, object]:
+    def _key(self, behind: LaggingDocument) -> dict[str, object]:
         return {
             "tenant": self._tenant_id,
             "space": self._space,

@@ -39,7 +39,7 @@ class Cancelled:
         return self.untouched + len(self.begun) + len(self.held)
 
 
-class Control(TenantStore):
+class JobControl(TenantStore):
     """One tenant's jobs, as their owner steers them. Items are locked before their job, as in workers."""
 
     def standing(self, job_id: JobId) -> JobState | None:

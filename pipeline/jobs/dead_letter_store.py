@@ -16,7 +16,7 @@ from pipeline.records import FailureReason, JobId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
+class DeadLetterFilter:
     """A selection of dead letters; without any field, all."""
 
     job_id: JobId | None = None
@@ -80,7 +80,9 @@ class DeadLetter:
 class DeadLetters(TenantStore):
     """One tenant's dead letters."""
 
-    def page(self, chosen: Selection, *, before: tuple[datetime, str, int] | None, limit: int) -> list[DeadLetter]:
+    def page(
+        self, chosen: DeadLetterFilter, *, before: tuple[datetime, str, int] | None, limit: int
+    ) -> list[DeadLetter]:
         """Return dead letters, newest first, before the given time, job and ordinal."""
         where, values = _where(chosen)
         if before is not None:
@@ -97,7 +99,7 @@ class DeadLetters(TenantStore):
         letters = self._read(" AND i.job_id = :at_job AND i.ordinal = :at_ordinal", values, limit=1)
         return letters[0] if letters else None
 
-    def places(self, chosen: Selection, *, until: datetime, limit: int) -> list[LedgerPosition]:
+    def places(self, chosen: DeadLetterFilter, *, until: datetime, limit: int) -> list[LedgerPosition]:
         """Return the positions of the chosen letters up to ``until``, oldest first."""
         where, values = _where(chosen)
         rows = self._run(
@@ -148,7 +150,7 @@ class DeadLetters(TenantStore):
         ]
 
 
-def _where(chosen: Selection) -> tuple[str, dict[str, Any]]:
+def _where(chosen: DeadLetterFilter) -> tuple[str, dict[str, Any]]:
     columns = {
         "job_id": chosen.job_id,
         "namespace": chosen.namespace,

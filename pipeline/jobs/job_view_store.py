@@ -176,7 +176,7 @@ class JobViews(TenantStore):
             ),
             job=job_id,
         ).all()
-        by_state, stages = counted(rows)
+        by_state, stages = count_items(rows)
         outcomes: Counter[str] = Counter()
         for row in rows:
             if row.outcome is not None:
@@ -223,7 +223,7 @@ class JobViews(TenantStore):
         return waiting_reason(standing, now=moment)
 
 
-def counted(rows: Sequence[Any]) -> tuple[dict[ItemState, int], dict[str, int]]:
+def count_items(rows: Sequence[Any]) -> tuple[dict[ItemState, int], dict[str, int]]:
     """Count items by state, and those that have finished each step, from rows with ``state``, ``stage`` and ``items``."""
     by_state = dict.fromkeys(ItemState, 0)
     stages = dict.fromkeys((stage.value for stage in _STAGES), 0)

@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy import bindparam, text
 
 from pipeline.database.rows import TenantStore, record_of
-from pipeline.jobs.job_view_store import JobViews, counted, status_of
+from pipeline.jobs.job_view_store import JobViews, count_items, status_of
 from pipeline.jobs.waiting_reason import WaitingReason
 from pipeline.records import ItemState, JobId
 
@@ -44,7 +44,7 @@ class Snapshot:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class Position:
+class FailurePosition:
     """A reader's position in the failures of a job, inclusive. The default is the beginning."""
 
     revision: int = 0
@@ -55,7 +55,7 @@ class Position:
 class Failure:
     """A failed item, and its position in the order of failures of its job."""
 
-    position: Position
+    position: FailurePosition
     document_id: str | None
     code: str
     detail: str | None
@@ -75,7 +75,7 @@ class JobSignals(TenantStore):
         if not rows:
             return None
         job = rows[0]
-        items, stages = counted([row for row in rows if row.state is not None])
+        items, stages = count_items([row for row in rows if row.state is not None])
         views = JobViews(self._connection, self._tenant_id)
         return record_of(
             Snapshot,
@@ -88,14 +88,14 @@ class JobSignals(TenantStore):
             waiting_reason=views.waiting_reason(job, items) if reasons and not job.finished_at else None,
         )
 
-    def failures(self, job_id: JobId, *, after: Position, limit: int) -> list[Failure]:
+    def failures(self, job_id: JobId, *, after: FailurePosition, limit: int) -> list[Failure]:
         """Return failed items in the order of failing, after ``after``, without those queued again since."""
         rows: Sequence[Any] = self._run(
             _FAILURES, job=job_id, revision=after.revision, ordinal=after.ordinal, limit=limit
         ).all()
         return [
             Failure(
-                position=Position(revision=row.failed_revision, ordinal=row.ordinal),
+                position=FailurePosition(revision=row.failed_revision, ordinal=row.ordinal),
                 document_id=row.document_id,
                 code=row.error_code or "",
                 detail=row.error_detail,

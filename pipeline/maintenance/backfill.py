@@ -12,11 +12,11 @@ from pipeline.database.rows import now
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.embedding import space_store, standby_backlog_store
 from pipeline.embedding.migration_store import Cursor, MigrationState, ModelMigration, ModelMigrations
-from pipeline.embedding.standby_backlog_store import Behind, StandbyBacklog
+from pipeline.embedding.standby_backlog_store import LaggingDocument, StandbyBacklog
 from pipeline.errors import Misconfigured, PipelineError, Unavailable
 from pipeline.maintenance.compare import look
 from pipeline.maintenance.mend import mend
-from pipeline.maintenance.verify import DOCUMENTS, Spot, all_namespaces, compare, documents_by_namespace
+from pipeline.maintenance.verify import DOCUMENTS, ComparePosition, all_namespaces, compare, documents_by_namespace
 from pipeline.models.ports import SentenceEncoder
 from pipeline.records import DocumentId, EmbeddingSpace, Namespace, TenantId
 from pipeline.resources import Resources
@@ -72,7 +72,7 @@ def _catch_up(migration: ModelMigration, use: Resources) -> int:
         at_once = _BEHIND_OF_ENCODER if isinstance(use.spaces.embedder(standby), SentenceEncoder) else _BEHIND_AT_ONCE
         with unit_of_work(use.mysql) as work:
             due = StandbyBacklog(work.connection, tenant_id, standby.number).due(limit=at_once)
-        left: list[Behind] = []
+        left: list[LaggingDocument] = []
         for namespace in sorted({behind.namespace for behind in due}):
             ids = sorted({behind.document_id for behind in due if behind.namespace == namespace})
             mended, guilty = _mend_documents(tenant_id, namespace, ids, standby, use)
@@ -127,7 +127,11 @@ def _fill_tenant(tenant_id: TenantId, migration: ModelMigration, use: Resources,
     page = _PAGE_OF_ENCODER if isinstance(use.spaces.embedder(migration.space), SentenceEncoder) else PAGE_CHUNKS
     for namespace in waiting:
         resumed = namespace == position.namespace and position.phase is not None
-        spot = Spot(phase=position.phase or DOCUMENTS, after=position.after or "") if resumed else Spot()
+        spot = (
+            ComparePosition(phase=position.phase or DOCUMENTS, after=position.after or "")
+            if resumed
+            else ComparePosition()
+        )
         pages = compare(tenant_id, namespace, use, repair=True, start=spot, space=migration.space, page_chunks=page)
         began = time.monotonic()
         for following, counts in pages:

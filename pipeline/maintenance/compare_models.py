@@ -18,7 +18,7 @@ from pipeline.embedding.migration_store import ModelMigrations
 from pipeline.embedding.model_comparison import ComparedQuery, ComparisonResult, Gate, judge
 from pipeline.errors import MigrationRefused, Unavailable
 from pipeline.maintenance import sample_query_store
-from pipeline.maintenance.sample_query_store import Sampled
+from pipeline.maintenance.sample_query_store import SampleQuery
 from pipeline.models.ports import Matrix, query_vectors
 from pipeline.records import EmbeddingSpace, Filters, Namespace, TenantId
 from pipeline.resources import Resources
@@ -81,7 +81,7 @@ def sampled(count: int, use: Resources) -> list[GoldenQuery]:
     return [_golden(sample_query) for sample_query in samples]
 
 
-def _golden(sample: Sampled) -> GoldenQuery:
+def _golden(sample: SampleQuery) -> GoldenQuery:
     return GoldenQuery(tenant_id=sample.tenant_id, namespaces=sample.namespaces, text=sample.text)
 
 

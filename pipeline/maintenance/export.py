@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 import structlog
 
 from pipeline.archives.archive import Enclosed, Origin, Part, write_part
-from pipeline.archives.chunk_lines import chunk_line, parent_said
+from pipeline.archives.chunk_lines import chunk_line, parent_as_json
 from pipeline.archives.export_store import Exports, ShownChunk, ShownDocument, StoredVector, snapshot, stored_vectors
 from pipeline.document_sources import derived_source_id, original_type
 from pipeline.records import ChunkId, DocumentId, Namespace, Passage, TenantId
@@ -196,5 +196,5 @@ def _description(document: ShownDocument, parents: Sequence[tuple[int, Passage]]
         **asdict(document.fields),
         "source": _source(document),
         "chunking": document.chunking,
-        **({"parents": [parent_said(*parent) for parent in parents]} if parents else {}),
+        **({"parents": [parent_as_json(*parent) for parent in parents]} if parents else {}),
     }

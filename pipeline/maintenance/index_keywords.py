@@ -44,7 +44,7 @@ _MEASURED_EVERY_S = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lag:
+class IndexLag:
     """The lag of the indexes: tenants in work, tenants that failed last, and the age of the oldest pending change in
     seconds."""
 
@@ -75,7 +75,7 @@ class KeywordIndexer:
     looked_at_every_s: float = 1.0
     _tenants: dict[TenantId, _Tenant] = field(default_factory=dict)
     _writers: OrderedDict[TenantId, LocalIndexWriter] = field(default_factory=OrderedDict)
-    lag: Lag = Lag(tenants=0, failing=0, seconds=0.0)
+    lag: IndexLag = IndexLag(tenants=0, failing=0, seconds=0.0)
     _wanted: Mapping[TenantId, Mapping[Namespace, str]] = field(default_factory=dict)
     _disk: int = 0
     _measured_at: float = float("-inf")
@@ -84,7 +84,7 @@ class KeywordIndexer:
     _changes: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "index-changes"))
     _builds: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "index-builds"))
 
-    def step(self) -> Lag:
+    def step(self) -> IndexLag:
         """Begin to catch up with MySQL, tenant by tenant, without waiting. Raises StoreUnavailable if MySQL cannot be
         read."""
         with reading(self.mysql) as connection:
@@ -103,7 +103,7 @@ class KeywordIndexer:
         behind = [tenant.behind_since for tenant in self._tenants.values() if tenant.behind_since is not None]
         failing = sum(tenant.failures > 0 for tenant in self._tenants.values())
         self._wanted = wanted
-        self.lag = Lag(tenants=len(behind), failing=failing, seconds=moment - min(behind, default=moment))
+        self.lag = IndexLag(tenants=len(behind), failing=failing, seconds=moment - min(behind, default=moment))
         return self.lag
 
     def _look_for_damage(self, moment: float) -> None:

@@ -28,7 +28,7 @@ _KNOWN_EVERYWHERE_S = 3.0  # by then every process has read the pointer again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Status:
+class MigrationStatus:
     """A migration with its progress, the number of documents without the standby's vectors, and the space that searches
     use."""
 
@@ -99,7 +99,7 @@ def _resettled(active: EmbeddingSpace, use: Resources) -> EmbeddingSpace:
     )
 
 
-def status(number: int, use: Resources) -> Status | None:
+def status(number: int, use: Resources) -> MigrationStatus | None:
     """Return the status of a migration, None if there never was one of this number."""
     with unit_of_work(use.mysql) as work:
         migrations = ModelMigrations(work.connection)
@@ -107,16 +107,16 @@ def status(number: int, use: Resources) -> Status | None:
         return None if migration is None else _status(work.connection, migration, use)
 
 
-def every_status(use: Resources) -> list[Status]:
+def every_status(use: Resources) -> list[MigrationStatus]:
     """Return all migrations, latest first."""
     with unit_of_work(use.mysql) as work:
         return [_status(work.connection, migration, use) for migration in ModelMigrations(work.connection).every()]
 
 
-def _status(connection: Any, migration: ModelMigration, use: Resources) -> Status:
+def _status(connection: Any, migration: ModelMigration, use: Resources) -> MigrationStatus:
     live = space_store.live(connection, use.spaces.base)
     standby = live.standby.number if live.standby else None
-    return Status(
+    return MigrationStatus(
         migration=migration,
         progress=ModelMigrations(connection).progress(migration.space.number, migration.pass_number),
         behind=standby_backlog_store.size(connection, standby)

@@ -14,11 +14,11 @@ from pipeline.maintenance.erase import finish_erasures
 from pipeline.maintenance.verify import (
     DOCUMENTS,
     AlignmentCounts,
-    Spot,
+    ComparePosition,
     all_namespaces,
     compare,
     documents_by_namespace,
-    recounted,
+    recount_statistics,
 )
 from pipeline.records import Namespace, TenantId
 from pipeline.resources import Resources
@@ -48,10 +48,14 @@ def reconcile_tenant(tenant_id: TenantId, use: Resources) -> AlignmentCounts:
     total = AlignmentCounts()
     for namespace in waiting:
         resumed = namespace == position.namespace and position.phase is not None
-        start = Spot(phase=position.phase or DOCUMENTS, after=position.after or "") if resumed else Spot()
+        start = (
+            ComparePosition(phase=position.phase or DOCUMENTS, after=position.after or "")
+            if resumed
+            else ComparePosition()
+        )
         for spot, counts in compare(tenant_id, namespace, use, repair=True, start=start, limit=limit.now):
             if spot is None:
-                sums = counts + recounted(tenant_id, namespace, use, repair=True)
+                sums = counts + recount_statistics(tenant_id, namespace, use, repair=True)
                 following = _after(namespace, names)
             else:
                 sums, following = counts, ReconcilePosition(namespace=namespace, phase=spot.phase, after=spot.after)

@@ -18,7 +18,7 @@ _LENGTH = 200  # characters of a chunk that make a question
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sampled:
+class SampleQuery:
     """The text of a stored query, or of the beginning of a chunk."""
 
     tenant_id: TenantId
@@ -26,9 +26,9 @@ class Sampled:
     text: str
 
 
-def recent(client: redis.Redis, *, limit: int) -> list[Sampled]:
+def recent(client: redis.Redis, *, limit: int) -> list[SampleQuery]:
     """Return some of the stored queries, each text once."""
-    samples: dict[tuple[str, str], Sampled] = {}
+    samples: dict[tuple[str, str], SampleQuery] = {}
     with redis_errors():
         for seen, key in enumerate(client.scan_iter(match="*:query:*", count=500)):
             if len(samples) >= limit or seen >= _LOOKED_AT * limit:
@@ -39,7 +39,7 @@ def recent(client: redis.Redis, *, limit: int) -> list[Sampled]:
             except ValidationError:  # of an older version
                 continue
             if query is not None:
-                sample = Sampled(tenant_id=query.tenant_id, namespaces=query.namespaces, text=query.query_text)
+                sample = SampleQuery(tenant_id=query.tenant_id, namespaces=query.namespaces, text=query.query_text)
                 samples.setdefault((sample.tenant_id, sample.text), sample)
     return list(samples.values())
 
@@ -50,13 +50,13 @@ def tenants(connection: Connection) -> list[TenantId]:
     return [TenantId(tenant_id) for tenant_id in rows]
 
 
-def beginning_of_a_chunk(connection: Connection, tenant_id: TenantId, pivot: str) -> Sampled | None:
+def beginning_of_a_chunk(connection: Connection, tenant_id: TenantId, pivot: str) -> SampleQuery | None:
     """Return the first words of the published chunk whose id follows ``pivot``, a random UUID; None after the last one."""
     row = connection.execute(_CHUNK, {"tenant": tenant_id, "pivot": pivot}).one_or_none()
     words = "" if row is None else row.text[:_LENGTH].rpartition(" ")[0] or row.text[:_LENGTH]
     if row is None or not words.strip():
         return None
-    return Sampled(tenant_id=tenant_id, namespaces=(Namespace(row.namespace),), text=words.strip())
+    return SampleQuery(tenant_id=tenant_id, namespaces=(Namespace(row.namespace),), text=words.strip())
 
 
 _CHUNK = text(

@@ -15,7 +15,7 @@ from pipeline.database.unit_of_work import UnitOfWork, unit_of_work
 from pipeline.documents.chunk_edit_store import ChunkEdits
 from pipeline.documents.outdated_term_store import OutdatedGeneration, OutdatedTerms, tenants_with_outdated_terms
 from pipeline.documents.owned_chunk_store import OwnedChunk
-from pipeline.documents.retention_store import Kept, Retired, tenants_with_expired, tenants_with_retired
+from pipeline.documents.retention_store import RetainedGenerations, Retired, tenants_with_expired, tenants_with_retired
 from pipeline.errors import Unavailable
 from pipeline.ingestion.finish_items import close_jobs
 from pipeline.jobs.ledger_store import Ledger, tenants_with_open_jobs
@@ -97,7 +97,7 @@ def release_kept(tenant_id: TenantId, use: Resources) -> int:
     released = 0
     while True:
         with unit_of_work(use.mysql) as work:
-            expired = Kept(work.connection, tenant_id).expired(limit=_DROPPED_AT_ONCE)
+            expired = RetainedGenerations(work.connection, tenant_id).expired(limit=_DROPPED_AT_ONCE)
             Retired(work.connection, tenant_id).add(expired)
         released += len(expired)
         if len(expired) < _DROPPED_AT_ONCE:

@@ -85,7 +85,7 @@ class NamespaceReport(Differences):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report(Differences):
+class AlignmentReport(Differences):
     """The result of comparing a tenant's stores. ``withheld``: vectors and chunk rows not deleted, being too large a
     share."""
 
@@ -95,7 +95,7 @@ class Report(Differences):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spot:
+class ComparePosition:
     """The position of a comparison: the phase, and the document after which it continues."""
 
     phase: str = DOCUMENTS
@@ -111,7 +111,7 @@ class VerifyProgress:
     space: int
     waiting: tuple[str, ...]
     documents: Mapping[str, int]
-    spot: Spot | None = Spot()
+    spot: ComparePosition | None = ComparePosition()
     counts: AlignmentCounts = AlignmentCounts()
     finished: tuple[NamespaceReport, ...] = ()
     repaired: int = 0
@@ -123,7 +123,7 @@ _PROGRESS: TypeAdapter[VerifyProgress] = TypeAdapter(VerifyProgress)
 
 
 def verify_step(computation: Computation, use: Resources, *, step_s: float = STEP_S) -> Done | Further:
-    """Compare for about ``step_s`` seconds, at least a page; the state is a `VerifyProgress`, the answer the `Report`.
+    """Compare for about ``step_s`` seconds, at least a page; the state is a `VerifyProgress`, the answer the `AlignmentReport`.
     ``asked``: ``namespaces`` (None: all), ``repair``, ``delete_share`` as for `verify`."""
     tenant_id, repair = computation.tenant_id, bool(computation.asked["repair"])
     if computation.state is None:
@@ -152,7 +152,7 @@ def verify(
     repair: bool,
     space: EmbeddingSpace | None = None,
     delete_share: float | None = None,
-) -> Report:
+) -> AlignmentReport:
     """Compare every chunk and vector of these or all namespaces, and recount the statistics, a page in memory at a
     time. ``space``: by default the active one. ``repair``: repair differences, deleting up to ``delete_share`` of the
     tenant's vectors and chunk rows (None: the settings'). Raises WrongInstallation."""
@@ -194,20 +194,20 @@ def go_on(
         )
         spot, counts = next(pages)
         return replace(progress, spot=spot, counts=progress.counts + counts)
-    counts = progress.counts + recounted(tenant_id, namespace, use, repair=repair)
+    counts = progress.counts + recount_statistics(tenant_id, namespace, use, repair=repair)
     shown = {field.name: getattr(counts, field.name) for field in fields(AlignmentCounts) if field.name != "repaired"}
     report = NamespaceReport(namespace=namespace, documents=progress.documents.get(namespace, 0), **shown)
     return replace(
         progress,
         waiting=progress.waiting[1:],
-        spot=Spot(),
+        spot=ComparePosition(),
         counts=AlignmentCounts(),
         finished=(*progress.finished, report),
         repaired=progress.repaired + counts.repaired,
     )
 
 
-def finish(tenant_id: TenantId, progress: VerifyProgress, use: Resources, *, repair: bool) -> Report:
+def finish(tenant_id: TenantId, progress: VerifyProgress, use: Resources, *, repair: bool) -> AlignmentReport:
     """Return the report on a finished comparison, and note a repair in the audit."""
     limit = progress.limit
     if repair:
@@ -219,7 +219,7 @@ def finish(tenant_id: TenantId, progress: VerifyProgress, use: Resources, *, rep
     kinds = [field.name for field in fields(AlignmentCounts) if field.name not in ("chunks", "vectors", "repaired")]
     sums = {kind: sum(getattr(report, kind) for report in progress.finished) for kind in kinds}
     withheld = limit.withheld if limit else 0
-    return Report(namespaces=progress.finished, repaired=progress.repaired, withheld=withheld, **sums)
+    return AlignmentReport(namespaces=progress.finished, repaired=progress.repaired, withheld=withheld, **sums)
 
 
 def _same_space(number: int, use: Resources) -> EmbeddingSpace:
@@ -236,13 +236,13 @@ def compare(
     use: Resources,
     *,
     repair: bool,
-    start: Spot | None = None,
+    start: ComparePosition | None = None,
     space: EmbeddingSpace | None = None,
     page_chunks: int | None = None,
     limit: DeletionLimit | None = None,
-) -> Iterator[tuple[Spot | None, AlignmentCounts]]:
+) -> Iterator[tuple[ComparePosition | None, AlignmentCounts]]:
     """Compare page by page, yielding where the next begins (None: the end). ``limit``: the most deletions, None for any."""
-    spot: Spot | None = start or Spot()
+    spot: ComparePosition | None = start or ComparePosition()
     space = space or use.spaces.live().active
     while spot is not None:
         page, unknown = _page(tenant_id, namespace, spot, use, space, chunks=page_chunks or PAGE_CHUNKS)
@@ -250,13 +250,13 @@ def compare(
         if unknown:
             counts = _compare_page(tenant_id, namespace, unknown, use, space, repair=repair, limit=limit)
         if page.last is not None:
-            spot = Spot(phase=spot.phase, after=page.last)
+            spot = ComparePosition(phase=spot.phase, after=page.last)
         else:
-            spot = Spot(phase=VECTORS) if spot.phase == DOCUMENTS else None
+            spot = ComparePosition(phase=VECTORS) if spot.phase == DOCUMENTS else None
         yield spot, counts
 
 
-def recounted(tenant_id: TenantId, namespace: Namespace, use: Resources, *, repair: bool) -> AlignmentCounts:
+def recount_statistics(tenant_id: TenantId, namespace: Namespace, use: Resources, *, repair: bool) -> AlignmentCounts:
     """Compare the keyword statistics with the published chunks, in one pass over the namespace's terms."""
     wrong = recount(use.mysql, tenant_id, namespace, repair=repair).rows
     return AlignmentCounts(statistics=wrong, repaired=wrong if repair else 0)
@@ -286,8 +286,14 @@ def all_namespaces(
 
 
 def _page(
-    tenant_id: TenantId, namespace: Namespace, spot: Spot, use: Resources, space: EmbeddingSpace, *, chunks: int
-) -> tuple[alignment_store.Page, tuple[DocumentId, ...]]:
+    tenant_id: TenantId,
+    namespace: Namespace,
+    spot: ComparePosition,
+    use: Resources,
+    space: EmbeddingSpace,
+    *,
+    chunks: int,
+) -> tuple[alignment_store.DocumentPage, tuple[DocumentId, ...]]:
     """Return the next documents, and those that this phase has to compare."""
     if spot.phase == DOCUMENTS:
         with unit_of_work(use.mysql) as work:

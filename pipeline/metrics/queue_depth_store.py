@@ -15,7 +15,7 @@ SENT_AT = "sent_at"  # the header of our messages that says when they were sent,
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Depth:
+class QueueDepth:
     """The backlog of one queue. ``oldest_s``: the next message's wait, 0 if unknown. ``unacked``: of the whole broker.
     None: not reported."""
 
@@ -24,7 +24,7 @@ class Depth:
     unacked: int | None = None
 
 
-def queue_depths(broker: redis.Redis, queues: Sequence[str], *, now: float) -> dict[str, Depth]:
+def queue_depths(broker: redis.Redis, queues: Sequence[str], *, now: float) -> dict[str, QueueDepth]:
     """Return each queue's length and age; the oldest message is on the right. Raises StoreUnavailable."""
     with redis_errors(), broker.pipeline(transaction=False) as pipe:
         pipe.hlen("unacked")
@@ -33,7 +33,7 @@ def queue_depths(broker: redis.Redis, queues: Sequence[str], *, now: float) -> d
             pipe.lindex(queue, -1)
         unacked, *lengths = pipe.execute()
     return {
-        queue: Depth(messages=lengths[2 * index], oldest_s=_age_s(lengths[2 * index + 1], now), unacked=unacked)
+        queue: QueueDepth(messages=lengths[2 * index], oldest_s=_age_s(lengths[2 * index + 1], now), unacked=unacked)
         for index, queue in enumerate(queues)
     }
 

@@ -15,7 +15,7 @@ from pipeline.records import Actor, ChannelName, Filters, Namespace, QueryId, Te
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Present:
+class QueryMoment:
     """The moment from which age is counted: when the query was sent, and its story time, if given."""
 
     at: datetime
@@ -109,9 +109,9 @@ class Query:
         return tuple(self.plan.channels)
 
     @property
-    def present(self) -> Present:
+    def present(self) -> QueryMoment:
         """The moment from which the age of hits is counted."""
-        return Present(at=datetime.fromtimestamp(self.created_at, UTC), story_time=self.filters.story_time)
+        return QueryMoment(at=datetime.fromtimestamp(self.created_at, UTC), story_time=self.filters.story_time)
 
     @property
     def asked(self) -> OriginalRequest:

@@ -25,7 +25,7 @@ _LONGEST_PART: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Made:
+class ModelResults:
     """The results of a model for a query; None for a step that was not requested or failed."""
 
     sub_queries: tuple[str, ...] | None = None
@@ -38,7 +38,7 @@ class Made:
 class Understood:
     """The results of the model, and the steps that failed."""
 
-    made: Made
+    made: ModelResults
     lost: tuple[Degradation, ...] = ()
 
 
@@ -97,7 +97,7 @@ def _rewrites(query: Query) -> bool:
     return query.plan.understand.rewrite or query.background is not None
 
 
-def understood_by_model(query: Query, made: Made) -> Query:
+def understood_by_model(query: Query, made: ModelResults) -> Query:
     """Return the query with the results of a model that its plan enables."""
     plan, understanding = query.plan.understand, query.understanding or Understanding(route=query.plan.retrieve.method)
     if made.routed is not None:

@@ -21,7 +21,7 @@ _LEAST_TO_TELL = 10  # hits; the lead of fewer says more about the collection th
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Weak:
+class WeakChannel:
     """A channel that the gate excludes. ``strength``: of its best hit, in [0, 1]."""
 
     channel: ChannelName
@@ -65,7 +65,7 @@ def lead_factor(scores: Sequence[float], *, share: float = 1.0) -> float:
 
 def gated(
     rankings: Sequence[Ranking], bounds: Mapping[ChannelName, float | None], *, gate: float
-) -> tuple[list[Ranking], list[Weak]]:
+) -> tuple[list[Ranking], list[WeakChannel]]:
     """Split channels into the rankings that pass, and the weak channels, whose best hit is below ``gate``. A channel of
     unknown strength passes. If no channel with hits would pass, the strongest one does, the first by name among equals.
     Several rankings of one channel pass or fail together, by the best of them."""
@@ -81,4 +81,4 @@ def gated(
     if weak and weak == {ranking.channel for ranking in rankings if ranking.scores}:
         weak.discard(min(weak, key=lambda channel: (-strengths[channel], channel)))
     kept = [ranking for ranking in rankings if ranking.channel not in weak]
-    return kept, [Weak(channel=channel, strength=strengths[channel]) for channel in sorted(weak)]
+    return kept, [WeakChannel(channel=channel, strength=strengths[channel]) for channel in sorted(weak)]

@@ -8,13 +8,13 @@ from dataclasses import replace
 from datetime import UTC
 
 from pipeline.query.plan import DecayPlan
-from pipeline.query.request import Present
+from pipeline.query.request import QueryMoment
 from pipeline.ranking.hits import Hit, Hydrated
 
 _DAY_S = 86_400.0
 
 
-def decayed(hits: Sequence[Hit], plan: DecayPlan, present: Present) -> list[Hit]:
+def decayed(hits: Sequence[Hit], plan: DecayPlan, present: QueryMoment) -> list[Hit]:
     """Multiply scores by what age leaves, best first, ties in the order given. A hit without a date keeps its score; so
     do all when ``plan`` uses story time and the query has none."""
     aged = []
@@ -28,7 +28,7 @@ def decayed(hits: Sequence[Hit], plan: DecayPlan, present: Present) -> list[Hit]
     return sorted(aged, key=lambda hit: -hit.score)
 
 
-def age_of(passage: Hydrated, plan: DecayPlan, present: Present) -> float | None:
+def age_of(passage: Hydrated, plan: DecayPlan, present: QueryMoment) -> float | None:
     """Return the age of a passage in seconds, or in the story's own unit; negative in the future, None without a date."""
     if plan.by == "story_time":
         has_both = passage.story_time is not None and present.story_time is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pipeline.query.plan import Plan
-from pipeline.query.request import Present
+from pipeline.query.request import QueryMoment
 from pipeline.ranking.decay import decayed
 from pipeline.ranking.dedupe import deduplicated
 from pipeline.ranking.hits import Hit
@@ -26,7 +26,7 @@ def counts_alone(plan: Plan) -> bool:
     return plain and retrieve.time_decay is None and retrieve.ladder is None and not retrieve.score_threshold
 
 
-def enough(read: Sequence[Hit], unread: float, plan: Plan, present: Present) -> bool:
+def enough(read: Sequence[Hit], unread: float, plan: Plan, present: QueryMoment) -> bool:
     """Return whether the hits read so far determine the result. ``read``: the first hits of the fused order;
     ``unread``: the fused score of the next one, an upper bound of all later scores, because age only reduces a score.
 

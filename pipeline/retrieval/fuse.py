@@ -11,7 +11,7 @@ import structlog
 
 from pipeline.channels.channel import Channel
 from pipeline.errors import FusionPluginFailed
-from pipeline.ranking.channel_gate import Weak, lead_of
+from pipeline.ranking.channel_gate import WeakChannel, lead_of
 from pipeline.ranking.custom_fusion import custom_fusion
 from pipeline.ranking.fusion import Completed, Fused, Weights, reciprocal_rank_fusion, weighted_fusion
 from pipeline.ranking.hits import Drop
@@ -82,7 +82,9 @@ def fuse(arrived: Arrived, channels: Mapping[ChannelName, Channel], journal: Jou
     return fused
 
 
-def _kept_out(arrived: Arrived, weak: Sequence[Weak], rankings: Sequence[Ranking], *, gate: float) -> Iterator[Drop]:
+def _kept_out(
+    arrived: Arrived, weak: Sequence[WeakChannel], rankings: Sequence[Ranking], *, gate: float
+) -> Iterator[Drop]:
     """What only channels without a say had found."""
     found = {chunk_id for ranking in rankings for chunk_id in ranking.chunk_ids}
     for each in weak:

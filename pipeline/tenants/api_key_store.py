@@ -37,7 +37,7 @@ class ApiKey:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Issued:
+class IssuedKey:
     """A new key with its secret, which is not stored."""
 
     key: ApiKey
@@ -67,13 +67,13 @@ class ApiKeys(TenantStore):
         row = self._run(text(statement), id=key_id).first()
         return None if row is None else _key(row)
 
-    def issue(self, name: str, scopes: tuple[str, ...], *, expires_at: datetime | None = None) -> Issued:
+    def issue(self, name: str, scopes: tuple[str, ...], *, expires_at: datetime | None = None) -> IssuedKey:
         """Create a key; only its hash is stored. Raises TooManyKeys."""
         made = self._insert(name, scopes, expires_at)
         self._note("key_issue", made.key.key_id, name=name, scopes=list(made.key.scopes))
         return made
 
-    def rotate(self, key_id: str, *, overlap: timedelta) -> Issued | None:
+    def rotate(self, key_id: str, *, overlap: timedelta) -> IssuedKey | None:
         """Replace an active key by one with its name, scopes and lifetime; the old one works up to ``overlap`` more.
         None if it is not active. Raises TooManyKeys."""
         old = self.one(key_id, lock=True)
@@ -110,7 +110,7 @@ class ApiKeys(TenantStore):
             self._note("key_revoke", key_id)
         return True
 
-    def _insert(self, name: str, scopes: tuple[str, ...], expires_at: datetime | None) -> Issued:
+    def _insert(self, name: str, scopes: tuple[str, ...], expires_at: datetime | None) -> IssuedKey:
         count = text("SELECT COUNT(*) FROM api_keys WHERE tenant_id = :tenant")
         if self._run(count).scalar_one() >= MOST_KEYS:
             raise TooManyKeys(
@@ -132,7 +132,7 @@ class ApiKeys(TenantStore):
         key = ApiKey(
             key_id=key_id_of(hashed(secret)), name=name, scopes=ordered, created_at=as_utc(at), expires_at=expires_at
         )
-        return Issued(key=key, secret=secret)
+        return IssuedKey(key=key, secret=secret)
 
     def _note(self, action: str, key_id: str, **detail: Any) -> None:
         Audit(self._connection, self._tenant_id).wrote(action, ids=[key_id], **detail)

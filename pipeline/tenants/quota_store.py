@@ -46,7 +46,7 @@ class OwnQuotas:
     requests_per_minute: int | None = None
 
 
-class Rooms:
+class QuotaRooms:
     """This process's recent counts of documents that tenants may still add, so that a batch far from its limits needs
     no count and no lock. Several processes may each admit up to the headroom."""
 
@@ -79,12 +79,12 @@ class Quotas(TenantStore):
     """One tenant's limits, checked in the transaction that would go beyond them."""
 
     def __init__(
-        self, connection: Connection, tenant_id: TenantId, defaults: QuotaLimits, *, rooms: Rooms | None = None
+        self, connection: Connection, tenant_id: TenantId, defaults: QuotaLimits, *, rooms: QuotaRooms | None = None
     ) -> None:
         """Set the limits. ``rooms``: this process's counts for tenants that are far from their limits."""
         super().__init__(connection, tenant_id)
         self._defaults = defaults
-        self._rooms = rooms or Rooms()
+        self._rooms = rooms or QuotaRooms()
 
     def check(self, *, arriving: int) -> None:
         """Check limits after documents and before items are written; near a limit the tenant's row stays locked. Raises

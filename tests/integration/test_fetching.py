@@ -18,7 +18,7 @@ from pipeline.documents.document_view_store import DocumentViews
 from pipeline.ingestion.accept import AcceptedJob, Batch, accept
 from pipeline.ingestion.fetch import hand_over
 from pipeline.ingestion.run import take
-from pipeline.jobs.dead_letter_store import DeadLetters, Selection
+from pipeline.jobs.dead_letter_store import DeadLetterFilter, DeadLetters
 from pipeline.jobs.job_view_store import ItemView, JobViews
 from pipeline.records import OCTETS, DocumentFields, DocumentId, JobId, Namespace, TenantId, Upload
 from pipeline.resources import Resources
@@ -195,7 +195,7 @@ class DescribeWhatCannotBeFetched:
         assert found["gone"].detail == "127.0.0.1 answered 404 Not Found"
         with unit_of_work(corner.use.mysql) as work:
             letters = DeadLetters(work.connection, corner.tenant).page(
-                Selection(code="fetch_failed"), before=None, limit=9
+                DeadLetterFilter(code="fetch_failed"), before=None, limit=9
             )
         assert [(letter.payload.available, letter.payload.content_hash) for letter in letters] == [(True, None)]
 

@@ -8,13 +8,13 @@ import pytest
 
 from pipeline.administration import steer_jobs
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.jobs.signal_store import JobSignals, Position, Snapshot
+from pipeline.jobs.signal_store import FailurePosition, JobSignals, Snapshot
 from pipeline.records import ItemState
 from pipeline.resources import Resources
 from tests.integration.test_ingest_flow import Corner, _upload
 from tests.support.one_job import ingest_batch
 
-BEGINNING = Position()
+BEGINNING = FailurePosition()
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def snapshot(corner: Corner, ticket) -> Snapshot:
     return found
 
 
-def failures(corner: Corner, ticket, after: Position = BEGINNING, limit: int = 1000):
+def failures(corner: Corner, ticket, after: FailurePosition = BEGINNING, limit: int = 1000):
     with unit_of_work(corner.use.mysql) as work:
         return JobSignals(work.connection, corner.tenant).failures(ticket.job_id, after=after, limit=limit)
 
@@ -97,7 +97,7 @@ class DescribeFailures:
     def it_reads_each_once_in_pieces(self, corner, use):
         ticket = corner.accept(*[_upload(f"d{n}", " " if n % 2 else "text") for n in range(100)])
         corner.work(ticket)
-        seen, position = [], Position()
+        seen, position = [], FailurePosition()
         while found := failures(corner, ticket, position, limit=7):
             seen += [failure.document_id for failure in found]
             position = found[-1].position
@@ -109,7 +109,7 @@ class DescribeFailures:
         for worker in workers:
             worker.start()
         seen: list[str | None] = []
-        position, over = Position(), False
+        position, over = FailurePosition(), False
         while True:
             found = failures(corner, ticket, position, limit=50)
             seen += [failure.document_id for failure in found]

@@ -16,7 +16,7 @@ from sqlalchemy import text
 
 from pipeline.administration import edit_webhooks, steer_jobs
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.jobs.control_store import Control
+from pipeline.jobs.control_store import JobControl
 from pipeline.jobs.ledger_store import Ledger
 from pipeline.jobs.outbox_store import Outbox
 from pipeline.outbound.addresses import parse_networks
@@ -128,7 +128,7 @@ class DescribeTheOutbox:
 
         def end_and_die() -> None:
             with unit_of_work(open_use.mysql) as work:
-                Control(work.connection, hooked.tenant).cancel(ticket.job_id)
+                JobControl(work.connection, hooked.tenant).cancel(ticket.job_id)
                 ledger = Ledger(work.connection, hooked.tenant)
                 assert ledger.close_if_done([ticket.job_id]) == [ticket.job_id]
                 assert ledger.deliveries == 1

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.query.plan import DecayPlan, LadderPlan, Plan, QualityPlan, RerankPlan, RetrievePlan, SelectionPlan
-from pipeline.query.request import Present
+from pipeline.query.request import QueryMoment
 from pipeline.ranking.decay import decayed
 from pipeline.ranking.dedupe import content_hash, deduplicated
 from pipeline.ranking.fusion import Contribution
@@ -24,7 +24,7 @@ from tests.support.hits import hit, ids
 
 KEYWORD, SEMANTIC = ChannelName.KEYWORD, ChannelName.SEMANTIC
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
-PRESENT = Present(at=NOW)
+PRESENT = QueryMoment(at=NOW)
 GRADES = ("优秀", "良好", "一般")
 
 

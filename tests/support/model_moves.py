@@ -140,7 +140,7 @@ def replace_chunk(corner: Corner) -> tuple[Any, Any]:
     return _chunk(owned), {owned.generation: DocumentFields()}
 
 
-def status_of(use: Resources, number: int) -> migrate_model.Status:
+def status_of(use: Resources, number: int) -> migrate_model.MigrationStatus:
     found = migrate_model.status(number, use)
     assert found is not None
     return found

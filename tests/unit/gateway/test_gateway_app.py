@@ -19,7 +19,7 @@ from api_gateway.waiting import Wakes
 from api_gateway.wire import results, shapes
 from pipeline.answer import result as records
 from pipeline.errors import StoreUnavailable
-from pipeline.maintenance.verify import NamespaceReport, Report
+from pipeline.maintenance.verify import AlignmentReport, NamespaceReport
 from pipeline.records import TenantId
 from pipeline.settings import load
 from pipeline.tenants.tenant_store import Principal
@@ -240,7 +240,7 @@ class DescribeTheDescription:
             (results.Stats, records.Stats),
             (results.UnderstoodQuery, records.UnderstoodQuery),
             (results.Degradation, records.Degradation),
-            (shapes.Alignment, Report),
+            (shapes.Alignment, AlignmentReport),
             (shapes.NamespaceAlignment, NamespaceReport),
         ],
     )
