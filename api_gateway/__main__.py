@@ -51,7 +51,7 @@ def main() -> int:
         configure_logging(use.log_level, service="gateway")
         # Only now: these read the settings while they are imported, and a wrong one must be told in a sentence.
         from api_gateway.app import create_app
-        from api_gateway.connections import BoundedProtocol, allow_many_connections
+        from api_gateway.http.connections import BoundedProtocol, allow_many_connections
         from pipeline.maintenance import migrate_schema
         from pipeline.resources import Resources
         from workers.dispatch import send_webhooks

@@ -15,50 +15,43 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from api_gateway import openapi, problems
-from api_gateway.conditional import ConditionalRequests, check_preconditions
-from api_gateway.context import RequestContext
-from api_gateway.facades import dify, mcp_door
-from api_gateway.facades import openai as openai_facade
-from api_gateway.facades.mcp_opening import McpOpening
+from api_gateway.console import page as console
+from api_gateway.dialects import dify
+from api_gateway.dialects import openai as openai_facade
+from api_gateway.dialects.mcp import endpoint as mcp_door
+from api_gateway.dialects.mcp.lazy_server import McpOpening
 from api_gateway.gateway import Gateway
-from api_gateway.idempotency import IdempotentPosts, Replay, claim_key
-from api_gateway.methods import methods_of
-from api_gateway.problems import Problem
-from api_gateway.rate_limits import RateLimits
-from api_gateway.routes import (
+from api_gateway.http import openapi, problems
+from api_gateway.http.conditional_requests import ConditionalRequests, check_preconditions
+from api_gateway.http.idempotency import IdempotentPosts, Replay, claim_key
+from api_gateway.http.methods import methods_of
+from api_gateway.http.problems import Problem
+from api_gateway.http.rate_limits import RateLimits
+from api_gateway.http.request_context import RequestContext
+from api_gateway.resources import alignment as upkeep
+from api_gateway.resources import (
     api_sources,
     audit,
-    chunks,
-    console,
     dead_letters,
     dictionaries,
     doctor,
-    documents,
     embedding_migrations,
     entities,
     erasure,
     events,
-    examples,
-    experiments,
-    explaining,
-    feedback,
-    files,
     health,
     jobs,
     keys,
     namespaces,
-    portability,
-    preview,
-    profiles,
-    queries,
     quotas,
-    sources,
     tenants,
-    upkeep,
     usage,
     webhooks,
 )
+from api_gateway.resources.ingestion import archives as portability
+from api_gateway.resources.ingestion import chunks, documents, examples, files, preview, sources
+from api_gateway.resources.retrieval import experiments, feedback, profiles, queries
+from api_gateway.resources.retrieval import explanations as explaining
 from pipeline.channels.installed_channels import installed_channels
 from pipeline.errors import PipelineError, Unavailable
 from pipeline.maintenance import migrate_schema

@@ -14,17 +14,17 @@ from anyio import CapacityLimiter, to_thread
 from fastapi import Request
 from sqlalchemy import Connection
 
-from api_gateway.auth import Keys, look_up
-from api_gateway.computing import Turns
-from api_gateway.configurations import Configurations, OwnRates
-from api_gateway.deadlines import Deadlines
-from api_gateway.following import Following, JobSource
-from api_gateway.known_namespaces import KnownNamespaces
-from api_gateway.lane import Lane
-from api_gateway.live_workers import LiveWorkers
-from api_gateway.readiness import Probes
-from api_gateway.waiting import Wakes
-from api_gateway.wrong_keys import WrongKeys
+from api_gateway.http.auth import Keys, look_up
+from api_gateway.http.wrong_keys import WrongKeys
+from api_gateway.live.computations import Turns
+from api_gateway.live.configurations import Configurations, OwnRates
+from api_gateway.live.job_feed import Following, JobSource
+from api_gateway.live.known_namespaces import KnownNamespaces
+from api_gateway.live.lane import Lane
+from api_gateway.live.live_workers import LiveWorkers
+from api_gateway.live.query_deadlines import Deadlines
+from api_gateway.live.readiness import Probes
+from api_gateway.live.wakes import Wakes
 from pipeline.administration.edit_profiles import load_configuration
 from pipeline.database.expiring_record_store import WorkerHeartbeats
 from pipeline.database.unit_of_work import unit_of_work

@@ -12,12 +12,24 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks import corpus, curves, growth, ingest, keyword, lanes, migration, operation, query, semantic
+from benchmarks import (
+    corpus,
+    curves,
+    growth,
+    ingest,
+    keyword,
+    keyword_large,
+    lanes,
+    migration,
+    operation,
+    query,
+    semantic,
+)
 
 _RESULTS = Path(__file__).parent / "results"
 _SECTIONS = ("ingest", "query", "semantic")
-_ON_REQUEST = ("growth", "keyword", "lanes", "migration", "operation", "writes")
-_WITHOUT_CORPUS = {"growth", "keyword", "operation", "semantic", "writes"}
+_ON_REQUEST = ("growth", "index", "keyword", "lanes", "migration", "operation", "writes")
+_WITHOUT_CORPUS = {"growth", "index", "keyword", "operation", "semantic", "writes"}
 _CHUNKS, _QUICK_CHUNKS = 25_000, 3_000
 _QUERIES, _QUICK_QUERIES = 400, 100
 _GROWTH_QUERIES = 200  # of each cell, one at a time and eight at a time
@@ -54,6 +66,15 @@ def main(arguments: list[str]) -> int:
         found = keyword.run(quick=chosen.quick)
         _keep("keyword", about | found)
         print(keyword.show(found), flush=True)
+    if "index" in sections:
+        sizes = (
+            keyword_large.QUICK
+            if chosen.quick
+            else (*keyword_large.SIZES, *((keyword_large.LARGE,) if chosen.large else ()))
+        )
+        found = keyword_large.run(sizes=sizes)
+        _keep("index", about | found)
+        print(keyword_large.show(found), flush=True)
     if "ingest" in sections:
         found = ingest.run(texts, namespace=namespace, peers=not chosen.no_peers)
         _keep("ingest", about | found)
@@ -114,11 +135,15 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "sections",
         nargs="*",
-        help="ingest, query, semantic, growth, keyword, lanes, migration, operation, writes; default: the first three",
+        help="ingest, query, semantic, growth, index, keyword, lanes, migration, operation, writes; default: the first three",
     )
     parser.add_argument("--quick", action="store_true", help=f"{_QUICK_CHUNKS:,} chunks instead of {_CHUNKS:,}")
     parser.add_argument("--chunks", type=int, help="another number of chunks")
-    parser.add_argument("--large", action="store_true", help=f"growth: also {growth.LARGE:,} chunks")
+    parser.add_argument(
+        "--large",
+        action="store_true",
+        help=f"growth: also {growth.LARGE:,} chunks; index: {keyword_large.LARGE:,}",
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--no-peers", action="store_true", help="do not install and measure other products")
     return parser

@@ -26,8 +26,8 @@ from pathlib import Path
 
 import numpy as np
 
-from chordwise.judged import Collection, JudgedQuery, read_collection
-from chordwise.measures import first_occurrences, ndcg
+from chordwise.evaluation.collection import Collection, JudgedQuery, read_collection
+from chordwise.evaluation.measures import first_occurrences, ndcg
 from pipeline.ingestion.assemble import assemble
 from pipeline.keyword.bm25 import K1, B
 from pipeline.keyword.bm25 import Collection as Statistics

@@ -83,18 +83,22 @@ def run(
             each["cells"] |= _beside_others(big, size, seed=seed, count=count)
             if compared:
                 each |= _peers(size, questions(big.texts, count=count, seed=seed), seed=seed)
+        if compared and size < LARGE:
+            print(f"growth: LangChain with {size:,} chunks", flush=True)
+            each["langchain"] = langchain.measure(_paragraphs(_LAST, seed=seed + 1), into=_paragraphs(size, seed=seed))
         keep(found)
     return found
 
 
 def _peers(size: int, asked: Sequence[str], *, seed: int) -> dict[str, Any]:
     """Measure the other products with the same paragraphs."""
-    paragraphs = [paragraph for text in Corpus(seed=seed).take(size) for paragraph in text.text.split("\n\n")]
     print("growth: the peers", flush=True)
-    return {
-        "peers": peers.measure(paragraphs, asked, pool=100, top=exact.TOP, concurrency=(1, AT_ONCE)),
-        "langchain": langchain.measure(paragraphs),
-    }
+    paragraphs = _paragraphs(size, seed=seed)
+    return {"peers": peers.measure(paragraphs, asked, pool=100, top=exact.TOP, concurrency=(1, AT_ONCE))}
+
+
+def _paragraphs(count: int, *, seed: int) -> list[str]:
+    return [paragraph for text in Corpus(seed=seed).take(count) for paragraph in text.text.split("\n\n")]
 
 
 def writes(*, chunks: int, seed: int, count: int, rounds: int = 3) -> dict[str, Any]:
@@ -268,9 +272,11 @@ def show(found: dict[str, Any]) -> str:
         for size, at in found["sizes"].items()
     ]
     sizes.insert(0, row("into an empty one", found["empty_chunks_per_s"], *[""] * 7))
-    peer = next(iter(found["sizes"].values())).get("langchain", {})
-    if "chunks_per_s" in peer:
-        sizes.append(row("LangChain PGVectorStore, HNSW", peer["chunks_per_s"], *[""] * 7))
+    sizes += [
+        row(f"LangChain PGVectorStore, HNSW of {peer.get('into', 0):,}", peer["chunks_per_s"], *[""] * 7)
+        for at in found["sizes"].values()
+        if "chunks_per_s" in (peer := at.get("langchain", {}))
+    ]
     said = (
         "chunks",
         "chunks/s",

@@ -43,7 +43,7 @@ def run(*, quick: bool) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for size in _QUICK_SIZES if quick else _SIZES:
         print(f"keyword: {size:,} chunks", flush=True)
-        with _database() as engine, closing(engine.raw_connection()) as borrowed:
+        with database() as engine, closing(engine.raw_connection()) as borrowed:
             connection = borrowed.driver_connection
             assert isinstance(connection, pymysql.Connection)
             with connection.cursor() as cursor:
@@ -204,7 +204,7 @@ def _kilobytes(cursor: Cursor, pattern: str) -> float:
 
 
 @contextmanager
-def _database() -> Iterator[Engine]:
+def database() -> Iterator[Engine]:
     """An empty database beside the main one, with the product's tables."""
     name = f"chordwise_bench_{uuid.uuid4().hex[:12]}"
     use = settings()

@@ -97,7 +97,7 @@ class _Numbered:
             "SELECT term, chunk_count FROM term_statistics WHERE tenant_id = %s AND namespace = %s AND term IN %s",
             (tenant.tenant_id, NAMESPACE, list(tokens)),
         )
-        return {tokens[token]: _weight(tenant.chunks, count) for token, count in cursor.fetchall()}
+        return {tokens[token]: weight(tenant.chunks, count) for token, count in cursor.fetchall()}
 
     def shown(self, cursor: Cursor, tenant: Tenant, chunks: Sequence[int]) -> list[str]:
         """Their ids, best first."""
@@ -222,13 +222,13 @@ def exact(tenant: Tenant, words: Sequence[int], frequency: Counter[int], top: in
     damping = K1 * (1 - B + B * lengths / lengths.mean())
     for number in dict.fromkeys(words):
         tf = np.bincount(chunk_of[tenant.words == number], minlength=tenant.chunks)
-        scores += _weight(tenant.chunks, frequency[number]) * tf / (tf + damping)
+        scores += weight(tenant.chunks, frequency[number]) * tf / (tf + damping)
     best = np.lexsort((np.arange(tenant.chunks), -scores))[:top]
     found: list[int] = best[scores[best] > 0].tolist()
     return found
 
 
-def _weight(chunks: int, frequency: int) -> float:
+def weight(chunks: int, frequency: int) -> float:
     return (K1 + 1) * math.log1p((chunks - frequency + 0.5) / (frequency + 0.5))
 
 

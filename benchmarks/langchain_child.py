@@ -1,7 +1,7 @@
 """Runs in a virtual environment of its own: the texts on standard input into LangChain's PGVectorStore, as its pages say.
 
-Reads ``{"url": …, "texts": […], "hnsw": bool}`` and writes the figures as one JSON line. Uses the same local embedder
-as Chordwise; the table is made with hybrid search, because that is what is compared.
+Reads ``{"url": …, "texts": […], "into": […], "hnsw": bool}`` and writes the figures as one JSON line. Uses the same
+local embedder as Chordwise; the table is made with hybrid search, because that is what is compared.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ def main() -> None:
     embedder.embed_documents(["warm up"])
     store = PGVectorStore.create_sync(engine, embedder, _TABLE, hybrid_search_config=hybrid)
     store.apply_hybrid_search_index()
+    _add(store, task["into"])
     if task["hnsw"]:
         store.apply_vector_index(HNSWIndex())
     began, cpu = time.perf_counter(), time.process_time()
-    for start in range(0, len(texts), _ADDED_AT_ONCE):
-        store.add_texts(texts[start : start + _ADDED_AT_ONCE])
+    _add(store, texts)
     wall_s, cpu_s = time.perf_counter() - began, time.process_time() - cpu
     began = time.process_time()
     embedder.embed_documents(texts)
@@ -65,6 +65,7 @@ def main() -> None:
     engine.drop_table(_TABLE)
     found = {
         "chunks": len(texts),
+        "into": len(task["into"]),
         "hnsw": task["hnsw"],
         "wall_s": round(wall_s, 3),
         "chunks_per_s": round(len(texts) / wall_s, 1),
@@ -72,6 +73,11 @@ def main() -> None:
         "peak_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
     }
     print(json.dumps(found))
+
+
+def _add(store: PGVectorStore, texts: list[str]) -> None:
+    for start in range(0, len(texts), _ADDED_AT_ONCE):
+        store.add_texts(texts[start : start + _ADDED_AT_ONCE])
 
 
 if __name__ == "__main__":

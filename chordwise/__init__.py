@@ -8,14 +8,30 @@ with Chordwise("http://127.0.0.1:8080", api_key) as client:
         print(hit.score, hit.title)
 """
 
-from chordwise.archive import Manifest
+from chordwise.api.api_sources import ApiSource, TriedSource
+from chordwise.api.archive_files import Manifest
+from chordwise.api.archives import Imported
+from chordwise.api.chunks import Chunk, ChunkResult, Preview, PreviewedChunk
+from chordwise.api.dead_letters import DeadLetter, PayloadReference
+from chordwise.api.dictionaries import Dictionary
+from chordwise.api.documents import Document, DocumentGenerations, DocumentInfo, GenerationInfo
+from chordwise.api.entities import EntityState
+from chordwise.api.examples import BookFlaw, BookStatistics, ExamplesImport, ExampleStatistics, ExamplesVerification
+from chordwise.api.experiments import ArmResult, Experiment
+from chordwise.api.explanations import Difference, Dropped, Replay, Stage, Trace, WhyNot
+from chordwise.api.feedback import Feedback, JudgedText
+from chordwise.api.installation import Dependency, Diagnosis, Finding, Health
+from chordwise.api.job_events import JobEvent
+from chordwise.api.jobs import Ingestion, Job, JobError, JobItem
+from chordwise.api.keys import ApiKey, CurrentKey
+from chordwise.api.namespaces import Alignment, NamespaceAlignment, NamespaceDeletion, NamespaceInfo
+from chordwise.api.profiles import Profile, ProfileVersion
+from chordwise.api.queries import Citation, Context, Entity, Hit, HitSource, PendingQuery, QueryResult, Rerank, Stats
+from chordwise.api.sources import SourceDeletion, SourceInfo
+from chordwise.api.tenants import AuditEntry, Quota, Quotas, Tenant, TenantErasure, TenantQuotas
+from chordwise.api.webhooks import Delivery, NotGenuine, Webhook, verify_webhook
 from chordwise.async_client import AsyncChordwise
-from chordwise.chunks import Chunk, ChunkResult, Preview, PreviewedChunk
 from chordwise.client import Chordwise
-from chordwise.configuring import ApiSource, Dictionary, Experiment, TriedSource
-from chordwise.control import DeadLetter, PayloadReference
-from chordwise.documents import Document
-from chordwise.entities import EntityState
 from chordwise.errors import (
     ChordwiseError,
     ConnectionFailed,
@@ -26,38 +42,7 @@ from chordwise.errors import (
     Timeout,
     UnexpectedAnswer,
 )
-from chordwise.examples import BookFlaw, BookStatistics, ExamplesImport, ExampleStatistics, ExamplesVerification
-from chordwise.explaining import Difference, Dropped, Replay, Stage, Trace, WhyNot
 from chordwise.extras import MissingExtra
-from chordwise.feedback import ArmResult, Feedback, JudgedText
-from chordwise.following import JobEvent
-from chordwise.governing import JobItem, NamespaceDeletion
-from chordwise.hooks import Delivery, NotGenuine, Webhook, verify_webhook
-from chordwise.installation import Diagnosis, Finding
-from chordwise.portability import Imported
-from chordwise.profiles import Profile, ProfileVersion
-from chordwise.querying import PendingQuery
-from chordwise.results import (
-    Alignment,
-    Citation,
-    Context,
-    Dependency,
-    DocumentInfo,
-    Entity,
-    Health,
-    Hit,
-    HitSource,
-    Ingestion,
-    Job,
-    JobError,
-    NamespaceAlignment,
-    NamespaceInfo,
-    QueryResult,
-    Rerank,
-    Stats,
-)
-from chordwise.sources import DocumentGenerations, GenerationInfo, SourceDeletion, SourceInfo
-from chordwise.tenancy import ApiKey, AuditEntry, CurrentKey, Quota, Quotas, Tenant, TenantErasure, TenantQuotas
 from chordwise.transport import CLIENT_VERSION
 
 __version__ = CLIENT_VERSION

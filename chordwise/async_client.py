@@ -8,18 +8,17 @@ from typing import Any, Self, TypeVar, cast, overload
 
 import httpx
 
+from chordwise.api.job_events import Follower, JobEvent
+from chordwise.api.jobs import Ingestion, Job
 from chordwise.config import from_environment
-from chordwise.following import Follower, JobEvent
-from chordwise.methods import Methods
 from chordwise.operations import Operations
-from chordwise.results import Ingestion, Job
 from chordwise.retries import PATIENT, RetryPolicy
 from chordwise.transport import Call, Outcome, Pause, Steps, answer, client_arguments, no_answer, request_arguments
 
 T = TypeVar("T")
 
 
-class AsyncChordwise(Methods):
+class AsyncChordwise(Operations):
     """``Chordwise`` for asyncio: the same methods, arguments, results and errors, to be awaited.
 
     For one event loop; use ``async with``, or close it. Files are read while the loop waits, so hand large ones to
@@ -29,10 +28,9 @@ class AsyncChordwise(Methods):
     def __init__(
         self, url: str | None = None, api_key: str | None = None, timeout: float = 30.0, *, retries: int = 4
     ) -> None:
+        super().__init__(RetryPolicy(retries=retries), timeout_s=timeout)
         known = from_environment()
-        self._timeout_s = timeout
         self._http = httpx.AsyncClient(**client_arguments(url or known.url, api_key or known.api_key))
-        self._operations: Operations = Operations(RetryPolicy(retries=retries), timeout_s=timeout)
 
     async def __aenter__(self) -> Self:
         return self
@@ -56,7 +54,7 @@ class AsyncChordwise(Methods):
         self, job: Any, *, timeout: float | None = None, on_progress: Callable[[Any], None] | None = None
     ) -> Any:
         """See ``Chordwise.wait``."""
-        return await self._run(self._operations.wait(job, timeout=timeout, on_progress=on_progress))
+        return await self._run(self._wait(job, timeout=timeout, on_progress=on_progress))
 
     async def events(self, job: Job | str) -> AsyncIterator[JobEvent]:
         """See ``Chordwise.events``; iterate with ``async for``."""

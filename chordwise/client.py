@@ -8,18 +8,17 @@ from typing import Any, Self, TypeVar, cast, overload
 
 import httpx
 
+from chordwise.api.job_events import Follower, JobEvent
+from chordwise.api.jobs import Ingestion, Job
 from chordwise.config import from_environment
-from chordwise.following import Follower, JobEvent
-from chordwise.methods import Methods
 from chordwise.operations import Operations
-from chordwise.results import Ingestion, Job
 from chordwise.retries import PATIENT, RetryPolicy
 from chordwise.transport import Call, Outcome, Pause, Steps, answer, client_arguments, no_answer, request_arguments
 
 T = TypeVar("T")
 
 
-class Chordwise(Methods):
+class Chordwise(Operations):
     """A connection to one Chordwise server with one API key. Safe to share between threads; close it, or use ``with``.
 
     ``url`` and ``api_key`` default to CHORDWISE_URL and CHORDWISE_API_KEY. ``timeout`` is in seconds, for one request
@@ -33,10 +32,9 @@ class Chordwise(Methods):
     def __init__(
         self, url: str | None = None, api_key: str | None = None, timeout: float = 30.0, *, retries: int = 4
     ) -> None:
+        super().__init__(RetryPolicy(retries=retries), timeout_s=timeout)
         known = from_environment()
-        self._timeout_s = timeout
         self._http = httpx.Client(**client_arguments(url or known.url, api_key or known.api_key))
-        self._operations: Operations = Operations(RetryPolicy(retries=retries), timeout_s=timeout)
 
     def __enter__(self) -> Self:
         return self
@@ -62,7 +60,7 @@ class Chordwise(Methods):
         A job with failures is returned, not raised. Raises Timeout after ``timeout`` seconds; None waits for ever.
         ``on_progress`` is called about once a second with what is known.
         """
-        return self._run(self._operations.wait(job, timeout=timeout, on_progress=on_progress))
+        return self._run(self._wait(job, timeout=timeout, on_progress=on_progress))
 
     def events(self, job: Job | str) -> Iterator[JobEvent]:
         """What happens to a job, as it happens, until it has ended: ``progress``, ``item_failed`` and ``finished``.

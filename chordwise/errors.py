@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from chordwise.results import Job
+    from chordwise.api.jobs import Job
 
 
 class ChordwiseError(Exception):

@@ -8,13 +8,16 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from chordwise.documents import FIELDS, MAX_BYTES, grouped
+from chordwise.api.documents import FIELDS
 from chordwise.errors import InvalidInput
 from chordwise.transport import FilePart
 
+T = TypeVar("T")
+
 MAX_FILES = 200  # per request
+MAX_BYTES = 16_000_000  # per request, of JSON or of file contents
 
 _MEDIA_TYPES = {
     ".txt": "text/plain",
@@ -101,6 +104,21 @@ def _below(folder: Path) -> Iterator[FoundFile]:
             leads_out = path.is_symlink() and not path.resolve().is_relative_to(inside)
             if not name.startswith(".") and not leads_out and path.is_file():
                 yield FoundFile(path=path, name=path.relative_to(folder).as_posix(), size=path.stat().st_size)
+
+
+def grouped(things: Iterable[T], size: Callable[[T], int], *, at_most: int, max_bytes: int) -> Iterator[list[T]]:
+    """Cut into runs, in order, of up to ``at_most`` things and ``max_bytes``; a larger thing travels alone."""
+    group: list[T] = []
+    filled = 0
+    for thing in things:
+        room = size(thing)
+        if group and (len(group) == at_most or filled + room > max_bytes):
+            yield group
+            group, filled = [], 0
+        group.append(thing)
+        filled += room
+    if group:
+        yield group
 
 
 def file_batches(files: Iterable[FoundFile]) -> Iterator[list[FoundFile]]:

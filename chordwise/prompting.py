@@ -1,115 +1,19 @@
-"""From an answer to the text of a prompt: examples, dialogues, Markdown. Pure functions, forgiving what is missing.
+"""Pure functions from an answer to a prompt, under their documented name."""
 
-They take a `QueryResult`, the JSON of an answer, or None, so that a step of an agent can hand on whatever it has.
-"""
+from chordwise.agents.prompts import (
+    EXAMPLE_CATEGORIES,
+    NO_EXAMPLES,
+    format_examples,
+    format_for_prompt,
+    format_markdown,
+    retrieved_examples,
+)
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Mapping
-from typing import Any
-
-from chordwise.results import QueryResult
-
-NO_EXAMPLES = "（没有检索到相关示例，请按通用规则回答。）"
-
-EXAMPLE_CATEGORIES = ("qa", "record", "query", "greeting")
-
-_PAIRS = (("user_input", "agent_response"), ("question", "answer"))
-
-Answered = QueryResult | Mapping[str, Any] | None
-
-
-def retrieved_examples(result: Answered) -> list[dict[str, Any]]:
-    """The hits as examples, best first: ``content`` (``用户：…``, a line end, ``助手：…`` where a hit is such a pair, else its
-    text), ``similarity`` from 0 to 1, ``source`` (``qa_examples``, ``record_examples`` … for examples of the library, else the
-    type of the document or its namespace) and ``metadata``. Hits without text are left out; none is an ordinary answer."""
-    return [_example(hit) for hit in _hits(result) if _content(hit)]
-
-
-def format_examples(examples: Iterable[Mapping[str, Any]] | None, *, empty: str = NO_EXAMPLES) -> str:
-    """The examples numbered, a blank line between them; ``empty`` if there are none."""
-    contents = [str(each.get("content") or "").strip() for each in examples or () if isinstance(each, Mapping)]
-    told = [f"示例{place}：\n{content}" for place, content in enumerate(filter(None, contents), start=1)]
-    return "\n\n".join(told) or empty
-
-
-def format_for_prompt(prompt_vars: Mapping[str, Any] | None, *, empty: str = NO_EXAMPLES) -> dict[str, str]:
-    """What fills ``{retrieved_examples}`` in a prompt, from the variables that a retrieval step left behind."""
-    examples = (prompt_vars or {}).get("retrieved_examples")
-    listed = examples if isinstance(examples, list | tuple) else ()
-    return {"retrieved_examples": format_examples(listed, empty=empty)}
-
-
-def format_markdown(result: Answered) -> str:
-    """The hits as Markdown, each under a numbered heading, with a line that says where it is from; empty for none."""
-    return "\n\n".join(_section(place, hit) for place, hit in enumerate(_hits(result), start=1))
-
-
-def _hits(result: Answered) -> list[Mapping[str, Any]]:
-    answer = result.raw if isinstance(result, QueryResult) else result
-    chunks = answer.get("chunks") if isinstance(answer, Mapping) else None
-    return [each for each in chunks if isinstance(each, Mapping)] if isinstance(chunks, list | tuple) else []
-
-
-def _example(hit: Mapping[str, Any]) -> dict[str, Any]:
-    metadata = _metadata(hit)
-    return {
-        "content": _content(hit),
-        "similarity": _similarity(hit),
-        "source": _source(hit, metadata),
-        "metadata": dict(metadata),
-    }
-
-
-def _source(hit: Mapping[str, Any], metadata: Mapping[str, Any]) -> str:
-    """An example is from the table of its category, whatever namespace keeps that."""
-    kind = str(metadata.get("type") or "")
-    if kind in EXAMPLE_CATEGORIES and metadata.get("user_input"):
-        return f"{kind}_examples"
-    return kind or str(hit.get("namespace") or "")
-
-
-def _content(hit: Mapping[str, Any]) -> str:
-    metadata = _metadata(hit)
-    for asked, answered in _PAIRS:
-        question, answer = metadata.get(asked), metadata.get(answered)
-        if isinstance(question, str) and isinstance(answer, str) and question.strip() and answer.strip():
-            return f"用户：{question.strip()}\n助手：{answer.strip()}"
-    text = hit.get("text")
-    return text.strip() if isinstance(text, str) else ""
-
-
-def _similarity(hit: Mapping[str, Any]) -> float:
-    """The cosine similarity where the semantic channel gave one; else how sure the answer is of the hit, else its score."""
-    sources = hit.get("sources")
-    semantic = [
-        each.get("score")
-        for each in (sources if isinstance(sources, list | tuple) else ())
-        if isinstance(each, Mapping) and each.get("channel") == "semantic"
-    ]
-    for value in (*semantic, hit.get("confidence"), hit.get("score")):
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            return min(1.0, max(0.0, float(value)))
-    return 0.0
-
-
-def _metadata(hit: Mapping[str, Any]) -> Mapping[str, Any]:
-    found = hit.get("metadata")
-    return found if isinstance(found, Mapping) else {}
-
-
-def _section(place: int, hit: Mapping[str, Any]) -> str:
-    metadata = _metadata(hit)
-    title = " ".join(str(hit.get("title") or hit.get("document_id") or "").split())
-    origin = [f"`{hit.get('namespace', '')}/{hit.get('document_id', '')}`"]
-    origin += _pages(metadata)
-    origin += [str(metadata["source_uri"])] if metadata.get("source_uri") else []
-    text = str(hit.get("text") or "").strip()
-    return f"### {place}. {title}\n\n{text}\n\n> {' · '.join(origin)}"
-
-
-def _pages(metadata: Mapping[str, Any]) -> list[str]:
-    first, last = metadata.get("page"), metadata.get("page_end")
-    if first is None:
-        return []
-    return [f"page {first}" if last in (None, first) else f"pages {first}-{last}"]
+__all__ = [
+    "EXAMPLE_CATEGORIES",
+    "NO_EXAMPLES",
+    "format_examples",
+    "format_for_prompt",
+    "format_markdown",
+    "retrieved_examples",
+]

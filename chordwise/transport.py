@@ -11,6 +11,7 @@ import re
 import ssl
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, TypeAlias, TypeVar
 from urllib.parse import urlsplit
@@ -103,6 +104,15 @@ def encode(value: object) -> bytes:
         return text.encode()
     except UnicodeEncodeError:
         return json.dumps(value, allow_nan=False, separators=(",", ":")).encode()
+
+
+def plain(value: Any) -> Any:
+    """A value in JSON's terms: times as RFC 3339, without time zone taken as UTC; collections as arrays."""
+    if isinstance(value, datetime):
+        return (value if value.tzinfo else value.replace(tzinfo=UTC)).isoformat()
+    if isinstance(value, tuple | set | frozenset):
+        return list(value)
+    return value
 
 
 def client_arguments(url: str | None, api_key: str | None) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import enum
 import uuid
 from dataclasses import dataclass
 
-# The namespace of version-5 UUIDs under which source ids are derived. Migration 0026 derives the same ids in SQL.
+# The namespace of version-5 UUIDs under which source ids are derived.
 _SOURCE_IDS = uuid.UUID("2f1c7a55-0d0e-4c53-8f0b-6f6f1d3b9a26")
 
 

@@ -7,7 +7,6 @@ import os
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import httpx
 import hypothesis
@@ -24,7 +23,7 @@ from pipeline.records import Namespace, TenantId
 from pipeline.resources import Resources
 from pipeline.settings import Settings, load
 from pipeline.tenants.tenant_store import Tenants
-from tests.lanes import ALONE_FOLDERS, CALM_FOLDERS
+from tests.lanes import ALONE_FOLDERS, CALM_FOLDERS, kind
 
 # A busy machine is no defect: what a property takes is not what it promises.
 hypothesis.settings.register_profile("chordwise", deadline=None)
@@ -48,12 +47,11 @@ STACK_FOLDERS = ("integration", "acceptance", "faults", "quality", "browser")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark by the folder it is in what needs the servers, and what little or nothing may run beside."""
     for item in items:
-        folders = item.path.parts
-        if any(folder in folders for folder in STACK_FOLDERS):
+        if kind(item.path) in STACK_FOLDERS:
             item.add_marker(pytest.mark.stack)
-        if any(folder in folders for folder in ALONE_FOLDERS) and not item.get_closest_marker("calm"):
+        if kind(item.path) in ALONE_FOLDERS and not item.get_closest_marker("calm"):
             item.add_marker(pytest.mark.alone)
-        if any(folder in folders for folder in CALM_FOLDERS):
+        if kind(item.path) in CALM_FOLDERS:
             item.add_marker(pytest.mark.calm)
 
 
@@ -182,31 +180,9 @@ def databases_of_its_own(settings: Settings) -> Iterator[Resources]:
             resources.close()
 
 
-_left_by_migrations: list[tuple[str, tuple[Any, ...]]] = []  # statements that make it again, with their parameters
-
-
 def make_tables(use: Resources) -> None:
-    """Our tables in two empty databases, as the migrations make them.
-
-    MySQL's migrations, which make and alter most tables several times, run once in a process: what they leave is
-    copied.
-    """
-    with use.mysql.begin() as connection:
-        for statement, parameters in _left_by_migrations:
-            connection.exec_driver_sql(statement, parameters)
-    upgrade(use.mysql, use.postgres, use.settings)  # finds everything done in a copy, and nothing in the first database
-    if not _left_by_migrations:
-        with use.mysql.connect() as connection:
-            _left_by_migrations.extend(_copy(connection))
-
-
-def _copy(connection: sqlalchemy.Connection) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    for table in connection.execute(text("SHOW TABLES")).scalars().all():
-        yield connection.execute(text(f"SHOW CREATE TABLE {table}")).one()[1], ()
-        if table == "installation":
-            continue  # each has an id of its own
-        for row in connection.execute(text(f"SELECT * FROM {table}")).all():
-            yield f"INSERT INTO {table} VALUES ({', '.join(['%s'] * len(row))})", tuple(row)
+    """Make our tables in two empty databases."""
+    upgrade(use.mysql, use.postgres, use.settings)
 
 
 def gateway(key: str) -> httpx.Client:

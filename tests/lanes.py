@@ -14,7 +14,7 @@ ALONE_FOLDERS = ("faults",)  # they kill what others use, or promise a quarter o
 CALM_FOLDERS = ("quality", "browser")  # what many others do would make them late
 SPARE_FOLDERS = ("unit", "contract")  # they need no server: what the others leave of the processors is enough
 
-# About how many seconds a file takes. A wrong figure only lets one process end before the others.
+# About how many seconds a file takes, by its kind and name. A wrong figure only lets one process end before the others.
 _USUAL = {"acceptance": 4.2, "contract": 3.2, "integration": 3.4, "unit": 1.1}
 _LONG = {
     "acceptance/test_agent_guides.py": 11,
@@ -27,9 +27,6 @@ _LONG = {
     "acceptance/test_computations_api.py": 25,
     "acceptance/test_control_api.py": 16,
     "acceptance/test_crowd.py": 19,
-    "acceptance/test_design_s0.py": 7,
-    "acceptance/test_design_s1.py": 28,
-    "acceptance/test_design_s2.py": 8,
     "acceptance/test_documents_api.py": 10,
     "acceptance/test_erased_tenant.py": 7,
     "acceptance/test_examples.py": 12,
@@ -44,6 +41,8 @@ _LONG = {
     "acceptance/test_python_guides.py": 14,
     "acceptance/test_query_lane_api.py": 12,
     "acceptance/test_query_understanding.py": 13,
+    "acceptance/test_recall_operation.py": 22,
+    "acceptance/test_recall_sources.py": 8,
     "acceptance/test_runbooks.py": 32,
     "acceptance/test_schema_properties.py": 27,
     "acceptance/test_selection_api.py": 10,
@@ -89,24 +88,25 @@ _LONG = {
     "integration/test_portability.py": 10,
     "integration/test_rate_limits.py": 53,
     "integration/test_reuploads.py": 10,
-    "integration/test_semantic_indexes.py": 19,
+    "integration/test_semantic_indexes.py": 14,
+    "integration/test_semantic_search.py": 9,
     "integration/test_store_refusals.py": 14,
     "integration/test_understanding_flow.py": 12,
     "integration/test_webhooks.py": 16,
     "quality/test_floors.py": 68,
     "test_guards.py": 6,
-    "unit/test_cli_tune.py": 9,
-    "unit/test_client_deadlines.py": 6,
+    "unit/client/cli/test_tune_command.py": 9,
+    "unit/client/evaluation/test_tune.py": 6,
+    "unit/client/test_deadlines.py": 6,
     "unit/test_cutting_sandbox.py": 12,
     "unit/test_demo.py": 8,
-    "unit/test_gateway_app.py": 6,
+    "unit/gateway/test_app.py": 6,
     "unit/test_input_growth.py": 15,
     "unit/test_parser_plugins.py": 10,
     "unit/test_parsing_formats_sandbox.py": 20,
     "unit/test_parsing_markup.py": 7,
     "unit/test_pattern_growth.py": 8,
     "unit/test_traceparent.py": 13,
-    "unit/test_tuning.py": 6,
 }
 
 
@@ -123,7 +123,7 @@ def spare() -> list[Path]:
 
 def marked(mark: str, folders: Sequence[str]) -> list[Path]:
     """The files in which tests with this mark may be: all of these folders, and those that name it."""
-    return [file for file in _files() if file.parent.name in folders or _names(file, mark)]
+    return [file for file in _files() if kind(file) in folders or _names(file, mark)]
 
 
 def shared_out(found: Iterable[Path], many: int) -> list[list[Path]]:
@@ -138,12 +138,18 @@ def shared_out(found: Iterable[Path], many: int) -> list[list[Path]]:
     return [lane for lane in lanes if lane]
 
 
+def kind(file: Path) -> str:
+    """Return the folder of ``tests`` that a file of tests is in: ``unit``, ``acceptance``; empty for those in none."""
+    folders = file.relative_to(TESTS).parts[:-1]
+    return folders[0] if folders else ""
+
+
 def _names(file: Path, mark: str) -> bool:
     return f"mark.{mark}" in file.read_text(encoding="utf-8")
 
 
 def _files_of(*folders: str) -> list[Path]:
-    return [file for file in _files() if file.parent.name in folders]
+    return [file for file in _files() if kind(file) in folders]
 
 
 def _files() -> list[Path]:
@@ -151,4 +157,4 @@ def _files() -> list[Path]:
 
 
 def _seconds(file: Path) -> float:
-    return _LONG.get(file.relative_to(TESTS).as_posix(), _USUAL.get(file.parent.name, 1.0))
+    return _LONG.get(f"{kind(file)}/{file.name}", _USUAL.get(kind(file), 1.0))

@@ -16,7 +16,7 @@ from redis.connection import parse_url as parse_redis_url
 from sqlalchemy import make_url
 
 from pipeline.settings import Settings, load
-from tests.support.project import (
+from tests.support.repository.project import (
     COMPOSE,
     COMPOSE_TEXT,
     PROJECT,

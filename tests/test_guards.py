@@ -9,7 +9,8 @@ import pytest
 
 from compose.localstack.services import SERVICES as LOCAL_SERVICES
 from pipeline.settings import Settings
-from tests.support.project import (
+from tests.support.repository.project import (
+    PROJECT,
     ROOT,
     SERVICES,
     code_of,
@@ -133,3 +134,9 @@ class DescribeFiles:
         targets = set(re.findall(r"^([a-z][\w-]*):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
         code = code_of((ROOT / readme).read_text(encoding="utf-8"))
         assert set(re.findall(r"(?<=[`\s])make ([a-z][\w-]*)", code)) <= targets
+
+    def it_begins_the_changelog_with_the_projects_version(self):
+        text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+        found = re.search(r"^## \[?([\d.]+)", text, re.MULTILINE)
+        assert found is not None
+        assert found[1] == PROJECT["project"]["version"]

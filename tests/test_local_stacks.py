@@ -24,8 +24,8 @@ from compose.localstack.processes import Program
 from compose.localstack.progress import Failure
 from compose.localstack.stack import Stack
 from compose.localstack.supervisor import Supervisor
-from tests.support.http_server import serving
-from tests.support.processes import free_port
+from tests.support.servers.http_server import serving
+from tests.support.stacks.processes import free_port
 
 # Chooses one port for each number it is given, all stacks at the same moment, and keeps them until it is ended.
 _CHOOSE = """

@@ -26,7 +26,7 @@ _IMPORTED = (
     "openai.resources",
     "openpyxl",
     "prometheus_client.parser",
-    "tests.support.described_already",
+    "tests.support.repository.described_already",
 )
 _WARM = multiprocessing.get_context("forkserver")
 _WARM.set_forkserver_preload(list(_IMPORTED))

@@ -1,4 +1,4 @@
-"""A gateway's own query process: `python -m workers.lane FD NUMBER`, started by `api_gateway.lane`. It reads ids from
+"""A gateway's own query process: `python -m workers.lane FD NUMBER`, started by `api_gateway.live.lane`. It reads ids from
 socket FD, answers with the workers' code into Redis, and ends with the socket."""
 
 from __future__ import annotations

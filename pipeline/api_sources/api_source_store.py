@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import bindparam, text
+from sqlalchemy import Select, delete, func, select, text
+from sqlalchemy.dialects.mysql import insert
 
 from pipeline.api_sources.api_source import ApiSource, read_source, source_as_json
+from pipeline.database.mysql_tables import api_sources
 from pipeline.database.rows import TenantStore, now, record_of
 from pipeline.tenants.audit_store import Audit
 
@@ -31,23 +33,28 @@ class ApiSources(TenantStore):
     def lock(self) -> int:
         """Return the number of sources, and block adding others until the transaction ends."""
         self._run(text("SELECT 1 FROM tenants WHERE tenant_id = :tenant FOR UPDATE"))
-        return int(self._run(_COUNT).scalar_one())
+        statement = select(func.count()).select_from(api_sources).where(self._own(api_sources))
+        return int(self._connection.execute(statement).scalar_one())
 
     def put(self, name: str, source: ApiSource, secrets: bytes | None) -> None:
         """Keep a source under its name, in the place of an earlier one."""
-        values = {"name": name, "source": source_as_json(source).decode(), "secrets": secrets, "now": now()}
-        self._run(_PUT, **values)
+        kept = {"source": source_as_json(source).decode(), "secrets": secrets, "updated_at": now()}
+        statement = insert(api_sources).values(
+            tenant_id=self._tenant_id, name=name, created_at=kept["updated_at"], **kept
+        )
+        self._connection.execute(statement.on_duplicate_key_update(kept))
         Audit(self._connection, self._tenant_id).wrote("api_source_put", ids=[name])
 
     def all(self) -> list[StoredSource]:
         """Return every source, by name."""
-        return [_stored(row) for row in self._run(text(_ALL))]
+        return [_stored(row) for row in self._connection.execute(self._sources())]
 
     def named(self, names: Sequence[str]) -> list[StoredSource]:
         """Return the sources of these names that there are, by name."""
         if not names:
             return []
-        return [_stored(row) for row in self._run(_NAMED, names=names)]
+        statement = self._sources().where(api_sources.c.name.in_(names))
+        return [_stored(row) for row in self._connection.execute(statement)]
 
     def one(self, name: str) -> StoredSource | None:
         """Return one source, or None."""
@@ -55,22 +62,14 @@ class ApiSources(TenantStore):
 
     def remove(self, name: str) -> bool:
         """Forget a source. False if there is none."""
-        gone = bool(self._run(_REMOVE, name=name).rowcount)
+        statement = delete(api_sources).where(self._own(api_sources), api_sources.c.name == name)
+        gone = bool(self._connection.execute(statement).rowcount)
         if gone:
             Audit(self._connection, self._tenant_id).wrote("api_source_remove", ids=[name])
         return gone
 
-
-_SELECT = "SELECT name, source, secrets, created_at, updated_at FROM api_sources WHERE tenant_id = :tenant"
-_ALL = f"{_SELECT} ORDER BY name"
-_NAMED = text(f"{_SELECT} AND name IN :names ORDER BY name").bindparams(bindparam("names", expanding=True))
-_COUNT = text("SELECT COUNT(*) FROM api_sources WHERE tenant_id = :tenant")
-_REMOVE = text("DELETE FROM api_sources WHERE tenant_id = :tenant AND name = :name")
-_PUT = text(
-    "INSERT INTO api_sources (tenant_id, name, source, secrets, created_at, updated_at)"
-    " VALUES (:tenant, :name, :source, :secrets, :now, :now)"
-    " ON DUPLICATE KEY UPDATE source = :source, secrets = :secrets, updated_at = :now"
-)
+    def _sources(self) -> Select[*tuple[Any, ...]]:
+        return select(api_sources).where(self._own(api_sources)).order_by(api_sources.c.name)
 
 
 def _stored(row: Any) -> StoredSource:

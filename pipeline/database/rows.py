@@ -10,7 +10,7 @@ from typing import Any, TypeVar, overload
 
 import orjson
 from pymysql.cursors import RE_INSERT_VALUES
-from sqlalchemy import Connection, CursorResult, Executable
+from sqlalchemy import Column, ColumnElement, Connection, CursorResult, Executable, Table, and_, insert, or_
 
 from pipeline.records import DocumentId, Generation, Namespace, Scope, TenantId
 
@@ -29,6 +29,14 @@ class TenantStore:
     def _run(self, statement: Executable, **values: Any) -> CursorResult[*tuple[Any, ...]]:
         """Execute a statement with ``values`` and the tenant as ``:tenant``."""
         return self._connection.execute(statement, {"tenant": self._tenant_id, **values})
+
+    def _own(self, table: Table) -> ColumnElement[bool]:
+        """Return the condition that a row of ``table`` is the tenant's."""
+        return table.c.tenant_id == self._tenant_id
+
+    def _insert_row(self, table: Table, **values: Any) -> CursorResult[*tuple[Any, ...]]:
+        """Insert a row of the tenant."""
+        return self._connection.execute(insert(table).values(tenant_id=self._tenant_id, **values))
 
     def _generation(self, namespace: str, document_id: str, number: int) -> Generation:
         scope = Scope(tenant_id=self._tenant_id, namespace=Namespace(namespace))
@@ -77,6 +85,16 @@ def to_naive(moment: datetime | None) -> datetime | None:
         return moment.astimezone(UTC).replace(tzinfo=None)
     except OverflowError:
         return _FIRST if moment.year == 1 else _LAST
+
+
+def follows(
+    at: Column[Any], key: Column[Any], place: tuple[datetime, Any], *, newest_first: bool = True
+) -> ColumnElement[bool]:
+    """Return the condition that a row comes after a place in a list by ``at``, then ``key``."""
+    moment, identifier = to_naive(place[0]), place[1]
+    if newest_first:
+        return or_(at < moment, and_(at == moment, key < identifier))
+    return or_(at > moment, and_(at == moment, key > identifier))
 
 
 def to_json(value: Any) -> str:

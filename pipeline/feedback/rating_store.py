@@ -8,9 +8,11 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import text
+from sqlalchemy import func, select, text
+from sqlalchemy.dialects.mysql import insert
 
-from pipeline.database.rows import TenantStore, record_of, to_json, to_naive
+from pipeline.database.mysql_tables import feedback
+from pipeline.database.rows import TenantStore, follows, record_of, to_json, to_naive
 from pipeline.feedback.judgments import Feedback, Rating, text_key
 from pipeline.tenants.audit_store import Audit
 
@@ -35,15 +37,20 @@ class FeedbackStore(TenantStore):
         """Store a rating, or renew an earlier one with its new note, if any. Return the stored rating and whether it is
         new."""
         values = {name: getattr(given, name) for name in _NAMES} | {
-            "tenant": self._tenant_id,
+            "tenant_id": self._tenant_id,
             "text_key": text_key(given.query_text),
             "namespaces": to_json(list(given.namespaces)),
             "created_at": to_naive(given.created_at),
             "rated_at": to_naive(given.rated_at),
         }
-        self._connection.execute(_ADD, values)
+        renewed = {
+            "rated_at": func.greatest(feedback.c.rated_at, values["rated_at"]),
+            "note": func.coalesce(values["note"], feedback.c.note),
+        }
+        self._connection.execute(insert(feedback).values(values).on_duplicate_key_update(renewed))
         self._note("feedback", given.feedback_id, namespaces=[given.namespace], rating=given.rating)
-        row = self._connection.execute(_ONE, values).mappings().one()
+        mine = select(feedback).where(self._own(feedback), feedback.c.feedback_id == given.feedback_id)
+        row = self._connection.execute(mine).mappings().one()
         return _feedback(row), row["created_at"] == values["created_at"]
 
     def page(
@@ -56,18 +63,17 @@ class FeedbackStore(TenantStore):
         limit: int,
     ) -> list[Feedback]:
         """Return ratings, newest first, no older than ``since``, before the given moment and id."""
-        where, values = "", {"tenant": self._tenant_id, "limit": limit}
+        at, feedback_id = feedback.c.created_at, feedback.c.feedback_id
+        statement = select(feedback).where(self._own(feedback)).order_by(at.desc(), feedback_id.desc()).limit(limit)
         if since is not None:
-            where, values = f"{where} AND created_at >= :since", {**values, "since": to_naive(since)}
+            statement = statement.where(at >= to_naive(since))
         if namespace is not None:
-            where, values = f"{where} AND namespace = :namespace", {**values, "namespace": namespace}
+            statement = statement.where(feedback.c.namespace == namespace)
         if rating is not None:
-            where, values = f"{where} AND rating = :rating", {**values, "rating": rating}
+            statement = statement.where(feedback.c.rating == rating)
         if before is not None:
-            where += " AND (created_at < :at OR (created_at = :at AND feedback_id < :before))"
-            values = {**values, "at": to_naive(before[0]), "before": before[1]}
-        rows = self._connection.execute(text(_PAGE.format(where=where)), values).mappings()
-        return [_feedback(row) for row in rows]
+            statement = statement.where(follows(at, feedback_id, before))
+        return [_feedback(row) for row in self._connection.execute(statement).mappings()]
 
     def texts(self, namespace: str, *, after: bytes | None, limit: int) -> list[bytes]:
         """Return keys of the questions with feedback on documents of ``namespace``, in order, after the given one."""
@@ -103,17 +109,6 @@ class FeedbackStore(TenantStore):
 
 
 _NAMES = tuple(field.name for field in fields(Feedback))
-_COLUMNS = ", ".join(_NAMES)
-_ADD = text(
-    f"INSERT INTO feedback (tenant_id, text_key, {_COLUMNS})"
-    f" VALUES (:tenant, :text_key, {', '.join(f':{name}' for name in _NAMES)})"
-    " ON DUPLICATE KEY UPDATE rated_at = GREATEST(rated_at, :rated_at), note = COALESCE(:note, note)"
-)
-_ONE = text(f"SELECT {_COLUMNS} FROM feedback WHERE tenant_id = :tenant AND feedback_id = :feedback_id")
-_PAGE = (
-    f"SELECT {_COLUMNS} FROM feedback WHERE tenant_id = :tenant{{where}}"
-    " ORDER BY created_at DESC, feedback_id DESC LIMIT :limit"
-)
 _TEXTS = text(
     "SELECT DISTINCT text_key FROM feedback WHERE tenant_id = :tenant AND namespace = :namespace"
     " AND text_key > :after ORDER BY text_key LIMIT :limit"

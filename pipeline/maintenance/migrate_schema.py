@@ -176,11 +176,7 @@ def _check_space(connection: Connection, space: EmbeddingSpace, use: Settings) -
 
 
 def _check_revision(side: Side, connection: Connection) -> None:
-    table = f"schema_version_{side}"
-    there = inspect(connection).has_table(table)
-    revision = connection.execute(text(f"SELECT version_num FROM {table}")).scalar() if there else None
-    # Files of migrations begin with their revision, which is higher than those before.
-    newest = max(path.name[:4] for path in (_migrations(side) / "versions").iterdir() if path.name[:4].isdecimal())
+    revision, newest = _revision(side, connection), _revisions(side)[-1]
     if revision != newest:
         raise Misconfigured(
             f"the {side} schema is at revision {revision or 'none'}, this code needs {newest}:"
@@ -188,9 +184,38 @@ def _check_revision(side: Side, connection: Connection) -> None:
         )
 
 
+def _revision(side: Side, connection: Connection) -> str | None:
+    """Return the revision that a database is at, or None before the first migration."""
+    table = f"schema_version_{side}"
+    if not inspect(connection).has_table(table):
+        return None
+    revision: str | None = connection.execute(text(f"SELECT version_num FROM {table}")).scalar()
+    return revision
+
+
+def _revisions(side: Side) -> list[str]:
+    """Return the revisions of this code in order: their files begin with them, and each is higher than those before."""
+    names = (file.name for file in (_migrations(side) / "versions").iterdir())
+    return sorted(name[:4] for name in names if name[:4].isdecimal())
+
+
+def _refuse_unknown(side: Side, connection: Connection) -> None:
+    """Raise Misconfigured for a database at a revision that this code has no migration from."""
+    found, known = _revision(side, connection), _revisions(side)
+    if found is None or found in known:
+        return
+    advice = (
+        f"bring it to {known[0]} with version 0.1.0 first (CHANGELOG.md names the commit), or start with an empty database"
+        if found < known[0]
+        else "a newer version of Chordwise made it, so use that one"
+    )
+    raise Misconfigured(f"the {side} schema is at revision {found}, which this version cannot migrate: {advice}")
+
+
 def _migrate(
     direction: Literal["upgrade", "downgrade"], to: str, side: Side, connection: Connection, use: Settings
 ) -> None:
+    _refuse_unknown(side, connection)
     # Every worker and gateway checks the schema when it starts, and none migrates: Alembic is loaded here alone.
     from alembic import command
     from alembic.config import Config

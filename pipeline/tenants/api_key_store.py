@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import text
 
+from pipeline.database.mysql_tables import api_keys
 from pipeline.database.rows import TenantStore, as_utc, now, record_of, to_naive
 from pipeline.tenants.audit_store import Audit
 from pipeline.tenants.tenant_store import OPERATOR, SCOPES, hashed, key_id_of, new_key
@@ -118,16 +119,13 @@ class ApiKeys(TenantStore):
             )
         secret, at = new_key(self._tenant_id), now()
         ordered = tuple(scope for scope in _ORDER if scope in scopes)
-        self._run(
-            text(
-                "INSERT INTO api_keys (tenant_id, key_hash, name, scopes, created_at, expires_at)"
-                " VALUES (:tenant, :hash, :name, :scopes, :now, :expires)"
-            ),
-            hash=hashed(secret),
+        self._insert_row(
+            api_keys,
+            key_hash=hashed(secret),
             name=name,
             scopes=" ".join(ordered),
-            now=at,
-            expires=to_naive(expires_at),
+            created_at=at,
+            expires_at=to_naive(expires_at),
         )
         key = ApiKey(
             key_id=key_id_of(hashed(secret)), name=name, scopes=ordered, created_at=as_utc(at), expires_at=expires_at

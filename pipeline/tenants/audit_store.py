@@ -16,9 +16,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, select, text
 
-from pipeline.database.rows import TenantStore, insert_many, now, record_of, to_json, to_naive
+from pipeline.database.mysql_tables import audit
+from pipeline.database.rows import TenantStore, follows, insert_many, now, record_of, to_json, to_naive
 from pipeline.records import Actor, TenantId
 
 MOST_COMPARED = (
@@ -150,22 +151,17 @@ class Audit(TenantStore):
 
     def page(self, wanted: AuditFilter, *, before: tuple[datetime, str] | None, limit: int) -> list[AuditRow]:
         """Return rows, newest first, before the given position."""
-        conditions = ["tenant_id = :tenant"]
-        values: dict[str, Any] = {"tenant": self._tenant_id, "limit": limit}
+        at, audit_id = audit.c.at, audit.c.audit_id
+        statement = select(audit).where(self._own(audit)).order_by(at.desc(), audit_id.desc()).limit(limit)
         if wanted.action is not None:
-            conditions.append("action = :action")
-            values["action"] = wanted.action
+            statement = statement.where(audit.c.action == wanted.action)
         if wanted.since is not None:
-            conditions.append("at >= :since")
-            values["since"] = to_naive(wanted.since)
+            statement = statement.where(at >= to_naive(wanted.since))
         if wanted.until is not None:
-            conditions.append("at < :until")
-            values["until"] = to_naive(wanted.until)
+            statement = statement.where(at < to_naive(wanted.until))
         if before is not None:
-            conditions.append("(at < :before OR (at = :before AND audit_id < :id))")
-            values |= {"before": to_naive(before[0]), "id": before[1]}
-        statement = f"{_PAGE} WHERE {' AND '.join(conditions)} ORDER BY at DESC, audit_id DESC LIMIT :limit"
-        return [_row(row) for row in self._connection.execute(text(statement), values)]
+            statement = statement.where(follows(at, audit_id, before))
+        return [_row(row) for row in self._connection.execute(statement)]
 
     def arms(self, experiment_id: str) -> list[ArmSearches]:
         """Return the outcomes of searches by arm, in order of name, among the tenant's newest 200,000 searches."""
@@ -216,8 +212,6 @@ _COLUMNS = (
 )
 
 _ADD = f"INSERT IGNORE INTO audit (tenant_id, {_COLUMNS}) VALUES ({', '.join(['%s'] * 15)})"
-
-_PAGE = f"SELECT {_COLUMNS} FROM audit"
 
 # MariaDB reads JSON's null as NULL and MySQL as the word "null"; an arm of that name is not told from no arm there.
 _ARMS = text(

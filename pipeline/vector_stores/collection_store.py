@@ -9,7 +9,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, text
+from sqlalchemy.dialects.mysql import insert
 
+from pipeline.database.mysql_tables import vector_stores
 from pipeline.database.rows import TenantStore, as_utc, now, record_of, to_json, to_naive
 from pipeline.records import Namespace, TenantId
 from pipeline.vector_stores.attachment_store import ListPosition
@@ -47,16 +49,16 @@ class VectorStores(TenantStore):
         """Store the description of an existing namespace."""
         days = store.expires_after_days
         active = store.last_active_at
-        self._run(
-            _PUT,
-            namespace=store.namespace,
-            name=store.name,
-            description=store.description,
-            metadata=to_json(dict(store.metadata)),
-            days=days,
-            active=to_naive(active),
-            expires=None if days is None else to_naive(active + timedelta(days=days)),
-        )
+        kept = {
+            "name": store.name,
+            "description": store.description,
+            "metadata": to_json(dict(store.metadata)),
+            "expires_after_days": days,
+            "last_active_at": to_naive(active),
+            "expires_at": None if days is None else to_naive(active + timedelta(days=days)),
+        }
+        statement = insert(vector_stores).values(tenant_id=self._tenant_id, namespace=store.namespace, **kept)
+        self._connection.execute(statement.on_duplicate_key_update(kept))
 
     def one(self, namespace: Namespace, *, lock: bool = False) -> VectorStore | None:
         """Return a namespace as a vector store, or None if there is none."""
@@ -104,12 +106,6 @@ _SELECT = (
 )
 _NAMESPACE = text(
     "INSERT IGNORE INTO namespaces (tenant_id, namespace, created_at) VALUES (:tenant, :namespace, :created)"
-)
-_PUT = text(
-    "INSERT INTO vector_stores (tenant_id, namespace, name, description, metadata, expires_after_days, last_active_at,"
-    " expires_at) VALUES (:tenant, :namespace, :name, :description, :metadata, :days, :active, :expires)"
-    " ON DUPLICATE KEY UPDATE name = :name, description = :description, metadata = :metadata, expires_after_days = :days,"
-    " last_active_at = :active, expires_at = :expires"
 )
 _AMONG_THE_IDLE = (
     " WHERE tenant_id = :tenant AND namespace IN :names AND last_active_at < :before"

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, text
+from sqlalchemy import ColumnElement, Connection, and_, delete, func, or_, select, text
 
-from pipeline.database.rows import TenantStore, now, placeholders, record_of, slices, to_naive
+from pipeline.database.mysql_tables import stored_file_bodies, stored_files
+from pipeline.database.rows import TenantStore, follows, now, placeholders, record_of, slices, to_naive
 from pipeline.records import JobId, Namespace, TenantId
 
 _ID_DIGITS = 12  # of the time in an id: milliseconds since the epoch, hexadecimal
@@ -53,57 +54,64 @@ class StoredFiles(TenantStore):
 
     def put(self, file: StoredFile, body: bytes) -> None:
         """Store a file."""
-        self._run(
-            _PUT,
-            file=file.file_id,
+        self._insert_row(
+            stored_files,
+            file_id=file.file_id,
             filename=file.filename,
             purpose=file.purpose,
-            declared=file.declared_type,
-            bytes=file.body_bytes,
-            hash=hashlib.sha256(body).digest(),
-            created=to_naive(file.created_at),
-            expires=to_naive(file.expires_at),
+            declared_type=file.declared_type,
+            body_bytes=file.body_bytes,
+            content_hash=hashlib.sha256(body).digest(),
+            created_at=to_naive(file.created_at),
+            expires_at=to_naive(file.expires_at),
         )
-        self._run(_PUT_BODY, file=file.file_id, body=body)
+        self._insert_row(stored_file_bodies, file_id=file.file_id, body=body)
 
     def named(self, file_ids: Sequence[str]) -> dict[str, StoredFile]:
         """Return those of these files that exist and have not expired."""
         files: dict[str, StoredFile] = {}
         for some in slices(list(file_ids), 1000):
-            rows = self._run(_NAMED, ids=list(some), now=now())
+            rows = self._connection.execute(select(stored_files).where(self._valid(), stored_files.c.file_id.in_(some)))
             files |= {row.file_id: _file(row) for row in rows}
         return files
 
     def body(self, file_id: str) -> bytes | None:
         """Return a file's bytes, or None."""
-        row = self._run(_BODY, file=file_id).one_or_none()
+        where = and_(self._own(stored_file_bodies), stored_file_bodies.c.file_id == file_id)
+        row = self._connection.execute(select(stored_file_bodies.c.body).where(where)).one_or_none()
         return None if row is None else bytes(row.body)
 
     def count(self) -> int:
         """Return the number of files."""
-        return int(self._run(_COUNT).scalar_one())
+        statement = select(func.count()).select_from(stored_files).where(self._own(stored_files))
+        return int(self._connection.execute(statement).scalar_one())
 
     def page(
         self, *, after: tuple[datetime, str] | None, newest_first: bool, purpose: str | None, limit: int
     ) -> list[StoredFile]:
         """Return files by the time of upload, after the given time and id."""
-        sign, order = ("<", "DESC") if newest_first else (">", "ASC")
-        clauses, values = [], {"tenant": self._tenant_id, "limit": limit, "now": now()}
+        at, file_id = stored_files.c.created_at, stored_files.c.file_id
+        statement = select(stored_files).where(self._valid()).limit(limit)
         if after is not None:
-            clauses.append(f"AND (created_at {sign} :at OR (created_at = :at AND file_id {sign} :after))")
-            values |= {"at": to_naive(after[0]), "after": after[1]}
+            statement = statement.where(follows(at, file_id, after, newest_first=newest_first))
         if purpose is not None:
-            clauses.append("AND purpose = :purpose")
-            values["purpose"] = purpose
-        where = " ".join(clauses)
-        statement = f"{_SELECT} {where} ORDER BY created_at {order}, file_id {order} LIMIT :limit"
-        return [_file(row) for row in self._connection.execute(text(statement), values)]
+            statement = statement.where(stored_files.c.purpose == purpose)
+        order = (at.desc(), file_id.desc()) if newest_first else (at, file_id)
+        return [_file(row) for row in self._connection.execute(statement.order_by(*order))]
 
     def forget(self, file_id: str) -> bool:
         """Delete a file. False if there is none."""
-        values = {"tenant": self._tenant_id, "file": file_id}
-        self._connection.execute(_FORGET_BODY, values)
-        return bool(self._connection.execute(_FORGET, values).rowcount)
+        removed = 0
+        for table in (stored_file_bodies, stored_files):
+            removed = self._connection.execute(
+                delete(table).where(self._own(table), table.c.file_id == file_id)
+            ).rowcount
+        return bool(removed)
+
+    def _valid(self) -> ColumnElement[bool]:
+        """Return the condition that a file is the tenant's and has not expired."""
+        expires_at = stored_files.c.expires_at
+        return and_(self._own(stored_files), or_(expires_at.is_(None), expires_at > now()))
 
     def hand_over(self, namespace: Namespace, job_id: JobId, file_ids: Sequence[str]) -> int:
         """Copy the bytes of files to the documents of the same ids of a job, inside the database: together they may
@@ -124,18 +132,6 @@ def expired_files(connection: Connection, *, limit: int) -> list[tuple[TenantId,
     return [(TenantId(row.tenant_id), row.file_id) for row in rows]
 
 
-_COLUMNS = "file_id, filename, purpose, declared_type, body_bytes, created_at, expires_at"
-_SELECT = f"SELECT {_COLUMNS} FROM stored_files WHERE tenant_id = :tenant AND (expires_at IS NULL OR expires_at > :now)"
-_NAMED = text(f"{_SELECT} AND file_id IN :ids").bindparams(bindparam("ids", expanding=True))
-_PUT = text(
-    "INSERT INTO stored_files (tenant_id, file_id, filename, purpose, declared_type, body_bytes, content_hash, created_at,"
-    " expires_at) VALUES (:tenant, :file, :filename, :purpose, :declared, :bytes, :hash, :created, :expires)"
-)
-_PUT_BODY = text("INSERT INTO stored_file_bodies (tenant_id, file_id, body) VALUES (:tenant, :file, :body)")
-_BODY = text("SELECT body FROM stored_file_bodies WHERE tenant_id = :tenant AND file_id = :file")
-_COUNT = text("SELECT COUNT(*) FROM stored_files WHERE tenant_id = :tenant")
-_FORGET = text("DELETE FROM stored_files WHERE tenant_id = :tenant AND file_id = :file")
-_FORGET_BODY = text("DELETE FROM stored_file_bodies WHERE tenant_id = :tenant AND file_id = :file")
 _EXPIRED = text("SELECT tenant_id, file_id FROM stored_files WHERE expires_at <= :now ORDER BY expires_at LIMIT :limit")
 
 _OF_GENERATIONS = " WHERE g.tenant_id = %s AND g.namespace = %s AND g.job_id = %s AND g.document_id IN ({many})"

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import text
+from sqlalchemy import ColumnElement, Table, and_, delete, select, text
 
+from pipeline.database.mysql_tables import webhook_deliveries, webhooks
 from pipeline.database.rows import TenantStore, as_utc, now, record_of
 
 
@@ -46,33 +47,31 @@ class Webhooks(TenantStore):
 
     def add(self, webhook_id: str, url: str, events: Sequence[str], secret: bytes) -> None:
         """Store an endpoint."""
-        self._run(
-            text(
-                "INSERT INTO webhooks (tenant_id, webhook_id, url, events, secret, created_at, updated_at)"
-                " VALUES (:tenant, :webhook, :url, :events, :secret, :now, :now)"
-            ),
-            webhook=webhook_id,
+        at = now()
+        self._insert_row(
+            webhooks,
+            webhook_id=webhook_id,
             url=url,
             events=" ".join(events),
             secret=secret,
-            now=now(),
+            created_at=at,
+            updated_at=at,
         )
 
     def all(self) -> list[Webhook]:
         """Return every endpoint, oldest first."""
-        rows = self._run(text(_SELECT + " ORDER BY created_at, webhook_id"))
-        return [webhook_of(row) for row in rows]
+        statement = select(webhooks).where(self._own(webhooks)).order_by(webhooks.c.created_at, webhooks.c.webhook_id)
+        return [webhook_of(row) for row in self._connection.execute(statement)]
 
     def one(self, webhook_id: str) -> Webhook | None:
         """Return one endpoint, or None."""
-        row = self._run(text(_SELECT + " AND webhook_id = :webhook"), webhook=webhook_id).one_or_none()
-        return None if row is None else webhook_of(row)
+        found = self._connection.execute(select(webhooks).where(self._is(webhooks, webhook_id))).one_or_none()
+        return None if found is None else webhook_of(found)
 
     def remove(self, webhook_id: str) -> bool:
         """Delete an endpoint and its deliveries. False if there is none."""
-        where = "WHERE tenant_id = :tenant AND webhook_id = :webhook"
-        removed = self._run(text(f"DELETE FROM webhooks {where}"), webhook=webhook_id)
-        self._run(text(f"DELETE FROM webhook_deliveries {where}"), webhook=webhook_id)
+        removed = self._connection.execute(delete(webhooks).where(self._is(webhooks, webhook_id)))
+        self._connection.execute(delete(webhook_deliveries).where(self._is(webhook_deliveries, webhook_id)))
         return bool(removed.rowcount)
 
     def rotate(self, webhook_id: str, secret: bytes, *, overlap_s: float) -> bool:
@@ -105,6 +104,9 @@ class Webhooks(TenantStore):
         webhook = self.one(webhook_id)
         return webhook.failing_since if webhook else None
 
+    def _is(self, table: Table, webhook_id: str) -> ColumnElement[bool]:
+        return and_(self._own(table), table.c.webhook_id == webhook_id)
+
     def _update(self, webhook_id: str, assignments: str, *, touch: bool = True, **more: Any) -> bool:
         touched = ", updated_at = :now" if touch else ""
         statement = text(
@@ -117,11 +119,6 @@ def webhook_of(row: Any) -> Webhook:
     """Return the endpoint in a row of ``webhooks``."""
     return record_of(Webhook, row, events=tuple(row.events.split()))
 
-
-_SELECT = (
-    "SELECT webhook_id, url, events, secret, previous_secret, previous_until, created_at, updated_at, failing_since,"
-    " delivered_at, disabled_at, disabled_reason FROM webhooks WHERE tenant_id = :tenant"
-)
 
 _ABANDON = text(
     "UPDATE webhook_deliveries SET state = 'dead', ended_at = :now, next_attempt_at = NULL, lease_until = NULL,"

@@ -14,7 +14,7 @@ from playwright.sync_api import expect
 from sqlalchemy import make_url
 
 from pipeline.settings import Settings
-from tests.support.processes import free_port, process, wait_for_http
+from tests.support.stacks.processes import free_port, process, wait_for_http
 
 _NOBODYS_DATABASE = "11"  # of Redis: no worker writes heartbeats there
 

@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.support.console import MANUAL, OTHERS, fail_one, hand_in
+from tests.support.corpora.console import MANUAL, OTHERS, fail_one, hand_in
 
 VIEWS = ("jobs", "dead-letters", "upload", "documents", "preview", "playground", "traces", "alignment", "health")
 

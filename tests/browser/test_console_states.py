@@ -8,7 +8,7 @@ import re
 import pytest
 from playwright.sync_api import Route, expect
 
-from tests.support.console import MANUAL, hand_in
+from tests.support.corpora.console import MANUAL, hand_in
 
 VIEWS = {
     "jobs": "v1/jobs",

@@ -7,7 +7,7 @@ import re
 from playwright.sync_api import Page, expect
 
 from tests.conftest import gateway, make_tenant
-from tests.support.console import MANUAL, OTHERS, fail_one, hand_in
+from tests.support.corpora.console import MANUAL, OTHERS, fail_one, hand_in
 
 
 def tab(page: Page, name: str, *, side: int = 0) -> None:

@@ -13,8 +13,8 @@ from pipeline.api_sources.api_client import ApiCaller
 from pipeline.api_sources.api_request import ApiRequest, request_of
 from pipeline.api_sources.api_source import ApiMapping, ApiSource
 from pipeline.errors import ApiSourceFailed, ApiSourceUnavailable
-from tests.support.business_api import BusinessApi, business_api, endless, says, slowly
-from tests.support.patience import SPARE_S
+from tests.support.servers.business_api import BusinessApi, business_api, endless, says, slowly
+from tests.support.stacks.patience import SPARE_S
 
 LOOPBACK = (ip_network("127.0.0.0/8"),)
 

@@ -36,10 +36,10 @@ from pipeline.retrieval.load_text import read
 from pipeline.retrieval.make_channels import make_channels
 from pipeline.retrieval.run_chord import recall
 from tests.conftest import make_tenant
-from tests.support.business_api import BusinessApi, business_api, says, slowly
-from tests.support.one_job import ingest_batch
-from tests.support.patience import SPARE_S
-from tests.support.proxy import Proxy
+from tests.support.servers.business_api import BusinessApi, business_api, says, slowly
+from tests.support.servers.proxy import Proxy
+from tests.support.stacks.one_job import ingest_batch
+from tests.support.stacks.patience import SPARE_S
 
 pytestmark = pytest.mark.stack
 

@@ -14,7 +14,8 @@ import pytest
 from pipeline.errors import EmbedderRefused, EmbedderUnavailable, Misconfigured
 from pipeline.models.make_models import check_embedder
 from pipeline.models.openai_embedder import OpenAIEmbedder
-from tests.support.openai_answers import (
+from tests.support.clients.openai_clients import SECRET, embedder_on
+from tests.support.servers.openai_answers import (
     Answer,
     changed,
     drops,
@@ -26,9 +27,8 @@ from tests.support.openai_answers import (
     with_data,
     with_vectors,
 )
-from tests.support.openai_clients import SECRET, embedder_on
-from tests.support.openai_server import OpenAIServer
-from tests.support.patience import SPARE_S
+from tests.support.servers.openai_server import OpenAIServer
+from tests.support.stacks.patience import SPARE_S
 
 TEXTS = ["the red fox", "a blue whale", "重置路由器的步骤", "PPR-9087 喷嘴"]
 

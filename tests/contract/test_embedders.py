@@ -14,10 +14,10 @@ from pipeline.models.local_embedder import LocalEmbedder
 from pipeline.models.make_models import check_embedder, make_local_embedder
 from pipeline.models.openai_embedder import OpenAIEmbedder
 from pipeline.models.ports import Embedder, PartialEmbedder
-from tests.support.openai_answers import Answer, refused, slow, with_data, with_vectors
-from tests.support.openai_clients import embedder_on
-from tests.support.openai_server import OpenAIServer, hashed
-from tests.support.tiny_onnx import DIMENSION, write_encoder
+from tests.support.clients.openai_clients import embedder_on
+from tests.support.corpora.tiny_onnx import DIMENSION, write_encoder
+from tests.support.servers.openai_answers import Answer, refused, slow, with_data, with_vectors
+from tests.support.servers.openai_server import OpenAIServer, hashed
 
 LOCAL = [LocalEmbedder(dimension=64), LocalEmbedder(dimension=256)]  # shared: loading takes half a second
 TEXTS = [

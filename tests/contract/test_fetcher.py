@@ -15,8 +15,7 @@ import pytest
 from pipeline.errors import DocumentTooLarge, FetchFailed, FetchRefused, FetchUnavailable
 from pipeline.outbound.connect_client import resolved
 from pipeline.outbound.fetch_client import Fetcher
-from tests.support.patience import SPARE_S
-from tests.support.web_server import (
+from tests.support.servers.web_server import (
     WebServer,
     cut_off,
     dripping_headers,
@@ -26,6 +25,7 @@ from tests.support.web_server import (
     redirect,
     slow,
 )
+from tests.support.stacks.patience import SPARE_S
 
 LOOPBACK = (ip_network("127.0.0.0/8"),)
 

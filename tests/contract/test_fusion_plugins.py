@@ -14,7 +14,7 @@ from pipeline.ranking.custom_fusion import FusionPlugin, custom_fusion
 from pipeline.ranking.fusion import reciprocal_rank_fusion, weighted_fusion
 from pipeline.records import ChannelName, ChunkId, Ranking
 from pipeline.retrieval.load_fusions import load_fusion
-from tests.support.fusions import installed_package
+from tests.support.corpora.fusions import installed_package
 
 CHANNELS = (ChannelName.KEYWORD, ChannelName.SEMANTIC, ChannelName.FAQ)
 WEIGHTS = {ChannelName.KEYWORD: 0.7, ChannelName.SEMANTIC: 0.3, ChannelName.FAQ: 0.1}

@@ -13,9 +13,9 @@ from pipeline.errors import Misconfigured, RerankerUnavailable
 from pipeline.models.ports import Reranker
 from pipeline.models.rerank_client import DIALECTS, HttpReranker
 from tests.contract.test_rerankers import RerankerContract, candidates
-from tests.support.openai_answers import Answer, changed, drops, hangs, raw, refused, slow, trickles
-from tests.support.patience import SPARE_S
-from tests.support.rerank_server import SCORE, SECRET, RerankServer, http_reranker_on, rerank_service
+from tests.support.servers.openai_answers import Answer, changed, drops, hangs, raw, refused, slow, trickles
+from tests.support.servers.rerank_server import SCORE, SECRET, RerankServer, http_reranker_on, rerank_service
+from tests.support.stacks.patience import SPARE_S
 
 # How a service is spoken to is one thing for all dialects, so one of them stands for it.
 one_dialect = pytest.mark.parametrize("service", ["cohere"], indirect=True)

@@ -13,10 +13,10 @@ from pipeline.errors import RerankerUnavailable
 from pipeline.models.ports import Reranker
 from pipeline.models.rerank_local import LocalReranker
 from pipeline.records import Candidate, ChunkId
-from tests.support.openai_answers import Answer, changed, drops, hangs, raw, refused, says, trickles
-from tests.support.openai_clients import SECRET, reranker_on
-from tests.support.openai_server import OpenAIServer
-from tests.support.patience import SPARE_S
+from tests.support.clients.openai_clients import SECRET, reranker_on
+from tests.support.servers.openai_answers import Answer, changed, drops, hangs, raw, refused, says, trickles
+from tests.support.servers.openai_server import OpenAIServer
+from tests.support.stacks.patience import SPARE_S
 
 
 def candidates(*texts: str, title: str | None = None, published_at: datetime | None = None) -> list[Candidate]:

@@ -17,10 +17,10 @@ from pipeline.retrieval.arrived import Arrived
 from pipeline.retrieval.journal import Journal
 from pipeline.retrieval.rerank import good_enough, reranked
 from pipeline.settings import load
-from tests.support.openai_answers import hangs, raw, refused
-from tests.support.openai_server import OpenAIServer
-from tests.support.patience import SPARE_S
-from tests.support.rerank_server import RerankServer, rerank_service
+from tests.support.servers.openai_answers import hangs, raw, refused
+from tests.support.servers.openai_server import OpenAIServer
+from tests.support.servers.rerank_server import RerankServer, rerank_service
+from tests.support.stacks.patience import SPARE_S
 from tests.unit.answer.test_answer_parts import hits
 
 FUSED = [("a", 1.0), ("b", 0.9), ("c", 0.8)]

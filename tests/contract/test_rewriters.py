@@ -14,10 +14,10 @@ from pipeline.models.prompt_texts import Prompt, as_json, load_prompt
 from pipeline.query.background import Background
 from pipeline.query.model_replies import Rewritten, Routed
 from pipeline.query.rewriter import NoRewriter, Rewriter
-from tests.support.openai_answers import Answer, changed, drops, hangs, raw, refused, says, trickles
-from tests.support.openai_clients import SECRET, rewriter_on
-from tests.support.openai_server import OpenAIServer
-from tests.support.patience import SPARE_S
+from tests.support.clients.openai_clients import SECRET, rewriter_on
+from tests.support.servers.openai_answers import Answer, changed, drops, hangs, raw, refused, says, trickles
+from tests.support.servers.openai_server import OpenAIServer
+from tests.support.stacks.patience import SPARE_S
 
 Asking = Callable[[Rewriter, str], Any]
 

@@ -16,8 +16,8 @@ from pipeline.outbound.post_client import NotAllowed, Poster, Reply
 from pipeline.records import TenantId
 from pipeline.resources import Resources
 from pipeline.settings import load
-from tests.support.patience import SPARE_S
-from tests.support.receiver import LOOPBACK, Receiver, receiving
+from tests.support.servers.receiver import LOOPBACK, Receiver, receiving
+from tests.support.stacks.patience import SPARE_S
 
 
 @pytest.fixture

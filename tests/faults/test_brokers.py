@@ -17,8 +17,8 @@ import pytest
 from compose.localstack.progress import Failure
 from pipeline.settings import Settings
 from tests.conftest import databases_of_its_own, make_tenant
-from tests.support.brokers import OwnServer, own_rabbitmq, own_redis
-from tests.support.processes import free_port, process, wait_for_http, wait_for_log, worker
+from tests.support.servers.brokers import OwnServer, own_rabbitmq, own_redis
+from tests.support.stacks.processes import free_port, process, wait_for_http, wait_for_log, worker
 from workers.names import Queue
 
 pytestmark = pytest.mark.calm  # on servers of its own, with seconds of patience

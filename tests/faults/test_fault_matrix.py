@@ -11,8 +11,17 @@ from dataclasses import replace
 import pytest
 
 from pipeline.resources import Resources
-from tests.support.fault_edges import Fault
-from tests.support.fault_lab import CHANNELS, DEADLINE_S, NAMESPACES, PARTS, Lab, Outcome, fault_lab, in_two_tries
+from tests.support.stacks.fault_edges import Fault
+from tests.support.stacks.fault_lab import (
+    CHANNELS,
+    DEADLINE_S,
+    NAMESPACES,
+    PARTS,
+    Lab,
+    Outcome,
+    fault_lab,
+    in_two_tries,
+)
 from workers.tasks.recall import recall_channel
 
 LATE_S = 0.25  # what an answer may take beyond the deadline

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from tests.faults.test_fault_matrix import LATE_S, NO_TIME_FOR, TABLE
-from tests.support.fault_edges import Fault
-from tests.support.fault_lab import CHANNELS, NAMESPACES, in_two_tries
-from tests.support.fault_stack import DEADLINE_S, RECALL, REST, FaultStack, fault_stack
+from tests.support.stacks.fault_edges import Fault
+from tests.support.stacks.fault_lab import CHANNELS, NAMESPACES, in_two_tries
+from tests.support.stacks.fault_stack import DEADLINE_S, RECALL, REST, FaultStack, fault_stack
 
 ONE, THREE = NAMESPACES[:1], NAMESPACES
 CELLS = [

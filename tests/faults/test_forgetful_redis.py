@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from tests.support.documents import assert_whole, finished, half_done
+from tests.support.corpora.documents import assert_whole, finished, half_done
 
 DOCUMENTS = 600
 _SECONDS = 30  # a sweep every ten and the rest of the work

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 import redis
 
-from tests.support.documents import found_documents
-from tests.support.fault_lab import in_two_tries
-from tests.support.outage_stack import NAMESPACE, OutageStack, outage_stack
+from tests.support.corpora.documents import found_documents
+from tests.support.stacks.fault_lab import in_two_tries
+from tests.support.stacks.outage_stack import NAMESPACE, OutageStack, outage_stack
 from workers.names import Queue
 
 DEADLINE_S = 4.0

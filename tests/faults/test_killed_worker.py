@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.documents import assert_whole, finished, half_done
+from tests.support.corpora.documents import assert_whole, finished, half_done
 
 DOCUMENTS = 700
 

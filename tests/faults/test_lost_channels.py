@@ -14,10 +14,10 @@ from sqlalchemy import make_url
 
 from pipeline.settings import Settings
 from tests.conftest import gateway, make_tenant
-from tests.support.documents import document, found_documents, search, upload
-from tests.support.operating import eventually, figure
-from tests.support.processes import free_port, process, wait_for_http, wait_for_log, worker
-from tests.support.proxy import Proxy
+from tests.support.clients.operating import eventually, figure
+from tests.support.corpora.documents import document, found_documents, search, upload
+from tests.support.servers.proxy import Proxy
+from tests.support.stacks.processes import free_port, process, wait_for_http, wait_for_log, worker
 
 DEADLINE_S = 3.0
 NAMESPACE = "faults"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import signal
 import time
 
-from tests.support.documents import found_documents, search
-from tests.support.model_stack import DEADLINE_S, EXPAND, model_stack
-from tests.support.openai_answers import hangs
-from tests.support.processes import end
+from tests.support.corpora.documents import found_documents, search
+from tests.support.servers.openai_answers import hangs
+from tests.support.stacks.model_stack import DEADLINE_S, EXPAND, model_stack
+from tests.support.stacks.processes import end
 
 QUERY = {"query_text": "reset the router now", "namespaces": ["kb"]}
 

@@ -21,9 +21,18 @@ import httpx
 import orjson
 import pytest
 
-from tests.support.fault_lab import in_two_tries
-from tests.support.mcp_clients import agent
-from tests.support.outage_stack import DEADLINE_S, DOCUMENTS, NAMESPACE, SLOW_S, Fault, OutageStack, Part, outage_stack
+from tests.support.clients.mcp_clients import agent
+from tests.support.stacks.fault_lab import in_two_tries
+from tests.support.stacks.outage_stack import (
+    DEADLINE_S,
+    DOCUMENTS,
+    NAMESPACE,
+    SLOW_S,
+    Fault,
+    OutageStack,
+    Part,
+    outage_stack,
+)
 
 LATE_S = 0.25
 QUESTIONS = {"photovoltaic panels": "solar", "绿茶用多少度的水": "tea"}

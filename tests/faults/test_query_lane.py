@@ -13,8 +13,8 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.support.fault_lab import in_two_tries
-from tests.support.outage_stack import DEADLINE_S, NAMESPACE, OutageStack, Part, outage_stack
+from tests.support.stacks.fault_lab import in_two_tries
+from tests.support.stacks.outage_stack import DEADLINE_S, NAMESPACE, OutageStack, Part, outage_stack
 
 LATE_S = 0.25
 QUESTIONS = {"photovoltaic panels": "solar", "绿茶用多少度的水": "tea"}

@@ -19,12 +19,12 @@ import orjson
 import pytest
 
 from chordwise import AsyncChordwise, Chordwise
-from chordwise.evaluation import WAYS, Report, evaluate, ingest_if_empty
+from chordwise.evaluation.collection import Collection, JudgedQuery, read_collection
+from chordwise.evaluation.evaluate import WAYS, Report, evaluate, ingest_if_empty
+from chordwise.evaluation.reliability import Judged, ask_judged, best_of, expected_calibration_error
 from chordwise.files import read_lines
-from chordwise.judged import Collection, JudgedQuery, read_collection
-from chordwise.reliability import Judged, ask_judged, best_of, expected_calibration_error
 from tests.conftest import make_tenant
-from tests.support.processes import ROOT
+from tests.support.stacks.processes import ROOT
 
 DATA = Path(os.environ.get("CHORDWISE_JUDGED_DATA", ROOT.parent / "shared" / "data"))
 UNANSWERABLE = Path(__file__).with_name("unanswerable.jsonl")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pipeline.query.plan import DecayPlan
 from pipeline.query.request import QueryMoment
 from pipeline.ranking.decay import decayed, remaining
-from tests.support.hits import hit, ids
+from tests.support.corpora.hits import hit, ids
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 PRESENT = QueryMoment(at=NOW, story_time=5_000_000)

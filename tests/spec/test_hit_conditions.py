@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from api_gateway.facades.dify_wire import OPERATORS, DifyConditions, to_conditions
-from api_gateway.problems import Problem
+from api_gateway.dialects.dify_shapes import OPERATORS, DifyConditions, to_conditions
+from api_gateway.http.problems import Problem
 from pipeline.filters.hit_conditions import as_sent, may_be_more, moment_in, narrowing, number_in
 from pipeline.records import Filters
 

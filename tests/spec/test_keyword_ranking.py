@@ -4,7 +4,7 @@ import pytest
 
 from pipeline.keyword.dictionary import Dictionary
 from pipeline.keyword.matching import FieldWeights
-from tests.support.small_collection import index, passage, ranked, scores
+from tests.support.corpora.small_collection import index, passage, ranked, scores
 
 NOISE = [
     "An unrelated passage.",

@@ -14,8 +14,8 @@ import yaml
 from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from api_gateway.fleet_metrics import FleetMetrics
-from api_gateway.metrics import AlignmentMetrics, BacklogMetrics
+from api_gateway.http.fleet_metrics import FleetMetrics
+from api_gateway.http.metrics import AlignmentMetrics, BacklogMetrics
 from compose.localstack.promtool import promtool
 from pipeline.documents.reconcile_store import KINDS, Totals
 from pipeline.jobs.backlog_store import STATES, LedgerBacklog
@@ -24,7 +24,7 @@ from pipeline.keyword_index.indexer_report_store import IndexerReports
 from pipeline.metrics.definitions import METRICS
 from pipeline.resources import Resources
 from pipeline.settings import load
-from tests.support.project import ROOT
+from tests.support.repository.project import ROOT
 
 RULES = [
     rule

@@ -12,13 +12,13 @@ from celery.bin.worker import worker
 from click import Context
 
 from benchmarks.__main__ import _parser as benchmark_parser
-from tests.support.cli_uses import PROGRAM, Use, commands, use_of, uses_of_shell, uses_of_test
-from tests.support.described_codes import document
-from tests.support.guides import NOT_RUN, PICTURES, READMES, blocks, pages, set_in_lines, whole_blocks
-from tests.support.project import PROJECT, ROOT, queues
+from tests.support.repository.cli_uses import PROGRAM, Use, commands, use_of, uses_of_shell, uses_of_test
+from tests.support.repository.described_codes import document
+from tests.support.repository.guides import NOT_RUN, PICTURES, READMES, blocks, pages, set_in_lines, whole_blocks
+from tests.support.repository.project import PROJECT, ROOT, queues
 from workers.names import Queue
 
-GUIDES = "tests/acceptance/test_guides.py"
+GUIDES = "tests/acceptance/docs/test_guides.py"
 SNIPPETS = "tests/unit/test_guide_snippets.py"
 
 # Which test does all that a page has in a language. Each takes its blocks from `guides.blocks`, which leaves none out.
@@ -29,26 +29,26 @@ DONE_BY = {
     ("docs/channels.md", "python"): SNIPPETS,
     ("docs/channels.md", "toml"): SNIPPETS,
     ("docs/cli.md", "sh"): GUIDES,
-    ("docs/dify.md", "sh"): "tests/acceptance/test_agent_guides.py",
+    ("docs/dify.md", "sh"): "tests/acceptance/docs/test_agent_guides.py",
     ("docs/evaluation.md", "sh"): GUIDES,
     ("docs/example-library.md", "sh"): GUIDES,
     ("docs/formats.md", "python"): SNIPPETS,
-    ("docs/frameworks.md", "python"): "tests/acceptance/test_python_guides.py",
-    ("docs/getting-started.md", "python"): "tests/acceptance/test_getting_started.py",
-    ("docs/getting-started.md", "sh"): "tests/acceptance/test_getting_started.py",
+    ("docs/frameworks.md", "python"): "tests/acceptance/docs/test_python_guides.py",
+    ("docs/getting-started.md", "python"): "tests/acceptance/docs/test_getting_started.py",
+    ("docs/getting-started.md", "sh"): "tests/acceptance/docs/test_getting_started.py",
     ("docs/keyword-search.md", "json"): GUIDES,
-    ("docs/mcp.md", "json"): "tests/acceptance/test_agent_guides.py",
-    ("docs/mcp.md", "python"): "tests/acceptance/test_agent_guides.py",
-    ("docs/mcp.md", "sh"): "tests/acceptance/test_agent_guides.py",
-    ("docs/openai.md", "python"): "tests/acceptance/test_openai_guide.py",
-    ("docs/operations.md", "sh"): "tests/acceptance/test_runbooks.py",
+    ("docs/mcp.md", "json"): "tests/acceptance/docs/test_agent_guides.py",
+    ("docs/mcp.md", "python"): "tests/acceptance/docs/test_agent_guides.py",
+    ("docs/mcp.md", "sh"): "tests/acceptance/docs/test_agent_guides.py",
+    ("docs/openai.md", "python"): "tests/acceptance/docs/test_openai_guide.py",
+    ("docs/operations.md", "sh"): "tests/acceptance/docs/test_runbooks.py",
     ("docs/portability.md", "python"): GUIDES,
     ("docs/portability.md", "sh"): GUIDES,
     ("docs/profiles.md", "sh"): GUIDES,
-    ("docs/python.md", "python"): "tests/acceptance/test_python_guides.py",
+    ("docs/python.md", "python"): "tests/acceptance/docs/test_python_guides.py",
     ("docs/retrieval.md", "python"): SNIPPETS,
-    ("docs/signals.md", "json"): "tests/acceptance/test_webhooks_api.py",
-    ("docs/tenants-and-keys.md", "sh"): "tests/acceptance/test_tenancy_docs.py",
+    ("docs/signals.md", "json"): "tests/acceptance/administration/test_webhooks_api.py",
+    ("docs/tenants-and-keys.md", "sh"): "tests/acceptance/docs/test_tenancy_docs.py",
 }
 TRANSLATED = {"茶": "Tea", "文档是怎样替换的": "how are documents replaced"}
 
@@ -57,15 +57,15 @@ IN_LINES = {
     "cp .env.example .env": "tests/test_compose.py reads that very file",
     "docker compose ": NOT_RUN["docker compose "],
     "git clone": "a name; it needs the network",
-    "celery -A workers.app control query_events": "tests/integration/test_flower.py sends the same to the workers",
+    "celery -A workers.app control query_events": "tests/integration/workers/test_flower.py sends the same to the workers",
     "make bench": "measures for minutes; its arguments are parsed below",
     "make chaos": "kills everything for minutes; started by hand and before releases",
     "make check": "this very suite is a part of it",
     "make demo": "it makes a stack of its own; what it prints is checked by tests/unit/test_demo.py",
-    "make down": "ends the stack under the tests; make says what it would do in tests/acceptance/test_getting_started.py",
+    "make down": "ends the stack under the tests; make says what it would do in tests/acceptance/docs/test_getting_started.py",
     "make test": "is this suite",
-    "make schema": "tests/integration/test_migrations.py compares what it writes",
-    "make up": "the tests run on what it starts; make says what it would do in tests/acceptance/test_getting_started.py",
+    "make schema": "tests/integration/database/test_migrations.py compares what it writes",
+    "make up": "the tests run on what it starts; make says what it would do in tests/acceptance/docs/test_getting_started.py",
     "make -n": "what those tests do",
     "mariadb chordwise < ": NOT_RUN["mariadb-dump "],
     "mysql SELECT": "the name of a span",
@@ -73,15 +73,15 @@ IN_LINES = {
     "pg_restore ": NOT_RUN["pg_dump "],
     "pip install ": NOT_RUN["pip install "],
     "py-spy ": "measures by hand; not a dependency",
-    "pytest tests/integration/test_rate_limits.py": "is a test",
+    "pytest tests/integration/ingestion/test_rate_limits.py": "is a test",
     "python -m benchmarks.embedding ": "embeds judged collections for minutes; started by hand",
     "python -m benchmarks.likeness FOLDER": "needs a judged collection that is fetched; the module is imported below",
-    "python -m workers.indexer": "every stack of the tests runs it; tests/integration/test_process_environments.py",
+    "python -m workers.indexer": "every stack of the tests runs it; tests/integration/workers/test_process_environments.py",
     "python -m pipeline.sandbox.parse": "speaks with its parent process: tests/unit/sandbox/test_parsing_formats_sandbox.py",
-    "python -m pipeline.tenants.bootstrap ": "tests/acceptance/test_tenancy_docs.py",
-    "python -m pipeline.maintenance.migrate_schema adopt": "tests/integration/test_installation.py",
-    "python -m pipeline.maintenance.migrate_schema check": "tests/integration/test_store_refusals.py",
-    "python -m pipeline.maintenance.migrate_schema upgrade": "tests/integration/test_migrations.py",
+    "python -m pipeline.tenants.bootstrap ": "tests/acceptance/docs/test_tenancy_docs.py",
+    "python -m pipeline.maintenance.migrate_schema adopt": "tests/integration/database/test_installation.py",
+    "python -m pipeline.maintenance.migrate_schema check": "tests/integration/database/test_store_refusals.py",
+    "python -m pipeline.maintenance.migrate_schema upgrade": "tests/integration/database/test_migrations.py",
     "python3 compose/local.py with bench ": "measures for minutes; its arguments are parsed below",
     "redis-cli ": "empties the stack under the tests; tests/faults/test_forgetful_redis.py does what it does",
 }
@@ -95,11 +95,11 @@ _PROGRAMS = frozenset(
 )
 # Run by words that are not written down in a call.
 _ELSEWHERE = {
-    Use(("mcp",)): "tests/support/mcp_clients.py",
-    Use(("keys", "rotate"), frozenset({"--overlap"})): "tests/acceptance/test_tenancy_docs.py",
+    Use(("mcp",)): "tests/support/clients/mcp_clients.py",
+    Use(("keys", "rotate"), frozenset({"--overlap"})): "tests/acceptance/docs/test_tenancy_docs.py",
 }
 _OURS_NOT_RUN = {
-    "chordwise tune …/scifact ": "needs a fetched collection and minutes; tests/unit/client/test_cli_tune.py has --limit",
+    "chordwise tune …/scifact ": "takes a fetched collection and minutes; see tests/unit/client/cli/test_tune_command.py",
 }
 
 
@@ -110,7 +110,7 @@ def tested() -> dict[tuple[str, ...], set[str]]:
     for page, language in DONE_BY:
         if language == "sh":
             uses |= uses_of_shell("".join(block.text for block in blocks(page, "sh")))
-    for path in (ROOT / "tests/acceptance").glob("test_*.py"):
+    for path in (ROOT / "tests/acceptance").rglob("test_*.py"):
         uses |= uses_of_test(path)
     return {path: {name for use in uses if use.path == path for name in use.options} for path, _ in uses}
 
@@ -141,7 +141,7 @@ class DescribeBlocks:
     def it_is_run_by(self, page, language):
         text = (ROOT / DONE_BY[page, language]).read_text(encoding="utf-8")
         assert "blocks(" in text
-        assert "tests.support.guides import" in text or "tests.support import guides" in text
+        assert "tests.support.repository.guides import" in text or "tests.support.repository import guides" in text
         assert (page if page != READMES[0] else "README") in text or f'"{page.removeprefix("docs/")}"' in text
 
     def it_has_no_command_in_a_picture(self):

@@ -14,7 +14,7 @@ from pipeline.channels.installed_channels import GROUP
 from pipeline.parsing import Format
 from pipeline.query.request import Query
 from pipeline.records import ChannelName, ChunkId, Ranking
-from tests.support.guides import blocks
+from tests.support.repository.guides import blocks
 
 
 def made_of(page: str, **known: Any) -> dict[str, Any]:

@@ -1,10 +1,10 @@
-"""The layout of `pipeline`: where I/O may stand, and names that tell a newcomer what a file does."""
+"""The layout of the project: where I/O may stand, names that tell a newcomer what a file does, and how large things get."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PIPELINE = ROOT / "pipeline"
+ROOTS = ("api_gateway", "benchmarks", "chordwise", "compose", "pipeline", "tests", "workers")
 USE_CASES = ("ingestion", "retrieval", "administration", "maintenance")
 DRIVERS = {
     "alembic",
@@ -31,14 +32,26 @@ _MAY_HOLD_CONNECTIONS = {*USE_CASES, "channels", "database", "keyword_index"}
 _ROOT_FILES_WITH_CONNECTIONS = {"resources.py"}
 _TYPES_ONLY = {"models/live_spaces.py"}  # names SQLAlchemy's Engine in a signature
 _MOST_FILES = 25
+_MOST_LINES = 400
+_FULLER_FOLDERS = {"tests/unit/gateway"}
+_LONGER_FILES = {
+    "api_gateway/resources/shapes.py",
+    "pipeline/channels/keyword_channel.py",
+    "pipeline/keyword_index/local_index_store.py",
+}
+
+
+def modules(root: str) -> Iterator[Path]:
+    """Yield every module below a folder of the project but the migrations, as a path from the project's root."""
+    for path in sorted((ROOT / root).rglob("*.py")):
+        if "migrations" not in path.parts and path.name != "__init__.py":
+            yield path.relative_to(ROOT)
 
 
 def files() -> Iterator[Path]:
-    """Every module of `pipeline` but the migrations, as paths below it."""
-    for path in sorted(PIPELINE.rglob("*.py")):
-        short = path.relative_to(PIPELINE)
-        if "migrations" not in short.parts and path.name != "__init__.py":
-            yield short
+    """Yield every module of `pipeline`, as a path below it."""
+    for path in modules("pipeline"):
+        yield path.relative_to("pipeline")
 
 
 def imported(path: Path) -> set[str]:
@@ -91,9 +104,13 @@ class DescribeNames:
         assert [str(path) for path in files() if len(path.parts) > 1 and path.stem == path.parts[-2]] == []
 
 
-class DescribeFolders:
-    def it_holds_no_more_files_than_fit_on_a_screen(self):
-        counts: defaultdict[str, int] = defaultdict(int)
-        for path in files():
-            counts[str(path.parent)] += 1
-        assert {folder: count for folder, count in counts.items() if count > _MOST_FILES} == {}
+class DescribeSizes:
+    @pytest.mark.parametrize("root", ["pipeline", "tests"])
+    def it_keeps_every_folder_small_enough_for_a_screen(self, root):
+        counts = Counter(str(path.parent) for path in modules(root))
+        assert {folder for folder, count in counts.items() if count > _MOST_FILES} <= _FULLER_FOLDERS
+
+    @pytest.mark.parametrize("root", ROOTS)
+    def it_keeps_every_file_short_enough_to_be_read(self, root):
+        long = {str(path) for path in modules(root) if len((ROOT / path).read_text("utf-8").splitlines()) > _MOST_LINES}
+        assert long <= _LONGER_FILES

@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 
-from api_gateway.prefer import parse_prefer
+from api_gateway.http.prefer import parse_prefer
 from pipeline.answer.highlights import spans
 from pipeline.chunking.strategies import STRATEGIES
 from pipeline.chunking.strategies.question_answer import pair_of
@@ -30,7 +30,7 @@ from pipeline.query.model_replies import json_in, read_passage, read_sub_queries
 from pipeline.query.routing import route
 from pipeline.ranking.selection import shingles
 from pipeline.records import Chunking, Namespace, Scope, TenantId
-from tests.support.growth import Slow, grows, processor_time, run_of, runs
+from tests.support.corpora.growth import Slow, grows, processor_time, run_of, runs
 
 _SCOPE = Scope(tenant_id=TenantId("t"), namespace=Namespace("n"))
 _SCALES = (64, 1024, 8192)  # characters

@@ -12,7 +12,7 @@ from pipeline.chunking.sentences import _MAY_END, sentences
 from pipeline.chunking.tokens import TokenMap
 from pipeline.documents.clean_text import clean
 from pipeline.examples.headings import _ASIDE, _kept, lines
-from tests.support.growth import Found, patterns_of, slow_input
+from tests.support.corpora.growth import Found, patterns_of, slow_input
 
 _PACKAGES = ("pipeline", "api_gateway", "workers", "chordwise")
 _FOUND = patterns_of(_PACKAGES, without=("pipeline.database.migrations",))  # migrations run while one is made
@@ -40,7 +40,7 @@ class DescribeEveryPattern:
         places = {each.where for each in _FOUND}
         assert {
             "pipeline.chunking.sentences._MAY_END",
-            "api_gateway.prefer._PREFERENCE",
+            "api_gateway.http.prefer._PREFERENCE",
             "pipeline.privacy.redaction._RULES",  # in the fields of objects
             "pipeline.parsing.html._RAW_TEXT",  # in a dict
             "pipeline.models.service_pace: \\d{1,15}(\\.\\d{1,9})?",  # in a call

@@ -16,8 +16,8 @@ from pipeline.answer.trace import explain_position, mentions, trace_of
 from pipeline.query.request import Envelope
 from pipeline.ranking.hits import Drop
 from pipeline.records import ChannelName, TenantId
-from tests.support.hits import hit
-from tests.support.traces import query
+from tests.support.corpora.hits import hit
+from tests.support.corpora.traces import query
 
 ASKED = query()
 ENVELOPES = {

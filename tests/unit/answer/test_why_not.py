@@ -13,7 +13,7 @@ from pipeline.answer.why_not import WhyNotVerdict, why_not
 from pipeline.documents.edited_chunk import RecordedChunk
 from pipeline.query.plan import ChannelPlan
 from pipeline.records import DocumentFields, Filters
-from tests.support.traces import channel, query, trace
+from tests.support.corpora.traces import channel, query, trace
 
 THERE = RecordedChunk(namespace="n", document_id="d", shown=True, enabled=True, fields=DocumentFields())
 BOTH = {"keyword": channel({"a": 9.0, "b": 4.0}), "semantic": channel({"a": 0.9, "c": 0.5})}

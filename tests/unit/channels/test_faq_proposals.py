@@ -12,7 +12,7 @@ from pipeline.channels.channel import Recalled
 from pipeline.channels.faq_channel import FaqChannel
 from pipeline.query.request import Query
 from pipeline.records import ChannelName, ChunkId
-from tests.support.traces import query
+from tests.support.corpora.traces import query
 
 KEYWORD, SEMANTIC = ChannelName.KEYWORD, ChannelName.SEMANTIC
 

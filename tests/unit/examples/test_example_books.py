@@ -16,7 +16,7 @@ from pipeline.examples import Category, Checked, Flaw, check, json_tables, read_
 from pipeline.examples.headings import category_of, column_of, lines, one_line, split_tags
 from pipeline.examples.template import template
 from pipeline.parsing import PLAIN, parse
-from tests.support.formats import with_part, xlsx
+from tests.support.corpora.formats import with_part, xlsx
 
 HEADER = ["user_input", "agent_response", "tags", "quality_grade", "notes"]
 

@@ -21,7 +21,7 @@ from pipeline.filters.filter_terms import (
 )
 from pipeline.ranking.validity import unmet
 from pipeline.records import Comparison, Compound, DocumentFields, Filters
-from tests.integration.test_filters import HELD
+from tests.integration.filters.test_filters import HELD
 
 
 def meets(fields: DocumentFields, filters: Filters) -> bool | None:

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from api_gateway.bodies import decode_json
-from api_gateway.wire.fields import Metadata
+from api_gateway.http.bodies import decode_json
+from api_gateway.http.fields import Metadata
 from pipeline.database.rows import metadata_of
 from pipeline.errors import MalformedDocument
 from pipeline.filters import lenient_json

@@ -10,7 +10,7 @@ import fakeredis
 import pytest
 import structlog
 
-from api_gateway.problems import from_error
+from api_gateway.http.problems import from_error
 from pipeline import errors
 from pipeline.administration.compute import carry_out
 from pipeline.database.engines import Conflict

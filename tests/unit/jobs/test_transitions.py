@@ -6,7 +6,7 @@ import re
 
 from pipeline.jobs.states import TRANSITIONS, Move
 from pipeline.records import ItemState
-from tests.support.project import ROOT
+from tests.support.repository.project import ROOT
 
 _OPEN = {ItemState.QUEUED, ItemState.RUNNING}
 _PICTURE = (ROOT / "docs/ingestion.md").read_text(encoding="utf-8")

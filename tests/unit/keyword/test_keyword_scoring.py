@@ -9,7 +9,7 @@ from pipeline.keyword.dictionary import KeywordQuery, Unit
 from pipeline.keyword.matching import FieldWeights, IndexRows
 from pipeline.keyword.scoring import coverage, score, weigh
 from pipeline.records import FieldTerms
-from tests.support.plain_bm25 import TermCounts, bm25
+from tests.support.corpora.plain_bm25 import TermCounts, bm25
 
 terms = st.sampled_from("abcdef")
 chunks = st.lists(st.lists(terms, max_size=12), min_size=1, max_size=8)

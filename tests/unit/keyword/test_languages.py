@@ -6,7 +6,7 @@ from pipeline.answer.highlights import spans
 from pipeline.keyword.dictionary import Lexicon, read
 from pipeline.keyword.inflections import language_of, query_stems, stems
 from pipeline.keyword.terms import tokenizer_of
-from tests.support.small_collection import SCOPE, index, ranked
+from tests.support.corpora.small_collection import SCOPE, index, ranked
 
 GERMAN = (
     "Die Mieter haben das Recht auf Kündigung, wenn die Wohnungen nicht bewohnbar sind und der Vermieter nichts tut."

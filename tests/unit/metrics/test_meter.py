@@ -13,7 +13,7 @@ import structlog
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from api_gateway.fleet_metrics import FleetMetrics
+from api_gateway.http.fleet_metrics import FleetMetrics
 from pipeline.metrics.definitions import METRICS
 from pipeline.metrics.meter_store import MOST_FIELDS, TOTALS, Meter, read_totals, read_window
 from pipeline.metrics.queue_depth_store import queue_depths

@@ -20,7 +20,7 @@ from pipeline.models import sentence_encoders
 from pipeline.models.make_models import make_embedder, make_local_embedder
 from pipeline.models.ports import Embedder, SentenceEncoder, query_vectors
 from pipeline.settings import load
-from tests.support.tiny_onnx import DIMENSION, network, write_encoder
+from tests.support.corpora.tiny_onnx import DIMENSION, network, write_encoder
 
 
 def encoder(folder: Path) -> Embedder:

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from pipeline.outbound.connect_client import within
-from tests.support.patience import SPARE_S
+from tests.support.stacks.patience import SPARE_S
 
 
 class DescribeALookUp:

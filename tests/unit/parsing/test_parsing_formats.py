@@ -12,7 +12,7 @@ from pipeline.chunking.cut import chunk
 from pipeline.errors import DocumentTooLarge, EmptyDocument, MalformedDocument, UnsupportedMediaType
 from pipeline.parsing import CSV, DOCX, JSON, PDF, TSV, XLSX, media_type_of, parse
 from pipeline.records import Chunking, Parsed
-from tests.support.formats import docx, paragraph, pdf, styles, table, xlsx
+from tests.support.corpora.formats import docx, paragraph, pdf, styles, table, xlsx
 
 _LONG = "This line is as long as the lines of a printed page are, and it goes"
 

@@ -14,7 +14,7 @@ from pipeline.errors import MalformedDocument
 from pipeline.parsing import CSV, XLSX, parse
 from pipeline.parsing.sheets import Row, column_letters, column_number
 from pipeline.parsing.workbook import open_workbook
-from tests.support.formats import with_part, xlsx
+from tests.support.corpora.formats import with_part, xlsx
 
 _SHEET = "xl/worksheets/sheet1.xml"
 _HEAD = '<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main">'

@@ -21,7 +21,7 @@ from pipeline.query.plan import (
 from pipeline.query.request import Brought, Envelope
 from pipeline.ranking.second_retrieval import changed, changes_of, merged, shortcomings
 from pipeline.records import ChannelName
-from tests.support.hits import hit
+from tests.support.corpora.hits import hit
 
 KEYWORD, SEMANTIC = ChannelName.KEYWORD, ChannelName.SEMANTIC
 BOTH = {"keyword": ChannelPlan(pool=100), "semantic": ChannelPlan(pool=50)}

@@ -19,8 +19,8 @@ from pipeline.retrieval.fuse import fuse
 from pipeline.retrieval.journal import Journal
 from pipeline.retrieval.load_fusions import installed_fusions, load_fusion
 from pipeline.settings import load
-from tests.support.fusions import installed_package
-from tests.support.patience import SPARE_S
+from tests.support.corpora.fusions import installed_package
+from tests.support.stacks.patience import SPARE_S
 
 KEYWORD, SEMANTIC = ChannelName.KEYWORD, ChannelName.SEMANTIC
 SAID = {

@@ -17,7 +17,7 @@ from pipeline.records import ChannelName, ChunkId, Namespace, QueryId, TenantId
 from pipeline.resources import Resources
 from pipeline.retrieval.run_chord import recall
 from pipeline.settings import load
-from tests.support.patience import SPARE_S
+from tests.support.stacks.patience import SPARE_S
 
 TENANT, QUERY = TenantId("t"), QueryId("q")
 

@@ -21,7 +21,7 @@ from pipeline.retrieval.ask_other_wordings import asked_otherwise, losses_of
 from pipeline.retrieval.run_chord import recall
 from pipeline.retrieval.understand import settled
 from pipeline.settings import load
-from tests.support.patience import SPARE_S
+from tests.support.stacks.patience import SPARE_S
 
 TENANT, QUERY, KEYWORD = TenantId("t"), QueryId("q"), ChannelName.KEYWORD
 

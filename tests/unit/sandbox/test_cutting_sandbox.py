@@ -19,7 +19,7 @@ from pipeline.parsing import HTML, MARKDOWN, PLAIN, parse
 from pipeline.records import Chunking, Namespace, Passage, Scope, TenantId
 from pipeline.sandbox.frames import frame_of_pieces, packed, pieces_of, question_of, read_frame, request_of
 from pipeline.sandbox.parser import Parser
-from tests.support.growth import processor_time
+from tests.support.corpora.growth import processor_time
 
 _SCOPE = Scope(tenant_id=TenantId("t"), namespace=Namespace("n"))
 _PATIENT = 60  # times the processor's time: other tests want the processor too

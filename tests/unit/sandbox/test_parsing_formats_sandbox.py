@@ -14,7 +14,7 @@ from pipeline.errors import ParserUnavailable, PipelineError
 from pipeline.parsing import CSV, HTML, PLAIN
 from pipeline.records import Section
 from pipeline.sandbox.parser import Parser
-from tests.support.hostile import HOSTILE, Hostile
+from tests.support.corpora.hostile import HOSTILE, Hostile
 
 # Seconds each: the first is refused as the smaller zip-bomb.docx is, the other as a parser of others that loops.
 LARGE = ("200-mb-of-text.docx", "50-mb-of-tags.html")

@@ -14,7 +14,7 @@ from pipeline.query.plan import FallbackPlan
 from pipeline.query.request import Understanding
 from pipeline.records import TenantId
 from pipeline.semantic.question_pairs import compared_texts, graded, likeness, question_of, words_in_common
-from tests.support.traces import query
+from tests.support.corpora.traces import query
 
 GRADES = ("优秀", "良好", "一般")
 UNIT = st.floats(0, 1)

@@ -14,7 +14,7 @@ import pytest
 import structlog
 
 from pipeline.telemetry.logs import configure_logging
-from tests.support.log_lines import log_lines
+from tests.support.stacks.log_lines import log_lines
 
 
 @pytest.fixture

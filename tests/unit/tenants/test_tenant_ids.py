@@ -7,7 +7,7 @@ import sys
 import pytest
 from pydantic import ValidationError
 
-from api_gateway.wire.tenancy import TenantRequest
+from api_gateway.resources.tenant_shapes import TenantRequest
 from pipeline.channels import circuit_breaker_store
 from pipeline.embedding import cache_store
 from pipeline.metrics import meter_store

@@ -1,0 +1,99 @@
+"""The console: a web page of static files. It holds no data; all it shows it asks /v1 for, with its user's own key."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from fastapi import APIRouter, Request
+from starlette.responses import RedirectResponse, Response
+
+from api_gateway.gateway import gateway_of
+from api_gateway.http.problems import Problem, instance_of
+from api_gateway.http.responses import json_response
+
+router = APIRouter(include_in_schema=False)
+
+FOLDER = Path(__file__).parent
+
+# Nothing but our own files, no inline script or style, no markup from strings, no frame around it.
+POLICY = "; ".join(
+    [
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self'",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+        "require-trusted-types-for 'script'",
+        "trusted-types 'none'",
+    ]
+)
+_HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Cache-Control": "no-cache",  # a browser asks again each time, and is told that nothing has changed
+}
+_MEDIA_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".json": "application/json",
+    ".svg": "image/svg+xml",
+    ".txt": "text/plain; charset=utf-8",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StaticFile:
+    """A file of the console, as it is sent."""
+
+    body: bytes
+    media_type: str
+    etag: str
+
+
+@functools.cache
+def files() -> Mapping[str, StaticFile]:
+    """Every file of the console by its path below /console/. Read once: nothing else on the disk can be asked for."""
+    found = {}
+    for path in sorted(FOLDER.rglob("*")):
+        media_type = _MEDIA_TYPES.get(path.suffix)
+        if media_type is None or not path.is_file():
+            continue
+        body = path.read_bytes()
+        etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+        found[path.relative_to(FOLDER).as_posix()] = StaticFile(body=body, media_type=media_type, etag=etag)
+    return found
+
+
+@router.get("/console")
+async def console() -> Response:
+    """To the page's folder, so that its files are found beside it, also behind a proxy that adds a prefix."""
+    return RedirectResponse("console/", status_code=307, headers=_HEADERS)
+
+
+@router.get("/console/config.json")
+async def config(request: Request) -> Response:
+    """What the page cannot know by itself. Nothing in it is secret."""
+    settings = gateway_of(request).settings
+    return json_response({"flower_url": settings.flower_link or settings.flower_url or None}, headers=_HEADERS)
+
+
+@router.head("/console/{path:path}")
+@router.get("/console/{path:path}")
+async def static_file(request: Request, path: str) -> Response:
+    """One file; 304 when the browser has it already. Raises Problem 404."""
+    found = files().get(path or "index.html")
+    if found is None:
+        raise Problem(404, "route_not_found", f"There is nothing at {instance_of(request.scope)}.")
+    headers = {**_HEADERS, "ETag": found.etag}
+    if found.etag in request.headers.get("if-none-match", ""):
+        return Response(status_code=304, headers=headers)
+    return Response(found.body, media_type=found.media_type, headers=headers)

@@ -1,0 +1,301 @@
+"""The MCP server: the official package speaks the protocol, in both of its eras; what it serves is decided here.
+
+It keeps no sessions: every request carries its key and is complete in itself, so that any gateway process can take it and
+a client that misbehaves leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote, unquote
+
+import orjson
+import structlog
+from mcp import MCPError, types
+from mcp.server import Server, ServerRequestContext
+from mcp.server.caching import CacheHint
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
+from pydantic import BaseModel, ValidationError
+from starlette.requests import Request
+
+from api_gateway.dialects.mcp import tool_calls as calls
+from api_gateway.dialects.mcp import tool_results as reading
+from api_gateway.dialects.mcp import tool_shapes as shapes
+from api_gateway.dialects.mcp.endpoint import MOST_BODY_BYTES
+from api_gateway.dialects.mcp.tool_calls import Caller
+from api_gateway.gateway import Gateway
+from api_gateway.http.auth import require_scope
+from api_gateway.http.bodies import Decoded, refuse_flaws
+from api_gateway.http.problems import Problem, from_error, internal, places
+from api_gateway.live.readiness import installed_version
+from pipeline.errors import PipelineError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolEntry:
+    """A tool: what it takes and gives, what it does, and the scope that a key needs for it."""
+
+    name: str
+    title: str
+    description: str
+    takes: type[BaseModel]
+    gives: type[BaseModel]
+    call: calls.Call
+    scope: str = "read"
+    idempotent: bool = True
+
+    def described(self) -> types.Tool:
+        """The tool as it is listed."""
+        reads = self.scope == "read"
+        return types.Tool(
+            name=self.name,
+            title=self.title,
+            description=self.description,
+            input_schema=_schema(self.takes, "validation"),
+            output_schema=_schema(self.gives, "serialization"),
+            annotations=types.ToolAnnotations(
+                title=self.title,
+                read_only_hint=reads or self.name == "job_status",
+                destructive_hint=self.name == "ingest",  # it may replace a document of the same id
+                idempotent_hint=self.idempotent,
+                open_world_hint=False,
+            ),
+        )
+
+
+def _schema(shape: type[BaseModel], mode: Any) -> dict[str, Any]:
+    return {**shape.model_json_schema(mode=mode), "type": "object"}
+
+
+TOOLS: Final = (
+    ToolEntry(
+        name="search",
+        title="Search the knowledge bases",
+        description=(
+            "Finds passages that answer a question, by words and by meaning, and names the documents they are from. "
+            "Read a whole document with fetch."
+        ),
+        takes=shapes.SearchIn,
+        gives=shapes.SearchOut,
+        call=calls.search,
+    ),
+    ToolEntry(
+        name="fetch",
+        title="Read a document",
+        description="Gives the text of a document that search has found, or of a single passage.",
+        takes=shapes.FetchIn,
+        gives=shapes.FetchOut,
+        call=calls.fetch,
+    ),
+    ToolEntry(
+        name="list_namespaces",
+        title="List the knowledge bases",
+        description="Names the knowledge bases (namespaces) that can be searched, and how much is in each.",
+        takes=shapes.NamespacesIn,
+        gives=shapes.NamespacesOut,
+        call=calls.list_namespaces,
+    ),
+    ToolEntry(
+        name="explain",
+        title="Explain an answer",
+        description=(
+            "Says why the passages of an earlier search stand where they do; for a passage that was expected and not "
+            "found, at which stage it was lost."
+        ),
+        takes=shapes.ExplainIn,
+        gives=shapes.ExplainOut,
+        call=calls.explain,
+    ),
+    ToolEntry(
+        name="ingest",
+        title="Add documents",
+        description=(
+            "Stores documents in a knowledge base. A document with an id that is there already replaces the one before. "
+            "Searches see them when job_status says succeeded, usually within seconds."
+        ),
+        takes=shapes.IngestIn,
+        gives=shapes.IngestOut,
+        call=calls.ingest,
+        scope="write",
+        idempotent=False,  # a document without an id is given a new one each time
+    ),
+    ToolEntry(
+        name="job_status",
+        title="Follow an ingestion",
+        description="Says how far the documents of an ingest call are, and which could not be taken and why.",
+        takes=shapes.JobIn,
+        gives=shapes.JobOut,
+        call=calls.job_status,
+        scope="write",
+    ),
+)
+BY_NAME: Final = {entry.name: entry for entry in TOOLS}
+
+
+def listed(scopes: Collection[str]) -> list[types.Tool]:
+    """The tools that a key with these scopes may call."""
+    return [entry.described() for entry in TOOLS if entry.scope in scopes]
+
+
+log = structlog.get_logger(__name__)
+
+RESOURCE_NOT_FOUND = -32002
+_FRESH_MS = 60_000
+_JSON = "application/json"
+_NAMESPACE: Final = "chordwise://namespaces/"
+_JOB: Final = "chordwise://jobs/"
+_INSTRUCTIONS = (
+    "Chordwise searches documents that were put into named knowledge bases (namespaces). Begin with search; cite what you "
+    "use by the url of its result. fetch reads a document whole; explain says why a passage was found, or was not."
+)
+
+Context = ServerRequestContext[Any, Request]
+
+
+@asynccontextmanager
+async def serving(gateway: Gateway) -> AsyncIterator[StreamableHTTPSessionManager]:
+    """What takes requests, for as long as the block runs."""
+    manager = StreamableHTTPSessionManager(
+        make_server(gateway),
+        json_response=True,
+        stateless=True,
+        max_request_body_size=min(MOST_BODY_BYTES, gateway.settings.max_body_bytes),
+    )
+    async with manager.run():
+        yield manager
+
+
+def make_server(gateway: Gateway) -> Server[Any]:
+    """The server of one gateway. Who calls stands in the state of the HTTP request that carries the call."""
+    handlers = _Handlers(gateway)
+    return Server(
+        "chordwise",
+        version=installed_version(),
+        title="Chordwise",
+        instructions=_INSTRUCTIONS,
+        cache_hints={
+            "tools/list": CacheHint(ttl_ms=_FRESH_MS, scope="private"),
+            "resources/templates/list": CacheHint(ttl_ms=_FRESH_MS, scope="private"),
+        },
+        on_list_tools=handlers.list_tools,
+        on_call_tool=handlers.call_tool,
+        on_list_resources=handlers.list_resources,
+        on_list_resource_templates=handlers.list_templates,
+        on_read_resource=handlers.read_resource,
+    )
+
+
+class _Handlers:
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    async def list_tools(self, context: Context, _: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=listed(self._caller(context).principal.scopes))
+
+    async def call_tool(self, context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+        """What goes wrong in a tool is its result, so that the agent can read it and do better."""
+        entry = BY_NAME.get(params.name)
+        if entry is None:
+            raise MCPError(INVALID_PARAMS, f"There is no tool {params.name[:64]!r}; there are: {', '.join(BY_NAME)}.")
+        try:
+            given = await self._call(entry, self._caller(context), params.arguments or {})
+        except Problem as problem:
+            return _failed(problem)
+        except PipelineError as error:
+            log.warning("tool_failed", tool=entry.name, code=error.code)
+            return _failed(from_error(error))
+        except Exception as error:
+            log.exception("tool_failed", tool=entry.name, code="internal_error", error=type(error).__name__)
+            return _failed(internal())
+        text = orjson.dumps(given, option=orjson.OPT_UTC_Z).decode()
+        return types.CallToolResult(
+            content=[types.TextContent(type="text", text=text)], structured_content=orjson.loads(text)
+        )
+
+    async def list_resources(
+        self, context: Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListResourcesResult:
+        caller = self._caller(context)
+        after = params.cursor if params is not None else None
+        try:
+            page = await self._gateway.run(reading.namespaces, caller.principal.tenant_id, self._gateway, after=after)
+        except PipelineError as error:
+            raise _unreadable(from_error(error)) from None
+        resources = [
+            types.Resource(
+                uri=_NAMESPACE + quote(each["namespace"], safe=""),
+                name=each["namespace"],
+                description=f"A knowledge base of {each['documents']} documents in {each['chunks']} passages.",
+                mime_type=_JSON,
+            )
+            for each in page["namespaces"]
+        ]
+        return types.ListResourcesResult(resources=resources, next_cursor=page["next"])
+
+    async def list_templates(
+        self, context: Context, _: types.PaginatedRequestParams | None
+    ) -> types.ListResourceTemplatesResult:
+        templates = [_template(_NAMESPACE + "{namespace}", "namespace", "A knowledge base and its first documents.")]
+        if "write" in self._caller(context).principal.scopes:
+            templates.append(_template(_JOB + "{job_id}", "job", "How far an ingestion is."))
+        return types.ListResourceTemplatesResult(resource_templates=templates)
+
+    async def read_resource(
+        self, context: Context, params: types.ReadResourceRequestParams
+    ) -> types.ReadResourceResult:
+        uri, tenant_id = str(params.uri), self._caller(context).principal.tenant_id
+        try:
+            if uri.startswith(_NAMESPACE):
+                name = unquote(uri.removeprefix(_NAMESPACE))
+                found = await reading.namespace(tenant_id, name, self._gateway)
+            elif uri.startswith(_JOB):
+                require_scope(self._caller(context).principal, "write")
+                found = await self._gateway.run(reading.job, tenant_id, uri.removeprefix(_JOB), self._gateway)
+            else:
+                raise Problem(404, "resource_not_found", "There is no such resource.")
+        except Problem as problem:
+            raise _unreadable(problem) from None
+        except PipelineError as error:
+            raise _unreadable(from_error(error)) from None
+        text = orjson.dumps(found, option=orjson.OPT_UTC_Z).decode()
+        return types.ReadResourceResult(contents=[types.TextResourceContents(uri=uri, text=text, mime_type=_JSON)])
+
+    async def _call(self, entry: ToolEntry, caller: Caller, arguments: dict[str, Any]) -> dict[str, Any]:
+        require_scope(caller.principal, entry.scope)
+        try:
+            asked = entry.takes.model_validate(refuse_flaws(Decoded(arguments, suspicious=True)))
+        except ValidationError as error:
+            found = [
+                f"{place['pointer'].removeprefix('/') or 'the arguments'} {place['detail']}" for place in places(error)
+            ]
+            raise Problem(422, "invalid_arguments", f"{'; '.join(found[:8])}.") from None
+        return await entry.call(caller, asked)
+
+    def _caller(self, context: Context) -> Caller:
+        request = context.request
+        assert request is not None  # every call comes over HTTP
+        return Caller(
+            principal=request.state.principal,
+            gateway=self._gateway,
+            request_id=request.state.request_id,
+            received_at=request.state.received_at,
+            base_url=str(request.base_url),
+        )
+
+
+def _failed(problem: Problem) -> types.CallToolResult:
+    text = f"{problem.detail} ({problem.code})"
+    return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True)
+
+
+def _unreadable(problem: Problem) -> MCPError:
+    codes = {404: RESOURCE_NOT_FOUND, 403: INVALID_PARAMS}
+    return MCPError(codes.get(problem.status, INTERNAL_ERROR), problem.detail, {"code": problem.code})
+
+
+def _template(uri: str, name: str, description: str) -> types.ResourceTemplate:
+    return types.ResourceTemplate(uri_template=uri, name=name, description=description, mime_type=_JSON)

@@ -1,0 +1,185 @@
+"""What the MCP tools take and give. The schemas that agents read are made of these."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from api_gateway.http.fields import NamespaceName, QueryText, Wire
+from api_gateway.resources.ingestion.uploads import DocumentIn
+from api_gateway.resources.retrieval.explanation_shapes import WhyNot
+from api_gateway.resources.retrieval.filters import FiltersIn
+from api_gateway.resources.retrieval.result_shapes import Degradation, HitSource
+from api_gateway.resources.shapes import Renamed, Shape
+from pipeline.ingestion.accept import OnConflict
+
+LONGEST_WAIT_S = 30  # shorter than what proxies and agents allow a silent answer
+MOST_DOCUMENTS = 100
+LONGEST_TEXT = 200_000
+USUAL_TEXT = 40_000
+
+
+class Nothing(Wire):
+    """No arguments."""
+
+
+class SearchIn(Wire):
+    """A question in plain words."""
+
+    query: Annotated[QueryText, Field(description="What to look for, as a question or in words.")]
+    namespaces: Annotated[
+        list[NamespaceName] | None,
+        Field(min_length=1, max_length=32, description="Where to look; everywhere, if left out. See list_namespaces."),
+    ] = None
+    top_k: Annotated[int, Field(ge=1, le=50, description="How many passages to read.")] = 10
+    filters: Annotated[FiltersIn | None, Field(description="What the documents must be like.")] = None
+
+
+class Passage(Shape):
+    """A passage that was found. `chunk_id` can be given to `explain`, and to `fetch`."""
+
+    chunk_id: str
+    text: str
+    score: float
+    confidence: float
+
+
+class FoundDocument(Shape):
+    """A document with the passages of it that were found, best first. `id` can be given to `fetch`."""
+
+    id: str
+    title: str
+    url: str
+    namespace: str
+    document_id: str
+    text: Annotated[str, Field(description="The best of the passages.")]
+    passages: list[Passage]
+
+
+class SearchOut(Shape):
+    """Documents, best first. `query_id` can be given to `explain`. `remarks`: what was lost or left out on the way."""
+
+    results: list[FoundDocument]
+    query_id: str | None
+    degraded: bool
+    remarks: list[str]
+
+
+class FetchIn(Wire):
+    """Which text to read."""
+
+    id: Annotated[
+        str,
+        Field(min_length=1, max_length=256, description="The `id` of a search result, or the `chunk_id` of a passage."),
+    ]
+    offset: Annotated[int, Field(ge=0, le=2**31, description="Characters to leave out at the beginning.")] = 0
+    max_chars: Annotated[int, Field(ge=1, le=LONGEST_TEXT, description="Characters to read at most.")] = USUAL_TEXT
+
+
+class FetchOut(Shape):
+    """A text. If there is more of it, `metadata.next_offset` is where it goes on."""
+
+    id: str
+    title: str
+    text: str
+    url: str
+    metadata: dict[str, Any]
+
+
+class NamespacesIn(Wire):
+    """Which page of namespaces."""
+
+    after: Annotated[str | None, Field(max_length=64, description="`next` of the page before.")] = None
+
+
+class NamespaceOut(Shape):
+    """A knowledge base, with what searches see in it."""
+
+    namespace: str
+    documents: int
+    chunks: int
+    created_at: datetime
+
+
+class NamespacesOut(Shape):
+    """Knowledge bases in order of their names. `next`: to be given as `after`, if there are more."""
+
+    namespaces: list[NamespaceOut]
+    next: str | None
+
+
+class ExplainIn(Wire):
+    """Which answer, and which passage of it, or missing from it."""
+
+    query_id: Annotated[str, Field(max_length=64, description="The `query_id` of a search.")]
+    chunk_id: Annotated[str | None, Field(max_length=64, description="One passage, also one that was not found.")] = (
+        None
+    )
+
+
+class ExplainedPassage(Shape):
+    """Why a passage stands where it does. `sources`: what each channel said of it."""
+
+    chunk_id: str
+    document_id: str
+    namespace: str
+    score: float
+    confidence: float
+    reason: str
+    sources: list[HitSource]
+
+
+class ExplainOut(Shape):
+    """How an answer came about. `why_not`: at which stage the passage that was asked for was lost; null if it was not."""
+
+    query_id: str
+    query: dict[str, Any]
+    degraded: bool
+    degradations: list[Degradation]
+    remarks: list[str]
+    latency_ms: dict[str, float]
+    passages: list[ExplainedPassage]
+    why_not: WhyNot | None
+
+
+class IngestIn(Wire):
+    """Documents for one namespace, which is made if it is not there."""
+
+    namespace: NamespaceName
+    documents: Annotated[list[DocumentIn], Field(min_length=1, max_length=MOST_DOCUMENTS)]
+    on_conflict: Annotated[
+        OnConflict,
+        Field(description="How to treat a document that is there already; `new` keeps both, under two ids."),
+    ] = "replace"
+
+
+class IngestOut(Shape):
+    """The documents are stored; `job_status` says when searches see them."""
+
+    job_id: str
+    status: str
+    total: int
+    renamed: list[Renamed]
+
+
+class JobIn(Wire):
+    """Which job."""
+
+    job_id: Annotated[str, Field(max_length=64, description="The `job_id` that `ingest` gave.")]
+    wait_s: Annotated[float, Field(ge=0, le=LONGEST_WAIT_S, description="Seconds to wait for its end.")] = 0
+
+
+class JobOut(Shape):
+    """How far a job is. `errors`: the first documents that could not be ingested, and why."""
+
+    job_id: str
+    namespace: str
+    status: Literal["queued", "running", "succeeded", "partly_failed", "failed", "cancelled"]
+    total: int
+    succeeded: int
+    failed: int
+    cancelled: int
+    chunks: int
+    errors: list[dict[str, Any]]

@@ -1,0 +1,25 @@
+"""Files and vector stores as the clients of OpenAI speak of them, under /openai/v1. A vector store is a namespace."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from api_gateway.dialects.openai import error_bodies as errors
+from api_gateway.dialects.openai import file_batches as batches
+from api_gateway.dialects.openai import search
+from api_gateway.dialects.openai import stored_files as files
+from api_gateway.dialects.openai import vector_store_files as store_files
+from api_gateway.dialects.openai import vector_stores as stores
+from api_gateway.http import problems
+
+PREFIX = "/openai/v1"
+MODULES = (files, stores, search, store_files, batches)
+
+
+def routers() -> list[APIRouter]:
+    """The routes of this dialect; from now on errors under its prefix are told its way."""
+    problems.DIALECTS[f"{PREFIX}/"] = errors.told
+    together = APIRouter(prefix=PREFIX, tags=["openai"])
+    for module in MODULES:
+        together.include_router(module.router)
+    return [together]

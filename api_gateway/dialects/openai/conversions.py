@@ -1,0 +1,147 @@
+"""Records of ours as objects of this dialect."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from starlette.responses import Response
+
+from api_gateway.http.responses import json_response
+from pipeline.administration.edit_vector_stores import shown_attributes
+from pipeline.chunking.strategies.prose import SENTENCES
+from pipeline.records import Chunking, FailureReason, JobId
+from pipeline.vector_stores.attachment_store import STATUSES, Attached, Tally
+from pipeline.vector_stores.collection_store import VectorStore
+from pipeline.vector_stores.file_store import StoredFile
+
+BATCH_PREFIX = "vsfb_"
+_SOONEST_MS, _LATEST_MS = 250, 2000
+
+
+def file(found: StoredFile) -> dict[str, Any]:
+    """A file that is kept."""
+    return {
+        "id": found.file_id,
+        "object": "file",
+        "bytes": found.body_bytes,
+        "created_at": seconds(found.created_at),
+        "expires_at": None if found.expires_at is None else seconds(found.expires_at),
+        "filename": found.filename,
+        "purpose": found.purpose,
+        "status": "processed",
+        "status_details": None,
+    }
+
+
+def store(found: VectorStore, tally: Tally) -> dict[str, Any]:
+    """A vector store with its files counted."""
+    days = found.expires_after_days
+    busy = tally.of("in_progress") > 0
+    has_expired = found.has_expired(datetime.now(UTC))
+    return {
+        "id": found.namespace,
+        "object": "vector_store",
+        "created_at": seconds(found.created_at),
+        "name": found.name,
+        "description": found.description,
+        "status": "expired" if has_expired else "in_progress" if busy else "completed",
+        "usage_bytes": tally.body_bytes,
+        "file_counts": counts(tally),
+        "last_active_at": seconds(found.last_active_at),
+        "metadata": dict(found.metadata),
+        "expires_after": None if days is None else {"anchor": "last_active_at", "days": days},
+        "expires_at": None if found.expires_at is None else seconds(found.expires_at),
+    }
+
+
+def store_file(found: Attached) -> dict[str, Any]:
+    """A file in a vector store."""
+    return {
+        "id": found.document_id,
+        "object": "vector_store.file",
+        "created_at": seconds(found.created_at),
+        "vector_store_id": found.namespace,
+        "status": found.status,
+        "last_error": _last_error(found) if found.status == "failed" else None,
+        "usage_bytes": found.body_bytes if found.status == "completed" else 0,
+        "attributes": shown_attributes(found.attributes),
+        "chunking_strategy": _chunking(found.chunking),
+    }
+
+
+def batch(job_id: JobId, store_id: str, created_at: datetime, tally: Tally) -> dict[str, Any]:
+    """A job as a batch of files. It failed only if every file of it did."""
+    if tally.of("in_progress"):
+        status = "in_progress"
+    elif tally.of("cancelled"):
+        status = "cancelled"
+    else:
+        status = "failed" if tally.total and tally.of("failed") == tally.total else "completed"
+    return {
+        "id": BATCH_PREFIX + uuid.UUID(job_id).hex,
+        "object": "vector_store.files_batch",
+        "created_at": seconds(created_at),
+        "vector_store_id": store_id,
+        "status": status,
+        "file_counts": counts(tally),
+    }
+
+
+def job_of(batch_id: str) -> JobId | None:
+    """The job that a batch is; None for what is no batch."""
+    try:
+        return JobId(str(uuid.UUID(hex=batch_id.removeprefix(BATCH_PREFIX)))) if batch_id[:5] == BATCH_PREFIX else None
+    except ValueError:
+        return None
+
+
+def counts(tally: Tally) -> dict[str, int]:
+    """How many files stand where."""
+    return {**{status: tally.of(status) for status in STATUSES}, "total": tally.total}
+
+
+def page_response(entries: Sequence[dict[str, Any]], *, has_more: bool) -> Response:
+    """One page of a list."""
+    return json_response(
+        {
+            "object": "list",
+            "data": entries,
+            "first_id": entries[0]["id"] if entries else None,
+            "last_id": entries[-1]["id"] if entries else None,
+            "has_more": has_more,
+        }
+    )
+
+
+def polled_response(shown: dict[str, Any], *, waiting: int) -> Response:
+    """Return an object that changes while files are ``waiting``, with a header for when to poll again."""
+    pause_ms = min(_LATEST_MS, _SOONEST_MS + waiting)
+    return json_response(shown, headers={"openai-poll-after-ms": str(pause_ms)})
+
+
+def seconds(moment: datetime) -> int:
+    """A moment as this dialect tells it."""
+    return int(moment.timestamp())
+
+
+def _chunking(chunking: Chunking | None) -> dict[str, Any]:
+    if chunking is None or chunking.strategy != SENTENCES.name:
+        return {"type": "other"}
+    overlap = round(chunking.overlap * chunking.max_tokens)
+    return {
+        "type": "static",
+        "static": {"max_chunk_size_tokens": chunking.max_tokens, "chunk_overlap_tokens": overlap},
+    }
+
+
+def _last_error(found: Attached) -> dict[str, str]:
+    if found.error_code == "unsupported_media_type":
+        code = "unsupported_file"
+    elif found.failure in (FailureReason.GAVE_UP, FailureReason.BUG):
+        code = "server_error"
+    else:
+        code = "invalid_file"
+    return {"code": code, "message": found.error_detail or found.error_code or "The file could not be ingested."}

@@ -1,0 +1,173 @@
+"""Batches of files: jobs, under another name."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import datetime
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from api_gateway.dialects.openai import conversions as shown
+from api_gateway.dialects.openai import objects as shapes
+from api_gateway.dialects.openai.error_bodies import answered, no_batch, wrong
+from api_gateway.dialects.openai.lookups import (
+    After,
+    Before,
+    Filter,
+    Limit,
+    Order,
+    files_page,
+    namespace_of,
+    put,
+    store_of,
+)
+from api_gateway.dialects.openai.requests import FileBatchRequest, to_chunking
+from api_gateway.gateway import Gateway, gateway_of
+from api_gateway.http.auth import Reader, Writer
+from api_gateway.http.descriptions import json_body
+from api_gateway.http.json_bodies import read_shape
+from pipeline.administration import steer_jobs
+from pipeline.administration.edit_vector_stores import Put
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.records import JobId
+from pipeline.settings import Settings
+from pipeline.tenants.tenant_store import Principal
+from pipeline.vector_stores.attachment_store import Attachments, Tally
+
+router = APIRouter()
+
+_MAX_BODY_BYTES = 24 * 1024 * 1024  # 2000 files with 16 attributes of the greatest length
+
+
+@router.post(
+    "/vector_stores/{vector_store_id}/file_batches",
+    responses=answered(shapes.FileBatchObject, "The batch, on its way.", 400, 404, 413, 429),
+    openapi_extra=json_body(FileBatchRequest, {"file_ids": ["file-0123", "file-4567"]}),
+    summary="Put files into a vector store together",
+)
+async def create(request: Request, principal: Writer, vector_store_id: str) -> Response:
+    """All of them are in the ledger when this answers, or none. Up to 2000 files."""
+    gateway = gateway_of(request)
+    asked = await read_shape(request, principal, FileBatchRequest, limit=_MAX_BODY_BYTES)
+    puts = _puts(asked, gateway.settings)
+
+    def do() -> JobId:
+        store_of(principal, vector_store_id, gateway, in_use=True)
+        namespace = namespace_of(vector_store_id)
+        return put(principal, namespace, puts, gateway, request_id=request.state.request_id).job_id
+
+    job_id = await gateway.run_heavy(do)
+    return await gateway.run(_shown, principal, vector_store_id, job_id, gateway)
+
+
+@router.get(
+    "/vector_stores/{vector_store_id}/file_batches/{batch_id}",
+    responses=answered(shapes.FileBatchObject, "The batch.", 404),
+    summary="Look at a batch of files",
+)
+async def look(request: Request, principal: Reader, vector_store_id: str, batch_id: str) -> Response:
+    """While it is in progress, the header `openai-poll-after-ms` says when to look again."""
+    gateway = gateway_of(request)
+    return await gateway.run(_shown, principal, vector_store_id, _job(batch_id), gateway)
+
+
+@router.post(
+    "/vector_stores/{vector_store_id}/file_batches/{batch_id}/cancel",
+    responses=answered(shapes.FileBatchObject, "The batch; what was not done yet is not done.", 404),
+    summary="Cancel a batch of files",
+)
+async def cancel(request: Request, principal: Writer, vector_store_id: str, batch_id: str) -> Response:
+    """Files that are completed stay. A batch that has ended stays as it is."""
+    gateway = gateway_of(request)
+    job_id = _job(batch_id)
+
+    def do() -> Response:
+        _batch(principal, vector_store_id, job_id, gateway)
+        with suppress(steer_jobs.WrongJobState):  # it has ended by itself, and its status says how
+            steer_jobs.cancel(principal.tenant_id, job_id, gateway.resources)
+        return _shown(principal, vector_store_id, job_id, gateway)
+
+    return await gateway.run(do)
+
+
+@router.get(
+    "/vector_stores/{vector_store_id}/file_batches/{batch_id}/files",
+    responses=answered(shapes.StoreFileList, "One page of files.", 400, 404),
+    summary="List the files of a batch",
+)
+async def list_files(
+    request: Request,
+    principal: Reader,
+    vector_store_id: str,
+    batch_id: str,
+    limit: Limit = 20,
+    order: Order = "desc",
+    after: After = None,
+    before: Before = None,
+    filter: Filter = None,
+) -> Response:
+    """Those of which the batch is the last that put them there."""
+    gateway = gateway_of(request)
+    job_id = _job(batch_id)
+
+    def read() -> Response:
+        _batch(principal, vector_store_id, job_id, gateway)
+        return files_page(
+            principal,
+            namespace_of(vector_store_id),
+            gateway,
+            limit=limit,
+            order=order,
+            after=after,
+            before=before,
+            status=filter,
+            job_id=job_id,
+        )
+
+    return await gateway.run(read)
+
+
+def _puts(asked: FileBatchRequest, use: Settings) -> list[Put]:
+    if asked.files is None:
+        chunking = to_chunking(asked.chunking_strategy, use)
+        attributes = asked.attributes or {}
+        return [
+            Put(file_id=each, chunking=chunking, attributes=attributes) for each in dict.fromkeys(asked.file_ids or ())
+        ]
+    if len({each.file_id for each in asked.files}) < len(asked.files):
+        raise wrong("files", "names a file twice")
+    return [
+        Put(
+            file_id=each.file_id,
+            chunking=to_chunking(each.chunking_strategy, use),
+            attributes=each.attributes or {},
+        )
+        for each in asked.files
+    ]
+
+
+def _job(batch_id: str) -> JobId:
+    job_id = shown.job_of(batch_id)
+    if job_id is None:
+        raise no_batch(batch_id)
+    return job_id
+
+
+def _batch(principal: Principal, store_id: str, job_id: JobId, gateway: Gateway) -> tuple[datetime, Tally]:
+    """When a batch of this vector store was accepted, and where it stands. Blocking. Raises Problem 404."""
+    namespace = namespace_of(store_id)
+    with unit_of_work(gateway.resources.mysql) as work:
+        attachments = Attachments(work.connection, principal.tenant_id)
+        created_at = attachments.job_in(namespace, job_id)
+        if created_at is not None:
+            return created_at, attachments.tally_of_job(job_id)
+    store_of(principal, store_id, gateway)
+    raise no_batch(shown.BATCH_PREFIX + job_id.replace("-", ""))
+
+
+def _shown(principal: Principal, store_id: str, job_id: JobId, gateway: Gateway) -> Response:
+    created_at, tally = _batch(principal, store_id, job_id, gateway)
+    found: dict[str, Any] = shown.batch(job_id, namespace_of(store_id), created_at, tally)
+    return shown.polled_response(found, waiting=tally.of("in_progress"))

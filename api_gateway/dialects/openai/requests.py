@@ -1,0 +1,209 @@
+"""What requests of this dialect hold, as far as it is checked before anything is looked up."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from api_gateway.http.fields import Wire
+from pipeline.chunking.strategies import complete
+from pipeline.records import Chunking, Comparison, Compound, Condition
+from pipeline.settings import Settings
+
+MOST_FILES = 2000
+MOST_PAIRS = 16
+_MOST_VALUES = 100  # of one `in`
+_MOST_COMPARISONS = 100
+_DEEPEST = 5
+
+
+def _finite(value: float) -> float:
+    try:
+        usable = math.isfinite(float(value))
+    except OverflowError:
+        usable = False
+    if not usable:
+        raise ValueError("is no number that can be compared")
+    return value
+
+
+Key = Annotated[str, Field(min_length=1, max_length=64)]
+Number = Annotated[int | float, AfterValidator(_finite)]
+Value = bool | Number | Annotated[str, Field(max_length=512)]
+Attributes = Annotated[dict[Key, Value], Field(max_length=MOST_PAIRS)]
+StoreMetadata = Annotated[dict[Key, Annotated[str, Field(max_length=512)]], Field(max_length=MOST_PAIRS)]
+FileId = Annotated[str, Field(min_length=1, max_length=64)]
+Days = Annotated[int, Field(ge=1, le=365)]
+
+
+class ExpiresAfter(Wire):
+    """How many days after it was last used a vector store is emptied."""
+
+    anchor: Literal["last_active_at"]
+    days: Days
+
+
+class StaticSizes(Wire):
+    """Sizes of chunks in tokens; what is repeated is at most half of a chunk."""
+
+    max_chunk_size_tokens: Annotated[int, Field(ge=100, le=4096)]
+    chunk_overlap_tokens: Annotated[int, Field(ge=0)]
+
+    @model_validator(mode="after")
+    def _at_most_half(self) -> Self:
+        if self.chunk_overlap_tokens * 2 > self.max_chunk_size_tokens:
+            raise ValueError("chunk_overlap_tokens is more than half of max_chunk_size_tokens")
+        return self
+
+
+class ChunkingStrategy(Wire):
+    """``auto`` is the installation's way of cutting; ``static`` says how long chunks may be."""
+
+    type: Literal["auto", "static"]
+    static: StaticSizes | None = None
+
+    @model_validator(mode="after")
+    def _static_has_sizes(self) -> Self:
+        if (self.type == "static") != (self.static is not None):
+            raise ValueError("has static exactly where its type is static")
+        return self
+
+
+class VectorStoreRequest(Wire):
+    """A new vector store."""
+
+    name: Annotated[str, Field(max_length=256)] | None = None
+    description: Annotated[str, Field(max_length=1024)] | None = None
+    file_ids: Annotated[list[FileId], Field(max_length=MOST_FILES)] | None = None
+    chunking_strategy: ChunkingStrategy | None = None
+    expires_after: ExpiresAfter | None = None
+    metadata: StoreMetadata | None = None
+
+
+class VectorStoreChange(Wire):
+    """What changes of a vector store; what is left out stays, and null takes it away."""
+
+    name: Annotated[str, Field(max_length=256)] | None = None
+    description: Annotated[str, Field(max_length=1024)] | None = None
+    expires_after: ExpiresAfter | None = None
+    metadata: StoreMetadata | None = None
+
+
+class StoreFileRequest(Wire):
+    """A file to be put into a vector store."""
+
+    file_id: FileId
+    attributes: Attributes | None = None
+    chunking_strategy: ChunkingStrategy | None = None
+
+
+class StoreFileChange(Wire):
+    """All attributes that a file has from now on."""
+
+    attributes: Attributes | None
+
+
+class FileBatchRequest(Wire):
+    """Files to be put into a vector store together: ``file_ids`` alike, or ``files`` each in its own way."""
+
+    file_ids: Annotated[list[FileId], Field(min_length=1, max_length=MOST_FILES)] | None = None
+    files: Annotated[list[StoreFileRequest], Field(min_length=1, max_length=MOST_FILES)] | None = None
+    attributes: Attributes | None = None
+    chunking_strategy: ChunkingStrategy | None = None
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> Self:
+        if (self.file_ids is None) == (self.files is None):
+            raise ValueError("has either file_ids or files")
+        return self
+
+
+class HybridSearch(Wire):
+    """What meaning and words count for when their rankings are fused; at least one above 0."""
+
+    embedding_weight: Annotated[float, Field(ge=0, le=100)]
+    text_weight: Annotated[float, Field(ge=0, le=100)]
+
+    @model_validator(mode="after")
+    def _one_counts(self) -> Self:
+        if not (self.embedding_weight or self.text_weight):
+            raise ValueError("leaves no weight above 0")
+        return self
+
+
+class RankingOptions(Wire):
+    """How results are ranked. ``none`` does not rerank; any other ranker is the one of this installation."""
+
+    ranker: Literal["none", "auto", "default-2024-11-15", "default_2024_08_21"] | None = None
+    score_threshold: Annotated[float, Field(ge=0, le=1)] | None = None
+    hybrid_search: HybridSearch | None = None
+
+
+class SearchRequest(Wire):
+    """A search in one vector store. Several queries are asked side by side, and each result counts as for the best of
+    them."""
+
+    query: (
+        Annotated[str, Field(min_length=1, max_length=8000)]
+        | Annotated[list[Annotated[str, Field(min_length=1, max_length=8000)]], Field(min_length=1, max_length=16)]
+    )
+    filters: dict[str, Any] | None = Field(
+        default=None,
+        description="`{type, key, value}` with type eq, ne, gt, gte, lt, lte, in or nin; or `{type, filters}` with and, or.",
+    )
+    max_num_results: Annotated[int, Field(ge=1, le=50)] = 10
+    ranking_options: RankingOptions | None = None
+    rewrite_query: bool | None = None
+
+
+class _Comparison(Wire):
+    type: Literal["eq", "ne", "gt", "gte", "lt", "lte", "in", "nin"]
+    key: Key
+    value: Value | Annotated[list[Value], Field(max_length=_MOST_VALUES)]
+
+    @model_validator(mode="after")
+    def _lists_where_lists_belong(self) -> Self:
+        if (self.type in ("in", "nin")) != isinstance(self.value, list):
+            raise ValueError("value must be an array for in and nin, and none otherwise")
+        return self
+
+
+class _Compound(Wire):
+    type: Literal["and", "or"]
+    filters: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=_MOST_COMPARISONS)]
+
+
+def to_condition(filters: dict[str, Any]) -> Condition:
+    """A filter as a condition on metadata. Raises ValidationError, or ValueError for one that is too large."""
+    found = _condition(filters, depth=1)
+    if _size(found) > _MOST_COMPARISONS:
+        raise ValueError(f"has more than {_MOST_COMPARISONS} comparisons")
+    return found
+
+
+def _condition(sent: dict[str, Any], *, depth: int) -> Condition:
+    if depth > _DEEPEST:
+        raise ValueError(f"is nested more than {_DEEPEST} deep")
+    if sent.get("type") in ("and", "or"):
+        compound = _Compound.model_validate(sent)
+        parts = tuple(_condition(part, depth=depth + 1) for part in compound.filters)
+        return Compound(operator=compound.type, parts=parts)
+    comparison = _Comparison.model_validate(sent)
+    value = tuple(comparison.value) if isinstance(comparison.value, list) else comparison.value
+    return Comparison(key=comparison.key, operator=comparison.type, value=value)
+
+
+def _size(condition: Condition) -> int:
+    return 1 if isinstance(condition, Comparison) else sum(_size(part) for part in condition.parts)
+
+
+def to_chunking(sent: ChunkingStrategy | None, use: Settings) -> Chunking:
+    """The way of cutting that a strategy asks for."""
+    usual = {"max_tokens": use.chunk_max_tokens, "overlap": use.chunk_overlap}
+    if sent is None or sent.static is None:
+        return complete("sentences", {}, usual)
+    sizes = sent.static
+    overlap = sizes.chunk_overlap_tokens / sizes.max_chunk_size_tokens
+    return complete("sentences", {"max_tokens": sizes.max_chunk_size_tokens, "overlap": overlap}, usual)

@@ -1,0 +1,201 @@
+"""Search in a vector store: a query like every other, asked and answered in this dialect."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from fastapi import APIRouter, Request
+from pydantic import ValidationError
+from starlette.responses import Response
+
+from api_gateway.dialects.openai import objects as shapes
+from api_gateway.dialects.openai.error_bodies import answered
+from api_gateway.dialects.openai.lookups import namespace_of, store_of
+from api_gateway.dialects.openai.requests import SearchRequest, to_condition
+from api_gateway.gateway import Gateway, gateway_of
+from api_gateway.http.auth import Reader
+from api_gateway.http.bodies import Decoded
+from api_gateway.http.descriptions import json_body
+from api_gateway.http.json_bodies import read_shape
+from api_gateway.http.problems import invalid, places
+from api_gateway.http.responses import json_response
+from api_gateway.live.ask import answer_of, asked_query, read_by, retrieved
+from pipeline.administration.edit_vector_stores import shown_attributes
+from pipeline.answer.mask_answers import masked_value
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.privacy.redaction import MaskedKind
+from pipeline.query.request import Query
+from pipeline.records import Condition, Filters, Namespace, TenantId
+from pipeline.tenants.tenant_store import Principal
+from pipeline.vector_stores.attachment_store import Attached, Attachments
+
+router = APIRouter()
+
+_MAX_BODY_BYTES: Final = 1024 * 1024
+_EXAMPLE = {
+    "query": "How do I reset the controller?",
+    "max_num_results": 5,
+    "filters": {"type": "and", "filters": [{"type": "gte", "key": "year", "value": 2025}]},
+    "ranking_options": {"ranker": "auto", "score_threshold": 0.2},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Result:
+    """A passage with its score, in [0, 1]."""
+
+    chunk_id: str
+    document_id: str
+    text: str
+    score: float
+
+
+@router.post(
+    "/vector_stores/{vector_store_id}/search",
+    responses=answered(shapes.SearchResultPage, "The results, best first.", 400, 404, 413, 429),
+    openapi_extra=json_body(SearchRequest, _EXAMPLE),
+    summary="Search a vector store",
+)
+async def search(request: Request, principal: Reader, vector_store_id: str) -> Response:
+    """`score` is how sure the answer is of a passage, or of the surest that stands below it; `score_threshold` is of the
+    same kind. `hybrid_search` fuses by ranks. `rewrite_query` needs a language model; without one nothing is rewritten."""
+    gateway = gateway_of(request)
+    asked = await read_shape(request, principal, SearchRequest, limit=_MAX_BODY_BYTES)
+    condition = None if asked.filters is None else _condition(asked.filters)
+    namespace = namespace_of(vector_store_id)
+    texts = [asked.query] if isinstance(asked.query, str) else list(dict.fromkeys(asked.query))
+    queries = [await _query(request, principal, namespace, text, asked, condition) for text in texts]
+    deadline_at = queries[0].deadline_at
+    await read_by(deadline_at, gateway, store_of, principal, vector_store_id, gateway, in_use=True)
+    answers = await _all_answered(request, queries, gateway)
+    limit = asked.max_num_results
+    best = _together([_scored(answer, namespace) for answer in answers])[:limit]
+    threshold = (asked.ranking_options and asked.ranking_options.score_threshold) or 0.0
+    kept = [result for result in best if result.score >= threshold]
+    ids = [each.document_id for each in kept]
+    files = await read_by(deadline_at, gateway, _files, principal.tenant_id, namespace, ids, gateway)
+    private = [query.plan.privacy for query in queries if query.plan.privacy.mask_answers]
+    kinds = {kind for privacy in private for kind in privacy.kinds}
+    page = {
+        "object": "vector_store.search_results.page",
+        "search_query": [answer["query"].get("rewritten") or answer["query"]["query_text"] for answer in answers],
+        "data": [_shown(result, files[result.document_id], kinds) for result in kept if result.document_id in files],
+        "has_more": False,
+        "next_page": None,
+    }
+    return json_response(page, headers=_told(answers))
+
+
+def _condition(filters: dict[str, Any]) -> Condition:
+    try:
+        return to_condition(filters)
+    except ValidationError as error:
+        raise invalid(places(error, under=["filters"])) from None
+    except ValueError as error:
+        raise invalid([{"pointer": "/filters", "detail": str(error)}]) from None
+
+
+async def _query(
+    request: Request,
+    principal: Principal,
+    namespace: Namespace,
+    text: str,
+    asked: SearchRequest,
+    condition: Condition | None,
+) -> Query:
+    """The query as /v1/queries would make it, by the tenant's own profile, with what this dialect can say over it."""
+    gateway = gateway_of(request)
+    body = Decoded(_body(namespace, text, asked))
+    query = await asked_query(
+        body, principal, gateway, request_id=request.state.request_id, received_at=request.state.received_at
+    )
+    return query if condition is None else replace(query, filters=Filters(where=condition))
+
+
+def _body(namespace: Namespace, text: str, asked: SearchRequest) -> dict[str, Any]:
+    body: dict[str, Any] = {
+        "query_text": text,
+        "namespaces": [namespace],
+        "top_k": asked.max_num_results,
+        "fallback": {"enabled": False},
+    }
+    ranking = asked.ranking_options
+    if ranking is not None and ranking.ranker is not None:
+        body["enable_rerank"] = ranking.ranker != "none"
+    if asked.rewrite_query is not None:
+        body["understand"] = {"rewrite": asked.rewrite_query}
+    if ranking is not None and ranking.hybrid_search is not None:
+        weights = ranking.hybrid_search
+        body["retrieve"] = {
+            "method": "hybrid",
+            "fusion": {"strategy": "rrf"},
+            "channels": {
+                "semantic": {"weight": float(weights.embedding_weight)},
+                "keyword": {"weight": float(weights.text_weight)},
+            },
+        }
+    return body
+
+
+async def _all_answered(request: Request, queries: Sequence[Query], gateway: Gateway) -> list[dict[str, Any]]:
+    """The answers, in the order of the queries. Raises Problem 503 if nothing answered one of them."""
+    cache_control = request.headers.get("cache-control", "")
+    tasks = [
+        asyncio.ensure_future(answer_of(query, gateway, receive=request.receive, cache_control=cache_control))
+        for query in queries
+    ]
+    try:
+        found = await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+    return [retrieved(each) for each in found]
+
+
+def _scored(answer: dict[str, Any], namespace: Namespace) -> list[_Result]:
+    """The passages of this vector store, each with the confidence of it or of the surest below it: what was placed
+    higher is at least as good, so scores never rise on the way down."""
+    results: list[_Result] = []
+    surest = 0.0
+    for chunk in reversed(answer["chunks"]):
+        if chunk["namespace"] == namespace:
+            surest = max(surest, chunk["confidence"])
+            results.append(_Result(chunk["chunk_id"], chunk["document_id"], chunk["text"], surest))
+    return results[::-1]
+
+
+def _together(rankings: Sequence[Sequence[_Result]]) -> list[_Result]:
+    """One ranking out of several: each passage once, with its best score; equals as they stood."""
+    best: dict[str, _Result] = {}
+    for result in (each for ranking in rankings for each in ranking):
+        if result.chunk_id not in best or best[result.chunk_id].score < result.score:
+            best[result.chunk_id] = result
+    return sorted(best.values(), key=lambda result: -result.score)
+
+
+def _files(tenant_id: TenantId, namespace: Namespace, ids: Sequence[str], gateway: Gateway) -> dict[str, Attached]:
+    with unit_of_work(gateway.resources.mysql) as work:
+        return Attachments(work.connection, tenant_id).named(namespace, list(dict.fromkeys(ids)))
+
+
+def _shown(result: _Result, file: Attached, kinds: Collection[MaskedKind]) -> dict[str, Any]:
+    """A result as it is sent. Its text came masked if need be; what the file says of itself is masked here."""
+    return {
+        "file_id": result.document_id,
+        "filename": masked_value(file.filename, kinds),
+        "score": result.score,
+        "attributes": masked_value(shown_attributes(file.attributes), kinds),
+        "content": [{"type": "text", "text": result.text}],
+    }
+
+
+def _told(answers: Sequence[dict[str, Any]]) -> dict[str, str]:
+    """What this dialect has no field for: the queries, to be looked at under /v1, and what was lost on the way."""
+    lost = dict.fromkeys(
+        f"{each['part']}:{each['code']}" for answer in answers for each in answer["stats"]["degradations"]
+    )
+    headers = {"X-Chordwise-Query-Id": ", ".join(answer["query_id"] for answer in answers)}
+    return {**headers, "X-Chordwise-Degraded": ", ".join(lost)} if lost else headers

@@ -1,0 +1,204 @@
+"""Files: kept as they are until they are put into a vector store, and longer."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Request
+from fastapi import Query as Parameter
+from starlette.datastructures import FormData, UploadFile
+from starlette.responses import Response
+
+from api_gateway.dialects.openai import conversions as shown
+from api_gateway.dialects.openai import objects as shapes
+from api_gateway.dialects.openai.error_bodies import answered, no_file, wrong
+from api_gateway.dialects.openai.lookups import Order, cut
+from api_gateway.gateway import Gateway, gateway_of
+from api_gateway.http.auth import Reader, Writer
+from api_gateway.http.fields import holds_control_characters
+from api_gateway.http.problems import Problem
+from api_gateway.http.responses import json_response
+from api_gateway.resources.ingestion.files import read_form
+from pipeline.administration.keep_files import ID_PREFIX, forget_file, keep_file
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.tenants.tenant_store import Principal
+from pipeline.vector_stores.file_store import StoredFile, StoredFiles, made_at
+
+router = APIRouter()
+
+_PURPOSES: Final = ("assistants", "batch", "fine-tune", "vision", "user_data", "evals")
+_SHORTEST_S, _LONGEST_S = 3600, 2_592_000
+_LONGEST_NAME, _LONGEST_TYPE = 255, 127  # characters
+_FORM_BYTES: Final = 64 * 1024  # what a form may have beside its file
+_FORM: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "required": ["file", "purpose"],
+                    "properties": {
+                        "file": {"type": "string", "format": "binary"},
+                        "purpose": {"type": "string", "enum": list(_PURPOSES)},
+                        "expires_after[anchor]": {"type": "string", "enum": ["created_at"]},
+                        "expires_after[seconds]": {"type": "integer", "minimum": _SHORTEST_S, "maximum": _LONGEST_S},
+                    },
+                }
+            }
+        },
+    }
+}
+
+
+@router.post(
+    "/files",
+    responses=answered(shapes.FileObject, "The file; it is durable.", 400, 413, 429),
+    openapi_extra=_FORM,
+    summary="Hand in a file",
+)
+async def upload(request: Request, principal: Writer) -> Response:
+    """It is searched once it is put into a vector store."""
+    gateway = gateway_of(request)
+    limit = min(gateway.settings.max_body_bytes, gateway.settings.max_document_bytes + _FORM_BYTES)
+    sent = await read_form(request, gateway, limit)
+    try:
+        found = await gateway.run_heavy(_keep, sent, principal, gateway)
+    finally:
+        await sent.close()
+    return json_response(shown.file(found))
+
+
+@router.get(
+    "/files",
+    responses=answered(shapes.FileList, "One page of files.", 400),
+    summary="List files",
+)
+async def list_files(
+    request: Request,
+    principal: Reader,
+    limit: Annotated[int, Parameter(ge=1, le=10_000, description="Entries per page.")] = 10_000,
+    order: Order = "desc",
+    after: Annotated[str | None, Parameter(max_length=64, description="The last entry of the page before.")] = None,
+    purpose: Annotated[str | None, Parameter(max_length=32, description="Only those of this purpose.")] = None,
+) -> Response:
+    """The newest first, unless `order` says otherwise."""
+    gateway = gateway_of(request)
+    at = None if after is None else made_at(ID_PREFIX, after)
+    if after is not None and at is None:
+        raise wrong("after", "is not the id of a file")
+
+    def read() -> list[StoredFile]:
+        with unit_of_work(gateway.resources.mysql) as work:
+            return StoredFiles(work.connection, principal.tenant_id).page(
+                after=None if at is None or after is None else (at, after),
+                newest_first=order == "desc",
+                purpose=purpose,
+                limit=limit + 1,
+            )
+
+    entries, has_more = cut(await gateway.run(read), limit, None)
+    return shown.page_response([shown.file(each) for each in entries], has_more=has_more)
+
+
+@router.get(
+    "/files/{file_id}",
+    responses=answered(shapes.FileObject, "The file, without its bytes.", 404),
+    summary="Look at a file",
+)
+async def look(request: Request, principal: Reader, file_id: str) -> Response:
+    """Where it was put, its vector stores say."""
+    gateway = gateway_of(request)
+    return json_response(shown.file(await gateway.run(_found, principal, file_id, gateway)))
+
+
+@router.get(
+    "/files/{file_id}/content",
+    responses={
+        **answered(None, "The bytes, as they were sent.", 404),
+        200: {"description": "The bytes, as they were sent.", "content": {"application/octet-stream": {}}},
+    },
+    summary="Download a file",
+)
+async def content(request: Request, principal: Reader, file_id: str) -> Response:
+    """Byte by byte what was handed in; always as an attachment of no particular type."""
+    gateway = gateway_of(request)
+
+    def read() -> bytes:
+        _found(principal, file_id, gateway)
+        with unit_of_work(gateway.resources.mysql) as work:
+            body = StoredFiles(work.connection, principal.tenant_id).body(file_id)
+        if body is None:
+            raise no_file(file_id)
+        return body
+
+    headers = {"Content-Disposition": "attachment"}
+    return Response(await gateway.run_heavy(read), headers=headers, media_type="application/octet-stream")
+
+
+@router.delete(
+    "/files/{file_id}",
+    responses=answered(shapes.Deleted, "It is gone, here and in every vector store.", 404),
+    summary="Delete a file",
+)
+async def delete(request: Request, principal: Writer, file_id: str) -> Response:
+    """Searches lose it at once, wherever it was put."""
+    gateway = gateway_of(request)
+    if not await gateway.run(forget_file, principal.tenant_id, file_id, gateway.resources):
+        raise no_file(file_id)
+    return json_response({"id": file_id, "object": "file", "deleted": True})
+
+
+def _found(principal: Principal, file_id: str, gateway: Gateway) -> StoredFile:
+    with unit_of_work(gateway.resources.mysql) as work:
+        found = StoredFiles(work.connection, principal.tenant_id).named([file_id])
+    if file_id not in found:
+        raise no_file(file_id)
+    return found[file_id]
+
+
+def _keep(sent: FormData, principal: Principal, gateway: Gateway) -> StoredFile:
+    file, purpose = sent.get("file"), sent.get("purpose")
+    if not isinstance(file, UploadFile):
+        raise wrong("file", "is required")
+    if purpose not in _PURPOSES:
+        raise wrong("purpose", f"must be one of {', '.join(_PURPOSES)}")
+    body = file.file.read()
+    limit = gateway.settings.max_document_bytes
+    if len(body) > limit:
+        detail = f"The file has {len(body)} bytes; at most {limit} are taken (CHORDWISE_MAX_DOCUMENT_BYTES)."
+        raise Problem(413, "file_too_large", detail, errors=[{"pointer": "/file", "detail": "is too large"}])
+    if not body:
+        raise wrong("file", "is empty")
+    declared = file.content_type
+    usable = declared is not None and declared.isascii() and declared.isprintable() and len(declared) <= _LONGEST_TYPE
+    return keep_file(
+        principal.tenant_id,
+        body,
+        gateway.resources,
+        filename=_name(file.filename),
+        purpose=str(purpose),
+        declared_type=declared if usable else None,
+        expires_after_s=_expiry(sent),
+    )
+
+
+def _name(sent: str | None) -> str:
+    """The file's own name, without the folders it lay in. Raises Problem for one that cannot be kept."""
+    name = (sent or "").replace("\\", "/").rpartition("/")[2]
+    if not 1 <= len(name) <= _LONGEST_NAME or holds_control_characters(name):
+        raise wrong("file", f"needs a name of 1 to {_LONGEST_NAME} characters, and no control characters among them")
+    return name
+
+
+def _expiry(sent: FormData) -> int | None:
+    anchor, seconds = sent.get("expires_after[anchor]"), sent.get("expires_after[seconds]")
+    if anchor is None and seconds is None:
+        return None
+    if anchor != "created_at":
+        raise wrong("expires_after", "must have the anchor created_at")
+    if not isinstance(seconds, str) or not (seconds.isascii() and seconds.isdigit()) or len(seconds) > 8:
+        raise wrong("expires_after", "must have a whole number of seconds")
+    if not _SHORTEST_S <= int(seconds) <= _LONGEST_S:
+        raise wrong("expires_after", f"must have between {_SHORTEST_S} and {_LONGEST_S} seconds")
+    return int(seconds)

@@ -1,0 +1,205 @@
+"""Files in a vector store: put there, looked at, described, read, taken out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from api_gateway.dialects.openai import conversions as shown
+from api_gateway.dialects.openai import objects as shapes
+from api_gateway.dialects.openai.error_bodies import answered, no_file
+from api_gateway.dialects.openai.lookups import (
+    After,
+    Before,
+    Filter,
+    Limit,
+    Order,
+    file_of,
+    files_page,
+    namespace_of,
+    put,
+    store_of,
+)
+from api_gateway.dialects.openai.requests import StoreFileChange, StoreFileRequest, to_chunking
+from api_gateway.gateway import Gateway, gateway_of
+from api_gateway.http.auth import Reader, Writer
+from api_gateway.http.descriptions import json_body
+from api_gateway.http.json_bodies import read_shape
+from api_gateway.http.responses import json_response
+from api_gateway.resources.jobs import until_finished
+from pipeline.administration.edit_vector_stores import NoSuchFile, Put, describe_file, take_out
+from pipeline.administration.list_chunks import list_chunks
+from pipeline.records import DocumentId, JobId
+from pipeline.tenants.tenant_store import Principal
+from pipeline.vector_stores.attachment_store import Attached
+from workers import dispatch
+
+router = APIRouter()
+
+_MAX_BODY_BYTES = 64 * 1024
+_DESCRIBED_WITHIN_S = 5.0
+_CHUNKS_AT_ONCE = 500
+
+
+@router.post(
+    "/vector_stores/{vector_store_id}/files",
+    responses=answered(shapes.StoreFileObject, "The file, on its way.", 400, 404, 413, 429),
+    openapi_extra=json_body(StoreFileRequest, {"file_id": "file-0123", "attributes": {"year": 2026}}),
+    summary="Put a file into a vector store",
+)
+async def create(request: Request, principal: Writer, vector_store_id: str) -> Response:
+    """It is searched as soon as its status is `completed`. A file that is there already is ingested anew."""
+    gateway = gateway_of(request)
+    asked = await read_shape(request, principal, StoreFileRequest, limit=_MAX_BODY_BYTES)
+
+    def do() -> Attached:
+        namespace = namespace_of(vector_store_id)
+        store_of(principal, vector_store_id, gateway, in_use=True)
+        one = Put(
+            file_id=asked.file_id,
+            chunking=to_chunking(asked.chunking_strategy, gateway.settings),
+            attributes=asked.attributes or {},
+        )
+        put(principal, namespace, [one], gateway, request_id=request.state.request_id)
+        return file_of(principal, vector_store_id, asked.file_id, gateway)
+
+    return _polled(await gateway.run(do))
+
+
+@router.get(
+    "/vector_stores/{vector_store_id}/files",
+    responses=answered(shapes.StoreFileList, "One page of files.", 400, 404),
+    summary="List the files of a vector store",
+)
+async def list_files(
+    request: Request,
+    principal: Reader,
+    vector_store_id: str,
+    limit: Limit = 20,
+    order: Order = "desc",
+    after: After = None,
+    before: Before = None,
+    filter: Filter = None,
+) -> Response:
+    """Documents that came another way are among them."""
+    gateway = gateway_of(request)
+
+    def read() -> Response:
+        store_of(principal, vector_store_id, gateway)
+        return files_page(
+            principal,
+            namespace_of(vector_store_id),
+            gateway,
+            limit=limit,
+            order=order,
+            after=after,
+            before=before,
+            status=filter,
+        )
+
+    return await gateway.run(read)
+
+
+@router.get(
+    "/vector_stores/{vector_store_id}/files/{file_id}",
+    responses=answered(shapes.StoreFileObject, "The file.", 404),
+    summary="Look at a file in a vector store",
+)
+async def look(request: Request, principal: Reader, vector_store_id: str, file_id: str) -> Response:
+    """While it is in progress, the header `openai-poll-after-ms` says when to look again."""
+    gateway = gateway_of(request)
+    return _polled(await gateway.run(file_of, principal, vector_store_id, file_id, gateway))
+
+
+@router.post(
+    "/vector_stores/{vector_store_id}/files/{file_id}",
+    responses=answered(shapes.StoreFileObject, "The file with its new attributes.", 400, 404, 413, 429),
+    openapi_extra=json_body(StoreFileChange, {"attributes": {"year": 2027}}),
+    summary="Change the attributes of a file",
+)
+async def describe(request: Request, principal: Writer, vector_store_id: str, file_id: str) -> Response:
+    """Searches go by the old ones until the status is `completed` again, which is nearly always when this answers."""
+    gateway = gateway_of(request)
+    asked = await read_shape(request, principal, StoreFileChange, limit=_MAX_BODY_BYTES)
+
+    def do() -> JobId | None:
+        store_of(principal, vector_store_id, gateway, in_use=True)
+        try:
+            ticket = describe_file(
+                principal.tenant_id,
+                file_of(principal, vector_store_id, file_id, gateway),
+                asked.attributes or {},
+                gateway.resources,
+                ring=dispatch.ring,
+                request_id=request.state.request_id,
+            )
+        except NoSuchFile:
+            raise no_file(file_id) from None
+        return None if ticket is None else ticket.job_id
+
+    job_id = await gateway.run(do)
+    if job_id is not None:
+        await until_finished(principal.tenant_id, job_id, _DESCRIBED_WITHIN_S, gateway, receive=request.receive)
+    return _polled(await gateway.run(file_of, principal, vector_store_id, file_id, gateway))
+
+
+@router.get(
+    "/vector_stores/{vector_store_id}/files/{file_id}/content",
+    responses=answered(shapes.StoreFileContent, "The text that was read from the file.", 404),
+    summary="Read a file of a vector store",
+)
+async def content(request: Request, principal: Reader, vector_store_id: str, file_id: str) -> Response:
+    """In the pieces that are searched, in their order; nothing before the file is `completed`."""
+    gateway = gateway_of(request)
+    return json_response(await gateway.run_heavy(_content, principal, vector_store_id, file_id, gateway))
+
+
+@router.delete(
+    "/vector_stores/{vector_store_id}/files/{file_id}",
+    responses=answered(shapes.Deleted, "It is not in the vector store any more.", 404),
+    summary="Take a file out of a vector store",
+)
+async def delete(request: Request, principal: Writer, vector_store_id: str, file_id: str) -> Response:
+    """Searches lose it at once. The file itself stays."""
+    gateway = gateway_of(request)
+
+    def do() -> None:
+        namespace = namespace_of(vector_store_id)
+        if not take_out(principal.tenant_id, namespace, DocumentId(file_id), gateway.resources):
+            store_of(principal, vector_store_id, gateway)
+            raise no_file(file_id)
+
+    await gateway.run(do)
+    return json_response({"id": file_id, "object": "vector_store.file.deleted", "deleted": True})
+
+
+def _polled(found: Attached) -> Response:
+    return shown.polled_response(shown.store_file(found), waiting=1 if found.status == "in_progress" else 0)
+
+
+def _content(principal: Principal, store_id: str, file_id: str, gateway: Gateway) -> dict[str, Any]:
+    file_of(principal, store_id, file_id, gateway)
+    texts: list[str] = []
+    after = None
+    while True:
+        page = list_chunks(
+            principal.tenant_id,
+            namespace_of(store_id),
+            gateway.resources,
+            document_id=file_id,
+            enabled=True,
+            after=after,
+            limit=_CHUNKS_AT_ONCE,
+        )
+        texts += [chunk.passage.text for chunk, _ in page if chunk.searched]
+        if len(page) < _CHUNKS_AT_ONCE:
+            break
+        after = page[-1][0].place
+    return {
+        "object": "vector_store.file_content.page",
+        "data": [{"type": "text", "text": text} for text in texts],
+        "has_more": False,
+        "next_page": None,
+    }

@@ -1,0 +1,1 @@
+"""HTTP for every route: bodies, keys, limits, conditional requests, idempotency, problems, the OpenAPI document."""

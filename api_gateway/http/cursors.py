@@ -1,0 +1,59 @@
+"""Opaque cursors: where a list goes on, in a form nobody is tempted to build by hand."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import uuid
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any, TypeVar
+
+import orjson
+
+from api_gateway.http.problems import Problem
+
+T = TypeVar("T")
+
+
+def encode(kind: str, *position: str | int) -> str:
+    """The cursor after ``position`` in the list called ``kind``."""
+    return base64.urlsafe_b64encode(orjson.dumps([kind, *position])).rstrip(b"=").decode()
+
+
+def decode(cursor: str | None, kind: str, *types: type[str] | type[int]) -> tuple[Any, ...] | None:
+    """The position in a cursor, None if there is no cursor. Raises Problem 422 for one that this list never gave."""
+    if cursor is None:
+        return None
+    try:
+        found = orjson.loads(base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True))
+    except (ValueError, binascii.Error):
+        found = None
+    fits = isinstance(found, list) and len(found) == len(types) + 1 and found[0] == kind
+    if not fits or not all(type(value) is wanted for value, wanted in zip(found[1:], types, strict=True)):
+        raise foreign()
+    return tuple(found[1:])
+
+
+def before(cursor: str | None, kind: str, *, is_uuid: bool = True) -> tuple[datetime, str] | None:
+    """Return the time and id in a cursor of a list ordered by them, None without a cursor. Raises Problem 422."""
+    position = decode(cursor, kind, str, str)
+    if position is None:
+        return None
+    try:
+        return datetime.fromisoformat(position[0]), str(uuid.UUID(position[1])) if is_uuid else position[1]
+    except ValueError:
+        raise foreign() from None
+
+
+def foreign() -> Problem:
+    """422 for a cursor that the list at hand never gave."""
+    places = [{"pointer": "/cursor", "in": "query", "detail": "is not a cursor that this list gave"}]
+    return Problem(422, "invalid_cursor", "The cursor is not one that this list gave.", errors=places)
+
+
+def page(found: Sequence[T], limit: int, cursor_of: Callable[[T], str]) -> tuple[Sequence[T], str | None]:
+    """One page out of up to ``limit + 1`` entries that were read, and the cursor of the next if there is one."""
+    if len(found) <= limit:
+        return found, None
+    return found[:limit], cursor_of(found[limit - 1])

@@ -1,0 +1,177 @@
+"""Types of single fields, shared by all requests."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import orjson
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
+from pydantic.json_schema import WithJsonSchema
+
+from api_gateway.http.problems import Problem
+from pipeline.keyword.normal_form import normal_form
+from pipeline.records import Namespace
+
+MAX_METADATA_BYTES = 16 * 1024
+MAX_METADATA_DEPTH = 16  # MariaDB takes no JSON that is nested more than 32 deep
+MOST_TAGS = 64
+MOST_UNKNOWN_NAMES = 32  # of one object, each reported with its own pointer; more are reported as one error
+INT64 = 2**63
+
+_RFC_3339 = re.compile(r"(\d{4}-\d{2}-\d{2})[Tt ](\d{2}:\d{2}:\d{2})(\.\d+)?([Zz]|[+-]\d{2}:\d{2})", re.ASCII)
+
+
+class Wire(BaseModel):
+    """The base of all requests: nothing is converted, nothing unknown is let through."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_few_names(cls, value: Any) -> Any:
+        """Reject an object with far more names than the shape has, before pydantic makes an error of each unknown
+        name."""
+        if isinstance(value, dict) and len(value) > len(cls.model_fields) + MOST_UNKNOWN_NAMES:
+            most = len(cls.model_fields) + MOST_UNKNOWN_NAMES
+            raise ValueError(f"has {len(value)} names, more than the {most} that are looked at")
+        return value
+
+
+class DescribedBy:
+    """Marks a field that is taken as it is and checked later, together with what it is laid over; the description of
+    the interface shows what ``shape`` allows."""
+
+    def __init__(self, shape: type[Any]) -> None:
+        self._shape: TypeAdapter[Any] = TypeAdapter(shape)
+
+    def __get_pydantic_json_schema__(self, _schema: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return handler(self._shape.core_schema)
+
+
+def tidy_namespace(value: str) -> str:
+    """A namespace in normal form C. Raises ValueError for what is no namespace."""
+    name = normal_form("NFC", value)
+    if not 1 <= len(name) <= 64:
+        raise ValueError("must have 1 to 64 characters")
+    if not all(character in "._-" or unicodedata.category(character)[0] in "LMN" for character in name):
+        raise ValueError("may hold letters, digits, '.', '_' and '-' only")
+    return name
+
+
+def tidy_document_id(value: str) -> str:
+    """A document id, unchanged. Raises ValueError for what is none."""
+    if not 1 <= len(value) <= 64:
+        raise ValueError("must have 1 to 64 characters")
+    if value[0].isspace() or value[-1].isspace():
+        raise ValueError("must not begin or end with white space")
+    if holds_control_characters(value):
+        raise ValueError("must not hold control characters")
+    return value
+
+
+def holds_control_characters(name: str) -> bool:
+    """Whether a name has characters that no name has: control characters, ends of lines, halves of characters. Spaces
+    of every kind and invisible joiners are ordinary in names of some languages."""
+    return not name.isprintable() and any(unicodedata.category(character) in _UNNAMABLE for character in name)
+
+
+def not_blank(value: str) -> str:
+    """The text, unchanged. Raises ValueError for one in which there is nothing to look for."""
+    if value.isspace():
+        raise ValueError("holds nothing but white space")
+    return value
+
+
+_UNNAMABLE = {"Cc", "Cs", "Zl", "Zp"}
+
+
+def _moment(value: Any) -> Any:
+    """RFC 3339 with an offset, as a moment in UTC."""
+    if not isinstance(value, str):
+        raise ValueError("must be a string with an RFC 3339 time")
+    match = _RFC_3339.fullmatch(value)
+    if match is None:
+        raise ValueError("must be an RFC 3339 time with an offset, such as 2026-01-02T00:00:00Z")
+    date, time, fraction, offset = match.groups()
+    try:
+        found = datetime.fromisoformat(f"{date}T{time}{(fraction or '')[:7]}{offset.upper()}").astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise ValueError("is not a time that exists") from None
+    if found.year < 1000:
+        raise ValueError("must not lie before the year 1000")
+    return found
+
+
+def _metadata(value: dict[str, Any]) -> dict[str, Any]:
+    """An object that both databases can hold."""
+    if not value:
+        return value
+    level: list[Any] = [value]
+    for _ in range(MAX_METADATA_DEPTH):
+        level = [inner for found in level for inner in _inner(found)]
+        if not level:
+            break
+    else:
+        raise ValueError(f"is nested more than {MAX_METADATA_DEPTH} levels deep")
+    try:
+        size = len(orjson.dumps(value))
+    except orjson.JSONEncodeError:
+        raise ValueError("must hold no integer beyond 64 bits and no text that is not UTF-8") from None
+    if size > MAX_METADATA_BYTES:
+        raise ValueError(f"has more than {MAX_METADATA_BYTES} bytes as JSON")
+    return value
+
+
+def _inner(value: dict[str, Any] | list[Any]) -> list[Any]:
+    found = value.values() if isinstance(value, dict) else value
+    return [inner for inner in found if isinstance(inner, dict | list)]
+
+
+TEXT_MEDIA_TYPES = ("text/plain", "text/markdown", "text/html")
+
+NamespaceName = Annotated[
+    str, AfterValidator(tidy_namespace), WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 64})
+]
+DocumentIdText = Annotated[
+    str, AfterValidator(tidy_document_id), WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 64})
+]
+SourceIdText = Annotated[
+    str,
+    AfterValidator(tidy_document_id),
+    WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 64}),
+]
+Moment = Annotated[datetime, BeforeValidator(_moment), WithJsonSchema({"type": "string", "format": "date-time"})]
+Metadata = Annotated[dict[str, Any], AfterValidator(_metadata)]
+Integer64 = Annotated[int, Field(ge=-INT64, le=INT64 - 1)]
+Title = Annotated[str, Field(max_length=1024)]
+Author = Annotated[str, Field(max_length=255)]
+TypeName = Annotated[str, Field(min_length=1, max_length=64)]
+Tag = Annotated[str, Field(min_length=1, max_length=128)]
+Tags = Annotated[list[Tag], Field(max_length=MOST_TAGS)]
+QueryText = Annotated[str, Field(min_length=1, max_length=8000), AfterValidator(not_blank)]
+Label = Annotated[str, Field(min_length=1, max_length=128)]
+
+_NAMESPACE: TypeAdapter[str] = TypeAdapter(NamespaceName)
+
+
+def namespace_parameter(value: str) -> Namespace:
+    """A namespace out of a query string. Raises Problem 422."""
+    try:
+        return Namespace(_NAMESPACE.validate_python(value))
+    except ValidationError as error:
+        detail = str(error.errors()[0]["ctx"]["error"])
+        places = [{"pointer": "/namespace", "in": "query", "detail": detail}]
+        raise Problem(422, "invalid_request", f"The parameter namespace {detail}.", errors=places) from None

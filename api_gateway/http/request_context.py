@@ -1,0 +1,142 @@
+"""Around every request: its id, its log line, its metrics, and the last resort for errors. Plain ASGI."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from urllib.parse import unquote_to_bytes
+
+import structlog
+from starlette.datastructures import MutableHeaders
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from api_gateway.http.metrics import LATENCY, REQUESTS
+from api_gateway.http.problems import Problem, internal
+from pipeline.telemetry import tracing
+from pipeline.telemetry.traceparent import TRACEPARENT, TRACESTATE
+
+log = structlog.get_logger("api_gateway")
+
+_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+}
+MOST_PARAMETERS = 100  # of one query string
+_PARAMETERS = {"name": "parameters", "limit": MOST_PARAMETERS}
+_CLIENT_WENT = 499  # nginx's number for a client that did not wait; it is only logged, never sent
+_METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
+
+# Stands for an encoded slash while routes are matched. No id of ours can contain it.
+SLASH = "\0"
+
+
+class RequestContext:
+    """Gives each request an id that reaches every log line, task and answer of it, and logs one line at its end."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request_id = request_id_of(scope)
+        scope.setdefault("state", {}).update(request_id=request_id, received_at=time.time())
+        keep_encoded_slashes(scope)
+        status = 0
+        started = time.perf_counter()
+
+        async def send_with_headers(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = MutableHeaders(scope=message)
+                headers["X-Request-ID"] = request_id
+                for name, value in tracing.outgoing().items():
+                    headers[name] = value
+                for name, value in _HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        with (
+            structlog.contextvars.bound_contextvars(request_id=request_id, tenant_id=None),
+            tracing.entered(
+                "request", _text_headers(scope), kind="server", **{"chordwise.request_id": request_id}
+            ) as span,
+        ):
+            try:
+                refusal = _refusal(scope)
+                if refusal is not None:
+                    await refusal.response(scope)(scope, receive, send_with_headers)
+                    return
+                await self._app(scope, receive, send_with_headers)
+            except ClientDisconnect:
+                status = status or _CLIENT_WENT
+            except Exception:  # the outermost place: a bug becomes a logged traceback and the problem internal_error
+                log.exception("request_failed")
+                if not status:
+                    await internal().response(scope)(scope, receive, send_with_headers)
+            finally:
+                _observe(scope, status or _CLIENT_WENT, time.perf_counter() - started, span)
+
+
+def _refusal(scope: Scope) -> Problem | None:
+    """Return the Problem for a head that no route should interpret, or None."""
+    if sum(name == b"authorization" for name, _ in scope["headers"]) > 1:
+        detail = "The request has more than one Authorization header."
+        return Problem(400, "duplicate_authorization", detail)
+    if scope["query_string"].count(b"&") >= MOST_PARAMETERS:
+        detail = f"The query string has more than {MOST_PARAMETERS} parameters."
+        return Problem(400, "too_many_parameters", detail, extensions={"limit": _PARAMETERS})
+    return None
+
+
+def _observe(scope: Scope, status: int, seconds: float, span: tracing.Span) -> None:
+    route = getattr(scope.get("route"), "path", None) or "unknown"
+    method = scope["method"] if scope["method"] in _METHODS else "other"
+    REQUESTS.labels(method, route, status).inc()
+    LATENCY.labels(method, route, status).observe(seconds)
+    span.set("http.request.method", method)
+    span.set("http.route", route)
+    span.set("http.response.status_code", status)
+    if status >= 500:
+        span.failed(str(status))
+    log.info(
+        "request",
+        method=method,
+        route=route,
+        status=status,
+        latency_ms=round(seconds * 1000, 2),
+    )
+
+
+def _text_headers(scope: Scope) -> dict[str, str]:
+    """The caller's place in a trace. A header that is there twice is none: nobody knows which of them is meant."""
+    wanted = (TRACEPARENT.encode(), TRACESTATE.encode())
+    found = [
+        (bytes(name).decode(), bytes(value).decode("latin-1")) for name, value in scope["headers"] if name in wanted
+    ]
+    twice = sum(name == TRACEPARENT for name, _ in found) > 1
+    return {} if twice else dict(found)
+
+
+def request_id_of(scope: Scope) -> str:
+    """The caller's X-Request-ID if it is 1 to 128 visible ASCII characters, else a new one."""
+    for name, value in scope["headers"]:
+        if name == b"x-request-id":
+            given = bytes(value)
+            if 1 <= len(given) <= 128 and all(0x21 <= byte <= 0x7E for byte in given):
+                return given.decode("ascii")
+    return str(uuid.uuid4())
+
+
+def keep_encoded_slashes(scope: Scope) -> None:
+    """Let ``%2F`` stand for a slash inside a path segment: ids may hold slashes, and servers decode before routing."""
+    raw: bytes = (scope.get("raw_path") or b"").partition(b"?")[0]
+    if b"%2f" in raw.lower() and b"%00" not in raw:
+        kept = raw.replace(b"%2F", b"%00").replace(b"%2f", b"%00")
+        scope["path"] = unquote_to_bytes(kept).decode("utf-8", "replace")

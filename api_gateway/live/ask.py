@@ -1,0 +1,251 @@
+"""Asking and waiting for the answer: one way for every route and every dialect."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, Final, ParamSpec, TypeVar
+
+import orjson
+import structlog
+from starlette.types import Receive
+
+from api_gateway.gateway import Gateway
+from api_gateway.http.bodies import Decoded
+from api_gateway.http.problems import Problem
+from api_gateway.live.query_deadlines import LAST_S
+from api_gateway.live.wakes import Waiter
+from api_gateway.resources.retrieval.query_body import to_query
+from pipeline.answer.outcome import RETRIEVAL_UNAVAILABLE, sent_problem
+from pipeline.errors import Unavailable
+from pipeline.query.query_store import QueryState, wake_name
+from pipeline.query.request import Query
+from pipeline.records import QueryId, TenantId
+from pipeline.retrieval.measure import count_unsent
+from pipeline.retrieval.run_chord import answer as answer_now
+from pipeline.retrieval.run_chord import fail, failed_answer
+from pipeline.retrieval.understand import understand_at_once
+from pipeline.tenants.tenant_store import Principal
+from workers import dispatch
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+log = structlog.get_logger(__name__)
+
+_ABANDONED_S: Final = 1.0  # after the deadline; a query still unanswered then has lost its gateway
+
+
+async def asked_query(
+    body: Decoded, principal: Principal, gateway: Gateway, *, request_id: str, received_at: float | None = None
+) -> Query:
+    """Parse a body of `/v1/queries` into a query. Its deadline counts from ``received_at`` (seconds since the epoch;
+    now by default). Raises Problem."""
+    configuration = await gateway.configurations.of(principal.tenant_id)
+    return to_query(
+        body,
+        tenant_id=principal.tenant_id,
+        request_id=request_id,
+        use=gateway.settings,
+        configuration=configuration,
+        assign=gateway.assigner(principal.tenant_id, configuration),
+        asked_by=principal.actor,
+        received_at=received_at,
+    )
+
+
+async def answer_of(query: Query, gateway: Gateway, *, receive: Receive, cache_control: str = "") -> bytes:
+    """Send a query and return its answer within its deadline plus LAST_S. The answer to a failed query has status
+    `failed`.
+
+    ``receive`` is the request's, after its body was read. Raises Problem, Unavailable, or ClientDisconnect.
+    """
+    with gateway.wakes.watch(wake_name("query", query.tenant_id, query.query_id)) as waiter:
+        answer = await send(query, gateway, cache_control=cache_control)
+        if answer is None:
+            answer = await await_answer(query, waiter, gateway, receive=receive)
+    if answer is None:
+        detail = "The gateway is about to stop, and the query was not answered before."
+        raise Problem(503, "query_not_answered", detail, headers={"Retry-After": "2"})
+    return answer
+
+
+async def await_answer(
+    query: Query, waiter: Waiter, gateway: Gateway, *, receive: Receive, seconds: float = math.inf
+) -> bytes | None:
+    """Wait for the answer to a query that was sent.
+
+    Return None if ``seconds`` end before its deadline, or if the gateway is about to stop. LAST_S after the deadline
+    return an answer even if Redis hangs: it then reports that nothing answered. Raises Problem(404) for a cancelled
+    query, and ClientDisconnect.
+    """
+
+    async def look() -> bytes | None:
+        with suppress(Unavailable):  # Redis may be back before the deadline
+            return await gateway.run_or_leave(answer_so_far, query.tenant_id, query.query_id, gateway)
+        return None
+
+    left_s = query.deadline_at - time.time()
+    last_s = max(0.0, left_s + LAST_S)
+    answer = await gateway.wakes.until(
+        waiter, look, seconds=min(seconds, last_s), receive=receive, look_first=False, alarm_in_s=left_s
+    )
+    if answer is None and seconds >= last_s and not gateway.wakes.released:
+        return failed_answer(query)
+    return answer
+
+
+async def read_by(deadline_at: float, gateway: Gateway, read: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Call ``read``, which reads a store for a query, in a thread.
+
+    Raises Problem(503) if the store cannot be read, at the latest LAST_S after the deadline (seconds since the epoch),
+    and counts the query as failed. Every error of ``read`` except Unavailable passes through.
+    """
+    try:
+        async with asyncio.timeout(max(0.0, deadline_at - time.time()) + LAST_S):
+            return await gateway.run_or_leave(read, *args, **kwargs)
+    except (TimeoutError, Unavailable) as error:
+        raise store_lost(error, gateway) from None
+
+
+def store_lost(error: TimeoutError | Unavailable, gateway: Gateway) -> Problem:
+    """Return Problem(503) for a query that could not be sent because a store was not read, and count it as failed."""
+    count_unsent(gateway.resources)
+    detail = f"A store that the search needs did not answer ({getattr(error, 'code', 'timeout')})."
+    return Problem(503, RETRIEVAL_UNAVAILABLE, detail, headers={"Retry-After": "2"})
+
+
+async def send(query: Query, gateway: Gateway, *, cache_control: str = "", waits: bool = True) -> bytes | None:
+    """Store a query and send it to the workers before its deadline, or serve it from the answer cache. If the caller
+    ``waits`` and the plan says so, send it to the in-process lane instead.
+
+    Return the cached answer, or None if the query was sent; ``cache_control`` with no-cache or no-store bypasses the
+    cache. Raises Problem(404) for an unknown namespace, Problem(503) if the deadline passes before the query is
+    sent, or Unavailable. A query that could not be sent counts as failed.
+    """
+    timer = gateway.deadlines.keep(query)
+    answer: bytes | None = None
+    sent = False
+    try:
+        async with asyncio.timeout(max(0.0, query.deadline_at - time.time()) + LAST_S):
+            query = await _without_missing_namespaces(query, gateway)
+            here = waits and gateway.lane.is_for(query)
+            query, answer = await gateway.run_or_leave(
+                _open, query, gateway, cache_control=cache_control, chord=not here
+            )
+            if here and answer is None and not gateway.lane.take(query):
+                await gateway.run_or_leave(_enqueue, query, gateway)
+        sent = True
+    except TimeoutError:
+        count_unsent(gateway.resources)
+        detail = "The query could not be sent to the workers within its deadline: a store or the broker hangs."
+        raise Problem(503, RETRIEVAL_UNAVAILABLE, detail, headers={"Retry-After": "2"}) from None
+    except Unavailable:
+        count_unsent(gateway.resources)
+        raise
+    finally:
+        if not sent or answer is not None:
+            timer.stop()
+    return answer
+
+
+async def _without_missing_namespaces(query: Query, gateway: Gateway) -> Query:
+    """Return the query without its optional namespaces that do not exist. Raises Problem(404) for any other one.
+
+    While MySQL is away and nobody knows, the workers find out what their index has of them."""
+    optional = query.plan.retrieve.optional_namespaces
+    try:
+        missing = await gateway.namespaces.require(query.tenant_id, query.namespaces, optional=optional)
+    except Unavailable as error:
+        if gateway.settings.keyword_engine != "tantivy":
+            raise
+        log.warning("namespaces_not_read", tenant_id=query.tenant_id, code=error.code)
+        return query
+    if not missing:
+        return query
+    there = tuple(name for name in query.namespaces if name not in missing)
+    return replace(query, namespaces=there, missing_namespaces=missing)
+
+
+def _open(query: Query, gateway: Gateway, *, cache_control: str, chord: bool) -> tuple[Query, bytes | None]:
+    """Store the query as it is understood, and enqueue it if ``chord``. Return it, and the answer if there is one."""
+    queries = gateway.resources.queries(query.tenant_id)
+    with suppress(Unavailable):  # then each part takes the active space as it knows it
+        query = replace(
+            query, embedding_space=gateway.quick.spaces.live(patient=not gateway.keys.is_away()).active.number
+        )
+    wanted = {directive.strip().lower() for directive in cache_control.split(",")}
+    query = gateway.kept_answers.keyed(query, keep="no-store" not in wanted)
+    if "no-cache" not in wanted and (answer := gateway.kept_answers.answer(query)) is not None:
+        return query, answer
+    query = understand_at_once(query, gateway.resources)
+    queries.open(query)
+    if not query.channels:  # small talk: there is nothing to ask and nothing to wait for
+        answer_now(query.tenant_id, query.query_id, gateway.resources, {})
+        return query, queries.noted(query.query_id, "answer")
+    if chord:
+        _enqueue(query, gateway)
+    return query, None
+
+
+def _enqueue(query: Query, gateway: Gateway) -> None:
+    """Send an open query to the workers. Raises StoreUnavailable, and the query is gone then."""
+    try:
+        dispatch.ask(query)
+    except Unavailable:
+        with suppress(Unavailable):
+            gateway.resources.queries(query.tenant_id).cancel(query.query_id)
+        raise
+
+
+def current_state(tenant_id: TenantId, query_id: QueryId, gateway: Gateway) -> QueryState:
+    """Return the state of a query. Blocking.
+
+    The gateway that sent a query enforces its deadline. A query overdue by more than `_ABANDONED_S` has lost that
+    gateway, so this call fails it. Raises Problem(404), or Unavailable.
+    """
+    queries = gateway.resources.queries(tenant_id)
+    state = queries.state(query_id)
+    if state is not None and state.overdue_s > _ABANDONED_S:
+        fail(tenant_id, query_id, gateway.resources)
+        state = queries.state(query_id)
+    if state is None:
+        raise not_found()
+    return state
+
+
+async def state_in_time(tenant_id: TenantId, query_id: QueryId, gateway: Gateway) -> QueryState:
+    """Return the state of a query as ``current_state`` does. Raises Problem(503) LAST_S after its deadline, where this
+    gateway sent it and so knows the deadline though Redis hangs."""
+    deadline_at = gateway.deadlines.of(tenant_id, query_id)
+    try:
+        async with asyncio.timeout(None if deadline_at is None else max(0.0, deadline_at - time.time()) + LAST_S):
+            return await gateway.run_or_leave(current_state, tenant_id, query_id, gateway)
+    except TimeoutError:
+        detail = "The store that holds the answer did not respond by the query's deadline."
+        raise Problem(503, RETRIEVAL_UNAVAILABLE, detail, headers={"Retry-After": "2"}) from None
+
+
+def answer_so_far(tenant_id: TenantId, query_id: QueryId, gateway: Gateway) -> bytes | None:
+    """Return the answer to a query, or None if it is not answered yet. Blocking. Raises Problem(404), or
+    Unavailable."""
+    answer = gateway.resources.queries(tenant_id).noted(query_id, "answer")
+    return current_state(tenant_id, query_id, gateway).answer if answer is None else answer
+
+
+def retrieved(answer: bytes) -> dict[str, Any]:
+    """Parse an answer for a dialect that reports an outage as an error. Raises Problem if the query failed."""
+    told: dict[str, Any] = orjson.loads(answer)
+    problem = sent_problem(told)
+    if problem is not None:
+        raise Problem(problem["status"], problem["code"], problem["detail"], headers={"Retry-After": "2"})
+    return told
+
+
+def not_found() -> Problem:
+    """404."""
+    return Problem(404, "query_not_found", "There is no such query; it may have been cancelled, or have expired.")

@@ -1,0 +1,185 @@
+"""Hand a computation to a worker and wait for its outcome.
+
+The gateway validates a request, stores the computation (`pipeline.jobs.computation_store`), enqueues its ids and is woken
+when a worker has begun or ended a step. Whatever the outcome, the gateway deletes the computation afterwards, so a
+worker that has not begun it, or is between two steps, stops.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import structlog
+from starlette.types import Receive
+
+from api_gateway.http.problems import Problem, internal
+from pipeline.errors import ComputationTimeout, PipelineError, WorkerUnavailable
+from pipeline.jobs.computation import LIMITS, Computation, ComputationId, ComputationKind, Done, Failed
+from pipeline.jobs.computation_store import MOST_IN_REDIS, ComputationProgress, Computations
+from pipeline.records import Actor, TenantId
+from workers import dispatch
+
+if TYPE_CHECKING:
+    from api_gateway.gateway import Gateway
+
+Look = Callable[[], Awaitable[ComputationProgress | None]]
+
+log = structlog.get_logger(__name__)
+
+MOST_WAITING: Final = 32  # requests of one tenant in one lane; this process holds their bodies in memory
+_GONE: Final = ComputationProgress(step=-1, begun=False, outcome=None)
+_GRACE_S: Final = 5.0  # past a step's time limit; the gateway then gives up on the step
+
+
+@dataclass(slots=True)
+class _Lane:
+    """A queue of one tenant's computations, of which one runs at a time."""
+
+    turns: asyncio.Semaphore
+    waiting: int = 0
+    waiting_bytes: int = 0
+
+
+@dataclass(slots=True)
+class Turns:
+    """Limits on how many computations one tenant has in the workers' queue, so that it does not delay other tenants.
+
+    The tenant's further computations wait in the gateway as coroutines, first come, first served.
+    """
+
+    most_bytes: int
+    _lanes: dict[tuple[TenantId, str], _Lane] = field(default_factory=dict)
+
+    @asynccontextmanager
+    async def taken(
+        self, tenant_id: TenantId, lane_name: str, *, size: int, seconds: float, at_once: int = 1
+    ) -> AsyncIterator[None]:
+        """Wait up to ``seconds`` for the tenant's turn in a lane; ``size`` is the body's size in bytes.
+
+        Raises Problem(429) if too many requests of the tenant already wait, or if the turn does not come in time.
+        """
+        key = (tenant_id, lane_name)
+        lane = self._lanes.setdefault(key, _Lane(asyncio.Semaphore(at_once)))
+        if lane.waiting >= MOST_WAITING or (lane.waiting and lane.waiting_bytes + size > self.most_bytes):
+            raise _too_many()
+        lane.waiting += 1
+        lane.waiting_bytes += size
+        try:
+            try:
+                async with asyncio.timeout(seconds):
+                    await lane.turns.acquire()
+            except TimeoutError:
+                raise _too_many() from None
+            try:
+                yield
+            finally:
+                lane.turns.release()
+        finally:
+            lane.waiting -= 1
+            lane.waiting_bytes -= size
+            if not lane.waiting:
+                self._lanes.pop(key, None)
+
+
+async def compute(
+    gateway: Gateway,
+    kind: ComputationKind,
+    tenant_id: TenantId,
+    asked: Mapping[str, Any],
+    *,
+    receive: Receive,
+    body: bytes = b"",
+    actor: Actor | None = None,
+    request_id: str = "",
+) -> Done:
+    """Enqueue a computation and return its outcome.
+
+    ``receive`` is the request's, after its body was read. Raises the error that the computation raised in the worker;
+    WorkerUnavailable if no worker begins it in time; ComputationTimeout if a worker does not finish it in time;
+    Problem(429); ClientDisconnect if the client has closed its connection.
+    """
+    computation = Computation(
+        tenant_id=tenant_id,
+        computation_id=ComputationId(str(uuid.uuid4())),
+        kind=kind,
+        asked=asked,
+        body=body,
+        request_id=request_id,
+        actor=actor or Actor(),
+    )
+    begin_s = gateway.settings.compute_wait_s
+    computations = gateway.resources.computations(tenant_id)
+    limits = LIMITS[kind]
+    turn = gateway.turns.taken(
+        tenant_id, limits.lane, size=len(body), seconds=begin_s + limits.step_s, at_once=limits.at_once
+    )
+    async with turn:
+        with gateway.wakes.watch(computations.wake_name(computation.computation_id)) as waiter:
+            run = gateway.run_heavy if len(body) > MOST_IN_REDIS else gateway.run
+            try:
+                await run(computations.open, computation, begin_s=begin_s)
+                await gateway.run(dispatch.compute, computation, expires_s=begin_s)
+
+                async def look_up() -> ComputationProgress | None:
+                    return await gateway.run(computations.standing, computation.computation_id)
+
+                async def wait(look: Look, seconds: float) -> ComputationProgress | None:
+                    return await gateway.wakes.until(waiter, look, seconds=seconds, receive=receive, look_first=False)
+
+                outcome = await await_outcome(kind, look_up, wait, begin_s=begin_s)
+            finally:
+                gateway.spawn(_drop(computation, computations, gateway))
+    if isinstance(outcome, Done):
+        return outcome
+    raise internal() if outcome.error is None else outcome.error
+
+
+async def await_outcome(
+    kind: ComputationKind,
+    look_up: Look,
+    wait: Callable[[Look, float], Awaitable[ComputationProgress | None]],
+    *,
+    begin_s: float,
+) -> Done | Failed:
+    """Wait for the outcome of a computation as long as its steps begin and end in time.
+
+    ``look_up`` reads the computation's progress; ``wait`` returns the given function's first result within the given
+    seconds, or None. Raises WorkerUnavailable if the first step does not begin within ``begin_s``, and
+    ComputationTimeout.
+    """
+    seen = ComputationProgress(step=0, begun=False, outcome=None)
+    seconds = begin_s
+
+    async def look() -> ComputationProgress | None:
+        """Return the progress if it has changed, or None; a computation that no longer exists counts as changed."""
+        found = await look_up()
+        return None if found == seen else found or _GONE
+
+    while True:
+        found = await wait(look, seconds)
+        if found is None or found is _GONE:
+            began = seen.begun or seen.step > 0
+            log.warning("computation_late", kind=kind, begun=began, step=seen.step)
+            if not began:
+                raise WorkerUnavailable(f"No worker began this within {begin_s:g} s.", retry_after_s=2)
+            raise ComputationTimeout(f"A worker began this and did not end it within {seconds:g} s.", retry_after_s=30)
+        if found.outcome is not None:
+            return found.outcome
+        seen = found
+        seconds = LIMITS[kind].step_s + _GRACE_S
+
+
+async def _drop(computation: Computation, computations: Computations, gateway: Gateway) -> None:
+    """Delete a computation; if that fails, its expiry removes it."""
+    with suppress(PipelineError):
+        await gateway.run(computations.drop, computation)
+
+
+def _too_many() -> Problem:
+    detail = "Too many such requests of this tenant are under way; send it again a little later."
+    return Problem(429, "too_many_waiters", detail, headers={"Retry-After": "5"})

@@ -1,0 +1,79 @@
+"""Cached profiles, experiments and request rates of tenants, so that no query waits for MySQL."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+
+import structlog
+
+from api_gateway.live.refreshing_cache import Remembered
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.errors import Unavailable
+from pipeline.query.configuration import Configuration, built_in_configuration
+from pipeline.records import TenantId
+from pipeline.resources import Resources
+from pipeline.tenants.quota_store import own_requests_per_minute
+from pipeline.tenants.request_buckets import Rate
+
+log = structlog.get_logger(__name__)
+
+_RATE_FRESH_S = 30.0
+FRESH_S = 2.0  # a change of a profile holds everywhere after this long
+
+
+class Configurations:
+    """Configurations of tenants, read again when they are older than `FRESH_S`."""
+
+    def __init__(
+        self,
+        read: Callable[[TenantId], Awaitable[Configuration]],
+        *,
+        away: Callable[[], bool] = lambda: False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._read = read
+        self._known: Remembered[TenantId, Configuration] = Remembered(
+            "configuration", fresh_s=FRESH_S, away=away, clock=clock
+        )
+
+    async def of(self, tenant_id: TenantId) -> Configuration:
+        """The tenant's configuration. While MySQL is away, the one of the last minutes; else what is built in, so that
+        plain queries go on. A profile that is not built in is then not known, which its sender is told."""
+        try:
+            return await self._known.of(tenant_id, lambda: self._read(tenant_id))
+        except Unavailable as error:
+            log.warning("configuration_not_read", tenant_id=tenant_id, code=error.code)
+            return replace(built_in_configuration(), is_known=False)
+
+    def forget(self, tenant_id: TenantId) -> None:
+        """Something was changed here; other processes notice within `FRESH_S`."""
+        self._known.forget(lambda known: known == tenant_id)
+
+
+class OwnRates:
+    """Every tenant's rate. ``run`` calls something that blocks, in a thread."""
+
+    def __init__(
+        self, run: Callable[..., Awaitable[Any]], use: Resources, *, away: Callable[[], bool] = lambda: False
+    ) -> None:
+        self._run = run
+        self._use = use
+        self._default = Rate(per_minute=use.settings.quota_requests_per_minute, burst=use.settings.quota_requests_burst)
+        self._known: Remembered[TenantId, Rate] = Remembered("rate", fresh_s=_RATE_FRESH_S, away=away)
+
+    async def of(self, tenant_id: TenantId) -> Rate | None:
+        """None for no limit. While MySQL is away, what was known last holds, or the setting."""
+        try:
+            rate = await self._known.of(tenant_id, lambda: self._run(self._read, tenant_id))
+        except Unavailable as error:
+            log.info("rate_not_read", code=error.code)
+            rate = self._default
+        return rate if rate.per_minute else None
+
+    def _read(self, tenant_id: TenantId) -> Rate:
+        with unit_of_work(self._use.mysql) as work:
+            own = own_requests_per_minute(work.connection, tenant_id)
+        return self._default if own is None else self._default.scaled_to(own)

@@ -1,0 +1,303 @@
+"""Following jobs: however many clients follow one, it is looked at once, when it has moved, and a few times a second.
+
+Redis wakes the one follower that a process has for a job. What Redis does not tell, or cannot, is found by one statement
+for all followed jobs of a tenant: every ten seconds as a safety net, every second while Redis is away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import structlog
+
+from api_gateway.http.problems import Problem
+from api_gateway.live.wakes import Wakes
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.errors import Unavailable
+from pipeline.jobs.bell_store import progress_name
+from pipeline.jobs.progress_rate import ProgressRate, pace
+from pipeline.jobs.signal_store import Failure, FailurePosition, Fingerprint, JobSignals, Snapshot
+from pipeline.query.query_store import wake_name
+from pipeline.records import ItemState, JobId, TenantId
+from pipeline.resources import Resources
+
+log = structlog.get_logger(__name__)
+
+MOST_STREAMS = 10_000
+MOST_STREAMS_OF_A_TENANT = 2_000
+FAILURES_AT_ONCE = 100
+_SHORTEST_PAUSE_S = 0.3  # between two looks at one job
+_RUNNING_LOOK_S = 2.0  # a job that is worked on is looked at so often, whatever the bells say
+_LONGEST_LOOK_S = 60.0  # why a job waits changes without anything being written
+_SAFETY_S, _WITHOUT_REDIS_S = 10.0, 1.0
+_MOST_SEEN = 128
+
+
+class Source(Protocol):
+    """Where jobs are looked at. Every method may raise Unavailable."""
+
+    async def snapshot(self, tenant_id: TenantId, job_id: JobId) -> Snapshot | None:
+        """How a job stands, or None."""
+
+    async def failures(self, tenant_id: TenantId, job_id: JobId, after: FailurePosition) -> Sequence[Failure]:
+        """The next failures, at most FAILURES_AT_ONCE."""
+
+    async def fingerprints(self, tenant_id: TenantId, job_ids: Sequence[JobId]) -> dict[JobId, Fingerprint]:
+        """What tells whether a job has moved."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """How a job stood at the latest look, and how fast it goes. ``number`` differs from look to look."""
+
+    number: int
+    job: Snapshot
+    pace: ProgressRate | None
+
+
+class Followed:
+    """One job that clients of this process follow."""
+
+    def __init__(self, tenant_id: TenantId, job_id: JobId, source: Source, wakes: Wakes) -> None:
+        self.tenant_id, self.job_id = tenant_id, job_id
+        self.clients = 0
+        self.gone = False  # deleted, or the process is about to go
+        self.fingerprint: Fingerprint | None = None
+        self._source, self._wakes = source, wakes
+        self._view: View | None = None
+        self._moved = asyncio.Event()
+        self._rung = asyncio.Event()
+        self._seen: deque[tuple[float, int]] = deque(maxlen=_MOST_SEEN)
+        self._reading: dict[FailurePosition, asyncio.Task[Sequence[Failure]]] = {}
+
+    @property
+    def view(self) -> View:
+        """The latest look."""
+        assert self._view is not None
+        return self._view
+
+    def look_soon(self) -> None:
+        """Something has happened to the job."""
+        self._rung.set()
+
+    async def look(self) -> bool:
+        """Look now. False if there is no such job. Raises Unavailable."""
+        job = await self._source.snapshot(self.tenant_id, self.job_id)
+        if job is None:
+            return False
+        if self._view is not None and job == self._view.job:
+            return True
+        moment = asyncio.get_running_loop().time()
+        self._seen.append((moment, job.ended))
+        resting = job.paused_at or job.waiting_reason or job.finished_at
+        going = None if resting else pace(list(self._seen), remaining=job.total - job.ended)
+        self._view = View(self._view.number + 1 if self._view else 1, job, going)
+        self._tell()
+        return True
+
+    async def changed(self, since: int, *, seconds: float) -> View | None:
+        """The latest view, as soon as there is another one than number ``since``; None when the seconds are over."""
+        moved = self._moved
+        if self.view.number == since and not self.gone:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await moved.wait()
+        return None if self.view.number == since else self.view
+
+    async def failures(self, after: FailurePosition) -> Sequence[Failure]:
+        """The next failures behind ``after``. Clients that ask for the same ones together share one look."""
+        task = self._reading.get(after)
+        if task is None:
+            task = asyncio.ensure_future(self._source.failures(self.tenant_id, self.job_id, after))
+            self._reading[after] = task
+            task.add_done_callback(lambda _: self._reading.pop(after, None))
+        return await asyncio.shield(task)
+
+    async def keep(self) -> None:
+        """Look whenever the job has moved, for as long as anyone follows it."""
+        try:
+            with ExitStack() as stack:
+                for name in (wake_name("job", self.tenant_id, self.job_id), progress_name(self.tenant_id, self.job_id)):
+                    stack.enter_context(self._wakes.bell(name, self.look_soon))
+                while await self._look_again():
+                    await asyncio.sleep(_SHORTEST_PAUSE_S)
+        finally:
+            self.gone = True
+            self._tell()
+
+    async def _look_again(self) -> bool:
+        """Look at the job as soon as there is reason to. False if that was the last time."""
+        running = self.view.job.items[ItemState.RUNNING] > 0
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_RUNNING_LOOK_S if running else _LONGEST_LOOK_S):
+                await self._rung.wait()
+        self._rung.clear()
+        if self._wakes.released or not self.clients:  # whoever asked may have gone before the first look was over
+            return False
+        try:
+            return await self.look()
+        except Unavailable as error:
+            log.info("job_not_looked_at", code=error.code)
+            asyncio.get_running_loop().call_later(_WITHOUT_REDIS_S, self.look_soon)
+            return True
+
+    def _tell(self) -> None:
+        moved, self._moved = self._moved, asyncio.Event()
+        moved.set()
+
+
+class Following:
+    """Every job that clients of this process follow."""
+
+    def __init__(self, source: Source, wakes: Wakes) -> None:
+        self._source, self._wakes = source, wakes
+        self._jobs: dict[tuple[TenantId, JobId], Followed] = {}
+        self._keepers: dict[tuple[TenantId, JobId], asyncio.Task[None]] = {}
+        self._clients: dict[TenantId, int] = {}
+        self._opening: dict[tuple[TenantId, JobId], asyncio.Future[bool]] = {}
+        self._poll: asyncio.Task[None] | None = None
+
+    @property
+    def count(self) -> int:
+        """How many clients follow a job or a query now."""
+        return sum(self._clients.values())
+
+    @asynccontextmanager
+    async def follow(self, tenant_id: TenantId, job_id: JobId) -> AsyncIterator[Followed | None]:
+        """The job, looked at once at least; None if there is no such job.
+
+        Raises Unavailable when it cannot be looked at, and Problem 429 or 503 when too many follow jobs already.
+        """
+        key = (tenant_id, job_id)
+        with self.counted(tenant_id):
+            try:
+                while (followed := self._jobs.get(key)) is None:
+                    if not await self._open(key):
+                        break
+                if followed is not None:
+                    followed.clients += 1
+                try:
+                    yield followed
+                finally:
+                    if followed is not None:
+                        followed.clients -= 1
+            finally:
+                self._leave(key)
+
+    @contextmanager
+    def counted(self, tenant_id: TenantId) -> Iterator[None]:
+        """One stream more of this tenant, of whatever kind. Raises Problem 429 or 503 when there are too many."""
+        self._admit(tenant_id)
+        self._clients[tenant_id] = self._clients.get(tenant_id, 0) + 1
+        try:
+            yield
+        finally:
+            self._clients[tenant_id] -= 1
+            if not self._clients[tenant_id]:
+                del self._clients[tenant_id]
+
+    async def _open(self, key: tuple[TenantId, JobId]) -> bool:
+        """Begin to look after a job; clients that come together share the first look. False if there is no such job."""
+        task = self._opening.get(key)
+        if task is None:
+            task = asyncio.ensure_future(self._first_look(key))
+            self._opening[key] = task
+            task.add_done_callback(lambda _: self._opening.pop(key, None))
+        return await asyncio.shield(task)
+
+    async def _first_look(self, key: tuple[TenantId, JobId]) -> bool:
+        followed = Followed(*key, self._source, self._wakes)
+        if not await followed.look():
+            return False
+        self._jobs[key] = followed
+        self._keepers[key] = keeper = asyncio.create_task(followed.keep())
+        keeper.add_done_callback(lambda _: self._forget(key, followed))
+        if self._poll is None or self._poll.done():
+            self._poll = asyncio.create_task(self._look_for_moves())
+        return True
+
+    def _leave(self, key: tuple[TenantId, JobId]) -> None:
+        followed = self._jobs.get(key)
+        if followed is not None and not followed.clients:
+            self._keepers[key].cancel()
+            self._forget(key, followed)
+
+    def _forget(self, key: tuple[TenantId, JobId], followed: Followed) -> None:
+        if self._jobs.get(key) is followed:
+            del self._jobs[key], self._keepers[key]
+
+    def _admit(self, tenant_id: TenantId) -> None:
+        if self._clients.get(tenant_id, 0) >= MOST_STREAMS_OF_A_TENANT:
+            detail = f"{MOST_STREAMS_OF_A_TENANT} streams of this tenant are open already."
+            raise Problem(429, "too_many_streams", detail, headers={"Retry-After": "30"})
+        if self.count >= MOST_STREAMS:
+            raise Problem(503, "too_many_streams", "Too many streams are open already.", headers={"Retry-After": "30"})
+
+    async def _look_for_moves(self) -> None:
+        """The safety net, for as long as anything is followed."""
+        while self._jobs:
+            for _ in range(int(_SAFETY_S / _WITHOUT_REDIS_S)):
+                listening = self._wakes.listening
+                await asyncio.sleep(_WITHOUT_REDIS_S)
+                if not (listening and self._wakes.listening):
+                    break  # also when Redis has just come back: it did not tell what happened before
+            by_tenant: dict[TenantId, list[Followed]] = {}
+            for followed in self._jobs.values():
+                by_tenant.setdefault(followed.tenant_id, []).append(followed)
+            for tenant_id, some in by_tenant.items():
+                await self._compare(tenant_id, some)
+
+    async def _compare(self, tenant_id: TenantId, some: Sequence[Followed]) -> None:
+        try:
+            found = await self._source.fingerprints(tenant_id, [followed.job_id for followed in some])
+        except Unavailable as error:
+            log.info("jobs_not_compared", code=error.code)
+            return
+        for followed in some:
+            fingerprint = found.get(followed.job_id)
+            if fingerprint != followed.fingerprint:
+                followed.fingerprint = fingerprint
+                followed.look_soon()
+
+    async def close(self) -> None:
+        """Stop looking."""
+        tasks = [*self._keepers.values(), *([self._poll] if self._poll else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+T = TypeVar("T")
+
+
+class JobSource:
+    """See ``following.Source``. ``run`` calls something that blocks, in a thread."""
+
+    def __init__(self, run: Callable[..., Awaitable[Any]], use: Resources) -> None:
+        self._run = run
+        self._use = use
+
+    async def snapshot(self, tenant_id: TenantId, job_id: JobId) -> Snapshot | None:
+        """How the job stands."""
+        return await self._ask(tenant_id, lambda signals: signals.snapshot(job_id))
+
+    async def failures(self, tenant_id: TenantId, job_id: JobId, after: FailurePosition) -> Sequence[Failure]:
+        """Its next failures."""
+        return await self._ask(tenant_id, lambda signals: signals.failures(job_id, after=after, limit=FAILURES_AT_ONCE))
+
+    async def fingerprints(self, tenant_id: TenantId, job_ids: Sequence[JobId]) -> dict[JobId, Fingerprint]:
+        """What tells whether these jobs have moved."""
+        return await self._ask(tenant_id, lambda signals: signals.fingerprints(job_ids))
+
+    async def _ask(self, tenant_id: TenantId, question: Callable[[JobSignals], T]) -> T:
+        def ask() -> T:
+            with unit_of_work(self._use.mysql) as work:
+                return question(JobSignals(work.connection, tenant_id))
+
+        answer: T = await self._run(ask)
+        return answer

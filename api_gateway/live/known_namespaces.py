@@ -1,0 +1,94 @@
+"""Which namespaces were there a moment ago: few are ever unmade, so only the absent ones are asked for often."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import Any
+
+import structlog
+
+from api_gateway.http.problems import Problem
+from api_gateway.live.refreshing_cache import Remembered
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.errors import Unavailable
+from pipeline.records import Namespace, TenantId
+from pipeline.resources import Resources
+from pipeline.tenants.namespace_store import Namespaces
+from pipeline.vector_stores.collection_store import VectorStores
+
+log = structlog.get_logger(__name__)
+
+_FRESH_S = 5.0
+
+
+class KnownNamespaces:
+    """Namespaces that requests name. Notes their use: vector stores may expire when unused. ``run`` calls in a thread."""
+
+    def __init__(
+        self,
+        run: Callable[..., Awaitable[Any]],
+        use: Resources,
+        *,
+        away: Callable[[], bool] = lambda: False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._run = run
+        self._use = use
+        self._missing: Remembered[tuple[TenantId, tuple[Namespace, ...], tuple[str, ...]], tuple[Namespace, ...]] = (
+            Remembered("namespaces", fresh_s=_FRESH_S, away=away, clock=clock)
+        )
+        # Read each time, because a new one must be found at once; what was read last serves while MySQL is away.
+        self._every: Remembered[tuple[TenantId, int], tuple[Namespace, ...]] = Remembered(
+            "namespaces", fresh_s=0.0, away=away, clock=clock
+        )
+
+    async def require(
+        self, tenant_id: TenantId, names: Sequence[Namespace], *, optional: Sequence[str] = ()
+    ) -> tuple[Namespace, ...]:
+        """Return the namespaces among ``optional`` that do not exist.
+
+        Raises Problem(404) that names the first other one that does not exist, also if none of ``names`` exists, and
+        Unavailable while MySQL is away, unless they were seen in the last minutes.
+        """
+        may_miss = tuple(name for name in names if name in optional)
+        key = (tenant_id, tuple(names), may_miss)
+        missing = await self._missing.of(key, lambda: self._run(self._look, tenant_id, names, may_miss))
+        if missing:  # it may be made at any moment, and is not to be missed for seconds then
+            self._missing.forget(lambda known: known == key)
+        return missing
+
+    async def every(self, tenant_id: TenantId, *, limit: int) -> tuple[Namespace, ...]:
+        """Return the tenant's first ``limit`` namespaces in the order of their names. Raises Unavailable while MySQL is
+        away, unless they were read in the last minutes."""
+        return await self._every.of((tenant_id, limit), lambda: self._run(self._first, tenant_id, limit))
+
+    def forget(self, tenant_id: TenantId, name: Namespace) -> None:
+        """This one was unmade; other processes notice within seconds."""
+        self._missing.forget(lambda key: key[0] == tenant_id and name in key[1])
+
+    def _first(self, tenant_id: TenantId, limit: int) -> tuple[Namespace, ...]:
+        with unit_of_work(self._use.mysql) as work:
+            views = Namespaces(work.connection, tenant_id).views(after=None, limit=limit)
+        return tuple(Namespace(view.namespace) for view in views)
+
+    def _look(
+        self, tenant_id: TenantId, names: Sequence[Namespace], optional: Collection[Namespace]
+    ) -> tuple[Namespace, ...]:
+        with unit_of_work(self._use.mysql) as work:
+            there = Namespaces(work.connection, tenant_id).existing(names)
+        self._note_use(tenant_id, there)
+        missing = [(place, name) for place, name in enumerate(names) if name not in there]
+        needed = [(place, name) for place, name in missing if name not in optional] if there else missing
+        if needed:
+            errors = [{"pointer": f"/namespaces/{place}", "detail": "does not exist"} for place, _ in needed]
+            detail = f"There is no namespace {needed[0][1]}."
+            raise Problem(404, "namespace_not_found", detail, errors=errors)
+        return tuple(name for _, name in missing)
+
+    def _note_use(self, tenant_id: TenantId, names: Collection[Namespace]) -> None:
+        try:
+            with unit_of_work(self._use.mysql) as work:
+                VectorStores(work.connection, tenant_id).touch(names)
+        except Unavailable as error:  # no reason to refuse what they are wanted for
+            log.warning("namespace_use_not_noted", namespaces=len(names), code=error.code)

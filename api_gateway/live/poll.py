@@ -1,0 +1,49 @@
+"""Waiting for what nobody announces: it is looked at again and again, once for all who wait for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+from fastapi import Request
+from starlette.requests import ClientDisconnect
+
+from api_gateway.gateway import Gateway
+from api_gateway.live.wakes import disconnected
+
+T = TypeVar("T")
+
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 2.0
+
+
+async def until(
+    request: Request,
+    gateway: Gateway,
+    name: str,
+    read: Callable[[], T],
+    is_settled: Callable[[T], bool],
+    seconds: float,
+) -> T:
+    """Return what ``read`` gives once it is settled or the time is over. ``name``: a cache key that begins with the tenant."""
+
+    async def look() -> T:
+        return await gateway.looks.look(name, lambda: gateway.run(read))
+
+    found = await look()
+    if seconds <= 0 or is_settled(found):
+        return found
+    loop = asyncio.get_running_loop()
+    ends_at, pause_s = loop.time() + seconds, _FIRST_PAUSE_S
+    with gateway.wakes.watch(name):  # counted among those who wait
+        gone = asyncio.ensure_future(disconnected(request.receive))
+        try:
+            while not is_settled(found) and (left_s := ends_at - loop.time()) > 0 and not gateway.wakes.released:
+                await asyncio.wait({gone}, timeout=min(pause_s, left_s))
+                if gone.done():
+                    raise ClientDisconnect
+                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+                found = await look()
+        finally:
+            gone.cancel()
+    return found

@@ -1,0 +1,138 @@
+"""Timers for the queries that this process has sent: ask a worker to finish an overdue query, then fail the query.
+
+Each query has a timer from the moment it is sent until its answer is announced, whether or not a client waits for it.
+So a lost task costs its channel and not the answer, and an outage is counted even if no client asks for the result.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final
+from weakref import WeakValueDictionary
+
+import structlog
+
+from api_gateway.live.wakes import Bell, Wakes
+from pipeline.errors import Unavailable
+from pipeline.query.query_store import wake_name
+from pipeline.query.request import Query
+from pipeline.records import QueryId, TenantId
+from pipeline.resources import Resources
+from pipeline.retrieval.run_chord import fail
+from workers import dispatch
+from workers.names import Queue
+
+log = structlog.get_logger(__name__)
+
+FINISH_BEFORE_S: Final = 0.02  # before the deadline, the gateway asks a worker to answer from what has arrived
+FAIL_AFTER_S: Final = 0.15  # after the deadline, the gateway fails the query
+LAST_S: Final = 0.2  # after the deadline, waiting clients are answered even if Redis does not respond
+
+# Queues whose workers may finish a query: first those that compose answers, then others that have loaded the query
+# code.
+_FINISHERS: Final = (Queue.ANSWER, Queue.RERANK, Queue.RECALL)
+
+Run = Callable[..., Coroutine[Any, Any, Any]]
+Unserved = Callable[[Sequence[str]], Coroutine[Any, Any, tuple[str, ...]]]
+
+
+class Deadlines:
+    """Timers by query, on the event loop. ``run`` calls a blocking function in a thread; ``unserved`` returns those of
+    the given queues that no worker consumes; ``finish_here`` has a query of the in-process lane finished, and returns
+    False for any other."""
+
+    def __init__(
+        self,
+        wakes: Wakes,
+        run: Run,
+        unserved: Unserved,
+        use: Resources,
+        *,
+        finish_here: Callable[[Query], bool] = lambda _: False,
+    ) -> None:
+        self._wakes = wakes
+        self._run = run
+        self._unserved = unserved
+        self._use = use
+        self._finish_here = finish_here
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._timers: WeakValueDictionary[str, Timer] = WeakValueDictionary()
+
+    def keep(self, query: Query) -> Timer:
+        """Start the timer of a query that is about to be sent; it runs until the query is answered or has failed. The
+        caller stops the timer if the query is not sent after all."""
+        timer = Timer(query, self._wakes, self._finish)
+        self._timers[wake_name("query", query.tenant_id, query.query_id)] = timer
+        return timer
+
+    def of(self, tenant_id: TenantId, query_id: QueryId) -> float | None:
+        """Return the deadline of a query that this process sent and whose timer still runs, in seconds since the epoch."""
+        timer = self._timers.get(wake_name("query", tenant_id, query_id))
+        return None if timer is None else timer.query.deadline_at
+
+    async def close(self) -> None:
+        """Cancel the calls under way."""
+        for task in tuple(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _finish(self, timer: Timer) -> None:
+        self._spawn(self._ask_a_worker(timer.query))
+        self._spawn(self._fail_unless_answered(timer))
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _ask_a_worker(self, query: Query) -> None:
+        if self._finish_here(query):
+            return
+        try:
+            unserved = await self._unserved(_FINISHERS)
+            queue = next((queue for queue in _FINISHERS if queue not in unserved), Queue.ANSWER)
+            await self._run(dispatch.finish, query, queue)
+        except Unavailable as error:
+            log.warning("overdue_query_not_sent", query_id=query.query_id, tenant_id=query.tenant_id, code=error.code)
+
+    async def _fail_unless_answered(self, timer: Timer) -> None:
+        query = timer.query
+        await asyncio.sleep(max(0.0, query.deadline_at + FAIL_AFTER_S - time.time()))
+        if timer.is_answered:
+            return
+        try:
+            failed = await self._run(fail, query.tenant_id, query.query_id, self._use)
+        except Unavailable as error:
+            log.error("query_not_failed", query_id=query.query_id, tenant_id=query.tenant_id, code=error.code)
+        else:
+            if failed:
+                log.error("query_failed", query_id=query.query_id, tenant_id=query.tenant_id, alert=True)
+        finally:
+            timer.stop()
+
+
+class Timer:
+    """One query's timer. It announces the answer under the name on which the waiting requests are woken."""
+
+    __slots__ = ("__weakref__", "_bell", "_handle", "_name", "_wakes", "is_answered", "query")
+
+    def __init__(self, query: Query, wakes: Wakes, due: Callable[[Timer], None]) -> None:
+        self.query = query
+        self.is_answered = False
+        self._wakes = wakes
+        self._name = wake_name("query", query.tenant_id, query.query_id)
+        self._bell = Bell(self._answered)
+        wakes.add(self._name, self._bell)
+        seconds = max(0.0, query.deadline_at - FINISH_BEFORE_S - time.time())
+        self._handle = asyncio.get_running_loop().call_later(seconds, due, self)
+
+    def stop(self) -> None:
+        """Cancel the timer."""
+        self._handle.cancel()
+        self._wakes.discard(self._name, self._bell)
+
+    def _answered(self) -> None:
+        self.is_answered = True
+        self.stop()

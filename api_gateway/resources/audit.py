@@ -1,0 +1,147 @@
+"""The audit: who searched and who wrote, for whoever holds a key with the scope admin."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import orjson
+from fastapi import APIRouter, Request
+from fastapi import Query as Parameter
+from pydantic import Field
+from starlette.responses import Response, StreamingResponse
+
+from api_gateway.gateway import Gateway, gateway_of
+from api_gateway.http import cursors
+from api_gateway.http.auth import Admin
+from api_gateway.http.descriptions import PRINTABLE, Cursor, Limit, answers
+from api_gateway.http.problems import invalid
+from api_gateway.http.responses import page_response
+from api_gateway.resources.shapes import Shape, shown
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.records import TenantId
+from pipeline.tenants.audit_store import Audit, AuditFilter, AuditRow
+
+
+class AuditActor(Shape):
+    """Who it was: the key's id in the audit, its name and scopes, never the key. An empty id is the installation."""
+
+    key_id: str
+    key_name: str
+    scopes: list[str]
+
+
+class AuditEntry(Shape):
+    """One search or one write. `ids` names the first hundred of `count`: the documents found, or what was written."""
+
+    audit_id: str
+    at: datetime
+    tenant_id: str
+    action: str = Field(description="search, ingest, delete, chunk_edit …: docs/security-and-audit.md lists them.")
+    actor: AuditActor
+    request_id: str
+    namespaces: list[str]
+    ids: list[str]
+    count: int
+    status: str
+    query_hash: str | None
+    query_text: str | None = Field(description="Only if the installation keeps what was asked.")
+    detail: dict[str, Any] = Field(description="Of a search: channels, hits, source_share, degraded, latency_ms …")
+
+
+class AuditPage(Shape):
+    """One page of the audit, newest first."""
+
+    data: list[AuditEntry]
+    next_cursor: str | None
+
+
+def audit_entry(row: AuditRow, tenant_id: str) -> dict[str, Any]:
+    """A row as it is sent."""
+    return shown(AuditEntry, row, tenant_id=tenant_id, actor=shown(AuditActor, row.actor))
+
+
+router = APIRouter(tags=["audit"])
+
+Action = Annotated[
+    str | None,
+    Parameter(max_length=32, pattern=PRINTABLE, description="Only this action, such as `search` or `ingest`."),
+]
+Since = Annotated[datetime | None, Parameter(description="Only from this moment on, RFC 3339.")]
+Until = Annotated[datetime | None, Parameter(description="Only before this moment, RFC 3339.")]
+
+_EXPORTED_AT_ONCE = 1000
+_LINES = "application/x-ndjson"
+_EXPORT = answers(200, None, "One JSON object a line, newest first.", 401, 403, 422, 503)
+_EXPORT[200]["content"] = {_LINES: {"schema": {"type": "string"}}}
+
+
+@router.get(
+    "/v1/audit",
+    responses=answers(200, AuditPage, "One page of the audit, newest first.", 401, 403, 422, 503),
+    summary="See who searched and who wrote",
+)
+async def list_audit(
+    request: Request,
+    principal: Admin,
+    action: Action = None,
+    since: Since = None,
+    until: Until = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> Response:
+    """The tenant's own rows. A search appears within seconds of its answer, a write with its transaction."""
+    gateway = gateway_of(request)
+    wanted = _filter(action, since, until)
+    before = cursors.before(cursor, "audit", is_uuid=False)
+    rows = await gateway.run(_read, principal.tenant_id, wanted, before, limit + 1, gateway)
+    found, following = cursors.page(rows, limit, _cursor_after)
+    return page_response([audit_entry(row, principal.tenant_id) for row in found], following)
+
+
+@router.get("/v1/audit/export", responses=_EXPORT, summary="Export the audit")
+async def export_audit(
+    request: Request, principal: Admin, action: Action = None, since: Since = None, until: Until = None
+) -> Response:
+    """The same rows as JSON lines, all of them. What is added while it runs is not among them."""
+    gateway = gateway_of(request)
+    wanted = _filter(action, since, until)
+    first = await gateway.run(_read, principal.tenant_id, wanted, None, _EXPORTED_AT_ONCE, gateway)
+    headers = {"Content-Disposition": 'attachment; filename="audit.jsonl"'}
+    lines = _lines(principal.tenant_id, wanted, first, gateway)
+    return StreamingResponse(lines, media_type=_LINES, headers=headers)
+
+
+async def _lines(
+    tenant_id: TenantId, wanted: AuditFilter, first: list[AuditRow], gateway: Gateway
+) -> AsyncIterator[bytes]:
+    """Page by page, so that neither side holds more than one. A database that goes away ends the stream early, and with
+    it the connection, so that a client notices."""
+    rows = first
+    while rows:
+        entries = [audit_entry(row, tenant_id) for row in rows]
+        yield b"".join(orjson.dumps(entry, option=orjson.OPT_UTC_Z | orjson.OPT_APPEND_NEWLINE) for entry in entries)
+        if len(rows) < _EXPORTED_AT_ONCE:
+            return
+        before = (rows[-1].at, rows[-1].audit_id)
+        rows = await gateway.run(_read, tenant_id, wanted, before, _EXPORTED_AT_ONCE, gateway)
+
+
+def _read(
+    tenant_id: TenantId, wanted: AuditFilter, before: tuple[datetime, str] | None, limit: int, gateway: Gateway
+) -> list[AuditRow]:
+    with unit_of_work(gateway.resources.mysql) as work:
+        return Audit(work.connection, tenant_id).page(wanted, before=before, limit=limit)
+
+
+def _filter(action: str | None, since: datetime | None, until: datetime | None) -> AuditFilter:
+    """Raises Problem 422 for a span that ends before it begins; a moment without a zone is taken as UTC."""
+    begins, ends = (each if each is None or each.tzinfo else each.replace(tzinfo=UTC) for each in (since, until))
+    if begins is not None and ends is not None and ends < begins:
+        raise invalid([{"pointer": "/until", "in": "query", "detail": "lies before since"}])
+    return AuditFilter(action=action, since=begins, until=ends)
+
+
+def _cursor_after(last: AuditRow) -> str:
+    return cursors.encode("audit", last.at.isoformat(), last.audit_id)

@@ -1,0 +1,187 @@
+"""Following a job or a query as it happens."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from api_gateway.gateway import Gateway, gateway_of
+from api_gateway.http.auth import Reader, api_key_of
+from api_gateway.http.descriptions import answers
+from api_gateway.http.problems import Problem
+from api_gateway.live.ask import current_state
+from api_gateway.live.ask import not_found as query_not_found
+from api_gateway.live.event_streams import HEARTBEAT_S, PING, EventStream, Write, event
+from api_gateway.live.job_feed import FAILURES_AT_ONCE, Followed, Following, View
+from api_gateway.live.query_stream import QueryStream
+from api_gateway.resources import event_shapes as wire
+from api_gateway.resources.jobs import known_id, not_found
+from api_gateway.resources.retrieval.queries import known_id as known_query
+from pipeline.errors import Unavailable
+from pipeline.jobs.signal_store import FailurePosition
+from pipeline.query.query_store import QueryState
+from pipeline.records import ItemState, JobId, TenantId
+
+LIFETIME_S = 900.0
+_KEY_CHECKED_S = 3.0  # a stream tells nothing more to a key that was revoked before that
+_AGAIN_S = 1.0
+
+_EVENT_ID = re.compile(r"(\d{1,18})-(\d{1,10}|end)", re.ASCII)
+_EVERYTHING = 2**32
+
+
+def position_of(event_id: str) -> tuple[FailurePosition, bool]:
+    """How far a client got that saw this id last, and whether it saw the end. An unknown id is the beginning."""
+    match = _EVENT_ID.fullmatch(event_id.strip())
+    if match is None:
+        return FailurePosition(), False
+    ended = match[2] == "end"
+    return FailurePosition(revision=int(match[1]), ordinal=_EVERYTHING if ended else int(match[2]) - 1), ended
+
+
+def id_of(position: FailurePosition) -> str:
+    """The id of an event after which a client has got so far."""
+    return f"{position.revision}-{position.ordinal + 1}"
+
+
+class JobStream(EventStream):
+    """Events from ``last_event_id`` on, until the job has ended, the client is gone, or a quarter of an hour is over."""
+
+    def __init__(
+        self,
+        following: Following,
+        tenant_id: TenantId,
+        job_id: JobId,
+        *,
+        last_event_id: str,
+        missing: Callable[[], Exception],
+        still_allowed: Callable[[], Awaitable[bool]],
+    ) -> None:
+        super().__init__()
+        self._following, self._tenant_id, self._job_id = following, tenant_id, job_id
+        self._position, self._saw_end = position_of(last_event_id)
+        self._missing, self._still_allowed = missing, still_allowed
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Raises what ``missing`` makes, Unavailable or Problem before anything is sent; ClientDisconnect later."""
+        async with self._following.follow(self._tenant_id, self._job_id) as followed:
+            if followed is None:
+                raise self._missing()
+            job = followed.view.job
+            if self._saw_end and job.finished_at is not None and job.revision <= self._position.revision:
+                await self.nothing_more(scope, receive, send)
+                return
+
+            async def send_all(write: Write) -> None:
+                await self._send_all(followed, write)
+
+            await self.stream(receive, send, send_all)
+
+    async def _send_all(self, followed: Followed, write: Write) -> None:
+        loop = asyncio.get_running_loop()
+        began = checked = loop.time()
+        number = 0
+        while loop.time() - began < LIFETIME_S:
+            view: View | None = followed.view
+            if number:
+                view = await followed.changed(number, seconds=HEARTBEAT_S)
+            if loop.time() - checked > _KEY_CHECKED_S:
+                checked = loop.time()
+                if not await self._still_allowed():
+                    break
+            if view is not None:
+                try:
+                    if await self._send_view(followed, view, write):
+                        break
+                    number = view.number
+                except Unavailable:
+                    number = 0  # tell it all again, once the database answers
+                    await asyncio.sleep(_AGAIN_S)
+            elif followed.gone:
+                break
+            else:
+                await write(PING)
+
+    async def _send_view(self, followed: Followed, view: View, write: Write) -> bool:
+        """Progress, then the failures since, then the end if that is what it is. True after the end."""
+        await write(event("progress", id_of(self._position), wire.progress(view)))
+        more = view.job.items[ItemState.FAILED] > 0
+        while more:
+            found = await followed.failures(self._position)
+            for failure in found:
+                self._position = failure.position
+                await write(event("item_failed", id_of(failure.position), wire.item_failed(failure)))
+            more = len(found) == FAILURES_AT_ONCE
+        if view.job.finished_at is None:
+            return False
+        await write(event("finished", f"{view.job.revision}-end", wire.finished(view)))
+        return True
+
+
+router = APIRouter(tags=["jobs"])
+
+LastEventId = Annotated[
+    str, Header(alias="Last-Event-ID", max_length=64, description="The id of the last event that was seen.")
+]
+_MOST_STEPS = 2048  # characters, for fifty channels with the longest names
+LastStep = Annotated[
+    str, Header(alias="Last-Event-ID", max_length=_MOST_STEPS, description="The id of the last event that was seen.")
+]
+
+_SUCCESS = answers(200, None, "Events until the job has ended.", 401, 403, 404, 422, 429, 503)
+_SUCCESS[200]["content"] = {"text/event-stream": {"schema": {"type": "string"}}}
+_SUCCESS[204] = {"description": "The job has ended, and the client has seen its end."}
+_OF_QUERY = answers(200, None, "Events until the query is answered.", 401, 403, 404, 422, 429, 503)
+_OF_QUERY[200]["content"] = {"text/event-stream": {"schema": {"type": "string"}}}
+_OF_QUERY[204] = {"description": "The query is answered, and the client has seen its answer."}
+
+
+@router.get("/v1/jobs/{job_id}/events", responses=_SUCCESS, summary="Follow a job")
+async def follow(request: Request, principal: Reader, job_id: str, last_event_id: LastEventId = "") -> Response:
+    """Server-sent events: `progress` with all counters whenever one has changed, a few times a second at most;
+    `item_failed` for every document that fails; `finished` as the last. With `Last-Event-ID` the stream goes on where
+    it broke off, without a gap. It is ended after a quarter of an hour, for the client to come back."""
+    gateway = gateway_of(request)
+    return JobStream(
+        gateway.following,
+        principal.tenant_id,
+        known_id(job_id),
+        last_event_id=last_event_id,
+        missing=not_found,
+        still_allowed=_still_allowed(request, gateway),
+    )
+
+
+@router.get("/v1/queries/{query_id}/events", responses=_OF_QUERY, summary="Follow a query", tags=["retrieval"])
+async def follow_query(request: Request, principal: Reader, query_id: str, last_event_id: LastStep = "") -> Response:
+    """Server-sent events: `queued`, `running`, a `channel` for each one that comes back, in the order in which they do,
+    and `finished` with the result, the same JSON as `GET /v1/queries/{query_id}` gives. `cancelled` is the last if the
+    query is taken away meanwhile. With `Last-Event-ID` nothing that was seen is sent again."""
+    gateway = gateway_of(request)
+    tenant_id, known = principal.tenant_id, known_query(query_id)
+
+    async def look() -> QueryState | None:
+        try:
+            return await gateway.run(current_state, tenant_id, known, gateway)
+        except Problem:
+            return None
+
+    return QueryStream(gateway, tenant_id, known, look, last_event_id=last_event_id, missing=query_not_found)
+
+
+def _still_allowed(request: Request, gateway: Gateway) -> Callable[[], Awaitable[bool]]:
+    api_key = api_key_of(request.headers)
+
+    async def still_allowed() -> bool:
+        try:
+            return await gateway.keys.principal(api_key) is not None
+        except Unavailable:
+            return True
+
+    return still_allowed

@@ -1,0 +1,106 @@
+"""Whether the process lives, whether it can serve, and its metrics. No key is needed; no tenant's data is shown."""
+
+from __future__ import annotations
+
+import threading
+
+import structlog
+from fastapi import APIRouter, Request
+from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, generate_latest
+from starlette.responses import Response
+
+from api_gateway.gateway import Gateway, gateway_of
+from api_gateway.http.descriptions import answers
+from api_gateway.http.fleet_metrics import FLEET
+from api_gateway.http.metrics import ALIGNMENT, BACKLOG, LANE_PROCESSES, LANE_QUERIES, STORES_MATCH, STREAMS, WAITERS
+from api_gateway.http.responses import json_response
+from api_gateway.live.readiness import readiness
+from api_gateway.resources.shapes import Alive, Readiness
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.documents import reconcile_store
+from pipeline.errors import PipelineError, WrongInstallation
+from pipeline.jobs.backlog_store import backlog
+from workers.producer import waiting_messages
+
+router = APIRouter(tags=["operation"])
+
+log = structlog.get_logger(__name__)
+
+_PAGE = threading.Lock()
+
+
+@router.head("/healthz", include_in_schema=False)
+@router.get("/healthz", responses=answers(200, Alive, "The process answers."), summary="Is it alive?")
+async def healthz(request: Request) -> Response:
+    """Touches nothing but the process itself. `installation_id` tells two gateways apart: it is that of the stores with
+    which this one started."""
+    return json_response({"status": "ok", "installation_id": gateway_of(request).installation_id})
+
+
+@router.get(
+    "/readyz",
+    responses={
+        **answers(200, Readiness, "Documents and queries can be served."),
+        503: {"model": Readiness, "description": "A required check fails."},
+    },
+    summary="Can it serve?",
+)
+async def readyz(request: Request) -> Response:
+    """Every check by name, each within 1.5 seconds and with its age. 503 unless MySQL, PostgreSQL, Redis, the broker and
+    the schema are well and a worker listens to each of `ingest`, `recall` and `answer`; `queue:rerank`, `queue:upkeep`,
+    `worker_versions`, `worker_brokers`, `last_sweep`, `keyword_index` (the indexers; not with the engine `mysql`) and
+    `query_lane` (this gateway's processes for queries, once it has any) are named in `failing` and decide nothing."""
+    found = await readiness(gateway_of(request))
+    return json_response(found, status=200 if found["status"] == "ready" else 503)
+
+
+@router.get(
+    "/v1/metrics",
+    responses={
+        200: {"description": "Prometheus text format.", "content": {"text/plain": {"schema": {"type": "string"}}}}
+    },
+    summary="Metrics",
+)
+async def metrics(request: Request) -> Response:
+    """Queries, channels and their times as all processes counted them, requests by route and status, what waits and for
+    how long, dead letters, alignment: docs/metrics.md. Labels hold no ids."""
+    gateway = gateway_of(request)
+    WAITERS.set(gateway.wakes.count)
+    STREAMS.set(gateway.following.count)
+    lane = gateway.lane.facts
+    LANE_PROCESSES.set(0 if lane is None else lane.ready)
+    LANE_QUERIES.set(0 if lane is None else lane.queries)
+    page = await gateway.run(_page, gateway)
+    return Response(page, headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+
+def _page(gateway: Gateway) -> bytes:
+    """Render all metrics, in a thread: thousands of series take a tenth of a second of the processor."""
+    with _PAGE:  # the figures are of one page at a time
+        _read_stores(gateway)
+        return generate_latest(REGISTRY)
+
+
+def _read_stores(gateway: Gateway) -> None:
+    """Take over what the reconciler noted, whose last known figures stay where MySQL does not answer, and what waits."""
+    try:
+        with unit_of_work(gateway.quick.mysql) as work:
+            ALIGNMENT.totals = reconcile_store.totals(work.connection)
+            BACKLOG.seen = backlog(work.connection)
+    except PipelineError as error:
+        BACKLOG.seen = None
+        log.warning("stores_not_read", code=error.code)
+    try:
+        gateway.quick.installation.confirm_redis()
+        STORES_MATCH.set(1)
+    except WrongInstallation:
+        STORES_MATCH.set(0)
+    except PipelineError as error:
+        log.warning("installation_not_compared", code=error.code)
+    gateway.quick.meter.flush()  # this gateway's own part of the sums is as new as the page
+    gateway.kept_answers.use.meter.flush()
+    gateway.resources.meter.flush()
+    try:
+        FLEET.read(gateway.quick, gateway.broker_redis, count_messages=waiting_messages)
+    except PipelineError as error:
+        log.warning("metrics_not_read", code=error.code)

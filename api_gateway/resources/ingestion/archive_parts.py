@@ -1,0 +1,221 @@
+"""Parts of archives on the wire: their documents as uploads, what became of them, and their checksums."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields, replace
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from api_gateway.http.bodies import flaws_in
+from api_gateway.http.fields import (
+    Author,
+    DocumentIdText,
+    Integer64,
+    Metadata,
+    Moment,
+    SourceIdText,
+    Tags,
+    Title,
+    TypeName,
+)
+from api_gateway.http.problems import Problem, invalid, places, pointer
+from api_gateway.resources.ingestion.uploads import nameable
+from api_gateway.resources.shapes import Shape
+from pipeline.archives.archive import Enclosed, Part, packed_type, write_part
+from pipeline.archives.import_store import PartView
+from pipeline.document_sources import SourceKind, SourceRef
+from pipeline.ingestion.accept import Refusal
+from pipeline.ingestion.import_archive import Received
+from pipeline.records import Chunking, DocumentFields, DocumentId, Upload
+
+_DIGEST = re.compile(r"sha-256=:([A-Za-z0-9+/]{43}=):")
+_IMPORT_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_SIMPLE = (str, int, float, bool)
+
+
+class Carried(BaseModel):
+    """The base of what an archive says: strict in what it knows, and passing over what later versions add."""
+
+    model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
+
+
+class CarriedWhole(Carried):
+    """The source that a document is a part of."""
+
+    uri: Annotated[str, Field(max_length=2048)] | None = None
+    media_type: Annotated[str, Field(max_length=127, pattern=r"^[!-~]+$")] = "text/plain"
+
+
+class CarriedSource(Carried):
+    """Where a document came from before it was exported."""
+
+    uri: Annotated[str, Field(max_length=2048)] | None = None
+    media_type: Annotated[str, Field(max_length=255)] = "text/plain"
+    kind: Literal["text", "bytes", "file", "url", "sheet"] = "text"
+    source_id: SourceIdText | None = None
+    whole: CarriedWhole | None = None
+
+
+class CarriedDocument(Carried):
+    """A line of ``documents.jsonl``."""
+
+    document_id: DocumentIdText
+    title: Title | None = None
+    author: Author | None = None
+    type: TypeName | None = None
+    tags: Tags = []
+    published_at: Moment | None = None
+    story_time: Integer64 | None = None
+    metadata: Metadata = {}
+    source: CarriedSource = CarriedSource()
+    chunking: dict[str, Any] = {}
+
+
+class ImportedPart(Shape):
+    """A part that arrived, with the job its documents became. `vectors_kept`: they are written as they are, because
+    they were made by this installation's model; otherwise its chunks are embedded anew."""
+
+    part: int
+    sha256: str
+    job_id: str
+    documents: int
+    chunks: int
+    vectors: int
+    vectors_kept: bool
+    received_at: datetime
+    finished: bool
+
+
+class PartAnswer(ImportedPart):
+    """What became of a part that was sent. `present`: it had arrived before, and nothing was done."""
+
+    import_id: str
+    namespace: str
+    status: Literal["accepted", "present"]
+
+
+class Import(Shape):
+    """The parts of an archive that have arrived, in order."""
+
+    import_id: str
+    namespace: str
+    parts: list[ImportedPart]
+
+
+_DOCUMENT: TypeAdapter[CarriedDocument] = TypeAdapter(CarriedDocument)
+
+
+def entries_of(part: Part, *, most_bytes: int) -> list[Upload | Refusal]:
+    """The documents of a part as uploads, each a part of its own; one that cannot be taken does not harm the others."""
+    taken: set[str] = set()
+    entries: list[Upload | Refusal] = []
+    for place, document in enumerate(part.documents):
+        entry = _entry(part, document, f"/documents/{place}", most_bytes)
+        if isinstance(entry, Upload) and entry.document_id in taken:
+            detail = "The same document_id stands earlier in this part."
+            entry = Refusal(document_id=entry.document_id, code="duplicate_document_id", detail=detail)
+        elif isinstance(entry, Upload):
+            taken.add(entry.document_id)
+        entries.append(entry)
+    return entries
+
+
+def _entry(part: Part, document: Enclosed, where: str, most_bytes: int) -> Upload | Refusal:
+    described = dict(document.description)
+    flaw = next(flaws_in(described), None)
+    if flaw is not None:
+        return _refused(described, f"{where}{pointer(flaw.path)}", flaw.detail)
+    try:
+        found = _DOCUMENT.validate_python(described)
+    except ValidationError as error:
+        first = places(error)[0]
+        return _refused(described, f"{where}{first['pointer']}", first["detail"])
+    alone = Part(origin=part.origin, documents=[replace(document, description={"document_id": found.document_id})])
+    body = write_part(alone)
+    if len(body) > most_bytes:
+        detail = f"The document has {len(body)} bytes with its vectors; at most {most_bytes} are taken."
+        return Refusal(document_id=found.document_id, code="document_too_large", detail=detail, pointer=where)
+    return Upload(
+        document_id=DocumentId(found.document_id),
+        fields=DocumentFields(
+            title=found.title,
+            author=found.author,
+            type=found.type,
+            tags=tuple(found.tags),
+            published_at=found.published_at,
+            story_time=found.story_time,
+            metadata=found.metadata,
+        ),
+        body=body,
+        media_type=packed_type(found.source.media_type),
+        source_uri=found.source.uri,
+        chunking=_chunking(found.chunking),
+        source=SourceRef(
+            kind=SourceKind(found.source.kind),
+            source_id=found.source.source_id,
+            uri=found.source.whole.uri if found.source.whole else None,
+            media_type=found.source.whole.media_type if found.source.whole else None,
+        ),
+    )
+
+
+def _refused(described: Mapping[str, Any], where: str, detail: str) -> Refusal:
+    named = nameable(described.get("document_id"))
+    return Refusal(document_id=named, code="invalid_document", detail=f"{where} {detail}.", pointer=where[:255])
+
+
+def _chunking(told: Mapping[str, Any]) -> Chunking:
+    """How the document was cut; it is not cut again, so this is only remembered."""
+    known: dict[str, Any] = {}
+    for each in fields(Chunking):
+        value = told.get(each.name)
+        if isinstance(value, _SIMPLE) and (each.default is None or type(value) is type(each.default)):
+            known[each.name] = value
+    return Chunking(**known)
+
+
+def checked(body: bytes, digest: str | None) -> bytes:
+    """The SHA-256 of a body that is what its Content-Digest says. Raises Problem 422 for one that is not."""
+    found = _DIGEST.search(digest or "")
+    if found is None:
+        detail = "is required, in the form sha-256=:<base64>:"
+        raise invalid([{"pointer": "/content-digest", "in": "header", "detail": detail}], detail=None)
+    actual = hashlib.sha256(body).digest()
+    try:
+        told = base64.b64decode(found[1], validate=True)
+    except binascii.Error:
+        told = b""
+    if told != actual:
+        detail = f"The part is damaged: its SHA-256 is {actual.hex()}, and Content-Digest says {told.hex()}."
+        raise Problem(422, "digest_mismatch", detail)
+    return actual
+
+
+def content_digest(body: bytes) -> str:
+    """The Content-Digest header (RFC 9530) of a body."""
+    return f"sha-256=:{base64.b64encode(hashlib.sha256(body).digest()).decode()}:"
+
+
+def known_import_id(value: str) -> str:
+    """An import's id as it is. Raises Problem 422 for what can be none."""
+    if not _IMPORT_ID.fullmatch(value):
+        detail = "must have 1 to 64 letters, digits, '.', '_' and '-'"
+        raise invalid([{"pointer": "/import_id", "in": "path", "detail": detail}])
+    return value
+
+
+def part_answer(received: Received, import_id: str, namespace: str) -> dict[str, Any]:
+    """What became of a part, as it is sent."""
+    return {"import_id": import_id, "namespace": namespace, "status": received.status, **asdict(received.part)}
+
+
+def import_answer(parts: Sequence[PartView], import_id: str, namespace: str) -> dict[str, Any]:
+    """Which parts arrived, as it is sent."""
+    return {"import_id": import_id, "namespace": namespace, "parts": [asdict(part) for part in parts]}

@@ -1,0 +1,198 @@
+"""Namespaces out of one installation and into another, part by part: docs/portability.md."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Request
+from fastapi import Query as Parameter
+from starlette.responses import Response
+
+from api_gateway.gateway import Gateway, gateway_of
+from api_gateway.http import cursors
+from api_gateway.http.auth import Reader, Writer
+from api_gateway.http.bodies import limited, require_identity
+from api_gateway.http.descriptions import Cursor, answers
+from api_gateway.http.fields import namespace_parameter
+from api_gateway.http.problems import Problem, invalid
+from api_gateway.http.responses import json_response
+from api_gateway.resources.ingestion.archive_parts import (
+    Import,
+    PartAnswer,
+    checked,
+    content_digest,
+    entries_of,
+    import_answer,
+    known_import_id,
+    part_answer,
+)
+from api_gateway.resources.ingestion.submit import require_few_enough
+from pipeline.archives.archive import PART, read_part
+from pipeline.archives.import_store import NewPart
+from pipeline.ingestion.accept import Batch, OnConflict
+from pipeline.ingestion.import_archive import Received, forget, parts_of, receive_part
+from pipeline.maintenance.export import ExportedPart, export_part
+from workers import dispatch
+
+router = APIRouter(tags=["namespaces"])
+
+Name = Annotated[str, Path(description="The namespace's name.")]
+ImportId = Annotated[str, Path(description="Chosen by the sender: the archive's `archive_id`.")]
+Number = Annotated[int, Path(ge=1, le=1_000_000, description="The part's number in the archive.")]
+MostDocuments = Annotated[int, Parameter(ge=1, le=1000, description="Documents in this part at most.")]
+IfThere = Annotated[OnConflict, Parameter(description="If a document is there already.")]
+
+_BINARY = {"schema": {"type": "string", "format": "binary"}}
+_PART_BODY: dict[str, Any] = {"requestBody": {"required": True, "content": {PART: _BINARY}}}
+_EXPORTED: dict[int | str, dict[str, Any]] = answers(
+    200,
+    None,
+    "A part of the archive.",
+    *(401, 403, 404, 422, 503),
+    headers={
+        "Content-Digest": "The part's SHA-256 (RFC 9530).",
+        "Next-Cursor": "Where the next part begins; absent from the last one.",
+        "Chordwise-Counts": "Documents, chunks, vectors, and chunks without a vector: `documents=1, chunks=2, …`.",
+    },
+)
+_EXPORTED[200]["content"] = {PART: _BINARY}
+
+
+@router.get("/v1/namespaces/{namespace}/export", responses=_EXPORTED, summary="Export a namespace, part by part")
+async def export(
+    request: Request, principal: Reader, namespace: Name, cursor: Cursor = None, limit: MostDocuments = 500
+) -> Response:
+    """The documents that searches see, with chunks and vectors, by document id. A part ends at `limit` documents or
+    about 4 MB. A document that is replaced meanwhile comes as it was or as it is."""
+    gateway = gateway_of(request)
+    name = namespace_parameter(namespace)
+    after = cursors.decode(cursor, "export", str)
+
+    def read() -> ExportedPart:
+        start = after[0] if after else ""
+        return export_part(principal.tenant_id, name, gateway.resources, after=start, most_documents=limit)
+
+    await gateway.namespaces.require(principal.tenant_id, [name])
+    part = await gateway.run_heavy(read)
+    counts = ("documents", "chunks", "vectors", "without_vector")
+    headers = {
+        "Content-Digest": content_digest(part.body),
+        "Chordwise-Counts": ", ".join(f"{count}={getattr(part, count)}" for count in counts),
+    }
+    if part.following is not None:
+        headers["Next-Cursor"] = cursors.encode("export", part.following)
+    return Response(part.body, media_type=PART, headers=headers)
+
+
+@router.put(
+    "/v1/namespaces/{namespace}/imports/{import_id}/parts/{part}",
+    status_code=202,
+    responses={
+        **answers(
+            202,
+            PartAnswer,
+            "The documents of the part are durable, and on their way as a job. Single documents that could not be taken "
+            "are among its errors.",
+            *(401, 403, 409, 413, 415, 422, 429, 503),
+            headers={"Location": "The job."},
+        ),
+        200: {"model": PartAnswer, "description": "The same part had arrived before; nothing was done."},
+    },
+    openapi_extra=_PART_BODY,
+    summary="Import a part of an archive",
+)
+async def import_part(
+    request: Request,
+    principal: Writer,
+    namespace: Name,
+    import_id: ImportId,
+    part: Number,
+    on_conflict: IfThere = "replace",
+) -> Response:
+    """Needs `Content-Digest: sha-256=:<base64>:`. Parts may come in any order, and more than once. Vectors are kept if
+    they were made by this installation's model; else the chunks are embedded anew."""
+    gateway = gateway_of(request)
+    name, known = namespace_parameter(namespace), known_import_id(import_id)
+    body = await _read(request, gateway)
+    digest = request.headers.get("content-digest")
+
+    def receive() -> Received:
+        sha256 = checked(body, digest)
+        found = read_part(body)
+        if not found.documents:
+            raise invalid([{"pointer": "/documents", "detail": "is empty"}])
+        require_few_enough(len(found.documents), gateway.settings)
+        batch = Batch(
+            tenant_id=principal.tenant_id,
+            namespace=name,
+            request_id=request.state.request_id,
+            entries=entries_of(found, most_bytes=gateway.settings.max_packed_document_bytes),
+            on_conflict=on_conflict,
+        )
+        new = NewPart(
+            import_id=known,
+            number=part,
+            sha256=sha256,
+            documents=len(found.documents),
+            chunks=found.chunk_count,
+            vectors=found.vector_count,
+            vectors_kept=_fits(found.origin.model, found.origin.dimension, gateway),
+        )
+        return receive_part(batch, new, gateway.resources, ring=dispatch.ring)
+
+    received = await gateway.run_heavy(receive)
+    if received.status == "differs":
+        detail = f"Part {part} of import {known} has arrived before, with the SHA-256 {received.part.sha256}."
+        raise Problem(409, "import_part_differs", detail)
+    status = 202 if received.status == "accepted" else 200
+    location = {"Location": f"/v1/jobs/{received.part.job_id}"}
+    return json_response(part_answer(received, known, name), status=status, headers=location)
+
+
+@router.get(
+    "/v1/namespaces/{namespace}/imports/{import_id}",
+    responses=answers(200, Import, "The parts that have arrived, with their jobs.", 401, 403, 404, 422, 503),
+    summary="See how far an import has come",
+)
+async def look(request: Request, principal: Reader, namespace: Name, import_id: ImportId) -> Response:
+    """What is not listed has to be sent still, or again."""
+    gateway = gateway_of(request)
+    name, known = namespace_parameter(namespace), known_import_id(import_id)
+    parts = await gateway.run(parts_of, principal.tenant_id, name, known, gateway.resources)
+    if not parts:
+        raise _not_found(known)
+    return json_response(import_answer(parts, known, name))
+
+
+@router.delete(
+    "/v1/namespaces/{namespace}/imports/{import_id}",
+    status_code=204,
+    responses=answers(204, None, "Its parts will be taken once more.", 401, 403, 404, 422, 503),
+    summary="Forget an import",
+)
+async def delete(request: Request, principal: Writer, namespace: Name, import_id: ImportId) -> Response:
+    """Only that it was: the documents stay, and so do its jobs."""
+    gateway = gateway_of(request)
+    name, known = namespace_parameter(namespace), known_import_id(import_id)
+    if not await gateway.run(forget, principal.tenant_id, name, known, gateway.resources):
+        raise _not_found(known)
+    return Response(status_code=204)
+
+
+async def _read(request: Request, gateway: Gateway) -> bytes:
+    require_identity(request.headers)
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type != PART:
+        detail = f"This route does not take a body of type {media_type or 'unknown'}; it takes {PART}."
+        raise Problem(415, "unsupported_media_type", detail)
+    receive = limited(request.receive, request.headers, gateway.settings.max_body_bytes)
+    return await Request(request.scope, receive).body()
+
+
+def _fits(model: str, dimension: int, gateway: Gateway) -> bool:
+    embedder = gateway.resources.embedder
+    return (embedder.model, embedder.dimension) == (model, dimension)
+
+
+def _not_found(import_id: str) -> Problem:
+    return Problem(404, "import_not_found", f"No part of an import {import_id!r} has arrived in this namespace.")

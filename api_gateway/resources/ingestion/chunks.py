@@ -1,0 +1,216 @@
+"""Chunks of what is published: list them, change their text, switch them off and on, delete them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+
+import orjson
+from fastapi import APIRouter, Header, Request
+from fastapi import Query as Parameter
+from starlette.responses import Response
+
+from api_gateway.gateway import gateway_of
+from api_gateway.http import cursors
+from api_gateway.http.auth import Reader, Writer
+from api_gateway.http.descriptions import PRINTABLE, Cursor, Limit, answers, json_body
+from api_gateway.http.fields import namespace_parameter
+from api_gateway.http.json_bodies import read_shape
+from api_gateway.http.problems import MOST_ERRORS, Problem, invalid
+from api_gateway.http.responses import json_response, page_response
+from api_gateway.live.computations import compute
+from api_gateway.resources.ingestion import chunk_shapes as wire
+from api_gateway.resources.ingestion.chunk_shapes import (
+    ChunkResults,
+    ChunksDeleteRequest,
+    ChunksEditRequest,
+    OwnedChunkPage,
+)
+from api_gateway.resources.retrieval.filters import filters_parameter
+from pipeline.administration import list_chunks as listing
+from pipeline.administration.apply_edits import Edited
+from pipeline.administration.edit_chunks import delete_chunks
+from pipeline.documents.chunk_edit_store import ChunkOrder, OwnedChunk
+from pipeline.jobs.computation import ComputationKind
+from pipeline.records import ChunkId
+
+router = APIRouter(tags=["chunks"])
+
+_STATUS = {
+    "chunk_not_found": 404,
+    "precondition_failed": 412,
+    "document_replaced": 409,
+    "chunk_changed": 409,
+    "embedder_refused": 422,
+    "chunk_too_long": 422,
+    "empty_chunk": 422,
+}
+_ABOUT_TEXT = ("chunk_too_long", "empty_chunk")
+_LONGEST_FILTERS = 8000  # characters
+_MOST_SKIPPED = 10_000
+_EXAMPLE_ID = "7e1f6f7e-5a52-5b6c-9d5e-5f0f3c1d2b4a"
+
+
+@router.get(
+    "/v1/chunks",
+    responses=answers(200, OwnedChunkPage, "One page of chunks, switched off ones too.", 401, 403, 422, 503),
+    summary="List chunks",
+)
+async def list_chunks(
+    request: Request,
+    principal: Reader,
+    namespace: Annotated[str, Parameter(description="The namespace the chunks are in.")],
+    document_id: Annotated[str | None, Parameter(max_length=64, description="Only those of this document.")] = None,
+    source_id: Annotated[
+        str | None, Parameter(max_length=64, description="Only those of documents of this source.")
+    ] = None,
+    enabled: Annotated[bool | None, Parameter(description="Only those that searches see, or do not see.")] = None,
+    chunk_type: Annotated[
+        str | None,
+        Parameter(
+            max_length=16,
+            pattern=PRINTABLE,
+            description="Only those of this type: parent, child, sentence, qa, segment.",
+        ),
+    ] = None,
+    parent_id: Annotated[
+        str | None, Parameter(max_length=36, pattern=PRINTABLE, description="Only the children of this parent.")
+    ] = None,
+    filters: Annotated[
+        str | None,
+        Parameter(
+            max_length=_LONGEST_FILTERS,
+            description='Only those of documents that fit the `filters` of a query: a JSON object, as in `{"type": "manual"}`.',
+        ),
+    ] = None,
+    order_by: Annotated[
+        ChunkOrder, Parameter(description="`document_id` is by document, parent_id and chunk_index.")
+    ] = "document_id",
+    offset: Annotated[
+        int, Parameter(ge=0, le=_MOST_SKIPPED, description="Chunks to leave out; a `cursor` has no such bound.")
+    ] = 0,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> Response:
+    """Chunks of published generations, and the parents they are part of."""
+    gateway = gateway_of(request)
+    within = namespace_parameter(namespace)
+    after = _position(cursor, order_by)
+    if after is not None and offset:
+        detail = "cannot be combined with cursor, which says where the list continues"
+        raise invalid(
+            [{"pointer": "/offset", "in": "query", "detail": detail}], detail=f"The parameter offset {detail}."
+        )
+
+    listed = await gateway.run(
+        listing.list_chunks,
+        principal.tenant_id,
+        within,
+        gateway.resources,
+        document_id=document_id,
+        source_id=source_id,
+        enabled=enabled,
+        chunk_type=chunk_type,
+        parent_id=parent_id,
+        filters=None if filters is None else filters_parameter(filters),
+        order_by=order_by,
+        after=after,
+        offset=offset,
+        limit=limit + 1,
+    )
+    found, following = cursors.page(listed, limit, lambda last: _cursor(last[0], order_by))
+    return page_response([wire.owned(chunk, window) for chunk, window in found], following)
+
+
+@router.put(
+    "/v1/chunks",
+    responses=answers(
+        200,
+        ChunkResults,
+        "What became of each chunk; some may have failed.",
+        *(400, 401, 403, 404, 409, 412, 413, 415, 422, 429, 503),
+    ),
+    openapi_extra=json_body(
+        ChunksEditRequest, {"chunks": [{"chunk_id": _EXAMPLE_ID, "text": "Hold the button for ten seconds."}]}
+    ),
+    summary="Change chunks",
+)
+async def edit(
+    request: Request,
+    principal: Writer,
+    if_match: Annotated[str | None, Header(description="The etag of the chunk, where only one is edited.")] = None,
+) -> Response:
+    """Text is analysed and embedded again; `enabled` hides a chunk from every search, or shows it again. If every
+    chunk failed for one reason, the answer is that error. A later upload of the document replaces edits."""
+    gateway = gateway_of(request)
+    sent = await read_shape(request, principal, ChunksEditRequest)
+    _refuse_repeated([chunk.chunk_id for chunk in sent.chunks], "/chunks/{}/chunk_id")
+    if if_match is not None and len(sent.chunks) != 1:
+        raise Problem(422, "invalid_request", "If-Match stands for one chunk; with more, each has its own etag.")
+    edits = wire.to_edits(sent, None if if_match in (None, "*") else if_match)
+    done = await compute(
+        gateway,
+        ComputationKind.CHUNK_EDIT,
+        principal.tenant_id,
+        {},
+        body=await gateway.run(orjson.dumps, edits),
+        receive=request.receive,
+        actor=principal.actor,
+        request_id=request.state.request_id,
+    )
+    return _answer([Edited(**edited) for edited in orjson.loads(done.body)])
+
+
+@router.delete(
+    "/v1/chunks",
+    responses=answers(200, ChunkResults, "What became of each chunk.", *(400, 401, 403, 404, 409, 413, 415, 422, 503)),
+    openapi_extra=json_body(ChunksDeleteRequest, {"chunk_ids": [_EXAMPLE_ID]}),
+    summary="Delete chunks",
+)
+async def delete(request: Request, principal: Writer) -> Response:
+    """Those that are named, and the children of a parent. A document whose last chunk is deleted goes with it."""
+    gateway = gateway_of(request)
+    sent = await read_shape(request, principal, ChunksDeleteRequest)
+    _refuse_repeated(sent.chunk_ids, "/chunk_ids/{}")
+    named = [ChunkId(chunk_id) for chunk_id in sent.chunk_ids]
+    return _answer(await gateway.run_heavy(delete_chunks, principal.tenant_id, named, gateway.resources))
+
+
+def _refuse_repeated(chunk_ids: list[str], pointer: str) -> None:
+    first: dict[str, int] = {}
+    again = [place for place, chunk_id in enumerate(chunk_ids) if first.setdefault(chunk_id, place) != place]
+    if again:
+        raise invalid([{"pointer": pointer.format(place), "detail": "stands earlier in this list"} for place in again])
+
+
+def _answer(found: list[Edited]) -> Response:
+    """The results, or one error if all failed alike."""
+    codes = {each.code for each in found}
+    if len(codes) == 1 and (code := found[0].code) is not None:
+        detail = found[0].detail or code
+        places = [
+            {"pointer": f"/chunks/{place}/text", "detail": each.detail or code}
+            for place, each in enumerate(found)
+            if code in _ABOUT_TEXT
+        ]
+        raise Problem(_STATUS[code], code, f"{detail[0].upper()}{detail[1:]}.", errors=places[:MOST_ERRORS])
+    headers = {"ETag": found[0].etag} if len(found) == 1 and found[0].etag else None
+    return json_response(wire.results(found), headers=headers)
+
+
+def _position(cursor: str | None, order_by: ChunkOrder) -> tuple[Any, ...] | None:
+    if order_by == "document_id":
+        return cursors.decode(cursor, "owned_chunks", str, int, int)
+    found = cursors.decode(cursor, order_by, str, str, int, int)
+    if found is None:
+        return None
+    try:
+        return datetime.fromisoformat(found[0]), *found[1:]
+    except ValueError:
+        raise cursors.foreign() from None
+
+
+def _cursor(last: OwnedChunk, order_by: ChunkOrder) -> str:
+    if order_by == "document_id":
+        return cursors.encode("owned_chunks", *last.place)
+    return cursors.encode(order_by, last.updated_at.replace(tzinfo=None).isoformat(), *last.place)

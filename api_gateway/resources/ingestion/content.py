@@ -1,0 +1,233 @@
+"""Where a document's text comes from: written out, as bytes, as a file, or at an address; and what it is called."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import unicodedata
+import uuid
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
+from pydantic.json_schema import WithJsonSchema
+
+from api_gateway.http.fields import TEXT_MEDIA_TYPES, Metadata, SourceIdText, Tags, Wire
+from pipeline.document_sources import SourceKind
+from pipeline.documents.derived_ids import LONGEST_ID, with_hash
+from pipeline.errors import FetchRefused, UnsupportedMediaType
+from pipeline.outbound.web import LONGEST_URI, web_address
+from pipeline.parsing import JSONL, charset_of, codec_of, media_type_of
+from pipeline.parsing.sniffing import media_type_of_fetched
+from pipeline.records import OCTETS
+
+_HASH_DIGITS = 16
+_LONGEST_MEDIA_TYPE = 127
+
+
+def _hint(value: Any) -> Any:
+    """A suffix or a media type, as the media type to read every file as."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return media_type_of(f"file.{value.strip().lstrip('.')}", value)
+    except UnsupportedMediaType as error:
+        raise ValueError(f"names no known format: {error}") from None
+
+
+def _charset(value: Any) -> Any:
+    """The name of a character set, in small letters."""
+    if not isinstance(value, str):
+        return value
+    if codec_of(value) is None:
+        raise ValueError("names no known character set")
+    return value.strip().lower()
+
+
+Charset = Annotated[
+    str,
+    Field(max_length=40, description="The character set of the bytes, such as big5 or gb18030."),
+    BeforeValidator(_charset),
+]
+ParserHint = Annotated[str, BeforeValidator(_hint), WithJsonSchema({"type": "string", "examples": ["md", "text/html"]})]
+
+
+class SourceIn(Wire):
+    """Where the text came from, and how it is to be read.
+
+    Of `text` (of the document or in here) and `bytes`, one is needed; with neither, the document is fetched from `uri`,
+    which is http or https then. `charset` is preferred over the encoding that the bytes look like, unless it hardly fits.
+    `source_id`: documents of a namespace with the same one are of one source; without it, those of one `uri` are.
+    `mime_type` is another name for `media_type`. `tags` and `metadata` are added to those of the document.
+    """
+
+    source_id: SourceIdText | None = None
+    uri: Annotated[str, Field(max_length=LONGEST_URI)] | None = None
+    text: str | None = None
+    content: Annotated[str | None, Field(alias="bytes", description="The bytes of a file, in base64.")] = None
+    filename: Annotated[str, Field(max_length=1024)] | None = None
+    media_type: Annotated[str, Field(max_length=255)] | None = None
+    mime_type: Annotated[str, Field(max_length=255)] | None = None
+    parser_hint: ParserHint | None = None
+    charset: Charset | None = None
+    tags: Tags | None = None
+    metadata: Metadata | None = None
+
+    @property
+    def declared_type(self) -> str | None:
+        """What the sender calls it."""
+        return self.media_type or self.mime_type
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Content:
+    """What there is of a document's text, or where to get it. ``where``: a JSON Pointer from the document to it."""
+
+    body: bytes
+    media_type: str
+    where: str
+    uri: str | None = None
+    name: str | None = None  # what the document is called if it has no id of its own
+    blank: bool = False
+    to_fetch: bool = False
+    kind: SourceKind = SourceKind.TEXT
+
+
+class BadSource(Exception):
+    """The source cannot be taken. ``code`` is stable, ``where`` a JSON Pointer from the document."""
+
+    def __init__(self, where: str, detail: str, *, code: str = "invalid_document") -> None:
+        super().__init__(detail)
+        self.where = where
+        self.detail = detail
+        self.code = code
+
+
+def content_of(text: str | None, source: SourceIn | None) -> Content:
+    """What a document brings with it, or where it is to be fetched from. Raises BadSource."""
+    source = source or SourceIn()
+    if source.media_type and source.mime_type and source.media_type != source.mime_type:
+        raise BadSource("/source/mime_type", "is another type than media_type")
+    given = [
+        where
+        for where, value in (("/text", text), ("/source/text", source.text), ("/source/bytes", source.content))
+        if value is not None
+    ]
+    if len(given) > 1:
+        raise BadSource(given[1], f"is given beside {given[0]}; a document has its text once")
+    if source.content is not None:
+        return _bytes(source, source.content)
+    if given:
+        return _text(text if source.text is None else source.text, source, given[0])
+    if source.uri is None:
+        raise BadSource("/text", "is required")
+    return _to_fetch(source, source.uri)
+
+
+def _text(text: str | None, source: SourceIn, where: str) -> Content:
+    """Text that is decoded already, so a character set says nothing any more."""
+    declared = source.parser_hint or source.declared_type or "text/plain"
+    base = declared.partition(";")[0].strip().lower()
+    if base not in TEXT_MEDIA_TYPES:
+        name = "parser_hint" if source.parser_hint else "media_type" if source.media_type else "mime_type"
+        known = ", ".join(TEXT_MEDIA_TYPES[:-1]) + f" or {TEXT_MEDIA_TYPES[-1]}"
+        raise BadSource(f"/source/{name}", f"must be {known} for a text")
+    uri = source.uri or source.filename
+    text = text or ""
+    blank = not text or text.isspace()
+    return Content(body=text.encode(), media_type=base, where=where, uri=uri, name=source.filename, blank=blank)
+
+
+def _bytes(source: SourceIn, content: str) -> Content:
+    try:
+        body = base64.b64decode(content, validate=True)
+    except (ValueError, binascii.Error):
+        raise BadSource("/source/bytes", "is not base64") from None
+    try:
+        if source.parser_hint or source.filename or source.declared_type:
+            media_type = media_type_as(
+                source.filename, source.declared_type, parser_hint=source.parser_hint, charset=source.charset
+            )
+        else:
+            media_type = _with_charset(media_type_of_fetched(body, declared=None, uri=""), source.charset)
+    except UnsupportedMediaType as error:
+        raise BadSource("/source/media_type", str(error), code=error.code) from None
+    uri = source.uri or source.filename
+    return Content(
+        body=body,
+        media_type=storable(_one_document(media_type)),
+        where="/source/bytes",
+        uri=uri,
+        name=source.filename,
+        blank=not body or body.isspace(),
+        kind=SourceKind.BYTES,
+    )
+
+
+def _to_fetch(source: SourceIn, uri: str) -> Content:
+    """What is called as servers call everything is looked at when it is there."""
+    try:
+        address = web_address(uri)
+    except FetchRefused as error:
+        raise BadSource("/source/uri", str(error), code=error.code) from None
+    media_type = source.parser_hint or OCTETS
+    try:
+        if source.declared_type and not source.parser_hint and source.declared_type != OCTETS:
+            media_type = media_type_of(None, source.declared_type)
+    except UnsupportedMediaType as error:
+        raise BadSource("/source/media_type", str(error), code=error.code) from None
+    return Content(
+        body=b"",
+        media_type=storable(_with_charset(_one_document(media_type), source.charset)),
+        where="/source/uri",
+        uri=uri,
+        name=source.filename or address.uri.partition("://")[2].rstrip("/"),
+        to_fetch=True,
+        kind=SourceKind.URL,
+    )
+
+
+def media_type_as(filename: str | None, declared: str | None, *, parser_hint: str | None, charset: str | None) -> str:
+    """Return the media type to read bytes as, with the character set of ``charset``, else of the declared type.
+
+    Raises UnsupportedMediaType.
+    """
+    if parser_hint is None:
+        return _with_charset(media_type_of(filename, declared), charset)
+    return _with_charset(parser_hint, charset or charset_of((declared or "").partition(";")[2]))
+
+
+def _with_charset(media_type: str, charset: str | None) -> str:
+    return f"{media_type.partition(';')[0]};charset={charset}" if charset else media_type
+
+
+def _one_document(media_type: str) -> str:
+    if media_type.partition(";")[0] == JSONL:
+        detail = "JSON lines are many documents; send them to /v1/files"
+        raise BadSource("/source/media_type", detail, code="unsupported_media_type")
+    return media_type
+
+
+def document_id_of(name: str) -> str:
+    """A document id out of a file's name: relative folders are kept, so that equal names in two of them differ.
+
+    What is too long keeps its beginning and ends in a hash of the whole; a name of nothing gives a new id.
+    """
+    parts = [part.strip() for part in name.replace("\\", "/").split("/")]
+    kept = "/".join(part for part in parts if part not in ("", ".", ".."))
+    clean = "".join(
+        character for character in kept if unicodedata.category(character)[0] not in "CZ" or character == " "
+    )
+    found = clean.strip()
+    if not found:
+        return str(uuid.uuid4())
+    if len(found) <= LONGEST_ID:
+        return found
+    return with_hash(found, hashlib.sha256(found.encode("utf-8", "replace")).digest(), _HASH_DIGITS)
+
+
+def storable(media_type: str) -> str:
+    """The media type as the stores can hold it: what does not fit loses its parameters."""
+    fits = media_type.isascii() and media_type.isprintable() and len(media_type) <= _LONGEST_MEDIA_TYPE
+    return media_type if fits else media_type.partition(";")[0]

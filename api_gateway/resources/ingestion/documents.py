@@ -1,0 +1,289 @@
+"""Documents: hand them in as JSON, list them, look at one, its chunks and its generations, roll it back, take it away."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Path, Request
+from fastapi import Query as Parameter
+from starlette.responses import Response
+
+from api_gateway.gateway import Gateway, gateway_of
+from api_gateway.http import cursors
+from api_gateway.http import responses as wire
+from api_gateway.http.auth import Reader, Writer
+from api_gateway.http.bodies import MAX_BODY_BYTES, read_json_body
+from api_gateway.http.descriptions import Cursor, Limit, Wait, answers, json_body
+from api_gateway.http.fields import namespace_parameter, tidy_document_id
+from api_gateway.http.idempotency import work_id
+from api_gateway.http.json_bodies import read_shape
+from api_gateway.http.problems import Problem
+from api_gateway.http.request_context import SLASH
+from api_gateway.live import poll as polling
+from api_gateway.resources.ingestion.chunk_shapes import of_document
+from api_gateway.resources.ingestion.generations import GenerationList, RollbackRequest, history
+from api_gateway.resources.ingestion.submit import batch_of
+from api_gateway.resources.ingestion.uploads import DocumentsRequest
+from api_gateway.resources.shapes import ChunkPage, Document, DocumentPage, JobAccepted
+from pipeline.administration import list_chunks as listing
+from pipeline.administration.delete_documents import delete_document
+from pipeline.administration.rollback import roll_back
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.documents.chunk_edit_store import OwnedChunk
+from pipeline.documents.document_view_store import DocumentView, DocumentViews
+from pipeline.documents.generation_store import Generations
+from pipeline.documents.outcome_store import DocumentStatus
+from pipeline.ingestion.accept import AcceptedJob, accept
+from pipeline.records import DocumentId, JobId, Namespace, TenantId
+from pipeline.tenants.tenant_store import Principal
+from workers import dispatch
+
+router = APIRouter(tags=["documents"])
+
+InNamespace = Annotated[str, Parameter(description="The namespace the document is in.")]
+Id = Annotated[str, Path(description="The document's id; a slash in it is written `%2F`.")]
+
+_EXAMPLE = {
+    "namespace": "kb",
+    "documents": [
+        {
+            "document_id": "manual-1",
+            "title": "Controller manual",
+            "text": "# Resetting\n\nHold the button for five seconds.",
+            "type": "manual",
+            "tags": ["controller"],
+            "source": {"media_type": "text/markdown"},
+        }
+    ],
+}
+
+
+@router.post(
+    "/v1/documents",
+    status_code=202,
+    responses=answers(
+        202,
+        JobAccepted,
+        "The documents are durable; no crash can lose one any more. Single documents that could not be taken are "
+        "among the errors of the job.",
+        *(400, 401, 403, 413, 415, 422, 429, 503),
+        headers={"Location": "The job."},
+    ),
+    openapi_extra=json_body(DocumentsRequest, _EXAMPLE),
+    summary="Hand in documents",
+)
+async def submit(request: Request, principal: Writer) -> Response:
+    """Takes what is valid of the batch. If nothing is, the answer is an error and nothing was stored."""
+    gateway = gateway_of(request)
+    body = await read_json_body(request, gateway.settings.max_body_bytes, setting=MAX_BODY_BYTES)
+    job_id = work_id(request)
+    ticket = await gateway.run_heavy(accept_body, body, principal, request.state.request_id, gateway, job_id)
+    return wire.accepted_response(ticket)
+
+
+def accept_body(
+    body: bytes, principal: Principal, request_id: str, gateway: Gateway, job_id: JobId | None = None
+) -> AcceptedJob:
+    """Take in the documents of a body, as a job of this id if it has one already. Heavy. Raises Problem, or what intake
+    raises."""
+    batch = replace(batch_of(body, principal, request_id, gateway.settings), job_id=job_id)
+    return accept(batch, gateway.resources, ring=dispatch.ring)
+
+
+@router.get(
+    "/v1/documents",
+    responses=answers(200, DocumentPage, "One page of documents, by namespace and id.", 401, 403, 422, 503),
+    summary="List documents",
+)
+async def list_documents(
+    request: Request,
+    principal: Reader,
+    namespace: Annotated[str | None, Parameter(description="Only those in this namespace.")] = None,
+    status: Annotated[
+        DocumentStatus | None, Parameter(description="Only those whose latest upload is in this state.")
+    ] = None,
+    source_id: Annotated[str | None, Parameter(max_length=64, description="Only those of this source.")] = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> Response:
+    """Documents that are searchable or on their way. With `status`, those in this state: an upload that failed or was
+    cancelled and never became searchable is listed under `failed` or `cancelled` only, and no quota counts it."""
+    gateway = gateway_of(request)
+    within = None if namespace is None else namespace_parameter(namespace)
+    after = cursors.decode(cursor, "documents", str, str)
+
+    def read() -> list[DocumentView]:
+        with unit_of_work(gateway.resources.mysql) as work:
+            documents = DocumentViews(work.connection, principal.tenant_id)
+            place = (after[0], after[1]) if after else None
+            return documents.views(namespace=within, status=status, source_id=source_id, after=place, limit=limit + 1)
+
+    found, following = cursors.page(
+        await gateway.run(read), limit, lambda last: cursors.encode("documents", last.namespace, last.document_id)
+    )
+    return wire.page_response([wire.document(view) for view in found], following)
+
+
+@router.get(
+    "/v1/documents/{document_id}",
+    responses=answers(200, Document, "The document, without its text.", 401, 403, 404, 422, 503),
+    summary="Look at a document",
+)
+async def look(
+    request: Request, principal: Reader, document_id: Id, namespace: InNamespace, wait: Wait = 0
+) -> Response:
+    """`generation` is null while the first one is on its way. With `wait`, the answer comes when it is searchable, its
+    upload has failed or was cancelled, or the seconds have passed."""
+    gateway = gateway_of(request)
+    within, known = namespace_parameter(namespace), known_document_id(document_id)
+    name = f"{principal.tenant_id}:document:{within}:{known}"
+
+    def read() -> DocumentView:
+        return _view(principal.tenant_id, within, known, gateway)
+
+    def is_settled(view: DocumentView) -> bool:
+        return view.generation is not None or view.status in ("failed", "cancelled")
+
+    found = await polling.until(request, gateway, name, read, is_settled, wait)
+    return wire.json_response(wire.document(found))
+
+
+@router.delete(
+    "/v1/documents/{document_id}",
+    status_code=204,
+    responses=answers(204, None, "No search finds it any more.", 401, 403, 404, 422, 503),
+    summary="Take a document away",
+)
+async def delete(request: Request, principal: Writer, document_id: Id, namespace: InNamespace) -> Response:
+    """Also what was handed in under this id and is still on its way."""
+    gateway = gateway_of(request)
+    within, known = namespace_parameter(namespace), known_document_id(document_id)
+    if not await gateway.run(delete_document, principal.tenant_id, within, known, gateway.resources):
+        raise not_found(known)
+    return Response(status_code=204)
+
+
+@router.get(
+    "/v1/documents/{document_id}/chunks",
+    responses=answers(200, ChunkPage, "One page of chunks, by parent_id and chunk_index.", 401, 403, 404, 422, 503),
+    summary="List a document's chunks",
+)
+async def list_chunks(
+    request: Request,
+    principal: Reader,
+    document_id: Id,
+    namespace: InNamespace,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> Response:
+    """Those of the generation that searches see, with their parents; none while the first one is on its way."""
+    gateway = gateway_of(request)
+    within, known = namespace_parameter(namespace), known_document_id(document_id)
+    after = cursors.decode(cursor, "chunks", int, int)
+
+    def read() -> Sequence[tuple[OwnedChunk, str | None]]:
+        _view(principal.tenant_id, within, known, gateway)
+        place = (known, *after) if after else None
+        use = gateway.resources
+        return listing.list_chunks(principal.tenant_id, within, use, document_id=known, after=place, limit=limit + 1)
+
+    found, following = cursors.page(
+        await gateway.run(read), limit, lambda last: cursors.encode("chunks", *last[0].place[1:])
+    )
+    return wire.page_response([of_document(chunk, window) for chunk, window in found], following)
+
+
+def _view(tenant_id: TenantId, namespace: Namespace, document_id: DocumentId, gateway: Gateway) -> DocumentView:
+    """The document. Blocking. Raises Problem 404."""
+    with unit_of_work(gateway.resources.mysql) as work:
+        view = DocumentViews(work.connection, tenant_id).view(namespace, document_id)
+    if view is None:
+        raise not_found(document_id)
+    return view
+
+
+def known_document_id(segment: str) -> DocumentId:
+    """The id as it stands in a path. Raises Problem 404 for what can be none."""
+    document_id = segment.replace(SLASH, "/")
+    try:
+        return DocumentId(tidy_document_id(document_id))
+    except ValueError:
+        raise not_found(document_id) from None
+
+
+def not_found(document_id: str) -> Problem:
+    """404 for a document that this tenant does not have there."""
+    return Problem(404, "document_not_found", f"There is no document {document_id[:64]!r} in this namespace.")
+
+
+_MAX_BODY_BYTES = 64 * 1024
+
+
+@router.get(
+    "/v1/documents/{document_id}/generations",
+    responses=answers(
+        200,
+        GenerationList,
+        "The generations of which something is left.",
+        *(401, 403, 404, 422, 503),
+        headers={"ETag": "The present state, for `If-Match` of a rollback."},
+    ),
+    summary="List a document's generations",
+)
+async def list_generations(request: Request, principal: Reader, document_id: Id, namespace: InNamespace) -> Response:
+    """The newest first: what is shown, what can be gone back to, what is on its way, and what failed."""
+    gateway = gateway_of(request)
+    within, known = namespace_parameter(namespace), known_document_id(document_id)
+
+    found = await gateway.ask(Generations, principal, lambda store: store.history(within, known))
+    if found is None:
+        raise not_found(known)
+    return wire.json_response(history(within, known, found), headers={"ETag": found.etag})
+
+
+@router.post(
+    "/v1/documents/{document_id}/rollback",
+    status_code=202,
+    responses=answers(
+        202,
+        JobAccepted,
+        "The generation is accepted once more, as the latest upload of the document; searches see what is shown now "
+        "until it is ingested.",
+        *(400, 401, 403, 404, 409, 412, 413, 415, 422, 429, 503),
+        headers={"Location": "The job."},
+    ),
+    openapi_extra=json_body(RollbackRequest, {"namespace": "kb"}),
+    summary="Go back to the generation before",
+)
+async def rollback(
+    request: Request,
+    principal: Writer,
+    document_id: Id,
+    if_match: Annotated[
+        str | None, Header(description="Only if the document's generations are still those this etag came with.")
+    ] = None,
+) -> Response:
+    """What was uploaded then is ingested again, by the rules of today; edits of single chunks do not come back. What
+    is shown now becomes the generation before, so a second rollback undoes the first. A 409 if nothing is kept."""
+    gateway = gateway_of(request)
+    known = known_document_id(document_id)
+    sent = await read_shape(request, principal, RollbackRequest, limit=_MAX_BODY_BYTES)
+
+    def run() -> AcceptedJob | None:
+        return roll_back(
+            principal.tenant_id,
+            Namespace(sent.namespace),
+            known,
+            gateway.resources,
+            to=sent.generation,
+            etag=None if if_match in (None, "*") else if_match,
+            request_id=request.state.request_id,
+            ring=dispatch.ring,
+        )
+
+    ticket = await gateway.run(run)
+    if ticket is None:
+        raise not_found(known)
+    return wire.accepted_response(ticket)

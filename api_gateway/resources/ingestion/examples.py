@@ -1,0 +1,223 @@
+"""The example library: hand in a book, get its template, see what is stored and whether it is found."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Annotated, Any
+
+import orjson
+from fastapi import APIRouter, Depends, Request
+from fastapi import Query as Parameter
+from pydantic import ValidationError
+from starlette.datastructures import UploadFile
+from starlette.responses import Response
+
+from api_gateway.gateway import Gateway, gateway_of
+from api_gateway.http.auth import Reader, Requires, Writer, require_same_tenant
+from api_gateway.http.bodies import MAX_BODY_BYTES, decode_json, read_json_body
+from api_gateway.http.descriptions import answers, json_body
+from api_gateway.http.fields import namespace_parameter
+from api_gateway.http.idempotency import work_id
+from api_gateway.http.problems import Problem, invalid, places, pointer, printable
+from api_gateway.http.responses import json_response
+from api_gateway.live.computations import compute
+from api_gateway.resources.ingestion import example_book as wire
+from api_gateway.resources.ingestion.example_shapes import ExamplesReport, ExampleStatistics, ExamplesVerification
+from api_gateway.resources.ingestion.files import read_form
+from api_gateway.resources.jobs import known_id
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.errors import UnsupportedMediaType
+from pipeline.examples.example_store import Examples
+from pipeline.examples.template import template
+from pipeline.jobs.computation import BookForm, ComputationKind
+from pipeline.parsing import JSON, XLSX, media_type_of
+from pipeline.tenants.namespace_store import Namespaces
+from pipeline.tenants.tenant_store import Principal
+
+router = APIRouter(tags=["examples"])
+
+_LONGEST_NAME = 255
+_EXAMPLE = {
+    "namespace": "kb",
+    "examples": {
+        "qa_examples": [
+            {
+                "user_input": "血压150/95需要马上去医院吗？",
+                "agent_response": "先安静休息十分钟再量一次；若仍高于140/90，请尽快联系医生。",
+                "tags": ["健康咨询", "高血压"],
+                "quality_grade": "优秀",
+            }
+        ]
+    },
+}
+_BODY = json_body(wire.ExamplesRequest, _EXAMPLE)
+_BODY["requestBody"]["content"]["multipart/form-data"] = {
+    "schema": {
+        "allOf": [
+            {"$ref": "#/components/schemas/ExamplesForm"},
+            {
+                "type": "object",
+                "required": ["file"],
+                "properties": {"file": {"type": "string", "format": "binary"}},
+            },
+        ]
+    }
+}
+
+
+@router.post(
+    "/v1/examples",
+    status_code=202,
+    responses=answers(
+        202,
+        ExamplesReport,
+        "The good rows are durable; the refused ones are among the errors, here and of the job.",
+        *(400, 401, 403, 413, 415, 422, 429, 503),
+        headers={"Location": "The job."},
+    )
+    | {200: {"description": "The book was only looked at, as `dry_run` asked.", "model": ExamplesReport}},
+    openapi_extra=_BODY,
+    summary="Hand in a book of examples",
+)
+async def submit(
+    request: Request,
+    principal: Writer,
+    dry_run: Annotated[bool, Parameter(description="Look at the book and store nothing.")] = False,
+) -> Response:
+    """A workbook with the sheets `qa`, `record`, `query`, `greeting`, or the same as JSON, as a file or as the body.
+    Each row becomes a document; handing the book in again replaces them. If no row is good, or with `strict` one is
+    not, the answer is 422 with the same statistics, and nothing was stored."""
+    gateway = gateway_of(request)
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() == "multipart/form-data":
+        form, asked, body = await _sent_file(request, principal, gateway)
+    else:
+        body = await read_json_body(request, gateway.settings.max_body_bytes, setting=MAX_BODY_BYTES)
+        form = await gateway.run_heavy(_sent_json, body, principal)
+        asked = {"form": BookForm.JSON_BODY, "name": None}
+    asked |= {
+        "category": form.category,
+        "namespace": form.namespace,
+        "on_conflict": form.on_conflict,
+        "strict": form.strict,
+        "dry_run": dry_run,
+        "job_id": work_id(request) or str(uuid.uuid4()),
+    }
+    done = await compute(
+        gateway,
+        ComputationKind.BOOK,
+        principal.tenant_id,
+        asked,
+        body=body,
+        receive=request.receive,
+        actor=principal.actor,
+        request_id=request.state.request_id,
+    )
+    if (reason := done.about["refused"]) is not None:
+        extensions = orjson.loads(done.body)
+        errors = extensions.pop("errors")
+        raise Problem(422, "examples_refused", f"{reason}.", errors=errors, extensions=extensions)
+    job_id = done.about["job_id"]
+    if job_id is None:
+        return Response(done.body, media_type="application/json")
+    return Response(
+        done.body, status_code=202, headers={"Location": f"/v1/jobs/{job_id}"}, media_type="application/json"
+    )
+
+
+async def _sent_file(
+    request: Request, principal: Principal, gateway: Gateway
+) -> tuple[wire.ExamplesForm, dict[str, Any], bytes]:
+    """Return the form, the book's format and file name, and its bytes."""
+    sent = await read_form(request, gateway, gateway.settings.max_body_bytes, setting=MAX_BODY_BYTES)
+    try:
+        form = wire.to_form([(name, value) for name, value in sent.multi_items() if isinstance(value, str)])
+        require_same_tenant(principal, form.tenant_id)
+        files = [(name, value) for name, value in sent.multi_items() if isinstance(value, UploadFile)]
+        strange = next((name for name, _ in files if name != "file"), None)
+        if strange is not None:
+            raise invalid([{"pointer": pointer([strange]), "detail": "is a file; the book belongs into the part file"}])
+        if len(files) != 1:
+            raise invalid([{"pointer": "/file", "detail": f"is needed exactly once, not {len(files)} times"}])
+        upload = files[0][1]
+        name = printable(upload.filename or "")[:_LONGEST_NAME] or None
+        media_type = media_type_of(name, upload.content_type).partition(";")[0]
+        if media_type not in (XLSX, JSON):
+            raise UnsupportedMediaType(f"a book of examples is an .xlsx or .json file, not {media_type}")
+        body = await upload.read()
+    finally:
+        await sent.close()
+    return form, {"form": BookForm.WORKBOOK if media_type == XLSX else BookForm.JSON_FILE, "name": name}, body
+
+
+def _sent_json(body: bytes, principal: Principal) -> wire.ExamplesForm:
+    decoded = decode_json(body)
+    require_same_tenant(principal, decoded.value.get("tenant_id"))
+    try:
+        return wire.ExamplesRequest.model_validate(decoded.value)
+    except ValidationError as error:
+        raise invalid(places(error)) from None
+
+
+@router.get(
+    "/v1/examples/template.xlsx",
+    responses=answers(200, None, "An Excel workbook to fill in.", 401, 403, 503)
+    | {200: {"description": "An Excel workbook to fill in.", "content": {XLSX: {"schema": {"type": "string"}}}}},
+    response_class=Response,
+    dependencies=[Depends(Requires("read"))],
+    summary="Get the template of a book",
+)
+async def get_template(request: Request) -> Response:
+    """The four sheets with headers and one row each, lists of choices for the grades, and a filling guide in
+    Chinese."""
+    body = await gateway_of(request).run(template)
+    disposition = {"Content-Disposition": 'attachment; filename="examples-template.xlsx"'}
+    return Response(body, headers=disposition, media_type=XLSX)
+
+
+@router.get(
+    "/v1/examples/statistics",
+    responses=answers(200, ExampleStatistics, "Counts of what searches can find.", 401, 403, 404, 422, 503),
+    summary="Count the stored examples",
+)
+async def statistics(
+    request: Request,
+    principal: Reader,
+    namespace: Annotated[str, Parameter(description="The namespace the examples are in.")],
+) -> Response:
+    """By category, grade and tag, with lengths and exact duplicates."""
+    gateway = gateway_of(request)
+    within = namespace_parameter(namespace)
+
+    def read() -> dict[str, Any]:
+        with unit_of_work(gateway.resources.mysql) as work:
+            if not Namespaces(work.connection, principal.tenant_id).existing([within]):
+                raise Problem(404, "namespace_not_found", f"There is no namespace {within}.")
+            return wire.stored(within, Examples(work.connection, principal.tenant_id))
+
+    return json_response(await gateway.run_heavy(read))
+
+
+@router.get(
+    "/v1/examples/verification",
+    responses=answers(200, ExamplesVerification, "Which accepted rows can be found.", 401, 403, 404, 422, 503),
+    summary="Verify an import",
+)
+async def verification(
+    request: Request,
+    principal: Reader,
+    job_id: Annotated[str, Parameter(max_length=64, description="The job of the import.")],
+    sample: Annotated[int, Parameter(ge=0, le=100, description="How many rows to name for trying them out.")] = 10,
+) -> Response:
+    """Compares the job with what is shown now, document by document; the first 100 that are missing are named."""
+    gateway = gateway_of(request)
+
+    known = known_id(job_id)
+
+    def read() -> dict[str, Any]:
+        with unit_of_work(gateway.resources.mysql) as work:
+            found = Examples(work.connection, principal.tenant_id).verified(known, sample=sample)
+        if found is None:
+            raise Problem(404, "job_not_found", "There is no such job.")
+        return wire.verification(found)
+
+    return json_response(await gateway.run_heavy(read))

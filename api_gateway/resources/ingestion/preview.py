@@ -1,0 +1,170 @@
+"""See how a document would be cut before it is handed in."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, TypeVar
+
+from fastapi import APIRouter, Request
+from pydantic import BaseModel, ValidationError
+from starlette.datastructures import FormData, UploadFile
+from starlette.responses import Response
+
+from api_gateway.gateway import Gateway, gateway_of
+from api_gateway.http.auth import Writer, require_same_tenant
+from api_gateway.http.bodies import Decoded, decode_json, flaws_in, json_field, read_json_body, refuse_flaws
+from api_gateway.http.descriptions import answers, json_body
+from api_gateway.http.problems import invalid, places, pointer
+from api_gateway.live.computations import compute
+from api_gateway.resources.ingestion.content import BadSource, content_of, media_type_as
+from api_gateway.resources.ingestion.files import read_form
+from api_gateway.resources.ingestion.preview_shapes import PreviewAnswer, PreviewForm, PreviewRequest
+from api_gateway.resources.ingestion.uploads import to_chunking
+from pipeline.errors import DocumentTooLarge, EmptyDocument
+from pipeline.jobs.computation import ComputationKind
+from pipeline.records import Chunking
+from pipeline.tenants.tenant_store import Principal
+
+router = APIRouter(tags=["chunks"])
+
+Body = TypeVar("Body", bound=BaseModel)
+
+_AROUND = 256 * 1024  # bytes that JSON or a form may take beside the document
+_EXAMPLE = {
+    "document": {"title": "Manual", "text": "# Resetting\n\nHold the button for five seconds."},
+    "chunking": {"strategy": "parent_child", "max_tokens": 128, "parent_tokens": 512},
+}
+_BODY = json_body(PreviewRequest, _EXAMPLE)
+_BODY["requestBody"]["content"]["multipart/form-data"] = {
+    "schema": {
+        "allOf": [
+            {"$ref": "#/components/schemas/PreviewForm"},
+            {
+                "type": "object",
+                "required": ["file"],
+                "properties": {"file": {"type": "string", "format": "binary"}},
+            },
+        ]
+    }
+}
+
+
+@router.post(
+    "/v1/chunks/preview",
+    responses=answers(
+        200, PreviewAnswer, "The chunks the document would have.", *(400, 401, 403, 413, 415, 422, 429, 503)
+    ),
+    openapi_extra=_BODY,
+    summary="Preview chunks",
+)
+async def preview_chunks(request: Request, principal: Writer) -> Response:
+    """One document of up to 1 MiB (CHORDWISE_MAX_PREVIEW_BYTES), as JSON or as a `file`. Nothing is stored and no model
+    is asked."""
+    gateway = gateway_of(request)
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() == "multipart/form-data":
+        form = await read_form(request, gateway, _most_bytes(gateway) + _AROUND, setting=_limit_of(gateway))
+        try:
+            document = await gateway.run_heavy(_of_form, form, principal, gateway)
+        finally:
+            await form.close()
+    else:
+        # What JSON escapes takes up to six times as many bytes.
+        most = min(6 * _most_bytes(gateway), gateway.settings.max_body_bytes) + _AROUND
+        sent = await read_json_body(request, most, setting=_limit_of(gateway))
+        document = await gateway.run_heavy(_of_json, sent, principal, gateway)
+    done = await compute(
+        gateway,
+        ComputationKind.PREVIEW,
+        principal.tenant_id,
+        document.asked,
+        body=document.body,
+        receive=request.receive,
+        request_id=request.state.request_id,
+    )
+    return Response(done.body, media_type="application/json")
+
+
+@dataclass(frozen=True, slots=True)
+class _Document:
+    """A document to preview, with the parameters of `pipeline.ingestion.preview`."""
+
+    body: bytes
+    asked: dict[str, Any]
+
+
+def _of_json(body: bytes, principal: Principal, gateway: Gateway) -> _Document:
+    decoded = decode_json(body)
+    require_same_tenant(principal, decoded.value.get("tenant_id"))
+    sent = _valid(PreviewRequest, refuse_flaws(decoded))
+    document = sent.document
+    try:
+        content = content_of(document.text, document.source)
+    except BadSource as error:
+        raise invalid([{"pointer": f"/document{error.where}", "detail": error.detail}]) from None
+    if content.to_fetch:
+        raise invalid([{"pointer": "/document/text", "detail": "is required: a preview fetches nothing"}])
+    return _document(
+        content.body,
+        gateway,
+        media_type=content.media_type,
+        filename=content.uri,
+        title=document.title,
+        chunking=to_chunking(document.chunking or sent.chunking, gateway.settings),
+    )
+
+
+def _of_form(form: FormData, principal: Principal, gateway: Gateway) -> _Document:
+    values: dict[str, Any] = {}
+    files: list[UploadFile] = []
+    for name, value in form.multi_items():
+        if not isinstance(value, str):
+            files.append(value)
+        elif name in values:
+            raise invalid([{"pointer": pointer([name]), "detail": "is given more than once"}])
+        else:
+            values[name] = json_field(name, value) if name == "chunking" else value
+    require_same_tenant(principal, values.get("tenant_id"))
+    sent = _valid(PreviewForm, refuse_flaws(Decoded(values, suspicious=any(flaws_in(values)))))
+    if len(files) != 1:
+        raise invalid([{"pointer": "/file", "detail": "is required once: a preview is of one file"}])
+    name = files[0].filename or ""
+    return _document(
+        files[0].file.read(),
+        gateway,
+        media_type=media_type_as(name, files[0].content_type, parser_hint=sent.parser_hint, charset=sent.charset),
+        filename=name or None,
+        title=sent.title,
+        chunking=to_chunking(sent.chunking, gateway.settings),
+    )
+
+
+def _document(
+    body: bytes, gateway: Gateway, *, media_type: str, filename: str | None, title: str | None, chunking: Chunking
+) -> _Document:
+    if not body or body.isspace():
+        raise EmptyDocument("There is no text.")
+    if len(body) > (most := _most_bytes(gateway)):
+        raise DocumentTooLarge(
+            f"The document has {len(body)} bytes; a preview takes at most {most} ({_limit_of(gateway)})."
+        )
+    asked = {"media_type": media_type, "filename": filename, "title": title, "chunking": asdict(chunking)}
+    return _Document(body, asked)
+
+
+def _valid(shape: type[Body], value: dict[str, Any]) -> Body:
+    try:
+        return shape.model_validate(value)
+    except ValidationError as error:
+        raise invalid(places(error)) from None
+
+
+def _most_bytes(gateway: Gateway) -> int:
+    return min(gateway.settings.max_preview_bytes, gateway.settings.max_document_bytes)
+
+
+def _limit_of(gateway: Gateway) -> str:
+    """Return the name of the setting that bounds a preview."""
+    settings = gateway.settings
+    return (
+        f"CHORDWISE_MAX_{'PREVIEW' if settings.max_preview_bytes <= settings.max_document_bytes else 'DOCUMENT'}_BYTES"
+    )

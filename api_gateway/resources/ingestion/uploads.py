@@ -1,0 +1,207 @@
+"""Documents on their way in: what POST /v1/documents takes, and its conversion to uploads."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import replace
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from api_gateway.http.bodies import flaws_in
+from api_gateway.http.fields import (
+    Author,
+    DocumentIdText,
+    Integer64,
+    Metadata,
+    Moment,
+    NamespaceName,
+    Tags,
+    Title,
+    TypeName,
+    Wire,
+    tidy_document_id,
+)
+from api_gateway.http.problems import LONGEST_POINTER, MOST_ERRORS, places, pointer
+from api_gateway.resources.ingestion.chunking_options import ChunkingIn
+from api_gateway.resources.ingestion.content import BadSource, Content, SourceIn, content_of, document_id_of
+from pipeline.chunking.strategies import complete
+from pipeline.document_sources import SourceRef
+from pipeline.ingestion.accept import OnConflict, Refusal
+from pipeline.records import Chunking, DocumentFields, DocumentId, Upload
+from pipeline.settings import Settings
+
+
+class DocumentIn(Wire):
+    """One document. Without a `document_id` it is called by its file or its address; a bare text is given a new id then,
+    and sending it again makes another document. Its own `chunking` is used in place of the request's."""
+
+    document_id: DocumentIdText | None = None
+    text: str | None = None
+    title: Title | None = None
+    author: Author | None = None
+    type: TypeName | None = None
+    tags: Tags | None = None
+    published_at: Moment | None = None
+    story_time: Integer64 | None = None
+    metadata: Metadata | None = None
+    source: SourceIn | None = None
+    chunking: ChunkingIn | None = None
+
+
+class Envelope(Wire):
+    """Everything of a submission but its documents, which are looked at one by one."""
+
+    tenant_id: str | None = None
+    namespace: NamespaceName
+    on_conflict: OnConflict = "replace"
+    chunking: ChunkingIn | None = None
+    priority: Literal["interactive", "bulk"] | None = None
+    documents: Annotated[list[Any], Field(min_length=1)]
+
+
+class DocumentsRequest(Envelope):
+    """A batch of documents for one namespace. What is wrong with one document does not harm its neighbours."""
+
+    documents: Annotated[list[DocumentIn], Field(min_length=1)]
+
+
+_DOCUMENT: TypeAdapter[DocumentIn] = TypeAdapter(DocumentIn)
+
+
+def to_chunking(sent: ChunkingIn | None, use: Settings) -> Chunking:
+    """What was asked for, completed by the settings."""
+    usual = {"max_tokens": use.chunk_max_tokens, "overlap": use.chunk_overlap}
+    return complete(sent.strategy, sent.options, usual) if sent else complete("sentences", {}, usual)
+
+
+class Intake:
+    """Turns the documents of one submission into uploads, or into refusals that say what is wrong with them.
+
+    A refusal tells of the first fault of its document; ``places`` collects them all, up to what one answer shows.
+    """
+
+    def __init__(self, use: Settings, chunking: Chunking, *, suspicious: bool) -> None:
+        self._use = use
+        self._chunking = chunking
+        self._suspicious = suspicious
+        self.places: list[dict[str, str]] = []
+
+    def document(self, value: Any, where: str, *, within: SourceRef | None = None) -> Upload | Refusal:
+        """One document as it stands in the body at the JSON Pointer ``where``. ``within``: the source that holds it, such
+        as a file of JSON lines, unless it names an address of its own."""
+        if self._suspicious and isinstance(value, dict | list):
+            flaw = next(flaws_in(value), None)
+            if flaw is not None:
+                return self._invalid(value, where, [{"pointer": pointer(flaw.path), "detail": flaw.detail}])
+        try:
+            sent = _DOCUMENT.validate_python(value)
+        except ValidationError as error:
+            found = places(error)
+            if isinstance(value, dict) and not {"text", "source"} & set(value):
+                found.insert(0, {"pointer": "/text", "detail": "is required"})
+            return self._invalid(value, where, found)
+        try:
+            content = content_of(sent.text, sent.source)
+        except BadSource as error:
+            if error.code == "invalid_document":
+                return self._invalid(value, where, [{"pointer": error.where, "detail": error.detail}])
+            return self.refuse(sent.document_id, error.code, error.detail, where + error.where)
+        document_id = sent.document_id or (document_id_of(content.name) if content.name else str(uuid.uuid4()))
+        return self.upload(
+            document_id=document_id,
+            fields=to_fields(sent),
+            body=content.body,
+            media_type=content.media_type,
+            source_uri=content.uri,
+            text_where=where + content.where,
+            blank=content.blank,
+            to_fetch=content.to_fetch,
+            chunking=None if sent.chunking is None else to_chunking(sent.chunking, self._use),
+            source=_source_of(content, sent.source, within),
+        )
+
+    def upload(
+        self,
+        *,
+        document_id: str,
+        fields: DocumentFields,
+        body: bytes,
+        media_type: str,
+        source_uri: str | None,
+        text_where: str,
+        blank: bool,
+        to_fetch: bool = False,
+        chunking: Chunking | None = None,
+        source: SourceRef = SourceRef(),
+    ) -> Upload | Refusal:
+        """An upload, unless it is empty or too large. ``chunking``: in place of the submission's."""
+        if blank:
+            return self.refuse(document_id, "empty_document", "There is no text.", text_where)
+        if len(body) > (most := self._use.max_document_bytes):
+            detail = f"The document has {len(body)} bytes; at most {most} are taken (CHORDWISE_MAX_DOCUMENT_BYTES)."
+            return self.refuse(document_id, "document_too_large", detail, text_where)
+        return Upload(
+            document_id=DocumentId(document_id),
+            fields=fields,
+            body=body,
+            media_type=media_type,
+            source_uri=source_uri,
+            chunking=chunking or self._chunking,
+            to_fetch=to_fetch,
+            source=source,
+        )
+
+    def refuse(self, document_id: str | None, code: str, detail: str, where: str) -> Refusal:
+        """A refusal for one reason."""
+        self._note([{"pointer": where, "detail": detail}])
+        return Refusal(document_id=document_id, code=code, detail=detail, pointer=where)
+
+    def _invalid(self, value: Any, where: str, found: list[dict[str, str]]) -> Refusal:
+        """A refusal that names the document by its own id, where it has one that can be stored."""
+        here = [{"pointer": (where + place["pointer"])[:LONGEST_POINTER], "detail": place["detail"]} for place in found]
+        self._note(here)
+        first = here[0]
+        more = f", and {len(here) - 1} more" if len(here) > 1 else ""
+        return Refusal(
+            document_id=nameable(value.get("document_id")) if isinstance(value, dict) else None,
+            code="invalid_document",
+            detail=f"{first['pointer']} {first['detail']}{more}.",
+            pointer=first["pointer"],
+        )
+
+    def _note(self, found: list[dict[str, str]]) -> None:
+        self.places += found[: MOST_ERRORS - len(self.places)]
+
+
+def _source_of(content: Content, sent: SourceIn | None, within: SourceRef | None) -> SourceRef:
+    """Return the source of a document; the one that holds it if it has no address of its own."""
+    source_id = None if sent is None else sent.source_id
+    if within is not None and content.uri is None:
+        return replace(within, source_id=source_id)
+    return SourceRef(kind=content.kind, source_id=source_id)
+
+
+def to_fields(sent: DocumentIn) -> DocumentFields:
+    """What the document says of itself."""
+    source = sent.source
+    tags = [*(sent.tags or ()), *((source.tags if source else None) or ())]
+    return DocumentFields(
+        title=sent.title,
+        author=sent.author,
+        type=sent.type,
+        tags=tuple(dict.fromkeys(tags)) if source and source.tags else tuple(tags),
+        published_at=sent.published_at,
+        story_time=sent.story_time,
+        metadata={**((source.metadata if source else None) or {}), **(sent.metadata or {})},
+    )
+
+
+def nameable(claimed: object) -> str | None:
+    """``claimed`` if it is a document id, else None."""
+    if not isinstance(claimed, str):
+        return None
+    try:
+        return tidy_document_id(claimed)
+    except ValueError:
+        return None

@@ -1,0 +1,53 @@
+"""Filters as requests hold them: in the body of a query, and as a parameter of lists."""
+
+from __future__ import annotations
+
+from pydantic import ValidationError
+
+from api_gateway.http.bodies import decode_json, refuse_flaws
+from api_gateway.http.fields import Author, Metadata, Moment, Tags, TypeName, Wire
+from api_gateway.http.problems import Problem, invalid, places
+from pipeline.records import Filters
+
+
+class FiltersIn(Wire):
+    """Conditions on the document of a hit; all that are given must hold. `tags`: all of them.
+
+    `start` and `end` bound `published_at`, both inclusive.
+    """
+
+    type: TypeName | None = None
+    tags: Tags | None = None
+    author: Author | None = None
+    start: Moment | None = None
+    end: Moment | None = None
+    metadata: Metadata | None = None
+
+
+def to_filters(sent: FiltersIn, *, story_time: int | None = None) -> Filters:
+    """Return the filters as a record. Raises ValueError for an ``end`` before the ``start``."""
+    if sent.start is not None and sent.end is not None and sent.end < sent.start:
+        raise ValueError("lies before start")
+    return Filters(
+        type=sent.type,
+        tags=tuple(sent.tags or ()),
+        author=sent.author,
+        start=sent.start,
+        end=sent.end,
+        metadata=sent.metadata or {},
+        story_time=story_time,
+    )
+
+
+def filters_parameter(value: str) -> Filters:
+    """Parse filters out of a query string, where they are a JSON object. Raises Problem 422."""
+    try:
+        return to_filters(FiltersIn.model_validate(refuse_flaws(decode_json(value.encode("utf-8", "replace")))))
+    except ValidationError as error:
+        found = [{**place, "pointer": f"/filters{place['pointer']}"} for place in places(error)]
+    except Problem as error:
+        found = [{"pointer": f"/filters{place['pointer']}", "detail": place["detail"]} for place in error.errors]
+        found = found or [{"pointer": "/filters", "detail": f"must be a JSON object: {error.detail}"}]
+    except ValueError as error:
+        found = [{"pointer": "/filters/end", "detail": str(error)}]
+    raise invalid([{**place, "in": "query"} for place in found])

@@ -1,0 +1,195 @@
+"""Queries: ask, wait, look, cancel."""
+
+from __future__ import annotations
+
+import math
+import uuid
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Request
+from fastapi import Query as Parameter
+from starlette.responses import Response
+
+from api_gateway.gateway import gateway_of
+from api_gateway.http.auth import Reader, require_same_tenant
+from api_gateway.http.bodies import Decoded, decode_json, read_json_body
+from api_gateway.http.descriptions import answers, json_body
+from api_gateway.http.prefer import LONGEST_WAIT_S, Preference, parse_prefer
+from api_gateway.http.responses import json_response
+from api_gateway.live.ask import asked_query, await_answer, not_found, send, state_in_time
+from api_gateway.resources.retrieval.query_body import QueryRequest
+from api_gateway.resources.retrieval.result_shapes import Answer
+from api_gateway.resources.shapes import QueryAccepted
+from pipeline.query.query_store import wake_name
+from pipeline.query.request import Query
+from pipeline.records import QueryId
+from pipeline.tenants.tenant_store import Principal
+
+router = APIRouter(tags=["retrieval"])
+
+Wait = Annotated[float, Parameter(ge=0, le=LONGEST_WAIT_S, description="Seconds to hold the answer for.")]
+
+_MAX_BODY_BYTES = 1024 * 1024  # ten times the largest valid query; it is parsed on the event loop
+EXAMPLE = {
+    "query_text": "How do I reset the controller?",
+    "namespaces": ["kb"],
+    "top_k": 5,
+    "filters": {"type": "manual"},
+    "retrieve": {"method": "hybrid", "fusion": {"strategy": "rrf", "k": 60}},
+}
+_PROBLEMS = (400, 401, 403, 404, 413, 415, 422, 503)
+_PREFERENCE = {"Preference-Applied": "Which preference had a part in this answer."}
+_CACHE_HEADER = {
+    "name": "Cache-Control",
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string"},
+    "description": "`no-cache`: ask the channels even if the same question was answered before; `no-store`: nor keep it.",
+    "example": "no-cache",
+}
+_ASKED: dict[int | str, dict[str, Any]] = {
+    **answers(200, Answer, "The answer, ready in time.", *_PROBLEMS, headers=_PREFERENCE),
+    202: {
+        "model": QueryAccepted,
+        "description": "The query runs; look again at `Location`.",
+        "headers": {"Location": {"schema": {"type": "string"}}, "Retry-After": {"schema": {"type": "integer"}}},
+    },
+}
+_PREFER_HEADER = {
+    "name": "Prefer",
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string"},
+    "description": f"RFC 7240: `wait=<seconds>` (up to {LONGEST_WAIT_S}) holds the answer, `respond-async` does not.",
+    "example": "wait=5",
+}
+
+
+@router.post(
+    "/v1/queries",
+    responses=_ASKED,
+    openapi_extra={**json_body(QueryRequest, EXAMPLE), "parameters": [_PREFER_HEADER, _CACHE_HEADER]},
+    summary="Ask, and get the answer now or later",
+)
+async def ask(request: Request, principal: Reader) -> Response:
+    """202 at once, or with `Prefer: wait=<seconds>` 200 with the answer if it is ready in time."""
+    query = await query_of(request, principal)
+    preference = parse_prefer(request.headers.getlist("prefer"))
+    return await _answer(request, query, preference, seconds=float(preference.wait_s or 0))
+
+
+@router.post(
+    "/v1/rag/query",
+    responses=_ASKED,
+    openapi_extra={**json_body(QueryRequest, EXAMPLE), "parameters": [_PREFER_HEADER, _CACHE_HEADER]},
+    summary="Ask, and wait for the answer",
+)
+async def ask_and_wait(request: Request, principal: Reader) -> Response:
+    """The same as a query, waiting up to the query's deadline unless `Prefer` says otherwise."""
+    query = await query_of(request, principal)
+    preference = parse_prefer(request.headers.getlist("prefer"))
+    until_answered = preference.wait_s is None and not preference.respond_async
+    seconds = math.inf if until_answered else float(preference.wait_s or 0)
+    return await _answer(request, query, preference, seconds=seconds)
+
+
+@router.get(
+    "/v1/queries/{query_id}",
+    responses=answers(
+        200, Answer, "The answer; or, while it runs, `query_id` and `status` alone.", 401, 403, 404, 422, 503
+    ),
+    openapi_extra={"parameters": [_PREFER_HEADER]},
+    summary="Look at a query",
+)
+async def look(request: Request, principal: Reader, query_id: str, wait: Wait | None = None) -> Response:
+    """The same bytes as the synchronous answer, once there is one. Answers are kept for a while, then forgotten."""
+    gateway = gateway_of(request)
+    known = known_id(query_id)
+    preference = parse_prefer(request.headers.getlist("prefer"))
+    seconds = float(preference.wait_s or 0) if wait is None else wait
+    applied = preference.applied(waited=wait is None, ready=True)
+
+    with gateway.wakes.watch_for(wake_name("query", principal.tenant_id, known), seconds=seconds) as waiter:
+        state = await state_in_time(principal.tenant_id, known, gateway)
+        answer = state.answer
+        if answer is None and waiter is not None:
+            answer = await await_answer(state.query, waiter, gateway, receive=request.receive, seconds=seconds)
+    if answer is None:
+        return json_response({"query_id": known, "status": state.status}, headers=_preference(applied))
+    return _ready(answer, applied)
+
+
+@router.delete(
+    "/v1/queries/{query_id}",
+    status_code=204,
+    responses=answers(204, None, "The query and its answer are gone.", 401, 403, 404, 422, 503),
+    summary="Cancel or forget a query",
+)
+async def cancel(request: Request, principal: Reader, query_id: str) -> Response:
+    """Its tasks find nothing to do; whoever waits for it gets 404."""
+    gateway = gateway_of(request)
+    known = known_id(query_id)
+    if not await gateway.run(gateway.resources.queries(principal.tenant_id).cancel, known):
+        raise not_found()
+    return Response(status_code=204)
+
+
+async def query_of(request: Request, principal: Principal) -> Query:
+    """The query that a request asks. Raises Problem."""
+    return await query_from(await body_of(request, principal), request, principal)
+
+
+async def body_of(request: Request, principal: Principal) -> Decoded:
+    """Read the body of a query. Raises Problem."""
+    limit = min(_MAX_BODY_BYTES, gateway_of(request).settings.max_body_bytes)
+    decoded = decode_json(await read_json_body(request, limit))
+    require_same_tenant(principal, decoded.value.get("tenant_id"))
+    return decoded
+
+
+async def query_from(
+    decoded: Decoded, request: Request, principal: Principal, *, request_id: str | None = None
+) -> Query:
+    """Return the query that a body asks, under ``request_id`` or the request's own. Raises Problem."""
+    told = request.state
+    return await asked_query(
+        decoded,
+        principal,
+        gateway_of(request),
+        request_id=request_id or told.request_id,
+        received_at=told.received_at,
+    )
+
+
+async def _answer(request: Request, query: Query, preference: Preference, *, seconds: float) -> Response:
+    """Send the query and wait for it. Two hops to a thread: one to send, one to read the answer."""
+    gateway = gateway_of(request)
+    answer = None
+    with gateway.wakes.watch_for(wake_name("query", query.tenant_id, query.query_id), seconds=seconds) as waiter:
+        cache_control = request.headers.get("cache-control", "")
+        at_once = await send(query, gateway, cache_control=cache_control, waits=waiter is not None)
+        if at_once is not None and waiter is not None:
+            return _ready(at_once, preference.applied(waited=True, ready=True))
+        if waiter is not None:
+            answer = await await_answer(query, waiter, gateway, receive=request.receive, seconds=seconds)
+    applied = preference.applied(waited=seconds > 0, ready=answer is not None)
+    if answer is not None:
+        return _ready(answer, applied)
+    headers = {"Location": f"/v1/queries/{query.query_id}", "Retry-After": "1", **_preference(applied)}
+    return json_response({"query_id": query.query_id, "status": "queued"}, status=202, headers=headers)
+
+
+def known_id(query_id: str) -> QueryId:
+    """The id of a query. Raises Problem 404 for what is none."""
+    try:
+        return QueryId(str(uuid.UUID(query_id)))
+    except ValueError:
+        raise not_found() from None
+
+
+def _ready(answer: bytes, applied: str | None) -> Response:
+    return Response(answer, media_type="application/json", headers=_preference(applied))
+
+
+def _preference(applied: str | None) -> dict[str, str]:
+    return {"Preference-Applied": applied} if applied else {}

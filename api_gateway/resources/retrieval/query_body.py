@@ -1,0 +1,190 @@
+"""Queries on their way in, and their conversion to a `Query` in which every default is resolved."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from typing import Annotated, Any, Final
+
+import orjson
+from pydantic import AfterValidator, Field, ValidationError
+
+from api_gateway.http.bodies import Decoded, refuse_flaws
+from api_gateway.http.fields import DescribedBy, Integer64, Label, NamespaceName, Wire
+from api_gateway.http.problems import Problem, invalid, places
+from api_gateway.resources.retrieval.filters import FiltersIn, to_filters
+from pipeline.query.background import background_of
+from pipeline.query.configuration import (
+    Assign,
+    Choice,
+    Configuration,
+    UnknownProfile,
+    built_in_configuration,
+    choose,
+    nobody,
+)
+from pipeline.query.plan import (
+    ContextOptions,
+    FallbackPlan,
+    PlanFlaw,
+    RerankPlan,
+    RetrievePlan,
+    UnderstandPlan,
+    require_story_time,
+)
+from pipeline.query.plan_rules import comparable
+from pipeline.query.request import Query
+from pipeline.records import Actor, Filters, Namespace, QueryId, TenantId
+from pipeline.retrieval.build_plan import plan_of
+from pipeline.settings import Settings
+
+# What a request may say of its plan, under the names that a profile uses.
+_PLAN_PARTS = ("top_k", "deadline_ms", "retrieve", "rerank", "understand", "fallback", "context")
+
+RetrieveIn = Annotated[dict[str, Any], DescribedBy(RetrievePlan)]
+RerankIn = Annotated[dict[str, Any], DescribedBy(RerankPlan)]
+UnderstandIn = Annotated[dict[str, Any], DescribedBy(UnderstandPlan)]
+FallbackIn = Annotated[dict[str, Any], DescribedBy(FallbackPlan)]
+ContextIn = Annotated[dict[str, Any], DescribedBy(ContextOptions)]
+
+
+_LONGEST_PROFILE: Final = 8 * 1024  # bytes of JSON
+
+
+def _short(profile: dict[str, Any]) -> dict[str, Any]:
+    if len(orjson.dumps(profile)) > _LONGEST_PROFILE:
+        raise ValueError(f"is longer than {_LONGEST_PROFILE} bytes")
+    return profile
+
+
+Message = Annotated[str, Field(max_length=8000)]
+Conversation = Annotated[list[Message], Field(max_length=100)]
+UserProfile = Annotated[dict[str, Any], Field(max_length=64), AfterValidator(_short)]
+
+
+class QueryRequest(Wire):
+    """One retrieval. Every field but `query_text` and `namespaces` is optional; what is left out, the profile says.
+
+    `conversation`: the messages before the query, oldest first. `user_profile`: what is known of the user.
+    """
+
+    tenant_id: str | None = None
+    query_text: Annotated[str, Field(min_length=1, max_length=8000)]
+    namespaces: Annotated[list[NamespaceName], Field(min_length=1, max_length=32)]
+    top_k: Annotated[int, Field(ge=1, le=1000)] | None = None
+    filters: FiltersIn | None = None
+    enable_expand: bool | None = None
+    enable_rerank: bool | None = None
+    profile: Label | None = None
+    retrieve: RetrieveIn | None = None
+    rerank: RerankIn | None = None
+    understand: UnderstandIn | None = None
+    fallback: FallbackIn | None = None
+    context: ContextIn | None = None
+    deadline_ms: Annotated[int, Field(ge=200, le=60_000)] | None = None
+    story_time: Integer64 | None = None
+    conversation: Conversation | None = None
+    user_profile: UserProfile | None = None
+    session_id: Label | None = None
+    experiment_id: Label | None = None
+    trace: bool | None = None
+
+
+def to_query(
+    decoded: Decoded,
+    *,
+    tenant_id: TenantId,
+    request_id: str,
+    use: Settings,
+    configuration: Configuration | None = None,
+    assign: Assign = nobody,
+    asked_by: Actor | None = None,
+    received_at: float | None = None,
+) -> Query:
+    """Convert a body to a query with the tenant's ``configuration`` (the built-in one by default). The deadline counts
+    from ``received_at`` (seconds since the epoch; now by default). Raises Problem(422), or Problem(404) for an unknown
+    profile."""
+    try:
+        sent = QueryRequest.model_validate(refuse_flaws(decoded))
+    except ValidationError as error:
+        raise invalid(places(error)) from None
+    if sent.query_text.isspace():
+        raise invalid([{"pointer": "/query_text", "detail": "holds nothing but white space"}])
+    configuration = configuration or built_in_configuration()
+    choice, remarks = _choice(sent, configuration, assign)
+    namespaces = tuple(dict.fromkeys(Namespace(name) for name in sent.namespaces))
+    try:
+        plan = plan_of(use, choice.config, _asked(sent), namespaces=len(namespaces))
+        require_story_time(plan, sent.story_time)
+    except PlanFlaw as flaw:
+        raise invalid(flaws(flaw)) from None
+    plan, refused = comparable(plan, namespaces=len(namespaces))
+    created_at = time.time() if received_at is None else received_at
+    return Query(
+        query_id=QueryId(str(uuid.uuid4())),
+        tenant_id=tenant_id,
+        request_id=request_id,
+        query_text=sent.query_text,
+        namespaces=namespaces,
+        filters=_filters(sent),
+        background=background_of(sent.conversation, sent.user_profile),
+        plan=plan,
+        created_at=created_at,
+        deadline_at=created_at + plan.deadline_ms / 1000,
+        session_id=sent.session_id,
+        experiment_id=sent.experiment_id,
+        experiment_bucket=choice.bucket,
+        profile=choice.profile,
+        config_version=choice.version,
+        trace=sent.trace is True,
+        remarks=(*remarks, *refused),
+        asked_by=asked_by or Actor(),
+        rules_known=configuration.is_known,
+    )
+
+
+def _choice(sent: QueryRequest, configuration: Configuration, assign: Assign) -> tuple[Choice, list[str]]:
+    """The profile and the arm, and what has to be said about them."""
+    try:
+        choice = choose(
+            configuration,
+            profile=sent.profile,
+            experiment_id=sent.experiment_id,
+            unit=sent.session_id or sent.query_text,
+            assign=assign,
+        )
+    except UnknownProfile as unknown:
+        errors = [{"pointer": "/profile", "detail": "is not the name of a profile"}]
+        raise Problem(404, "profile_not_found", f"There is no profile {unknown}.", errors=errors) from None
+    outside = sent.experiment_id is not None and choice.bucket is None
+    return choice, ["the query takes no part in the experiment it names"] if outside else []
+
+
+def flaws(flaw: PlanFlaw) -> list[dict[str, str]]:
+    """The places at fault in a plan."""
+    if isinstance(flaw.__cause__, ValidationError):
+        return places(flaw.__cause__)
+    return [{"pointer": pointer, "detail": detail} for pointer, detail in flaw.flaws]
+
+
+def _asked(sent: QueryRequest) -> dict[str, Any]:
+    """What a request says of its plan; null is as good as absent."""
+    parts = {name: getattr(sent, name) for name in _PLAN_PARTS}
+    asked = {name: _without_nulls(part) for name, part in parts.items() if part is not None}
+    for switch, part in ((sent.enable_expand, "understand"), (sent.enable_rerank, "rerank")):
+        if switch is not None:
+            asked[part] = {**asked.get(part, {}), "enabled": switch}
+    return asked
+
+
+def _without_nulls(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    return {name: _without_nulls(inner) for name, inner in value.items() if inner is not None}
+
+
+def _filters(sent: QueryRequest) -> Filters:
+    try:
+        return to_filters(sent.filters or FiltersIn(), story_time=sent.story_time)
+    except ValueError as error:
+        raise invalid([{"pointer": "/filters/end", "detail": str(error)}]) from None

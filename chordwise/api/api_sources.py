@@ -1,0 +1,73 @@
+"""Business APIs that queries may ask."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Unpack
+
+from chordwise.api.queries import Hit, QueryKeywords, query_body
+from chordwise.records import Result
+from chordwise.resource import Resource, operation, segment
+from chordwise.transport import Steps
+
+_SOURCES = "/v1/api-sources"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiSource(Result):
+    """A business API that queries may ask. The values of ``headers`` are never shown; ``raw`` may be changed and stored."""
+
+    name: str
+    url: str = ""
+    method: str = "GET"
+    enabled: bool = True
+    namespaces: tuple[str, ...] = ()
+    headers: Mapping[str, Any] = field(default_factory=dict)
+    mapping: Mapping[str, Any] = field(default_factory=dict)
+    timeout_ms: int | None = None
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TriedSource(Result):
+    """What came of asking an API source once; ``code`` and ``detail`` say why there is nothing."""
+
+    ok: bool
+    code: str | None = None
+    detail: str | None = None
+    elapsed_ms: float = 0.0
+    passages: tuple[Hit, ...] = ()
+    left_out: Mapping[str, int] = field(default_factory=dict)
+
+
+class ApiSourceOperations(Resource):
+    """Operations on business APIs. Every call may be sent twice."""
+
+    @operation
+    def api_sources(self) -> Steps[list[ApiSource]]:
+        """Every business API that queries may ask."""
+        return self._list(ApiSource, _SOURCES)
+
+    @operation
+    def api_source(self, name: str) -> Steps[ApiSource]:
+        """One business API, without the values of its headers."""
+        return self._one(ApiSource, "GET", f"{_SOURCES}/{segment(name)}")
+
+    @operation
+    def store_api_source(self, name: str, source: Mapping[str, Any]) -> Steps[ApiSource]:
+        """Add or change a business API: ``url``, ``mapping`` and more, see docs/channels.md."""
+        return self._one(ApiSource, "PUT", f"{_SOURCES}/{segment(name)}", body=dict(source))
+
+    @operation
+    def delete_api_source(self, name: str) -> Steps[None]:
+        """Remove a business API; queries that name it go on without it, and say so."""
+        yield from self._request("DELETE", f"{_SOURCES}/{segment(name)}")
+
+    @operation
+    def try_api_source(self, name: str, text: str, **options: Unpack[QueryKeywords]) -> Steps[TriedSource]:
+        """Ask a business API now, as this query would. That it failed is an answer, not an error."""
+        body = query_body(text, **options)
+        return self._one(TriedSource, "POST", f"{_SOURCES}/{segment(name)}/test", body=body)

@@ -1,0 +1,168 @@
+"""Looking at single chunks and changing them, and seeing chunks before there are any."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TypedDict, TypeVar, Unpack
+
+from chordwise.api.documents import Document, document_json
+from chordwise.errors import InvalidInput, UnexpectedAnswer
+from chordwise.files import find_files
+from chordwise.records import Result, decode
+from chordwise.resource import Resource, operation
+from chordwise.transport import Steps
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passage(Result):
+    """A piece of a document. Offsets count characters of the parsed text; ``end`` is exclusive."""
+
+    text: str
+    ordinal: int = 0
+    start: int = 0
+    end: int = 0
+    token_count: int = 0
+    heading_path: tuple[str, ...] = ()
+    page: int | None = None
+    page_start: int | None = None
+    page_end: int | None = None
+    chunk_type: str = "parent"
+    chunk_index: int = 0
+    chapter_id: str | None = None
+    story_time: int | None = None
+    entity_names: tuple[str, ...] = ()
+    summary: str | None = None
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chunk(Passage):
+    """A chunk of what is published. ``searched`` is False for a parent, which is only read with its children;
+    ``window`` is the text that is read with a sentence. ``edited``: its text was changed by hand."""
+
+    chunk_id: str
+    document_id: str
+    namespace: str = ""
+    generation: int = 0
+    parent_id: str | None = None
+    window: str | None = None
+    searched: bool = True
+    enabled: bool = True
+    etag: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    source_id: str = ""
+    source_uri: str | None = None
+    edited: bool = False
+    updated_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkResult(Result):
+    """The outcome of one chunk: updated, unchanged, deleted, or failed with a code and a sentence. ``repeated_in``: chunks
+    that overlap it and still have words that the edit took out."""
+
+    chunk_id: str
+    status: str
+    etag: str | None = None
+    code: str | None = None
+    detail: str | None = None
+    replacement_pending: bool = False
+    repeated_in: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreviewedChunk(Passage):
+    """A chunk that a document would have. ``parent``: the ordinal of the parent it would be part of."""
+
+    parent: int | None = None
+    embedding_text: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preview(Result):
+    """What a document would become. Nothing of it was stored."""
+
+    title: str | None = None
+    chunking: Mapping[str, Any] = field(default_factory=dict)
+    chunks: tuple[PreviewedChunk, ...] = ()
+    parents: tuple[PreviewedChunk, ...] = ()
+
+
+T = TypeVar("T")
+_PER_REQUEST = 500
+
+
+class ChunkFilters(TypedDict, total=False):
+    """Which chunks: those that fit every filter given. ``filters`` are those of a query. ``order_by`` is document_id,
+    updated_at or -updated_at. ``offset``: how many to leave out, at most 10,000."""
+
+    document_id: str | None
+    source_id: str | None
+    enabled: bool | None
+    chunk_type: str | None
+    parent_id: str | None
+    filters: Mapping[str, Any] | None
+    order_by: str | None
+    offset: int | None
+
+
+class ChunkOperations(Resource):
+    """What ``Operations`` can do with chunks."""
+
+    @operation
+    def chunks(self, *, namespace: str, limit: int | None = 100, **chosen: Unpack[ChunkFilters]) -> Steps[list[Chunk]]:
+        """Chunks and parents of what is published, switched off ones too; ``limit`` None for every one."""
+        return self._pages(Chunk, "/v1/chunks", {"namespace": namespace, **chosen}, limit=limit)
+
+    @operation
+    def edit_chunks(self, edits: Iterable[Mapping[str, Any]]) -> Steps[list[ChunkResult]]:
+        """Change chunks: each edit has a ``chunk_id`` and ``text``, ``enabled`` or both, and may have an ``etag``.
+
+        Embedded again before it returns. What failed is told in the results; only if everything failed for one reason,
+        ProblemError is raised.
+        """
+        return self._in_parts("PUT", "chunks", [dict(edit) for edit in edits])
+
+    @operation
+    def delete_chunks(self, chunk_ids: Iterable[str]) -> Steps[list[ChunkResult]]:
+        """Delete exactly these chunks; a parent goes with its children, a document with its last chunk."""
+        ids = [chunk_ids] if isinstance(chunk_ids, str) else list(chunk_ids)
+        return self._in_parts("DELETE", "chunk_ids", ids)
+
+    @operation
+    def preview(
+        self,
+        what: Document | Mapping[str, Any] | str | Path,
+        *,
+        chunking: Mapping[str, Any] | None = None,
+        title: str | None = None,
+    ) -> Steps[Preview]:
+        """The chunks that a document, or the file at a path, would have. Nothing is stored. Up to 1 MiB."""
+        path = "/v1/chunks/preview"
+        if isinstance(what, str | Path):
+            files = find_files([what]).files
+            if len(files) != 1:
+                raise InvalidInput("a preview is of one file")
+            form = {"title": title} if title else {}
+            if chunking is not None:
+                form["chunking"] = json.dumps(dict(chunking), ensure_ascii=False)
+            return self._one(Preview, "POST", path, files=(files[0].read(),), form=form)
+        document = document_json(what) | ({"title": title} if title else {})
+        body = {"document": document} | ({} if chunking is None else {"chunking": dict(chunking)})
+        return self._one(Preview, "POST", path, body=body)
+
+    def _in_parts(self, method: str, name: str, things: list[Any]) -> Steps[list[ChunkResult]]:
+        if not things:
+            raise InvalidInput("no chunk is named")
+        found: list[ChunkResult] = []
+        for start in range(0, len(things), _PER_REQUEST):
+            body = {name: things[start : start + _PER_REQUEST]}
+            said = (yield from self._request(method, "/v1/chunks", body=body)).json()
+            if not isinstance(said, dict) or not isinstance(said.get("data"), list):
+                raise UnexpectedAnswer("/v1/chunks does not say what became of the chunks")
+            found += [decode(ChunkResult, entry) for entry in said["data"]]
+        return found

@@ -1,0 +1,258 @@
+"""Send documents and files to the server, in requests of a bounded size."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any, Required, TypedDict, Unpack
+
+from chordwise.api.documents import Document, document_at, document_json, is_url
+from chordwise.api.jobs import Ingestion, Job, together
+from chordwise.errors import ChordwiseError, InvalidInput
+from chordwise.files import MAX_BYTES, FoundFile, file_batches, find_files, grouped, read_documents
+from chordwise.records import decode
+from chordwise.resource import Resource, operation
+from chordwise.retries import exchange
+from chordwise.transport import Call, Steps, encode
+
+ON_CONFLICT = ("replace", "skip", "error", "new")
+Ingestible = Document | Mapping[str, Any] | str | Path
+Told = Callable[[Ingestion], None]
+MAX_DOCUMENTS = 1_000  # per request: few enough that one refused request is cheap to send again
+
+
+class IngestKeywords(TypedDict, total=False):
+    """What ``ingest`` takes beside the documents. What is left out is the server's choice.
+
+    ``on_conflict`` is replace, skip, error or new; ``type``, ``tags`` and ``metadata`` add to what a document says itself.
+    ``priority`` is interactive or bulk.
+    """
+
+    namespace: Required[str]
+    on_conflict: str | None
+    chunking: Mapping[str, Any] | None
+    type: str | None
+    tags: Sequence[str]
+    metadata: Mapping[str, Any] | None
+    priority: str | None
+
+
+class FileKeywords(IngestKeywords, total=False):
+    """Options of ``ingest_files``. ``charset`` names the encoding of text; without it, the server detects it."""
+
+    parser_hint: str | None
+    charset: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestOptions:
+    """What holds for everything sent in one go. ``type``, ``tags`` and ``metadata`` add to what a document says itself;
+    ``parser_hint`` and ``charset`` are for files only. None leaves the choice to the server."""
+
+    namespace: str
+    on_conflict: str | None = None
+    chunking: Mapping[str, Any] | None = None
+    type: str | None = None
+    tags: Sequence[str] = ()
+    metadata: Mapping[str, Any] | None = None
+    parser_hint: str | None = None
+    charset: str | None = None
+    priority: str | None = None
+
+    def body(self) -> dict[str, Any]:
+        """The fields beside ``documents`` in the body of a request."""
+        options: dict[str, Any] = {
+            "namespace": self.namespace,
+            "on_conflict": self.on_conflict,
+            "chunking": self.chunking,
+        }
+        options["priority"] = self.priority
+        return {name: value for name, value in options.items() if value is not None}
+
+    def form(self) -> dict[str, str]:
+        """The fields beside the files of an upload: text as it is, everything else as JSON."""
+        labels = {
+            "type": self.type,
+            "tags": self.tags,
+            "metadata": self.metadata,
+            "parser_hint": self.parser_hint,
+            "charset": self.charset,
+        }
+        options = {**self.body(), **{name: value for name, value in labels.items() if value}}
+        return {
+            name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            for name, value in options.items()
+        }
+
+    def labelled(self, document: dict[str, Any]) -> dict[str, Any]:
+        """The document with these labels added; its own type and metadata win. Fields of a wrong type stay as they
+        are, for the server to refuse."""
+        labelled = dict(document)
+        if self.type:
+            labelled.setdefault("type", self.type)
+        tags, metadata = document.get("tags", []), document.get("metadata", {})
+        if self.tags and isinstance(tags, list):
+            labelled["tags"] = [*tags, *(tag for tag in self.tags if tag not in tags)]
+        if self.metadata and isinstance(metadata, Mapping):
+            labelled["metadata"] = {**self.metadata, **metadata}
+        return labelled
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentBatch:
+    """The body of one request. ``repeatable``: every document has an id and replaces itself, so twice is as once."""
+
+    content: bytes
+    documents: int
+    repeatable: bool
+
+
+class IngestionOperations(Resource):
+    """Operations that send documents and files."""
+
+    @operation
+    def ingest(
+        self,
+        documents: Iterable[Ingestible] | Ingestible = (),
+        *,
+        url: str | Iterable[str] | None = None,
+        on_progress: Told | None = None,
+        **options: Unpack[IngestKeywords],
+    ) -> Steps[Ingestion]:
+        """Send documents: ``Document`` objects, mappings in the words of the HTTP interface, paths, or addresses.
+
+        An address begins with http:// or https://, also those in ``url``; the server fetches what is there, each time
+        that it is sent, and names the document by it.
+
+        A path may name a folder, which is searched for files; a JSON Lines file has one document per line. Any number
+        is taken: they travel in requests of up to 1,000 documents or 16 MB, each of which becomes a job. Returns once
+        everything is durable at the server, not once it is searchable: see ``wait``. ``on_progress`` is called after
+        every request. If one fails, the error's ``accepted`` has the jobs before it.
+        """
+        things, given = with_urls(documents, url), IngestOptions(**options)
+        paths: list[str | Path] = []
+
+        def without_paths() -> Iterator[Document | Mapping[str, Any]]:
+            """Yield what is not a path; the paths are put aside on the way, so ``things`` is read once, as it comes."""
+            for thing in things:
+                if isinstance(thing, str) and is_url(thing):
+                    yield document_at(thing)
+                elif isinstance(thing, str | Path):
+                    paths.append(thing)
+                else:
+                    yield thing
+
+        done = yield from self._documents(without_paths(), given, on_progress, Ingestion())
+        found = _found(paths, done)
+        for lines in (file for file in found if file.is_json_lines):
+            done = yield from self._documents(read_documents(lines.path), given, on_progress, done)
+        return (yield from self._files([file for file in found if not file.is_json_lines], given, on_progress, done))
+
+    @operation
+    def ingest_files(
+        self,
+        paths: Iterable[FoundFile | str | Path],
+        *,
+        on_progress: Told | None = None,
+        **options: Unpack[FileKeywords],
+    ) -> Steps[Ingestion]:
+        """Send files as they are, for the server to parse; folders are searched. Otherwise as ``ingest``."""
+        found = [
+            file for each in paths for file in ([each] if isinstance(each, FoundFile) else find_files([each]).files)
+        ]
+        return self._files(found, IngestOptions(**options), on_progress, Ingestion())
+
+    def _documents(
+        self, documents: Iterable[Any], options: IngestOptions, told: Told | None, done: Ingestion
+    ) -> Steps[Ingestion]:
+        calls = (
+            Call(method="POST", path="/v1/documents", content=batch.content, headers=_once(), safe=batch.repeatable)
+            for batch in document_batches(documents, options)
+        )
+        return self._submit(calls, told, done)
+
+    def _files(
+        self, files: Iterable[FoundFile], options: IngestOptions, told: Told | None, done: Ingestion
+    ) -> Steps[Ingestion]:
+        form = options.form()
+        calls = (
+            Call(
+                method="POST",
+                path="/v1/files",
+                files=tuple(file.read() for file in batch),
+                form=form,
+                headers=_once(),
+                safe=False,
+            )
+            for batch in file_batches(files)
+        )
+        return self._submit(calls, told, done)
+
+    def _submit(self, calls: Iterable[Call], told: Told | None, done: Ingestion) -> Steps[Ingestion]:
+        """Send one request after the other. An error leaves with the jobs that were accepted before it."""
+        try:
+            for call in calls:
+                answer = yield from exchange(call, self._policy, clock=self._clock)
+                done = together(done, Ingestion(jobs=(decode(Job, answer.json()),)))
+                if told:
+                    told(done)
+        except ChordwiseError as error:
+            error.accepted = done.jobs
+            raise
+        return done
+
+
+def with_urls(things: Iterable[Ingestible] | Ingestible, url: str | Iterable[str] | None) -> Iterable[Ingestible]:
+    """What to ingest, and after it what is at these addresses. Raises InvalidInput for what is no web address."""
+    ordinary = [things] if isinstance(things, Document | Mapping | str | Path) else things
+    urls = [] if url is None else [url] if isinstance(url, str) else list(url)
+    wrong = next((each for each in urls if not is_url(each)), None)
+    if wrong is not None:
+        raise InvalidInput(f"{wrong} is no address that begins with http:// or https://")
+    return chain(ordinary, urls)
+
+
+def document_batches(
+    documents: Iterable[Document | Mapping[str, Any]], options: IngestOptions
+) -> Iterator[DocumentBatch]:
+    """The requests that carry ``documents``. Raises InvalidInput."""
+    head = encode(options.body())[:-1]
+    replaces = options.on_conflict in (None, "replace", "new")
+    encoded = (_encoded(options.labelled(document_json(document))) for document in documents)
+    for group in grouped(encoded, lambda pair: len(pair[0]) + 1, at_most=MAX_DOCUMENTS, max_bytes=MAX_BYTES):
+        bodies = b",".join(body for body, _ in group)
+        yield DocumentBatch(
+            content=head + b',"documents":[' + bodies + b"]}",
+            documents=len(group),
+            repeatable=replaces and all(named for _, named in group),
+        )
+
+
+def _encoded(document: dict[str, Any]) -> tuple[bytes, bool]:
+    try:
+        return encode(document), "document_id" in document or _is_named_by_address(document)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"document {document.get('document_id', '')!r} is not JSON: {error}") from error
+
+
+def _is_named_by_address(document: Mapping[str, Any]) -> bool:
+    source = document.get("source")
+    return "text" not in document and isinstance(source, Mapping) and not {"text", "bytes"} & set(source)
+
+
+def _found(paths: Iterable[str | Path], done: Ingestion) -> tuple[FoundFile, ...]:
+    """The files at these paths. An error leaves with the jobs that were accepted before it."""
+    try:
+        return find_files(paths).files
+    except ChordwiseError as error:
+        error.accepted = done.jobs
+        raise
+
+
+def _once() -> dict[str, str]:
+    """What lets the server recognise a repeated request."""
+    return {"Idempotency-Key": str(uuid.uuid4())}

@@ -1,0 +1,90 @@
+"""The state of the server and of the whole installation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from chordwise.errors import ProblemError, UnexpectedAnswer
+from chordwise.records import Result, decode
+from chordwise.resource import Resource, operation
+from chordwise.transport import Steps
+
+_HOLD_S = 15.0  # the server gives every worker two seconds, and each store its own
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dependency(Result):
+    """The state of one dependency of the server. ``age_s``: seconds between its check and the answer; ``required``: the
+    server is not ready unless this dependency is ok."""
+
+    status: str = "unknown"
+    latency_ms: float | None = None
+    detail: str | None = None
+    required: bool | None = None
+    age_s: float | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether it can be used."""
+        return self.status == "ok"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health(Result):
+    """Whether the server can do its work, dependency by dependency. ``version`` is the server's, when it says so."""
+
+    status: str = "unknown"
+    dependencies: Mapping[str, Dependency] = field(default_factory=dict)
+    version: str | None = None
+
+    @property
+    def ready(self) -> bool:
+        """Whether requests can be served."""
+        return self.status == "ready"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding(Result):
+    """One thing that was looked at. ``severity`` is ok, warning or failed; ``advice`` is what to do unless it is ok."""
+
+    check: str
+    severity: str
+    detail: str = ""
+    advice: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis(Result):
+    """Everything that was looked at; ``ok`` unless something failed."""
+
+    ok: bool
+    findings: tuple[Finding, ...] = ()
+
+
+class InstallationOperations(Resource):
+    """Operations that examine the installation."""
+
+    @operation
+    def health(self) -> Steps[Health]:
+        """Whether the server can work, dependency by dependency."""
+        answer = yield from self._request("GET", "/readyz", expects=frozenset({503}))
+        if "json" not in answer.headers.get("content-type", ""):
+            raise UnexpectedAnswer(f"/readyz answers {answer.status} without JSON; is this a Chordwise gateway?")
+        return decode(Health, answer.json())
+
+    @operation
+    def server_version(self) -> Steps[str | None]:
+        """The server's version, if it tells."""
+        try:
+            answer = yield from self._request("GET", "/openapi.json")
+        except ProblemError:
+            return None
+        said = answer.json()
+        info = said.get("info") if isinstance(said, dict) else None
+        return str(info["version"]) if isinstance(info, dict) and "version" in info else None
+
+    @operation
+    def doctor(self) -> Steps[Diagnosis]:
+        """What is wrong with the installation, and what to do about it. Takes the operator's key, and some seconds."""
+        return self._one(Diagnosis, "GET", "/v1/doctor", hold_s=_HOLD_S)

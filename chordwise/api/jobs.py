@@ -1,0 +1,256 @@
+"""Jobs: batches of documents on their way into the stores."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, overload
+
+from chordwise.records import Result, decode
+from chordwise.resource import LONGEST_HOLD_S, Resource, operation, segment
+from chordwise.retries import PATIENT, RetryPolicy, exchange
+from chordwise.transport import Call, Steps
+
+FINAL_JOB_STATES = frozenset({"succeeded", "partly_failed", "failed", "cancelled"})
+WATCHED_HOLD_S = 1.0  # the same when someone watches the progress
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobError(Result):
+    """Why one document of a job was not ingested. ``code`` is stable, ``detail`` is a sentence, ``pointer`` leads to
+    the place in the request."""
+
+    code: str = "unknown"
+    detail: str = ""
+    document_id: str | None = None
+    pointer: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Renamed(Result):
+    """A document that ``on_conflict="new"`` gave another id; ``ordinal`` counts from 0 in the order of its request."""
+
+    ordinal: int
+    requested_id: str
+    document_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job(Result):
+    """One batch on its way into the stores. ``total``, ``succeeded``, ``failed`` and ``cancelled`` count documents,
+    ``outcomes`` by what they came to; ``reused`` counts the chunks that needed no embedding. ``renamed`` is known from the
+    answer that accepted the documents."""
+
+    job_id: str
+    status: str = "queued"
+    total: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    cancelled: int = 0
+    chunks: int = 0
+    reused: int = 0
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+    finished_at: datetime | None = None
+    paused_at: datetime | None = None
+    waiting_reason: str | None = None
+    priority: str | None = None
+    stages: Mapping[str, Any] = field(default_factory=dict)
+    outcomes: Mapping[str, int] = field(default_factory=dict)
+    errors: tuple[JobError, ...] = ()
+    renamed: tuple[Renamed, ...] = ()
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing about this job will change any more."""
+        return self.status in FINAL_JOB_STATES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ingestion:
+    """What one call of ``ingest`` became: a single job, or several when the documents did not fit into one request.
+
+    It has the counters of a job, summed, so that code which does not care how many there are need not know.
+    """
+
+    jobs: tuple[Job, ...] = ()
+
+    @property
+    def job_id(self) -> str:
+        """The id, when there is exactly one job. Raises ValueError otherwise; see ``job_ids``."""
+        if len(self.jobs) != 1:
+            raise ValueError(f"this ingestion has {len(self.jobs)} jobs; use job_ids")
+        return self.jobs[0].job_id
+
+    @property
+    def job_ids(self) -> tuple[str, ...]:
+        """The id of every job, in the order they were sent."""
+        return tuple(job.job_id for job in self.jobs)
+
+    @property
+    def status(self) -> str:
+        """One word for all jobs: running until each is final, then theirs if they agree, else partly_failed."""
+        states = {job.status for job in self.jobs}
+        if not states:
+            return "succeeded"
+        if states <= FINAL_JOB_STATES:
+            return states.pop() if len(states) == 1 else "partly_failed"
+        return "queued" if states == {"queued"} else "running"
+
+    @property
+    def done(self) -> bool:
+        """Whether every job is final."""
+        return all(job.done for job in self.jobs)
+
+    @property
+    def total(self) -> int:
+        """How many documents were accepted."""
+        return sum(job.total for job in self.jobs)
+
+    @property
+    def succeeded(self) -> int:
+        """How many documents can be found by searches."""
+        return sum(job.succeeded for job in self.jobs)
+
+    @property
+    def failed(self) -> int:
+        """How many documents were given up, each with an entry in ``errors``."""
+        return sum(job.failed for job in self.jobs)
+
+    @property
+    def cancelled(self) -> int:
+        """How many documents were called back before they were ingested."""
+        return sum(job.cancelled for job in self.jobs)
+
+    @property
+    def chunks(self) -> int:
+        """How many chunks the documents were cut into."""
+        return sum(job.chunks for job in self.jobs)
+
+    @property
+    def errors(self) -> tuple[JobError, ...]:
+        """What went wrong, document by document."""
+        return tuple(error for job in self.jobs for error in job.errors)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobItem(Result):
+    """One document of a job. ``outcome``: what it came to, None before it has ended; ``code`` and ``detail``: why it failed;
+    ``ordinal`` counts from 0 in the order they were sent. ``encoding``: the character encoding its bytes were read in, with
+    the probability that its text is right, and a warning if that is doubtful. ``requested_id``: the id it was sent with, if
+    it has another one. ``duplicate_of``: the oldest document with the same bytes."""
+
+    ordinal: int
+    status: str = "queued"
+    stage: str = ""
+    document_id: str | None = None
+    requested_id: str | None = None
+    duplicate_of: str | None = None
+    outcome: str | None = None
+    chunks: int = 0
+    reused: int = 0
+    attempts: int = 0
+    code: str | None = None
+    detail: str | None = None
+    pointer: str | None = None
+    updated_at: datetime | None = None
+    encoding: str | None = None
+    encoding_probability: float | None = None
+    encoding_warning: str | None = None
+
+
+class JobOperations(Resource):
+    """Operations on jobs."""
+
+    @operation
+    def job(self, job_id: str) -> Steps[Job]:
+        """A job as it stands."""
+        return self._one(Job, "GET", f"/v1/jobs/{segment(job_id)}")
+
+    @operation
+    def jobs(self, *, status: str | Sequence[str] | None = None, limit: int | None = 100) -> Steps[list[Job]]:
+        """The latest jobs, as many as ``limit``; None for all that the server remembers. With ``status``, one or several of
+        queued, running, succeeded, partly_failed, failed and cancelled, those in such a state."""
+        statuses = [status] if isinstance(status, str) else status or ()
+        return self._pages(Job, "/v1/jobs", {"status": statuses}, limit=limit)
+
+    @operation
+    def job_items(
+        self, job: Job | str, *, status: str | None = None, duplicates: bool = False, limit: int | None = 100
+    ) -> Steps[list[JobItem]]:
+        """The documents of a job, each with what became of it; ``limit`` None for all. ``duplicates``: only those with the
+        same bytes as an older document."""
+        job_id = job if isinstance(job, str) else job.job_id
+        wanted = {"status": status, "duplicates": "true" if duplicates else None}
+        return self._pages(JobItem, f"/v1/jobs/{segment(job_id)}/items", wanted, limit=limit)
+
+    @operation
+    def cancel_job(self, job_id: str) -> Steps[Job]:
+        """Call back every document of a job that is not done. ProblemError with status 409 if it ended by itself."""
+        return self._one(Job, "POST", f"/v1/jobs/{segment(job_id)}/cancel")
+
+    @operation
+    def retry_job(self, job_id: str) -> Steps[Job]:
+        """Queue what failed or was cancelled again. ProblemError with status 409 if there is nothing to try."""
+        return self._one(Job, "POST", f"/v1/jobs/{segment(job_id)}/retry")
+
+    @operation
+    def pause_job(self, job_id: str) -> Steps[Job]:
+        """Let workers take nothing more of a job until it is resumed."""
+        return self._one(Job, "POST", f"/v1/jobs/{segment(job_id)}/pause")
+
+    @operation
+    def resume_job(self, job_id: str) -> Steps[Job]:
+        """Let workers go on with a paused job."""
+        return self._one(Job, "POST", f"/v1/jobs/{segment(job_id)}/resume")
+
+    @overload
+    def _wait(
+        self, job: Ingestion, *, timeout: float | None = None, on_progress: Callable[[Ingestion], None] | None = None
+    ) -> Steps[Ingestion]: ...
+    @overload
+    def _wait(
+        self, job: Job | str, *, timeout: float | None = None, on_progress: Callable[[Job], None] | None = None
+    ) -> Steps[Job]: ...
+    def _wait(
+        self, job: Any, *, timeout: float | None = None, on_progress: Callable[[Any], None] | None = None
+    ) -> Steps[Any]:
+        """Until a job, or every job of an ingestion, is final; see ``Chordwise.wait``."""
+        several = isinstance(job, Ingestion)
+        deadline = self._clock() + (math.inf if timeout is None else timeout)
+        jobs = list(job.jobs) if several else [job if isinstance(job, Job) else (yield from self._job(job, deadline))]
+        for place in range(len(jobs)):
+            while not jobs[place].done:
+                began = self._clock()
+                hold_s = max(0, math.ceil(min(WATCHED_HOLD_S if on_progress else LONGEST_HOLD_S, deadline - began)))
+                jobs[place] = yield from self._job(jobs[place].job_id, deadline, policy=PATIENT, hold_s=hold_s)
+                if on_progress:
+                    on_progress(Ingestion(jobs=tuple(jobs)) if several else jobs[0])
+                if not jobs[place].done:
+                    yield from self._pause_between_polls(
+                        began, deadline, f"job {jobs[place].job_id}", jobs[place].status
+                    )
+        return Ingestion(jobs=tuple(jobs)) if several else jobs[0]
+
+    def _job(self, job_id: str, deadline: float, *, policy: RetryPolicy | None = None, hold_s: float = 0) -> Steps[Job]:
+        """Return a job as it stands when it ends within ``hold_s``, or after that."""
+        params = (("wait", f"{hold_s:g}"),) if hold_s else ()
+        call = Call(method="GET", path=f"/v1/jobs/{segment(job_id)}", params=params, hold_s=hold_s)
+        return decode(
+            Job, (yield from exchange(call, policy or self._policy, deadline=deadline, clock=self._clock)).json()
+        )
+
+
+def together(*ingestions: Ingestion) -> Ingestion:
+    """One ingestion with the jobs of all."""
+    return Ingestion(jobs=tuple(job for ingestion in ingestions for job in ingestion.jobs))
+
+
+def failures(errors: Iterable[JobError], *, at_most: int = 3) -> str:
+    """The first few errors in one line, for people."""
+    listed = list(errors)
+    names = (error.document_id or error.pointer or "a document" for error in listed[:at_most])
+    told = "; ".join(f"{name}: {error.detail or error.code}" for name, error in zip(names, listed, strict=False))
+    return told + (f"; and {len(listed) - at_most} more" if len(listed) > at_most else "")

@@ -1,0 +1,96 @@
+"""Migrations of the installation to another embedding model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from chordwise.errors import InvalidInput
+from chordwise.records import Result
+from chordwise.resource import Resource, operation
+from chordwise.transport import Steps
+
+_ROOT = "/v1/admin/embedding-migrations"
+_STEERED = frozenset({"compare", "switch", "rollback", "finish", "abort"})
+_WITH_BODY = frozenset({"compare", "switch"})
+_COMPARES_S = 300.0  # a comparison asks both models hundreds of questions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MigrationProgress(Result):
+    """How far the present pass is, over all tenants."""
+
+    tenants: int = 0
+    tenants_done: int = 0
+    chunks_total: int = 0
+    chunks: int = 0
+    found: int = 0
+    mended: int = 0
+    embedded: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelComparison(Result):
+    """What both models found; nDCG only where there were judgments."""
+
+    queries: int = 0
+    judged: int = 0
+    sampled: bool = False
+    k: int = 10
+    overlap: float = 0.0
+    ndcg_active: float | None = None
+    ndcg_target: float | None = None
+    passed: bool = False
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbeddingMigration(Result):
+    """A move to another model. ``active``: searches use it now; ``behind``: documents whose vectors are still to be made
+    in the space on standby; ``missing``: chunks that the model gave no vector."""
+
+    number: int
+    source: int = 1
+    provider: str = ""
+    model: str = ""
+    dimension: int = 0
+    service: str = "default"
+    state: str = ""
+    active: bool = False
+    progress: MigrationProgress = MigrationProgress()
+    behind: int = 0
+    missing: int | None = None
+    comparison: ModelComparison | None = None
+    error_code: str | None = None
+    error_detail: str | None = None
+    created_at: datetime | None = None
+    ready_at: datetime | None = None
+    switched_at: datetime | None = None
+    ended_at: datetime | None = None
+
+
+class MigrationOperations(Resource):
+    """Operations on embedding migrations. Every call may be sent twice."""
+
+    @operation
+    def start_migration(
+        self, *, provider: str, model: str, dimension: int, service: str = "default"
+    ) -> Steps[EmbeddingMigration]:
+        """Begin to move the installation to another embedding model. Takes the operator's key."""
+        body = {"provider": provider, "model": model, "dimension": dimension, "service": service}
+        return self._one(EmbeddingMigration, "POST", _ROOT, body=body)
+
+    @operation
+    def migrations(self) -> Steps[list[EmbeddingMigration]]:
+        """Every move to another embedding model, the latest first."""
+        return self._list(EmbeddingMigration, _ROOT)
+
+    @operation
+    def steer_migration(self, /, number: int, what: str, **options: Any) -> Steps[EmbeddingMigration]:
+        """Compare, switch, rollback, finish or abort; ``options`` are the fields of that request."""
+        if what not in _STEERED:
+            raise InvalidInput(f"a migration can be told to {', '.join(sorted(_STEERED))}, not {what}")
+        body = options if what in _WITH_BODY else None
+        hold_s = _COMPARES_S if what == "compare" else 0.0
+        return self._one(EmbeddingMigration, "POST", f"{_ROOT}/{number:d}/{what}", body=body, hold_s=hold_s)

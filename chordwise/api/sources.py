@@ -1,0 +1,62 @@
+"""Sources: where documents came from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from chordwise.records import Result
+from chordwise.resource import Resource, operation, segment
+from chordwise.transport import Steps
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceInfo(Result):
+    """A source with what came from it. ``kind``: text, bytes, file, url or sheet. ``statuses``: how many of its documents
+    have which status. ``chunks``: those that searches see. ``encoding`` is None unless all its documents were read in
+    one; ``page_start`` and ``page_end`` are the first and the last page of any of them."""
+
+    source_id: str
+    namespace: str = ""
+    kind: str = ""
+    uri: str | None = None
+    media_type: str = ""
+    encoding: str | None = None
+    page_start: int | None = None
+    page_end: int | None = None
+    documents: int = 0
+    statuses: Mapping[str, int] = field(default_factory=dict)
+    chunks: int = 0
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceDeletion(Result):
+    """How many documents went with a source."""
+
+    source_id: str
+    namespace: str = ""
+    documents: int = 0
+
+
+class SourceOperations(Resource):
+    """Operations on sources."""
+
+    @operation
+    def sources(self, *, namespace: str, kind: str | None = None, limit: int | None = 100) -> Steps[list[SourceInfo]]:
+        """Sources with a document that is searchable or on its way, by id; ``limit`` None for all."""
+        return self._pages(SourceInfo, "/v1/sources", {"namespace": namespace, "kind": kind}, limit=limit)
+
+    @operation
+    def source(self, source_id: str, *, namespace: str) -> Steps[SourceInfo]:
+        """A source with its counts; one that is not there raises ProblemError with status 404."""
+        path = f"/v1/sources/{segment(source_id)}"
+        return self._one(SourceInfo, "GET", path, params={"namespace": namespace})
+
+    @operation
+    def delete_source(self, source_id: str, *, namespace: str) -> Steps[SourceDeletion]:
+        """Take a source away with all its documents, also those on their way."""
+        path = f"/v1/sources/{segment(source_id)}"
+        return self._one(SourceDeletion, "DELETE", path, params={"namespace": namespace})

@@ -1,0 +1,207 @@
+"""Tenants with their quotas, usage and audit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from typing import Any
+
+from chordwise.errors import UnexpectedAnswer
+from chordwise.records import Result, decode
+from chordwise.resource import Resource, operation, segment
+from chordwise.transport import Steps
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tenant(Result):
+    """An isolated customer. ``disabled_at``: none of its keys works since then."""
+
+    tenant_id: str
+    name: str = ""
+    created_at: datetime | None = None
+    disabled_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quota(Result):
+    """How much there may be, None for any number, and how much there is."""
+
+    limit: int | None = None
+    used: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quotas(Result):
+    """What the tenant may store, and how many documents may wait for a worker."""
+
+    documents: Quota = Quota()
+    chunks: Quota = Quota()
+    queued: Quota = Quota()
+    tokens: Quota = Quota()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TenantQuotas(Result):
+    """A tenant's own quotas; None where the installation's setting holds, 0 for no limit."""
+
+    documents: int | None = None
+    chunks: int | None = None
+    queued: int | None = None
+    tokens: int | None = None
+    requests_per_minute: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TenantErasure(Result):
+    """What went from which store and table, and what a recount found: nothing, if all is well."""
+
+    tenant_id: str
+    erased: Mapping[str, int] = field(default_factory=dict)
+    remaining: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageCounts(Result):
+    """``texts`` were sent in ``requests`` and counted as ``tokens`` by whoever embedded them. ``cached`` texts were known
+    already and would have been about ``saved_tokens``. ``cost`` is in the operator's currency."""
+
+    tokens: int = 0
+    requests: int = 0
+    texts: int = 0
+    cached: int = 0
+    saved_tokens: int = 0
+    cost: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageRow(UsageCounts):
+    """The counts of one day, job, model or purpose; ``key`` says which."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageReport(Result):
+    """What embedding cost between two days, both included."""
+
+    by: str
+    total: UsageCounts
+    data: tuple[UsageRow, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Actor(Result):
+    """Who did it: the key by its id and name. Both are empty for the installation itself."""
+
+    key_id: str = ""
+    key_name: str = ""
+    scopes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditEntry(Result):
+    """One search or one write: who (``actor``), what (``action``), and the first hundred ``ids`` of ``count``."""
+
+    audit_id: str
+    at: datetime | None = None
+    action: str = ""
+    actor: Actor = Actor()
+    request_id: str = ""
+    namespaces: tuple[str, ...] = ()
+    ids: tuple[str, ...] = ()
+    count: int = 0
+    status: str = ""
+    query_hash: str | None = None
+    query_text: str | None = None
+    detail: Mapping[str, Any] = field(default_factory=dict)
+
+
+class TenantOperations(Resource):
+    """Operations on tenants. Quotas, usage and audit are those of the tenant whose key the client has."""
+
+    @operation
+    def tenants(self) -> Steps[list[Tenant]]:
+        """Every tenant of the installation."""
+        return self._pages(Tenant, "/v1/tenants")
+
+    @operation
+    def tenant(self, tenant_id: str) -> Steps[Tenant]:
+        """One tenant; ProblemError with status 404 if there is none."""
+        return self._one(Tenant, "GET", tenant_path(tenant_id))
+
+    @operation
+    def create_tenant(self, tenant_id: str, *, name: str | None = None) -> Steps[Tenant]:
+        """Make a tenant, which has no key yet; ProblemError with status 409 if there is one of this id."""
+        name = name or tenant_id
+        body = {"tenant_id": tenant_id, "name": name}
+        return self._one(Tenant, "POST", "/v1/tenants", body=body, safe=False)
+
+    @operation
+    def disable_tenant(self, tenant_id: str) -> Steps[Tenant]:
+        """Let no key of the tenant work, from within three seconds on; nothing is deleted."""
+        return self._one(Tenant, "POST", f"{tenant_path(tenant_id)}/disable")
+
+    @operation
+    def enable_tenant(self, tenant_id: str) -> Steps[Tenant]:
+        """Let the tenant's keys work again."""
+        return self._one(Tenant, "POST", f"{tenant_path(tenant_id)}/enable")
+
+    @operation
+    def erase_tenant(self, tenant_id: str) -> Steps[TenantErasure]:
+        """Delete everything the tenant has, in every store. It cannot be brought back."""
+        return self._one(TenantErasure, "DELETE", tenant_path(tenant_id))
+
+    @operation
+    def tenant_quotas(self, tenant_id: str) -> Steps[TenantQuotas]:
+        """Return the tenant's own quotas; None where the installation's setting applies."""
+        return self._one(TenantQuotas, "GET", f"{tenant_path(tenant_id)}/quotas")
+
+    @operation
+    def set_tenant_quotas(self, /, tenant_id: str, **quotas: int | None) -> Steps[TenantQuotas]:
+        """Replace the tenant's own quotas: ``documents``, ``chunks``, ``queued``, ``tokens``, ``requests_per_minute``.
+        An omitted quota takes the installation's setting again, 0 means no limit."""
+        path = f"{tenant_path(tenant_id)}/quotas"
+        return self._one(TenantQuotas, "PUT", path, body=dict(quotas))
+
+    @operation
+    def quotas(self) -> Steps[Quotas]:
+        """What the tenant may store and queue, and how much of it is used."""
+        return self._one(Quotas, "GET", "/v1/quotas")
+
+    @operation
+    def usage(
+        self, *, start: date | str | None = None, end: date | str | None = None, by: str = "day"
+    ) -> Steps[UsageReport]:
+        """What embedding cost between two days (UTC, both included; default: this month), ``by`` day, job, model or
+        purpose."""
+        asked = {"from": start, "to": end, "by": by, "limit": 200}
+        report: UsageReport | None = None
+        rows: tuple[UsageRow, ...] = ()
+        cursor: str | None = None
+        while True:
+            page = (yield from self._request("GET", "/v1/usage", params={**asked, "cursor": cursor})).json()
+            if not isinstance(page, dict):
+                raise UnexpectedAnswer("/v1/usage does not answer with an object")
+            found = decode(UsageReport, page)
+            report, rows = report or found, rows + found.data
+            cursor = page.get("next_cursor")
+            if not cursor:
+                return UsageReport(by=report.by, total=report.total, data=rows, raw=report.raw)
+
+    @operation
+    def audit(
+        self,
+        *,
+        action: str | None = None,
+        since: datetime | date | str | None = None,
+        until: datetime | date | str | None = None,
+        limit: int | None = 100,
+    ) -> Steps[list[AuditEntry]]:
+        """Who searched and who wrote, the newest first; ``limit`` None for all."""
+        asked = {"action": action, "since": since, "until": until}
+        return self._pages(AuditEntry, "/v1/audit", asked, limit=limit)
+
+
+def tenant_path(tenant_id: str) -> str:
+    return f"/v1/tenants/{segment(tenant_id)}"

@@ -1,0 +1,150 @@
+"""``chordwise keys``: who may do what."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from chordwise.api.keys import ApiKey
+from chordwise.cli import screen
+from chordwise.client import Chordwise
+
+keys = typer.Typer(
+    help="API keys: list, create, show, rotate, revoke. Takes a key with the scope admin.", no_args_is_help=True
+)
+
+SCOPES = ("read", "write", "admin")
+_SPAN = re.compile(r"(\d{1,5})([smhd])")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+Id = Annotated[str, typer.Argument(metavar="ID", help="The key's id: 16 digits, not the key itself.")]
+OfTenant = Annotated[
+    str | None, typer.Option("--tenant", help="Another tenant's keys; takes an operator's key. Default: your own.")
+]
+
+
+@keys.command("list")
+def list_keys(
+    tenant: OfTenant = None,
+    all_: Annotated[bool, typer.Option("--all", help="Those too that have ended.")] = False,
+    as_json: screen.Json = False,
+) -> None:
+    """Show the keys, without their secrets."""
+    with _connect(tenant) as client:
+        listed = [one for one in client.keys(tenant_id=tenant) if all_ or one.state == "active"]
+    if as_json:
+        screen.print_json({"data": [dict(one.raw) for one in listed]})
+    elif not listed:
+        screen.say("No keys.")
+    else:
+        table = screen.table("id", "name", "scopes", "state", "last used", "ends")
+        for one in listed:
+            cells = (one.key_id, one.name, " ".join(one.scopes), one.state)
+            times = (screen.moment(one.last_used_at, "never"), screen.moment(one.expires_at, "never"))
+            table.add_row(*(Text(screen.clean(cell)) for cell in (*cells, *times)))
+        screen.stdout().print(table)
+
+
+@keys.command()
+def create(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What it is for; the audit shows it.")],
+    scope: Annotated[
+        list[str] | None, typer.Option("--scope", "-s", help="read, write or admin; repeatable. Default: read.")
+    ] = None,
+    expires: Annotated[str | None, typer.Option("--expires", help="How long it works, such as 90d, 12h.")] = None,
+    tenant: OfTenant = None,
+    as_json: screen.Json = False,
+) -> None:
+    """Make a key and print it: it is shown this once."""
+    scopes = tuple(dict.fromkeys(scope or ("read",)))
+    if unknown := next((each for each in scopes if each not in SCOPES), None):
+        raise typer.BadParameter(f"{unknown} is none of {', '.join(SCOPES)}", param_hint="--scope")
+    ends = None if expires is None else datetime.now(UTC) + timedelta(seconds=_span(expires, "--expires"))
+    with _connect(tenant) as client:
+        _tell_secret(client.create_key(name, scopes=scopes, expires_at=ends, tenant_id=tenant), as_json=as_json)
+
+
+@keys.command()
+def show(
+    key_id: Annotated[str | None, typer.Argument(metavar="ID", help="Default: the key in use.")] = None,
+    tenant: OfTenant = None,
+    as_json: screen.Json = False,
+) -> None:
+    """Show one key, or whose key is in use."""
+    with _connect(tenant) as client:
+        if key_id is None:
+            mine = client.current_key()
+            raw, lines = mine.raw, {"tenant": mine.tenant_id, "id": mine.key_id, "name": mine.name}
+            lines["scopes"] = " ".join(mine.scopes)
+        else:
+            found = client.key(key_id, tenant_id=tenant)
+            raw, lines = found.raw, _lines(found)
+    if as_json:
+        screen.print_json(dict(raw))
+    else:
+        for name, value in lines.items():
+            screen.say(f"{name:<10} {screen.clean(value)}")
+
+
+@keys.command()
+def rotate(
+    key_id: Id,
+    overlap: Annotated[
+        str | None, typer.Option("--overlap", help="How long the old key works too, such as 1h; a day.")
+    ] = None,
+    tenant: OfTenant = None,
+    as_json: screen.Json = False,
+) -> None:
+    """Make a key in the place of another and print it; the old one goes on for the overlap."""
+    seconds = None if overlap is None else _span(overlap, "--overlap")
+    with _connect(tenant) as client:
+        _tell_secret(client.rotate_key(key_id, overlap_seconds=seconds, tenant_id=tenant), as_json=as_json)
+
+
+@keys.command()
+def revoke(key_id: Id, tenant: OfTenant = None, as_json: screen.Json = False) -> None:
+    """End a key: every gateway refuses it within three seconds."""
+    with _connect(tenant) as client:
+        client.revoke_key(key_id, tenant_id=tenant)
+    if as_json:
+        screen.print_json({"key_id": key_id, "revoked": True})
+    else:
+        screen.say("revoked")
+
+
+def _connect(tenant: str | None) -> Chordwise:
+    """A client: with the operator's key for another tenant's keys, else with the caller's own."""
+    return screen.connect() if tenant is None else screen.connect_as_operator()
+
+
+def _span(text: str, option: str) -> int:
+    """Seconds. Raises typer.BadParameter."""
+    match = _SPAN.fullmatch(text)
+    if match is None:
+        raise typer.BadParameter("must be a number with s, m, h or d, such as 90d", param_hint=option)
+    return int(match[1]) * _SECONDS[match[2]]
+
+
+def _lines(key: ApiKey) -> dict[str, str]:
+    return {
+        "id": key.key_id,
+        "name": key.name,
+        "scopes": " ".join(key.scopes),
+        "state": key.state,
+        "made": screen.moment(key.created_at),
+        "last used": screen.moment(key.last_used_at, "never"),
+        "ends": screen.moment(key.expires_at, "never"),
+        "rotated to": key.replaced_by or "",
+    }
+
+
+def _tell_secret(key: ApiKey, *, as_json: bool) -> None:
+    if as_json:
+        screen.print_json(dict(key.raw))
+        return
+    screen.say(f"id   {screen.clean(key.key_id)}")
+    screen.say(f"key  {screen.clean(key.api_key or '')}")

@@ -1,0 +1,162 @@
+"""``chordwise query``: ask, and see which channel found what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from chordwise.api.queries import Hit, QueryResult, Stats
+from chordwise.cli import screen
+from chordwise.cli.explain_command import show_trace
+
+METHODS = ("hybrid", "full_text", "semantic")
+_NARROW = 64  # columns; below it hits are paragraphs, not rows
+_SNIPPET_LINES = 2
+_SCORE_WIDTH = 7
+
+
+def query(
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The question.")],
+    namespaces: Annotated[list[str], typer.Option("--namespace", "-n", help="Where to look; repeat for more.")],
+    top_k: Annotated[int | None, typer.Option("--top-k", "-k", help="How many chunks. Default: the server's.")] = None,
+    method: Annotated[str | None, typer.Option("--method", help="hybrid, full_text or semantic.")] = None,
+    type: Annotated[str | None, typer.Option("--type", help="Only documents of this type.")] = None,
+    tags: Annotated[list[str] | None, typer.Option("--tag", help="Only documents with it; repeat for more.")] = None,
+    rerank: Annotated[bool | None, typer.Option("--rerank/--no-rerank", help="Override the profile.")] = None,
+    trace: Annotated[bool, typer.Option("--trace", help="Also say why, and what every step did.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as one JSON document.")] = False,
+) -> None:
+    """Ask a question.
+
+    Shows for every chunk its rank and score, the rank it had in each channel that found it, its document and how its
+    text begins; below that where the hits came from, what was lost on the way, and how long each step took.
+    Finding nothing is a success.
+    """
+    if method not in (None, *METHODS):
+        raise typer.BadParameter("must be hybrid, full_text or semantic", param_hint="--method")
+    filters = {name: value for name, value in (("type", type), ("tags", tags)) if value}
+    with screen.connect() as client:
+        result = client.query(
+            text,
+            namespaces=namespaces,
+            top_k=top_k,
+            method=method,
+            filters=filters or None,
+            rerank=rerank,
+            trace=trace or None,
+        )
+        told = client.trace(result) if trace else None
+    if as_json:
+        screen.print_json({**result.raw, **({} if told is None else {"trace": dict(told.raw)})})
+        return
+    show(result, screen.stdout(), several=len(namespaces) > 1)
+    if told is not None:
+        screen.say("")
+        show_trace(told, screen.stdout())
+        screen.say(f"\nWhy another chunk is not there: chordwise why-not {screen.clean(result.query_id)} CHUNK_ID")
+
+
+def show(result: QueryResult, console: Console, *, several: bool = False) -> None:
+    """Print an answer, fitted to the width of ``console``. ``several``: name the namespace of each hit."""
+    if not result.chunks:
+        console.print("Nothing found.")
+    elif console.width < _NARROW:
+        for rank, hit in enumerate(result.chunks, start=1):
+            if rank > 1:
+                console.print()
+            _paragraph(rank, hit, console, several)
+    else:
+        console.print(_table(result.chunks, console, several))
+    console.print()
+    for name, value in summary(result.stats):
+        colour = "yellow" if name == "degraded" else ""
+        console.print(Text.assemble((f"{name}: ", "bold"), (value, colour)))
+
+
+def _table(hits: tuple[Hit, ...], console: Console, several: bool) -> Table:
+    found = [_found_by(hit) for hit in hits]
+    rank_width = len(str(len(hits)))
+    found_width = max(8, *(cell_len(line) for lines in found for line in lines))
+    width = console.width - (rank_width + 2) - 2 * (_SCORE_WIDTH + 2) - (found_width + 2)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    table.add_column("#", justify="right", width=rank_width)
+    table.add_column("score", justify="right", width=_SCORE_WIDTH)
+    table.add_column("sure", justify="right", width=_SCORE_WIDTH)
+    table.add_column("found by", width=found_width)
+    table.add_column("document", width=width)
+    for rank, (hit, channels) in enumerate(zip(hits, found, strict=True), start=1):
+        title = _title(hit, several, width)
+        gap = Text("\n" if rank < len(hits) else "")
+        text = Text("\n").join([title, *_snippet(hit.text, width)]).append(gap)
+        table.add_row(str(rank), f"{hit.score:.4f}", _confidence(hit), Text("\n".join(channels), style="cyan"), text)
+    return table
+
+
+def _paragraph(rank: int, hit: Hit, console: Console, several: bool) -> None:
+    """The same in as many lines as it takes, for narrow terminals."""
+    console.print(_title(hit, several, console.width, lead=f"{rank}. "))
+    for line in screen.folded(
+        f"{hit.score:.4f}  sure {_confidence(hit)}  {', '.join(_found_by(hit))}", console.width, lines=3
+    ):
+        console.print(Text(line, style="cyan"))
+    for snippet in _snippet(hit.text, console.width):
+        console.print(snippet)
+
+
+def _confidence(hit: Hit) -> str:
+    """The probability that the hit is relevant; a dash from a server that does not say it."""
+    return "-" if hit.confidence is None else f"{hit.confidence:.0%}"
+
+
+def _title(hit: Hit, several: bool, width: int, lead: str = "") -> Text:
+    """One line of at most ``width`` cells: the title, cut so that the id has room behind it."""
+    place = Text(screen.clean(f"{hit.namespace}/{hit.document_id}" if several else hit.document_id), style="green")
+    title = Text(lead + screen.clean(hit.title or ""), style="bold")
+    title.truncate(max(width // 2, width - place.cell_len - 2), overflow="ellipsis")
+    line = Text.assemble(title, "  " if hit.title else "", place)
+    line.truncate(width, overflow="ellipsis")
+    return line
+
+
+def _found_by(hit: Hit) -> list[str]:
+    """Each channel with the rank that the chunk had there, and where reranking took it from."""
+    lines = [f"{source.channel} #{source.rank}" for source in hit.sources if source.rank]
+    if hit.rerank and hit.rerank.from_rank:
+        lines.append(f"fused #{hit.rerank.from_rank}")
+    return [screen.clean(line) for line in lines or [hit.source or "-"]]
+
+
+def _snippet(text: str, width: int) -> list[Text]:
+    """How a text begins."""
+    return [Text(line, style="dim") for line in screen.folded(screen.clean(text), width, lines=_SNIPPET_LINES)]
+
+
+def summary(stats: Stats) -> list[tuple[str, str]]:
+    """What the statistics say, as named lines; what the server left out is left out."""
+    lines: list[tuple[str, str]] = []
+    if stats.degraded or stats.degradations:
+        lines.append(("degraded", "; ".join(map(_degradation, stats.degradations)) or "yes"))
+    if stats.hits:
+        lines.append(("hits", ", ".join(f"{name} {count}" for name, count in stats.hits.items())))
+    if stats.source_share:
+        shares = (f"{name} {share:.0%}" for name, share in stats.source_share.items())
+        lines.append(("share", ", ".join(shares)))
+    if stats.latency_ms:
+        steps = ", ".join(f"{name} {value:.1f}" for name, value in stats.latency_ms.items() if name != "total")
+        total = stats.latency_ms.get("total")
+        lines.append(("time", (f"{total:.1f} ms" if total is not None else "") + (f" ({steps} ms)" if steps else "")))
+    if stats.rerank_lift is not None:
+        lines.append(("rerank lift", f"{stats.rerank_lift:+.4f}"))
+    return [(name, screen.clean(value)) for name, value in lines]
+
+
+def _degradation(entry: Any) -> str:
+    if not isinstance(entry, Mapping):
+        return str(entry)
+    return ", ".join(f"{value}" for value in entry.values() if value not in (None, ""))

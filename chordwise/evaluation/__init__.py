@@ -1,0 +1,1 @@
+"""Judged collections: measure a namespace, compare runs, tune a profile, check the confidence of hits."""

@@ -1,0 +1,122 @@
+"""Measure how well a namespace answers a judged collection: per channel, fused, and reranked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from chordwise.api.jobs import Ingestion, failures
+from chordwise.api.queries import QueryKeywords
+from chordwise.async_client import AsyncChordwise
+from chordwise.client import Chordwise
+from chordwise.errors import ChordwiseError, InvalidInput
+from chordwise.evaluation.ask import Ask, Measured, Scores, ask_all, mean_scores
+from chordwise.evaluation.collection import Collection, JudgedQuery
+from chordwise.evaluation.measures import percentile
+
+TOP_K = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """One way of asking. ``name`` is its row in the table. ``method`` None is the profile's own."""
+
+    name: str
+    method: str | None
+    rerank: bool
+
+
+WAYS = (
+    Way(name="keyword", method="full_text", rerank=False),
+    Way(name="semantic", method="semantic", rerank=False),
+    Way(name="fused", method="hybrid", rerank=False),
+    Way(name="reranked", method="hybrid", rerank=True),
+)
+_CHANNEL_OF = {"full_text": "keyword", "semantic": "semantic"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What an evaluation found. Latencies are the client's, in ms, of the reranked queries under the load applied.
+
+    ``degraded`` counts answers that had lost something on the way, ``failed`` queries that had no answer. ``answers``
+    has every one of them, way by way.
+    """
+
+    queries: int
+    results: dict[str, Scores]
+    answers: tuple[Measured, ...]
+    degraded: int
+    failed: int
+    p50_ms: float
+    p95_ms: float
+
+
+def ways_of(plan: Mapping[str, Any]) -> tuple[Way, ...]:
+    """How to ask under a profile that makes this plan: each of the two channels by itself if the plan asks it, then as
+    the profile would without reranking and with it. Reranking is a way of its own, whatever the profile says of it."""
+    retrieve = plan.get("retrieve", {})
+    weights = {name: channel.get("weight", 1) for name, channel in retrieve.get("channels", {}).items()}
+    only = _CHANNEL_OF.get(retrieve.get("method", "hybrid"))
+    asked = {name for name, weight in weights.items() if weight > 0 and only in (None, name)}
+    alone = tuple(way for way in WAYS if way.method in _CHANNEL_OF and way.name in asked)
+    return (*alone, Way(name="fused", method=None, rerank=False), Way(name="reranked", method=None, rerank=True))
+
+
+def ingest_if_empty(
+    client: Chordwise,
+    collection: Collection,
+    namespace: str,
+    *,
+    on_sent: Callable[[Ingestion], None],
+    on_indexed: Callable[[Ingestion], None],
+) -> Ingestion | None:
+    """Fill the namespace with the collection, and wait until it is searchable; None if something was there already.
+
+    Raises ChordwiseError if a document could not be ingested: the figures would not be the collection's.
+    """
+    if any(known.namespace == namespace and known.documents for known in client.namespaces()):
+        return None
+    sent = client.ingest(collection.documents(), namespace=namespace, on_progress=on_sent)
+    if not sent.jobs:
+        raise InvalidInput(f"the corpus of {collection.name} has no document with text")
+    done = client.wait(sent, on_progress=on_indexed)
+    if done.status != "succeeded":
+        raise ChordwiseError(f"{done.failed} of {done.total} documents were not ingested: {failures(done.errors)}")
+    return done
+
+
+async def evaluate(
+    client: AsyncChordwise,
+    queries: Sequence[JudgedQuery],
+    namespace: str,
+    *,
+    profile: str | None = None,
+    ways: Sequence[Way] = WAYS,
+    concurrency: int,
+    on_answer: Callable[[int], None],
+) -> Report:
+    """Ask every query in every way, ``concurrency`` at a time. ``on_answer`` is told how many have been answered.
+
+    A query that fails by itself is counted; what concerns all of them (no connection, a refused key) is raised.
+    """
+    asks = [
+        Ask(way=way.name, query=query, options=_options(way, namespace, profile)) for way in ways for query in queries
+    ]
+    answers = await ask_all(client, asks, concurrency=concurrency, on_answer=on_answer)
+    by_way = {way.name: [each for each in answers if each.way == way.name] for way in ways}
+    elapsed_ms = [each.elapsed_ms for each in by_way["reranked"] if each.elapsed_ms is not None]
+    return Report(
+        queries=len(queries),
+        results={name: mean_scores(found) for name, found in by_way.items()},
+        answers=tuple(answers),
+        degraded=sum(each.degraded for each in answers),
+        failed=sum(each.failed for each in answers),
+        p50_ms=percentile(elapsed_ms, 50),
+        p95_ms=percentile(elapsed_ms, 95),
+    )
+
+
+def _options(way: Way, namespace: str, profile: str | None) -> QueryKeywords:
+    return {"namespace": namespace, "top_k": TOP_K, "method": way.method, "rerank": way.rerank, "profile": profile}

@@ -1,0 +1,208 @@
+"""Edits of chunks, as readers of answers see them: bounds, prepared text, context and citations, in English and Chinese."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.clients.gateway_client import pointers, problem
+from tests.support.corpora.documents import document, search, upload
+
+ENGLISH = ("The red fox hunts at night.", "The old owl sleeps by day.", "The brown hare runs in spring.")
+CHINESE = ("红色的狐狸在夜里捕猎。", "年老的猫头鹰白天睡觉。", "棕色的野兔在春天奔跑。")
+NEW = {ENGLISH: "The silver badger digs tunnels.", CHINESE: "银色的獾在山坡下挖掘隧道。"}
+ASKED = {ENGLISH: "silver badger tunnels", CHINESE: "獾挖掘隧道"}
+GONE = {ENGLISH: "old owl sleeps", CHINESE: "年老的猫头鹰"}
+BOTH = pytest.mark.parametrize("sentences", [ENGLISH, CHINESE], ids=["english", "chinese"])
+
+
+def chunks(client: httpx.Client, namespace: str, **more: Any) -> list[dict[str, Any]]:
+    response = client.get("/v1/chunks", params={"namespace": namespace, "limit": 200, **more})
+    assert response.status_code == 200, response.text
+    return list(response.json()["data"])
+
+
+def edit(client: httpx.Client, chunk: dict[str, Any], text: str) -> httpx.Response:
+    return client.put("/v1/chunks", json={"chunks": [{"chunk_id": chunk["chunk_id"], "text": text}]})
+
+
+def edited(client: httpx.Client, chunk: dict[str, Any], text: str) -> dict[str, Any]:
+    response = edit(client, chunk, text)
+    assert response.status_code == 200, response.text
+    return dict(response.json()["data"][0])
+
+
+def cited(answer: dict[str, Any], chunk_id: str) -> dict[str, Any]:
+    return next(dict(each) for each in answer["context"]["citations"] if each["chunk_id"] == chunk_id)
+
+
+class DescribeTheBound:
+    @pytest.mark.parametrize("word", ["token ", "词"])
+    def it_refuses_a_text_above_the_limit_of_the_documents_own_chunking(self, client, namespace, word):
+        upload(client, namespace, [document("d", ENGLISH[0], chunking={"max_tokens": 32})])
+        (chunk,) = chunks(client, namespace)
+        said = problem(edit(client, chunk, word * 27_000 if word == "词" else word * 10_000), 422, "chunk_too_long")
+        count = "27000" if word == "词" else "10000"
+        assert all(part in said["detail"] for part in (f"{count} tokens", "at most 32", "max_tokens", "document d"))
+        assert pointers(said) == ["/chunks/0/text"]
+        assert chunks(client, namespace)[0]["text"] == ENGLISH[0]
+
+    def it_takes_a_text_at_the_limit_and_refuses_one_above_it(self, client, namespace):
+        upload(client, namespace, [document("d", CHINESE[0], chunking={"max_tokens": 32})])
+        (chunk,) = chunks(client, namespace)
+        assert edited(client, chunk, "狐" * 32)["status"] == "updated"
+        problem(edit(client, chunk, "狐" * 33), 422, "chunk_too_long")
+        assert chunks(client, namespace)[0]["token_count"] == 32
+
+    def it_bounds_a_parent_by_the_tokens_of_parents(self, client, namespace):
+        chunking = {"strategy": "parent_child", "max_tokens": 16, "parent_tokens": 64}
+        upload(client, namespace, [document("d", " ".join(ENGLISH))], chunking=chunking)
+        parent = chunks(client, namespace, chunk_type="parent")[0]
+        said = problem(edit(client, parent, "獾" * 65), 422, "chunk_too_long")
+        assert "at most 64: parent_tokens" in said["detail"]
+        assert edited(client, parent, "獾" * 64)["status"] == "updated"
+
+    def it_carries_out_the_other_edits_of_a_request(self, client, namespace):
+        upload(client, namespace, [document(name, CHINESE[0], chunking={"max_tokens": 32}) for name in ("a", "b")])
+        first, second = chunks(client, namespace)
+        sent = [
+            {"chunk_id": first["chunk_id"], "text": "獾" * 40},
+            {"chunk_id": second["chunk_id"], "text": NEW[CHINESE]},
+        ]
+        results = client.put("/v1/chunks", json={"chunks": sent}).json()["data"]
+        assert [(each["status"], each["code"]) for each in results] == [("failed", "chunk_too_long"), ("updated", None)]
+
+
+class DescribePreparation:
+    @pytest.mark.parametrize(
+        ("sent", "kept"),
+        [
+            ("  The fox\u00a0runs.  \r\n\r\n\r\n\r\nIt\u200b hides.\u0000\n", "The fox runs.\n\nIt hides."),
+            ("\u3000\u3000狐狸跑了。\r\n它\ufeff藏起来了。", "狐狸跑了。\n它藏起来了。"),
+        ],
+    )
+    def it_cleans_a_text_as_ingestion_does(self, client, namespace, sent, kept):
+        upload(client, namespace, [document("edited", ENGLISH[0]), document("uploaded", sent.replace("\u0000", ""))])
+        first, second = chunks(client, namespace)
+        response = edit(client, first, sent.replace("\u0000", ""))
+        assert response.status_code == 200, response.text
+        first, second = chunks(client, namespace)
+        assert (first["text"], first["token_count"]) == (kept, second["token_count"])
+        assert second["text"] == kept
+
+    def it_takes_what_differs_in_white_space_alone_for_unchanged(self, client, namespace):
+        upload(client, namespace, [document("d", ENGLISH[0])])
+        (chunk,) = chunks(client, namespace)
+        assert edited(client, chunk, f"{ENGLISH[0]}\r\n\u200b")["status"] == "unchanged"
+
+    def it_refuses_a_text_of_invisible_characters(self, client, namespace):
+        upload(client, namespace, [document("d", ENGLISH[0])])
+        problem(edit(client, chunks(client, namespace)[0], "\u200b\u200b"), 422, "empty_chunk")
+
+
+class DescribeWhatIsReadAfterwards:
+    @BOTH
+    def it_finds_the_new_words_and_cites_the_place_of_the_old_ones(self, client, namespace, sentences):
+        text = "".join(sentences) if sentences is CHINESE else " ".join(sentences)
+        upload(client, namespace, [document("d", text)], chunking={"strategy": "window", "window": 1})
+        middle = chunks(client, namespace)[1]
+        search(client, namespace, ASKED[sentences])  # an answer that must not be kept
+        assert edited(client, middle, NEW[sentences])["status"] == "updated"
+        answer = search(client, namespace, ASKED[sentences], context={"parents": True})
+        best = answer["chunks"][0]
+        assert (best["chunk_id"], best["text"]) == (middle["chunk_id"], NEW[sentences])
+        assert all(best["text"][at["start"] : at["end"]] for at in best["highlights"])
+        assert best["highlights"]
+        assert NEW[sentences] in answer["context"]["text"]
+        assert sentences[0] in answer["context"]["text"]
+        assert GONE[sentences] not in answer["context"]["text"]
+        place = cited(answer, middle["chunk_id"])
+        assert text[place["start"] : place["end"]] == sentences[1]
+        assert place["edited"]
+        others = [each for each in answer["context"]["citations"] if each["chunk_id"] != middle["chunk_id"]]
+        assert not any(each["edited"] for each in others)
+        marks = {chunk["text"]: chunk["edited"] for chunk in chunks(client, namespace)}
+        assert marks == {sentences[0]: False, NEW[sentences]: True, sentences[2]: False}
+
+    @BOTH
+    def it_does_not_find_the_old_words(self, client, namespace, sentences):
+        text = "".join(sentences) if sentences is CHINESE else " ".join(sentences)
+        upload(client, namespace, [document("d", text)], chunking={"strategy": "window"})
+        edited(client, chunks(client, namespace)[1], NEW[sentences])
+        answer = search(client, namespace, GONE[sentences], retrieve={"method": "full_text"})
+        assert GONE[sentences] not in str([chunk["text"] for chunk in answer["chunks"]])
+        assert GONE[sentences] not in answer["context"]["text"]
+
+    @pytest.mark.parametrize(
+        ("once", "new"),
+        [
+            ("The same line is said twice here.", "The second one differs now."),
+            ("同样的话在这里说了两遍。", "第二遍已经不同了。"),
+        ],
+    )
+    def it_changes_its_own_place_in_the_parent_where_the_same_words_stand_twice(self, client, namespace, once, new):
+        text = f"{once}\n\n{ENGLISH[1]} {ENGLISH[2]}\n\n{once}"
+        chunking = {"strategy": "parent_child", "max_tokens": 16, "parent_tokens": 128}
+        upload(client, namespace, [document("d", text)], chunking=chunking)
+        children = [chunk for chunk in chunks(client, namespace) if chunk["chunk_type"] == "child"]
+        same = [chunk for chunk in children if chunk["text"] == once]
+        assert len(same) == 2
+        edited(client, same[1], new)
+        (parent,) = chunks(client, namespace, chunk_type="parent")
+        assert parent["text"] == f"{once}\n\n{ENGLISH[1]} {ENGLISH[2]}\n\n{new}"
+        edited(client, same[0], "Opening.")
+        answer = search(client, namespace, new)
+        assert f"Opening.\n\n{ENGLISH[1]}" in answer["context"]["text"]
+        assert once not in answer["context"]["text"]
+
+    def it_keeps_page_and_heading_and_says_the_edited_text_once(self, client, namespace):
+        source = {"media_type": "text/markdown"}
+        text = f"# Animals\n\n{ENGLISH[0]}\n\n# 动物\n\n{CHINESE[0]}"
+        upload(client, namespace, [document("d", text, source=source)])
+        before = chunks(client, namespace)
+        assert len(before) >= 1
+        edited(client, before[-1], before[-1]["text"].replace(CHINESE[0], NEW[CHINESE]))
+        after = chunks(client, namespace)[-1]
+        assert [after[name] for name in ("heading_path", "page", "start", "end", "ordinal")] == [
+            before[-1][name] for name in ("heading_path", "page", "start", "end", "ordinal")
+        ]
+        answer = search(client, namespace, ASKED[CHINESE], context={"whole_document": True, "max_tokens": 2000})
+        assert answer["context"]["text"].count(NEW[CHINESE]) == 1
+        assert CHINESE[0] not in answer["context"]["text"]
+
+    def it_serves_an_edit_of_punctuation_alone(self, client, namespace):
+        upload(client, namespace, [document("d", "狐狸在夜里捕猎。")])
+        search(client, namespace, "狐狸")
+        edited(client, chunks(client, namespace)[0], "狐狸在夜里捕猎！")
+        assert search(client, namespace, "狐狸")["chunks"][0]["text"] == "狐狸在夜里捕猎！"
+
+    def it_names_overlapping_chunks_that_still_have_the_old_words(self, client, namespace):
+        sentences = [f"第{number}号阀门每天检查{number}次，并且记录压力。" for number in range(1, 9)]
+        upload(client, namespace, [document("d", "".join(sentences), chunking={"max_tokens": 48, "overlap": 0.5})])
+        first, second = chunks(client, namespace)[:2]
+        repeated = next(each for each in sentences if each in first["text"] and each in second["text"])
+        result = edited(client, first, first["text"].replace(repeated, "阀门已拆除。"))
+        assert result["repeated_in"] == [second["chunk_id"]]
+        result = edited(client, second, second["text"].replace(repeated, "阀门已拆除。"))
+        assert first["chunk_id"] not in result["repeated_in"]
+
+
+class DescribeAnUploadOverEdits:
+    @pytest.mark.parametrize("kind", ["child", "parent"])
+    def it_replaces_them_though_the_bytes_are_the_same(self, client, namespace, kind):
+        chunking = {"strategy": "parent_child", "max_tokens": 16, "parent_tokens": 64}
+        first = document("d", " ".join(ENGLISH), chunking=chunking)
+        upload(client, namespace, [first])
+        edited(client, chunks(client, namespace, chunk_type=kind)[0], NEW[ENGLISH])
+        assert upload(client, namespace, [first])["outcomes"] == {"replaced": 1}
+        assert NEW[ENGLISH] not in [chunk["text"] for chunk in chunks(client, namespace)]
+        assert upload(client, namespace, [first])["outcomes"] == {"unchanged": 1}
+
+    def it_leaves_them_with_on_conflict_new(self, client, namespace):
+        first = document("d", ENGLISH[0])
+        upload(client, namespace, [first])
+        edited(client, chunks(client, namespace)[0], NEW[ENGLISH])
+        assert upload(client, namespace, [first], on_conflict="new")["outcomes"] == {"skipped": 1}
+        assert [chunk["text"] for chunk in chunks(client, namespace)] == [NEW[ENGLISH]]

@@ -1,0 +1,56 @@
+"""How often a tenant may ask: the headers that say so, and the refusal of whoever asks too often."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from sqlalchemy import text
+
+from pipeline.database.unit_of_work import unit_of_work
+from tests.conftest import gateway, make_tenant
+from tests.support.clients.gateway_client import problem
+
+
+@pytest.fixture
+def slow(use) -> Iterator[httpx.Client]:
+    """A tenant that may send 30 requests a minute, 5 at once."""
+    tenant_id, key = make_tenant(use)
+    with unit_of_work(use.mysql) as work:
+        statement = text("UPDATE tenants SET quota_requests_per_minute = 30 WHERE tenant_id = :tenant")
+        work.connection.execute(statement, {"tenant": tenant_id})
+    with gateway(key) as found:
+        yield found
+
+
+class DescribeRequestLimits:
+    def it_tells_every_caller_how_much_is_left(self, client):
+        first, second = client.get("/v1/jobs"), client.get("/v1/jobs/none")
+        assert first.headers["ratelimit-policy"] == second.headers["ratelimit-policy"] == '"requests";q=5000;w=10'
+        assert re.fullmatch(r'"requests";r=\d{4};t=\d', second.headers["ratelimit"])
+
+    def it_refuses_what_is_too_much_and_says_when_to_come_back(self, slow):
+        found = [slow.get("/v1/jobs") for _ in range(8)]
+        assert [each.status_code for each in found[:5]] == [200] * 5
+        refused = next(each for each in found if each.status_code == 429)
+        body = problem(refused, 429, "too_many_requests")
+        assert body["quota"]["name"] == "requests_per_minute"
+        assert body["quota"]["limit"] == 30
+        assert 1 <= int(refused.headers["retry-after"]) <= 2
+        assert refused.headers["ratelimit-policy"] == '"requests";q=5;w=10'
+        assert refused.headers["ratelimit"].startswith('"requests";r=0;t=')
+
+    def it_limits_no_other_tenant_and_no_probe(self, slow, client):
+        for _ in range(8):
+            slow.get("/v1/jobs")
+        assert client.get("/v1/jobs").status_code == 200
+        assert "ratelimit" not in slow.get("/healthz").headers
+        assert slow.get("/healthz").status_code == 200
+
+    def it_has_nothing_to_say_to_strangers(self):
+        with gateway("cw_nobody_" + "0" * 48) as stranger:
+            found = stranger.get("/v1/jobs")
+        problem(found, 401, "invalid_api_key")
+        assert "ratelimit" not in found.headers

@@ -1,0 +1,73 @@
+"""Following a query: each step once, in order, and nothing twice for one who comes back."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.conftest import gateway, make_tenant
+from tests.support.clients.gateway_client import VALID, ended, problem, send
+
+Event = tuple[str, str, dict[str, Any]]
+FRESH = {"Cache-Control": "no-cache"}
+
+
+def events(client: httpx.Client, query_id: str, last: str = "") -> list[Event]:
+    """Every event of the stream: id, name, data."""
+    headers = {"Last-Event-ID": last} if last else {}
+    with client.stream("GET", f"/v1/queries/{query_id}/events", headers=headers) as response:
+        assert response.status_code == 200, response.read()
+        assert response.headers["content-type"].startswith("text/event-stream")
+        text = response.read().decode()
+    found = []
+    for block in text.split("\n\n"):
+        fields = dict(line.split(": ", 1) for line in block.splitlines() if not line.startswith(":"))
+        if "event" in fields:
+            found.append((fields["id"], fields["event"], json.loads(fields["data"])))
+    return found
+
+
+@pytest.fixture
+def asked(client, namespace) -> str:
+    ended(client, send(client, namespace, VALID))
+    body = {"query_text": "When does the pump start?", "namespaces": [namespace]}
+    query_id: str = client.post("/v1/queries", json=body, headers=FRESH).json()["query_id"]
+    return query_id
+
+
+class DescribeFollowingAQuery:
+    def it_tells_every_step_and_ends_with_the_result(self, client, asked):
+        found = events(client, asked)
+        names = [name for _, name, _ in found]
+        assert names[:2] == ["queued", "running"]
+        assert names[-1] == "finished"
+        channels = {data["channel"]: data for _, name, data in found if name == "channel"}
+        assert set(channels) == {"keyword", "semantic"}
+        assert channels["keyword"]["status"] == "ok"
+        assert channels["keyword"]["hits"] == 1
+        assert channels["keyword"]["elapsed_ms"] > 0
+        assert found[-1][2] == client.get(f"/v1/queries/{asked}").json()
+        assert found[-1][2]["status"] == "succeeded"
+
+    def it_goes_on_where_it_broke_off(self, client, asked):
+        whole = events(client, asked)
+        for place, (last, _, _) in enumerate(whole[:-1]):
+            assert [name for _, name, _ in events(client, asked, last)] == [name for _, name, _ in whole[place + 1 :]]
+
+    def it_has_no_more_for_one_who_saw_the_end(self, client, asked):
+        last = events(client, asked)[-1][0]
+        assert client.get(f"/v1/queries/{asked}/events", headers={"Last-Event-ID": last}).status_code == 204
+
+    @pytest.mark.parametrize("last", ["nonsense", "finished+x", "-1"])
+    def it_begins_anew_for_an_id_it_does_not_know(self, client, asked, last):
+        assert events(client, asked, last)[0][1] == "queued"
+
+    def it_is_not_there_for_others(self, client, use, asked):
+        problem(client.get(f"/v1/queries/{uuid.uuid4()}/events"), 404, "query_not_found")
+        _, key = make_tenant(use)
+        with gateway(key) as stranger:
+            problem(stranger.get(f"/v1/queries/{asked}/events"), 404, "query_not_found")

@@ -1,0 +1,168 @@
+"""Contexts through the gateway: a novel with its chapters, story times and entities; examples; pages; whole documents."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+
+from chordwise import Chordwise
+from chordwise.prompting import format_for_prompt, retrieved_examples
+from tests.conftest import gateway, make_tenant
+from tests.support.clients.gateway_client import pointers, problem
+from tests.support.corpora.documents import document, finished, search, upload
+
+NOVEL = """# 第三章
+
+chapter_id: 3
+story_time: 1200
+人物：林远、苏晴
+
+林远在城门口等候商队，城门紧闭。
+
+# 第四章
+
+chapter_id: 4
+story_time: 2400
+人物：林远
+
+林远推开城门，商队终于进城。
+"""
+ENTITIES = [
+    {"entity_id": "lin", "name": "林远", "type": "人物", "story_time": 1000, "state": {"位置": "城外"}},
+    {"entity_id": "lin", "name": "林远", "type": "人物", "story_time": 2000, "state": {"位置": "城内"}},
+    {"entity_id": "su", "name": "苏晴", "type": "人物", "state": {"职业": "医师"}},
+    {"entity_id": "zhao", "name": "赵七", "type": "人物", "state": {}},
+]
+
+
+@pytest.fixture
+def novel(client, namespace) -> str:
+    upload(
+        client,
+        namespace,
+        [document("novel", NOVEL, title="北城纪事", source={"media_type": "text/markdown"})],
+        chunking={"strategy": "segments"},
+    )
+    put(client, namespace, ENTITIES)
+    return namespace
+
+
+def put(client, namespace: str, entities: list[dict[str, Any]]) -> None:
+    response = client.put("/v1/entities", json={"namespace": namespace, "entities": entities})
+    assert (response.status_code, response.json()) == (200, {"written": len(entities)})
+
+
+class DescribeAStory:
+    def it_shows_chapter_and_story_time_and_entities_as_they_were(self, client, novel):
+        options = {"header": "story", "entities": True, "max_tokens": 500}
+        answer = search(client, novel, "林远 城门 商队", story_time=1500, context=options)
+        context = answer["context"]
+        assert context["text"] == "[来源：第3章，故事时间：1200]\n林远在城门口等候商队，城门紧闭。"
+        assert 0 < context["token_count"] <= 500
+        assert [(each["id"], each["state"], each["story_time"]) for each in context["entities"]] == [
+            ("lin", {"位置": "城外"}, 1000),
+            ("su", {"职业": "医师"}, None),
+        ]
+        (citation,) = context["citations"]
+        assert (citation["document_id"], citation["namespace"], citation["title"]) == ("novel", novel, "北城纪事")
+        assert citation["end"] - citation["start"] == len(answer["chunks"][0]["text"])
+
+    def it_puts_a_rule_between_passages_and_shows_the_last_state_without_a_time(self, client, novel):
+        answer = search(client, novel, "林远 城门 商队", context={"header": "story", "entities": True})
+        first, second = answer["context"]["text"].split("\n\n---\n\n")
+        assert {first[:8], second[:8]} == {"[来源：第3章，", "[来源：第4章，"}
+        assert answer["context"]["entities"][0]["state"] == {"位置": "城内"}
+
+    def it_is_empty_before_the_story_begins(self, client, novel):
+        answer = search(client, novel, "林远 城门", story_time=5, context={"header": "story", "entities": True})
+        assert answer["chunks"] == []
+        assert answer["context"] == {"text": "", "token_count": 0, "citations": [], "entities": []}
+
+
+class DescribeEntities:
+    def it_lists_pages_and_deletes(self, client, novel):
+        first = client.get("/v1/entities", params={"namespace": novel, "as_of": 1500, "limit": 2}).json()
+        assert [(each["entity_id"], each["story_time"]) for each in first["data"]] == [("lin", 1000), ("su", None)]
+        params = {"namespace": novel, "limit": 2, "cursor": first["next_cursor"]}
+        assert [each["entity_id"] for each in client.get("/v1/entities", params=params).json()["data"]] == ["zhao"]
+        named = client.get("/v1/entities", params={"namespace": novel, "name": "苏晴"}).json()
+        assert [each["state"] for each in named["data"]] == [{"职业": "医师"}]
+        gone = client.request("DELETE", "/v1/entities", json={"namespace": novel, "entity_ids": ["lin", "nobody"]})
+        assert gone.json() == {"deleted": 2}
+
+    def it_belongs_to_one_tenant(self, use, client, novel):
+        with gateway(make_tenant(use)[1]) as stranger:
+            assert stranger.get("/v1/entities", params={"namespace": novel}).json()["data"] == []
+            body = {"namespace": novel, "entity_ids": ["lin"]}
+            assert stranger.request("DELETE", "/v1/entities", json=body).json() == {"deleted": 0}
+        assert len(client.get("/v1/entities", params={"namespace": novel}).json()["data"]) == 3
+
+    @pytest.mark.parametrize(
+        ("entities", "where"),
+        [
+            ([], "/entities"),
+            ([{"name": "x"}], "/entities/0/entity_id"),
+            ([{"entity_id": "a", "name": " "}], "/entities/0/name"),
+            ([{"entity_id": "a", "name": "A", "state": []}], "/entities/0/state"),
+            ([{"entity_id": "a", "name": "A", "story_time": 1.5}], "/entities/0/story_time"),
+            ([{"entity_id": "a", "name": "A"}] * 2, "/entities/1"),
+            ([{"entity_id": "a", "name": "A", "mood": "good"}], "/entities/0/mood"),
+        ],
+    )
+    def it_says_what_is_wrong(self, client, namespace, entities, where):
+        response = client.put("/v1/entities", json={"namespace": namespace, "entities": entities})
+        assert pointers(problem(response, 422, "invalid_request")) == [where]
+
+    def it_never_takes_an_empty_list_for_all(self, client, novel):
+        response = client.request("DELETE", "/v1/entities", json={"namespace": novel, "entity_ids": []})
+        assert pointers(problem(response, 422, "invalid_request")) == ["/entity_ids"]
+
+    def it_can_be_done_with_the_python_client(self, use, namespace):
+        with Chordwise(os.environ["CHORDWISE_URL"], make_tenant(use)[1]) as client:
+            assert client.put_entities(ENTITIES, namespace=namespace) == 4
+            assert [each.story_time for each in client.entities(namespace, as_of=1999)] == [1000, None, None]
+            assert client.delete_entities(["zhao"], namespace=namespace) == 1
+
+
+class DescribeExamples:
+    def it_shows_them_as_a_conversation(self, use, namespace):
+        rows = {"qa_examples": [{"user_input": "血压150/95怎么办？", "agent_response": "先休息十分钟再量。"}]}
+        _, key = make_tenant(use)
+        with gateway(key) as raw:
+            accepted = raw.post("/v1/examples", json={"namespace": namespace, "examples": rows})
+            assert accepted.status_code == 202, accepted.text
+            finished(raw, accepted.json()["job_id"])
+        with Chordwise(os.environ["CHORDWISE_URL"], key) as client:
+            options = {"passages": "dialogue", "header": "none"}
+            result = client.query("血压高怎么办", namespace=namespace, context=options)
+        said = "用户：血压150/95怎么办？\n助手：先休息十分钟再量。"
+        assert result.context is not None
+        assert result.context.text == said
+        (example,) = retrieved_examples(result)
+        assert (example["content"], example["source"]) == (said, "qa_examples")
+        assert 0.0 < example["similarity"] <= 1.0
+        assert format_for_prompt({"retrieved_examples": [example]})["retrieved_examples"] == f"示例1：\n{said}"
+
+
+class DescribeOptions:
+    def it_reads_a_small_document_whole(self, client, namespace):
+        parts = "\n\n".join(f"# Part {n}\n\nThe valve {n} is closed by hand." for n in range(5))
+        source = {"media_type": "text/markdown"}
+        small = parts.replace("valve 3", "zirconium valve 3")
+        documents = [document("small", small, source=source), document("big", parts * 200, source=source)]
+        upload(client, namespace, documents, chunking={"max_tokens": 16, "overlap": 0.0})
+        options = {"whole_document": True, "header": "none", "max_tokens": 400}
+        answer = search(client, namespace, "zirconium valve", top_k=3, context=options)
+        small = [each for each in answer["context"]["text"].split("\n\n---\n\n") if "zirconium" in each]
+        assert len(small) == 1
+        assert all(f"valve {n}" in small[0] for n in range(5))
+        assert answer["context"]["token_count"] <= 400
+        assert not answer["stats"]["degraded"]
+
+    def it_refuses_a_reranker_that_is_not_there(self, client, namespace):
+        upload(client, namespace, [document("d", "x")])
+        body = {"query_text": "x", "namespaces": [namespace], "rerank": {"provider": "http"}}
+        response = client.post("/v1/queries", json=body)
+        assert pointers(problem(response, 422, "invalid_request")) == ["/rerank/provider"]

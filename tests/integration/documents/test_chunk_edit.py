@@ -1,0 +1,174 @@
+"""Single chunks edited, switched off, deleted: both stores and the statistics stay right, whoever else is at work."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline.administration.edit_chunks import Edit, delete_chunks, edit_chunks
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.documents.chunk_edit_store import ChunkEdits, OwnedChunk
+from pipeline.documents.chunk_store import Chunks
+from pipeline.maintenance.verify import verify
+from pipeline.records import ChunkId, Filters
+from pipeline.resources import Resources
+from tests.conftest import make_tenant
+from tests.integration.ingestion.test_ingest_flow import Corner, _upload, breaking, embedding_with
+
+
+@pytest.fixture
+def use(use_alone: Resources) -> Resources:
+    """Stores that the stack's own workers and sweeper do not know."""
+    return use_alone
+
+
+@pytest.fixture
+def corner(use, tenant, namespace) -> Corner:
+    return Corner(use, tenant, namespace)
+
+
+def chunks(corner: Corner, **options) -> list[OwnedChunk]:
+    asked = {"document_id": None, "enabled": None, "order_by": "document_id", "after": None, "limit": 100, **options}
+    with unit_of_work(corner.use.mysql) as work:
+        return ChunkEdits(work.connection, corner.tenant).page(corner.namespace, **asked)
+
+
+def nearest(corner: Corner, query: str) -> list[ChunkId]:
+    vector = corner.use.embedder.embed([query])[0]
+    found = corner.use.vectors(corner.tenant).nearest(
+        vector, namespaces=[corner.namespace], filters=Filters(), limit=10
+    )
+    return [chunk_id for chunk_id, _ in found]
+
+
+class DescribeEditing:
+    def it_changes_text_terms_vector_and_statistics(self, corner, use):
+        corner.ingest(_upload("a", "the red fox", title="Foxes"), _upload("b", "the blue whale"))
+        fox = chunks(corner)[0]
+        [done] = edit_chunks(corner.tenant, [Edit(chunk_id=fox.chunk_id, text="a green parrot", etag=fox.etag)], use)
+        assert (done.status, done.replacement_pending) == ("updated", False)
+        assert done.etag != fox.etag
+        assert corner.shown() == {"a": ["a green parrot"], "b": ["the blue whale"]}
+        assert nearest(corner, "green parrot")[0] == fox.chunk_id
+        corner.assert_clean()
+
+    def it_leaves_alone_what_has_another_etag_and_what_is_not_there(self, corner, use):
+        corner.ingest(_upload("a", "text"))
+        [chunk] = chunks(corner)
+        missing = ChunkId("00000000-0000-0000-0000-000000000000")
+        edits = [Edit(chunk_id=chunk.chunk_id, text="x", etag='"0-0"'), Edit(chunk_id=missing, text="y")]
+        done = edit_chunks(corner.tenant, edits, use)
+        assert [each.code for each in done] == ["precondition_failed", "chunk_not_found"]
+        assert corner.shown() == {"a": ["text"]}
+
+    def it_never_touches_another_tenants_chunk(self, corner, use, namespace):
+        corner.ingest(_upload("a", "mine"))
+        [chunk] = chunks(corner)
+        stranger = make_tenant(use)[0]
+        assert edit_chunks(stranger, [Edit(chunk_id=chunk.chunk_id, text="x")], use)[0].code == "chunk_not_found"
+        assert delete_chunks(stranger, [chunk.chunk_id], use)[0].code == "chunk_not_found"
+        assert corner.shown() == {"a": ["mine"]}
+
+    def it_says_when_a_newer_upload_will_replace_the_edit(self, corner, use):
+        corner.ingest(_upload("a", "first"))
+        ticket = corner.accept(_upload("a", "second"))
+        [chunk] = chunks(corner)
+        [done] = edit_chunks(corner.tenant, [Edit(chunk_id=chunk.chunk_id, text="edited")], use)
+        assert (done.status, done.replacement_pending) == ("updated", True)
+        corner.work(ticket)
+        assert corner.shown() == {"a": ["second"]}
+        corner.assert_clean()
+
+    def it_is_refused_when_the_document_is_replaced_while_the_model_thinks(self, corner, use):
+        corner.ingest(_upload("a", "first"))
+        [chunk] = chunks(corner)
+        slow = embedding_with(use)
+        real = slow.embedder.embed
+
+        def embed(texts, **options):
+            vectors = real(texts, **options)
+            corner.ingest(_upload("a", "second"))
+            return vectors
+
+        slow.embedder.embed = embed
+        [done] = edit_chunks(corner.tenant, [Edit(chunk_id=chunk.chunk_id, text="edited")], slow)
+        assert done.code == "document_replaced"
+        assert corner.shown() == {"a": ["second"]}
+        corner.assert_clean()
+
+    def it_refuses_what_the_model_refuses_and_takes_the_rest(self, corner, use):
+        corner.ingest(_upload("a", "one"), _upload("b", "two"))
+        edits = [
+            Edit(chunk_id=chunk.chunk_id, text=text)
+            for chunk, text in zip(chunks(corner), ["forbidden", "fine"], strict=True)
+        ]
+        done = edit_chunks(corner.tenant, edits, embedding_with(use, refused="forbidden"))
+        assert [each.status for each in done] == ["failed", "updated"]
+        assert corner.shown() == {"a": ["one"], "b": ["fine"]}
+        corner.assert_clean()
+
+    def it_changes_nothing_when_the_vector_store_is_away(self, corner, use):
+        from pipeline.errors import StoreUnavailable
+
+        corner.ingest(_upload("a", "one"))
+        [chunk] = chunks(corner)
+        with pytest.raises(StoreUnavailable):
+            edit_chunks(corner.tenant, [Edit(chunk_id=chunk.chunk_id, text="two")], breaking(use, "upsert"))
+        assert corner.shown() == {"a": ["one"]}
+        corner.assert_clean()
+
+
+class DescribeSwitchingOff:
+    def it_hides_a_chunk_from_every_channel_and_brings_it_back(self, corner, use):
+        corner.ingest(_upload("a", "the red fox"), _upload("b", "the blue whale"))
+        fox = chunks(corner)[0]
+        edit_chunks(corner.tenant, [Edit(chunk_id=fox.chunk_id, enabled=False)], use)
+        assert fox.chunk_id not in nearest(corner, "red fox")
+        with unit_of_work(use.mysql) as work:
+            found = Chunks(work.connection, corner.tenant).hydrate([fox.chunk_id], namespaces=[corner.namespace])
+        assert found == {}
+        assert [chunk.enabled for chunk in chunks(corner)] == [False, True]
+        report = verify(corner.tenant, None, use, repair=True)
+        assert report.repaired == 0
+        edit_chunks(corner.tenant, [Edit(chunk_id=fox.chunk_id, enabled=True)], use)
+        assert nearest(corner, "red fox")[0] == fox.chunk_id
+        corner.assert_clean()
+
+    def it_takes_text_while_it_is_off(self, corner, use):
+        corner.ingest(_upload("a", "the red fox"))
+        [fox] = chunks(corner)
+        edit_chunks(corner.tenant, [Edit(chunk_id=fox.chunk_id, enabled=False, text="a green parrot")], use)
+        assert verify(corner.tenant, None, use, repair=True).repaired == 0
+        edit_chunks(corner.tenant, [Edit(chunk_id=fox.chunk_id, enabled=True)], use)
+        assert nearest(corner, "parrot") == [fox.chunk_id]
+        corner.assert_clean()
+
+
+class DescribeDeleting:
+    def it_deletes_exactly_what_is_named(self, corner, use):
+        corner.ingest(_upload("a", "One sentence. " * 900), _upload("b", "stays"))
+        before = chunks(corner, document_id="a")
+        assert len(before) > 2
+        [done] = delete_chunks(corner.tenant, [before[1].chunk_id], use)
+        assert done.status == "deleted"
+        assert [chunk.ordinal for chunk in chunks(corner, document_id="a")] == [
+            chunk.ordinal for chunk in before if chunk.ordinal != 1
+        ]
+        assert verify(corner.tenant, None, use, repair=True).repaired == 0
+        corner.assert_clean()
+        assert delete_chunks(corner.tenant, [], use) == []
+
+    def it_takes_the_document_with_its_last_chunk(self, corner, use):
+        corner.ingest(_upload("a", "One sentence. " * 900), _upload("b", "stays"))
+        delete_chunks(corner.tenant, [chunk.chunk_id for chunk in chunks(corner, document_id="a")], use)
+        assert corner.shown() == {"b": ["stays"]}
+        corner.assert_clean()
+        assert corner.rows("generations") == 1
+
+    def it_keeps_a_newer_upload_that_was_not_named(self, corner, use):
+        corner.ingest(_upload("a", "first"))
+        ticket = corner.accept(_upload("a", "second"))
+        delete_chunks(corner.tenant, [chunks(corner)[0].chunk_id], use)
+        assert corner.shown() == {}
+        corner.work(ticket)
+        assert corner.shown() == {"a": ["second"]}
+        corner.assert_clean()

@@ -1,0 +1,315 @@
+"""Documents that are fetched, on the real stores and from a real server: kept once they have come, retried until then."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import threading
+import time
+from collections.abc import Iterator
+from ipaddress import ip_network
+
+import pytest
+from sqlalchemy import text
+
+from pipeline.administration.steer_jobs import cancel
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.documents.document_view_store import DocumentViews
+from pipeline.ingestion.accept import AcceptedJob, Batch, accept
+from pipeline.ingestion.fetch import hand_over
+from pipeline.ingestion.run import take
+from pipeline.jobs.dead_letter_store import DeadLetterFilter, DeadLetters
+from pipeline.jobs.job_view_store import ItemView, JobViews
+from pipeline.records import OCTETS, DocumentFields, DocumentId, JobId, Namespace, TenantId, Upload
+from pipeline.resources import Resources
+from tests.support.corpora.formats import pdf
+from tests.support.servers.web_server import WebServer, page, redirect, slow
+from tests.support.stacks.one_job import ingest_batch
+
+
+@pytest.fixture
+def web() -> Iterator[WebServer]:
+    with WebServer() as server:
+        yield server
+
+
+def patient(use_alone: Resources, **changes) -> Resources:
+    """The same connections; documents may be fetched from loopback."""
+    limits = {"fetch_allow_networks": (ip_network("127.0.0.0/8"),), "fetch_timeout_s": 3.0, **changes}
+    made = dataclasses.replace(use_alone, settings=use_alone.settings.model_copy(update=limits))
+    for name in ("mysql", "postgres", "redis", "embedder", "parser"):
+        made.__dict__[name] = getattr(use_alone, name)
+    return made
+
+
+class Corner:
+    """One tenant's namespace, and the few steps tests take in it."""
+
+    def __init__(self, use: Resources, tenant: TenantId, namespace: Namespace) -> None:
+        self.use, self.tenant, self.namespace = use, tenant, namespace
+        self.bells = 0
+
+    def ring(self, *_: object) -> None:
+        self.bells += 1
+
+    def send(self, *uploads: Upload) -> AcceptedJob:
+        batch = Batch(tenant_id=self.tenant, namespace=self.namespace, request_id="r", entries=uploads)
+        return accept(batch, self.use, ring=lambda ticket: None)
+
+    def work(self, job_id: JobId, *, timeout_s: float = 20) -> None:
+        """Until nothing is due and nothing is being fetched."""
+        while ingest_batch(self.tenant, job_id, self.use, ring=self.ring) or not self._all_fetched(timeout_s):
+            pass
+
+    def _all_fetched(self, timeout_s: float) -> bool:
+        busy = bool(self.use.fetches._running)
+        assert self.use.fetches.wait(timeout_s)
+        return not busy
+
+    def ingest(self, *uploads: Upload) -> dict[str | None, ItemView]:
+        ticket = self.send(*uploads)
+        self.work(ticket.job_id)
+        return self.items(ticket.job_id)
+
+    def items(self, job_id: JobId) -> dict[str | None, ItemView]:
+        with unit_of_work(self.use.mysql) as work:
+            found = JobViews(work.connection, self.tenant).items(job_id, status=None, after=-1, limit=1000)
+        return {item.document_id: item for item in found}
+
+    def execute(self, statement: str, **values: object):
+        with unit_of_work(self.use.mysql) as work:
+            result = work.connection.execute(text(statement), {"tenant": self.tenant, **values})
+            return result.all() if result.returns_rows else result.rowcount
+
+    def make_due(self) -> None:
+        self.execute(
+            "UPDATE job_items SET next_attempt_at = '2020-01-01' WHERE tenant_id = :tenant AND state = 'queued'"
+        )
+
+
+@pytest.fixture
+def corner(use_alone: Resources, namespace: Namespace) -> Corner:
+    from tests.conftest import make_tenant
+
+    return Corner(patient(use_alone), make_tenant(use_alone)[0], namespace)
+
+
+def at(uri: str, document_id: str = "d", media_type: str = OCTETS) -> Upload:
+    return Upload(
+        document_id=DocumentId(document_id),
+        fields=DocumentFields(),
+        body=b"",
+        media_type=media_type,
+        source_uri=uri,
+        to_fetch=True,
+    )
+
+
+def written(document_id: str) -> Upload:
+    return Upload(
+        document_id=DocumentId(document_id), fields=DocumentFields(), body=b"A kettle.", media_type="text/plain"
+    )
+
+
+class DescribeAFetchedDocument:
+    def it_is_found_as_if_it_had_been_sent(self, corner, web):
+        body = b"<title>Owls</title><h1>Owls</h1><p>The grey owl flies at night."
+        web.pages["/old"] = redirect("/owls.html")
+        web.pages["/owls.html"] = page(body)
+        item = corner.ingest(at(web.url("/old")))["d"]
+        assert (item.status, item.outcome, item.chunks, item.attempts) == ("succeeded", "created", 1, 1)
+        with unit_of_work(corner.use.mysql) as work:
+            view = DocumentViews(work.connection, corner.tenant).view(corner.namespace, DocumentId("d"))
+        assert view is not None
+        assert (view.media_type, view.fields.title) == ("text/html; charset=utf-8", "Owls")
+        assert view.source_uri == web.url("/old")
+        [(digest,)] = corner.execute("SELECT content_hash FROM generations WHERE tenant_id = :tenant")
+        assert digest == hashlib.sha256(body).digest()
+
+    def it_is_read_as_what_it_is(self, corner, web):
+        web.pages["/report"] = page(pdf("one", "two"), media_type="application/octet-stream")
+        web.pages["/table"] = page(
+            "名称,说明\n螺栓,这是一种不大的东西\n".encode("gbk"), media_type="text/csv; charset=gbk"
+        )
+        web.pages["/hinted"] = page(b"# Head\n\ntext", media_type="text/plain")
+        web.pages["/picture"] = page(b"\x89PNG\r\n\x1a\n", media_type="image/png")
+        web.pages["/blank"] = page(b"")
+        found = corner.ingest(
+            at(web.url("/report"), "report"),
+            at(web.url("/table"), "table"),
+            at(web.url("/hinted"), "hinted", "text/markdown"),
+            at(web.url("/picture"), "picture"),
+            at(web.url("/blank"), "blank"),
+        )
+        assert {name: item.code or item.status for name, item in found.items()} == {
+            "report": "succeeded",
+            "table": "succeeded",
+            "hinted": "succeeded",
+            "picture": "unsupported_media_type",
+            "blank": "empty_document",
+        }
+        types = dict(corner.execute("SELECT document_id, media_type FROM generations WHERE tenant_id = :tenant"))
+        assert types["report"] == "application/pdf"
+        assert types["table"] == "text/csv; charset=gbk"
+        pages = corner.execute(
+            "SELECT page FROM chunks WHERE tenant_id = :tenant AND document_id = 'report' ORDER BY ordinal"
+        )
+        assert pages[0] == (1,)
+
+    def it_is_not_fetched_again_once_it_has_come(self, corner, web):
+        web.pages["/"] = page(b"The grey owl.", media_type="text/plain")
+        ticket = corner.send(at(web.url()))
+        assert ingest_batch(corner.tenant, ticket.job_id, corner.use, ring=corner.ring) == 1
+        assert corner.use.fetches.wait(10)
+        assert corner.items(ticket.job_id)["d"].status == "queued"
+        assert corner.bells == 1
+        web.pages["/"] = page(b"gone", status=500)
+        corner.work(ticket.job_id)
+        assert corner.items(ticket.job_id)["d"].status == "succeeded"
+        assert web.asked == {"/": 1}
+
+    def it_is_fetched_anew_when_it_is_sent_again(self, corner, web):
+        web.pages["/"] = page(b"The grey owl.", media_type="text/plain")
+        corner.ingest(at(web.url()))
+        web.pages["/"] = page(b"The brown owl.", media_type="text/plain")
+        assert corner.ingest(at(web.url()))["d"].outcome == "replaced"
+        chunks = corner.execute(
+            "SELECT c.text FROM chunks c JOIN documents d ON d.tenant_id = c.tenant_id AND d.document_id = c.document_id"
+            " AND d.published_generation = c.generation WHERE c.tenant_id = :tenant"
+        )
+        assert chunks == [("The brown owl.",)]
+
+
+class DescribeWhatCannotBeFetched:
+    def it_is_parked_with_the_reason_and_can_be_replayed(self, corner, web):
+        web.pages["/gone"] = page(b"", status=404)
+        web.pages["/inner"] = redirect("http://169.254.169.254/latest/meta-data/")
+        ticket = corner.send(at(web.url("/gone"), "gone"), at(web.url("/inner"), "inner"), written("fine"))
+        corner.work(ticket.job_id)
+        found = corner.items(ticket.job_id)
+        assert {name: item.code or item.status for name, item in found.items()} == {
+            "gone": "fetch_failed",
+            "inner": "fetch_refused",
+            "fine": "succeeded",
+        }
+        assert found["gone"].detail == "127.0.0.1 answered 404 Not Found"
+        with unit_of_work(corner.use.mysql) as work:
+            letters = DeadLetters(work.connection, corner.tenant).page(
+                DeadLetterFilter(code="fetch_failed"), before=None, limit=9
+            )
+        assert [(letter.payload.available, letter.payload.content_hash) for letter in letters] == [(True, None)]
+
+    def it_is_tried_again_when_the_server_asked_for(self, corner, web):
+        web.pages["/"] = page(b"", status=429, Retry_After="120")
+        ticket = corner.send(at(web.url()))
+        corner.work(ticket.job_id)
+        item = corner.items(ticket.job_id)["d"]
+        assert (item.status, item.code, item.attempts) == ("queued", "fetch_unavailable", 1)
+        [(wait_s,)] = corner.execute(
+            "SELECT TIMESTAMPDIFF(SECOND, UTC_TIMESTAMP(), next_attempt_at) FROM job_items WHERE tenant_id = :tenant"
+        )
+        assert 110 <= wait_s <= 120
+        web.pages["/"] = page(b"The grey owl.", media_type="text/plain")
+        corner.make_due()
+        corner.work(ticket.job_id)
+        assert corner.items(ticket.job_id)["d"].status == "succeeded"
+
+    def it_is_given_up_after_the_last_attempt(self, corner, web):
+        corner.use = patient(corner.use, ingest_max_attempts=2)
+        web.pages["/"] = page(b"", status=503)
+        ticket = corner.send(at(web.url()))
+        for _ in range(3):
+            corner.work(ticket.job_id)
+            corner.make_due()
+        item = corner.items(ticket.job_id)["d"]
+        assert (item.status, item.code, web.asked["/"]) == ("failed", "fetch_unavailable", 2)
+
+    def it_takes_no_more_than_a_document_may_have(self, corner, web):
+        corner.use = patient(corner.use, max_document_bytes=1000)
+        web.pages["/"] = page(b"x" * 1001, media_type="text/plain")
+        assert corner.ingest(at(web.url()))["d"].code == "document_too_large"
+
+
+class DescribeManyAtOnce:
+    def it_fetches_them_side_by_side_and_lets_nothing_wait_for_a_slow_one(self, corner, web):
+        for number in range(8):
+            web.pages[f"/{number}"] = slow(0.4, page(b"The grey owl.", media_type="text/plain"))
+        web.pages["/slow"] = slow(2.0, page(b"The slow owl.", media_type="text/plain"))
+        uploads = [at(web.url(f"/{number}"), f"d{number}") for number in range(8)]
+        ticket = corner.send(at(web.url("/slow"), "slow"), *uploads, written("text"))
+        began = time.monotonic()
+        done: dict[str | None, float] = {}
+        while len(done) < 10 and time.monotonic() - began < 15:
+            ingest_batch(corner.tenant, ticket.job_id, corner.use, ring=corner.ring)
+            for name, item in corner.items(ticket.job_id).items():
+                if item.status == "succeeded":
+                    done.setdefault(name, time.monotonic() - began)
+            time.sleep(0.02)
+        assert len(done) == 10
+        assert web.most_under_way > 4
+        assert done["text"] < 1.5
+        assert max(done[f"d{number}"] for number in range(8)) < done["slow"]
+
+    def it_renews_the_lease_while_it_waits(self, corner, web):
+        corner.use = patient(corner.use, ingest_lease_s=1.0)
+        web.pages["/"] = slow(2.5, page(b"The grey owl.", media_type="text/plain"))
+        ticket = corner.send(at(web.url()))
+        ingest_batch(corner.tenant, ticket.job_id, corner.use, ring=corner.ring)
+        ends = time.monotonic() + 2.0
+        while time.monotonic() < ends:
+            overdue = corner.execute(
+                "SELECT 1 FROM job_items WHERE tenant_id = :tenant AND state = 'running' AND lease_until < UTC_TIMESTAMP(6)"
+            )
+            assert overdue == []
+            time.sleep(0.1)
+        corner.work(ticket.job_id)
+        assert corner.items(ticket.job_id)["d"].status == "succeeded"
+        assert web.asked == {"/": 1}
+
+    def it_leaves_room_for_other_tenants(self, corner, web):
+        ready = threading.Event()
+
+        def hanging(handler) -> None:
+            ready.wait(10)
+
+        web.pages["/"] = hanging
+        ticket = corner.send(*(at(web.url(), f"d{number}") for number in range(30)))
+        while ingest_batch(corner.tenant, ticket.job_id, corner.use, ring=corner.ring):
+            pass
+        assert corner.use.fetches.room(corner.tenant) == 0
+        assert corner.use.fetches.room(TenantId("another")) == 4
+        text_job = corner.send(written("text"))
+        assert ingest_batch(corner.tenant, text_job.job_id, corner.use, ring=corner.ring) == 1
+        assert corner.items(text_job.job_id)["text"].status == "succeeded"
+        cancel(corner.tenant, ticket.job_id, corner.use)
+        ready.set()
+        assert corner.use.fetches.wait(10)
+        assert corner.use.fetches.room(corner.tenant) == 12
+
+    def it_keeps_nothing_of_what_was_cancelled_meanwhile(self, corner, web):
+        web.pages["/"] = slow(0.5, page(b"The grey owl.", media_type="text/plain"))
+        ticket = corner.send(at(web.url()))
+        ingest_batch(corner.tenant, ticket.job_id, corner.use, ring=corner.ring)
+        cancel(corner.tenant, ticket.job_id, corner.use)
+        corner.work(ticket.job_id)
+        assert corner.items(ticket.job_id)["d"].status == "cancelled"
+        assert corner.execute("SELECT LENGTH(body), to_fetch FROM payloads WHERE tenant_id = :tenant") == [(0, 1)]
+
+    def it_is_fetched_by_the_next_worker_if_this_one_dies(self, corner, web):
+        web.pages["/"] = page(b"The grey owl.", media_type="text/plain")
+        ticket = corner.send(at(web.url()))
+        claims = take(corner.tenant, ticket.job_id, corner.use)
+        assert claims is not None
+        assert [claim.to_fetch for claim in claims.items] == [True]
+        corner.execute("UPDATE job_items SET lease_until = '2020-01-01' WHERE tenant_id = :tenant")
+        from pipeline.jobs.ledger_store import Ledger
+
+        with unit_of_work(corner.use.mysql) as work:
+            assert Ledger(work.connection, corner.tenant).release_expired() == 1
+        corner.work(ticket.job_id)
+        assert corner.items(ticket.job_id)["d"].status == "succeeded"
+        # The first one comes back from the dead: what it brings is not kept.
+        corner.execute("UPDATE payloads SET to_fetch = 1 WHERE tenant_id = :tenant")
+        assert hand_over(corner.tenant, claims.items, corner.use, ring=corner.ring) == []
+        assert corner.use.fetches.wait(10)
+        assert corner.execute("SELECT to_fetch FROM payloads WHERE tenant_id = :tenant") == [(1,)]

@@ -1,0 +1,242 @@
+"""Jobs called back, tried again and put to rest, and their dead letters, on the real stores."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from pipeline.administration import steer_jobs
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.errors import EmbedderUnavailable
+from pipeline.ingestion import run
+from pipeline.jobs.dead_letter_store import DeadLetterFilter, DeadLetters, LedgerPosition
+from pipeline.records import FailureReason, JobId
+from pipeline.resources import Resources
+from tests.integration.ingestion.test_ingest_flow import Corner, _upload
+from tests.support.stacks.one_job import ingest_batch
+
+
+def nobody(*_: object) -> None:
+    """Nobody hears the bell; the tests call the flow themselves."""
+
+
+@pytest.fixture
+def use(use_alone: Resources) -> Resources:
+    """Stores that the stack's own workers and sweeper do not know."""
+    return use_alone
+
+
+@pytest.fixture
+def corner(use, tenant, namespace) -> Corner:
+    return Corner(use, tenant, namespace)
+
+
+def documents(count: int) -> list:
+    return [_upload(f"d{number}", f"The kettle number {number} boils.") for number in range(count)]
+
+
+def letters(corner: Corner, **chosen) -> list:
+    with unit_of_work(corner.use.mysql) as work:
+        return DeadLetters(work.connection, corner.tenant).page(DeadLetterFilter(**chosen), before=None, limit=100)
+
+
+class Failing:
+    """An embedder that does what it is told to."""
+
+    def __init__(self, embedder, error: Exception) -> None:
+        self.model, self.dimension = embedder.model, getattr(embedder, "dimension", None)
+        self._error = error
+
+    def embed(self, texts, **_):
+        raise self._error
+
+
+def failing(use, error: Exception):
+    """Resources with which a document is given up at once."""
+    broken = dataclasses.replace(use, settings=use.settings.model_copy(update={"ingest_max_attempts": 1}))
+    broken.__dict__.update(mysql=use.mysql, postgres=use.postgres, redis=use.redis)
+    broken.__dict__["embedder"] = Failing(use.embedder, error)
+    return broken
+
+
+class DescribeCancelling:
+    def it_ends_what_is_queued_and_keeps_what_is_done(self, corner, use):
+        ticket = corner.accept(*documents(70))
+        assert ingest_batch(corner.tenant, ticket.job_id, use, ring=nobody) == 64
+        assert steer_jobs.cancel(corner.tenant, ticket.job_id, use) == 6
+        job = corner.job(ticket)
+        assert (job.status, job.succeeded, job.cancelled) == ("cancelled", 64, 6)
+        assert job.finished_at is not None
+        assert ingest_batch(corner.tenant, ticket.job_id, use, ring=nobody) == 0
+        assert len(corner.shown()) == 64
+        corner.assert_clean()
+
+    def it_may_be_said_twice(self, corner, use):
+        ticket = corner.accept(*documents(2))
+        assert steer_jobs.cancel(corner.tenant, ticket.job_id, use) == 2
+        assert steer_jobs.cancel(corner.tenant, ticket.job_id, use) == 0
+        assert corner.job(ticket).cancelled == 2
+
+    @pytest.mark.parametrize("step", ["prepare", "write_aside", "embed", "show"])
+    def it_takes_the_pen_from_a_worker_in_the_middle(self, corner, use, monkeypatch, step):
+        ticket = corner.accept(*documents(3))
+        original = getattr(run, step)
+
+        def cancelled_before(*args, **kwargs):
+            steer_jobs.cancel(corner.tenant, ticket.job_id, use)
+            return original(*args, **kwargs)
+
+        monkeypatch.setattr(run, step, cancelled_before)
+        corner.work(ticket)
+        assert corner.shown() == {}
+        assert corner.job(ticket).cancelled == 3
+        corner.assert_clean()
+
+    def it_leaves_the_rest_of_a_mixed_batch_to_the_worker(self, corner, use, monkeypatch):
+        ticket = corner.accept(*documents(3))
+        original = run.embed
+
+        def one_called_back(tenant_id, prepared, resources, **options):
+            monkeypatch.setattr(run, "embed", original)
+            with unit_of_work(use.mysql) as work:
+                work.connection.exec_driver_sql(
+                    "UPDATE job_items SET state = 'cancelled', fencing_token = fencing_token + 1"
+                    " WHERE tenant_id = %s AND job_id = %s AND ordinal = 1",
+                    (corner.tenant, ticket.job_id),
+                )
+            return original(tenant_id, prepared, resources, **options)
+
+        monkeypatch.setattr(run, "embed", one_called_back)
+        corner.work(ticket)
+        assert sorted(corner.shown()) == ["d0", "d2"]
+
+    def it_refuses_a_job_that_ended_and_one_that_is_not_there(self, corner, use):
+        ticket = corner.accept(*documents(1))
+        corner.work(ticket)
+        with pytest.raises(steer_jobs.WrongJobState):
+            steer_jobs.cancel(corner.tenant, ticket.job_id, use)
+        with pytest.raises(steer_jobs.NoSuchJob):
+            steer_jobs.cancel(corner.tenant, JobId("00000000-0000-0000-0000-000000000000"), use)
+
+    def it_can_be_taken_back(self, corner, use):
+        ticket = corner.accept(*documents(2))
+        steer_jobs.cancel(corner.tenant, ticket.job_id, use)
+        assert steer_jobs.retry(corner.tenant, ticket.job_id, use, ring=nobody) == 2
+        assert corner.job(ticket).finished_at is None
+        corner.work(ticket)
+        assert (corner.job(ticket).status, len(corner.shown())) == ("succeeded", 2)
+
+
+class DescribePausing:
+    def it_lets_nothing_be_taken_until_it_is_resumed(self, corner, use):
+        ticket = corner.accept(*documents(2))
+        rung: list[object] = []
+        steer_jobs.pause(corner.tenant, ticket.job_id, use)
+        steer_jobs.pause(corner.tenant, ticket.job_id, use)
+        assert ingest_batch(corner.tenant, ticket.job_id, use, ring=nobody) == 0
+        job = corner.job(ticket)
+        assert (job.status, job.waiting_reason) == ("queued", "paused")
+        assert job.paused_at is not None
+        steer_jobs.resume(corner.tenant, ticket.job_id, use, ring=lambda *who: rung.append(who))
+        assert rung == [(corner.tenant, ticket.job_id)]
+        corner.work(ticket)
+        assert corner.job(ticket).status == "succeeded"
+
+    def it_does_not_keep_a_cancelled_job_from_ending(self, corner, use):
+        ticket = corner.accept(*documents(1))
+        steer_jobs.pause(corner.tenant, ticket.job_id, use)
+        steer_jobs.cancel(corner.tenant, ticket.job_id, use)
+        assert corner.job(ticket).status == "cancelled"
+
+
+class DescribeDeadLetters:
+    def it_tells_who_is_at_fault(self, corner, use):
+        rejected = corner.accept(_upload("empty", " "))
+        corner.work(rejected)
+        gone = corner.accept(_upload("away", "text"))
+        corner.work(gone, failing(use, EmbedderUnavailable("not there")))
+        bug = corner.accept(_upload("bug", "text"))
+        corner.work(bug, failing(use, ZeroDivisionError()))
+        found = {letter.document_id: letter for letter in letters(corner)}
+        assert {name: letter.reason for name, letter in found.items()} == {
+            "empty": FailureReason.REJECTED,
+            "away": FailureReason.GAVE_UP,
+            "bug": FailureReason.BUG,
+        }
+        away = found["away"]
+        assert (away.code, away.stage, away.attempts) == ("embedder_unavailable", "chunk", 1)
+        assert away.payload.available
+        assert (away.payload.media_type, away.payload.body_bytes) == ("text/plain", 4)
+        assert [letter.document_id for letter in letters(corner, reason=FailureReason.BUG)] == ["bug"]
+        assert [letter.document_id for letter in letters(corner, job_id=gone.job_id)] == ["away"]
+        assert [letter.document_id for letter in letters(corner, code="empty_document")] == ["empty"]
+        assert letters(corner, namespace="elsewhere") == []
+
+    def it_counts_nothing_any_more_once_they_are_replayed(self, corner, use):
+        ticket = corner.accept(*documents(3))
+        corner.work(ticket, failing(use, EmbedderUnavailable("not there")))
+        assert corner.job(ticket).failed == 3
+        replayed = steer_jobs.replay_selected(
+            corner.tenant, DeadLetterFilter(reason=FailureReason.GAVE_UP), use, ring=nobody
+        )
+        job = corner.job(ticket)
+        assert (replayed, job.failed, job.status, job.finished_at) == (3, 0, "queued", None)
+        assert letters(corner) == []
+        corner.work(ticket)
+        job = corner.job(ticket)
+        assert (job.succeeded, job.failed, job.errors) == (3, 0, ())
+        corner.assert_clean()
+
+    def it_replays_one_and_only_while_it_is_dead(self, corner, use):
+        ticket = corner.accept(*documents(2))
+        corner.work(ticket, failing(use, EmbedderUnavailable("not there")))
+        place = LedgerPosition(job_id=ticket.job_id, ordinal=1)
+        assert steer_jobs.replay(corner.tenant, place, use, ring=nobody)
+        assert not steer_jobs.replay(corner.tenant, place, use, ring=nobody)
+        corner.work(ticket)
+        assert list(corner.shown()) == ["d1"]
+        assert corner.job(ticket).failed == 1
+
+    def it_does_not_show_an_old_upload_over_a_later_one(self, corner, use):
+        ticket = corner.accept(_upload("d", "old"))
+        corner.work(ticket, failing(use, EmbedderUnavailable("not there")))
+        corner.ingest(_upload("d", "new"))
+        [letter] = letters(corner)
+        assert steer_jobs.replay(corner.tenant, letter.place, use, ring=nobody)
+        corner.make_due()
+        corner.work(ticket)
+        assert corner.shown() == {"d": ["new"]}
+        assert (corner.job(ticket).status, letters(corner)) == ("succeeded", [])
+
+    def it_drops_the_bytes_and_keeps_the_count(self, corner, use):
+        ticket = corner.accept(*documents(1))
+        corner.work(ticket, failing(use, EmbedderUnavailable("not there")))
+        [letter] = letters(corner)
+        with unit_of_work(use.mysql) as work:
+            assert DeadLetters(work.connection, corner.tenant).drop(letter.place)
+            assert not DeadLetters(work.connection, corner.tenant).drop(letter.place)
+        assert (letters(corner), corner.rows("payloads"), corner.job(ticket).failed) == ([], 0, 1)
+        with pytest.raises(steer_jobs.WrongJobState):
+            steer_jobs.retry(corner.tenant, ticket.job_id, use, ring=nobody)
+
+    def it_waits_with_a_new_attempt_until_the_old_rows_are_gone(self, corner, use, monkeypatch):
+        ticket = corner.accept(*documents(1))
+        corner.work(ticket, failing(use, EmbedderUnavailable("not there")))
+        monkeypatch.setattr(steer_jobs, "drop_retired", nobody)
+        assert steer_jobs.retry(corner.tenant, ticket.job_id, use, ring=nobody) == 1
+        assert ingest_batch(corner.tenant, ticket.job_id, use, ring=nobody) == 0
+        corner.make_due()
+        corner.work(ticket)
+        assert corner.job(ticket).status == "succeeded"
+        corner.assert_clean()
+
+
+@pytest.mark.parametrize("letter_id", ["", "x", "%%%", "AAAA", "A" * 27 + "=="])
+def test_what_is_no_id_is_no_place(letter_id):
+    assert LedgerPosition.from_id(letter_id) is None
+
+
+def test_an_id_leads_back_to_its_place():
+    place = LedgerPosition(job_id=JobId("5f0c3f0e-6d5b-4b0e-9f57-2a4f9c1d7e10"), ordinal=9999)
+    assert LedgerPosition.from_id(place.to_id()) == place

@@ -1,0 +1,132 @@
+"""Counters and the order of failures, as those see them who follow a job, while workers write."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from pipeline.administration import steer_jobs
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.jobs.signal_store import FailurePosition, JobSignals, Snapshot
+from pipeline.records import ItemState
+from pipeline.resources import Resources
+from tests.integration.ingestion.test_ingest_flow import Corner, _upload
+from tests.support.stacks.one_job import ingest_batch
+
+BEGINNING = FailurePosition()
+
+
+@pytest.fixture(scope="module")
+def use(use_alone: Resources) -> Resources:
+    """Where no sweeper of the stack takes up a job whose bell nobody hears."""
+    return use_alone
+
+
+@pytest.fixture
+def corner(use, tenant, namespace) -> Corner:
+    return Corner(use, tenant, namespace)
+
+
+def snapshot(corner: Corner, ticket) -> Snapshot:
+    with unit_of_work(corner.use.mysql) as work:
+        found = JobSignals(work.connection, corner.tenant).snapshot(ticket.job_id)
+    assert found is not None
+    return found
+
+
+def failures(corner: Corner, ticket, after: FailurePosition = BEGINNING, limit: int = 1000):
+    with unit_of_work(corner.use.mysql) as work:
+        return JobSignals(work.connection, corner.tenant).failures(ticket.job_id, after=after, limit=limit)
+
+
+def nobody(*_: object) -> None:
+    """Nobody hears the bell; the tests call the flow themselves."""
+
+
+class DescribeSnapshots:
+    def it_agrees_with_the_job_at_every_stage(self, corner, use):
+        ticket = corner.accept(*[_upload(f"d{n}", "text") for n in range(70)], _upload("bad", " "))
+        for _ in range(3):
+            seen, job = snapshot(corner, ticket), corner.job(ticket)
+            assert (seen.status, seen.total, dict(seen.stages)) == (job.status, job.total, job.stages)
+            assert seen.items[ItemState.SUCCEEDED] == job.succeeded
+            assert (seen.chunks, seen.finished_at) == (job.chunks, job.finished_at)
+            ingest_batch(corner.tenant, ticket.job_id, use, ring=nobody)
+        last = snapshot(corner, ticket)
+        assert dict(last.stages) == {"accepted": 71, "parse": 70, "chunk": 70, "embed": 70, "publish": 70}
+        assert (last.ended, last.status) == (71, "partly_failed")
+
+    def it_is_never_of_two_moments(self, corner, use):
+        """Read again and again while a worker writes: a finished job is whole, and counters only grow."""
+        ticket = corner.accept(*[_upload(f"d{n}", "text") for n in range(120)])
+        worker = threading.Thread(target=corner.work, args=(ticket,))
+        worker.start()
+        before = snapshot(corner, ticket)
+        while before.finished_at is None:
+            seen = snapshot(corner, ticket)
+            assert sum(seen.items.values()) == 120
+            assert seen.revision >= before.revision
+            assert seen.ended >= before.ended
+            assert (seen.finished_at is None) == (seen.ended < 120)
+            before = seen
+        worker.join()
+
+    def it_gives_a_fingerprint_that_moves_with_the_job_only(self, corner, use):
+        ticket = corner.accept(*[_upload(f"d{n}", "text") for n in range(70)])
+
+        def fingerprint():
+            with unit_of_work(use.mysql) as work:
+                return JobSignals(work.connection, corner.tenant).fingerprints([ticket.job_id])[ticket.job_id]
+
+        seen = [fingerprint()]
+        assert fingerprint() == seen[-1]
+        for step in (
+            lambda: ingest_batch(corner.tenant, ticket.job_id, use, ring=nobody),
+            lambda: steer_jobs.pause(corner.tenant, ticket.job_id, use),
+            lambda: steer_jobs.resume(corner.tenant, ticket.job_id, use, ring=nobody),
+            lambda: steer_jobs.cancel(corner.tenant, ticket.job_id, use),
+            lambda: steer_jobs.retry(corner.tenant, ticket.job_id, use, ring=nobody),
+        ):
+            step()
+            assert fingerprint() not in seen
+            seen.append(fingerprint())
+
+
+class DescribeFailures:
+    def it_reads_each_once_in_pieces(self, corner, use):
+        ticket = corner.accept(*[_upload(f"d{n}", " " if n % 2 else "text") for n in range(100)])
+        corner.work(ticket)
+        seen, position = [], FailurePosition()
+        while found := failures(corner, ticket, position, limit=7):
+            seen += [failure.document_id for failure in found]
+            position = found[-1].position
+        assert sorted(seen) == sorted(f"d{n}" for n in range(1, 100, 2))
+
+    def it_misses_none_while_they_happen(self, corner, use):
+        ticket = corner.accept(*[_upload(f"d{n}", " ") for n in range(200)])
+        workers = [threading.Thread(target=corner.work, args=(ticket,)) for _ in range(2)]
+        for worker in workers:
+            worker.start()
+        seen: list[str | None] = []
+        position, over = FailurePosition(), False
+        while True:
+            found = failures(corner, ticket, position, limit=50)
+            seen += [failure.document_id for failure in found]
+            position = found[-1].position if found else position
+            if over and not found:
+                break
+            over = snapshot(corner, ticket).finished_at is not None
+        for worker in workers:
+            worker.join()
+        assert sorted(map(str, seen)) == sorted(f"d{n}" for n in range(200))
+
+    def it_tells_of_a_failure_again_when_the_document_fails_again(self, corner, use):
+        ticket = corner.accept(_upload("d", " "))
+        corner.work(ticket)
+        [first] = failures(corner, ticket)
+        steer_jobs.retry(corner.tenant, ticket.job_id, use, ring=nobody)
+        assert failures(corner, ticket) == []
+        corner.work(ticket)
+        [second] = failures(corner, ticket, first.position)
+        assert second.position > first.position

@@ -1,0 +1,227 @@
+"""The keyword channel on the real server: words, fields, the tenant's dictionary, filters, and other tenants."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from dataclasses import asdict, replace
+from typing import Any
+
+import pytest
+
+from pipeline.administration.edit_chunks import Edit, edit_chunks
+from pipeline.channels import dictionary_cache
+from pipeline.channels.keyword_channel import KeywordChannel
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.documents.chunk_edit_store import ChunkEdits
+from pipeline.keyword.dictionary import Dictionary, Rule
+from pipeline.keyword.dictionary_store import EVERY_NAMESPACE, Dictionaries
+from pipeline.keyword.matching import FieldWeights
+from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan
+from pipeline.query.request import Query
+from pipeline.records import ChunkId, Filters, Namespace, QueryId, TenantId
+from pipeline.resources import Resources
+from tests.conftest import make_tenant
+from tests.integration.documents.test_chunk_structure import cut_by
+from tests.integration.ingestion.test_ingest_flow import Corner, _upload
+
+NAMES = {
+    "foxes": "Foxes hunt at night.",
+    "order": "Order PPR-9087 today.",
+    "other": "Order PPR-9088 today.",
+    "pressure": "高血压患者应当少吃盐。",
+    "hyper": "Hypertension calls for less salt.",
+}
+
+
+@pytest.fixture
+def use(use_alone: Resources) -> Resources:
+    """Stores that the stack's own workers and sweeper do not know."""
+    return use_alone
+
+
+@pytest.fixture
+def corner(use: Resources, tenant: TenantId, namespace: Namespace) -> Corner:
+    found = Corner(use, tenant, namespace)
+    found.ingest(*(_upload(name, text) for name, text in NAMES.items()))
+    return found
+
+
+def words_alone(fields: FieldWeights) -> Plan:
+    """Recall by words alone, with these weights."""
+    return Plan(retrieve=RetrievePlan(channels={"keyword": ChannelPlan(options={"fields": asdict(fields)})}))
+
+
+def query(corner: Corner, text: str, *, fields: FieldWeights | None = None, **options: Any) -> Query:
+    made = Query(
+        query_id=QueryId(str(uuid.uuid4())),
+        tenant_id=corner.tenant,
+        request_id="r",
+        query_text=text,
+        namespaces=(corner.namespace,),
+        plan=words_alone(fields or FieldWeights()),
+        created_at=time.time(),
+        deadline_at=time.time() + 10,
+    )
+    return replace(made, **options)
+
+
+def documents(corner: Corner, text: str, **options: Any) -> list[str]:
+    """The documents found by the words of ``text``, best first."""
+    found = KeywordChannel(corner.use.mysql).recall(query(corner, text, **options))
+    with unit_of_work(corner.use.mysql) as work:
+        known = ChunkEdits(work.connection, corner.tenant).named(list(found.chunk_ids))
+    return [known[chunk_id].generation.document_id for chunk_id in found.chunk_ids]
+
+
+def say(corner: Corner, namespace: Namespace = EVERY_NAMESPACE, **said: Any) -> None:
+    with unit_of_work(corner.use.mysql) as work:
+        Dictionaries(work.connection, corner.tenant).replace(namespace, Dictionary(**said))
+
+
+class DescribeRecall:
+    def it_finds_words_in_both_scripts_and_identifiers_exactly(self, corner):
+        assert documents(corner, "hunting fox") == ["foxes"]
+        assert documents(corner, "高血压") == ["pressure"]
+        assert documents(corner, "PPR-9087") == ["order", "other"]
+        assert documents(corner, "9088") == ["other"]
+        assert documents(corner, "unicorn") == []
+
+    def it_scores_the_same_whether_it_found_a_chunk_or_is_asked_about_it(self, corner):
+        channel, asked = KeywordChannel(corner.use.mysql), query(corner, "order PPR-9087 salt")
+        found = channel.recall(asked)
+        assert len(found.chunk_ids) == 3
+        assert channel.score(asked, found.chunk_ids) == dict(zip(found.chunk_ids, found.scores, strict=True))
+        assert 0 < max(found.scores) < (found.upper_bound or 0)
+        assert channel.score(asked, []) == {}
+
+    def it_tells_how_much_of_a_query_a_chunk_holds(self, corner):
+        channel, asked = KeywordChannel(corner.use.mysql), query(corner, "foxes hunt salt")
+        found = channel.recall(asked).chunk_ids
+        told = channel.coverage(asked, found)
+        assert sorted(told) == sorted(found)
+        assert 0 < min(told.values()) < 0.5 < max(told.values()) < 1
+        assert channel.coverage(query(corner, "foxes hunt at night"), found[:1]) == {found[0]: pytest.approx(1.0)}
+        assert channel.coverage(asked, []) == channel.coverage(query(corner, "..."), found) == {}
+
+    def it_tells_nothing_of_words_where_a_rule_has_put_a_document_first(self, corner):
+        asked = query(corner, "foxes hunt salt")
+        say(corner, rules=(Rule(when="foxes", namespace=corner.namespace, document_id="hyper", boost=2.0),))
+        channel = KeywordChannel(corner.use.mysql)
+        found = channel.recall(asked).chunk_ids
+        assert len(found) == 2
+        assert channel.coverage(asked, found) == {}
+
+    def it_obeys_filters(self, corner):
+        corner.ingest(_upload("tagged", "Foxes sleep by day.", tags=("animal",)))
+        assert sorted(documents(corner, "foxes")) == ["foxes", "tagged"]
+        assert documents(corner, "foxes", filters=Filters(tags=("animal",))) == ["tagged"]
+        assert documents(corner, "foxes", filters=Filters(author="nobody")) == []
+
+    def it_sees_nothing_of_other_tenants_and_namespaces(self, corner, use):
+        other = Corner(use, make_tenant(use)[0], corner.namespace)
+        other.ingest(_upload("theirs", "Foxes hunt at night."))
+        beside = Corner(use, corner.tenant, Namespace("beside"))
+        beside.ingest(_upload("beside", "Foxes hunt at night."))
+        assert documents(corner, "foxes") == ["foxes"]
+        assert documents(other, "foxes") == ["theirs"]
+        both = (corner.namespace, beside.namespace)
+        assert sorted(documents(corner, "foxes", namespaces=both)) == ["beside", "foxes"]
+
+    def it_shows_replaced_edited_and_hidden_chunks_as_they_are(self, corner, use):
+        corner.ingest(_upload("foxes", "Wolves howl."))
+        assert documents(corner, "foxes") == []
+        [wolves] = documents(corner, "wolves")
+        assert wolves == "foxes"
+        [chunk_id] = KeywordChannel(use.mysql).recall(query(corner, "wolves")).chunk_ids
+        edit_chunks(corner.tenant, [Edit(chunk_id=ChunkId(chunk_id), text="Bears dance.")], use)
+        assert (documents(corner, "wolves"), documents(corner, "bears")) == ([], ["foxes"])
+        corner.assert_clean()
+        edit_chunks(corner.tenant, [Edit(chunk_id=ChunkId(chunk_id), enabled=False)], use)
+        assert documents(corner, "bears") == []
+
+    def it_asks_for_two_words_where_each_alone_is_common(self, use, tenant, monkeypatch):
+        monkeypatch.setattr("pipeline.channels.keyword_channel._MOST_ALONE", 2)
+        monkeypatch.setattr("pipeline.channels.keyword_channel._ENOUGH", 1)
+        found = Corner(use, tenant, Namespace("common"))
+        texts = ["red fox", "red fox too", "red hen", "red hen too", "grey fox", "grey fox too"]
+        found.ingest(*(_upload(f"d{place}", text) for place, text in enumerate(texts)))
+        assert sorted(documents(found, "red fox")) == ["d0", "d1"]
+
+    def it_ranks_where_more_match_than_are_read(self, corner, monkeypatch):
+        monkeypatch.setattr("pipeline.keyword.fulltext_store.NARROW", 0)
+        assert documents(corner, "PPR-9087") == ["order", "other"]
+
+
+class DescribeFieldsOfAChunk:
+    def it_weighs_the_title_as_asked(self, corner):
+        corner.ingest(
+            _upload("titled", "They are shy.", title="Zebras"), _upload("told", "The zebras run.", title="Tale")
+        )
+        assert set(documents(corner, "zebras")) == {"titled", "told"}
+        assert documents(corner, "zebras", fields=FieldWeights(title=5))[0] == "titled"
+        assert documents(corner, "zebras", fields=FieldWeights(title=0.1))[0] == "told"
+
+    def it_knows_summary_and_entity_names_of_segments_and_keeps_them_through_an_edit(self, corner, use):
+        story = "# One\n\nsummary: A duel.\nentity_names: Li Lei, 韩梅梅\n\nThey met at dusk."
+        corner.ingest(cut_by("segments", replace(_upload("story", story), media_type="text/markdown")))
+        for word in ("duel", "梅梅", "dusk"):
+            assert documents(corner, word) == ["story"]
+        [chunk_id] = KeywordChannel(use.mysql).recall(query(corner, "duel")).chunk_ids
+        edit_chunks(corner.tenant, [Edit(chunk_id=ChunkId(chunk_id), text="They met at dawn.")], use)
+        assert documents(corner, "dusk") == []
+
+        def scored(fields: FieldWeights) -> float:
+            return KeywordChannel(use.mysql).recall(query(corner, "duel", fields=fields)).scores[0]
+
+        assert scored(FieldWeights(summary=3)) > scored(FieldWeights()) == scored(FieldWeights(body=3, title=3))
+        corner.assert_clean()
+
+
+class DescribeTheDictionary:
+    def it_expands_synonyms_of_its_own_tenant_only(self, corner, use):
+        say(corner, synonyms=(("高血压", "hypertension"),))
+        assert sorted(documents(corner, "hypertension")) == ["hyper", "pressure"]
+        assert sorted(documents(corner, "高血压")) == ["hyper", "pressure"]
+        other = Corner(use, make_tenant(use)[0], corner.namespace)
+        other.ingest(*(_upload(name, NAMES[name]) for name in ("pressure", "hyper")))
+        assert documents(other, "高血压") == ["pressure"]
+
+    def it_drops_stop_words_but_never_all(self, corner):
+        assert set(documents(corner, "order foxes")) == {"order", "other", "foxes"}
+        say(corner, stop_words=("order",))
+        assert documents(corner, "order foxes") == ["foxes"]
+        assert sorted(documents(corner, "order")) == ["order", "other"]
+
+    def it_may_hold_for_one_namespace(self, corner, use):
+        beside = Corner(use, corner.tenant, Namespace("beside"))
+        beside.ingest(*(_upload(name, NAMES[name]) for name in ("pressure", "hyper")))
+        say(corner, corner.namespace, synonyms=(("高血压", "hypertension"),))
+        assert sorted(documents(corner, "高血压")) == ["hyper", "pressure"]
+        assert documents(beside, "高血压") == ["pressure"]
+
+    def it_prefers_a_document_by_a_rule_within_the_filters(self, corner):
+        assert documents(corner, "order now") == documents(corner, "order")
+        rule = Rule(when="order", namespace=corner.namespace, document_id="foxes", boost=2.5)
+        say(corner, rules=(rule,))
+        assert documents(corner, "order now")[0] == "foxes"
+        assert documents(corner, "salt now")[0] != "foxes"
+        assert "foxes" not in documents(corner, "order now", filters=Filters(tags=("animal",)))
+
+    def it_holds_for_a_running_channel_within_seconds(self, corner, use, monkeypatch):
+        channel = KeywordChannel(use.mysql)
+
+        def count() -> int:
+            return len(channel.recall(query(corner, "高血压")).chunk_ids)
+
+        assert count() == 1
+        say(corner, synonyms=(("高血压", "hypertension"),))
+        assert count() == 1  # what was read is good for some seconds
+        monkeypatch.setattr(dictionary_cache, "_FRESH_S", 0.0)
+        assert count() == 2
+        with unit_of_work(use.mysql) as work:
+            assert Dictionaries(work.connection, corner.tenant).delete(EVERY_NAMESPACE)
+            assert not Dictionaries(work.connection, corner.tenant).delete(EVERY_NAMESPACE)
+        assert count() == 1
+        say(corner, synonyms=(("高血压", "salt"),))
+        assert count() == 2

@@ -1,0 +1,341 @@
+"""The keyword index of a host: the answers of FULLTEXT with BM25, and every change of MySQL at once or soon."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import event, text
+
+from pipeline.administration.delete_documents import delete_document
+from pipeline.administration.edit_chunks import Edit, delete_chunks, edit_chunks
+from pipeline.administration.rollback import roll_back
+from pipeline.channels.keyword_channel import KeywordChannel
+from pipeline.database.unit_of_work import reading, unit_of_work
+from pipeline.keyword.dictionary import Dictionary, Rule
+from pipeline.keyword.dictionary_store import EVERY_NAMESPACE, Dictionaries
+from pipeline.keyword.matching import FieldWeights
+from pipeline.keyword_index.local_index_store import folder_of
+from pipeline.maintenance.erase import delete_namespace
+from pipeline.records import Chunking, Comparison, Compound, DocumentId, Filters, Namespace, TenantId
+from pipeline.resources import Resources
+from pipeline.tenants.namespace_store import Namespaces
+from tests.conftest import make_tenant
+from tests.integration.ingestion.test_ingest_flow import Corner, _upload
+from tests.integration.keyword.test_keyword_channel import query
+from tests.support.corpora.animals import ANIMALS, QUESTIONS, animals, chunk_of, same
+from tests.support.stacks.keyword_index import Host
+
+_SHORT = Chunking(max_tokens=64)
+FILTERS = (
+    Filters(tags=("animal",)),
+    Filters(tags=("animal", "night")),
+    Filters(type="tale"),
+    Filters(author="Æsop"),
+    Filters(start=datetime(2026, 1, 1, tzinfo=UTC)),
+    Filters(start=datetime(2025, 1, 1, tzinfo=UTC), end=datetime(2026, 1, 2, tzinfo=UTC)),
+    Filters(story_time=10),
+    Filters(metadata={"topic": "a"}),
+    Filters(metadata={"deep": {"list": 2}}),
+    Filters(where=Comparison(key="unit", operator="eq", value="x y")),
+    Filters(where=Comparison(key="unit", operator="ne", value="x y")),
+    Filters(where=Comparison(key="number", operator="gte", value=2)),
+    Filters(
+        where=Compound(
+            operator="or",
+            parts=(
+                Comparison(key="number", operator="in", value=(1, 7)),
+                Comparison(key="unit", operator="nin", value=("x y",)),
+            ),
+        )
+    ),
+)
+
+
+@pytest.fixture
+def use(use_alone: Resources) -> Resources:
+    """Stores that the stack's own workers, sweeper and indexer do not know."""
+    return use_alone
+
+
+@pytest.fixture
+def corner(use: Resources, tenant: TenantId, namespace: Namespace) -> Corner:
+    return animals(use, tenant, namespace)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One folder for all tests, as each of them has a tenant of its own."""
+    return tmp_path_factory.mktemp("keyword-index")
+
+
+@pytest.fixture
+def host(corner: Corner, root: Path) -> Iterator[Host]:
+    found = Host(corner, root)
+    found.catch_up()
+    assert found.method() == "index"
+    yield found
+    found.indexer.close()
+
+
+@contextmanager
+def statements(use: Resources) -> Iterator[list[str]]:
+    """Those that are sent to MySQL meanwhile."""
+    sent: list[str] = []
+
+    def note(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        sent.append(statement)
+
+    event.listen(use.mysql, "before_cursor_execute", note)
+    try:
+        yield sent
+    finally:
+        event.remove(use.mysql, "before_cursor_execute", note)
+
+
+def asked_of(corner: Corner, question: str, **options: Any) -> Any:
+    return KeywordChannel(corner.use.mysql).recall(query(corner, question, **options))
+
+
+class DescribeAnswers:
+    @pytest.mark.parametrize("fields", [FieldWeights(), FieldWeights(title=3, body=0.5), FieldWeights(body=0)])
+    def it_gives_those_that_fulltext_gives(self, host, corner, fields):
+        for question in QUESTIONS:
+            assert same(host.ask(question, fields=fields), asked_of(corner, question, fields=fields)), question
+
+    def it_reads_the_dictionary_as_fulltext_does(self, host, corner):
+        said = Dictionary(
+            synonyms=(("wolf", "red fox"), ("高血压", "hunt")),
+            phrases=("red foxes", "at night"),
+            rules=(Rule(when="hunt", namespace=corner.namespace, document_id="order", boost=2.5),),
+        )
+        with unit_of_work(corner.use.mysql) as work:
+            Dictionaries(work.connection, corner.tenant).replace(EVERY_NAMESPACE, said)
+        fresh = Host(corner, host.root)
+        for question in QUESTIONS:
+            assert same(fresh.ask(question), asked_of(corner, question)), question
+
+    @pytest.mark.parametrize("filters", FILTERS, ids=str)
+    def it_applies_filters_as_mysql_does(self, host, corner, filters):
+        corner.ingest(
+            _upload("one", "Foxes hunt.", tags=("animal", "night"), type="tale", metadata={"topic": ["a", "b"]}),
+            _upload("two", "狐狸 foxes", tags=("animal",), author="Æsop", metadata={"unit": "x y", "number": 1.0}),
+            _upload("three", "Foxes.", published_at=datetime(2026, 1, 2, tzinfo=UTC), metadata={"number": 3}),
+            _upload("four", "A fox.", story_time=11, metadata={"deep": {"list": [1, 2]}, "number": "2"}),
+            _upload("five", "Fox and fox.", story_time=10, published_at=datetime(2025, 6, 1, tzinfo=UTC)),
+        )
+        host.catch_up()
+        found, expected = host.ask("foxes", filters=filters), asked_of(corner, "foxes", filters=filters)
+        assert found.chunk_ids == expected.chunk_ids
+        assert 0 < len(found.chunk_ids) < 8
+
+    def it_scores_what_another_channel_found(self, host, corner):
+        asked = query(corner, "red foxes at night")
+        every = [chunk_of(corner, name) for name in ("foxes", "order", "salt")]
+        assert host.channel.score(asked, every) == pytest.approx(KeywordChannel(corner.use.mysql).score(asked, every))
+        corner.ingest(_upload("late", "A red fox came late."))
+        late = chunk_of(corner, "late")
+        assert host.channel.score(asked, [late])[late] > 0
+
+    def it_asks_mysql_nothing_for_a_query_that_says_what_its_namespaces_show(self, host, corner):
+        host.ask("warm up")  # the dictionary
+        with reading(corner.use.mysql) as connection:
+            shown = Namespaces(connection, corner.tenant).revisions([corner.namespace])[corner.namespace].stamp
+        asked = replace(query(corner, "red foxes hunt"), stamps={corner.namespace: shown})
+        expected = asked_of(corner, "red foxes hunt")
+        every = list(expected.chunk_ids)
+        with statements(corner.use) as sent:
+            assert same(host.channel.recall(asked), expected)
+            scored = host.channel.score(asked, every)
+            told = host.channel.indexed(asked, every)
+        assert sent == []
+        assert scored == pytest.approx(dict(zip(every, expected.scores, strict=True)))
+        assert set(told) == set(every)
+
+    def it_answers_several_namespaces(self, host, corner, use):
+        beside = Corner(use, corner.tenant, Namespace("beside"))
+        beside.ingest(_upload("more", "Foxes and wolves hunt at night, red as they are."))
+        both = (corner.namespace, beside.namespace)
+        host.catch_up()
+        for question in QUESTIONS:
+            found, expected = host.ask(question, namespaces=both), asked_of(corner, question, namespaces=both)
+            assert same(found, expected), question
+
+    def it_never_mixes_tenants_that_call_their_namespaces_alike(self, host, corner, use):
+        other = Corner(use, make_tenant(use)[0], corner.namespace)
+        other.ingest(_upload("theirs", "Foxes of another tenant."))
+        host.catch_up()
+        assert "theirs" not in host.documents("foxes")
+        assert host.documents("foxes", other) == ["theirs"]
+
+
+class DescribeChanges:
+    """Each is looked for before the indexer has seen it, when MySQL is asked for what changed, and afterwards."""
+
+    @pytest.fixture
+    def corner(self, corner: Corner) -> Corner:
+        """A namespace of which a few documents are a small share."""
+        corner.ingest(replace(_upload("gravel", "Gravel lies in the yard. " * 800), chunking=_SHORT))
+        return corner
+
+    def seen(self, host: Host, question: str, expected: list[str]) -> None:
+        assert host.method() == "index"
+        assert host.documents(question) == expected, "before the indexer"
+        host.catch_up()
+        assert host.documents(question) == expected, "after the indexer"
+
+    def it_finds_what_was_ingested(self, host, corner):
+        corner.ingest(_upload("late", "An owl came late. 猫头鹰"))
+        self.seen(host, "owls", ["late"])
+        assert host.documents("猫头鹰") == ["late"]
+
+    def it_finds_no_chunk_that_holds_none_of_the_words(self, host, corner):
+        corner.ingest(replace(_upload("late", "An owl came late. " * 60 + "A stork came. " * 60), chunking=_SHORT))
+        assert host.documents("owls")[:1] == ["late"]
+        before = host.ask("owls")
+        host.catch_up()
+        assert before.chunk_ids == host.ask("owls").chunk_ids == asked_of(corner, "owls").chunk_ids
+        assert len(before.chunk_ids) < len(host.ask("late storks").chunk_ids)
+
+    def it_finds_a_replacement_and_not_what_it_replaced(self, host, corner):
+        corner.ingest(_upload("hares", "Storks stand on one leg."))
+        self.seen(host, "storks", ["hares"])
+        assert host.documents("hares") == ["foxes"]
+
+    def it_finds_an_edit_and_not_what_it_replaced(self, host, corner):
+        chunk_id = chunk_of(corner, "hares")
+        edit_chunks(corner.tenant, [Edit(chunk_id=chunk_id, text="Storks run.")], corner.use)
+        self.seen(host, "storks", ["hares"])
+        assert host.documents("hares") == ["foxes"]
+
+    def it_loses_what_was_switched_off(self, host, corner):
+        edit_chunks(corner.tenant, [Edit(chunk_id=chunk_of(corner, "hares"), enabled=False)], corner.use)
+        self.seen(host, "hares", ["foxes"])
+
+    def it_loses_what_was_deleted(self, host, corner):
+        delete_chunks(corner.tenant, [chunk_of(corner, "hares")], corner.use)
+        self.seen(host, "hares", ["foxes"])
+        delete_document(corner.tenant, corner.namespace, DocumentId("foxes"), corner.use)
+        self.seen(host, "hares", [])
+
+    def it_finds_again_what_was_rolled_back(self, host, corner):
+        corner.ingest(_upload("hares", "Storks stand on one leg."))
+        host.catch_up()
+        ticket = roll_back(
+            corner.tenant, corner.namespace, DocumentId("hares"), corner.use, request_id="r", ring=lambda _: None
+        )
+        assert ticket is not None
+        corner.work(ticket)
+        self.seen(host, "hares run", ["hares", "foxes"])
+
+    def it_forgets_a_namespace_that_was_made_anew(self, host, corner):
+        delete_namespace(corner.tenant, corner.namespace, corner.use)
+        corner.ingest(_upload("hares", ANIMALS["hares"]))
+        assert host.documents("foxes") == ["hares"], "before the indexer"
+        host.catch_up()
+        assert (host.method(), host.documents("foxes")) == ("index", ["hares"])
+
+    def it_answers_by_mysql_where_much_of_a_small_namespace_has_changed(self, host, corner):
+        delete_document(corner.tenant, corner.namespace, DocumentId("gravel"), corner.use)
+        host.catch_up()
+        corner.ingest(_upload("late", "An owl came late."))
+        assert (host.method(), host.documents("owls")) == ("fulltext", ["late"])
+        host.catch_up()
+        assert (host.method(), host.documents("owls")) == ("index", ["late"])
+
+    def it_answers_by_mysql_what_has_changed_too_much(self, host, corner):
+        corner.ingest(*(_upload(f"many-{number}", f"Foxes {number}.") for number in range(210)))
+        assert host.method() == "fulltext"
+        host.catch_up()
+        assert host.method() == "index"
+
+
+class DescribeRecovery:
+    def rebuilt(self, host: Host) -> None:
+        host.catch_up()
+        assert host.method() == "index"
+        assert host.documents("hares run") == ["hares", "foxes"]
+
+    def it_builds_anew_what_was_deleted_under_it(self, host, corner):
+        shutil.rmtree(folder_of(host.root, corner.tenant))
+        assert (host.method(), host.documents("hares run")) == ("fulltext", ["hares", "foxes"])
+        self.rebuilt(host)
+
+    @pytest.mark.parametrize("suffix", ["store", "json"])
+    def it_builds_anew_what_was_cut_off(self, host, corner, suffix):
+        host.indexer.close()
+        for file in folder_of(host.root, corner.tenant).glob(f"*.{suffix}"):
+            file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+        again = Host(corner, host.root)
+        assert set(again.documents("hares run")) == {"hares", "foxes"}, "MySQL answers meanwhile"
+        corner.ingest(_upload("late", "An owl came late."))
+        self.rebuilt(again)
+        assert again.documents("owl") == ["late"]
+        again.indexer.close()
+
+    def it_answers_by_mysql_over_damage_that_a_query_finds(self, host, corner):
+        expected = asked_of(corner, "hares run")
+        for file in folder_of(host.root, corner.tenant).glob("*.store"):
+            file.write_bytes(bytes(byte ^ 0x55 for byte in file.read_bytes()[:-200]) + file.read_bytes()[-200:])
+        reader = Host(corner, host.root)
+        assert same(reader.ask("hares run"), expected)
+        assert reader.method() == "fulltext"
+        self.rebuilt(host)
+        assert reader.method() == "index"
+
+    def it_builds_anew_what_the_log_cannot_bring_up_to_date(self, host, corner):
+        corner.ingest(_upload("late", "An owl came late."))
+        with unit_of_work(corner.use.mysql) as work:
+            values = {"tenant": corner.tenant}
+            work.connection.execute(text("DELETE FROM publications WHERE tenant_id = :tenant"), values)
+        assert host.method() == "fulltext"
+        host.catch_up()
+        assert host.documents("owl") == ["late"]
+
+    def it_builds_anew_after_mysql_was_restored_from_a_backup(self, host, corner):
+        self.restore(corner)
+        host.catch_up()
+        assert host.documents("hares run") == ["hares", "foxes"]
+        assert host.method() == "index"
+
+    def restore(self, corner: Corner) -> None:
+        """The revision of a backup comes again, made at another moment, with other changes."""
+        corner.ingest(_upload("late", "An owl came late."))
+        with unit_of_work(corner.use.mysql) as work:
+            for table in ("namespaces", "publications"):
+                work.connection.execute(
+                    text(f"UPDATE {table} SET revised_at = '2026-01-01 00:00:00.5' WHERE tenant_id = :tenant"),
+                    {"tenant": corner.tenant},
+                )
+
+
+class DescribeErasure:
+    def it_leaves_nothing_of_a_tenant_on_the_disk(self, host, corner, use):
+        other = Corner(use, make_tenant(use)[0], Namespace("other"))
+        other.ingest(_upload("secret", "Zanzibar is the password. 桑给巴尔"))
+        host.catch_up()
+        assert self.holding(host, "Zanzibar")
+        other.ingest(_upload("more", "Zanzibar once more."))
+        host.indexer.step()
+        delete_namespace(other.tenant, other.namespace, other.use)
+        host.catch_up()
+        assert not self.holding(host, "Zanzibar")
+        assert not self.holding(host, "桑给巴尔")
+
+    def holding(self, host: Host, words: str) -> list[Path]:
+        return [path for path in host.root.rglob("*") if path.is_file() and words.encode() in path.read_bytes()]
+
+
+class DescribeMerging:
+    def it_gives_the_same_after_many_commits(self, host, corner):
+        for number in range(12):  # eight segments are merged into one
+            corner.ingest(_upload("hares", f"Hares run from foxes {number} times."))
+            host.catch_up()
+        assert same(host.ask("hares run"), asked_of(corner, "hares run"))
+        assert host.documents("11 times") == ["hares"]

@@ -1,0 +1,95 @@
+"""Rows that an older release wrote get the terms of this one in the background; queries are right before and after."""
+
+from __future__ import annotations
+
+import pytest
+from sqlalchemy import text
+
+from pipeline.channels.keyword_channel import KeywordChannel
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.documents.outdated_term_store import tenants_with_outdated_terms
+from pipeline.keyword import indexed_fields, terms
+from pipeline.keyword.spellings import joined_parts
+from pipeline.keyword.statistics_store import recount
+from pipeline.maintenance.sweep import renew_terms
+from pipeline.records import Namespace, TenantId
+from pipeline.resources import Resources
+from tests.integration.ingestion.test_ingest_flow import Corner, _upload
+from tests.integration.keyword.test_keyword_channel import query
+from tests.support.stacks.keyword_index import Host
+
+TEXTS = {"storm": "颱風轉向東方海域。", "part": "Order 12LP'-y03/5-XL today.", "fox": "Foxes hunt at night."}
+GERMAN = "Die Häuser und die Straßen der Stadt sind nicht auf der Karte."
+
+
+@pytest.fixture
+def use(use_alone: Resources) -> Resources:
+    """Stores that the stack's own workers and sweeper do not know."""
+    return use_alone
+
+
+@pytest.fixture
+def corner(use: Resources, tenant: TenantId, namespace: Namespace, monkeypatch: pytest.MonkeyPatch) -> Corner:
+    """Documents as version 1 indexed them: traditional characters as they are, no identifier joined, no German stems."""
+    found = Corner(use, tenant, namespace)
+    with monkeypatch.context() as older:
+        older.setattr(terms, "SIMPLIFIED", {})
+        older.setattr(terms, "joined_parts", lambda folded, terms_of, whole=False: joined_parts("", terms_of))
+        older.setattr(indexed_fields, "language_of", lambda text: None)
+        terms._terms_by_piece.clear()
+        found.ingest(*(_upload(name, body) for name, body in {**TEXTS, "city": GERMAN}.items()))
+        terms._terms_by_piece.clear()
+    with unit_of_work(use.mysql) as work:
+        work.connection.execute(text("UPDATE generations SET terms_version = 1"))
+    return found
+
+
+def found_by(corner: Corner, question: str) -> list[str]:
+    """The documents that FULLTEXT and BM25 give, best first."""
+    chunk_ids = KeywordChannel(corner.use.mysql).recall(query(corner, question)).chunk_ids
+    with unit_of_work(corner.use.mysql) as work:
+        rows = work.connection.execute(text("SELECT chunk_id, document_id FROM chunks")).all()
+    named = dict(tuple(row) for row in rows)
+    return [named[chunk_id] for chunk_id in chunk_ids]
+
+
+def it_renews_terms_and_queries_find_what_rows_hold_meanwhile(corner, use, tenant, namespace, tmp_path):
+    assert found_by(corner, "颱風轉向") == ["storm"]
+    assert found_by(corner, "12LP'-y03/5-XL") == ["part"]
+    assert found_by(corner, "welches Haus") == []
+    assert (found_by(corner, "台风转向"), found_by(corner, "12lpy03")) == ([], [])
+    host = Host(corner, tmp_path)
+    host.catch_up()
+    with unit_of_work(use.mysql) as work:
+        assert tenant in tenants_with_outdated_terms(work.connection)
+        vectors = use.vectors(tenant)
+        before = work.connection.execute(text("SELECT chunk_id, version, content_hash FROM chunks ORDER BY 1")).all()
+
+    assert renew_terms(tenant, use) == 3
+    assert renew_terms(tenant, use) == 0
+
+    for question in ("颱風轉向", "台风转向"):
+        assert found_by(corner, question) == ["storm"], question
+    for question in ("12LP'-y03/5-XL", "12lpy03", "12lp-y03", "12lpy035xl", "12lpyo3"):
+        assert found_by(corner, question) == ["part"], question
+    assert found_by(corner, "welches Haus") == ["city"]
+    with unit_of_work(use.mysql) as work:
+        assert tenant not in tenants_with_outdated_terms(work.connection)
+        after = work.connection.execute(text("SELECT chunk_id, version, content_hash FROM chunks ORDER BY 1")).all()
+    assert after == before  # nothing was edited, and nothing has to be embedded
+    assert vectors is not None
+    assert recount(use.mysql, tenant, namespace, repair=False).rows == 0
+    corner.assert_clean()
+
+    host.catch_up()
+    assert len(host.ask("台风转向").chunk_ids) == len(host.ask("12lpyo3").chunk_ids) == 1
+    host.indexer.close()
+
+
+def it_leaves_new_documents_alone(corner, use, tenant):
+    renew_terms(tenant, use)
+    corner.ingest(_upload("new", "國際 AB-12/C3"))
+    with unit_of_work(use.mysql) as work:
+        assert tenant not in tenants_with_outdated_terms(work.connection)
+    assert found_by(corner, "ab12c3") == ["new"]
+    assert found_by(corner, "国际") == ["new"]

@@ -1,0 +1,163 @@
+"""Imports on the real stores: each part once, each document whole, and one that is hostile harms nobody else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+
+from pipeline.archives.archive import Part, read_part, write_part
+from pipeline.ingestion.import_archive import forget, parts_of
+from pipeline.maintenance.erase import delete_namespace
+from pipeline.records import Namespace
+from pipeline.resources import Resources
+from tests.conftest import make_tenant
+from tests.integration.ingestion.test_ingest_flow import Corner, _upload, breaking
+from tests.integration.maintenance.test_portability import (
+    Target,
+    assert_statistics,
+    counting,
+    exported,
+    filled,
+    seen,
+    sharing,
+)
+from tests.support.stacks.one_job import ingest_batch
+
+
+@pytest.fixture(scope="module")
+def use(use_alone: Resources) -> Resources:
+    return use_alone
+
+
+@pytest.fixture
+def source(use, tenant, namespace) -> Corner:
+    return Corner(use, tenant, namespace)
+
+
+@pytest.fixture
+def target(use) -> Target:
+    return Target(use, make_tenant(use)[0], Namespace("copy"))
+
+
+class DescribeAnImport:
+    def it_takes_a_part_once_however_often_it_is_sent(self, source, target):
+        filled(source, 2)
+        [body] = exported(source)
+        first = target.receive(body)
+        assert (first.status, target.receive(body).status) == ("accepted", "present")
+        target.finish(first.part.job_id)
+        again = target.receive(body)
+        assert (again.status, again.part.job_id, again.part.finished) == ("present", first.part.job_id, True)
+        assert target.rows("jobs") == 1
+
+    def it_tells_a_part_that_differs_from_the_one_it_has(self, source, target):
+        filled(source, 2)
+        one, two = exported(source, most_documents=1)
+        target.receive(one)
+        assert target.receive(two).status == "differs"
+        assert target.rows("jobs") == 1
+
+    def it_shows_nothing_of_a_document_before_all_of_it_is_there_and_goes_on_after_a_crash(self, source, target, use):
+        filled(source, 3)
+        [body] = exported(source)
+        received = target.receive(body)
+        for broken_at in ("upsert", "counts"):
+            ingest_batch(target.tenant, received.part.job_id, breaking(use, broken_at), ring=lambda *_: None)
+            assert target.shown() == {}
+            target.make_due()
+        target.finish(received.part.job_id)
+        assert seen(target) == seen(source)
+        assert_statistics(target)
+
+    def it_runs_twice_without_a_difference(self, source, target, use):
+        filled(source, 3)
+        [body] = exported(source)
+        target.take(body)
+        before = seen(target)
+        forget(target.tenant, target.namespace, "archive", use)
+        target.take(body)
+        assert seen(target) == before
+        target.assert_clean()
+
+    def it_forgets_an_import_with_its_namespace(self, source, target, use):
+        filled(source, 1)
+        target.take(*exported(source))
+        delete_namespace(target.tenant, target.namespace, use)
+        assert parts_of(target.tenant, target.namespace, "archive", use) == []
+        [job] = target.take(*exported(source))
+        assert job.succeeded == 1
+
+
+def _line(document: Any, **changes: Any) -> Any:
+    lines = [orjson.dumps({**orjson.loads(document.chunks[0]), **changes}), *document.chunks[1:]]
+    return replace(document, chunks=lines)
+
+
+def _numbers(document: Any, value: float) -> Any:
+    numbers = np.frombuffer(document.vectors, "<f2").copy()
+    numbers[0] = value
+    return replace(document, vectors=numbers.tobytes())
+
+
+HOSTILE = {
+    "no text": (lambda d: _line(d, text="  "), "invalid_packed_document"),
+    "text that is no string": (lambda d: _line(d, text=["x"]), "invalid_packed_document"),
+    "a NUL": (lambda d: _line(d, text="a\0b"), "invalid_packed_document"),
+    "an end before its start": (lambda d: _line(d, start=9, end=3), "invalid_packed_document"),
+    "a negative place": (lambda d: _line(d, start=-1), "invalid_packed_document"),
+    "a place too far": (lambda d: _line(d, end=2**40), "invalid_packed_document"),
+    "a true ordinal": (lambda d: _line(d, ordinal=True), "invalid_packed_document"),
+    "an ordinal twice": (lambda d: _line(d, ordinal=1), "invalid_packed_document"),
+    "headings that are none": (lambda d: _line(d, heading_path=[1]), "invalid_packed_document"),
+    "a year that is none": (lambda d: _line(d, edited_at="0001-01-01T00:00:00+14:00"), "invalid_packed_document"),
+    "a vector too few": (lambda d: _line(d, vector=False), "invalid_packed_document"),
+    "not JSON": (lambda d: replace(d, chunks=[b"{", *d.chunks[1:]]), "invalid_packed_document"),
+    "NaN": (lambda d: _numbers(d, float("nan")), "invalid_packed_document"),
+    "infinity": (lambda d: _numbers(d, float("inf")), "invalid_packed_document"),
+    "a long vector": (lambda d: _numbers(d, 50.0), "invalid_packed_document"),
+    "no chunks": (lambda d: replace(d, chunks=[], vectors=b""), "empty_document"),
+    "an id that is none": (lambda d: replace(d, description={**d.description, "document_id": ""}), "invalid_document"),
+    "tags that are none": (lambda d: replace(d, description={**d.description, "tags": 5}), "invalid_document"),
+    "a time that is none": (
+        lambda d: replace(d, description={**d.description, "published_at": "x"}),
+        "invalid_document",
+    ),
+}
+
+
+class DescribeHostileDocuments:
+    @pytest.mark.parametrize("name", list(HOSTILE))
+    def it_parks_alone(self, name, source, target):
+        spoil, code = HOSTILE[name]
+        source.ingest(*(_upload(each, f"# A\n\n{'some text. ' * 300}\n\n# B\n\n{'more. ' * 400}") for each in "abc"))
+        part = read_part(exported(source)[0])
+        assert all(len(document.chunks) > 1 for document in part.documents)
+        documents = [part.documents[0], spoil(part.documents[1]), part.documents[2]]
+        [job] = target.take(write_part(Part(origin=part.origin, documents=documents)))
+        assert (job.succeeded, job.failed) == (2, 1)
+        assert [error.code for error in job.errors] == [code]
+        assert set(target.shown()) == {"a", "c"}
+        assert_statistics(target)
+
+    def it_parks_a_document_that_comes_twice_or_is_too_large(self, source, target, use):
+        source.ingest(_upload("a", "one"), _upload("b", "two " * 5000))
+        part = read_part(exported(source)[0])
+        twice = write_part(Part(origin=part.origin, documents=[*part.documents, part.documents[0]]))
+        small = sharing(use, settings=use.settings.model_copy(update={"max_packed_document_bytes": 10_000}))
+        [job] = target.take(twice, use=small)
+        assert sorted(error.code for error in job.errors) == ["document_too_large", "duplicate_document_id"]
+        assert set(target.shown()) == {"a"}
+
+    def it_does_not_believe_a_vector_whose_text_is_another(self, source, target, use):
+        source.ingest(_upload("a", "one"))
+        part = read_part(exported(source)[0])
+        forged = write_part(Part(origin=part.origin, documents=[_line(part.documents[0], text="two")]))
+        counted, model = counting(use)
+        target.take(forged, use=counted)
+        assert model.texts == ["two"]
+        assert target.shown() == {"a": ["two"]}
+        assert_statistics(target)

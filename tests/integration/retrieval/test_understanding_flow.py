@@ -1,0 +1,223 @@
+"""Understanding on the real stores and Redis, with a model service of the test's own."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import orjson
+import pytest
+
+from pipeline.embedding.reference_sentences import SPACED
+from pipeline.query.plan import ChannelPlan, Plan, RerankPlan, RetrievePlan, UnderstandPlan
+from pipeline.query.request import Query
+from pipeline.records import Namespace, QueryId, TenantId
+from pipeline.resources import Resources
+from pipeline.retrieval.make_channels import make_channels
+from pipeline.retrieval.run_chord import answer, recall
+from pipeline.retrieval.understand import understand, understand_at_once
+from pipeline.settings import Settings
+from tests.conftest import make_tenant
+from tests.support.servers.openai_answers import hangs, refused, says
+from tests.support.servers.openai_server import OpenAIServer
+from tests.support.stacks.served import served_on, tables_for_served
+
+TEXTS = [
+    "Hold the button for ten seconds to reset the router.",
+    "Factory defaults of the gateway device come back with a paper clip.",
+    "Green tea is brewed at eighty degrees.",
+]
+SUB_QUERY = "factory defaults of a gateway device"
+
+
+class Asking:
+    """One tenant's documents, and queries as gateway and workers run them, without the messages between them."""
+
+    def __init__(self, use: Resources, service: OpenAIServer, tenant: TenantId) -> None:
+        self.use, self.service, self.tenant = use, service, tenant
+        self.channels = make_channels(use)
+
+    def query(self, text: str, understand: UnderstandPlan | None = None, **fields: Any) -> Query:
+        now = time.time()
+        patient = {"timeout_ms": 2000}  # a busy machine is not what is tested here
+        both = {"keyword": ChannelPlan(weight=0.7, **patient), "semantic": ChannelPlan(weight=0.3, **patient)}
+        query = Query(
+            query_id=QueryId(str(uuid.uuid4())),
+            tenant_id=self.tenant,
+            request_id="r",
+            query_text=text,
+            namespaces=(Namespace("kb"),),
+            plan=Plan(
+                retrieve=RetrievePlan(channels=both),
+                rerank=RerankPlan(enabled=False),
+                understand=understand or UnderstandPlan(),
+            ),
+            created_at=now,
+            deadline_at=now + 10.0,
+        )
+        return replace(query, **fields)
+
+    def ask(self, query: Query) -> tuple[Query, dict[str, Any]]:
+        """The query as the gateway sent it, and the answer."""
+        sent = understand_at_once(query, self.use)
+        queries = self.use.queries(self.tenant)
+        queries.open(sent)
+        model = threading.Thread(target=understand, args=(sent.tenant_id, sent.query_id, self.use))
+        if sent.model_steps:
+            model.start()
+        for channel in sent.channels:
+            recall(sent.tenant_id, sent.query_id, self.channels[channel], self.use)
+        assert answer(sent.tenant_id, sent.query_id, self.use, self.channels)
+        if sent.model_steps:
+            model.join()
+        state = queries.state(sent.query_id)
+        assert state is not None
+        assert state.answer is not None
+        return sent, orjson.loads(state.answer)
+
+
+@pytest.fixture(scope="module")
+def tables(settings: Settings) -> Iterator[Settings]:
+    with tables_for_served(settings, llm_model="a-language-model") as found:
+        yield found
+
+
+@pytest.fixture
+def asking(tables: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Asking]:
+    with served_on(tables, monkeypatch) as served:
+        job = served.work(served.submit(TEXTS))
+        assert job.succeeded == len(TEXTS)
+        served.service.requests.clear()
+        assert served.use.rewriter, "a worker has loaded the client of the service before its first query"
+        yield Asking(served.use, served.service, served.tenant)
+
+
+def documents(found: dict[str, Any]) -> list[str]:
+    return [chunk["document_id"] for chunk in found["chunks"]]
+
+
+class DescribeAnExpandedQuery:
+    def it_finds_by_other_words_what_its_own_do_not(self, asking):
+        asking.service.by_prompt["查询扩展员"] = says(json.dumps([SUB_QUERY, "reset a router"]))
+        sent, found = asking.ask(asking.query("reset router"))
+        assert sent.model_steps == ("expand",)
+        assert set(documents(found)[:2]) == {"d0", "d1"}
+        keyword = {chunk["document_id"]: chunk["sources"][0] for chunk in found["chunks"]}
+        assert keyword["d1"]["score"] > 0.0, "the keyword channel was asked by the sub-query's own words"
+        assert found["stats"]["hits"]["keyword"] == 2
+        assert found["stats"]["expanded_queries"] == [SUB_QUERY]  # the other one says the same
+        assert not found["stats"]["degraded"]
+        assert {"understand", "wordings"} <= set(found["stats"]["latency_ms"])
+
+    def it_has_all_wordings_embedded_in_one_request(self, asking):
+        asking.service.by_prompt["查询扩展员"] = says(json.dumps([SUB_QUERY, "reboot modem", "restore wifi box"]))
+        asking.ask(asking.query("reset router"))
+        assert [len(body["input"]) for body in asking.service.seen("embeddings")] == [1 + len(SPACED), 3]
+
+    def it_is_understood_once_for_any_number_of_namespaces(self, asking):
+        asking.service.by_prompt["查询扩展员"] = says(json.dumps([SUB_QUERY]))
+        several = tuple(Namespace(name) for name in ("kb", "other", "third"))
+        _, found = asking.ask(asking.query("reset router", namespaces=several))
+        assert len(asking.service.seen("chat")) == 1
+        assert "d1" in documents(found)
+
+    def it_remembers_what_the_model_said_for_this_tenant_only(self, asking):
+        asking.service.by_prompt["查询扩展员"] = says(json.dumps([SUB_QUERY]))
+        _, first = asking.ask(asking.query("reset router"))
+        sent, again = asking.ask(asking.query("reset router"))
+        assert (sent.model_steps, len(asking.service.seen("chat"))) == ((), 1)
+        assert documents(again) == documents(first)
+        assert again["stats"]["expanded_queries"] == [SUB_QUERY]
+        assert not again["stats"]["degraded"]
+        assert asking.ask(asking.query("reset router", UnderstandPlan(expand=3)))[0].model_steps == ("expand",)
+        stranger = asking.query("reset router", tenant_id=make_tenant(asking.use)[0])
+        assert understand_at_once(stranger, asking.use).model_steps == ("expand",)
+
+    def it_does_not_remember_failures(self, asking):
+        asking.service.by_prompt["查询扩展员"] = refused(500)
+        asking.ask(asking.query("reset router"))
+        assert asking.ask(asking.query("reset router"))[0].model_steps == ("expand",)
+
+    @pytest.mark.parametrize(
+        "failure",
+        [refused(429), refused(500), says("I am sorry, I cannot do that."), hangs()],
+        ids=["busy", "broken", "nonsense", "hangs"],
+    )
+    def it_is_asked_as_it_was_sent_when_the_model_fails(self, asking, failure):
+        asking.service.by_prompt["查询扩展员"] = failure
+        started = time.monotonic()
+        _, found = asking.ask(asking.query("reset router", UnderstandPlan(budget_ms=600)))
+        assert time.monotonic() - started < 3.0
+        assert documents(found)[0] == "d0"
+        assert found["stats"]["expanded_queries"] == []
+        ((part, code),) = {(lost["part"], lost["code"]) for lost in found["stats"]["degradations"]}
+        assert part == "expand"
+        assert code in {"rewriter_unavailable", "timeout"}  # a second attempt may take what is left of the budget
+
+
+class DescribeEveryStep:
+    EVERYTHING = UnderstandPlan(router="llm", rewrite=True, keywords=True, entities=True, hyde=True)
+
+    def it_takes_what_each_prompt_brings_side_by_side(self, asking):
+        service = asking.service
+        service.by_prompt["查询扩展员"] = says(json.dumps(["bring the wifi box back to life"]))
+        service.by_prompt["查询分析员"] = says(
+            '{"expanded_query": "reset a router", "keywords": ["paper clip"], "entity_mentions": ["Archer"]}'
+        )
+        service.by_prompt["调度员"] = says('{"route": "hybrid", "rerank": true}')
+        service.by_prompt["假想文档"] = says('{"passage": "Press the button for ten seconds."}')
+        _, found = asking.ask(asking.query("router reset", self.EVERYTHING))
+        assert len(service.seen("chat")) == 4
+        assert found["query"]["rewritten"] == "reset a router"
+        assert (found["query"]["keywords"], found["query"]["entities"]) == (["paper clip"], ["Archer"])
+        assert found["query"]["route"] == "hybrid"
+        assert set(documents(found)[:2]) == {"d0", "d1"}  # the keyword "paper clip" found the second
+        assert not found["stats"]["degraded"]
+
+    def it_names_each_step_that_was_lost_and_keeps_the_others(self, asking):
+        asking.service.by_prompt["查询扩展员"] = says(json.dumps([SUB_QUERY]))
+        asking.service.by_prompt["查询分析员"] = refused(500)
+        asking.service.by_prompt["调度员"] = says("nowhere")
+        asking.service.by_prompt["假想文档"] = hangs()
+        _, found = asking.ask(asking.query("router reset", self.EVERYTHING))
+        assert sorted(lost["part"] for lost in found["stats"]["degradations"]) == ["hyde", "rewrite", "route"]
+        assert found["stats"]["expanded_queries"] == [SUB_QUERY]
+        assert found["query"]["keywords"] == ["router", "reset"]  # its own words
+
+    def it_answers_nothing_where_the_model_finds_nothing_asked(self, asking):
+        asking.service.by_prompt["调度员"] = says('{"route": "none"}')
+        _, found = asking.ask(asking.query("lovely weather", UnderstandPlan(router="llm", expand=0)))
+        assert (found["chunks"], found["query"]["route"], found["stats"]["degraded"]) == ([], None, False)
+        assert found["stats"]["remarks"] == ["nothing was searched: the model's choice"]
+
+    def it_searches_only_where_the_model_says(self, asking):
+        asking.service.by_prompt["调度员"] = says('{"route": "semantic"}')
+        _, found = asking.ask(asking.query("router reset", UnderstandPlan(router="llm", expand=0)))
+        assert found["query"]["channels"] == ["semantic"]
+        assert set(found["stats"]["hits"]) == {"semantic"}
+        assert not found["stats"]["degraded"]
+
+
+class DescribeWithoutAModel:
+    def it_asks_nobody_and_loses_nothing(self, asking):
+        asking.use = Resources(asking.use.settings.model_copy(update={"llm_model": ""}))
+        asking.channels = make_channels(asking.use)
+        sent, found = asking.ask(asking.query("如何重置 router", DescribeEveryStep.EVERYTHING))
+        asking.use.close()
+        assert sent.model_steps == ()
+        assert asking.service.seen("chat") == []
+        assert found["query"]["keywords"] == ["重置", "router"]
+        assert (found["stats"]["degraded"], found["stats"]["degradations"]) == (False, [])
+        assert documents(found)[0] == "d0"
+
+    def it_does_nothing_at_all_when_turned_off(self, asking):
+        off = UnderstandPlan(enabled=False, router="llm", rewrite=True, hyde=True)
+        sent, found = asking.ask(asking.query("谢谢", off))
+        assert (sent.model_steps, sent.understanding) == ((), None)
+        assert asking.service.seen("chat") == []
+        assert found["query"]["route"] == "hybrid"

@@ -1,0 +1,86 @@
+"""Messages through the transport that keeps its client: they arrive, and go on arriving after the connection was lost."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+import redis
+from kombu import Connection
+from sqlalchemy import make_url
+
+from api_gateway.live.doctor_facts import ask_every_worker
+from workers.producer import producer
+from workers.transport import Channel, use_for_redis
+
+
+@pytest.fixture
+def url(settings) -> str:
+    """A database that no worker takes messages from."""
+    address = make_url(settings.redis_url.get_secret_value()).set(database="15")
+    return address.render_as_string(hide_password=False)
+
+
+@pytest.fixture
+def connection(url: str) -> Iterator[Connection]:
+    use_for_redis()
+    with Connection(url) as found:
+        yield found
+
+
+def _taken(connection: Connection, queue: str, count: int) -> list[object]:
+    taken = []
+    with connection.SimpleQueue(queue) as simple:
+        for _ in range(count):
+            message = simple.get(timeout=5)
+            taken.append(message.payload)
+            message.ack()
+        simple.queue.delete()
+    return taken
+
+
+class DescribeTheTransport:
+    def it_carries_messages_in_order(self, connection):
+        name = f"t-{uuid.uuid4().hex}"
+        with connection.SimpleQueue(name) as simple:
+            for number in range(5):
+                simple.put({"number": number})
+        assert _taken(connection, name, 5) == [{"number": number} for number in range(5)]
+
+    def it_carries_them_after_every_connection_was_lost(self, connection, url):
+        name = f"t-{uuid.uuid4().hex}"
+        with connection.SimpleQueue(name) as simple:
+            simple.put({"number": 1})
+        mine = connection.default_channel._create_client().client_id()
+        redis.Redis.from_url(url).client_kill_filter(_id=str(mine))
+        with connection.SimpleQueue(name) as simple:
+            simple.put({"number": 2})
+        assert _taken(connection, name, 2) == [{"number": 1}, {"number": 2}]
+
+    def it_makes_one_client_for_a_pool(self, connection):
+        channel = connection.default_channel
+        assert isinstance(channel, Channel)
+        first = channel._create_client()
+        assert channel._create_client() is first
+        channel._disconnect_pools()
+        assert channel._create_client() is not first
+
+
+class DescribeAWorkerForQueries:
+    def it_writes_nothing_down_of_what_it_took(self):
+        told = {worker.name.partition("@")[0]: worker.visibility_timeout_s for worker in ask_every_worker(producer)}
+        assert told["queries"] is told["queries-2"] is None
+        assert told["ingest"] == told["upkeep"] == 3600
+
+    def it_hands_back_what_it_had_not_begun_when_it_ends(self, url):
+        name = f"t-{uuid.uuid4().hex}"
+        use_for_redis()
+        with Connection(url, transport_options={"ack_emulation": False}) as ending, ending.SimpleQueue(name) as simple:
+            for number in range(2):
+                simple.put({"number": number})
+            assert simple.get(timeout=5).payload == {"number": 0}  # taken, and never begun
+            with redis.Redis.from_url(url) as client:
+                assert client.hlen("unacked") == 0
+        with Connection(url) as other:
+            assert _taken(other, name, 2) == [{"number": 1}, {"number": 0}]

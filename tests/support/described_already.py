@@ -1,5 +1,0 @@
-"""Has the gateway describe itself when this is imported: tests/warm.py does so before the processes of a run part."""
-
-from tests.support.described_codes import document
-
-document()

@@ -1,0 +1,103 @@
+"""The project's own files, read for the tests that guard them."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import tomllib
+from collections.abc import Iterator, Mapping
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[3]
+COMPOSE_TEXT = (ROOT / "compose/compose.yaml").read_text(encoding="utf-8")
+COMPOSE: dict[str, Any] = yaml.safe_load(COMPOSE_TEXT)
+SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+EXAMPLE_LINES = (ROOT / ".env.example").read_text(encoding="utf-8").splitlines()
+
+
+def words(command: str | list[str] | None) -> list[str]:
+    """A service's command as the words it is started with."""
+    return shlex.split(command) if isinstance(command, str) else list(command or [])
+
+
+def services_started_with(*first: str) -> list[str]:
+    """Names of the compose services whose command begins with these words."""
+    return [name for name, service in SERVICES.items() if words(service.get("command"))[: len(first)] == list(first)]
+
+
+def interpolated(name: str, variables: Mapping[str, str]) -> dict[str, str]:
+    """A compose service's environment as its container gets it: ``${X}``, ``${X:-default}`` and ``${X:?message}`` filled in
+    from ``variables``, and what has no value there left out."""
+
+    def value_of(found: re.Match[str]) -> str:
+        return variables.get(found[1]) or (found[3] if found[2] == ":-" else "")
+
+    environment = SERVICES[name].get("environment") or {}
+    filled = {
+        key: variables.get(key) if value is None else re.sub(r"\$\{(\w+)(?:(:-|:\?)([^}]*))?\}", value_of, str(value))
+        for key, value in environment.items()
+    }
+    return {key: value for key, value in filled.items() if value is not None}
+
+
+def queues(command: list[str]) -> set[str]:
+    """The queues that a Celery worker's command line names after -Q."""
+    named = [following for flag, following in pairwise(command) if flag in ("-Q", "--queues")]
+    return {queue for names in named for queue in names.split(",")}
+
+
+def variable(setting: str) -> str:
+    """The environment variable of a setting."""
+    return f"CHORDWISE_{setting.upper()}"
+
+
+def documented(*, commented: bool | None = None) -> dict[str, str]:
+    """Variables of .env.example with their values; only those that are (or are not) commented out, if asked."""
+    found = [re.fullmatch(r"(#?)([A-Z][A-Z0-9_]*)=(.*)", line) for line in EXAMPLE_LINES]
+    return {each[2]: each[3] for each in found if each and commented in (None, bool(each[1]))}
+
+
+def explanations() -> dict[str, str]:
+    """What the line above each variable of .env.example says; empty where that is no comment."""
+    pairs = [(above, re.match(r"#?([A-Z][A-Z0-9_]*)=", line)) for above, line in pairwise(["", *EXAMPLE_LINES])]
+    return {each[1]: above if re.match(r"# \w", above) else "" for above, each in pairs if each}
+
+
+def requirement_name(requirement: str) -> str:
+    """The bare name of a requirement such as ``Redis[hiredis]>=6,<7``, as package indexes compare names."""
+    return re.sub(r"[-_.]+", "-", re.split(r"[\[<>=!~; ]", requirement, maxsplit=1)[0]).lower()
+
+
+def runtime_dependencies() -> set[str]:
+    """The names in pyproject.toml's dependencies."""
+    return {requirement_name(each) for each in PROJECT["project"]["dependencies"]}
+
+
+def locked_requirements(lock: str) -> Iterator[str]:
+    """The requirements of a lock file, continuation lines joined."""
+    text = (ROOT / lock).read_text(encoding="utf-8").replace("\\\n", " ")
+    return (line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#"))
+
+
+@cache
+def tracked_files() -> tuple[Path, ...]:
+    """Every file that git tracks or would track."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listing = subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
+    if listing.returncode != 0:
+        pytest.skip("not a git checkout, so there is no telling what belongs to the project")
+    paths = (ROOT / name for name in listing.stdout.decode().split("\0") if name)
+    return tuple(path for path in paths if path.is_file())
+
+
+def code_of(markdown: str) -> str:
+    """What a Markdown text sets as code, in blocks and in lines."""
+    return "\n".join(re.findall(r"```.*?```|`[^`\n]+`", markdown, re.DOTALL))

@@ -1,0 +1,81 @@
+"""A Redis or a RabbitMQ of a test's own, to be killed, frozen and started again without anybody else noticing."""
+
+from __future__ import annotations
+
+import secrets
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+from compose.localstack import processes, programs, rabbitmq, redis
+from compose.localstack.places import StackFolder
+from compose.localstack.processes import Program
+from tests.support.stacks.processes import free_port
+
+_STARTS_WITHIN_S = 180.0
+
+
+class OwnServer:
+    """A server with the programs that must run before it. ``url`` is its address."""
+
+    def __init__(self, url: str, server: Program, *before: Program) -> None:
+        self.url = url
+        self._server, self._before = server, before
+        self._running: list[tuple[Program, subprocess.Popen[bytes]]] = []
+
+    def start(self) -> None:
+        """Start it, with the data it had, and wait until it is ready."""
+        for program in (*self._before, self._server) if not self._running else (self._server,):
+            offset = program.log.stat().st_size if program.log.exists() else 0
+            self._running.append((program, processes.spawn(program)))
+            ends = time.monotonic() + _STARTS_WITHIN_S
+            while not program.ready(program.log, offset):
+                if time.monotonic() > ends:
+                    raise AssertionError(f"{program.name} did not start:\n{program.log.read_text()[-2000:]}")
+                time.sleep(0.05)
+
+    def kill(self) -> None:
+        """``kill -9``."""
+        _, running = self._running.pop()
+        running.send_signal(signal.SIGKILL)
+        while not processes.finished(running):  # with its children
+            time.sleep(0.02)
+
+    def freeze(self) -> None:
+        """SIGSTOP: connections stay open, and nothing is answered."""
+        self._running[-1][1].send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """SIGCONT."""
+        self._running[-1][1].send_signal(signal.SIGCONT)
+
+    def close(self) -> None:
+        """End everything that runs."""
+        while self._running:
+            self.kill()
+
+
+def own_redis(folder: Path) -> OwnServer:
+    """A Redis that writes to disk what it is given."""
+    found = programs.redis()
+    assert found is not None, "there is no Redis to start"
+    stack, password, port = _folder(folder), secrets.token_hex(16), free_port()
+    return OwnServer(f"redis://:{password}@127.0.0.1:{port}/0", redis.program(found, stack, password, port=port))
+
+
+def own_rabbitmq(folder: Path) -> OwnServer:
+    """A RabbitMQ with its own Erlang name register. Raises Failure where it is not installed."""
+    stack, password = _folder(folder), secrets.token_hex(16)
+    port, nodes_port, epmd_port = free_port(), free_port(), free_port()
+    return OwnServer(
+        rabbitmq.url(password, port=port),
+        rabbitmq.program(stack, password, port=port, nodes_port=nodes_port, epmd_port=epmd_port),
+        rabbitmq.epmd(stack, port=epmd_port),
+    )
+
+
+def _folder(folder: Path) -> StackFolder:
+    made = StackFolder("own", local=folder)
+    made.make()
+    return made

@@ -1,0 +1,92 @@
+"""Processes of the project's own, started by a test with settings of its own and ended by it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def free_port() -> int:
+    """A loopback port nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def process(
+    *arguments: str, log: Path, ending: signal.Signals = signal.SIGTERM, **environment: str
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run ``python -m arguments`` in a process group of its own; ends the group with the block. ``ending``: SIGKILL where
+    nobody looks at how it ends, which spares the seconds of an orderly end. With databases of its own, it has a keyword
+    index of its own as well."""
+    if "CHORDWISE_MYSQL_URL" in environment:
+        environment = {"CHORDWISE_KEYWORD_INDEX_DIR": str(log.parent / "keyword-index"), **environment}
+    with log.open("wb") as output:
+        running = subprocess.Popen(
+            [sys.executable, "-m", *arguments],
+            cwd=ROOT,
+            env={**os.environ, **environment},
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    try:
+        yield running
+    finally:
+        end(running, ending)
+
+
+def end(running: subprocess.Popen[bytes], how: signal.Signals) -> None:
+    """Send a signal to the whole group and wait until its leader is gone."""
+    if running.poll() is None:
+        os.killpg(running.pid, how)
+        try:
+            running.wait(timeout=15)
+        except subprocess.TimeoutExpired:
+            os.killpg(running.pid, signal.SIGKILL)
+            running.wait(timeout=15)
+
+
+def worker(  # type: ignore[no-untyped-def]
+    name: str, queues: str, *, log: Path, pool: str = "threads", threads: int = 4, **environment: str
+):
+    """A Celery worker as the stack runs it."""
+    flags = ["--pool", pool, "-c", str(threads) if pool == "threads" else "2", "--prefetch-multiplier", "1"]
+    arguments = ["-n", f"{name}@%h", "-Q", queues, *flags, "--without-gossip", "--without-mingle", "-l", "INFO"]
+    return process("celery", "-A", "workers.app", "worker", *arguments, log=log, **environment)
+
+
+def wait_for_log(log: Path, text: str, *, seconds: float = 40) -> None:
+    """Wait until a process has written ``text``. Fails with the end of the log."""
+    ends = time.monotonic() + seconds
+    while time.monotonic() < ends:
+        if text in log.read_text(errors="replace"):
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"{log.name} never said {text!r}:\n{log.read_text(errors='replace')[-3000:]}")
+
+
+def wait_for_http(url: str, *, seconds: float = 40) -> None:
+    """Wait until something answers 200 there."""
+    ends = time.monotonic() + seconds
+    while time.monotonic() < ends:
+        try:
+            if httpx.get(url, timeout=2).status_code == 200:
+                return
+        except httpx.TransportError:
+            pass
+        time.sleep(0.1)
+    raise AssertionError(f"{url} does not answer")

@@ -1,0 +1,111 @@
+"""Ingestion against the service of openai_server.py, on the real stores and in databases of a module's own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.errors import Unavailable
+from pipeline.ingestion.accept import AcceptedJob, Batch, accept
+from pipeline.ingestion.run import ingest_next
+from pipeline.jobs.job_view_store import JobView, JobViews
+from pipeline.maintenance.sweep import sweep
+from pipeline.records import DocumentFields, DocumentId, Namespace, TenantId, Upload
+from pipeline.resources import Resources
+from pipeline.settings import Settings
+from tests.conftest import databases_of_its_own, make_tenant
+from tests.support.servers.openai_server import OpenAIServer
+
+DIMENSION = 64
+
+
+class Served:
+    """One tenant, a model service, and workers that are threads with connections of their own."""
+
+    def __init__(self, settings: Settings, service: OpenAIServer) -> None:
+        self.settings, self.service = settings, service
+        self.use = self.worker()
+        self.tenant: TenantId = make_tenant(self.use)[0]
+
+    def worker(self, **changes: Any) -> Resources:
+        return Resources(self.settings.model_copy(update=changes))
+
+    def submit(self, texts: list[str], *, tenant: TenantId | None = None) -> AcceptedJob:
+        uploads = [
+            Upload(
+                document_id=DocumentId(f"d{place}"),
+                fields=DocumentFields(),
+                body=text.encode(),
+                media_type="text/plain",
+            )
+            for place, text in enumerate(texts)
+        ]
+        batch = Batch(tenant_id=tenant or self.tenant, namespace=Namespace("kb"), request_id="r", entries=uploads)
+        return accept(batch, self.use, ring=lambda ticket: None)
+
+    def job(self, ticket: AcceptedJob) -> JobView:
+        with unit_of_work(self.use.mysql) as work:
+            found = JobViews(work.connection, ticket.tenant_id).one(ticket.job_id)
+        assert found is not None
+        return found
+
+    def work(self, ticket: AcceptedJob, *, workers: int = 1, seconds: float = 60, **changes: Any) -> JobView:
+        """Let workers go on, with a sweeper beside them, until the job has ended or the time is over."""
+        over = threading.Event()
+
+        def run(use: Resources) -> None:
+            while not over.is_set():
+                try:
+                    idle = not ingest_next(use, ring=lambda *_: None)
+                except Unavailable:  # as in a worker: the bell is lost and the sweeper rings again
+                    idle = True
+                if idle:
+                    over.wait(0.05)
+
+        mine = [self.worker(**changes) for _ in range(workers)]
+        threads = [threading.Thread(target=run, args=(use,)) for use in mine]
+        for thread in threads:
+            thread.start()
+        try:
+            for _ in range(int(seconds * 5)):
+                if self.job(ticket).finished_at is not None:
+                    break
+                sweep(self.use, ring=lambda *_: None)
+                over.wait(0.2)
+        finally:
+            over.set()
+            for thread in threads:
+                thread.join()
+            for use in mine:
+                use.close()
+        return self.job(ticket)
+
+
+@contextmanager
+def tables_for_served(settings: Settings, **changes: Any) -> Iterator[Settings]:
+    """New databases with the tables for the vectors of that service, and what points to both. Tests may share them:
+    each has a service and a tenant of its own."""
+    served = {
+        "embedding_provider": "openai",
+        "embedding_model": "a-model",
+        "embedding_dim": DIMENSION,
+        "embedding_timeout_s": 5.0,
+    }
+    with databases_of_its_own(settings.model_copy(update={**served, **changes})) as resources:
+        yield resources.settings
+
+
+@contextmanager
+def served_on(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
+    """A new service, and a new tenant in the databases of ``tables_for_served``."""
+    with OpenAIServer(dimension=DIMENSION) as service:
+        monkeypatch.setenv("OPENAI_BASE_URL", service.url)
+        monkeypatch.setenv("OPENAI_API_KEY", "not-a-real-key")
+        served = Served(settings, service)
+        yield served
+        served.use.close()

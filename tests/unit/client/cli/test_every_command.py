@@ -1,0 +1,134 @@
+"""Every command there is, found by walking over them: help, --json, exit statuses, completion."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from chordwise.cli import run
+from chordwise.cli.completion_command import Shell
+from tests.support.repository.cli_uses import commands
+from tests.support.repository.project import ROOT
+
+PROMISED = {"ingest", "import-examples", "query", "jobs", "verify", "eval", "doctor", "completion"}
+
+
+COMMANDS = commands()
+
+
+@pytest.fixture(autouse=True)
+def _nobody_there(monkeypatch, tmp_path):
+    """A server that does not answer, and a folder without anything in it."""
+    monkeypatch.setenv("CHORDWISE_URL", "http://127.0.0.1:1")
+    monkeypatch.setenv("CHORDWISE_API_KEY", "none")
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+class DescribeEveryCommand:
+    def it_has_help_that_says_what_it_is_for(self, path, capsys):
+        assert run([*path, "--help"]) == 0
+        said = capsys.readouterr().out
+        assert f"Usage: chordwise {' '.join(path)} [OPTIONS]" in said
+        assert (COMMANDS[path].help or "").strip().splitlines()[0] in " ".join(said.split())
+
+    def it_takes_json(self, path):
+        if path == ("mcp",):  # it speaks JSON from beginning to end
+            return
+        assert "--json" in {name for option in COMMANDS[path].params for name in option.opts}
+
+    def it_explains_every_option_and_argument(self, path):
+        unexplained = [
+            each.name for each in COMMANDS[path].params if each.name != "help" and not getattr(each, "help", "")
+        ]
+        # Ranges and choices speak for themselves.
+        assert [name for name in unexplained if name not in ("min_overlap", "max_ndcg_loss")] == []
+
+    def it_says_in_one_sentence_what_is_wrong_with_a_call(self, path, capsys):
+        assert run([*path, "--no-such-option"]) == 2
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        assert captured.err.startswith("chordwise: ")
+        assert captured.err.count("\n") == 1
+
+    def it_fails_in_one_sentence_when_nobody_answers(self, path, capsys, monkeypatch):
+        if path == ("mcp",):  # agents are answered in their own protocol: test_mcp_stdio
+            return
+        monkeypatch.setattr(time, "sleep", lambda _seconds: None)  # between attempts
+        required = [each for each in COMMANDS[path].params if each.required]
+        if required or path == ("completion",):
+            assert run([*path]) == 2  # it says what is missing, and asks nobody
+        else:
+            assert run([*path]) in (1, 2)
+        captured = capsys.readouterr()
+        assert captured.err.startswith("chordwise: ")
+        assert captured.err.count("\n") == 1
+        assert "Traceback" not in captured.err
+
+
+def test_every_promised_command_is_there() -> None:
+    assert {path[0] for path in COMMANDS} >= PROMISED
+
+
+def ask(*command: str, **environment: str) -> str:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        command,
+        env={**os.environ, "PATH": path, **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    return done.stdout
+
+
+class DescribeCompletion:
+    @pytest.mark.parametrize("shell", list(Shell))
+    def it_prints_a_script_that_says_where_to_put_it(self, shell, capsys):
+        assert run(["completion", shell.value]) == 0
+        first, *script = capsys.readouterr().out.splitlines()
+        assert first.startswith("# ")
+        assert f"chordwise completion {shell.value}" in first
+        assert "_CHORDWISE_COMPLETE" in "\n".join(script)
+
+    @pytest.mark.parametrize(("typed", "completed"), [("jo", "jobs"), ("verify --re", "--repair")])
+    def it_completes_in_bash(self, typed, completed, capsys):
+        assert run(["completion", "bash"]) == 0
+        words = typed.split()
+        script = (
+            f"{capsys.readouterr().out}COMP_WORDS=(chordwise {typed}); COMP_CWORD={len(words)};"
+            '_chordwise_completion chordwise; echo "${COMPREPLY[@]}"'
+        )
+        assert ask("bash", "-c", script).split() == [completed]
+
+    @pytest.mark.parametrize(("shell", "more"), [("zsh", {}), ("fish", {"_TYPER_COMPLETE_FISH_ACTION": "get-args"})])
+    def it_answers_other_shells(self, shell, more):
+        asked = {"_CHORDWISE_COMPLETE": f"complete_{shell}", "_TYPER_COMPLETE_ARGS": "chordwise ver", **more}
+        answer = ask("chordwise", **asked)
+        assert "verify" in answer
+        assert "jobs" not in answer
+
+    def it_is_a_script_that_bash_can_read(self, tmp_path, capsys):
+        assert run(["completion", "bash"]) == 0
+        (tmp_path / "script").write_text(capsys.readouterr().out)
+        assert subprocess.run(["bash", "-n", str(tmp_path / "script")], check=False).returncode == 0
+
+    def it_knows_three_shells(self, capsys):
+        assert run(["completion", "tcsh"]) == 2
+        assert "bash" in capsys.readouterr().err
+
+    def it_reads_no_server(self, monkeypatch, capsys):
+        monkeypatch.delenv("CHORDWISE_URL")
+        assert run(["completion", "bash", "--json"]) == 0
+        assert "script" in capsys.readouterr().out
+
+
+def test_the_document_names_every_command() -> None:
+    text = (ROOT / "docs/cli.md").read_text(encoding="utf-8")
+    assert [path for path in COMMANDS if f"chordwise {' '.join(path)}" not in text] == []

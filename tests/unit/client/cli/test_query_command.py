@@ -1,0 +1,225 @@
+"""What ``chordwise query`` shows, at every width and for every kind of text; and how the command line refuses."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import unicodedata
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.console import Console
+
+from chordwise import Hit, QueryResult, Stats
+from chordwise.api.queries import HitSource, Rerank
+from chordwise.cli import run
+from chordwise.cli.query_command import show, summary
+from chordwise.cli.screen import clean, folded
+from tests.support.servers.gateway_stub import KEY, problem, serve
+
+CHINESE = Hit(
+    chunk_id="c2",
+    document_id="zh-1",
+    namespace="kb",
+    title="矢井田瞳（やいだひとみ），是日本大阪府丰中市出身的创作歌手",
+    text="香港浸会大学中医药学院植物药库对雷公藤是怎样描述的" * 20,
+    score=0.5,
+    sources=(HitSource(channel="semantic", rank=1), HitSource(channel="keyword", score=0.1)),
+    rerank=Rerank(score=0.4, from_rank=1),
+)
+ENGLISH = Hit(
+    chunk_id="c1",
+    document_id="en-1",
+    namespace="kb",
+    title="Thermal distributions",
+    text="The authors give\n\nthe exact solution " * 20,
+    score=0.93,
+    sources=(HitSource(channel="keyword", rank=2, score=7.2), HitSource(channel="semantic", rank=11)),
+)
+
+
+@pytest.fixture
+def stub(monkeypatch, tmp_path):
+    with serve() as running:
+        monkeypatch.setenv("CHORDWISE_URL", running.url)
+        monkeypatch.setenv("CHORDWISE_API_KEY", KEY)
+        monkeypatch.delenv("COLUMNS", raising=False)
+        monkeypatch.chdir(tmp_path)
+        yield running
+
+
+def shown(width: int, *hits: Hit, stats: Stats | None = None) -> str:
+    console = Console(width=width, color_system=None, markup=False, emoji=False, highlight=False)
+    with console.capture() as capture:
+        show(QueryResult(query_id="q", status="succeeded", chunks=hits, stats=stats or Stats()), console)
+    return capture.get()
+
+
+class DescribeTheAnswer:
+    def it_shows_rank_score_channels_title_and_text(self):
+        lines = shown(100, ENGLISH, CHINESE).splitlines()
+        assert lines[0].split() == ["#", "score", "sure", "found", "by", "document"]
+        assert lines[1].split() == ["1", "0.9300", "-", "keyword", "#2", "Thermal", "distributions", "en-1"]
+        assert lines[2].split()[:4] == ["semantic", "#11", "The", "authors"]
+        assert any("fused #1" in line for line in lines)
+        assert sum("keyword" in line for line in lines) == 1  # it only scored what the other channel had found
+        assert sum(line.rstrip().endswith("…") for line in lines) == 2
+
+    @pytest.mark.parametrize("width", [20, 33, 50, 63, 64, 80, 81, 120, 200])
+    def it_fits_the_width_with_wide_characters_too(self, width):
+        printed = shown(width, ENGLISH, CHINESE)
+        assert max(cell_len(line) for line in printed.splitlines()) <= width
+        assert printed.isprintable() or all(char.isprintable() or char == "\n" for char in printed)
+
+    def it_keeps_the_id_beside_a_long_title(self):
+        assert "…  zh-1" in shown(70, CHINESE)
+
+    def it_shows_text_as_it_is_but_nothing_that_controls_the_terminal(self):
+        hit = Hit(chunk_id="c", document_id="d\x07", title="[bold]x[/bold] :smile:", text="a\x1b[31m\u202eb\x00c\ud800")
+        printed = shown(100, hit)
+        assert "[bold]x[/bold] :smile:  d" in printed
+        assert "a[31mbc\ufffd" in printed
+
+    def it_says_so_when_nothing_was_found(self):
+        assert shown(80).startswith("Nothing found.")
+
+
+class DescribeTheSummary:
+    def it_names_losses_first_then_hits_shares_times_and_lift(self):
+        stats = Stats(
+            hits={"keyword": 20, "semantic": 3},
+            source_share={"keyword": 0.4, "semantic": 0.6},
+            latency_ms={"total": 31.2, "keyword": 9.84, "fuse": 1.0},
+            rerank_lift=0.03,
+            degraded=True,
+            degradations=({"channel": "semantic", "reason": "timeout", "detail": None}, "rerank skipped"),
+        )
+        assert summary(stats) == [
+            ("degraded", "semantic, timeout; rerank skipped"),
+            ("hits", "keyword 20, semantic 3"),
+            ("share", "keyword 40%, semantic 60%"),
+            ("time", "31.2 ms (keyword 9.8, fuse 1.0 ms)"),
+            ("rerank lift", "+0.0300"),
+        ]
+
+    def it_is_silent_about_what_the_server_left_out(self):
+        assert summary(Stats()) == []
+
+
+class DescribeFolding:
+    @settings(max_examples=30)
+    @given(text=st.text(alphabet="ab 字，é👍 -"), width=st.integers(2, 12), lines=st.integers(1, 3))
+    def it_never_exceeds_the_width_or_the_number_of_lines(self, text, width, lines):
+        kept = folded(clean(text), width, lines=lines)
+        assert 1 <= len(kept) <= lines
+        assert all(cell_len(line.rstrip()) <= width for line in kept)
+
+    @pytest.mark.parametrize(
+        ("text", "width", "lines"),
+        [
+            ("one two three", 8, ["one two ", "three"]),
+            ("ab中文字", 4, ["ab中", "文字"]),  # between wide characters a line may end
+            ("abcdefgh", 3, ["abc", "de…"]),
+            ("", 5, [""]),
+        ],
+    )
+    def it_breaks_where_a_reader_expects_it(self, text, width, lines):
+        assert folded(text, width, lines=2) == lines
+
+
+class DescribeCleaning:
+    @given(st.text())
+    def it_leaves_one_printable_line(self, text):
+        assert not any(unicodedata.category(char) in ("Cc", "Cs", "Zl", "Zp") for char in clean(text))
+
+    def it_keeps_joined_emoji_whole(self):
+        assert clean(" a\n\tb 👩‍💻 ") == "a b 👩‍💻"
+
+
+class DescribeTheCommand:
+    def it_asks_as_told(self, stub, capsys):
+        arguments = "query 你好 -n a -n b --top-k 3 --method semantic --type t --tag x --no-rerank --trace --json"
+        assert run(arguments.split()) == 0
+        assert json.loads(capsys.readouterr().out)["query"] == stub.received[0].json()
+        assert stub.received[0].json() == {
+            "query_text": "你好",
+            "namespaces": ["a", "b"],
+            "top_k": 3,
+            "filters": {"type": "t", "tags": ["x"]},
+            "retrieve": {"method": "semantic"},
+            "enable_rerank": False,
+            "trace": True,
+        }
+
+    def it_shows_the_trace_when_asked(self, stub, capsys):
+        stub.explained = ["1. d1: the first of one."]
+        assert run(["query", "x", "-n", "kb", "--trace"]) == 0
+        assert "1. d1: the first of one." in capsys.readouterr().out.splitlines()
+        assert stub.received[0].json()["trace"] is True
+        assert run(["query", "x", "-n", "kb", "--trace", "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["trace"]["explained"] == stub.explained
+
+    def it_takes_finding_nothing_for_a_success(self, stub, capsys):
+        assert run(["query", "x", "-n", "kb"]) == 0
+        assert capsys.readouterr().out.startswith("Nothing found.")
+
+    def it_fails_in_one_sentence(self, stub, capsys):
+        stub.next.append(problem(422, "validation_failed", "bad", errors=[{"pointer": "/top_k", "detail": "too big"}]))
+        assert run(["query", "x", "-n", "kb"]) == 1
+        assert capsys.readouterr() == ("", "chordwise: bad: /top_k too big (422 validation_failed)\n")
+
+
+class DescribeUsage:
+    @pytest.mark.parametrize(
+        ("arguments", "complaint"),
+        [
+            ("frobnicate", "No such command 'frobnicate'"),
+            ("query x", "Missing option '--namespace'"),
+            ("query -n kb", "Missing argument"),
+            ("query x -n kb --method magic", "must be hybrid, full_text or semantic"),
+            ("query x -n kb --top-k many", "--top-k"),
+            ("query x -n kb --nonsense", "No such option"),
+            ("ingest nowhere -n kb", "does not exist"),
+            ("ingest . -n kb --on-conflict merge", "must be replace, skip, error or new"),
+            ("eval nowhere -n kb", "does not exist"),
+            ("eval . -n kb --concurrency 0", "--concurrency"),
+        ],
+    )
+    def it_exits_with_2_and_one_line(self, stub, capsys, arguments, complaint):
+        assert run(arguments.split()) == 2
+        printed = capsys.readouterr()
+        assert printed.out == ""
+        assert complaint in printed.err
+        assert printed.err.count("\n") == 1
+        assert stub.received == []
+
+    def it_exits_with_2_when_no_server_is_named(self, monkeypatch, capsys, tmp_path):
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.delenv("CHORDWISE_URL", raising=False)
+        assert run(["jobs"]) == 2
+        assert "set CHORDWISE_URL" in capsys.readouterr().err
+
+    def it_finds_the_local_stack(self, stub, monkeypatch, tmp_path):
+        (tmp_path / ".local").mkdir()
+        (tmp_path / ".local" / "env").write_text(f"CHORDWISE_URL={stub.url}\nCHORDWISE_API_KEY={KEY}\n")
+        monkeypatch.delenv("CHORDWISE_URL")
+        monkeypatch.delenv("CHORDWISE_API_KEY")
+        assert run(["jobs"]) == 0
+
+    @pytest.mark.parametrize("command", ["", "ingest", "query", "jobs", "verify", "eval", "doctor"])
+    def it_explains_itself(self, capsys, command):
+        assert run([*command.split(), "--help"]) == 0
+        assert "Usage: chordwise" in capsys.readouterr().out
+
+    def it_prints_an_answer_that_the_terminal_has_no_letters_for(self, stub):
+        stub.documents["kb"] = {"d": {"document_id": "d", "text": "hello 世界 \ud800"}}
+        script = "import sys; from chordwise.cli import main; sys.argv[1:] = ['query', 'hello', '-n', 'kb']; main()"
+        environment = {"CHORDWISE_URL": stub.url, "CHORDWISE_API_KEY": KEY, "PYTHONIOENCODING": "ascii"}
+        done = subprocess.run(
+            [sys.executable, "-c", script], env=environment, capture_output=True, check=True, timeout=60
+        )
+        assert b"\\u4e16" in done.stdout
+        assert done.stderr == b""

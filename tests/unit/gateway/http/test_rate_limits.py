@@ -1,0 +1,96 @@
+"""Limits of requests in front of every route, without the servers behind them."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+import structlog
+
+from api_gateway.app import create_app
+from api_gateway.http.auth import Keys
+from api_gateway.http.rate_limits import headers_of
+from pipeline.errors import StoreUnavailable
+from pipeline.records import TenantId
+from pipeline.settings import load
+from pipeline.tenants.request_buckets import BucketReply, Rate
+from pipeline.tenants.tenant_store import Principal
+from tests.support.clients.attacks import code_of
+
+KEY = {"Authorization": "Bearer cw_acme_" + "0" * 48}
+NOWHERE = {
+    "mysql_url": "mysql+pymysql://nobody@127.0.0.1:1/none",
+    "redis_url": "redis://127.0.0.1:1/0",
+    "quota_requests_per_minute": 60,
+    "quota_requests_burst": 10,
+}
+
+
+class Bucket:
+    """Stands for Redis: gives what it was told to."""
+
+    def __init__(self, allowance: BucketReply | None) -> None:
+        self.allowance, self.asked = allowance, 0
+
+    async def take(self, tenant_id, rate):
+        self.asked += 1
+        if self.allowance is None:
+            raise StoreUnavailable("Redis: ConnectionError")
+        return self.allowance
+
+
+@pytest.fixture
+def app():
+    async def look_up(api_key):
+        return (
+            Principal(tenant_id=TenantId("acme"), scopes=frozenset({"read"})) if api_key.startswith("cw_acme") else None
+        )
+
+    made = create_app(load(NOWHERE))
+    made.state.gateway.keys = Keys(look_up)
+    return made
+
+
+@pytest.fixture
+async def client(app):
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as found:
+        with structlog.testing.capture_logs():
+            yield found
+
+
+class DescribeLimits:
+    async def it_refuses_before_the_route_is_asked(self, app, client):
+        app.state.gateway.request_rates = Bucket(BucketReply(admitted=False, left=0, wait_s=2.4))
+        for path in ("/v1/jobs/x", "/openai/v1/anything", "/nothing"):
+            found = await client.get(path, headers=KEY)
+            assert (found.status_code, code_of(found)) == (429, "too_many_requests")
+            assert found.headers["retry-after"] == "3"
+            assert found.headers["ratelimit"] == '"requests";r=0;t=3'
+
+    async def it_lets_everyone_through_while_redis_is_away_and_says_so_once(self, app, client):
+        app.state.gateway.request_rates = bucket = Bucket(None)
+        with structlog.testing.capture_logs() as lines:
+            for _ in range(3):
+                assert (await client.get("/v1/jobs/x", headers=KEY)).status_code == 404
+        assert [line["event"] for line in lines].count("requests_not_limited") == 1
+        assert bucket.asked == 1
+
+    async def it_asks_for_nobody_it_does_not_know(self, app, client):
+        app.state.gateway.request_rates = bucket = Bucket(BucketReply(admitted=False, left=0, wait_s=1))
+        assert (await client.get("/v1/jobs")).status_code == 401
+        assert (await client.get("/healthz", headers=KEY)).status_code == 200
+        assert bucket.asked == 0
+
+
+class DescribeARate:
+    def it_says_when_an_empty_bucket_is_full(self):
+        assert Rate(per_minute=30_000, burst=5_000).window_s == 10
+        assert Rate(per_minute=1, burst=1).window_s == 60
+
+    @pytest.mark.parametrize(("own", "burst"), [(30, 5), (1, 1), (60_000, 10_000)])
+    def it_scales_with_its_burst(self, own, burst):
+        assert Rate(per_minute=30_000, burst=5_000).scaled_to(own) == Rate(per_minute=own, burst=burst)
+
+    def it_tells_when_what_was_taken_is_there_again(self):
+        told = headers_of(Rate(per_minute=60, burst=10), BucketReply(admitted=True, left=7, wait_s=0))
+        assert told == {"RateLimit-Policy": '"requests";q=10;w=10', "RateLimit": '"requests";r=7;t=3'}

@@ -1,0 +1,173 @@
+"""The in-process lane: who wants it, what it says to its processes, and that it changes no answer's key."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import replace
+
+import pytest
+
+from api_gateway.live.lane import Lane, LaneFacts, _environment, _Process
+from pipeline.errors import Misconfigured
+from pipeline.maintenance import doctor
+from pipeline.maintenance.doctor import Severity
+from pipeline.query.cache_key import cache_key
+from pipeline.query.plan import Plan, PlanFlaw, RetrievePlan
+from pipeline.query.request import Query
+from pipeline.records import Namespace, QueryId, TenantId
+from pipeline.retrieval.build_plan import plan_of
+from pipeline.retrieval.reuse_answer import _fingerprint
+from pipeline.settings import load
+from workers.lane_messages import LaneReply, LaneRequest, read_reply, read_request
+
+KB = Namespace("kb")
+
+
+def query(number: int = 1, *, lane: str = "in_process", left_s: float = 3.0) -> Query:
+    now = time.time()
+    return Query(
+        query_id=QueryId(f"q{number}"),
+        tenant_id=TenantId("acme"),
+        request_id="r",
+        query_text="水泵 pump",
+        namespaces=(KB,),
+        plan=Plan(lane=lane, retrieve=RetrievePlan(channels={})),
+        created_at=now,
+        deadline_at=now + left_s,
+    )
+
+
+class Told:
+    """Takes what is counted, and what is sent to a process."""
+
+    def __init__(self) -> None:
+        self.reasons: list[str] = []
+        self.lines: list[LaneRequest] = []
+
+    def count(self, name: str, *, reason: str) -> None:
+        assert name == "chordwise_lane_misses"
+        self.reasons.append(reason)
+
+    def write(self, line: bytes) -> None:
+        self.lines.append(read_request(line))
+
+
+async def run(function, *arguments):
+    return function(*arguments)
+
+
+def lane(told: Told, *processes: _Process) -> Lane:
+    """A lane with these processes, which are nobody's."""
+    made = Lane(len(processes), run=run, meter=lambda: told)
+    made.start = lambda: None
+    made._ready.extend(processes)
+    return made
+
+
+class DescribeWhoWantsTheLane:
+    @pytest.mark.parametrize(
+        ("installation", "profile", "wanted"),
+        [
+            ({}, {}, "chord"),
+            ({}, {"lane": "in_process"}, "in_process"),
+            ({"query_lane": "in_process"}, {}, "in_process"),
+            ({"query_lane": "in_process"}, {"lane": "chord"}, "chord"),
+        ],
+    )
+    def it_is_the_profile_before_the_installation(self, installation, profile, wanted):
+        assert plan_of(load(installation), profile, {}).lane == wanted
+
+    def it_is_one_of_two(self):
+        with pytest.raises(PlanFlaw) as found:
+            plan_of(load(), {"lane": "express"}, {})
+        assert found.value.flaws[0][0] == "/lane"
+
+    def it_needs_a_process(self):
+        with pytest.raises(Misconfigured, match="CHORDWISE_QUERY_LANE_PROCESSES must not be 0"):
+            load({"query_lane": "in_process", "query_lane_processes": 0})
+
+    async def it_starts_nothing_for_the_chord_or_without_processes(self):
+        told = Told()
+        for made, asked in ((Lane(2, run=run, meter=lambda: told), query(lane="chord")), (lane(told), query())):
+            assert made.is_for(asked) is False
+            assert made.facts is None
+        assert told.reasons == []
+
+    def it_changes_neither_the_key_of_an_answer_nor_what_shapes_it(self):
+        keys = {
+            cache_key(replace(query(lane=name), created_at=0.0), revisions={KB: "1"}, installation="i")
+            for name in ("chord", "in_process")
+        }
+        assert len(keys) == 1
+        assert _fingerprint(load()) == _fingerprint(load({"query_lane": "in_process", "query_lane_processes": 5}))
+
+
+class DescribeTheLane:
+    async def it_sends_each_query_to_the_process_that_holds_the_fewest(self):
+        told, other = Told(), Told()
+        made = lane(told, _Process(pid=1, writer=told), _Process(pid=2, writer=other))
+        for number in range(4):
+            assert made.take(query(number))
+        assert [len(told.lines), len(other.lines)] == [2, 2]
+        assert {(line.step, line.tenant_id, line.request_id) for line in told.lines} == {("answer", "acme", "r")}
+
+    async def it_leaves_what_is_too_much_to_the_chord(self):
+        told = Told()
+        made = lane(told, _Process(pid=1, writer=told))
+        sent = 0
+        while made.is_for(query(sent)):
+            made.take(query(sent))
+            sent += 1
+        assert (sent, told.reasons) == (32, ["full"])
+
+    async def it_has_a_query_finished_by_another_process_than_the_one_that_holds_it(self):
+        told, other = Told(), Told()
+        made = lane(told, _Process(pid=1, writer=told), _Process(pid=2, writer=other))
+        made.take(query(1))
+        assert made.finish(query(1)) is True
+        assert [line.step for line in other.lines] == ["finish"]
+        assert made.finish(query(2)) is False
+
+    async def it_sends_a_query_again_once_and_then_by_the_chord(self, monkeypatch):
+        told, by_chord = Told(), []
+        monkeypatch.setattr("api_gateway.live.lane.dispatch.ask", by_chord.append)
+        made = lane(told, _Process(pid=1, writer=told))
+        made._send_again(query(1), 1)
+        made._send_again(query(2), 2)
+        made._send_again(query(3, left_s=0.01), 1)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert [line.query_id for line in told.lines] == ["q1"]
+        assert [each.query_id for each in by_chord] == ["q2"]
+        assert told.reasons == ["process_ended", "process_ended"]
+
+    def it_gives_its_processes_no_operators_key(self, monkeypatch):
+        monkeypatch.setenv("CHORDWISE_ADMIN_KEY", "secret")
+        monkeypatch.setenv("CHORDWISE_MYSQL_URL", "mysql://there")
+        given = _environment()
+        assert ("CHORDWISE_ADMIN_KEY" in given, given["CHORDWISE_MYSQL_URL"]) == (False, "mysql://there")
+
+
+class DescribeTheMessages:
+    def it_reads_what_it_wrote(self):
+        request = LaneRequest(
+            step="finish",
+            tenant_id=TenantId("租户"),
+            query_id=QueryId("q"),
+            request_id="r\n",
+            headers={"traceparent": "0"},
+        )
+        assert request.line().count(b"\n") == 1
+        assert read_request(request.line()) == request
+        assert read_reply(LaneReply(query_id="q").line()) == LaneReply(query_id="q", step="answer")
+
+
+class DescribeItsDiagnosis:
+    @pytest.mark.parametrize(("ready", "severity"), [(2, Severity.OK), (1, Severity.WARNING), (0, Severity.WARNING)])
+    def it_counts_processes(self, ready, severity):
+        facts = LaneFacts(wanted=2, ready=ready, queries=0)
+        finding = doctor.query_lane(wanted=facts.wanted, ready=facts.ready)
+        assert (finding.check, finding.severity) == ("query_lane", severity)
+        assert f"{ready} of 2" in finding.detail
+        assert bool(finding.advice) is (severity is not Severity.OK)

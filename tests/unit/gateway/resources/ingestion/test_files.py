@@ -1,0 +1,193 @@
+"""Files on the wire: names become ids, lines become documents, forms are read."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from api_gateway.http.fields import holds_control_characters, tidy_document_id
+from api_gateway.http.problems import Problem
+from api_gateway.resources.ingestion.file_shapes import SentFile, document_id_of, entries_of, to_form
+from api_gateway.resources.ingestion.uploads import Intake, to_chunking
+from pipeline.ingestion.accept import Refusal
+from pipeline.records import Upload
+from pipeline.settings import load
+
+SETTINGS = load({"max_document_bytes": 1000})
+
+
+def entries(*files, **fields):
+    form = to_form([("namespace", "kb"), *fields.items()])
+    sent = [SentFile(name=name, declared_type=declared, body=body) for name, declared, body in files]
+    return list(entries_of(sent, form, Intake(SETTINGS, to_chunking(form.chunking, SETTINGS), suspicious=True)))
+
+
+class DescribeAFile:
+    @pytest.mark.parametrize(
+        ("name", "declared", "media_type"),
+        [
+            ("a.txt", None, "text/plain"),
+            ("a.md", "text/plain", "text/markdown"),
+            ("a.HTML", "application/octet-stream", "text/html"),
+            ("a", "text/html; charset=gb2312", "text/html; charset=gb2312"),
+            ("a", "text/plain; charset=" + "x" * 200, "text/plain"),
+        ],
+    )
+    def it_is_read_as_its_name_says_or_its_type(self, name, declared, media_type):
+        [found] = entries((name, declared, b"text"))
+        assert (found.document_id, found.media_type, found.source_uri) == (name, media_type, name)
+
+    def it_is_read_as_the_hint_says(self):
+        [found] = entries(("notes.txt", "text/plain", b"# Title"), parser_hint=".md")
+        assert found.media_type == "text/markdown"
+
+    def it_carries_the_labels_of_the_form(self):
+        [found] = entries(("a.txt", None, b"text"), type="manual", tags='["a", "b"]', metadata='{"k": 1}')
+        fields = found.fields
+        assert (fields.type, fields.tags, fields.metadata) == ("manual", ("a", "b"), {"k": 1})
+
+    @pytest.mark.parametrize(
+        ("name", "body", "code"),
+        [
+            ("a.exe", b"MZ", "unsupported_media_type"),
+            ("a", b"text", "unsupported_media_type"),
+            ("a.txt", b"", "empty_document"),
+            ("a.txt", b" \n ", "empty_document"),
+            ("a.txt", b"x" * 1001, "document_too_large"),
+        ],
+    )
+    def it_is_refused_with_its_place(self, name, body, code):
+        good, bad = entries(("good.txt", None, b"text"), (name, None, body))
+        assert isinstance(good, Upload)
+        assert (bad.document_id, bad.code, bad.pointer) == (name, code, "/file/1")
+
+    def it_stays_apart_from_another_of_its_name(self):
+        first, second, third = entries(("a.txt", None, b"1"), ("a.txt", None, b"2"), ("a.txt", None, b"2"))
+        assert first.document_id == "a.txt"
+        assert second.document_id.startswith("a.txt~")
+        assert third.document_id == second.document_id
+
+
+class DescribeItsId:
+    @pytest.mark.parametrize(
+        ("name", "document_id"),
+        [
+            ("a.txt", "a.txt"),
+            ("docs/a.txt", "docs/a.txt"),
+            ("./docs//a.txt", "docs/a.txt"),
+            ("../../etc/passwd.txt", "etc/passwd.txt"),
+            ("..\\..\\windows\\a.txt", "windows/a.txt"),
+            ("/etc/passwd.txt", "etc/passwd.txt"),
+            ("docs/../../a.txt", "docs/a.txt"),
+            ("C:\\docs\\a.txt", "C:/docs/a.txt"),
+            (" a b.txt ", "a b.txt"),
+            ("a\nb\u200b.txt", "ab.txt"),
+            ("手册.md", "手册.md"),
+        ],
+    )
+    def it_is_its_name_without_tricks(self, name, document_id):
+        assert document_id_of(name) == document_id
+
+    def it_ends_in_a_hash_if_the_name_is_long(self):
+        one, other = document_id_of("x" * 100 + "1.txt"), document_id_of("x" * 100 + "2.txt")
+        assert one != other
+        assert one == document_id_of("x" * 100 + "1.txt")
+        assert len(one) == 64
+
+    @settings(max_examples=30)
+    @given(name=st.text(st.characters() | st.sampled_from("/\\. \ud800\0"), max_size=100))
+    def it_is_an_id_whatever_the_name_is(self, name):
+        assert tidy_document_id(document_id_of(name))
+
+
+class DescribeNames:
+    @pytest.mark.parametrize(
+        "name", ["会议　纪要.txt", "10.30\u202fPM.png", "a\u00a0b", "نامه\u200cها.pdf", "👩\u200d💻.md", " "]
+    )
+    def it_finds_spaces_and_joiners_ordinary(self, name):
+        assert not holds_control_characters(name)
+
+    @pytest.mark.parametrize("name", ["a\nb", "a\x00", "\x7f", "a\u0085", "a\u2028", "\u2029", "\ud800"])
+    def it_finds_what_is_in_no_name(self, name):
+        assert holds_control_characters(name)
+
+
+class DescribeLines:
+    def it_makes_a_document_of_each(self):
+        lines = [
+            {"document_id": "a", "text": "1", "title": "T"},
+            {"doc_id": "b", "text": "2"},
+            {"id": 7, "text": "3"},
+            {"_id": "c", "text": "4", "url": "u", "metadata": {"k": 1}},
+            {"text": "5"},
+        ]
+        found = entries(("x.jsonl", None, "\n".join(map(json.dumps, lines)).encode()))
+        assert [entry.document_id for entry in found] == ["a", "b", "7", "c", "x.jsonl#5"]
+        assert found[3].fields.metadata == {"k": 1, "url": "u"}
+        assert {entry.media_type for entry in found} == {"text/plain"}
+
+    def it_adds_the_labels_of_the_form(self):
+        body = b'{"text": "1", "tags": ["own"], "metadata": {"k": 2}}\n{"text": "2", "type": "faq"}'
+        first, second = entries(("x.jsonl", None, body), type="manual", tags="own, form", metadata='{"k": 1, "l": 1}')
+        assert (first.fields.type, first.fields.tags, first.fields.metadata) == (
+            "manual",
+            ("own", "form"),
+            {"k": 2, "l": 1},
+        )
+        assert (second.fields.type, second.fields.tags) == ("faq", ("own", "form"))
+
+    def it_refuses_bad_ones_and_keeps_the_rest(self):
+        body = b'{"text": "1"}\nnonsense\n\n{"text": ""}\n{"text": "\\ud800"}\n[1]\n{"text": 5, "id": "five"}'
+        found = entries(("x.jsonl", None, body))
+        refusals = [(entry.code, entry.pointer) for entry in found if isinstance(entry, Refusal)]
+        assert refusals == [
+            ("malformed_document", "/file/0/2"),
+            ("empty_document", "/file/0/4/text"),
+            ("invalid_document", "/file/0/5/text"),
+            ("malformed_document", "/file/0/6"),
+            ("invalid_document", "/file/0/7/text"),
+        ]
+        assert found[-1].document_id == "five"
+
+
+class DescribeTheForm:
+    def it_reads_what_is_not_scalar_from_json(self):
+        form = to_form(
+            [
+                ("namespace", "kb"),
+                ("on_conflict", "skip"),
+                ("tags", '["a"]'),
+                ("tags", "b, c"),
+                ("metadata", '{"k": [1]}'),
+                ("chunking", '{"max_tokens": 64}'),
+                ("parser_hint", "text/html"),
+            ]
+        )
+        assert (form.on_conflict, form.tags, form.metadata) == ("skip", ["a", "b", "c"], {"k": [1]})
+        assert form.chunking is not None
+        assert (form.chunking.max_tokens, form.parser_hint) == (64, "text/html")
+
+    @pytest.mark.parametrize(
+        ("fields", "pointer"),
+        [
+            ([], "/namespace"),
+            ([("namespace", "a"), ("namespace", "b")], "/namespace"),
+            ([("namespace", "a b")], "/namespace"),
+            ([("namespace", "kb"), ("metadata", "x")], "/metadata"),
+            ([("namespace", "kb"), ("metadata", "5")], "/metadata"),
+            ([("namespace", "kb"), ("tags", "[1]")], "/tags/0"),
+            ([("namespace", "kb"), ("tags", "[")], "/tags"),
+            ([("namespace", "kb"), ("chunking", "[]")], "/chunking"),
+            ([("namespace", "kb"), ("parser_hint", "exe")], "/parser_hint"),
+            ([("namespace", "kb"), ("document_id", "x")], "/document_id"),
+            ([("namespace", "kb"), ("type", "a\0")], "/type"),
+        ],
+    )
+    def it_refuses_with_the_name_of_the_field(self, fields, pointer):
+        with pytest.raises(Problem) as refused:
+            to_form(fields)
+        assert refused.value.status == 422
+        assert refused.value.errors[0]["pointer"] == pointer

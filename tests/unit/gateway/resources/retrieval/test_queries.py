@@ -1,0 +1,213 @@
+"""Queries on the wire: every default is resolved, every field is checked."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from api_gateway.http.bodies import Decoded
+from api_gateway.http.problems import Problem
+from api_gateway.resources.retrieval.query_body import to_query
+from pipeline.query.plan import ContextOptions, DecayPlan
+from pipeline.records import ChannelName, Filters, TenantId
+from pipeline.settings import load
+
+SETTINGS = load(
+    {"recall_source_weights": {"keyword": 0.7, "semantic": 0.3}, "recall_pool": 50, "query_deadline_ms": 2500}
+)
+KEYWORD, SEMANTIC = ChannelName.KEYWORD, ChannelName.SEMANTIC
+
+
+def query(settings=SETTINGS, **fields):
+    body = {"query_text": "pumps", "namespaces": ["kb"], **fields}
+    return to_query(Decoded(body), tenant_id=TenantId("acme"), request_id="r-1", use=settings)
+
+
+def weights(found):
+    return {name: channel.weight for name, channel in found.plan.channels.items()}
+
+
+def strategy(found):
+    return found.plan.retrieve.fusion.strategy
+
+
+class DescribeAQuery:
+    def it_needs_a_text_and_a_namespace_and_gets_the_rest_from_the_settings(self):
+        found = query()
+        assert (found.query_text, found.namespaces, found.tenant_id, found.request_id) == (
+            "pumps",
+            ("kb",),
+            "acme",
+            "r-1",
+        )
+        fusion = found.plan.retrieve.fusion
+        assert (found.top_k, found.pool_of(KEYWORD), fusion.strategy, fusion.k) == (10, 50, "weighted", 60)
+        assert found.channels == (KEYWORD, SEMANTIC)
+        assert weights(found) == {KEYWORD: 0.7, SEMANTIC: 0.3}
+        assert found.deadline_at - found.created_at == pytest.approx(2.5)
+        assert (found.plan.understand.enabled, found.plan.rerank.enabled, found.trace) == (True, False, False)
+        assert (found.filters, found.plan.context) == (Filters(), ContextOptions())
+
+    def it_carries_everything_the_contract_names(self):
+        found = query(
+            tenant_id="acme",
+            top_k=200,
+            filters={
+                "type": "manual",
+                "tags": ["a"],
+                "author": "A",
+                "start": "2026-01-01T00:00:00Z",
+                "end": "2026-02-01T00:00:00Z",
+                "metadata": {"k": "v"},
+            },
+            enable_expand=False,
+            enable_rerank=False,
+            profile="default",
+            retrieve={
+                "method": "hybrid",
+                "score_threshold": 0.25,
+                "channels": {"keyword": {"weight": 2}},
+                "fusion": {"strategy": "rrf", "k": 0},
+                "time_decay": {"half_life_days": 30},
+            },
+            story_time=1200,
+            context={"format": "text", "max_tokens": 500, "window": 1, "parents": True},
+            session_id="s",
+            experiment_id="e",
+            trace=True,
+        )
+        assert found.filters == Filters(
+            type="manual",
+            tags=("a",),
+            author="A",
+            start=datetime(2026, 1, 1, tzinfo=UTC),
+            end=datetime(2026, 2, 1, tzinfo=UTC),
+            metadata={"k": "v"},
+            story_time=1200,
+        )
+        retrieve = found.plan.retrieve
+        assert (found.top_k, found.pool_of(SEMANTIC), retrieve.score_threshold) == (200, 200, 0.25)
+        assert (found.plan.understand.enabled, found.plan.rerank.enabled, found.trace) == (False, False, True)
+        assert (retrieve.fusion.strategy, retrieve.fusion.k) == ("rrf", 0)
+        assert weights(found) == {KEYWORD: 2.0, SEMANTIC: 1.0}
+        assert retrieve.time_decay == DecayPlan(half_life_days=30)
+        assert found.plan.context == ContextOptions(format="text", max_tokens=500, window=1, parents=True)
+        assert (found.session_id, found.experiment_id) == ("s", "e")
+
+    def it_takes_null_for_absent(self):
+        names = ("top_k", "filters", "retrieve", "context", "profile", "story_time", "trace", "session_id", "tenant_id")
+        assert query(**dict.fromkeys(names)).top_k == 10
+
+    def it_reranks_hits_of_several_namespaces_whatever_it_says(self):
+        found = query(namespaces=["a", "b"], enable_rerank=False)
+        assert found.plan.rerank.enabled
+        assert found.remarks[0].startswith("rerank stays on")
+        assert query(namespaces=["a", "a"], enable_rerank=False).remarks == ()
+
+    def it_names_a_namespace_once(self):
+        assert query(namespaces=["b", "a", "b"]).namespaces == ("b", "a")
+
+    @pytest.mark.parametrize(
+        ("retrieve", "expected"),
+        [
+            ({"method": "full_text"}, {KEYWORD: 0.7}),
+            ({"method": "semantic"}, {SEMANTIC: 0.3}),
+            ({"channels": {"semantic": {"weight": 0}}}, {KEYWORD: 0.7}),
+            ({"channels": {"semantic": {}}}, {KEYWORD: 0.7, SEMANTIC: 0.3}),
+            ({"fusion": {"strategy": "rrf"}}, {KEYWORD: 1.0, SEMANTIC: 1.0}),
+            ({"method": "semantic", "channels": {"keyword": {"weight": 5}}}, {SEMANTIC: 0.3}),
+            ({"channels": {"faq": {}}}, {KEYWORD: 0.7, SEMANTIC: 0.3, ChannelName.FAQ: 0.1}),
+            ({"channels": {"api": {"weight": 0.5}}}, {KEYWORD: 0.7, SEMANTIC: 0.3, ChannelName.API: 0.5}),
+        ],
+    )
+    def it_asks_the_channels_that_can_have_a_say(self, retrieve, expected):
+        found = query(retrieve=retrieve)
+        assert weights(found) == expected
+        assert found.channels == tuple(expected)
+
+    @pytest.mark.parametrize(
+        ("semantic", "least", "per_namespace"),
+        [
+            ({}, 0.2, None),
+            ({"min_score": 0.7}, 0.7, None),
+            ({"min_score": 0}, 0.0, None),
+            ({"options": {"per_namespace": 5}}, 0.2, 5),
+        ],
+    )
+    def it_bounds_what_is_recalled_by_meaning(self, semantic, least, per_namespace):
+        found = query(load({"semantic_score_threshold": 0.2}), retrieve={"channels": {"semantic": semantic}})
+        channel = found.plan.channels[SEMANTIC]
+        assert (channel.min_score, channel.options.get("per_namespace")) == (least, per_namespace)
+
+    def it_asks_only_channels_that_the_installation_has(self):
+        assert query(load({"recall_sources": ["semantic"]})).channels == (SEMANTIC,)
+
+    def it_fuses_as_configured_unless_told_otherwise(self):
+        assert strategy(query(load({"recall_merge_strategy": "rrf"}))) == "rrf"
+        assert (
+            strategy(query(load({"recall_merge_strategy": "rrf"}), retrieve={"fusion": {"strategy": "weighted"}}))
+            == "weighted"
+        )
+
+
+class DescribeABadQuery:
+    @pytest.mark.parametrize(
+        ("fields", "pointer"),
+        [
+            ({"query_text": ""}, "/query_text"),
+            (
+                {"retrieve": {"channels": {"semantic": {"score_threshold": 1.1}}}},
+                "/retrieve/channels/semantic/score_threshold",
+            ),
+            (
+                {"retrieve": {"channels": {"semantic": {"per_namespace": 0}}}},
+                "/retrieve/channels/semantic/per_namespace",
+            ),
+            ({"query_text": " \u3000"}, "/query_text"),
+            ({"query_text": "x" * 8001}, "/query_text"),
+            ({"namespaces": []}, "/namespaces"),
+            ({"namespaces": ["kb"] * 33}, "/namespaces"),
+            ({"namespaces": [""]}, "/namespaces/0"),
+            ({"top_k": 0}, "/top_k"),
+            ({"top_k": 1001}, "/top_k"),
+            ({"top_k": 5.0}, "/top_k"),
+            ({"filters": {"start": "2026-01-02T00:00:00Z", "end": "2026-01-01T00:00:00Z"}}, "/filters/end"),
+            ({"filters": {"metadata": []}}, "/filters/metadata"),
+            ({"enable_rerank": "yes"}, "/enable_rerank"),
+            ({"retrieve": {"score_threshold": -0.1}}, "/retrieve/score_threshold"),
+            ({"retrieve": {"channels": {"graph": {"weight": 1}}}}, "/retrieve/channels/graph"),
+            ({"retrieve": {"channels": {"fallback": {}}}}, "/retrieve/channels/fallback"),
+            ({"retrieve": {"channels": {"faq": {"options": {"kind": "x"}}}}}, "/retrieve/channels/faq/options/kind"),
+            ({"retrieve": {"channels": {"api": {"options": {"source": ""}}}}}, "/retrieve/channels/api/options/source"),
+            ({"retrieve": {"channels": {"keyword": {"weight": 101}}}}, "/retrieve/channels/keyword/weight"),
+            ({"retrieve": {"method": "full_text", "channels": {"keyword": {"weight": 0}}}}, "/retrieve/channels"),
+            ({"retrieve": {"fusion": {"k": -1}}}, "/retrieve/fusion/k"),
+            ({"retrieve": {"fusion": {"strategy": "custom"}}}, "/retrieve/fusion/strategy"),
+            ({"retrieve": {"fusion": {"strategy": "custom", "plugin": "nowhere"}}}, "/retrieve/fusion/plugin"),
+            ({"retrieve": {"second": {"min_hits": 3}}}, "/retrieve/second"),
+            ({"retrieve": {"second": {"pool": 300}}}, "/retrieve/second"),
+            ({"retrieve": {"second": {}}}, "/retrieve/second"),
+            ({"retrieve": {"ladder": {"thresholds": [0.6, 0.7]}}}, "/retrieve/ladder/thresholds"),
+            ({"retrieve": {"ladder": {"thresholds": [0.6, 0.6]}}}, "/retrieve/ladder/thresholds"),
+            ({"retrieve": {"time_decay": {"by": "story_time"}}}, "/retrieve/time_decay/shape"),
+            ({"retrieve": {"selection": {"quality": {"grades": ["A", "A"]}}}}, "/retrieve/selection/quality/grades"),
+            ({"retrieve": {"allocation": "some"}}, "/retrieve/allocation"),
+            ({"retrieve": {"time_decay": {"half_life_days": 0}}}, "/retrieve/time_decay/half_life_days"),
+            ({"context": {"format": "xml"}}, "/context/format"),
+            ({"context": {"max_tokens": 32_001}}, "/context/max_tokens"),
+            ({"story_time": 2**63}, "/story_time"),
+            ({"session_id": ""}, "/session_id"),
+            ({"q": "x"}, "/q"),
+        ],
+    )
+    def it_is_refused_with_its_place(self, fields, pointer):
+        with pytest.raises(Problem) as refused:
+            query(**fields)
+        assert (refused.value.status, refused.value.code) == (422, "invalid_request")
+        assert refused.value.errors[0]["pointer"] == pointer
+
+    def it_may_name_a_profile_that_does_not_exist(self):
+        with pytest.raises(Problem) as refused:
+            query(profile="fast")
+        assert (refused.value.status, refused.value.code) == (404, "profile_not_found")
