@@ -1,7 +1,7 @@
 """Documents with chunks and vectors as bytes, to move between installations; docs/portability.md has the format.
 
 A part is an uncompressed ZIP of ``header.json``, ``documents.jsonl``, ``chunks.jsonl`` and ``vectors.f16``; a waiting
-document is a part of one. Unknown entries and fields are ignored; what must not be raises the version.
+document is a part of one. Unknown entries and fields are ignored; an incompatible change raises the version.
 """
 
 from __future__ import annotations

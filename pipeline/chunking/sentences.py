@@ -58,7 +58,8 @@ class Sentence:
 
 
 def paragraphs(text: str, *, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Start and end of each paragraph of ``text[start:end]``: what blank lines part, white space around it left out."""
+    """Yield start and end of each paragraph of ``text[start:end]``, delimited by blank lines, without surrounding white
+    space."""
     position = start
     for blank in _BLANK_LINE.finditer(text, start, end):
         yield from _stripped(text, position, blank.start())

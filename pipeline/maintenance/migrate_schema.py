@@ -201,15 +201,15 @@ def _revisions(side: Side) -> list[str]:
 
 def _refuse_unknown(side: Side, connection: Connection) -> None:
     """Raise Misconfigured for a database at a revision that this code has no migration from."""
-    found, known = _revision(side, connection), _revisions(side)
-    if found is None or found in known:
+    revision, revisions = _revision(side, connection), _revisions(side)
+    if revision is None or revision in revisions:
         return
     advice = (
-        f"bring it to {known[0]} with version 0.1.0 first (CHANGELOG.md names the commit), or start with an empty database"
-        if found < known[0]
+        f"bring it to {revisions[0]} with version 0.1.0 first (CHANGELOG.md names the commit), or start with an empty database"
+        if revision < revisions[0]
         else "a newer version of Chordwise made it, so use that one"
     )
-    raise Misconfigured(f"the {side} schema is at revision {found}, which this version cannot migrate: {advice}")
+    raise Misconfigured(f"the {side} schema is at revision {revision}, which this version cannot migrate: {advice}")
 
 
 def _migrate(

@@ -1,4 +1,4 @@
-"""The audit: who did what, and when, in rows that never change.
+"""The audit: actor, action and time of each deed, in rows that never change.
 
 A write is recorded in its own transaction, a search in Redis with its answer; `pipeline.retrieval.record_search` brings
 it here.

@@ -65,8 +65,8 @@ class Webhooks(TenantStore):
 
     def one(self, webhook_id: str) -> Webhook | None:
         """Return one endpoint, or None."""
-        found = self._connection.execute(select(webhooks).where(self._is(webhooks, webhook_id))).one_or_none()
-        return None if found is None else webhook_of(found)
+        row = self._connection.execute(select(webhooks).where(self._is(webhooks, webhook_id))).one_or_none()
+        return None if row is None else webhook_of(row)
 
     def remove(self, webhook_id: str) -> bool:
         """Delete an endpoint and its deliveries. False if there is none."""
