@@ -70,7 +70,7 @@ def score(
     ``tf / (tf + k1 * (1 - b + b * length / average))``, where ``tf`` adds up the weights of the fields that the term
     occurs in; and over phrases the same with the number of times that they stand in one piece. Length is the number of
     terms, whatever the fields weigh. ``k1`` may be another than that of `weigh`; with the same, all weights 1 and no
-    dictionary this is `keyword.bm25.bm25`.
+    dictionary this is plain BM25.
     """
     shares: dict[str, NDArray[np.float64]] = {}
 

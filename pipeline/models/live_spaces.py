@@ -111,10 +111,6 @@ class Spaces:
                 self._embedders[space] = found
         return found
 
-    def use_embedder(self, space: EmbeddingSpace, embedder: Embedder) -> None:
-        """Have another object stand for the model of a space."""
-        self._embedders[space] = embedder
-
     @property
     def standby_answers(self) -> bool:
         """Whether the standby's model did not fail within the last half minute."""

@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import structlog
 
-from pipeline.answer.result import Answer
 from pipeline.channels.channel import AbsentChannel, Channel
 from pipeline.errors import Unavailable
 from pipeline.query.query_store import QueryState
@@ -91,20 +90,16 @@ def _reports(
     return envelopes, elapsed_ms, {name.value: (began_at, worker) for name in envelopes}
 
 
-def ask_in_process(query: Query, use: Resources, channels: Mapping[ChannelName, Channel]) -> Answer:
-    """The answer to a query, its channels asked side by side within their times and put together as the callback of a
-    chord does it. Nothing is kept of the query. Never raises for a dependency: what is lost is named in ``stats``."""
-    return compose(_arrived(query, channels), use, channels)
-
-
 def traced_in_process(query: Query, use: Resources, channels: Mapping[ChannelName, Channel]) -> dict[str, Any]:
-    """The trace of the same."""
-    arrived, journal = _arrived(query, channels), Journal(tracing=True)
+    """Return the trace of a query that is answered in this process."""
+    arrived, journal = arrived_in_process(query, channels), Journal(tracing=True)
     answer = compose(arrived, use, channels, journal)
     return trace_from(arrived, answer, journal)
 
 
-def _arrived(query: Query, channels: Mapping[ChannelName, Channel]) -> Arrived:
+def arrived_in_process(query: Query, channels: Mapping[ChannelName, Channel]) -> Arrived:
+    """Ask the channels of a query side by side within their times, and return what `compose` answers it with. Nothing is
+    stored of the query, and a lost dependency is named in ``stats``."""
     asked = {name: channels[name] for name in query.channels if name in channels}
     envelopes, elapsed_ms = ask_side_by_side(query, asked)
     envelopes = ask_other_wordings(query, envelopes, asked, reserve_s=RESERVE_S)
