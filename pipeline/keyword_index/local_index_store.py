@@ -1,8 +1,8 @@
-"""A tantivy index of one tenant's shown chunks in a folder of this host: a cache that may be deleted at any moment.
+"""A tantivy index of one tenant's shown chunks in a folder of this host: a cache that may be deleted at any time.
 
-Every chunk is one document of tantivy with its terms as MySQL has them, its keys (the tokens of chunk, document,
-namespace and field terms), and what is needed to score and show it. Beside the chunks of a namespace stands its state:
-the revision at which they were read. Both change in one commit, so a reader sees a namespace as it was at one revision.
+Every chunk is one document of tantivy with its terms as in MySQL, its keys (the tokens of chunk, document, namespace
+and field terms), and the fields needed to score and show it. Each namespace has one more document with its state: the
+revision at which its chunks were read. Both change in one commit, so a reader sees a namespace at one revision.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ from pipeline.keyword_index.index_faults import IndexDamaged, readable, writing
 from pipeline.keyword_index.indexed_chunk_store import IndexedChunk, NamespaceState
 from pipeline.records import ChunkId, DocumentId, Namespace, TenantId
 
-DAMAGED = "damaged"  # a mark in the folder of an index that is to be built anew
+DAMAGED = "damaged"  # marks the folder of an index that must be rebuilt
 _MOST_COUNTED = 50_000  # chunks; counting them takes some 0.2 ms
-_WRITER_BYTES = 48_000_000  # tantivy takes no less than 15 MB a thread
+_WRITER_BYTES = 48_000_000  # tantivy's minimum is 15 MB a thread
 
 
 class Entry(NamedTuple):
-    """A chunk that was found. ``text`` and ``fields`` are read by `stored`."""
+    """A chunk in the index. ``text`` and ``fields`` are decoded by `stored`."""
 
     row: TermsRow
     text: str
@@ -69,8 +69,8 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """A search: groups of tokens with the worth of each, in the same unit as BM25's ``(k1 + 1) * idf``; of a
-    group the best token counts. ``clause``: what fields have to be like. ``without``: documents that are left out."""
+    """A search: groups of tokens with the worth of each, in the unit of BM25's ``(k1 + 1) * idf``; the best token of a
+    group counts. ``clause``: conditions on the fields. ``without``: documents that are left out."""
 
     groups: Sequence[Mapping[str, float]]
     clause: Clause = EVERYTHING
@@ -78,7 +78,7 @@ class Wanted:
 
 
 def folder_of(root: Path, tenant_id: TenantId) -> Path:
-    """Return the folder of a tenant's index. Its name is a hash, so that every id makes a name of a file."""
+    """Return the folder of a tenant's index, named by a hash so that every id makes a valid file name."""
     return root / f"format-{FORMAT}" / hashlib.blake2b(tenant_id.encode(), digest_size=16).hexdigest()
 
 
@@ -108,9 +108,9 @@ class View:
 
     @readable
     def frequencies(self, tokens: Sequence[str]) -> dict[str, int]:
-        """Return in how many chunks each token occurs; a token in none is left out, and not remembered: a misspelt word has
-        hundreds. Tantivy's own figure has chunks that were deleted and not yet merged away, so where there are any it is
-        counted; a very frequent token's is reduced by the share of all that they are."""
+        """Return the number of chunks that hold each token; a token in none is left out, and not cached: a misspelt
+        word has hundreds. Tantivy's own figure includes deleted chunks that are not merged away yet, so with any of
+        these the chunks are counted; a very frequent token's figure is reduced by the share of deleted chunks."""
         known, held = self._frequencies, self._searcher.doc_freq
         for token in tokens:
             if token not in known and (frequency := int(held(TERMS, token))):
@@ -129,8 +129,8 @@ class View:
 
     @readable
     def search(self, wanted: Wanted, *, limit: int) -> list[TermsRow]:
-        """Return the ``limit`` best chunks that hold a token and meet the clause, best first by tantivy's BM25: lengths
-        are rounded there, and the mean length is that of the tenant, so the caller scores them again."""
+        """Return the ``limit`` best chunks that hold a token and meet the clause, best first by tantivy's BM25, which
+        rounds lengths and uses the tenant's mean length; the caller scores them again."""
         groups = [self._group(group) for group in wanted.groups if group]
         if not groups:
             return []
@@ -144,12 +144,12 @@ class View:
     def rows(
         self, chunk_ids: Sequence[ChunkId], *, without: Sequence[tuple[Namespace, DocumentId]] = ()
     ) -> list[TermsRow]:
-        """Return the rows of these chunks, those that the index has, ``without`` these documents' chunks."""
+        """Return the rows of these chunks that the index has, ``without`` these documents' chunks."""
         return [self._row(address) for address in self._of_chunks(chunk_ids, without)]
 
     @readable
     def chunks(self, chunk_ids: Sequence[ChunkId]) -> list[Entry]:
-        """Return these chunks, those that the index has."""
+        """Return these chunks, as far as the index has them."""
         return [self._entry(address) for address in self._of_chunks(chunk_ids)]
 
     @readable
@@ -201,11 +201,12 @@ class View:
         return [(tantivy.Occur.MustNot, self._any_of(keys))] if keys else []
 
     def _any_of(self, keys: Sequence[str]) -> tantivy.Query:
-        """A query for any of these keys. It takes a fifth of the time of tantivy's query for a set of terms."""
+        """Return a query for any of these keys. It takes a fifth of the time of tantivy's query for a set of terms."""
         return tantivy.Query.const_score_query(_any([self._having(key) for key in keys]), 0.0)
 
     def _group(self, group: Mapping[str, float]) -> tantivy.Query:
-        """A token's boost makes tantivy's weight, which is of all namespaces together, what the caller says it is worth."""
+        """Return a query for one group of tokens. Boosts replace tantivy's weights, which are of all namespaces
+        together, by the caller's worths."""
         boosted = [
             tantivy.Query.boost_query(
                 tantivy.Query.term_query(self._schema, TERMS, token, "freq"), worth / ((K1 + 1) * self._idf(token))
@@ -215,7 +216,7 @@ class View:
         return boosted[0] if len(boosted) == 1 else tantivy.Query.disjunction_max_query(boosted)
 
     def _idf(self, token: str) -> float:
-        """As tantivy computes it: of everything that was written, deleted or not."""
+        """Return the idf as tantivy computes it: from all documents written, deleted or not."""
         frequency = min(self._written, int(self._searcher.doc_freq(TERMS, token)))
         return math.log1p((self._written - frequency + 0.5) / (frequency + 0.5))
 
@@ -257,7 +258,7 @@ class View:
 
 
 class LocalIndexReader:
-    """A tenant's index, read by many threads of many processes. Nothing is kept open of an index that cannot be read."""
+    """A tenant's index, read by many threads of many processes. An unreadable index is not kept open."""
 
     def __init__(self, root: Path, tenant_id: TenantId) -> None:
         self._folder = folder_of(root, tenant_id)
@@ -268,7 +269,7 @@ class LocalIndexReader:
         self._view: View | None = None
 
     def view(self) -> View | None:
-        """Return the index at its last commit; None if there is none that can be read."""
+        """Return the index at its last commit; None if there is none, or it is unreadable."""
         try:
             status = (self._folder / "meta.json").stat()
         except OSError:
@@ -284,14 +285,14 @@ class LocalIndexReader:
             return self._view
 
     def distrust(self) -> None:
-        """Mark the index as damaged: nobody reads it until the indexer has built it anew."""
+        """Mark the index as damaged, so that it is not read until the indexer has rebuilt it."""
         with suppress(OSError):
             self._mark.touch()
 
     def _opened(self) -> View | None:
         try:
             return self._at_last_commit()
-        except IndexDamaged:  # perhaps another release's; the writer finds out what is wrong and mends it
+        except IndexDamaged:  # perhaps another release's; the writer detects and repairs the damage
             self._index = None
             return None
 
@@ -304,8 +305,8 @@ class LocalIndexReader:
 
 
 class LocalIndexWriter:
-    """The one writer of a tenant's index. Changes are seen with `commit` and not before. ``at`` is called between the steps
-    of a change, with the name of the one that is done. Raises IndexUnusable, and its kind IndexDamaged."""
+    """The one writer of a tenant's index. Changes become visible with `commit`. ``at`` is called between the steps of a
+    change, with the name of the step that is done. Raises IndexUnusable, and its subclass IndexDamaged."""
 
     def __init__(self, root: Path, tenant_id: TenantId, *, at: Callable[[str], object] = lambda _: None) -> None:
         self._at = at
@@ -315,7 +316,7 @@ class LocalIndexWriter:
             make_empty(self._folder)
             self._index = tantivy.Index(schema(), path=str(self._folder), reuse=True)
             self._writer = self._index.writer(heap_size=_WRITER_BYTES, num_threads=1)
-            self._writer.garbage_collect_files()  # a writer killed within a commit leaves files whose names come again
+            self._writer.garbage_collect_files()  # a writer killed within a commit leaves files whose names are reused
             self._index.reload()
 
     @property
@@ -325,18 +326,18 @@ class LocalIndexWriter:
         return View(self._index, self._folder)
 
     def clear(self) -> None:
-        """Leave out everything there is."""
+        """Delete all documents of the index."""
         self._writer.delete_all_documents()
 
     def forget(self, namespace: Namespace) -> None:
-        """Leave out a namespace and its state."""
+        """Delete a namespace and its state."""
         self._writer.delete_documents_by_term(KEYS, key(NAMESPACE_KEY, namespace))
 
     def replace(
         self, state: NamespaceState, document_ids: Sequence[DocumentId] | None, chunks: Iterable[IndexedChunk]
     ) -> int:
-        """Put ``chunks`` in the place of these documents' chunks, or of all of the namespace's for None, and note the
-        revision. Gives how many chunks were added."""
+        """Replace these documents' chunks (None: all of the namespace) by ``chunks``, and store the revision. Returns
+        how many chunks were added."""
         namespace = state.namespace
         if document_ids is None:
             self.forget(namespace)
@@ -363,29 +364,29 @@ class LocalIndexWriter:
             self._writer.garbage_collect_files()
 
     def close(self) -> None:
-        """End the merges under way, and let go of the lock. The writer cannot be used afterwards. What failed before fails
-        here once more, which is no news."""
+        """Wait for the merges under way, and release the lock. The writer cannot be used afterwards. Errors that were
+        raised before are raised again here and ignored."""
         with suppress(ValueError):
             self._writer.wait_merging_threads()
 
     def sizes(self) -> tuple[int, int]:
-        """Return how many chunks lie on disk, and how many of them were deleted."""
+        """Return how many chunks are on disk, and how many of them are deleted."""
         return _sizes(self._folder)
 
 
 def remove(root: Path, tenant_id: TenantId) -> None:
-    """Delete a tenant's index. Readers that have it open see it until they look again."""
+    """Delete a tenant's index. Readers that have it open see it until they open it again."""
     shutil.rmtree(folder_of(root, tenant_id), ignore_errors=True)
 
 
 def is_whole(root: Path, tenant_id: TenantId) -> bool:
-    """Whether a tenant's index is there and nobody has found it damaged."""
+    """Return whether a tenant's index exists and is not marked as damaged."""
     folder = folder_of(root, tenant_id)
     return (folder / "meta.json").exists() and not (folder / DAMAGED).exists()
 
 
 def remove_others(root: Path, tenant_ids: Iterable[TenantId]) -> int:
-    """Delete the indexes of all tenants but these, and those of other formats. Gives how many folders went."""
+    """Delete the indexes of all other tenants and formats. Returns how many folders were deleted."""
     wanted = {folder_of(root, tenant_id) for tenant_id in tenant_ids}
     gone = 0
     for folder in root.glob("format-*/*"):
@@ -396,7 +397,7 @@ def remove_others(root: Path, tenant_ids: Iterable[TenantId]) -> int:
 
 
 def _sizes(folder: Path) -> tuple[int, int]:
-    """How many documents of tantivy lie on disk, and how many of them were deleted, at the last commit."""
+    """Return how many tantivy documents are on disk, and how many of them are deleted, at the last commit."""
     segments = orjson.loads((folder / "meta.json").read_bytes())["segments"]
     deleted = sum((segment["deletes"] or {}).get("num_deleted_docs", 0) for segment in segments)
     return sum(segment["max_doc"] for segment in segments), deleted
