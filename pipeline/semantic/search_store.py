@@ -1,4 +1,4 @@
-"""Searches among one tenant's vectors: every row by itself for most tenants, through indexes for large ones."""
+"""Searches among one tenant's vectors: exact for most tenants, through approximate indexes for large ones."""
 
 from __future__ import annotations
 
@@ -37,10 +37,11 @@ Near = tuple[ChunkId, float]
 ListPassing = Callable[[Sequence[Namespace]], Passing | None]
 Matrix = NDArray[np.float32]
 
-# Namespaces of one query are searched side by side; as many connections as a pool has by default.
+# Namespaces of one query are searched in parallel, on as many connections as a pool has by default.
 _SEARCHING = ThreadPoolExecutor(max_workers=8, thread_name_prefix="namespace-search")
 
-# Parsing the statement of a search through twelve indexes takes 250 µs, and the next search of the tenant has the same.
+# Parsing the statement of a search through twelve indexes takes 250 µs, and the tenant's next search has the same
+# statement.
 _parsed = lru_cache(maxsize=256)(text)
 
 _SAMPLED_ROWS = 1000
@@ -50,14 +51,14 @@ _SAMPLE_FRESH_S = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nearest:
-    """What a search found, nearest first, ties by chunk id, and how it went about it."""
+    """The hits of a search, nearest first, ties by chunk id, and the path taken."""
 
     hits: tuple[Near, ...]
     guard: RecallGuard
 
 
 class Samples(RecentValues[Hashable, Sample]):
-    """The share of a large tenant's rows that recent filters let pass."""
+    """The share of a large tenant's rows that recent filters pass."""
 
     def __init__(self) -> None:
         super().__init__(_SAMPLES_KEPT, ttl_s=_SAMPLE_FRESH_S)
@@ -65,7 +66,7 @@ class Samples(RecentValues[Hashable, Sample]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchTools:
-    """Parts that all searches of a process share. ``indexed`` gives connections that plan approximate indexes only."""
+    """Parts that all searches of a process share. ``indexed``: connections that plan approximate indexes only."""
 
     exact: Engine
     indexed: Callable[[], Engine]
@@ -93,12 +94,13 @@ class VectorSearch:
         per_namespace: int | None = None,
         passing: ListPassing | None = None,
     ) -> Nearest:
-        """Return up to ``limit`` chunks with their scores, as in ``Vectors.nearest``; of each namespace ``per_namespace``
-        at most. ``passing`` lists the chunks of namespaces that pass the filters; None if they are too many or unknown.
+        """Return up to ``limit`` chunks with their scores, as in ``Vectors.nearest``; of each namespace
+        ``per_namespace`` at most. ``passing`` lists the chunks of namespaces that pass the filters; None if they are
+        too many or unknown.
 
-        Exact for tenants without an index, and for filters that let few rows pass. Indexes that together give fewer than
-        asked, or of which fewer rows pass near the question than elsewhere, are asked for more lists; then the rows that
-        pass are read, or every row. Raises VectorTableMissing and StoreUnavailable.
+        Exact for tenants without an index, and for filters that let few rows pass. If indexes give too few rows, or
+        fewer rows pass near the question than elsewhere, more lists are read; then the rows that pass, or every row.
+        Raises VectorTableMissing and StoreUnavailable.
         """
         asked = _Asked(
             vector=halfvec_literal(vector),
@@ -112,11 +114,11 @@ class VectorSearch:
         index = self._tools.known.of(self._tenant_id, self._table)
         if index is None:
             return self._exactly(replace(asked, limit=limit), per_namespace=per_namespace)
-        # A namespace of its own may be small, so each one is decided about by itself.
+        # A namespace may be small, so each one is planned separately.
         asked_each = [
             replace(asked, namespaces=(namespace,), limit=min(limit, per_namespace)) for namespace in asked.namespaces
         ]
-        # Each thread needs a context of its own: one context cannot be entered twice.
+        # Each thread needs its own context: one context cannot be entered twice.
         searches = [_SEARCHING.submit(copy_context().run, self._search, part) for part in asked_each[1:]]
         each = [self._search(asked_each[0]), *(search.result() for search in searches)]
         hits = sorted((hit for found in each for hit in found.hits), key=lambda hit: (-hit[1], hit[0]))
@@ -142,7 +144,7 @@ class VectorSearch:
         )
 
     def _sample(self, asked: _Asked) -> Sample:
-        """Chunk ids are hashes, so the lowest ones are as good as any taken at random, and always the same."""
+        """Sample the lowest chunk ids: they are hashes, so these are as random as any, and always the same."""
         condition, values = postgres_condition(asked.filters)
         values |= {"tenant": self._tenant_id, "namespaces": list(asked.namespaces), "taken": _SAMPLED_ROWS}
         with space_errors(self._table), self._tools.exact.connect() as connection:
@@ -166,8 +168,8 @@ class VectorSearch:
         return Nearest(hits=tuple(hits), guard=RecallGuard(method="exact", rows=rows))
 
     def _by_id(self, asked: _Asked, *, rows: int) -> Nearest | None:
-        """Compare the rows that pass the filters; None if the keyword index cannot list them. The filters are applied again,
-        so that no row is given which does not pass by now."""
+        """Compare the rows that pass the filters; None if the keyword index cannot list them. The filters are applied
+        again, so that rows which do not pass any more are left out."""
         passing = None if asked.passing is None else asked.passing(asked.namespaces)
         if passing is None:
             return None
@@ -238,7 +240,8 @@ class VectorSearch:
                 connection.exec_driver_sql(f"SET ivfflat.probes = {int(plan.probes)}")
                 connection.info["probes"] = plan.probes
             found = connection.execute(_parsed(statement), values).all()
-        # A row that does not pass is the last one an index scan visited. Rows farther away may be incomplete, so stop there.
+        # A row that does not pass is the last one an index scan visited. Rows farther away may be incomplete, so stop
+        # there.
         near = list(takewhile(lambda row: row.passes, found))[: asked.limit]
         visited = {row.part: row.place for row in sorted(near, key=lambda row: row.place)}
         return [(ChunkId(row.chunk_id), similarity(self._tools.distance, row.distance)) for row in near], Visited(
@@ -272,8 +275,8 @@ def _together(guards: Sequence[RecallGuard]) -> RecallGuard:
     )
 
 
-# A plain subquery, ordered outside it: no approximate index can be chosen for it. Of `= ANY(…)` a plan that is made once
-# for all would assume ten names, and take the primary key, which reads all of the tenant's namespaces.
+# A plain subquery, ordered outside it, so that no approximate index is chosen for it. A generic plan of `= ANY(…)`
+# would assume ten names, and use the primary key, which reads all of the tenant's namespaces.
 _EXACT = """
 SELECT chunk_id, distance FROM (
     SELECT chunk_id, embedding {operator} CAST(:query AS halfvec) AS distance
@@ -286,7 +289,7 @@ ORDER BY distance, chunk_id LIMIT :limit
 
 _NEAREST_OF = "SELECT chunk_id, distance FROM ({parts}) compared ORDER BY distance, chunk_id LIMIT :limit"
 
-# Joined to a list of ids, so that the primary key is used whatever the planner thinks of the filter.
+# Joined to a list of ids, so that the primary key is used whatever the planner assumes about the filter.
 _OF_IDS = """
 SELECT t.chunk_id, t.distance FROM unnest(CAST(:ids AS uuid[])) AS listed(chunk_id) CROSS JOIN LATERAL (
     SELECT chunk_id, embedding {operator} CAST(:query AS halfvec) AS distance
@@ -319,13 +322,14 @@ SELECT near.chunk_id, near.distance FROM unnest(CAST(:namespaces AS text[])) AS 
 ORDER BY near.distance, near.chunk_id LIMIT :limit
 """
 
-# All parts in one statement, so that a row which is overwritten meanwhile, and moves from one to another, is seen once.
+# All parts in one statement, so that a row which is overwritten meanwhile, and moves from one part to another, is seen
+# once.
 _PARTS = """
 SELECT chunk_id, distance, passes, place, part FROM ({parts}) parts ORDER BY distance, chunk_id LIMIT :most
 """
 
-# The filter stands outside the scan, so that the rows which the scan visited are counted. Unless enough of them pass, the
-# last one that may be visited is given even if it does not pass: it tells how far out the index was searched.
+# The filter stands outside the scan, so that visited rows are counted. Unless enough of them pass, the last row to be
+# visited is returned even if it does not pass: it tells how far out the index was searched.
 _INDEXED = """
 (SELECT chunk_id, distance, passes, place, {part} AS part FROM (
     SELECT chunk_id, distance, passes, row_number() OVER () AS place FROM (
