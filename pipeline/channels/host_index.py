@@ -20,7 +20,7 @@ from pipeline.tenants.namespace_store import Namespaces
 
 T = TypeVar("T")
 
-_PATIENCE_S = 0.25  # for the revisions and changes in MySQL that an index is compared with
+_PATIENCE_S = 0.25  # for comparing an index with the revisions and changes in MySQL
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,8 @@ class HostIndex:
         return self.indexes.at(query.tenant_id, stamps, self._soon)
 
     def standing(self, query: Query) -> IndexAtRevision | None:
-        """Return the same, or the index as it is while MySQL is not answering. Raises StoreUnavailable if it has none of the
-        query's namespaces either."""
+        """Return the current index, or the index as it is while MySQL is not answering. Raises StoreUnavailable if that
+        has none of the query's namespaces."""
         try:
             return self.current(query)
         except Unavailable:
@@ -71,7 +71,7 @@ class HostIndex:
         return None if found is None else Passing(chunk_ids=found, changed=standing.changed)
 
     def distrust(self, query: Query) -> None:
-        """Have the indexer build the tenant's index again, because it is damaged."""
+        """Mark the tenant's index as damaged, so that the indexer rebuilds it."""
         if self.indexes is not None:
             self.indexes.distrust(query.tenant_id)
 

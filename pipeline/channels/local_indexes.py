@@ -1,4 +1,4 @@
-"""This host's keyword indexes as queries see them: at the revision a query must see, or with what is missing named."""
+"""This host's keyword indexes at the revision a query must see, or with the missing documents named."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ Changed = tuple[tuple[Namespace, DocumentId], ...]
 AskMysql = Callable[[Callable[[Connection], "Changed | None"]], "Changed | None"]
 
 _MOST_OPEN = 128  # tenants whose index a process keeps open
-_IDLE_S = 120.0  # without a query, until it is closed: what was merged away or erased takes its disk while it is open
+_IDLE_S = 120.0  # seconds without a query until it is closed: an open index keeps merged and erased files on disk
 _LOOKED_AGAIN_S = 0.005
-_MOST_AWAITED = 4  # revisions; an index that is further behind is catching up with a load
+_MOST_AWAITED = 4  # revisions; an index further behind is catching up with a load
 _FEW_CHANGED = 20  # documents; reading these from MySQL takes less time than waiting for the indexer
 _MOST_CHANGED = 200  # documents; reading more from MySQL costs more than a search there
-_LEAST_INDEXED = 20  # chunks for each changed document; with fewer its frequencies say too little of the namespace
+_LEAST_INDEXED = 20  # chunks for each changed document; with fewer its frequencies do not represent the namespace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexAtRevision:
-    """A tenant's index and how far it is. ``changed``: documents that changed after its revision; what the index has of
-    them is old, and MySQL has it. ``is_current`` is false for an index that could not be compared with MySQL;
-    ``behind_s``: how long ago the indexer last did."""
+    """A tenant's index and its revision. ``changed``: documents that changed after it; their chunks in the index are
+    outdated, so read them from MySQL. ``is_current`` is false for an index that could not be compared with MySQL;
+    ``behind_s``: seconds since the indexer last compared it."""
 
     view: View
     states: Mapping[Namespace, NamespaceState]
@@ -56,7 +56,7 @@ class IndexAtRevision:
 
 @dataclass(slots=True)
 class _Open:
-    """A tenant's index. ``in_vain``: the stamps that a query has waited for without seeing them reached."""
+    """A tenant's open index. ``in_vain``: the stamps that a query has waited for in vain."""
 
     reader: LocalIndexReader
     in_vain: Mapping[Namespace, str] = field(default_factory=dict)
@@ -71,8 +71,8 @@ class _Look:
     behind: Mapping[Namespace, str]
 
     def changed(self, tenant_id: TenantId, ask: AskMysql) -> Changed | None:
-        """Return the documents that changed after what the index holds; None if they are not known or too many, or if it
-        lacks a namespace. Raises StoreUnavailable."""
+        """Return the documents that changed after the index's revision; None if they are unknown or too many, or if the
+        index lacks a namespace. Raises StoreUnavailable."""
         if not self.behind:
             return ()
         late = [self.states[namespace] for namespace in self.behind if namespace in self.states]
@@ -82,8 +82,8 @@ class _Look:
 
 
 class LocalIndexes:
-    """The indexes below ``root``, kept open while they are asked for. ``wait_s``: how long a query waits for the indexer
-    to reach the revision it must see, if there is one. Safe between threads."""
+    """The indexes below ``root``, kept open while they are used. ``wait_s``: how long a query waits for the indexer to
+    reach the revision it must see, if there is one. Thread-safe."""
 
     def __init__(self, root: Path, *, wait_s: float, sleep: Callable[[float], None] = time.sleep) -> None:
         self._root = root
@@ -94,9 +94,9 @@ class LocalIndexes:
         self._open: TTLCache[TenantId, _Open] = TTLCache(_MOST_OPEN, _IDLE_S)
 
     def at(self, tenant_id: TenantId, stamps: Mapping[Namespace, str], ask: AskMysql) -> IndexAtRevision | None:
-        """Return the index at these stamps, or at an older one with the documents that changed since then; None where the
-        index is missing, lacks a namespace, or is too far behind. Wait for the indexer only if the index lacks a namespace
-        or many documents changed. ``ask`` reads from MySQL, where that is needed. Raises StoreUnavailable."""
+        """Return the index at these stamps, or at an older one with the documents that changed since then; None where
+        the index is missing, lacks a namespace, or is too far behind. Wait for the indexer only if the index lacks a
+        namespace or many documents changed. ``ask`` reads from MySQL if needed. Raises StoreUnavailable."""
         tenant = self._tenant(tenant_id)
         look = _look(tenant, stamps)
         changed = look.changed(tenant_id, ask)
@@ -110,12 +110,13 @@ class LocalIndexes:
         )
 
     def distrust(self, tenant_id: TenantId) -> None:
-        """Have the indexer build a tenant's index anew, which has turned out to be damaged; MySQL answers until then."""
+        """Mark a tenant's index as damaged, so that the indexer rebuilds it; until then MySQL answers."""
         log.warning("keyword_index_damaged", tenant_id=tenant_id)
         self._tenant(tenant_id).reader.distrust()
 
     def last_known(self, tenant_id: TenantId, namespaces: Sequence[Namespace]) -> IndexAtRevision | None:
-        """Return the index as it is, with those of the namespaces that it has; None if it has none of them. Asks nobody."""
+        """Return the index as it is, for those of the namespaces that it has; None if it has none of them. Makes no
+        calls."""
         view = self._tenant(tenant_id).reader.view()
         found = {} if view is None else {namespace: view.state(namespace) for namespace in namespaces}
         states = {namespace: state for namespace, state in found.items() if state is not None}
@@ -124,7 +125,7 @@ class LocalIndexes:
         return IndexAtRevision(view=view, states=states, is_current=False, behind_s=self._folder.behind_s())
 
     def _is_coming(self, tenant: _Open, look: _Look) -> bool:
-        """Whether an indexer is at work that will soon be there, as far as anybody knows."""
+        """Return whether an indexer is expected to reach the revision soon."""
         if not self._wait_s or all(tenant.in_vain.get(namespace) == stamp for namespace, stamp in look.behind.items()):
             return False
         is_near = all(
@@ -133,7 +134,7 @@ class LocalIndexes:
         return is_near and self._folder.is_served()
 
     def _awaited(self, tenant: _Open, stamps: Mapping[Namespace, str]) -> _Look:
-        """Look at the index until it has reached these stamps or the time for that is over."""
+        """Look at the index until it has reached these stamps or the waiting time is over."""
         deadline = Deadline.after(self._wait_s)
         while (look := _look(tenant, stamps)).behind and not deadline.has_passed:
             self._sleep(_LOOKED_AGAIN_S)
@@ -143,7 +144,7 @@ class LocalIndexes:
     def _tenant(self, tenant_id: TenantId) -> _Open:
         with self._lock:
             tenant = self._open.get(tenant_id) or _Open(LocalIndexReader(self._root, tenant_id))
-            self._open[tenant_id] = tenant  # each use begins its time anew
+            self._open[tenant_id] = tenant  # each use restarts its time
             return tenant
 
 
