@@ -1,4 +1,4 @@
-"""The whole of a retrieval in this process, without Celery: the same pipeline, and the same answer."""
+"""Retrieval in this process without Celery: the same pipeline, and the same answer."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from pipeline.retrieval.understand import understand
 
 log = structlog.get_logger(__name__)
 
-_MOST_CHANNELS: Final = 32  # that are asked at a time, of all queries of this process
+_MOST_CHANNELS: Final = 32  # calls at a time, of all queries of this process
 
-# A thread here waits for a channel that runs aside, as a thread of a worker does in a header of the chord.
+# A thread here waits for a channel call, as a worker's thread does in a header of the chord.
 _SIDE = ThreadPoolExecutor(_MOST_CHANNELS, thread_name_prefix="lane-channel")
 
 
@@ -54,7 +54,7 @@ def answer_in_process(
     if query is None:
         return False
     if query.model_steps:
-        aside(understand, tenant_id, query_id, use)  # whoever composes waits for its result in Redis
+        aside(understand, tenant_id, query_id, use)  # the composing process waits for its result in Redis
     envelopes, elapsed_ms, ran = _reports(query, use, channels, worker)
     state = QueryState(
         query=query,
@@ -70,7 +70,7 @@ def answer_in_process(
 def _reports(
     query: Query, use: Resources, channels: Mapping[ChannelName, Channel], worker: str
 ) -> tuple[dict[ChannelName, Envelope], dict[ChannelName, float], dict[str, tuple[float, str]]]:
-    """Ask every channel of a query side by side. A channel that is missing in the result raised an error."""
+    """Ask every channel of a query in parallel. A channel that raised an error is left out."""
     began_at = time.time()
 
     def ask(name: ChannelName) -> tuple[Envelope, float]:
@@ -92,13 +92,13 @@ def _reports(
 
 
 def ask_in_process(query: Query, use: Resources, channels: Mapping[ChannelName, Channel]) -> Answer:
-    """The answer to a query, its channels asked side by side within their times and put together as the callback of a
-    chord does it. Nothing is kept of the query. Never raises for a dependency: what is lost is named in ``stats``."""
+    """Return the answer to a query: ask its channels in parallel within their times and compose as the callback of a
+    chord does. Nothing is stored. Never raises for a dependency: losses are named in ``stats``."""
     return compose(_arrived(query, channels), use, channels)
 
 
 def traced_in_process(query: Query, use: Resources, channels: Mapping[ChannelName, Channel]) -> dict[str, Any]:
-    """The trace of the same."""
+    """Return the trace of `ask_in_process`."""
     arrived, journal = _arrived(query, channels), Journal(tracing=True)
     answer = compose(arrived, use, channels, journal)
     return trace_from(arrived, answer, journal)
