@@ -22,7 +22,7 @@ from pipeline.resources import Resources
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """What became of a book. Without a ticket nothing was stored; ``refused_because`` says why, if it was to be."""
+    """The outcome of a book. Without a ticket nothing was stored; ``refused_because`` gives the reason of a refusal."""
 
     checked: Checked
     ticket: AcceptedJob | None = None
@@ -53,12 +53,12 @@ def import_book(computation: Computation, use: Resources, *, ring: Callable[[Acc
 
 
 def read_workbook(body: bytes, use: Resources) -> Book:
-    """The book in an Excel workbook, read in the parser process. Raises Rejected, or ParserUnavailable."""
+    """Parse the book in an Excel workbook, in the parser process. Raises Rejected, or ParserUnavailable."""
     return workbook_tables(use.parser.tables(body), most_rows=use.settings.max_examples_per_book)
 
 
 def read_json(body: bytes, use: Resources) -> Book:
-    """The book in a JSON file, in any encoding that files may have. Raises Rejected."""
+    """Parse the book in a JSON file, in any supported encoding. Raises Rejected."""
     try:
         value = json_limits.loads(decode(body).encode("utf-8", "surrogatepass"))
     except json_limits.TooComplex as error:
@@ -72,10 +72,10 @@ def read_json(body: bytes, use: Resources) -> Book:
 
 
 def read_request(body: bytes, use: Resources) -> Book:
-    """Return the book in the JSON body of a request, whose shape the gateway has checked. Raises Rejected."""
+    """Parse the book in the JSON body of a request, whose shape the gateway has checked. Raises Rejected."""
     try:
         value = orjson.loads(body.removeprefix(b"\xef\xbb\xbf"))
-    except orjson.JSONDecodeError:  # lone surrogates, which orjson refuses and the gateway lets pass as flaws of a row
+    except orjson.JSONDecodeError:  # lone surrogates, which orjson refuses and the gateway reports as flaws of a row
         value = lenient_json.loads(body.decode("utf-8-sig"))
     return json_tables(value["examples"], most_rows=use.settings.max_examples_per_book)
 
@@ -101,9 +101,9 @@ def hand_in(
     use: Resources,
     ring: Callable[[AcceptedJob], None],
 ) -> Imported:
-    """Check the book and accept its good rows as one job, refused rows being failed items. Stores nothing with
-    ``dry_run``, without a good row, or with ``strict`` and a bad one. ``name``: the file's. A repeated ``job_id`` finds
-    its job. Raises as `accept`."""
+    """Check the book and accept its valid rows as one job, with refused rows as failed items. Stores nothing with
+    ``dry_run``, without a valid row, or with ``strict`` and an invalid one. ``name``: the file's. A repeated ``job_id``
+    finds its job. Raises as `accept`."""
     checked = check(book)
     if dry_run:
         return Imported(checked=checked)

@@ -1,4 +1,4 @@
-"""Make prepared documents visible to searches: move their pointers in one transaction."""
+"""Publish prepared documents: move their pointers in one transaction."""
 
 from __future__ import annotations
 

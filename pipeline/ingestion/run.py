@@ -1,4 +1,4 @@
-"""Turn accepted documents into searchable ones: claim, fetch, prepare, write aside, embed, publish.
+"""Make accepted documents searchable: claim, fetch, prepare, write aside, embed, publish.
 
 Every step may fail anywhere or run twice: chunk ids repeat, vectors are complete before the pointer moves, and old
 generations are dropped only afterwards (`maintenance/sweep`).
@@ -31,7 +31,7 @@ from pipeline.sandbox.parser import MOST_AT_ONCE
 _PATIENCE_S = 1.0  # seconds for a document if no other tenant can be served meanwhile
 
 log = structlog.get_logger(__name__)
-_SHARED = 4  # while others wait, batches are a quarter, so that nobody waits long for the next turn
+_SHARED = 4  # while others wait, batches are a quarter, so that no tenant waits long for its turn
 
 
 def ingest_next(use: Resources, *, ring: Callable[[TenantId, JobId], object]) -> int:
@@ -50,7 +50,7 @@ def ingest_batch(
     tenant_id: TenantId, job_id: JobId, use: Resources, *, ring: Callable[[TenantId, JobId], object]
 ) -> int:
     """Work on one batch of the job's due items; ring again if more are due. Returns how many. Faulty documents fail
-    alone; a missing dependency puts items back."""
+    alone; an unavailable dependency puts items back."""
     claims = take(tenant_id, job_id, use)
     if claims is None or not claims.items:
         return 0
@@ -118,7 +118,7 @@ def _begin(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources, *, 
 
 
 def _work_on(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources, aside: Aside) -> None:
-    """Work on claims as one batch; where one of them spoils it, on each alone."""
+    """Work on claims as one batch; if one of them makes it fail, on each alone."""
     try:
         _ingest(Lease(use.mysql, tenant_id, claims, lease_s=use.settings.ingest_lease_s), use, aside)
     except LeaseLost as error:
@@ -144,7 +144,7 @@ def _work_on(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources, a
 
 
 def _still_held(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources) -> list[ItemClaim]:
-    """Return the claims that are still ours, after some were cancelled or taken over; empty if MySQL is unavailable,
+    """Return the claims that are still held, after some were cancelled or taken over; empty if MySQL is unavailable,
     and their leases decide."""
     try:
         with unit_of_work(use.mysql) as work:
@@ -166,7 +166,7 @@ def _put_back(tenant_id: TenantId, claims: Sequence[ItemClaim], error: Exception
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
-    """A batch, and for whom the bell is to be rung when it has ended; None if nothing else was due."""
+    """A batch, and the job to ring for when it has ended; None if nothing else was due."""
 
     tenant_id: TenantId
     claims: tuple[ItemClaim, ...]
