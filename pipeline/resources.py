@@ -258,7 +258,7 @@ class Resources:
     @cached_property
     def fetcher(self) -> Fetcher:
         """The client that fetches documents from the web."""
-        register_installed_parsers()  # allowed sizes and media types depend on it
+        register_installed_parsers()  # the media types that may be fetched depend on it
         limits = self.settings
         return Fetcher(
             timeout_s=limits.fetch_timeout_s,

@@ -29,7 +29,7 @@ from pipeline.telemetry.logs import configure_logging
 log = structlog.get_logger(__name__)
 
 _NICENESS = 5  # queries go first
-_SHARE = 20  # the most time spent reading the revisions of all namespaces, as a share
+_SHARE = 20  # pauses are at least this many times as long as reading the revisions of all namespaces
 _TIDIED_EVERY_S = 600.0
 _PROMISED_S = 2.0  # grace beyond the next look for changes: a busy host is late
 

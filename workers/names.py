@@ -11,9 +11,7 @@ class Queue(enum.StrEnum):
     INGEST = "ingest"  # batches of documents
     RECALL = "recall"  # the header tasks of a query's chord, one per channel
     ANSWER = "answer"  # its callback: fuse, rerank, hydrate
-    RERANK = (
-        "rerank"  # steps that wait for a service or a model: understanding, and the callback of queries that need one
-    )
+    RERANK = "rerank"  # steps that wait for a model: understanding, and the callback of queries that need one
     COMPUTE = "compute"  # work for waiting callers of the gateway, except queries: previews, books, edits, comparisons
     UPKEEP = "upkeep"  # the sweeper and other periodic work
 

@@ -65,10 +65,8 @@ _SPOKEN_IN: Final = {
 }
 _LETTERS: Final = {"german": re.compile("[äöüß]"), "french": re.compile("[àâçèéêëîïôùûœ]")}
 _EDGES: Final = ".,;:!?()[]{}\"'«»„“”‚‘’…*_<>"
-_WORD: Final = re.compile(r"(?<!\w)[a-zà-öø-ÿœ]{3,40}(?!\w)")  # includes hyphens and the apostrophes of elisions
-_LEAST_SHARE: Final = (
-    0.08  # share of a text's words; German and French have 0.25 to 0.45, tables and lists of names less
-)
+_WORD: Final = re.compile(r"(?<!\w)[a-zà-öø-ÿœ]{3,40}(?!\w)")  # hyphens and the apostrophes of elisions end a word
+_LEAST_SHARE: Final = 0.08  # of a text's words; German and French have 0.25 to 0.45, tables and lists of names less
 _LEAST: Final = 3  # minimum in a text; a query needs one
 _CLEARLY: Final = 1.25  # times the count of any other language
 

@@ -109,9 +109,7 @@ class Statistics(TenantStore):
         if not waiting:
             return
         changes = _unpacked([body for _, body in waiting])
-        Namespaces(self._connection, self._tenant_id).revise(
-            namespace
-        )  # lock first, as everywhere: count() locks it first
+        Namespaces(self._connection, self._tenant_id).revise(namespace)  # before the terms, as count() locks
         self._add(namespace, changes)
         self._connection.execute(_ADDED, {**values, "ids": [change_id for change_id, _ in waiting]})
 

@@ -84,9 +84,7 @@ def _load(dimension: int) -> tuple[Tokens, Matrix]:
         import wordllama
     try:
         model = wordllama.WordLlama.load(
-            cache_dir=Path(
-                wordllama.__file__
-            ).parent,  # the path of the weights in the wheel; the default is a download
+            cache_dir=Path(wordllama.__file__).parent,  # of the wheel; the default is a download
             trunc_dim=dimension,
             disable_download=True,
         )

@@ -24,9 +24,7 @@ from pipeline.models.service_pace import ProviderLimits, limits_in
 _REMEMBERED: Final = 0.98  # weight of earlier observations in the correction of token estimates
 _PROBE: Final = "hello"  # a text no service has a reason to refuse
 _GRACE_S: Final = 0.25  # grace after the deadline for a request to notice it
-_PATIENCE_S: Final = (
-    60.0  # longest wait for leave to send one request without a deadline; its next try can be scheduled
-)
+_PATIENCE_S: Final = 60.0  # for leave to send a request without a deadline; its next try can be scheduled
 
 
 class OpenAIEmbedder:

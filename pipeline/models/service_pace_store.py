@@ -183,9 +183,7 @@ class FleetGovernor:
         """Change the fleet's pace or, without Redis, this process's own tenth of it."""
         if time.monotonic() >= self._ask_redis_at:
             if self._ask_redis_at:
-                self._ask_redis_at = (
-                    time.monotonic() + _WITHOUT_REDIS_S
-                )  # one thread tries Redis, the others continue alone
+                self._ask_redis_at = time.monotonic() + _WITHOUT_REDIS_S  # one thread tries Redis, others go on alone
             try:
                 said = self._shared.change(lambda pace, now: self._remembered(step(pace, now, 1.0)))
             except StoreUnavailable as error:

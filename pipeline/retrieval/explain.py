@@ -27,9 +27,7 @@ from pipeline.retrieval.record_trace import trace_of_query
 
 log = structlog.get_logger(__name__)
 
-_OWN = frozenset(
-    {ChannelName.KEYWORD, ChannelName.SEMANTIC, ChannelName.FAQ}
-)  # channels whose hits are all in our stores
+_OWN = frozenset({ChannelName.KEYWORD, ChannelName.SEMANTIC, ChannelName.FAQ})  # their hits are in our stores
 _REPLAY_S = 10.0  # an explanation may take its time, unlike an answer
 
 

@@ -25,7 +25,7 @@ from pipeline.retrieval.make_channels import aside
 
 log = structlog.get_logger(__name__)
 
-_LEFT_FOR_THE_REST_S = 0.05  # share of the query's time after which the fallback ends
+_LEFT_FOR_THE_REST_S = 0.05  # reserved of the query's time for the steps after the fallback
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

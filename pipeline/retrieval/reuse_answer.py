@@ -59,9 +59,8 @@ class KeptAnswers:
         """Return ``query`` with the revisions of its namespaces, if MySQL answers, and with its cache key if the answer
         may be cached. No key if not ``keep``, caching is off, the query asks for a trace or for a channel whose hits
         change unnoticed, or a namespace that may contribute changed a moment ago."""
-        query = replace(
-            query, cache_key="", stamps={}
-        )  # the revisions of an earlier query that it repeats are out of date
+        # An earlier query that this one repeats leaves outdated revisions.
+        query = replace(query, cache_key="", stamps={})
         if not self._pause.has_passed or self._known_away():
             return query
         names = query.namespaces_depended_on

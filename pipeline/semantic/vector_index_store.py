@@ -40,10 +40,8 @@ from pipeline.tenants.accounts import TENANT_ID
 log = structlog.get_logger(__name__)
 
 FRESH_S = 5.0  # how late a process may learn that a tenant has an index, or has lost its last one
-BUILD_TIMEOUT_MS = 0  # no tenant
-_LOCK = (
-    0x63686F7265  # any constant will do; it names the lock of the process that builds or drops indexes in this database
-)
+BUILD_TIMEOUT_MS = 0  # no limit
+_LOCK = 0x63686F7265  # any constant will do; it names the lock of the one index builder in this database
 
 
 def sizes(mysql: Connection, *, above: int) -> dict[TenantId, int]:
