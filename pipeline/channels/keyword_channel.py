@@ -25,7 +25,7 @@ from pipeline.keyword.fulltext_store import KeywordIndex, TermsRow
 from pipeline.keyword.matching import FieldWeights
 from pipeline.keyword.statistics_store import Statistics
 from pipeline.keyword_index.index_faults import IndexDamaged
-from pipeline.keyword_index.local_index_store import Wanted
+from pipeline.keyword_index.index_search import Wanted
 from pipeline.query.channel_options import keyword_options
 from pipeline.query.request import Query
 from pipeline.ranking.neighbours import Terms, terms_of

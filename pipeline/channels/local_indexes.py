@@ -15,8 +15,9 @@ from sqlalchemy import Connection
 
 from pipeline.deadline import Deadline
 from pipeline.keyword_index.index_folder import IndexFolder
+from pipeline.keyword_index.index_search import View
 from pipeline.keyword_index.indexed_chunk_store import NamespaceState
-from pipeline.keyword_index.local_index_store import LocalIndexReader, View
+from pipeline.keyword_index.local_index_store import LocalIndexReader
 from pipeline.records import DocumentId, Namespace, TenantId
 from pipeline.tenants.publication_store import Publications
 

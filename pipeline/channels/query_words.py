@@ -16,8 +16,8 @@ from pipeline.keyword.scoring import Weighed, coverage, score, weigh
 from pipeline.keyword.spellings import near_spellings
 from pipeline.keyword.statistics_store import NamespaceStatistics, Statistics
 from pipeline.keyword.terms import tokenizer_of
+from pipeline.keyword_index.index_search import Wanted
 from pipeline.keyword_index.indexed_chunk_store import NamespaceState
-from pipeline.keyword_index.local_index_store import Wanted
 from pipeline.query.request import Query
 from pipeline.records import ChunkId, Namespace, Scope, TenantId
 

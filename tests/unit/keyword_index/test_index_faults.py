@@ -16,8 +16,9 @@ import orjson
 import pytest
 
 from pipeline.keyword_index.index_faults import IndexDamaged, IndexUnusable
+from pipeline.keyword_index.index_search import Wanted
 from pipeline.keyword_index.indexed_chunk_store import IndexedChunk, NamespaceState
-from pipeline.keyword_index.local_index_store import LocalIndexReader, LocalIndexWriter, Wanted, folder_of
+from pipeline.keyword_index.local_index_store import LocalIndexReader, LocalIndexWriter, folder_of
 from pipeline.records import ChunkId, DocumentId, Namespace, TenantId
 
 TENANT, SPACE = TenantId("acme"), Namespace("kb")
