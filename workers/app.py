@@ -61,7 +61,7 @@ app.steps["consumer"].add(HeartbeatStep)
 
 
 @celeryd_init.connect(weak=False)
-def _note_no_message_of_a_query(conf: Any, options: dict[str, Any], **_: Any) -> None:
+def _disable_redelivery(conf: Any, options: dict[str, Any], **_: Any) -> None:
     """Stop a query worker from recording messages taken in Redis, two calls each: no query waits for redelivery.
     Unstarted ones are still handed back at the end."""
     if {*(options.get("queues") or ())} and {*options["queues"]} <= {Queue.RECALL, Queue.ANSWER}:
@@ -74,13 +74,13 @@ _GROUP = Path("/proc/self/autogroup")
 
 
 @celeryd_init.connect(weak=False)
-def _note_a_worker_for_computations(conf: Any, options: dict[str, Any], **_: Any) -> None:
+def _remember_computation_worker(conf: Any, options: dict[str, Any], **_: Any) -> None:
     """Store for the child processes whether this worker takes only computations."""
     conf[_COMPUTES_ONLY] = {*(options.get("queues") or ())} == {Queue.COMPUTE}
 
 
 @before_task_publish.connect(weak=False)
-def _say_when(headers: dict[str, Any] | None = None, **_: Any) -> None:
+def _stamp_sending_time(headers: dict[str, Any] | None = None, **_: Any) -> None:
     """Stamp the beat's messages with the time of sending, as `dispatch` does: a queue's delay is computed from it."""
     if headers is not None:
         headers.setdefault(SENT_AT, time.time())
@@ -168,14 +168,14 @@ def _warm_up_child(**_: Any) -> None:
     """Load the model in a child of the ingest worker before its first batch's lease runs. A child for computations
     lowers its priority."""
     if app.conf.get(_COMPUTES_ONLY):
-        _give_way()
+        _lower_priority()
     else:
         resources.warm_up(resources.for_ingestion())
     tracing.warm_up()
     keep_for_good()
 
 
-def _give_way() -> None:
+def _lower_priority() -> None:
     """Lower the priority of this process; with autogroup (sched(7)) the session's as well."""
     os.nice(_NICE)
     with suppress(OSError):  # there are no autogroups, or another child of this session has just set it
@@ -184,7 +184,7 @@ def _give_way() -> None:
 
 @worker_process_shutdown.connect(weak=False)
 @worker_shutdown.connect(weak=False)
-def _hand_over(**_: Any) -> None:
+def _report_counts(**_: Any) -> None:
     """Report the counts of the last second at an orderly end."""
     resources.hand_over()
     tracing.close()

@@ -79,11 +79,11 @@ class HeartbeatStep(bootsteps.StartStopStep):  # type: ignore[misc]  # Celery ha
     requires = ("celery.worker.consumer.tasks:Tasks",)
 
     def __init__(self, _consumer: Any, **_: Any) -> None:
-        self._beating: _Beating | None = None
+        self._beating: _HeartbeatThread | None = None
 
     def start(self, consumer: Any) -> None:
         """Start the heartbeat. Celery calls this after every (re)connection, once the queues are consumed."""
-        self._beating = _Beating(consumer)
+        self._beating = _HeartbeatThread(consumer)
         self._beating.start()
 
     def stop(self, _consumer: Any) -> None:
@@ -95,7 +95,7 @@ class HeartbeatStep(bootsteps.StartStopStep):  # type: ignore[misc]  # Celery ha
     shutdown = stop
 
 
-class _Beating(threading.Thread):
+class _HeartbeatThread(threading.Thread):
     def __init__(self, consumer: Any) -> None:
         super().__init__(name="heartbeat", daemon=True)
         self._consumer = consumer

@@ -32,7 +32,7 @@ class Recalled:
 
 
 @runtime_checkable
-class Worded(Protocol):
+class TermChannel(Protocol):
     """A channel that knows the words of a text that answer a query."""
 
     def terms(self, query: Query) -> tuple[str, ...]:
@@ -41,7 +41,7 @@ class Worded(Protocol):
 
 
 @runtime_checkable
-class Covering(Protocol):
+class CoverageChannel(Protocol):
     """A channel that can compute how much of a query's words a chunk holds."""
 
     def coverage(self, query: Query, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, float]:
@@ -50,7 +50,7 @@ class Covering(Protocol):
 
 
 @runtime_checkable
-class TokenHolder(Protocol):
+class TokenChannel(Protocol):
     """A channel that may hold the tokens of chunks in memory."""
 
     def indexed(self, query: Query, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, Terms] | None:

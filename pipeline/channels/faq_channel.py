@@ -45,7 +45,7 @@ _ASIDE = ThreadPoolExecutor(max_workers=16, thread_name_prefix="faq")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Scored:
+class _ScoredPair:
     chunk: StoredChunk
     score: float
 
@@ -79,7 +79,7 @@ class FaqChannel:
         proposed, lost = self._proposed(asked)
         scored, unknown = self._scored(asked, proposed)
         least = self._least(query)
-        best: dict[tuple[str, ...], _Scored] = {}
+        best: dict[tuple[str, ...], _ScoredPair] = {}
         for each in sorted(scored, key=lambda one: (-one.score, one.chunk.ordinal, one.chunk.chunk_id)):
             if each.score >= least:
                 best.setdefault(each.pair, each)
@@ -138,7 +138,7 @@ class FaqChannel:
             lost = {"code": error.code, "detail": "pairs could not be looked for by meaning"}
         return list(dict.fromkeys(found)), lost
 
-    def _scored(self, asked: Query, chunk_ids: Sequence[ChunkId]) -> tuple[list[_Scored], Mapping[str, Any] | None]:
+    def _scored(self, asked: Query, chunk_ids: Sequence[ChunkId]) -> tuple[list[_ScoredPair], Mapping[str, Any] | None]:
         pairs = self._pairs(asked, chunk_ids)
         if not pairs:
             return [], None
@@ -159,7 +159,7 @@ class FaqChannel:
         }
         quality = asked.plan.retrieve.selection.quality or QualityPlan()
         scored = [
-            _Scored(
+            _ScoredPair(
                 chunk=chunk,
                 score=graded(
                     like[question], chunk.metadata.get(quality.key), quality.grades, near_tie=quality.near_tie

@@ -15,7 +15,7 @@ from pipeline.filters.filter_terms import clause_of
 from pipeline.keyword_index.index_faults import IndexDamaged
 from pipeline.query.request import Query
 from pipeline.records import Namespace
-from pipeline.semantic.search_plan import Passing
+from pipeline.semantic.search_plan import PassingChunks
 from pipeline.tenants.namespace_store import Namespaces
 
 T = TypeVar("T")
@@ -50,7 +50,7 @@ class HostIndex:
                 raise
             return known
 
-    def passing(self, query: Query, namespaces: Sequence[Namespace], *, limit: int) -> Passing | None:
+    def passing(self, query: Query, namespaces: Sequence[Namespace], *, limit: int) -> PassingChunks | None:
         """Return the chunks of these namespaces that pass the query's filters, if there are at most ``limit``.
 
         None if there are more, if the filters cannot be expressed as terms, or if the index is not current or not readable.
@@ -68,7 +68,7 @@ class HostIndex:
             return None
         except Unavailable:
             return None
-        return None if found is None else Passing(chunk_ids=found, changed=standing.changed)
+        return None if found is None else PassingChunks(chunk_ids=found, changed=standing.changed)
 
     def distrust(self, query: Query) -> None:
         """Mark the tenant's index as damaged, so that the indexer rebuilds it."""

@@ -25,7 +25,7 @@ from pipeline.keyword.fulltext_store import KeywordIndex, TermsRow
 from pipeline.keyword.matching import FieldWeights
 from pipeline.keyword.statistics_store import Statistics
 from pipeline.keyword_index.index_faults import IndexDamaged
-from pipeline.keyword_index.index_search import Wanted
+from pipeline.keyword_index.index_search import IndexSearch
 from pipeline.query.channel_options import keyword_options
 from pipeline.query.request import Query
 from pipeline.ranking.neighbours import Terms, terms_of
@@ -209,7 +209,7 @@ def _age(query: Query, standing: IndexAtRevision) -> dict[str, Any]:
 
 
 def _proposed(
-    connection: Callable[[], Connection], query: Query, standing: IndexAtRevision, wanted: Wanted, pool: int
+    connection: Callable[[], Connection], query: Query, standing: IndexAtRevision, wanted: IndexSearch, pool: int
 ) -> list[TermsRow]:
     """Return the best rows of this host's index, and MySQL's rows of documents that changed since."""
     limit = max(_LEAST_PROPOSED, int(_PROPOSED_PER_PLACE * pool))

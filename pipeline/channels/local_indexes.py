@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 
 from pipeline.deadline import Deadline
 from pipeline.keyword_index.index_folder import IndexFolder
-from pipeline.keyword_index.index_search import View
+from pipeline.keyword_index.index_search import IndexView
 from pipeline.keyword_index.indexed_chunk_store import NamespaceState
 from pipeline.keyword_index.local_index_store import LocalIndexReader
 from pipeline.records import DocumentId, Namespace, TenantId
@@ -41,7 +41,7 @@ class IndexAtRevision:
     outdated, so read them from MySQL. ``is_current`` is false for an index that could not be compared with MySQL;
     ``behind_s``: seconds since the indexer last compared it."""
 
-    view: View
+    view: IndexView
     states: Mapping[Namespace, NamespaceState]
     changed: tuple[tuple[Namespace, DocumentId], ...] = ()
     is_current: bool = True
@@ -56,7 +56,7 @@ class IndexAtRevision:
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenIndex:
     """A tenant's open index. ``in_vain``: the stamps that a query has waited for in vain."""
 
     reader: LocalIndexReader
@@ -64,10 +64,10 @@ class _Open:
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class _IndexLook:
     """A tenant's index at one moment. ``behind``: the stamps that it has not reached."""
 
-    view: View | None
+    view: IndexView | None
     states: Mapping[Namespace, NamespaceState]
     behind: Mapping[Namespace, str]
 
@@ -92,7 +92,7 @@ class LocalIndexes:
         self._wait_s = wait_s
         self._sleep = sleep
         self._lock = threading.Lock()
-        self._open: TTLCache[TenantId, _Open] = TTLCache(_MOST_OPEN, _IDLE_S)
+        self._open: TTLCache[TenantId, _OpenIndex] = TTLCache(_MOST_OPEN, _IDLE_S)
 
     def at(self, tenant_id: TenantId, stamps: Mapping[Namespace, str], ask: AskMysql) -> IndexAtRevision | None:
         """Return the index at these stamps, or at an older one with the documents that changed since then; None where
@@ -125,7 +125,7 @@ class LocalIndexes:
             return None
         return IndexAtRevision(view=view, states=states, is_current=False, behind_s=self._folder.behind_s())
 
-    def _is_coming(self, tenant: _Open, look: _Look) -> bool:
+    def _is_coming(self, tenant: _OpenIndex, look: _IndexLook) -> bool:
         """Return whether an indexer is expected to reach the revision soon."""
         if not self._wait_s or all(tenant.in_vain.get(namespace) == stamp for namespace, stamp in look.behind.items()):
             return False
@@ -134,7 +134,7 @@ class LocalIndexes:
         )
         return is_near and self._folder.is_served()
 
-    def _awaited(self, tenant: _Open, stamps: Mapping[Namespace, str]) -> _Look:
+    def _awaited(self, tenant: _OpenIndex, stamps: Mapping[Namespace, str]) -> _IndexLook:
         """Look at the index until it has reached these stamps or the waiting time is over."""
         deadline = Deadline.after(self._wait_s)
         while (look := _look(tenant, stamps)).behind and not deadline.has_passed:
@@ -142,14 +142,14 @@ class LocalIndexes:
         tenant.in_vain = look.behind or tenant.in_vain
         return look
 
-    def _tenant(self, tenant_id: TenantId) -> _Open:
+    def _tenant(self, tenant_id: TenantId) -> _OpenIndex:
         with self._lock:
-            tenant = self._open.get(tenant_id) or _Open(LocalIndexReader(self._root, tenant_id))
+            tenant = self._open.get(tenant_id) or _OpenIndex(LocalIndexReader(self._root, tenant_id))
             self._open[tenant_id] = tenant  # each use restarts its time
             return tenant
 
 
-def _look(tenant: _Open, stamps: Mapping[Namespace, str]) -> _Look:
+def _look(tenant: _OpenIndex, stamps: Mapping[Namespace, str]) -> _IndexLook:
     view = tenant.reader.view()
     found = {namespace: None if view is None else view.state(namespace) for namespace in stamps}
     states = {namespace: state for namespace, state in found.items() if state is not None}
@@ -158,7 +158,7 @@ def _look(tenant: _Open, stamps: Mapping[Namespace, str]) -> _Look:
         for namespace, stamp in stamps.items()
         if namespace not in states or not states[namespace].has(stamp)
     }
-    return _Look(view, states, behind)
+    return _IndexLook(view, states, behind)
 
 
 def _gap(state: NamespaceState | None, stamp: str) -> int:

@@ -12,11 +12,11 @@ from pipeline.keyword.bm25 import Collection
 from pipeline.keyword.dictionary import KeywordQuery, Lexicon, read
 from pipeline.keyword.fulltext_store import NARROW, Search, TermsRow
 from pipeline.keyword.matching import FieldWeights, IndexRows
-from pipeline.keyword.scoring import Weighed, coverage, score, weigh
+from pipeline.keyword.scoring import WeightedQuery, coverage, score, weigh
 from pipeline.keyword.spellings import near_spellings
 from pipeline.keyword.statistics_store import NamespaceStatistics, Statistics
 from pipeline.keyword.terms import tokenizer_of
-from pipeline.keyword_index.index_search import Wanted
+from pipeline.keyword_index.index_search import IndexSearch
 from pipeline.keyword_index.indexed_chunk_store import NamespaceState
 from pipeline.query.request import Query
 from pipeline.records import ChunkId, Namespace, Scope, TenantId
@@ -46,13 +46,13 @@ class QueryWords:
     asked: KeywordQuery
     tokens: dict[Namespace, dict[str, str]]
     frequency: dict[str, int]
-    weighed: Weighed
+    weighed: WeightedQuery
     chunk_count: int
     lags: bool
     standing: IndexAtRevision | None = None
     rows: dict[ChunkId, TermsRow] = field(default_factory=dict)
 
-    def wanted(self, clause: Clause) -> Wanted:
+    def wanted(self, clause: Clause) -> IndexSearch:
         """Return the search in this host's index, where phrases and ways of several terms count by their terms."""
         groups: list[dict[str, float]] = []
         for tokens in self.tokens.values():
@@ -63,7 +63,7 @@ class QueryWords:
                 else:
                     groups += ({token: value} for each in worth for token, value in each.items())
         without = self.standing.changed if self.standing else ()
-        return Wanted(groups=[group for group in groups if any(group.values())], clause=clause, without=without)
+        return IndexSearch(groups=[group for group in groups if any(group.values())], clause=clause, without=without)
 
     def search(self) -> Search:
         """Return the search by FULLTEXT. A term that no chunk holds is included only while some chunks are not counted

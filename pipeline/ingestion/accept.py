@@ -52,7 +52,7 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Renamed:
+class RenamedDocument:
     """A document of a job that is stored under another id than it was sent with."""
 
     ordinal: int
@@ -69,11 +69,11 @@ class AcceptedJob:
     request_id: str
     total: int
     due: int
-    renamed: tuple[Renamed, ...] = ()
+    renamed: tuple[RenamedDocument, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Placed:
+class _NumberedBatch:
     """The entries of a batch as items of its job, and the uploads among them that become generations."""
 
     items: Sequence[NewItem]
@@ -102,7 +102,8 @@ def accept(
                 total=total,
                 due=0,
                 renamed=tuple(
-                    Renamed(ordinal=n, requested_id=old, document_id=new) for n, old, new in ledger.renamed(job_id)
+                    RenamedDocument(ordinal=n, requested_id=old, document_id=new)
+                    for n, old, new in ledger.renamed(job_id)
                 ),
             )
         documents = Documents(work.connection, batch.tenant_id)
@@ -121,7 +122,7 @@ def accept(
             total=len(items),
             due=len(taken),
             renamed=tuple(
-                Renamed(ordinal=item.ordinal, requested_id=item.requested_id, document_id=item.document_id)
+                RenamedDocument(ordinal=item.ordinal, requested_id=item.requested_id, document_id=item.document_id)
                 for item in items
                 if item.requested_id and item.document_id
             ),
@@ -159,7 +160,7 @@ def quotas(connection: Connection, tenant_id: TenantId, use: Resources) -> Quota
     return Quotas(connection, tenant_id, defaults, rooms=use.quota_rooms)
 
 
-def _by_id(batch: Batch, documents: Documents) -> _Placed:
+def _by_id(batch: Batch, documents: Documents) -> _NumberedBatch:
     """Assign generation numbers to the uploads under their own ids. Existing documents are replaced, skipped or refused."""
     uploads = [entry for entry in batch.entries if isinstance(entry, Upload)]
     ids = [upload.document_id for upload in uploads]
@@ -171,13 +172,13 @@ def _by_id(batch: Batch, documents: Documents) -> _Placed:
     there = set(ids) - numbered.keys()  # including those that another request created while this waited for the rows
     last = {e.document_id: place for place, e in enumerate(batch.entries) if isinstance(e, Upload)}
     latest = [entry for entry in (batch.entries[place] for place in sorted(last.values())) if isinstance(entry, Upload)]
-    return _Placed(
+    return _NumberedBatch(
         items=[_item(ordinal, entry, there, numbered, last, batch) for ordinal, entry in enumerate(batch.entries)],
         taken=[(numbered[upload.document_id], upload) for upload in latest if upload.document_id in numbered],
     )
 
 
-def _keep_both(batch: Batch, documents: Documents, duplicates: Duplicates) -> _Placed:
+def _keep_both(batch: Batch, documents: Documents, duplicates: Duplicates) -> _NumberedBatch:
     """Assign generation numbers to the uploads under free ids."""
     uploads = {ordinal: entry for ordinal, entry in enumerate(batch.entries) if isinstance(entry, Upload)}
     assigned = assign_ids(documents, duplicates, batch.namespace, uploads)
@@ -202,7 +203,7 @@ def _keep_both(batch: Batch, documents: Documents, duplicates: Duplicates) -> _P
             number = assigned.numbered[document_id].number
             new = NewItem(ordinal=ordinal, document_id=document_id, generation=number, body_bytes=len(entry.body))
         items.append(replace(new, requested_id=requested))
-    return _Placed(items=items, taken=list(taken.values()))
+    return _NumberedBatch(items=items, taken=list(taken.values()))
 
 
 def _item(
@@ -253,7 +254,7 @@ def _exists(ordinal: int, entry: Upload, batch: Batch, why: str) -> NewItem:
 
 
 @dataclass(slots=True)
-class Assigned:
+class AssignedIds:
     """The ids of uploads by ordinal. ``there``: ids of existing documents with the same bytes. A missing ordinal found
     every id taken."""
 
@@ -264,11 +265,11 @@ class Assigned:
 
 def assign_ids(
     documents: Documents, duplicates: Duplicates, namespace: Namespace, uploads: Mapping[int, Upload]
-) -> Assigned:
+) -> AssignedIds:
     """Give each upload a generation number and an id that no document with other bytes has: its own if free, else with
     a suffix from the hash of its bytes, so that equal bytes find their document. Documents stay locked until the
     transaction ends, and unchanged."""
-    assigned = Assigned()
+    assigned = AssignedIds()
     taken: dict[DocumentId, Content] = {}  # by earlier uploads of the same request
     waiting = dict(uploads)
     for digits in _DIGITS:

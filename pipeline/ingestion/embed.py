@@ -14,7 +14,7 @@ from pipeline.database.rows import slices
 from pipeline.errors import EmbedderRefused
 from pipeline.ingestion.finish_items import end
 from pipeline.ingestion.make_vectors import vectors_of
-from pipeline.ingestion.prepare import Breather, Prepared
+from pipeline.ingestion.prepare import Breather, PreparedDocument
 from pipeline.ingestion.standby import fill_standby
 from pipeline.jobs.lease_store import Lease
 from pipeline.models.ports import Embedder, Matrix, PaidEmbedder, SentenceEncoder
@@ -27,8 +27,8 @@ _CHUNKS_PER_LEASE = 128  # embedded and stored before the lease is renewed and o
 
 
 def embed(
-    lease: Lease, prepared: Sequence[Prepared], use: Resources, *, breather: Breather | None = None
-) -> list[Prepared]:
+    lease: Lease, prepared: Sequence[PreparedDocument], use: Resources, *, breather: Breather | None = None
+) -> list[PreparedDocument]:
     """Embed every chunk, renewing the lease; unchanged texts of a document keep their vectors. Documents with a text
     that the model refuses are parked. ``breather`` runs between stored slices."""
     tenant_id = lease.tenant_id

@@ -21,14 +21,14 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Received:
+class PartOutcome:
     """The outcome of a part. ``differs``: another part of this number was accepted before, and is kept."""
 
     status: Literal["accepted", "present", "differs"]
     part: PartView
 
 
-def receive_part(batch: Batch, part: NewPart, use: Resources, *, ring: Callable[[AcceptedJob], None]) -> Received:
+def receive_part(batch: Batch, part: NewPart, use: Resources, *, ring: Callable[[AcceptedJob], None]) -> PartOutcome:
     """Accept a part's documents once, the part and its job in one transaction; a repetition changes nothing. Raises as
     ``accept``."""
     known = _known(batch.tenant_id, batch.namespace, part.import_id, part.number, use)
@@ -48,8 +48,8 @@ def receive_part(batch: Batch, part: NewPart, use: Resources, *, ring: Callable[
         if known is None:  # the namespace was deleted meanwhile
             raise PartKnown(f"part {part.number} was accepted, and its namespace was deleted since")
     if known.sha256 != part.sha256.hex():
-        return Received(status="differs", part=known)
-    return Received(status=status, part=known)
+        return PartOutcome(status="differs", part=known)
+    return PartOutcome(status=status, part=known)
 
 
 def parts_of(tenant_id: TenantId, namespace: Namespace, import_id: str, use: Resources) -> list[PartView]:

@@ -21,7 +21,7 @@ from pipeline.resources import Resources
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Imported:
+class BookOutcome:
     """The outcome of a book. Without a ticket nothing was stored; ``refused_because`` gives the reason of a refusal."""
 
     checked: Checked
@@ -100,15 +100,15 @@ def hand_in(
     job_id: JobId | None = None,
     use: Resources,
     ring: Callable[[AcceptedJob], None],
-) -> Imported:
+) -> BookOutcome:
     """Check the book and accept its valid rows as one job, with refused rows as failed items. Stores nothing with
     ``dry_run``, without a valid row, or with ``strict`` and an invalid one. ``name``: the file's. A repeated ``job_id``
     finds its job. Raises as `accept`."""
     checked = check(book)
     if dry_run:
-        return Imported(checked=checked)
+        return BookOutcome(checked=checked)
     if not checked.examples or (strict and checked.refused):
-        return Imported(checked=checked, refused_because=_why(checked))
+        return BookOutcome(checked=checked, refused_because=_why(checked))
     entries = [upload_of(example, book=name) for example in checked.examples]
     batch = Batch(
         tenant_id=tenant_id,
@@ -118,10 +118,10 @@ def hand_in(
         on_conflict=on_conflict,
         job_id=job_id,
     )
-    return Imported(checked=checked, ticket=accept(batch, use, ring=ring))
+    return BookOutcome(checked=checked, ticket=accept(batch, use, ring=ring))
 
 
-def _report(imported: Imported) -> dict[str, Any]:
+def _report(imported: BookOutcome) -> dict[str, Any]:
     """Return the report as JSON."""
     checked, ticket = imported.checked, imported.ticket
     errors = flaws(checked.errors[:MOST_FLAWS])

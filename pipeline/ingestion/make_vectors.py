@@ -53,7 +53,7 @@ def vectors_of(
         places[digest].append(place)
     vectors: dict[bytes, Matrix] = dict(cache.get(list(places)))
     unknown = [digest for digest in places if digest not in vectors]
-    keeper = _Keeper(cache, unknown)
+    keeper = _AnswerRecorder(cache, unknown)
     saved = [texts[at] for digest, found in places.items() for at in (found if digest in vectors else found[1:])]
     try:
         if unknown:
@@ -80,7 +80,7 @@ def vectors_of(
     return np.stack([vectors[digest] for digest in digests])
 
 
-class _Keeper:
+class _AnswerRecorder:
     """Caches and records each answer as it arrives."""
 
     def __init__(self, cache: VectorCache, digests: Sequence[bytes]) -> None:

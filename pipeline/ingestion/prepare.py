@@ -40,7 +40,7 @@ Aside = Callable[[float], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
+class ComparedClaims:
     """Claims after comparison with the shown generations. ``unchanged`` ones have ended; ``overtaken`` ones are to be
     closed; ``replacing`` ones replace a shown generation."""
 
@@ -54,18 +54,18 @@ class Compared:
         return self.unchanged | set(self.overtaken)
 
 
-def compare(lease: Lease, sources: Mapping[Generation, Source], use: Resources) -> Compared:
+def compare(lease: Lease, sources: Mapping[Generation, Source], use: Resources) -> ComparedClaims:
     """End claims whose upload is already shown, and return which others replace a generation; a first upload costs
     nothing. Accepted numbers order uploads: an unchanged one supersedes all earlier ones under way."""
     tenant_id = lease.tenant_id
     later = [claim for claim in lease.claims if claim.generation.number > 1 and claim.generation in sources]
     if not later:
-        return Compared()
+        return ComparedClaims()
     with unit_of_work(use.mysql) as work:
         found = Generations(work.connection, tenant_id).standing([claim.generation for claim in later])
     alike = [claim for claim in later if _is_shown_already(sources[claim.generation], found[claim.generation], use=use)]
     unchanged = _end(lease, _complete(tenant_id, alike, found, use), sources, use) if alike else []
-    return Compared(
+    return ComparedClaims(
         unchanged=frozenset(unchanged),
         overtaken=tuple(claim for claim in later if found[claim.generation].overtaken),
         replacing=frozenset(claim for claim in later if found[claim.generation].shown is not None),
@@ -136,7 +136,7 @@ class Breather:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
+class PreparedDocument:
     """A claimed document as chunks. ``reused``: those that need no embedding. ``marks``, ``vectors``: values of
     imported chunks, by ordinal."""
 
@@ -177,14 +177,14 @@ class Prepared:
         return [chunk for chunk in self.searchable if chunk.ordinal not in self.vectors]
 
 
-def prepare(lease: Lease, use: Resources, *, aside: Aside = lambda _: None) -> list[Prepared]:
+def prepare(lease: Lease, use: Resources, *, aside: Aside = lambda _: None) -> list[PreparedDocument]:
     """Parse and cut a batch's documents, renewing the lease. Faulty ones are parked; shown or superseded ones end here.
     ``aside`` is called a few times a second; its exceptions propagate."""
     with unit_of_work(use.mysql) as work:
         generations = [claim.generation for claim in lease.claims]
         sources = Documents(work.connection, lease.tenant_id).sources(generations)
     compared = compare(lease, sources, use)
-    prepared: list[Prepared] = []
+    prepared: list[PreparedDocument] = []
     refused: list[tuple[ItemClaim, Rejected]] = []
     gone = list(compared.overtaken)
     pauses = _Pauses(lease, use, aside)
@@ -228,11 +228,13 @@ class _Pauses:
         self._paused = time.monotonic()
 
 
-def _cut(claim: ItemClaim, source: Source, replaces: bool, use: Resources, meanwhile: Callable[[], None]) -> Prepared:
+def _cut(
+    claim: ItemClaim, source: Source, replaces: bool, use: Resources, meanwhile: Callable[[], None]
+) -> PreparedDocument:
     if is_packed(source.media_type):
         tokenizer = tokenizer_of(claim.generation.scope)
         packed = unpacked(source, claim.generation, tokenizer, use, meanwhile=meanwhile)
-        return Prepared(
+        return PreparedDocument(
             claim=claim,
             fields=source.fields,
             title=source.fields.title,
@@ -254,7 +256,7 @@ def _cut(claim: ItemClaim, source: Source, replaces: bool, use: Resources, meanw
     )
     document = use.parser.cut(source.body, request, meanwhile=meanwhile)
     found = assembled(document, claim.generation)
-    return Prepared(
+    return PreparedDocument(
         claim=claim,
         fields=source.fields,
         title=document.title,
@@ -266,7 +268,7 @@ def _cut(claim: ItemClaim, source: Source, replaces: bool, use: Resources, meanw
     )
 
 
-def write_aside(lease: Lease, prepared: Sequence[Prepared], breather: Breather | None = None) -> None:
+def write_aside(lease: Lease, prepared: Sequence[PreparedDocument], breather: Breather | None = None) -> None:
     """Write chunks and parents where no search sees them, many chunks in several transactions. Raises LeaseLost."""
     tenant_id = lease.tenant_id
     chunks = [chunk for item in prepared for chunk in item.chunks]

@@ -40,7 +40,7 @@ def ingest_next(use: Resources, *, ring: Callable[[TenantId, JobId], object]) ->
     taken = take_next(use)
     if taken is None:
         return 0
-    _begin(taken.tenant_id, taken.claims, use, ring=ring, aside=_Aside(use, ring, (taken.tenant_id,)))
+    _begin(taken.tenant_id, taken.claims, use, ring=ring, aside=_SideWork(use, ring, (taken.tenant_id,)))
     if taken.heir:
         ring(taken.heir.tenant_id, taken.heir.job_id)
     return len(taken.claims)
@@ -54,7 +54,7 @@ def ingest_batch(
     claims = take(tenant_id, job_id, use)
     if claims is None or not claims.items:
         return 0
-    _begin(tenant_id, claims.items, use, ring=ring, aside=_Aside(use, ring, (tenant_id,)))
+    _begin(tenant_id, claims.items, use, ring=ring, aside=_SideWork(use, ring, (tenant_id,)))
     if claims.more:
         ring(tenant_id, job_id)
     return len(claims.items)
@@ -76,7 +76,7 @@ def _ingest(lease: Lease, use: Resources, aside: Aside) -> None:
         publish(lease, embedded, use)
 
 
-class _Aside:
+class _SideWork:
     """Serves other tenants while a document takes long, so that only its own tenant waits. If nested batches all wait,
     the innermost postpones its document."""
 
@@ -102,7 +102,7 @@ class _Aside:
             taken = take_next(self._use, besides=self._held_up)
             if taken is not None:
                 log.info("served_meanwhile", documents=len(taken.claims), waiting=len(self._held_up))
-                beside = _Aside(self._use, self._ring, (*self._held_up, taken.tenant_id))
+                beside = _SideWork(self._use, self._ring, (*self._held_up, taken.tenant_id))
                 _begin(taken.tenant_id, taken.claims, self._use, ring=self._ring, aside=beside)
         finally:
             structlog.contextvars.clear_contextvars()
@@ -165,7 +165,7 @@ def _put_back(tenant_id: TenantId, claims: Sequence[ItemClaim], error: Exception
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
+class TakenBatch:
     """A batch, and the job to ring for when it has ended; None if nothing else was due."""
 
     tenant_id: TenantId
@@ -179,7 +179,7 @@ def somebody_waits(use: Resources, *, besides: Collection[TenantId] = ()) -> boo
         return any(turn.tenant_id not in besides for turn in turns(work.connection))
 
 
-def take_next(use: Resources, *, besides: Collection[TenantId] = ()) -> Taken | None:
+def take_next(use: Resources, *, besides: Collection[TenantId] = ()) -> TakenBatch | None:
     """Claim a batch of the least recently served tenant, or return None. Tenants in ``besides``, whose batches wait
     here, get none. Binds the work's ids to later log lines."""
     with unit_of_work(use.mysql) as work:
@@ -197,7 +197,7 @@ def take_next(use: Resources, *, besides: Collection[TenantId] = ()) -> Taken | 
                 tenant_id=turn.tenant_id, job_id=turn.job_id, request_id=turn.request_id
             )
             heir = next(iter(waiting[place + 1 :]), turn if claims.more else None)
-            return Taken(tenant_id=turn.tenant_id, claims=claims.items, heir=heir)
+            return TakenBatch(tenant_id=turn.tenant_id, claims=claims.items, heir=heir)
     return None
 
 

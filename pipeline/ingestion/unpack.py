@@ -19,7 +19,7 @@ from pipeline.records import Generation
 from pipeline.resources import Resources
 
 if TYPE_CHECKING:
-    from pipeline.ingestion.prepare import Prepared
+    from pipeline.ingestion.prepare import PreparedDocument
 
 _CHUNKS_PER_LEASE = 2048  # stored before the lease is renewed
 
@@ -71,14 +71,14 @@ class _Budget:
         self._ends += time.thread_time() - now
 
 
-def write_brought_vectors(lease: Lease, prepared: Sequence[Prepared], use: Resources) -> None:
+def write_brought_vectors(lease: Lease, prepared: Sequence[PreparedDocument], use: Resources) -> None:
     """Store the vectors of imported chunks as they are, renewing the lease. Raises LeaseLost."""
     bringing = [item for item in prepared if item.vectors]
     for model in sorted({item.model for item in bringing}):
         _write_vectors(lease, [item for item in bringing if item.model == model], model, use)
 
 
-def _write_vectors(lease: Lease, bringing: Sequence[Prepared], model: str, use: Resources) -> None:
+def _write_vectors(lease: Lease, bringing: Sequence[PreparedDocument], model: str, use: Resources) -> None:
     fields = {item.claim.generation: item.fields for item in bringing}
     pairs = [
         (chunk, item.vectors[chunk.ordinal])

@@ -24,23 +24,23 @@ _PHRASE = 0.5  # share of its rarest term's worth that a phrase adds when its te
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Way:
+class WeightedRun:
     """A run of terms and the worth of each."""
 
     weights: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Weighed:
+class WeightedQuery:
     """A query with the worth of all its parts in a collection; ``bound`` is the upper bound of all scores."""
 
-    units: tuple[tuple[Way, ...], ...]
+    units: tuple[tuple[WeightedRun, ...], ...]
     phrases: tuple[tuple[Run, float], ...]
     average_length: float
     bound: float
 
 
-def weigh(asked: KeywordQuery, collection: Collection, *, k1: float = K1) -> Weighed:
+def weigh(asked: KeywordQuery, collection: Collection, *, k1: float = K1) -> WeightedQuery:
     """Return the worth of each part of a query.
 
     The worth of a term is ``(k1 + 1) * idf``; terms of letters and digits (``e1234``) get half as much again, and terms
@@ -53,11 +53,11 @@ def weigh(asked: KeywordQuery, collection: Collection, *, k1: float = K1) -> Wei
     units = tuple(_ways(unit, collection, (k1 + 1) * unit.count**repeating) for unit in asked.units)
     phrases = tuple((run, _PHRASE * (k1 + 1) * max(map(collection.idf, run))) for run in asked.phrases)
     bound = sum(sum(ways[0].weights.values()) for ways in units) + sum(worth for _, worth in phrases)
-    return Weighed(units=units, phrases=phrases, average_length=collection.average_length, bound=bound)
+    return WeightedQuery(units=units, phrases=phrases, average_length=collection.average_length, bound=bound)
 
 
 def score(
-    weighed: Weighed,
+    weighed: WeightedQuery,
     rows: Occurrences,
     tokens: Mapping[str, str],
     fields: FieldWeights,
@@ -129,10 +129,10 @@ def long_share(terms: int) -> float:
     return min(1.0, max(0, terms - _SHORT) / (_LONG - _SHORT))
 
 
-def _ways(unit: Unit, collection: Collection, most: float) -> tuple[Way, ...]:
+def _ways(unit: Unit, collection: Collection, most: float) -> tuple[WeightedRun, ...]:
     own = unit.ways[0]
     if len(unit.ways) == 1:
-        return (Way(weights={term: most * _worth(term) * collection.idf(term) for term in own}),)
+        return (WeightedRun(weights={term: most * _worth(term) * collection.idf(term) for term in own}),)
     together = min(collection.chunk_count, sum(_frequency(way, collection) for way in unit.ways))
     rarest = collection.idf_of(_frequency(own, collection))
     worth = most * sum(map(collection.idf, own)) * (collection.idf_of(together) / rarest)
@@ -146,9 +146,9 @@ def _worth(term: str) -> float:
     return _CODE_WORTH if _CODE.fullmatch(term) else 1.0
 
 
-def _shared(way: Run, worth: float, collection: Collection) -> Way:
+def _shared(way: Run, worth: float, collection: Collection) -> WeightedRun:
     whole = sum(map(collection.idf, way))
-    return Way(weights={term: worth * collection.idf(term) / whole for term in way})
+    return WeightedRun(weights={term: worth * collection.idf(term) / whole for term in way})
 
 
 def _frequency(way: Run, collection: Collection) -> int:

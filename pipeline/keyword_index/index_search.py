@@ -39,7 +39,7 @@ from pipeline.records import ChunkId, DocumentId, Namespace
 _MOST_COUNTED = 50_000  # chunks; counting them takes some 0.2 ms
 
 
-class Entry(NamedTuple):
+class IndexEntry(NamedTuple):
     """A chunk in the index. ``text`` and ``fields`` are decoded by `stored`."""
 
     row: TermsRow
@@ -52,7 +52,7 @@ class Entry(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class IndexSearch:
     """A search: groups of tokens with the worth of each, in the unit of BM25's ``(k1 + 1) * idf``; the best token of a
     group counts. ``clause``: conditions on the fields. ``without``: documents that are left out."""
 
@@ -61,7 +61,7 @@ class Wanted:
     without: Sequence[tuple[Namespace, DocumentId]] = ()
 
 
-class View:
+class IndexView:
     """A tenant's index at one commit. Its methods raise IndexDamaged."""
 
     def __init__(self, index: tantivy.Index, folder: Path) -> None:
@@ -107,7 +107,7 @@ class View:
         return int(found.count)
 
     @readable
-    def search(self, wanted: Wanted, *, limit: int) -> list[TermsRow]:
+    def search(self, wanted: IndexSearch, *, limit: int) -> list[TermsRow]:
         """Return the ``limit`` best chunks that hold a token and meet the clause, best first by tantivy's BM25, which
         rounds lengths and uses the tenant's mean length; the caller scores them again."""
         groups = [self._group(group) for group in wanted.groups if group]
@@ -127,14 +127,14 @@ class View:
         return [self._row(address) for address in self._of_chunks(chunk_ids, without)]
 
     @readable
-    def chunks(self, chunk_ids: Sequence[ChunkId]) -> list[Entry]:
+    def chunks(self, chunk_ids: Sequence[ChunkId]) -> list[IndexEntry]:
         """Return these chunks, as far as the index has them."""
         return [self._entry(address) for address in self._of_chunks(chunk_ids)]
 
     @readable
     def documents(
         self, documents: Sequence[tuple[Namespace, DocumentId]], clause: Clause, *, limit: int
-    ) -> list[Entry]:
+    ) -> list[IndexEntry]:
         """Return up to ``limit`` chunks of these documents that meet the clause."""
         keys = self._any_of([document_key(*each) for each in documents])
         parts = [(tantivy.Occur.Must, keys), (tantivy.Occur.Must, self._query(clause))]
@@ -218,9 +218,9 @@ class View:
     def _having(self, key: str) -> tantivy.Query:
         return tantivy.Query.term_query(self._schema, KEYS, key, "basic")
 
-    def _entry(self, address: tantivy.DocAddress) -> Entry:
+    def _entry(self, address: tantivy.DocAddress) -> IndexEntry:
         row, body, fields = self._stored(address, ROW, TEXT, FIELDS)
-        return Entry(terms_row(row.encode()), body, fields)
+        return IndexEntry(terms_row(row.encode()), body, fields)
 
     def _row(self, address: tantivy.DocAddress) -> TermsRow:
         return terms_row(self._stored(address, ROW)[0].encode())

@@ -29,7 +29,7 @@ from pipeline.keyword_index.index_documents import (
     state_document,
 )
 from pipeline.keyword_index.index_faults import IndexDamaged, readable, writing
-from pipeline.keyword_index.index_search import View, sizes_on_disk
+from pipeline.keyword_index.index_search import IndexView, sizes_on_disk
 from pipeline.keyword_index.indexed_chunk_store import IndexedChunk, NamespaceState
 from pipeline.records import DocumentId, Namespace, TenantId
 
@@ -51,9 +51,9 @@ class LocalIndexReader:
         self._lock = threading.Lock()
         self._index: tantivy.Index | None = None
         self._seen: tuple[int, int] = (0, 0)
-        self._view: View | None = None
+        self._view: IndexView | None = None
 
-    def view(self) -> View | None:
+    def view(self) -> IndexView | None:
         """Return the index at its last commit; None if there is none, or it is unreadable."""
         try:
             status = (self._folder / "meta.json").stat()
@@ -74,7 +74,7 @@ class LocalIndexReader:
         with suppress(OSError):
             self._mark.touch()
 
-    def _opened(self) -> View | None:
+    def _opened(self) -> IndexView | None:
         try:
             return self._at_last_commit()
         except IndexDamaged:  # perhaps another release's; the writer detects and repairs the damage
@@ -82,11 +82,11 @@ class LocalIndexReader:
             return None
 
     @readable
-    def _at_last_commit(self) -> View:
+    def _at_last_commit(self) -> IndexView:
         if self._index is None:
             self._index = tantivy.Index.open(str(self._folder))
         self._index.reload()
-        return View(self._index, self._folder)
+        return IndexView(self._index, self._folder)
 
 
 class LocalIndexWriter:
@@ -105,10 +105,10 @@ class LocalIndexWriter:
             self._index.reload()
 
     @property
-    def view(self) -> View:
+    def view(self) -> IndexView:
         """The index as it was opened or last committed."""
         self._index.reload()
-        return View(self._index, self._folder)
+        return IndexView(self._index, self._folder)
 
     def clear(self) -> None:
         """Delete all documents of the index."""

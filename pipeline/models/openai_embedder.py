@@ -166,13 +166,13 @@ class OpenAIEmbedder:
         """Send one request when it is permitted, and return its vectors. Being refused for lack of capacity is not a
         failure: the request waits again."""
         if self._governor is None:
-            return self._send(call, texts, places, _Told())
+            return self._send(call, texts, places, _ReportedLimits())
         estimated = sum(estimated_tokens(text) for text in texts)
         patience = Deadline.after(call.deadline.within(_PATIENCE_S))
         while True:
             tokens = estimated * self._real_share
             turn = self._governor.admit(tokens, urgent=call.urgent, longest_s=patience.left_s(), stop=call.over)
-            told = _Told()
+            told = _ReportedLimits()
             try:
                 rows = self._send(call, texts, places, told)
             except ServiceUnavailable as error:
@@ -185,7 +185,7 @@ class OpenAIEmbedder:
                 self._governor.answered(turn, told.limits)
                 return rows
 
-    def _send(self, call: _Call, texts: list[str], places: range | None, told: _Told) -> Matrix:
+    def _send(self, call: _Call, texts: list[str], places: range | None, told: _ReportedLimits) -> Matrix:
         request: dict[str, Any] = {"model": self._model, "input": texts, "encoding_format": "base64"}
         if self._model.rpartition("/")[2].startswith("text-embedding-3"):  # the family that can shorten its vectors
             request["dimensions"] = self._dimension
@@ -210,7 +210,7 @@ class OpenAIEmbedder:
         return self._tokens_real / self._tokens_estimated if self._tokens_estimated else 1.0
 
 
-class _Told:
+class _ReportedLimits:
     """The limits that an answer's headers name."""
 
     def __init__(self) -> None:
@@ -220,7 +220,7 @@ class _Told:
         self.limits = limits_in(headers)
 
 
-class _Nobody:
+class _NoListener:
     """The listener of callers that count nothing."""
 
     def answered(self, places: range, vectors: Matrix | None, tokens: int) -> None:
@@ -241,7 +241,7 @@ class _Call:
         over: threading.Event | None = None,
     ) -> None:
         self.texts = [sendable(text) for text in texts]
-        self.listener = listener or _Nobody()
+        self.listener = listener or _NoListener()
         self.urgent = urgent
         self.vectors: Matrix = np.empty((len(texts), dimension), dtype=np.float32)
         self.refused: dict[int, str] = {}

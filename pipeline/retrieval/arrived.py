@@ -66,7 +66,7 @@ class Arrived:
         return {channel: planned[channel] * envelope.trust for channel, envelope in self.usable.items()}
 
     @cached_property
-    def heard(self) -> tuple[list[Ranking], list[Weak]]:
+    def admitted(self) -> tuple[list[Ranking], list[Weak]]:
         """The admitted hits of each usable channel that passes the plan's gate, and the channels that do not pass. A
         channel admits hits that score no less than a chunk with nothing in common with the query."""
         rankings = [_admitted(envelope) for envelope in self.usable.values()]

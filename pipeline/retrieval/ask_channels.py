@@ -27,10 +27,10 @@ _LEAST_TRY_S = 0.05
 def ask_channel(query: Query, channel: Channel) -> Envelope:
     """Ask one channel within its time, with the retries that the query allows. Never raises for a fault of the channel;
     the envelope reports it."""
-    return ask_and_blame(query, channel)[0]
+    return ask_with_verdict(query, channel)[0]
 
 
-def ask_and_blame(query: Query, channel: Channel) -> tuple[Envelope, bool]:
+def ask_with_verdict(query: Query, channel: Channel) -> tuple[Envelope, bool]:
     """Ask as `ask_channel`; also return whether a dependency of the channel failed or did not answer."""
     last: PipelineError | None = None
     timeout_ms = query.timeout_ms_of(channel.name)

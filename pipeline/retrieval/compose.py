@@ -15,7 +15,7 @@ from pipeline.answer.mask_answers import masked
 from pipeline.answer.outcome import problem_of
 from pipeline.answer.result import Answer, AnswerChunk, AnswerContext, Stats
 from pipeline.answer.shape import answer_chunks, source_share, understood
-from pipeline.channels.channel import Channel, Worded
+from pipeline.channels.channel import Channel, TermChannel
 from pipeline.errors import Unavailable
 from pipeline.keyword.terms import query_terms
 from pipeline.query.plan import Plan
@@ -232,7 +232,7 @@ def _highlight(
 def _terms(query: Query, channels: Mapping[ChannelName, Channel]) -> tuple[str, ...]:
     """Return the words to highlight; the query's own while the dictionary is unavailable, which is no loss to report."""
     channel = channels.get(ChannelName.KEYWORD)
-    if isinstance(channel, Worded):
+    if isinstance(channel, TermChannel):
         try:
             return channel.terms(query)
         except Unavailable as error:

@@ -9,7 +9,7 @@ from concurrent.futures import Future
 
 import structlog
 
-from pipeline.channels.channel import Channel, Covering, TokenHolder
+from pipeline.channels.channel import Channel, CoverageChannel, TokenChannel
 from pipeline.database.unit_of_work import reading
 from pipeline.errors import FusionPluginFailed
 from pipeline.keyword.fulltext_store import KeywordIndex
@@ -38,7 +38,7 @@ def fuse(arrived: Arrived, channels: Mapping[ChannelName, Channel], journal: Jou
     """Return the candidates of every channel that worked, in the fused order. First each channel scores the candidates
     that only others found."""
     how = arrived.query.plan.retrieve.fusion
-    rankings, weak = arrived.heard
+    rankings, weak = arrived.admitted
     if how.gate is not None:
         journal.remarks.extend(
             f"the {each.channel} channel had no say: its best hit reaches {each.strength:.2f}, the gate is {how.gate:g}"
@@ -90,12 +90,12 @@ def add_coverage(
     channel is late. Costs one statement, by key.
     """
     query, how = arrived.query, arrived.query.plan.retrieve.fusion
-    names = {ranking.channel for ranking in arrived.heard[0]}
+    names = {ranking.channel for ranking in arrived.admitted[0]}
     planned = {name: weight for name, weight in arrived.planned.items() if name in names}
     share = coverage_share(planned, {name: arrived.reading_weights[name] for name in planned})
     keyword = channels.get(ChannelName.KEYWORD)
     asked = fused and how.feedback and how.strategy == "weighted" and share
-    if not asked or not isinstance(keyword, Covering):
+    if not asked or not isinstance(keyword, CoverageChannel):
         return list(fused)
     started = time.perf_counter()
     first = [hit.chunk_id for hit in fused[:COVERED]]
@@ -127,7 +127,7 @@ def support_neighbours(
     Words that the keyword channel does not hold in memory cost one statement, by key.
     """
     query, how = arrived.query, arrived.query.plan.retrieve.fusion
-    names = {ranking.channel for ranking in arrived.heard[0]}
+    names = {ranking.channel for ranking in arrived.admitted[0]}
     trust = min((envelope.trust for name, envelope in arrived.usable.items() if name in names), default=1.0)
     share = feedback_share(weight for name, weight in arrived.reading_weights.items() if name in names) * trust
     if not how.feedback or how.strategy == "rrf" or not share:
@@ -135,7 +135,7 @@ def support_neighbours(
     started = time.perf_counter()
     first = [ChunkId(hit.chunk_id) for hit in fused[:SUPPORTED]]
     keyword = channels.get(ChannelName.KEYWORD)
-    terms = keyword.indexed(query, first) if isinstance(keyword, TokenHolder) else None
+    terms = keyword.indexed(query, first) if isinstance(keyword, TokenChannel) else None
     if terms is None:
         terms = in_time(
             aside(_terms, query, first, use),

@@ -38,7 +38,7 @@ _SHAPING = ("recall_", "rerank_", "rrf_", "retrieval_", "llm_", "embedding_", "p
 _SHAPING_NOTHING = ("query_lane",)  # all lanes give the same answer
 
 
-class KeptAnswers:
+class AnswerCache:
     """The answer cache. ``use`` has short timeouts, because a slow look-up is worth nothing. ``away`` returns whether
     MySQL is already known to be unavailable."""
 
@@ -105,7 +105,7 @@ class KeptAnswers:
         return rendered
 
 
-def may_be_kept(query: Query, answer: Answer, size: int, use: Resources) -> tuple[str, int] | None:
+def cache_entry(query: Query, answer: Answer, size: int, use: Resources) -> tuple[str, int] | None:
     """Return the key under which an answer of ``size`` bytes is cached, and for how many seconds; None if it is not: it
     has losses, or is too large."""
     settings = use.settings

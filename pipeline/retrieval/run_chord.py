@@ -23,14 +23,14 @@ from pipeline.query.request import Envelope, Query
 from pipeline.records import ChannelName, QueryId, TenantId
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived
-from pipeline.retrieval.ask_channels import RESERVE_S, ask_and_blame
+from pipeline.retrieval.ask_channels import RESERVE_S, ask_with_verdict
 from pipeline.retrieval.ask_other_wordings import ask_other_wordings, unasked
 from pipeline.retrieval.compose import compose, empty_answer, note_losses, render
 from pipeline.retrieval.journal import Journal
 from pipeline.retrieval.measure import answer_fields, measure_answer, measure_channel
 from pipeline.retrieval.record_search import search_row
 from pipeline.retrieval.record_trace import packed_trace
-from pipeline.retrieval.reuse_answer import may_be_kept
+from pipeline.retrieval.reuse_answer import cache_entry
 from pipeline.retrieval.understand import await_understanding
 
 log = structlog.get_logger(__name__)
@@ -102,7 +102,7 @@ def _unless_open(query: Query, channel: Channel, use: Resources) -> Envelope:
     if ticket is None:
         raise CircuitOpen(f"the {channel.name} channel failed repeatedly and is left alone")
     is_late = query.deadline.before(RESERVE_S).left_s() < query.timeout_ms_of(channel.name) / 1000
-    envelope, failed = ask_and_blame(query, channel)
+    envelope, failed = ask_with_verdict(query, channel)
     # The timeout of a query that came too late for the channel proves nothing about the channel.
     if not (is_late and envelope.status == "timeout"):
         use.breakers.leave(ticket, failed=failed)
@@ -160,7 +160,7 @@ def _store(arrived: Arrived, composed: Answer, journal: Journal, use: Resources,
         rendered,
         status=composed.status,
         note=search_row(query, composed, use),
-        keep=may_be_kept(query, composed, len(rendered), use),
+        keep=cache_entry(query, composed, len(rendered), use),
         trace=packed_trace(arrived, composed, journal),
     )
     if first and use.query_ended is not None:

@@ -45,7 +45,7 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Passing:
+class PassingChunks:
     """All chunks that pass a query's filters. ``chunk_ids``: 16 bytes each. ``changed``: documents that changed after these
     ids were listed, whose chunks are not among them."""
 
@@ -85,7 +85,7 @@ class SearchPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Visited:
+class VisitedRows:
     """The counts of a search through indexes. ``hits``: rows returned, including those outside the indexes. ``rows``: rows
     that the index scans visited. ``passing``: those of them that passed the filters."""
 
@@ -132,7 +132,7 @@ def _without_ids(
     return SearchPlan(rows=rows, indexed=indexed, longest_scan=_SLACK * visits, probes=probes, share=share), cost
 
 
-def replan(plan: SearchPlan, visited: Visited, *, limit: int) -> SearchPlan | None:
+def replan(plan: SearchPlan, visited: VisitedRows, *, limit: int) -> SearchPlan | None:
     """Return ``plan`` if its result is complete, a plan that reads more lists if fewer rows near the question passed
     than the sample predicted, or None if an exact search is needed or cheaper.
 

@@ -21,7 +21,7 @@ from pipeline.filters.sql import postgres_condition
 from pipeline.query.request import RecallGuard
 from pipeline.records import ChunkId, Filters, Namespace, TenantId
 from pipeline.semantic.index_plan import gaps
-from pipeline.semantic.search_plan import Passing, Sample, SearchPlan, Visited, plan_search, replan
+from pipeline.semantic.search_plan import PassingChunks, Sample, SearchPlan, VisitedRows, plan_search, replan
 from pipeline.semantic.vector_index_store import (
     KnownIndexes,
     TenantIndexes,
@@ -34,7 +34,7 @@ from pipeline.semantic.vector_store import OPERATORS, halfvec_literal, similarit
 log = structlog.get_logger(__name__)
 
 Near = tuple[ChunkId, float]
-ListPassing = Callable[[Sequence[Namespace]], Passing | None]
+ListPassing = Callable[[Sequence[Namespace]], PassingChunks | None]
 Matrix = NDArray[np.float32]
 
 # Namespaces of one query are searched in parallel, on as many connections as a pool has by default.
@@ -50,7 +50,7 @@ _SAMPLE_FRESH_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Nearest:
+class NearestChunks:
     """The hits of a search, nearest first, ties by chunk id, and the path taken."""
 
     hits: tuple[Near, ...]
@@ -93,7 +93,7 @@ class VectorSearch:
         limit: int,
         per_namespace: int | None = None,
         passing: ListPassing | None = None,
-    ) -> Nearest:
+    ) -> NearestChunks:
         """Return up to ``limit`` chunks with their scores, as in ``Vectors.nearest``; of each namespace
         ``per_namespace`` at most. ``passing`` lists the chunks of namespaces that pass the filters; None if they are
         too many or unknown.
@@ -102,7 +102,7 @@ class VectorSearch:
         fewer rows pass near the question than elsewhere, more lists are read; then the rows that pass, or every row.
         Raises VectorTableMissing and StoreUnavailable.
         """
-        asked = _Asked(
+        asked = _SearchRequest(
             vector=halfvec_literal(vector),
             namespaces=tuple(sorted(namespaces)),
             filters=filters,
@@ -122,9 +122,9 @@ class VectorSearch:
         searches = [_SEARCHING.submit(copy_context().run, self._search, part) for part in asked_each[1:]]
         each = [self._search(asked_each[0]), *(search.result() for search in searches)]
         hits = sorted((hit for found in each for hit in found.hits), key=lambda hit: (-hit[1], hit[0]))
-        return Nearest(hits=tuple(hits[:limit]), guard=_together([found.guard for found in each]))
+        return NearestChunks(hits=tuple(hits[:limit]), guard=_together([found.guard for found in each]))
 
-    def _search(self, asked: _Asked) -> Nearest:
+    def _search(self, asked: _SearchRequest) -> NearestChunks:
         index = self._tools.known.of(self._tenant_id, self._table)
         if index is None:
             return self._exactly(asked)
@@ -133,7 +133,7 @@ class VectorSearch:
             return found
         return self._through_indexes(asked, plan) if plan.indexed else self._exactly(asked, rows=plan.rows)
 
-    def _plan(self, asked: _Asked, index: TenantIndexes) -> SearchPlan:
+    def _plan(self, asked: _SearchRequest, index: TenantIndexes) -> SearchPlan:
         key = (self._table, self._tenant_id, asked.namespaces, repr(asked.filters))
         return plan_search(
             ranges=index.ranges,
@@ -143,7 +143,7 @@ class VectorSearch:
             exact_chunks=self._tools.exact_chunks,
         )
 
-    def _sample(self, asked: _Asked) -> Sample:
+    def _sample(self, asked: _SearchRequest) -> Sample:
         """Sample the lowest chunk ids: they are hashes, so these are as random as any, and always the same."""
         condition, values = postgres_condition(asked.filters)
         values |= {"tenant": self._tenant_id, "namespaces": list(asked.namespaces), "taken": _SAMPLED_ROWS}
@@ -152,7 +152,9 @@ class VectorSearch:
             taken, named, passing = connection.execute(statement, values).one()
         return Sample(taken=taken, named=named, passing=passing)
 
-    def _exactly(self, asked: _Asked, *, rows: int | None = None, per_namespace: int | None = None) -> Nearest:
+    def _exactly(
+        self, asked: _SearchRequest, *, rows: int | None = None, per_namespace: int | None = None
+    ) -> NearestChunks:
         condition, values = postgres_condition(asked.filters)
         values |= {"tenant": self._tenant_id, "query": asked.vector, "limit": asked.limit}
         shape = _EXACT
@@ -165,9 +167,9 @@ class VectorSearch:
         with space_errors(self._table), self._tools.exact.connect() as connection:
             found = connection.execute(statement, values).all()
         hits = [(ChunkId(chunk_id), similarity(self._tools.distance, distance)) for chunk_id, distance in found]
-        return Nearest(hits=tuple(hits), guard=RecallGuard(method="exact", rows=rows))
+        return NearestChunks(hits=tuple(hits), guard=RecallGuard(method="exact", rows=rows))
 
-    def _by_id(self, asked: _Asked, *, rows: int) -> Nearest | None:
+    def _by_id(self, asked: _SearchRequest, *, rows: int) -> NearestChunks | None:
         """Compare the rows that pass the filters; None if the keyword index cannot list them. The filters are applied
         again, so that rows which do not pass any more are left out."""
         passing = None if asked.passing is None else asked.passing(asked.namespaces)
@@ -190,9 +192,11 @@ class VectorSearch:
         with space_errors(self._table), self._tools.exact.connect() as connection:
             found = connection.execute(statement, values).all()
         hits = [(ChunkId(chunk_id), similarity(self._tools.distance, distance)) for chunk_id, distance in found]
-        return Nearest(hits=tuple(hits), guard=RecallGuard(method="exact", rows=rows, scanned=len(passing.chunk_ids)))
+        return NearestChunks(
+            hits=tuple(hits), guard=RecallGuard(method="exact", rows=rows, scanned=len(passing.chunk_ids))
+        )
 
-    def _through_indexes(self, asked: _Asked, plan: SearchPlan) -> Nearest:
+    def _through_indexes(self, asked: _SearchRequest, plan: SearchPlan) -> NearestChunks:
         hits, visited = self._listed(asked, plan)
         better = replan(plan, visited, limit=asked.limit)
         if better is not None and better is not plan:
@@ -207,17 +211,17 @@ class VectorSearch:
             recall=None if None in recalls else round(min(each for each in recalls if each is not None), 3),
         )
         if better is not None:
-            return Nearest(hits=tuple(hits), guard=guard)
+            return NearestChunks(hits=tuple(hits), guard=guard)
         log.info("index_gave_too_few", tenant_id=self._tenant_id, asked=asked.limit, given=len(hits), rows=plan.rows)
         try:
             exact = self._by_id(asked, rows=plan.rows) or self._exactly(asked, rows=plan.rows)
         except Unavailable:
             if not hits:
                 raise
-            return Nearest(hits=tuple(hits), guard=replace(guard, recall=None, may_be_short=True))
+            return NearestChunks(hits=tuple(hits), guard=replace(guard, recall=None, may_be_short=True))
         return replace(exact, guard=replace(exact.guard, method="ivfflat+exact_fallback", scanned=visited.rows))
 
-    def _listed(self, asked: _Asked, plan: SearchPlan) -> tuple[list[Near], Visited]:
+    def _listed(self, asked: _SearchRequest, plan: SearchPlan) -> tuple[list[Near], VisitedRows]:
         """Return the nearest rows of the lists that the plan reads and of the rows outside the indexes, nearest first."""
         whole = plan.indexed[0].whole
         condition, values = postgres_condition(asked.filters)
@@ -244,7 +248,7 @@ class VectorSearch:
         # there.
         near = list(takewhile(lambda row: row.passes, found))[: asked.limit]
         visited = {row.part: row.place for row in sorted(near, key=lambda row: row.place)}
-        return [(ChunkId(row.chunk_id), similarity(self._tools.distance, row.distance)) for row in near], Visited(
+        return [(ChunkId(row.chunk_id), similarity(self._tools.distance, row.distance)) for row in near], VisitedRows(
             hits=len(near), rows=sum(visited.values()), passing=sum(row.part > 0 for row in near)
         )
 
@@ -253,7 +257,7 @@ class VectorSearch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
+class _SearchRequest:
     vector: str
     namespaces: tuple[Namespace, ...]
     filters: Filters
