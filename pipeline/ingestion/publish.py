@@ -1,4 +1,4 @@
-"""Make prepared documents visible to searches: move their pointers in one transaction."""
+"""Publish prepared documents: move their pointers in one transaction."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pipeline.documents.document_store import Documents, IngestedDocument
 from pipeline.documents.generation_store import Generations
 from pipeline.documents.retention_store import RetainedGenerations, Retired
 from pipeline.ingestion.finish_items import close
-from pipeline.ingestion.prepare import Prepared
+from pipeline.ingestion.prepare import PreparedDocument
 from pipeline.ingestion.standby import settle
 from pipeline.jobs.lease_store import Lease
 from pipeline.keyword.statistics_store import Statistics
@@ -22,7 +22,7 @@ from pipeline.resources import Resources
 log = structlog.get_logger(__name__)
 
 
-def publish(lease: Lease, prepared: Sequence[Prepared], use: Resources) -> None:
+def publish(lease: Lease, prepared: Sequence[PreparedDocument], use: Resources) -> None:
     """Move the pointers once vectors are complete. Replaced generations are dropped later, when no earlier query needs
     them. Raises VectorsMissing, LeaseLost."""
     tenant_id = lease.tenant_id
@@ -63,7 +63,7 @@ def _outcomes(before: Mapping[Generation, int | None], vain: Sequence[Generation
 
 
 def _flip(
-    tenant_id: TenantId, prepared: Mapping[Generation, Prepared], work: UnitOfWork, *, model: str
+    tenant_id: TenantId, prepared: Mapping[Generation, PreparedDocument], work: UnitOfWork, *, model: str
 ) -> dict[Generation, int | None]:
     """Move the pointer of each document that may move, and keep the statistics exact. Return the number shown before."""
     documents = Documents(work.connection, tenant_id)

@@ -1,4 +1,4 @@
-"""The whole of a retrieval in this process, without Celery: the same pipeline, and the same answer."""
+"""Retrieval in this process without Celery: the same pipeline, and the same answer."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from pipeline.retrieval.understand import understand
 
 log = structlog.get_logger(__name__)
 
-_MOST_CHANNELS: Final = 32  # that are asked at a time, of all queries of this process
+_MOST_CHANNELS: Final = 32  # calls at a time, of all queries of this process
 
-# A thread here waits for a channel that runs aside, as a thread of a worker does in a header of the chord.
+# A thread here waits for a channel call, as a worker's thread does in a header of the chord.
 _SIDE = ThreadPoolExecutor(_MOST_CHANNELS, thread_name_prefix="lane-channel")
 
 
@@ -53,7 +53,7 @@ def answer_in_process(
     if query is None:
         return False
     if query.model_steps:
-        aside(understand, tenant_id, query_id, use)  # whoever composes waits for its result in Redis
+        aside(understand, tenant_id, query_id, use)  # the composing process waits for its result in Redis
     envelopes, elapsed_ms, ran = _reports(query, use, channels, worker)
     state = QueryState(
         query=query,
@@ -69,7 +69,7 @@ def answer_in_process(
 def _reports(
     query: Query, use: Resources, channels: Mapping[ChannelName, Channel], worker: str
 ) -> tuple[dict[ChannelName, Envelope], dict[ChannelName, float], dict[str, tuple[float, str]]]:
-    """Ask every channel of a query side by side. A channel that is missing in the result raised an error."""
+    """Ask every channel of a query in parallel. A channel that raised an error is left out."""
     began_at = time.time()
 
     def ask(name: ChannelName) -> tuple[Envelope, float]:

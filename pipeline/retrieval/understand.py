@@ -1,9 +1,9 @@
-"""Understand a query: at once what needs no model, and beside its channels what does.
+"""Understand a query: rules and cached results at once, language models in parallel with the channels.
 
-The gateway applies the rules and takes what models made of the same query before. Only what is still missing is sent to
-a model, by a task of its own; the channels are asked the raw query meanwhile, and whoever puts the answer together
-waits for the model a little, has the channels asked once more in the other wordings, and goes on without them if they
-do not come. So a model that fails or hangs costs its budget, and its worker's death costs no hit of the raw query.
+The gateway applies the rules and the cached model results of the same query. Only missing results are requested from a
+model, by a task of its own; meanwhile the channels are asked the raw query. The composing process waits a little for
+the model, has the channels asked again in the other wordings, and continues without them if they do not come. So a
+model that fails or hangs costs its time budget, and the death of its worker costs no hit of the raw query.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ _PROMPTS: Final[Mapping[Step, str]] = {
     "route": "rag_route",
     "hyde": "rag_hyde",
 }
-_HAND_OVER_S: Final = 0.05  # so that what the model said in time is there in time
-_RESERVE_S: Final = 0.25  # for putting the answer together
+_HAND_OVER_S: Final = 0.05  # so that model results in time are also stored in time
+_RESERVE_S: Final = 0.25  # for composing the answer
 
 
 def understand_at_once(query: Query, use: Resources) -> Query:
@@ -68,9 +68,9 @@ def understand_at_once(query: Query, use: Resources) -> Query:
 
 
 def understand(tenant_id: TenantId, query_id: QueryId, use: Resources) -> Understood | None:
-    """Ask the model what a query waits for, all steps side by side, and tell whoever waits. None if nobody does.
+    """Ask the model for the steps a query waits for, in parallel, and notify the composing process. None if none waits.
 
-    Raises Unavailable for Redis alone: what a model can do wrong is in the result.
+    Raises Unavailable for Redis alone: faults of the model are in the result.
     """
     queries = use.queries(tenant_id)
     query = queries.load(query_id)
@@ -100,7 +100,7 @@ def understand(tenant_id: TenantId, query_id: QueryId, use: Resources) -> Unders
 
 def await_understanding(state: QueryState, use: Resources, channels: Mapping[ChannelName, Channel]) -> Arrived:
     """Wait for the model as long as the query allows, have the channels that answered asked in the other wordings, and
-    return the state to compose from. After the deadline, or without ``channels``, only the losses are added."""
+    return the state to compose from. After the deadline, or without ``channels``, only add the losses."""
     query, losses = state.query, []
     envelopes = {envelope.channel: envelope for envelope in state.envelopes}
     elapsed_ms = dict(state.elapsed_ms)
@@ -183,7 +183,7 @@ _CALLS: Final[Mapping[Step, Callable[[Query, Resources, float], ModelResults]]] 
 
 
 def _both(one: ModelResults, other: ModelResults) -> ModelResults:
-    """Two results of different steps in one."""
+    """Merge two results of different steps."""
     return ModelResults(
         sub_queries=one.sub_queries if other.sub_queries is None else other.sub_queries,
         rewritten=other.rewritten or one.rewritten,
