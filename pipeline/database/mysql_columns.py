@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from sqlalchemy import Column, Index, MetaData, Table, text
 from sqlalchemy.dialects.mysql import BIGINT, BINARY, CHAR, DATETIME, INTEGER, TINYINT, VARCHAR
+from sqlalchemy.dialects.mysql import DOUBLE as MYSQL_DOUBLE
 from sqlalchemy.types import TypeEngine, UserDefinedType
 
 metadata: Final = MetaData()
@@ -39,6 +40,7 @@ def ascii_(length: int) -> VARCHAR:
 TIME = DATETIME(fsp=6)  # UTC, without a zone
 UINT, UBIGINT = INTEGER(unsigned=True), BIGINT(unsigned=True)
 FLAG = TINYINT()  # 0 or 1
+DOUBLE = MYSQL_DOUBLE(asdecimal=False)  # read as float, not as Decimal
 UUID = CHAR(36, **ASCII)
 SHA256 = BINARY(32)
 NAME = utf8(64)  # names and ids that users choose

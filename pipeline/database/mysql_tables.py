@@ -12,6 +12,7 @@ from sqlalchemy.dialects import mysql
 
 from pipeline.database.mysql_columns import (
     ASCII,
+    DOUBLE,
     FLAG,
     JSON,
     NAME,
@@ -298,7 +299,7 @@ profiles = table("profiles", key("tenant_id", name=NAME, version=UINT),
 profile_heads = table("profile_heads", key("tenant_id", name=NAME),
     required(UINT, "active_version"),
     optional(UINT, "previous_version", "trial_version"),
-    required(mysql.DOUBLE(), "trial_share", default="0"),  # of queries, 0 to 1
+    required(DOUBLE, "trial_share", default="0"),  # of queries, 0 to 1
     required(TIME, "updated_at"))
 
 experiments = table("experiments", key("tenant_id", experiment_id=NAME),
@@ -316,7 +317,7 @@ feedback = table("feedback", key("tenant_id", feedback_id=UUID),
     required(ascii_(8), "rating"),                  # good, bad, click
     optional(utf8(2000), "note"),
     optional(UINT, "place"),                        # of the hit in the answer, from 1
-    optional(mysql.DOUBLE(), "score"),
+    optional(DOUBLE, "score"),
     optional(ascii_(16), "source"),                 # the channel
     required(utf8(128), "profile"), required(UINT, "config_version"),
     optional(utf8(128), "experiment_id", "experiment_bucket", "session_id"),

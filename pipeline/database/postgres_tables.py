@@ -58,7 +58,7 @@ def vector_table(name: str, metadata: MetaData, *, dimension: int, operator_clas
         Column("metadata", JSONB, nullable=False),
         Column("created_at", TIMESTAMP(timezone=True), nullable=False, server_default=text("now()")),
         # The order of insertion: an approximate index holds a range of these numbers.
-        Column("seq", BigInteger, nullable=False, server_default=text("nextval('chunk_embeddings_seq'::regclass)")),
+        Column("seq", BigInteger, nullable=False, server_default=text("nextval('chunk_embeddings_seq')")),
         Index(f"{name}_by_document", "tenant_id", "namespace", "document_id", "generation"),
         # The collation keeps it from all statements that do not name one: it holds all of a tenant's namespaces, and a
         # search of one of them must not take it.

@@ -38,7 +38,7 @@ class QuotaLimits:
 
 @dataclass(slots=True)
 class _Room:
-    """How many more documents a tenant may add under these limits without a count."""
+    """The documents that a tenant may still add under these limits without a count."""
 
     limits: QuotaLimits
     documents: int

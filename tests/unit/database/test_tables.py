@@ -70,6 +70,12 @@ class DescribeDefinitions:
     def it_defines_a_table_of_mysql_as_it_is_recorded(self, name):
         assert in_mysql(MYSQL_TABLES[name]) == schema.recorded("mysql")[name]
 
+    def it_reads_floating_point_numbers_as_floats(self):
+        columns = [column for table in MYSQL_TABLES.values() for column in table.columns]
+        doubles = [column for column in columns if isinstance(column.type, mysql.DOUBLE)]
+        assert {str(column) for column in doubles} == {"feedback.score", "profile_heads.trial_share"}
+        assert [column for column in doubles if column.type.asdecimal] == []
+
     @pytest.mark.parametrize("name", POSTGRES_TABLES)
     def it_defines_a_table_of_postgres_as_it_is_recorded(self, name):
         assert in_postgres(POSTGRES_TABLES[name]) == schema.recorded("postgres")[name]
