@@ -12,19 +12,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks import (
-    corpus,
-    curves,
-    growth,
-    ingest,
-    keyword,
-    keyword_large,
-    lanes,
-    migration,
-    operation,
-    query,
-    semantic,
-)
+from benchmarks import corpus, curves, growth, ingest, lanes, migration, operation, query, semantic
+from benchmarks.keyword_search import costs as keyword
+from benchmarks.keyword_search import large as keyword_large
 
 _RESULTS = Path(__file__).parent / "results"
 _SECTIONS = ("ingest", "query", "semantic")

@@ -12,12 +12,13 @@ from typing import Any
 
 import httpx
 
-from benchmarks import exact, langchain, peers
+from benchmarks import exact
 from benchmarks.asking import AT_ONCE, Asker, Writer, agreement, cell
 from benchmarks.corpus import MAX_TOKENS, Corpus, Text, questions
 from benchmarks.ingest import finished, gateway
 from benchmarks.operation import another_tenant
 from benchmarks.processes import cpu_seconds, disk_mb, peak_mb, used
+from benchmarks.products import langchain, peers
 from benchmarks.query import Bare, cpu, measured
 from benchmarks.table import row, table
 

@@ -54,7 +54,7 @@ def run(texts: Sequence[Text], *, namespace: str, peers: bool) -> dict[str, Any]
         "ratio_to_peer": _PEER_GOAL,
     }
     if peers:
-        from benchmarks import langchain
+        from benchmarks.products import langchain
 
         print("ingest: LangChain's PGVectorStore", flush=True)
         found["langchain"] = peer = langchain.measure([chunk.embedding_text for chunk in prepared.chunks])

@@ -14,10 +14,11 @@ import psycopg
 import pymysql
 from pgvector import HalfVector
 
-from benchmarks import floor, peers
+from benchmarks import floor
 from benchmarks.corpus import Text, questions
 from benchmarks.ingest import gateway
 from benchmarks.processes import cpu_seconds, own_cpu_seconds, used
+from benchmarks.products import peers
 from benchmarks.table import row, table
 from pipeline.keyword.terms import Tokenizer, query_terms
 from pipeline.models.make_models import make_embedder

@@ -13,10 +13,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-from . import apt, browser, lockfile, programs, promtool, shell, stopping
+from . import apt, lockfile, programs, shell, stopping
 from .lockfile import DEV_LOCK, RUNTIME_LOCKS
 from .places import LOCAL, ROOT, VENV
 from .progress import Failure, say, step
+from .servers import browser, promtool
 
 PYTHON = VENV / "bin" / "python"
 _LOG = LOCAL / "logs" / "install.log"

@@ -14,26 +14,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
-from . import (
-    mariadb,
-    ports,
-    postgres,
-    probes,
-    processes,
-    programs,
-    rabbitmq,
-    redis,
-    services,
-    shell,
-    state,
-    stopping,
-    variables,
-)
+from . import ports, probes, processes, programs, services, shell, state, stopping, variables
 from .endpoints import Endpoints, external
 from .install import PYTHON
 from .places import ENVIRONMENT, ROOT, VENV, StackFolder
 from .processes import Identity, Program
 from .progress import Failure, say, step, tail
+from .servers import mariadb, postgres, rabbitmq, redis
 from .supervisor import Supervisor
 
 _PASSWORDS = ("mysql_root", "mysql", "postgres_superuser", "postgres", "redis", "admin_key", "flower")

@@ -13,7 +13,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
-from compose.localstack.browser import chromium
+from compose.localstack.servers.browser import chromium
 from pipeline.resources import Resources
 from tests.conftest import gateway, make_tenant
 

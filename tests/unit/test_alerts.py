@@ -15,7 +15,7 @@ from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from api_gateway.http.metrics import AlignmentMetrics, BacklogMetrics, FleetMetrics
-from compose.localstack.promtool import promtool
+from compose.localstack.servers.promtool import promtool
 from pipeline.documents.reconcile_store import KINDS, Totals
 from pipeline.jobs.backlog_store import STATES, LedgerBacklog
 from pipeline.keyword_index.indexer_facts import IndexerFacts

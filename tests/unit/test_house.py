@@ -33,8 +33,6 @@ _ROOT_FILES_WITH_CONNECTIONS = {"resources.py"}
 _TYPES_ONLY = {"models/live_spaces.py"}  # names SQLAlchemy's Engine in a signature
 _MOST_FILES = 25
 _MOST_LINES = 400
-_FULLER_FOLDERS = {"benchmarks", "compose/localstack"}
-_LONGER_FILES: set[str] = set()
 
 
 def modules(root: str) -> Iterator[Path]:
@@ -104,9 +102,9 @@ class DescribeSizes:
     @pytest.mark.parametrize("root", ROOTS)
     def it_keeps_every_folder_small_enough_for_a_screen(self, root):
         counts = Counter(str(path.parent) for path in modules(root))
-        assert {folder for folder, count in counts.items() if count > _MOST_FILES} <= _FULLER_FOLDERS
+        assert {folder for folder, count in counts.items() if count > _MOST_FILES} == set()
 
     @pytest.mark.parametrize("root", ROOTS)
     def it_keeps_every_file_short_enough_to_be_read(self, root):
         long = {str(path) for path in modules(root) if len((ROOT / path).read_text("utf-8").splitlines()) > _MOST_LINES}
-        assert long <= _LONGER_FILES
+        assert long == set()

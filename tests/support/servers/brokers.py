@@ -8,9 +8,10 @@ import subprocess
 import time
 from pathlib import Path
 
-from compose.localstack import processes, programs, rabbitmq, redis
+from compose.localstack import processes, programs
 from compose.localstack.places import StackFolder
 from compose.localstack.processes import Program
+from compose.localstack.servers import rabbitmq, redis
 from tests.support.stacks.processes import free_port
 
 _STARTS_WITHIN_S = 180.0

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from compose.localstack import mariadb, redis, services
+from compose.localstack import services
 from compose.localstack.background import first_told
 from compose.localstack.endpoints import Endpoints
 from compose.localstack.places import ROOT, StackFolder
 from compose.localstack.programs import MariaDb, Redis
 from compose.localstack.progress import Failure
+from compose.localstack.servers import mariadb, redis
 from workers.names import Queue
 
 PASSWORDS = {name: f"secret-{name}" for name in ("mysql_root", "mysql", "postgres", "redis", "admin_key", "flower")}

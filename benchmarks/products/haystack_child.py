@@ -11,7 +11,7 @@ from haystack.utils import Secret
 from haystack_integrations.components.retrievers.pgvector import PgvectorEmbeddingRetriever, PgvectorKeywordRetriever
 from haystack_integrations.document_stores.pgvector import PgvectorDocumentStore
 
-from benchmarks.peer_asking import Embedder, measured, task, tell
+from benchmarks.products.peer_asking import Embedder, measured, task, tell
 
 _ADDED_AT_ONCE = 2000
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pymysql
 from sqlalchemy import Engine
 
-from benchmarks.keyword_designs import query
-from benchmarks.keyword_rows import Tenant
+from benchmarks.keyword_search.designs import query
+from benchmarks.keyword_search.synthetic_rows import Tenant
 from pipeline.channels.keyword_channel import KeywordChannel
 from pipeline.channels.local_indexes import LocalIndexes
 from pipeline.maintenance.index_keywords import KeywordIndexer

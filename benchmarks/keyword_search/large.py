@@ -1,8 +1,8 @@
 """Section `index`: a host's keyword index of one namespace of 100,000, a million and, with ``--large``, ten million
 chunks.
 
-Chunks are drawn as terms (`benchmarks.keyword_rows`) and go straight to the index, in the form of an indexer; MySQL has
-the namespace's row and no chunk, so a query that the index cannot answer finds nothing.
+Chunks are drawn as terms (`benchmarks.keyword_search.synthetic_rows`) and go straight to the index, in the form of an
+indexer; MySQL has the namespace's row and no chunk, so a query that the index cannot answer finds nothing.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 from sqlalchemy import Engine, text
 
 from benchmarks.corpus import TENTH
-from benchmarks.keyword import database
-from benchmarks.keyword_designs import query, weight
-from benchmarks.keyword_rows import NAMESPACE, Tenant, chunk_id
+from benchmarks.keyword_search.costs import database
+from benchmarks.keyword_search.designs import query, weight
+from benchmarks.keyword_search.synthetic_rows import NAMESPACE, Tenant, chunk_id
 from benchmarks.table import row, table
 from pipeline.channels.keyword_channel import KeywordChannel
 from pipeline.channels.local_indexes import LocalIndexes

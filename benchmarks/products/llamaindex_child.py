@@ -18,7 +18,7 @@ from llama_index.retrievers.bm25 import BM25Retriever
 from llama_index.vector_stores.postgres import PGVectorStore
 from sqlalchemy import make_url
 
-from benchmarks.peer_asking import Embedder, measured, task, tell
+from benchmarks.products.peer_asking import Embedder, measured, task, tell
 
 _TABLE = "bench_llamaindex"
 _ADDED_AT_ONCE = 2000

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import apt, shell
-from .places import LOCAL
-from .progress import Failure, say, step
+from .. import apt, shell
+from ..places import LOCAL
+from ..progress import Failure, say, step
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 _UNPACKED = LOCAL / "browser"

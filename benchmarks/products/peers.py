@@ -13,7 +13,7 @@ from typing import Any
 
 from pipeline.settings import settings
 
-_ROOT = Path(__file__).resolve().parents[1]
+_ROOT = Path(__file__).resolve().parents[2]
 _INSTALLED_WITHIN_S, _DONE_WITHIN_S = 600, 900
 
 

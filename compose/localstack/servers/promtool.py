@@ -6,9 +6,9 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from . import apt
-from .places import LOCAL
-from .progress import Failure, say, step
+from .. import apt
+from ..places import LOCAL
+from ..progress import Failure, say, step
 
 _UNPACKED = LOCAL / "prometheus"
 

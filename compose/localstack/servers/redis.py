@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from .places import StackFolder
-from .probes import log_says
-from .processes import Program
-from .programs import Redis
-from .variables import write_private
+from ..places import StackFolder
+from ..probes import log_says
+from ..processes import Program
+from ..programs import Redis
+from ..variables import write_private
 
 
 def program(server: Redis, folder: StackFolder, password: str, *, port: int) -> Program:

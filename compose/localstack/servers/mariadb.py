@@ -6,13 +6,13 @@ import os
 import shutil
 from pathlib import Path
 
-from . import shell
-from .places import StackFolder
-from .probes import log_says
-from .processes import Program
-from .programs import MariaDb, cache_mb
-from .progress import step
-from .variables import write_private
+from .. import shell
+from ..places import StackFolder
+from ..probes import log_says
+from ..processes import Program
+from ..programs import MariaDb, cache_mb
+from ..progress import step
+from ..variables import write_private
 
 
 def prepare(server: MariaDb, data: Path, log: Path) -> None:

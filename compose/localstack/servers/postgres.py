@@ -10,13 +10,13 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import shell
-from .places import LOCAL, ROOT, StackFolder
-from .probes import log_says
-from .processes import Program
-from .programs import cache_mb, postgres_installation
-from .progress import Failure, step
-from .shell import Account
+from .. import shell
+from ..places import LOCAL, ROOT, StackFolder
+from ..probes import log_says
+from ..processes import Program
+from ..programs import cache_mb, postgres_installation
+from ..progress import Failure, step
+from ..shell import Account
 
 # For root only, and only when the checkout is in a folder that `nobody` cannot enter, such as /root or a private
 # /tmp/x.

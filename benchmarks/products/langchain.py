@@ -11,7 +11,7 @@ from typing import Any
 
 from pipeline.settings import settings
 
-_ROOT = Path(__file__).resolve().parents[1]
+_ROOT = Path(__file__).resolve().parents[2]
 _VENV = _ROOT / ".local" / "bench-langchain"
 _PACKAGES = ("langchain-postgres>=0.0.14", "wordllama>=0.4", "psycopg[binary]>=3.2")
 _MOST_TEXTS = 3_000  # runs that are timed

@@ -7,11 +7,11 @@ import secrets
 import shutil
 from pathlib import Path
 
-from .places import StackFolder
-from .probes import log_says
-from .processes import Program
-from .progress import Failure
-from .variables import write_private
+from ..places import StackFolder
+from ..probes import log_says
+from ..processes import Program
+from ..progress import Failure
+from ..variables import write_private
 
 PORTS = ("rabbitmq", "rabbitmq_nodes", "epmd")
 STARTS_WITHIN_S = 180.0  # a quarter of a minute on an idle machine, loading code all the time

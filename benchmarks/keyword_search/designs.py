@@ -13,7 +13,7 @@ import pymysql
 from numpy.typing import NDArray
 from sqlalchemy import Engine
 
-from benchmarks.keyword_rows import NAMESPACE, Tenant, word, write
+from benchmarks.keyword_search.synthetic_rows import NAMESPACE, Tenant, word, write
 from pipeline.channels.keyword_channel import KeywordChannel
 from pipeline.keyword.bm25 import K1, B
 from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan

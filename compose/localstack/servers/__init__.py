@@ -1,0 +1,1 @@
+"""The servers and programs of a local stack, one module each."""
