@@ -79,7 +79,7 @@ class KnowledgeTool:
         retrieve: Mapping[str, Any] | None = None,
         filters: Mapping[str, Any] | None = None,
     ) -> str:
-        """The same, to be awaited."""
+        """Return the same, to be awaited."""
         asked = self.knowledge.asked(query, namespaces, retrieve, filters)
         return self._told(format_markdown(await self._asker.aask(query, **asked)))
 
@@ -92,7 +92,7 @@ class KnowledgeTool:
             return f"The search failed: {error}"
 
     async def arun(self, arguments: str | Mapping[str, Any]) -> str:
-        """The same, to be awaited."""
+        """Return the same, to be awaited."""
         try:
             query, asked = self._read(arguments)
             return self._told(format_markdown(await self._asker.aask(query, **asked)))

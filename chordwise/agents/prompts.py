@@ -27,7 +27,7 @@ def retrieved_examples(result: Answered) -> list[dict[str, Any]]:
 
 
 def format_examples(examples: Iterable[Mapping[str, Any]] | None, *, empty: str = NO_EXAMPLES) -> str:
-    """Number the examples, with a blank line between them; return ``empty`` if there are none."""
+    """Return the examples numbered, with a blank line between them; ``empty`` if there are none."""
     contents = [str(each.get("content") or "").strip() for each in examples or () if isinstance(each, Mapping)]
     told = [f"示例{place}：\n{content}" for place, content in enumerate(filter(None, contents), start=1)]
     return "\n\n".join(told) or empty

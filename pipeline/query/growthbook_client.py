@@ -62,7 +62,7 @@ class GrowthBookExperiments:
         )
 
     def _read(self) -> Mapping[str, Any]:
-        """Raises Misconfigured if the features cannot be read."""
+        """Load the features once. Raises Misconfigured if the features cannot be read."""
         try:
             return _features_at(self._source)
         except (OSError, ValueError, httpx.HTTPError) as error:

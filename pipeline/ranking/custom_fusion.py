@@ -42,7 +42,7 @@ def custom_fusion(
     extra = {channel: MappingProxyType(dict(scores)) for channel, scores in (completed or {}).items()}
     try:
         scores = plugin(tuple(rankings), weights=MappingProxyType(dict(weights)), completed=MappingProxyType(extra))
-    except Exception as error:  # whatever a stranger's rule does is one thing here: it did not work
+    except Exception as error:  # every error of a plug-in has the same meaning: the rule did not work
         raise FusionPluginFailed(f"it raised {type(error).__name__}") from error
     if not isinstance(scores, Mapping):
         raise FusionPluginFailed(f"it gave a {type(scores).__name__} instead of a mapping from chunk to score")

@@ -49,7 +49,7 @@ def it_continues_with_a_database_at_the_last_revision_before_the_release(fresh: 
         upgrade_mysql(mysql, fresh)
         with mysql.begin() as connection:
             found = connection.execute(text("SELECT version_num FROM schema_version_mysql")).scalar_one()
-            assert found == LAST_BEFORE_THE_RELEASE  # what the first revision of today must be called
+            assert found == LAST_BEFORE_THE_RELEASE  # the name that the first revision must have
             old_rows(connection)
         upgrade_mysql(mysql, fresh)
         with mysql.connect() as connection:

@@ -231,7 +231,7 @@ def change(table: Table, changed: str) -> None:
 
 
 def differences(connection: Connection, metadata: MetaData) -> list[Any]:
-    """What Alembic's autogenerate would change to make the database like the definitions."""
+    """Return the changes by which Alembic's autogenerate would change to make the database like the definitions."""
     options = {
         "version_table": f"schema_version_{'mysql' if connection.dialect.name != 'postgresql' else 'postgres'}",
         "compare_type": differs,

@@ -162,7 +162,7 @@ class DescribeTwice:
             assert take(corner.tenant, ticket.job_id, use).items == ()
         prepared = times("prepare", lambda: prepare(lease, use))
         write_aside(lease, prepared)
-        if twice == "write_aside":  # what a worker that found its batch spoiled does
+        if twice == "write_aside":  # as a worker does whose batch is spoiled
             claims = [replace(claim, again=True) for claim in claims]
             lease = Lease(use.mysql, corner.tenant, claims, lease_s=use.settings.ingest_lease_s)
             prepared = prepare(lease, use)

@@ -211,7 +211,7 @@ class DescribeTheDictionary:
 
         assert count() == 1
         say(corner, synonyms=(("高血压", "hypertension"),))
-        assert count() == 1  # what was read is good for some seconds
+        assert count() == 1  # the dictionary is cached for some seconds
         now[0] += 3.0
         assert count() == 2
         with unit_of_work(use.mysql) as work:

@@ -1,4 +1,4 @@
-"""A gateway and workers without processes: the tasks of a query in threads, and one part of it that is at fault.
+"""A gateway and workers without processes: the tasks of a query in threads, and one faulty part.
 
 Stores, Redis, channels and clients are real. Faults are injected at the edge: a service with scripted failures, or a
 channel or client that fails, hangs or dies where it would have called out.

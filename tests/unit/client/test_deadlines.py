@@ -1,4 +1,4 @@
-"""Whoever gives a time gets an answer or an error by then, whatever the server does meanwhile."""
+"""A caller that gives a time limit gets an answer or an error by then, whatever the server does."""
 
 from __future__ import annotations
 

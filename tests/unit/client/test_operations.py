@@ -1,4 +1,4 @@
-"""What the operations do when things go wrong: driven by hand, with a clock that only pauses move."""
+"""The operations when requests fail: driven by hand, with a clock that only pauses move."""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ def stub() -> Iterator[GatewayStub]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """What is sent from."""
+    """The source of the requests."""
     (tmp_path / "a.json").write_text("[]")
     archive = ArchiveWriter(tmp_path / "made.chordwise", "kb")
     archive.add(b"a part", {"documents": 1, "chunks": 1}, None)
@@ -189,7 +189,7 @@ def arguments(name: str, folder: Path) -> tuple[list[Any], dict[str, Any]]:
 
 
 async def requests_of(make: Any, name: str, stub: GatewayStub, folder: Path) -> list[tuple[Any, ...]]:
-    """What a method of a client sends to a server that has nothing, without what is different each time."""
+    """Return the requests that a method of a client sends to an empty server, without what is different each time."""
     stub.received.clear()
     stub.next.extend([problem(404, "not_found", "nothing here")] * 5)
     positional, named = arguments(name, folder)

@@ -1,4 +1,4 @@
-"""What the client reads and writes, without a socket: answers, documents, batches, files, settings."""
+"""Values that the client reads and writes, without a socket: answers, documents, batches, files, settings."""
 
 from __future__ import annotations
 

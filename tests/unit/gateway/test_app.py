@@ -127,7 +127,7 @@ class DescribeEveryAnswer:
 
 class DescribeACrowdThatWaits:
     async def it_keeps_out_nobody_who_does_not_wait(self, app, client, monkeypatch):
-        """What answers such a one is Redis, where nobody is."""
+        """Redis answers such a request, and there is none here."""
         monkeypatch.setattr(app.state.gateway, "wakes", Wakes(most_waiters=0))
         path = f"/v1/queries/{uuid.uuid4()}"
         waiting = await client.get(f"{path}?wait=1", headers=bearer(READ))
@@ -182,7 +182,7 @@ class DescribeBodies:
         assert response.json()["code"] == "invalid_json"
 
 
-# What speaks another interface's language tells errors in it.
+# A dialect reports errors in its own form.
 OTHER_DIALECTS = {
     "/dify/retrieval": {"application/json"},
     "/mcp": {"application/problem+json", "application/json"},
@@ -198,7 +198,7 @@ class DescribeTheDescription:
         posts = {path: found["post"] for path, found in document["paths"].items() if "post" in found}
         taking = {"/v1/documents", "/v1/files", "/v1/queries", "/v1/rag/query", "/v1/verify", "/v1/dead-letters/replay"}
         assert taking <= set(posts)
-        # What is done to one thing needs no body: its path says it all.
+        # An action on one resource needs no body: the path names the resource.
         bare = {path for path, operation in posts.items() if "requestBody" not in operation}
         assert all(path.startswith(_ONE_THING) for path in bare)
 

@@ -238,7 +238,7 @@ class DescribeWhatIsHandedOn:
 
 @pytest.fixture(scope="module")
 def told() -> dict[str, str]:
-    """What the error of each statement says that needs a framework; nothing else does."""
+    """Return the error of each statement that needs a framework; all others succeed."""
     names = "chordwise, chordwise.tools, chordwise.recall_agent, chordwise.example_step, chordwise.agent_response"
     return dict(json.loads(run(_WITHOUT.format(names=names, statements=list(_MISSING)))))
 

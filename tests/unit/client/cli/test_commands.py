@@ -1,4 +1,4 @@
-"""What the commands print and how they exit, against a stand-in for the gateway."""
+"""Output and exit codes of the commands, against a stand-in for the gateway."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``chordwise models`` sends, prints and exits with, against a stand-in for the gateway."""
+"""Requests, output and exit codes of ``chordwise models``, against a stand-in for the gateway."""
 
 from __future__ import annotations
 

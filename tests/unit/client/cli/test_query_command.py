@@ -1,4 +1,4 @@
-"""What ``chordwise query`` shows, at every width and for every kind of text; and how the command line refuses."""
+"""Output of ``chordwise query``, at every width and for every kind of text; and how the command line refuses."""
 
 from __future__ import annotations
 

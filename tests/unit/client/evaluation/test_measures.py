@@ -24,7 +24,7 @@ class DescribeNdcg:
             (["a", "b", "c"], BEST),
             (["c", "b", "a"], 1 + 2 / math.log2(3) + 3 / 2),
             (["x", "a"], 3 / math.log2(3)),
-            (["junk", "spam", "b"], 2 / 2),  # what is judged irrelevant earns nothing, and costs only its place
+            (["junk", "spam", "b"], 2 / 2),  # an irrelevant hit earns nothing and costs only its position
             (["x", "y"], 0.0),
             ([], 0.0),
         ],

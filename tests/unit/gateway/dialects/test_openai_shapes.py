@@ -1,4 +1,4 @@
-"""The OpenAI dialect without servers: what requests may hold, how errors are told, how records are shown."""
+"""The OpenAI dialect without servers: what requests may hold, the form of errors and records."""
 
 from __future__ import annotations
 

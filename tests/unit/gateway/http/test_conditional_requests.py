@@ -34,7 +34,7 @@ async def with_an_id(request: Request) -> None:
 
 @pytest.fixture
 def looks() -> list[dict[str, Any]]:
-    """What the route that reads saw of each request."""
+    """The parts of each request that the reading route saw."""
     return []
 
 

@@ -26,7 +26,7 @@ NOWHERE = {
 
 
 class Bucket:
-    """Stands for Redis: gives what it was told to."""
+    """Stand in for Redis: return the configured reply."""
 
     def __init__(self, allowance: BucketReply | None) -> None:
         self.allowance, self.asked = allowance, 0

@@ -1,4 +1,4 @@
-"""What a client of a query's stream has seen, as it says itself when it comes back."""
+"""The last event that a client of a query's stream has seen, which it sends when it reconnects."""
 
 from __future__ import annotations
 

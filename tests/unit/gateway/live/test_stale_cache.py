@@ -1,4 +1,4 @@
-"""What stands in front of every request: new while MySQL answers, old while it does not, and never waited for long."""
+"""Cached values in front of every request: fresh while MySQL answers, stale while it does not, and never awaited for long."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FRESH_S = 2.0
 
 
 class Source:
-    """What is read, how often it was, and whether it answers."""
+    """A source of values: how often it was read, and whether it answers."""
 
     def __init__(self) -> None:
         self.now = 0.0

@@ -31,7 +31,7 @@ def batch(*documents, **more):
 
 
 def entry(**fields):
-    """What becomes of one document, beside a good one."""
+    """Return the outcome of one document beside a valid one."""
     return batch({"document_id": "good", "text": "fine"}, fields).entries[1]
 
 
