@@ -179,10 +179,10 @@ class Settings(BaseSettings):
     @classmethod
     def _dimension_of_model(cls, values: Any) -> Any:
         """Take the dimension of a built-in model from its name unless it is set."""
-        known = local_model(str(values.get("embedding_model"))) if isinstance(values, dict) else None
-        if known is None or "embedding_dim" in values or values.get("embedding_provider", "local") != "local":
+        built_in = local_model(str(values.get("embedding_model"))) if isinstance(values, dict) else None
+        if built_in is None or "embedding_dim" in values or values.get("embedding_provider", "local") != "local":
             return values
-        return {**values, "embedding_dim": known.dimensions[-1]}
+        return {**values, "embedding_dim": built_in.dimensions[-1]}
 
     @field_validator("mask_kinds", "mcp_allowed_origins", mode="before")
     @classmethod

@@ -186,7 +186,7 @@ def take_next(use: Resources, *, besides: Collection[TenantId] = ()) -> TakenBat
         waiting = turns(work.connection)
     share = _SHARED if besides or waiting_for_each_other(waiting) else 1
     full: set[TenantId] = set(besides)
-    for place, turn in enumerate(waiting):
+    for position, turn in enumerate(waiting):
         if turn.tenant_id in full:
             continue
         claims = take(turn.tenant_id, turn.job_id, use, share=share)
@@ -196,7 +196,7 @@ def take_next(use: Resources, *, besides: Collection[TenantId] = ()) -> TakenBat
             structlog.contextvars.bind_contextvars(
                 tenant_id=turn.tenant_id, job_id=turn.job_id, request_id=turn.request_id
             )
-            heir = next(iter(waiting[place + 1 :]), turn if claims.more else None)
+            heir = next(iter(waiting[position + 1 :]), turn if claims.more else None)
             return TakenBatch(tenant_id=turn.tenant_id, claims=claims.items, heir=heir)
     return None
 

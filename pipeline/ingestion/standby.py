@@ -84,16 +84,16 @@ def embed_everywhere(
     active = live.of(embedder.model, vectors.shape[1])
     if active is None:
         raise VectorsMissing(f"{embedder.model} was switched away meanwhile", retry_after_s=FRESH_S)
-    found = {active: vectors}
+    by_space = {active: vectors}
     for space in live.every:
         if space != active and use.spaces.standby_answers:
             try:
                 other = use.spaces.embedder(space)
                 seconds = use.settings.ingest_lease_s / 3
-                found[space] = vectors_of(tenant_id, texts, use, purpose=purpose, embedder=other, timeout_s=seconds)
+                by_space[space] = vectors_of(tenant_id, texts, use, purpose=purpose, embedder=other, timeout_s=seconds)
             except PipelineError as error:
                 use.spaces.standby_failed(error)
-    return found
+    return by_space
 
 
 def write_everywhere(

@@ -84,8 +84,8 @@ class IndexRows:
         # Tokens are compared by their first and their last eight characters, read as integers.
         first, last = (np.frombuffer(token.encode("ascii"), np.uint64, 1, offset)[0] for offset in (0, WIDTH - 8))
         starts, ends = self._halves
-        found = np.flatnonzero(starts == first)
-        same: NDArray[np.int64] = found[ends[found] == last]
+        matches = np.flatnonzero(starts == first)
+        same: NDArray[np.int64] = matches[ends[matches] == last]
         return same
 
     def frequency(self, places: Places, weights: FieldWeights) -> Frequency:

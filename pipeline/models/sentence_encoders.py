@@ -219,10 +219,10 @@ class OnnxFolder:
                 "position_ids": np.arange(length)[None],
             }
             try:
-                (found,) = session.run([wanted], {name: given[name] for name in inputs})
+                (output,) = session.run([wanted], {name: given[name] for name in inputs})
             except Exception as error:  # as above
                 raise Misconfigured(f"{self.network} fails on a text of {length} tokens: {error}") from error
-            return self._pooled(np.asarray(found, dtype=np.float32))
+            return self._pooled(np.asarray(output, dtype=np.float32))
 
         return encode
 
@@ -260,8 +260,8 @@ def _pooling(folder: Path) -> Pooling:
             pooling = folder / str(module["path"]) / "config.json"
             if not pooling.is_file():
                 raise Misconfigured(f"CHORDWISE_EMBEDDING_MODEL: {path} names {pooling}, which is not there")
-    said = _json(pooling)
-    chosen = [name for name, on in said.items() if name.startswith("pooling_mode_") and on is True]
+    options = _json(pooling)
+    chosen = [name for name, on in options.items() if name.startswith("pooling_mode_") and on is True]
     if not chosen:
         return "mean"
     if len(chosen) > 1 or chosen[0] not in _POOLINGS:
@@ -275,11 +275,11 @@ def _json(path: Path, *, empty: Any = None) -> Any:
     if not path.is_file():
         return kind()
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise Misconfigured(f"CHORDWISE_EMBEDDING_MODEL: {path} is no JSON: {error}") from error
-    if not isinstance(found, kind):
+    if not isinstance(value, kind):
         raise Misconfigured(
             f"CHORDWISE_EMBEDDING_MODEL: {path} must hold a JSON {'array' if kind is list else 'object'}"
         )
-    return found
+    return value

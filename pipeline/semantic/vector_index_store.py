@@ -234,12 +234,12 @@ class KnownIndexes:
     def _read(self) -> _Known:
         with postgres_errors(), self._postgres().connect() as connection:
             rows = [_index_row(row) for row in connection.execute(_NOTED)]
-        known: _Known = {}
+        indexes: _Known = {}
         for key, group in by_tenant(rows).items():
             if ranges := tuple(_range(row) for row in covering(group)):
                 tail = sum(row.chunks for row in group if row.state == "wanted")
-                known[key] = TenantIndexes(ranges=ranges, tail=tail)
-        return known
+                indexes[key] = TenantIndexes(ranges=ranges, tail=tail)
+        return indexes
 
 
 def _report(error: PipelineError) -> None:
