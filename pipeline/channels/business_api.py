@@ -52,12 +52,12 @@ class ApiChannel:
         passages: list[tuple[Brought, float]] = []
         errors: list[tuple[str, PipelineError]] = []
         running: list[tuple[str, CircuitPass, Future[Passages]]] = []
-        for each in sources:
-            ticket = self.breakers.enter(self.name, query.tenant_id, source=each.name)
+        for source in sources:
+            ticket = self.breakers.enter(self.name, query.tenant_id, source=source.name)
             if ticket is None:
-                errors.append((each.name, CircuitOpen("failed repeatedly and is left alone")))
+                errors.append((source.name, CircuitOpen("failed repeatedly and is left alone")))
             else:
-                running.append((each.name, ticket, _ASIDE.submit(copy_context().run, self.ask, each, query)))
+                running.append((source.name, ticket, _ASIDE.submit(copy_context().run, self.ask, source, query)))
         for name, ticket, future in running:
             failure: PipelineError | None = None
             try:

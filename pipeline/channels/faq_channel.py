@@ -153,7 +153,7 @@ class FaqChannel:
         terms = [query_terms(text) for text in texts]
         like = {
             question: likeness(
-                max(words_in_common(each, question) for each in terms), None if meaning is None else meaning[question]
+                max(words_in_common(term, question) for term in terms), None if meaning is None else meaning[question]
             )
             for question in questions
         }

@@ -143,7 +143,7 @@ def _refusal(row: list[Flaw]) -> Refusal:
 
 
 def _why(checked: Checked) -> str:
-    rows = sum(each.read for each in checked.statistics.values())
+    rows = sum(statistic.read for statistic in checked.statistics.values())
     errors = checked.errors
     if not errors:
         return "there is no example in the book: no row below the headers of sheets named qa, record, query or greeting"

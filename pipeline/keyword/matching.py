@@ -123,7 +123,7 @@ class IndexRows:
     @cached_property
     def _bounds(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """The offsets of each row's body, summary and entity names."""
-        title = np.array([each.title for each in self.fields], dtype=np.int64)
+        title = np.array([field.title for field in self.fields], dtype=np.int64)
         names = self.lengths - np.array([each.entity_names for each in self.fields], dtype=np.int64)
         return title, names - np.array([each.summary for each in self.fields], dtype=np.int64), names
 

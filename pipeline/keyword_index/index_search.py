@@ -136,7 +136,7 @@ class IndexView:
         self, documents: Sequence[tuple[Namespace, DocumentId]], clause: Clause, *, limit: int
     ) -> list[IndexEntry]:
         """Return up to ``limit`` chunks of these documents that meet the clause."""
-        keys = self._any_of([document_key(*each) for each in documents])
+        keys = self._any_of([document_key(*document) for document in documents])
         parts = [(tantivy.Occur.Must, keys), (tantivy.Occur.Must, self._query(clause))]
         return [self._entry(address) for address in self._found(parts, limit=limit)]
 
@@ -176,7 +176,7 @@ class IndexView:
         return [address for _, address in hits]
 
     def _unless(self, documents: Sequence[tuple[Namespace, DocumentId]]) -> list[tuple[tantivy.Occur, tantivy.Query]]:
-        keys = [document_key(*each) for each in documents]
+        keys = [document_key(*document) for document in documents]
         return [(tantivy.Occur.MustNot, self._any_of(keys))] if keys else []
 
     def _any_of(self, keys: Sequence[str]) -> tantivy.Query:

@@ -34,4 +34,6 @@ class IndexerReports:
     def all(self) -> list[IndexerFacts]:
         """Return the indexers that reported within the last seconds, by host."""
         records = self._records.all()  # a newer indexer may write more fields
-        return [IndexerFacts(**{name: value for name, value in each.items() if name in _FIELDS}) for each in records]
+        return [
+            IndexerFacts(**{name: value for name, value in record.items() if name in _FIELDS}) for record in records
+        ]

@@ -175,7 +175,7 @@ class OnnxFolder:
         limit = next((each for each in limits if isinstance(each, int) and 2 < each <= 32_768), _USUAL_TOKENS)
         path = folder / "config_sentence_transformers.json"
         prompts = _json(path).get("prompts") or {}
-        if not isinstance(prompts, dict) or not all(isinstance(each, str) for each in prompts.values()):
+        if not isinstance(prompts, dict) or not all(isinstance(prompt, str) for prompt in prompts.values()):
             raise Misconfigured(f"CHORDWISE_EMBEDDING_MODEL: prompts in {path} must be texts by name")
         return cls(
             network=network,
@@ -203,10 +203,10 @@ class OnnxFolder:
             session = onnxruntime.InferenceSession(str(self.network), options, providers=["CPUExecutionProvider"])
         except Exception as error:  # as above
             raise Misconfigured(f"{self.network} cannot be read as an ONNX network: {error}") from error
-        inputs = [each.name for each in session.get_inputs()]
+        inputs = [node.name for node in session.get_inputs()]
         if unknown := sorted(set(inputs) - _INPUTS):
             raise Misconfigured(f"{self.network} asks for {', '.join(unknown)}, which a sentence encoder has not")
-        outputs = [each.name for each in session.get_outputs()]
+        outputs = [node.name for node in session.get_outputs()]
         wanted = next((name for name in ("sentence_embedding", "last_hidden_state") if name in outputs), outputs[0])
 
         def encode(text: str, is_query: bool) -> Matrix:

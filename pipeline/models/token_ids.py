@@ -55,7 +55,7 @@ class Tokens:
         """Return the share of tokens of ``text`` that are in the vocabulary; characters encoded as bytes are not. 1 for
         only spaces."""
         ids = [each for each in self.of(text) if each != self._space]
-        spelled = sum(self._leading <= each < self._beyond for each in ids)
+        spelled = sum(self._leading <= id_ < self._beyond for id_ in ids)
         known_ids = sum(not self._following <= each < self._beyond for each in ids)
         return known_ids / (known_ids + spelled) if known_ids + spelled else 1.0
 

@@ -98,9 +98,9 @@ def widened(
     hits = [hydrated[chunk.chunk_id] for chunk in chunks]
     parents = {} if options.parents is False else {each.chunk_id: each.parent_id for each in hits if each.parent_id}
     sizes = {
-        ChunkId(each.chunk_id): each.window if options.window is None else options.window
-        for each in hits
-        if each.chunk_id not in parents
+        ChunkId(hit.chunk_id): hit.window if options.window is None else options.window
+        for hit in hits
+        if hit.chunk_id not in parents
     }
     if not parents and not any(sizes.values()) and not options.whole_document:
         return {}
@@ -113,7 +113,7 @@ def widened(
                 if options.whole_document
                 else {}
             )
-            texts = Parents(connection, tenant_id).texts([ChunkId(each) for each in set(parents.values())])
+            texts = Parents(connection, tenant_id).texts([ChunkId(parent) for parent in set(parents.values())])
             return wholes, texts, windows(connection, tenant_id, sizes)
 
     wholes, texts, around = read_in_time(query, use, read)

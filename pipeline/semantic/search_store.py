@@ -209,7 +209,7 @@ class VectorSearch:
             rows=plan.rows,
             scanned=visited.rows,
             indexes=len(plan.indexed),
-            recall=None if None in recalls else round(min(each for each in recalls if each is not None), 3),
+            recall=None if None in recalls else round(min(recall for recall in recalls if recall is not None), 3),
         )
         if better is not None:
             return NearestChunks(hits=tuple(hits), guard=guard)
@@ -275,7 +275,7 @@ def _together(guards: Sequence[RecallGuard]) -> RecallGuard:
         rows=sum(guard.rows or 0 for guard in guards),
         scanned=sum(scanned) if scanned else None,
         indexes=max(guard.indexes for guard in guards),
-        recall=None if None in recalls else min((each for each in recalls if each is not None), default=None),
+        recall=None if None in recalls else min((recall for recall in recalls if recall is not None), default=None),
         may_be_short=any(guard.may_be_short for guard in guards),
     )
 
