@@ -55,7 +55,7 @@ class ApiChannel:
         for source in sources:
             ticket = self.breakers.enter(self.name, query.tenant_id, source=source.name)
             if ticket is None:
-                errors.append((source.name, CircuitOpen("failed repeatedly and is left alone")))
+                errors.append((source.name, CircuitOpen("failed repeatedly; its circuit is open")))
             else:
                 running.append((source.name, ticket, _ASIDE.submit(copy_context().run, self.ask, source, query)))
         for name, ticket, future in running:
@@ -120,7 +120,7 @@ class ApiChannel:
             enabled = [each for each in (store.named(named) if named else store.all()) if each.source.enabled]
         missing = set(named).difference(each.name for each in enabled)
         if missing:
-            raise ApiSourceUnknown(f"there is no API source {min(missing)} that is switched on")
+            raise ApiSourceUnknown(f"no enabled API source is named {min(missing)}")
         serving = [each for each in enabled if each.source.serves(query.namespaces) is not None]
         return serving[:_MOST_SOURCES], serving[_MOST_SOURCES:]
 
@@ -142,6 +142,6 @@ def _guard(
         failures = (f"{name}: {error}" for name, error in errors)
         guard["lost"] = {"code": errors[0][1].code, "detail": "; ".join(failures)}
     if unasked:
-        remark = f"not asked, as at most {_MOST_SOURCES} sources are: {', '.join(each.name for each in unasked)}"
+        remark = f"not called, since a query calls at most {_MOST_SOURCES} sources: {', '.join(each.name for each in unasked)}"
         guard["remark"] = {"code": "too_many_sources", "detail": remark}
     return guard or None

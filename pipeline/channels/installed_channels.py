@@ -23,7 +23,7 @@ def installed_channels() -> dict[ChannelName, EntryPoint]:
         try:
             taken = entry.name in set(ChannelName) or entry.name in entry_points_by_name
             if taken:
-                raise ValueError(f"there is a channel {entry.name} already")
+                raise ValueError(f"a channel named {entry.name} exists already")
             entry_points_by_name[ChannelName.admit(entry.name)] = entry
         except ValueError as error:
             log.error("channel_not_registered", plugin=entry.name, error=type(error).__name__, detail=str(error))

@@ -90,7 +90,7 @@ class _SideWork:
             if len(self._held_up) < MOST_AT_ONCE:
                 self._serve()
             elif held_s > _PATIENCE_S and somebody_waits(self._use, besides=self._held_up):
-                raise IngestCrowded("the document takes long while others wait")
+                raise IngestCrowded("the document takes too long while other tenants wait")
         except IngestCrowded:
             raise
         except Unavailable as error:

@@ -83,7 +83,7 @@ def embed_everywhere(
     live = use.spaces.live()
     active = live.of(embedder.model, vectors.shape[1])
     if active is None:
-        raise VectorsMissing(f"{embedder.model} was switched away meanwhile", retry_after_s=FRESH_S)
+        raise VectorsMissing(f"{embedder.model} is no longer the active model", retry_after_s=FRESH_S)
     by_space = {active: vectors}
     for space in live.every:
         if space != active and use.spaces.standby_answers:
@@ -108,7 +108,7 @@ def write_everywhere(
     VectorsMissing if the active space has none."""
     held = use.spaces.hold(connection)
     if held.active not in vectors:
-        raise VectorsMissing("the model was switched while it was thinking", retry_after_s=FRESH_S)
+        raise VectorsMissing("the active model was switched during embedding", retry_after_s=FRESH_S)
     for space in held.every:
         if space in vectors:
             use.vectors(tenant_id).upsert(chunks, vectors[space], fields=fields, model=space.model)

@@ -285,7 +285,7 @@ def _add(connection: Connection, tenant_id: TenantId, namespace: Namespace, foun
 def _alone(connection: Connection, tenant_id: TenantId, namespace: Namespace, *, wait_s: int) -> Iterator[None]:
     name = "recount_" + hashlib.sha256(f"{tenant_id}\x1f{namespace}".encode()).hexdigest()[:32]
     if connection.execute(text("SELECT GET_LOCK(:name, :wait)"), {"name": name, "wait": wait_s}).scalar_one() != 1:
-        raise Conflict("MySQL: this namespace is being recounted by somebody else")
+        raise Conflict("MySQL: this namespace is being recounted by another process")
     try:
         yield
     finally:

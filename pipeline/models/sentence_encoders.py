@@ -205,7 +205,7 @@ class OnnxFolder:
             raise Misconfigured(f"{self.network} cannot be read as an ONNX network: {error}") from error
         inputs = [node.name for node in session.get_inputs()]
         if unknown := sorted(set(inputs) - _INPUTS):
-            raise Misconfigured(f"{self.network} asks for {', '.join(unknown)}, which a sentence encoder has not")
+            raise Misconfigured(f"{self.network} asks for {', '.join(unknown)}, which sentence encoders do not have")
         outputs = [node.name for node in session.get_outputs()]
         wanted = next((name for name in ("sentence_embedding", "last_hidden_state") if name in outputs), outputs[0])
 
@@ -277,7 +277,7 @@ def _json(path: Path, *, empty: Any = None) -> Any:
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise Misconfigured(f"CHORDWISE_EMBEDDING_MODEL: {path} is no JSON: {error}") from error
+        raise Misconfigured(f"CHORDWISE_EMBEDDING_MODEL: {path} is not JSON: {error}") from error
     if not isinstance(value, kind):
         raise Misconfigured(
             f"CHORDWISE_EMBEDDING_MODEL: {path} must hold a JSON {'array' if kind is list else 'object'}"

@@ -74,7 +74,7 @@ class SharedPace:
             if stored[1] == b"":
                 return result
             time.sleep(random.uniform(0, 0.002))
-        raise StoreUnavailable("Redis: the pace was changed by others all the time")
+        raise StoreUnavailable("Redis: every attempt to change the pace met a concurrent change")
 
     def _eval(self, script: str, *arguments: Any) -> Any:
         with redis_errors():
@@ -126,12 +126,12 @@ class FleetGovernor:
             left = deadline.left_s()
             grant, share = self._ask(tokens, urgent=urgent, horizon_s=min(_HORIZON_S, left))
             if grant.wait_s > left:
-                raise RateLimited("the model service is asked as often as it allows", retry_after_s=grant.wait_s)
+                raise RateLimited("the model service is at its rate limit", retry_after_s=grant.wait_s)
             pause_s = grant.wait_s
             if not grant.granted:  # come back when there may be a slot, and not all at once
                 pause_s = min(left, max(0.01, pause_s - _HORIZON_S / 2) * random.uniform(1.0, 1.05))
             if stop.wait(pause_s):
-                raise RateLimited("nobody waits for this any more", retry_after_s=0.0)
+                raise RateLimited("the request was abandoned", retry_after_s=0.0)
             if grant.granted and (pause_s < _LOOK_AGAIN_S or not self._closed()):
                 return RequestPermit(pace=grant.pace, at=grant.at, waited=grant.wait_s > 0.0, share=share)
 

@@ -50,7 +50,7 @@ class LiveVectors(Vectors):
             return
         space = self.spaces.of(model, vectors.shape[1])
         if space is None:
-            raise VectorsMissing(f"vectors of {model} with {vectors.shape[1]} numbers have no place any more")
+            raise VectorsMissing(f"no live embedding space takes vectors of {model} with {vectors.shape[1]} numbers")
         self._confirm(within_s=_CONFIRMED_FOR_S)
         self._of(space.table).upsert(chunks, vectors, fields=fields, model=model)
 

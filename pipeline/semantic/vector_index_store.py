@@ -294,7 +294,7 @@ def tenant_literal(tenant_id: TenantId) -> str:
     """Return the tenant id as an SQL literal. Indexes take no parameters, and only a statement with a literal tenant
     can be proven to fit its index. Raises ValueError for an invalid id."""
     if not TENANT_ID.fullmatch(tenant_id):
-        raise ValueError("not the id of a tenant")
+        raise ValueError("invalid tenant id")
     return f"'{tenant_id}'"
 
 
