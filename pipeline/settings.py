@@ -254,7 +254,7 @@ class Settings(BaseSettings):
                 " install chordwise with the extra experiments, or choose none or internal"
             )
         if self.recall_experiment_platform == "growthbook" and not self.growthbook_features:
-            raise ValueError("CHORDWISE_GROWTHBOOK_FEATURES must be the address of GrowthBook's features")
+            raise ValueError("CHORDWISE_GROWTHBOOK_FEATURES must be the path or URL of GrowthBook's features")
         if self.query_lane == "in_process" and not self.query_lane_processes:
             raise ValueError("CHORDWISE_QUERY_LANE_PROCESSES must not be 0 when CHORDWISE_QUERY_LANE is in_process")
         if self.retired_grace_s * 1000 < self.query_deadline_ms:
