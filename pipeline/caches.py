@@ -163,14 +163,14 @@ class RecentValues(Generic[K, T]):
     def get_many(self, keys: Sequence[K], make: Callable[[Sequence[K]], Iterable[T]]) -> list[T]:
         """Return the values of ``keys``, in order. Missing ones are made in one call, in the order of ``keys``."""
         with self._lock:
-            found = {key: self._values[key] for key in keys if key in self._values}
-        missing = [key for key in dict.fromkeys(keys) if key not in found]
+            present = {key: self._values[key] for key in keys if key in self._values}
+        missing = [key for key in dict.fromkeys(keys) if key not in present]
         if missing:
             made = dict(zip(missing, make(missing), strict=True))
             with self._lock:
                 self._values.update(made)
-            found |= made
-        return [found[key] for key in keys]
+            present |= made
+        return [present[key] for key in keys]
 
     def put(self, key: K, value: T) -> None:
         """Cache a value that was made elsewhere, unless there is one."""

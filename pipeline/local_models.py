@@ -122,22 +122,22 @@ def local_model(name: str) -> LocalModel | None:
 
 def calibrations_of(name: str | None) -> Calibrations:
     """Return the calibration of a model's answers; that of wordllama for a model without one of its own."""
-    found = local_model(name or "")
-    return (found.calibrations if found else None) or WORDLLAMA_CALIBRATIONS
+    model = local_model(name or "")
+    return (model.calibrations if model else None) or WORDLLAMA_CALIBRATIONS
 
 
 def weights_of(name: str | None, planned: Mapping[ChannelName, float]) -> Mapping[ChannelName, float]:
     """Return the channel weights for this model if ``planned`` are the default weights; else nothing."""
-    found = local_model(name or "")
-    if found is None or found.weights is None or any(planned.get(each) != own for each, own in _USUAL.items()):
+    model = local_model(name or "")
+    if model is None or model.weights is None or any(planned.get(each) != own for each, own in _USUAL.items()):
         return {}
-    return found.weights
+    return model.weights
 
 
 def stored_name(model: str, dimension: int) -> str:
     """Return the name stored beside a local model's vectors: with its dimension; for a folder, the folder itself."""
-    known = local_model(model)
-    return model if known is None else f"{known.name}-{dimension}"
+    built_in = local_model(model)
+    return model if built_in is None else f"{built_in.name}-{dimension}"
 
 
 def flaw_of(model: str, dimension: int) -> str | None:
@@ -145,10 +145,10 @@ def flaw_of(model: str, dimension: int) -> str | None:
     ``dimension``; None if it can."""
     if model.startswith(ONNX) and len(model) > len(ONNX):
         return None
-    known = local_model(model)
-    if known is None:
+    built_in = local_model(model)
+    if built_in is None:
         return f"model must be {', '.join(LOCAL_MODELS)} or {ONNX}FOLDER with the local embedder"
-    if dimension not in known.dimensions:
-        *most, last = map(str, known.dimensions)
-        return f"dimension must be {' or '.join((', '.join(most), last)) if most else last} with {known.name}"
+    if dimension not in built_in.dimensions:
+        *most, last = map(str, built_in.dimensions)
+        return f"dimension must be {' or '.join((', '.join(most), last)) if most else last} with {built_in.name}"
     return None

@@ -90,7 +90,9 @@ class Bulkhead:
             while len(calls) >= self._most:
                 left_s = min(calls) + self._slow_s - self._clock()
                 if left_s <= 0:
-                    raise CircuitOpen(f"{len(calls)} calls of {part} are slow in this process; no other was begun")
+                    raise CircuitOpen(
+                        f"{len(calls)} calls of {part} are slow in this process; no further call was started"
+                    )
                 self._changed.wait(left_s)
             now = self._clock()
             calls.append(now)

@@ -179,10 +179,10 @@ class Settings(BaseSettings):
     @classmethod
     def _dimension_of_model(cls, values: Any) -> Any:
         """Take the dimension of a built-in model from its name unless it is set."""
-        known = local_model(str(values.get("embedding_model"))) if isinstance(values, dict) else None
-        if known is None or "embedding_dim" in values or values.get("embedding_provider", "local") != "local":
+        built_in = local_model(str(values.get("embedding_model"))) if isinstance(values, dict) else None
+        if built_in is None or "embedding_dim" in values or values.get("embedding_provider", "local") != "local":
             return values
-        return {**values, "embedding_dim": known.dimensions[-1]}
+        return {**values, "embedding_dim": built_in.dimensions[-1]}
 
     @field_validator("mask_kinds", "mcp_allowed_origins", mode="before")
     @classmethod
@@ -254,7 +254,7 @@ class Settings(BaseSettings):
                 " install chordwise with the extra experiments, or choose none or internal"
             )
         if self.recall_experiment_platform == "growthbook" and not self.growthbook_features:
-            raise ValueError("CHORDWISE_GROWTHBOOK_FEATURES must say where GrowthBook's features are")
+            raise ValueError("CHORDWISE_GROWTHBOOK_FEATURES must be the path or URL of GrowthBook's features")
         if self.query_lane == "in_process" and not self.query_lane_processes:
             raise ValueError("CHORDWISE_QUERY_LANE_PROCESSES must not be 0 when CHORDWISE_QUERY_LANE is in_process")
         if self.retired_grace_s * 1000 < self.query_deadline_ms:

@@ -94,7 +94,7 @@ def ask(query: Query) -> None:
             chord(headers, app=producer)(callback)
     except _BROKER_ERRORS as error:
         raise StoreUnavailable(
-            f"the broker did not take the query: {type(error).__name__}", retry_after_s=1.0
+            f"the broker did not accept the query: {type(error).__name__}", retry_after_s=1.0
         ) from error
 
 
@@ -110,7 +110,9 @@ def finish(query: Query, queue: Queue = Queue.ANSWER) -> None:
     try:
         _finishing(query, expires_s=_FINISH_EXPIRES_S, queue=queue).apply_async()
     except _BROKER_ERRORS as error:
-        raise StoreUnavailable(f"the broker took nothing: {type(error).__name__}", retry_after_s=1.0) from error
+        raise StoreUnavailable(
+            f"the broker did not accept the message: {type(error).__name__}", retry_after_s=1.0
+        ) from error
 
 
 def _finishing(query: Query, *, expires_s: float, queue: Queue) -> Signature:
@@ -140,7 +142,9 @@ def compute(computation: Computation, *, expires_s: float) -> None:
     try:
         message.apply_async(soft_time_limit=step_s, time_limit=step_s + _STOPPING_S)
     except _BROKER_ERRORS as error:
-        raise StoreUnavailable(f"the broker took nothing: {type(error).__name__}", retry_after_s=1.0) from error
+        raise StoreUnavailable(
+            f"the broker did not accept the message: {type(error).__name__}", retry_after_s=1.0
+        ) from error
 
 
 def compute_next(computation: Computation) -> None:

@@ -61,8 +61,8 @@ def _installation(use: Resources, stop: threading.Event) -> str:
     while not stop.is_set():
         try:
             with reading(use.mysql) as connection:
-                if (found := id_in(connection)) is not None:
-                    return found
+                if (installation_id := id_in(connection)) is not None:
+                    return installation_id
             log.warning("indexer_waits", detail="MySQL has no schema yet")
         except PipelineError as error:
             log.warning("indexer_waits", code=error.code, detail=str(error))

@@ -49,19 +49,19 @@ class ApiChannel:
         deadline = Deadline.after(allowed_s * _LEFT_TO_READ)
         sources, unasked = self._sources(query)
         is_late = query.deadline.left_s() < allowed_s
-        found: list[tuple[Brought, float]] = []
+        passages: list[tuple[Brought, float]] = []
         errors: list[tuple[str, PipelineError]] = []
         running: list[tuple[str, CircuitPass, Future[Passages]]] = []
-        for each in sources:
-            ticket = self.breakers.enter(self.name, query.tenant_id, source=each.name)
+        for source in sources:
+            ticket = self.breakers.enter(self.name, query.tenant_id, source=source.name)
             if ticket is None:
-                errors.append((each.name, CircuitOpen("failed repeatedly and is left alone")))
+                errors.append((source.name, CircuitOpen("failed repeatedly; its circuit is open")))
             else:
-                running.append((each.name, ticket, _ASIDE.submit(copy_context().run, self.ask, each, query)))
+                running.append((source.name, ticket, _ASIDE.submit(copy_context().run, self.ask, source, query)))
         for name, ticket, future in running:
             failure: PipelineError | None = None
             try:
-                found += _result(future, name, deadline).found
+                passages += _result(future, name, deadline).found
             except PipelineError as error:
                 failure = error
                 errors.append((name, error))
@@ -72,7 +72,7 @@ class ApiChannel:
             raise errors[0][1]
         plan = query.plan.channels.get(self.name)
         least = (plan.min_score if plan else None) or 0.0
-        ranked = sorted(found, key=lambda pair: (-pair[1], pair[0].chunk_id))
+        ranked = sorted(passages, key=lambda pair: (-pair[1], pair[0].chunk_id))
         kept = [pair for pair in ranked if pair[1] >= least][: query.pool_of(self.name)]
         return Recalled(
             chunk_ids=tuple(ChunkId(passage.chunk_id) for passage, _ in kept),
@@ -117,11 +117,11 @@ class ApiChannel:
         named = api_options(query.plan.channels.get(self.name)).named
         with reading(self.mysql) as connection:
             store = ApiSources(connection, query.tenant_id)
-            found = [each for each in (store.named(named) if named else store.all()) if each.source.enabled]
-        missing = set(named).difference(each.name for each in found)
+            enabled = [each for each in (store.named(named) if named else store.all()) if each.source.enabled]
+        missing = set(named).difference(each.name for each in enabled)
         if missing:
-            raise ApiSourceUnknown(f"there is no API source {min(missing)} that is switched on")
-        serving = [each for each in found if each.source.serves(query.namespaces) is not None]
+            raise ApiSourceUnknown(f"no enabled API source is named {min(missing)}")
+        serving = [each for each in enabled if each.source.serves(query.namespaces) is not None]
         return serving[:_MOST_SOURCES], serving[_MOST_SOURCES:]
 
 
@@ -137,11 +137,11 @@ def _guard(
     errors: Sequence[tuple[str, PipelineError]], unasked: Sequence[StoredSource]
 ) -> dict[str, dict[str, str]] | None:
     """Report failed sources as a loss, and sources beyond the limit as a remark."""
-    found = {}
+    guard = {}
     if errors:
-        said = (f"{name}: {error}" for name, error in errors)
-        found["lost"] = {"code": errors[0][1].code, "detail": "; ".join(said)}
+        failures = (f"{name}: {error}" for name, error in errors)
+        guard["lost"] = {"code": errors[0][1].code, "detail": "; ".join(failures)}
     if unasked:
-        told = f"not asked, as at most {_MOST_SOURCES} sources are: {', '.join(each.name for each in unasked)}"
-        found["remark"] = {"code": "too_many_sources", "detail": told}
-    return found or None
+        remark = f"not called, since a query calls at most {_MOST_SOURCES} sources: {', '.join(each.name for each in unasked)}"
+        guard["remark"] = {"code": "too_many_sources", "detail": remark}
+    return guard or None

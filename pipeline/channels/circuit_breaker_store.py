@@ -80,19 +80,21 @@ class Breakers:
 
     def enter(self, part: str, tenant_id: TenantId, *, source: str | None = None) -> CircuitPass | None:
         """Ask for permission to call ``part``, or one ``source`` of it; None if refused. Never raises."""
-        known = self._circuits.get()
+        states = self._circuits.get()
         caller = hashlib.sha256(tenant_id.encode()).hexdigest()[:16]
         circuits: tuple[str, ...] = (f"{part}/{caller}", str(part))
         if source is not None:
             circuits = (f"{part}/{caller}/{source}",)
         elif part == ChannelName.API:
             circuits = ()
-        if known:
+        if states:
             now = self._clock()
-            asked = {name: circuit_breaker.permission(known[name], now=now) for name in circuits if name in known}
-            if Permission.REFUSED in asked.values():
+            permissions = {
+                name: circuit_breaker.permission(states[name], now=now) for name in circuits if name in states
+            }
+            if Permission.REFUSED in permissions.values():
                 return None
-            probes = [name for name, permission in asked.items() if permission is Permission.PROBE]
+            probes = [name for name, permission in permissions.items() if permission is Permission.PROBE]
             if not all(self._probe(name) for name in probes):
                 return None
         return CircuitPass(circuits=circuits, caller=caller)

@@ -49,17 +49,17 @@ class Lexicons:
 
     def _dictionary(self, key: _Key) -> RefreshingValue[_Dictionary]:
         def read() -> _Dictionary:
-            last = found.last
+            last = entry.last
             seconds = _FIRST_S if last is None else _PATIENCE_S
             return read_soon(self._mysql, lambda connection: _read(connection, key, last), seconds=seconds)
 
         def report(error: PipelineError) -> None:
             log.info("dictionary_not_read", tenant_id=key[0], code=error.code)
 
-        found: RefreshingValue[_Dictionary] = RefreshingValue(
+        entry: RefreshingValue[_Dictionary] = RefreshingValue(
             read, fresh_s=_FRESH_S, on_failure=report, clock=self._clock
         )
-        return found
+        return entry
 
 
 def _read(connection: Connection, key: _Key, last: _Dictionary | None) -> _Dictionary:

@@ -75,9 +75,9 @@ class FaqChannel:
         Pairs are proposed by words and by meaning in parallel. ``guard`` reports when meaning was left out because the
         vectors or the model were unavailable. Raises Unavailable if MySQL is.
         """
-        asked = self._asked(query)
-        proposed, lost = self._proposed(asked)
-        scored, unknown = self._scored(asked, proposed)
+        pair_query = self._asked(query)
+        proposed, lost = self._proposed(pair_query)
+        scored, unknown = self._scored(pair_query, proposed)
         least = self._least(query)
         best: dict[tuple[str, ...], _ScoredPair] = {}
         for each in sorted(scored, key=lambda one: (-one.score, one.chunk.ordinal, one.chunk.chunk_id)):
@@ -127,16 +127,16 @@ class FaqChannel:
 
     def _proposed(self, asked: Query) -> tuple[list[ChunkId], Mapping[str, Any] | None]:
         meaning = _ASIDE.submit(copy_context().run, self.semantic.recall, asked)
-        found = list(self.keyword.recall(asked).chunk_ids)
+        chunk_ids = list(self.keyword.recall(asked).chunk_ids)
         lost: Mapping[str, Any] | None = None
         try:
-            found += meaning.result(timeout=self._meaning_s(asked)).chunk_ids
+            chunk_ids += meaning.result(timeout=self._meaning_s(asked)).chunk_ids
         except TimeoutError:
             meaning.cancel()
             lost = {"code": "timeout", "detail": "pairs could not be looked for by meaning in time"}
         except PipelineError as error:
             lost = {"code": error.code, "detail": "pairs could not be looked for by meaning"}
-        return list(dict.fromkeys(found)), lost
+        return list(dict.fromkeys(chunk_ids)), lost
 
     def _scored(self, asked: Query, chunk_ids: Sequence[ChunkId]) -> tuple[list[_ScoredPair], Mapping[str, Any] | None]:
         pairs = self._pairs(asked, chunk_ids)
@@ -153,7 +153,7 @@ class FaqChannel:
         terms = [query_terms(text) for text in texts]
         like = {
             question: likeness(
-                max(words_in_common(each, question) for each in terms), None if meaning is None else meaning[question]
+                max(words_in_common(term, question) for term in terms), None if meaning is None else meaning[question]
             )
             for question in questions
         }
@@ -175,8 +175,8 @@ class FaqChannel:
             return []
         since = datetime.fromtimestamp(asked.created_at - _CLOCKS_APART_S, UTC)
         with reading(self.mysql) as connection:
-            found = Chunks(connection, asked.tenant_id).hydrate(chunk_ids, namespaces=asked.namespaces, since=since)
-        read = ((found[chunk_id], _question(found[chunk_id])) for chunk_id in chunk_ids if chunk_id in found)
+            stored = Chunks(connection, asked.tenant_id).hydrate(chunk_ids, namespaces=asked.namespaces, since=since)
+        read = ((stored[chunk_id], _question(stored[chunk_id])) for chunk_id in chunk_ids if chunk_id in stored)
         return [(chunk, question) for chunk, question in read if question]
 
     def _meaning(self, asked: Query, texts: Sequence[str], questions: Sequence[str]) -> dict[str, float]:

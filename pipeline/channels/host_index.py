@@ -45,10 +45,10 @@ class HostIndex:
         try:
             return self.current(query)
         except Unavailable:
-            known = None if self.indexes is None else self.indexes.last_known(query.tenant_id, query.namespaces)
-            if known is None:
+            last = None if self.indexes is None else self.indexes.last_known(query.tenant_id, query.namespaces)
+            if last is None:
                 raise
-            return known
+            return last
 
     def passing(self, query: Query, namespaces: Sequence[Namespace], *, limit: int) -> PassingChunks | None:
         """Return the chunks of these namespaces that pass the query's filters, if there are at most ``limit``.
@@ -62,13 +62,13 @@ class HostIndex:
             standing = self.current(query)
             if standing is None:
                 return None
-            found = standing.view.passing(namespaces, clause, limit=limit, without=standing.changed)
+            chunk_ids = standing.view.passing(namespaces, clause, limit=limit, without=standing.changed)
         except IndexDamaged:
             self.indexes.distrust(query.tenant_id)
             return None
         except Unavailable:
             return None
-        return None if found is None else PassingChunks(chunk_ids=found, changed=standing.changed)
+        return None if chunk_ids is None else PassingChunks(chunk_ids=chunk_ids, changed=standing.changed)
 
     def distrust(self, query: Query) -> None:
         """Mark the tenant's index as damaged, so that the indexer rebuilds it."""

@@ -18,13 +18,13 @@ GROUP = "chordwise.channels"
 def installed_channels() -> dict[ChannelName, EntryPoint]:
     """Return the entry points of installed channels by name, unloaded. One with an invalid or taken name is logged and
     left out."""
-    found: dict[ChannelName, EntryPoint] = {}
+    entry_points_by_name: dict[ChannelName, EntryPoint] = {}
     for entry in sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value)):
         try:
-            taken = entry.name in set(ChannelName) or entry.name in found
+            taken = entry.name in set(ChannelName) or entry.name in entry_points_by_name
             if taken:
-                raise ValueError(f"there is a channel {entry.name} already")
-            found[ChannelName.admit(entry.name)] = entry
+                raise ValueError(f"a channel named {entry.name} exists already")
+            entry_points_by_name[ChannelName.admit(entry.name)] = entry
         except ValueError as error:
             log.error("channel_not_registered", plugin=entry.name, error=type(error).__name__, detail=str(error))
-    return found
+    return entry_points_by_name

@@ -138,8 +138,8 @@ class KeywordChannel:
             words = self._words(connection, query)
         if words.standing is None:
             return None
-        found = {row.chunk_id: terms_of(row.terms) for row in _rows_of_index(words, words.standing, chunk_ids)}
-        return found if len(found) == len(set(chunk_ids)) or not words.standing.is_current else None
+        terms = {row.chunk_id: terms_of(row.terms) for row in _rows_of_index(words, words.standing, chunk_ids)}
+        return terms if len(terms) == len(set(chunk_ids)) or not words.standing.is_current else None
 
     def terms(self, query: Query) -> tuple[str, ...]:
         """Return the query's words, their synonyms and corrected spellings, without stop words."""
@@ -200,12 +200,12 @@ def _age(query: Query, standing: IndexAtRevision) -> dict[str, Any]:
     """Report the age of an index that could not be compared with MySQL, and the namespaces that it lacks."""
     if standing.is_current:
         return {}
-    told: dict[str, Any] = {"age_s": round(standing.age_s(datetime.now(UTC)), 3)}
+    guard: dict[str, Any] = {"age_s": round(standing.age_s(datetime.now(UTC)), 3)}
     missing = [namespace for namespace in query.namespaces if namespace not in standing.states]
     if missing:
         detail = f"this host's index does not have {', '.join(missing)}, or there is no such namespace"
-        told["lost"] = {"code": "namespace_not_indexed", "detail": detail}
-    return told
+        guard["lost"] = {"code": "namespace_not_indexed", "detail": detail}
+    return guard
 
 
 def _proposed(
@@ -233,8 +233,8 @@ def _rows_of(
     """Return the rows of these chunks from this host's index; from MySQL those that it lacks, and those of documents
     that changed after its revision, since an edited chunk keeps its id."""
     rows = _rows_of_index(words, standing, chunk_ids)
-    found = {row.chunk_id for row in rows}
-    others = [chunk_id for chunk_id in chunk_ids if chunk_id not in found] if standing.is_current else []
+    present = {row.chunk_id for row in rows}
+    others = [chunk_id for chunk_id in chunk_ids if chunk_id not in present] if standing.is_current else []
     return rows + (KeywordIndex(connection(), query.tenant_id).rows(others) if others else [])
 
 

@@ -168,10 +168,10 @@ def _gap(state: NamespaceState | None, stamp: str) -> int:
 def _changed(
     connection: Connection, tenant_id: TenantId, states: Sequence[NamespaceState]
 ) -> tuple[tuple[Namespace, DocumentId], ...] | None:
-    found: list[tuple[Namespace, DocumentId]] = []
+    changed: list[tuple[Namespace, DocumentId]] = []
     for state in states:
         changes = Publications(connection, tenant_id).since(state.namespace, state.revision, state.revised_at)
-        found += ((state.namespace, document_id) for document_id in changes.document_ids)
-        if not changes.complete or len(found) > _MOST_CHANGED:
+        changed += ((state.namespace, document_id) for document_id in changes.document_ids)
+        if not changes.complete or len(changed) > _MOST_CHANGED:
             return None
-    return None if len(found) * _LEAST_INDEXED > sum(state.chunk_count for state in states) else tuple(found)
+    return None if len(changed) * _LEAST_INDEXED > sum(state.chunk_count for state in states) else tuple(changed)

@@ -72,8 +72,8 @@ class QueryWords:
         The rarest terms, as many as stay within the bound together, and one at least. If that one is common, chunks
         must hold the second rarest too, and the third, as long as enough of them are expected to.
         """
-        known = [term for term in self.asked.terms if self.lags or self.frequency.get(term)]
-        rarest = sorted(known, key=lambda term: self.frequency.get(term, 0))
+        occurring = [term for term in self.asked.terms if self.lags or self.frequency.get(term)]
+        rarest = sorted(occurring, key=lambda term: self.frequency.get(term, 0))
         if not rarest:
             return Search(groups=(), every=False, expected=0, complete=True)
         chosen, matches = rarest[:1], float(self.frequency.get(rarest[0], 0))
@@ -95,7 +95,7 @@ class QueryWords:
             groups=groups,
             every=every,
             expected=None if self.lags or every else int(matches),
-            complete=len(chosen) == len(known) and not every,
+            complete=len(chosen) == len(occurring) and not every,
         )
 
     def score(self, blocks: Sequence[NamespaceRows], fields: FieldWeights) -> dict[ChunkId, float]:
@@ -129,24 +129,30 @@ class QueryWords:
 
 def words_of_mysql(statistics: Statistics, query: Query, lexicon: Lexicon) -> QueryWords:
     """Return the words with the statistics in MySQL."""
-    asked = read(query.query_text, lexicon)
-    tokens = _tokens(asked.terms, query.tenant_id, query.namespaces)
-    sizes, found = statistics.of_query(query.namespaces, _of_all(tokens))
-    asked, tokens, frequency = _respelled(
-        asked, tokens, _counted(tokens, found), query, lambda some: statistics.frequencies(query.namespaces, some)
+    keyword_query = read(query.query_text, lexicon)
+    tokens = _tokens(keyword_query.terms, query.tenant_id, query.namespaces)
+    sizes, counts = statistics.of_query(query.namespaces, _of_all(tokens))
+    keyword_query, tokens, frequency = _respelled(
+        keyword_query,
+        tokens,
+        _counted(tokens, counts),
+        query,
+        lambda some: statistics.frequencies(query.namespaces, some),
     )
-    return _weighed(asked, tokens, frequency, list(sizes.values()), lags=any(size.lags for size in sizes.values()))
+    return _weighed(
+        keyword_query, tokens, frequency, list(sizes.values()), lags=any(size.lags for size in sizes.values())
+    )
 
 
 def words_of_index(standing: IndexAtRevision, query: Query, lexicon: Lexicon) -> QueryWords:
     """Return the words with the statistics of this host's index, which never lag; changes after its revision are not
     counted."""
-    asked = read(query.query_text, lexicon)
-    tokens = _tokens(asked.terms, query.tenant_id, list(standing.states))
+    keyword_query = read(query.query_text, lexicon)
+    tokens = _tokens(keyword_query.terms, query.tenant_id, list(standing.states))
     frequencies = standing.view.frequencies
     frequency = _counted(tokens, frequencies(_of_all(tokens)))
-    asked, tokens, frequency = _respelled(asked, tokens, frequency, query, frequencies)
-    return _weighed(asked, tokens, frequency, list(standing.states.values()), standing=standing)
+    keyword_query, tokens, frequency = _respelled(keyword_query, tokens, frequency, query, frequencies)
+    return _weighed(keyword_query, tokens, frequency, list(standing.states.values()), standing=standing)
 
 
 def _weighed(

@@ -59,7 +59,7 @@ class SemanticChannel:
         plan = query.plan.channels.get(self.name)
         limit, each = query.pool_of(self.name), semantic_options(plan).per_namespace
         vector = self._vector(query, space)
-        found = space.search(query.tenant_id).nearest(
+        nearest = space.search(query.tenant_id).nearest(
             vector,
             namespaces=query.namespaces,
             filters=query.filters,
@@ -68,7 +68,7 @@ class SemanticChannel:
             passing=None if self.host is None else partial(self.host.passing, query, limit=MOST_BY_ID),
         )
         threshold = None if plan is None else plan.min_score
-        near = [hit for hit in found.hits if threshold is None or hit[1] >= threshold]
+        near = [hit for hit in nearest.hits if threshold is None or hit[1] >= threshold]
         return Recalled(
             chunk_ids=tuple(chunk_id for chunk_id, _ in near),
             scores=tuple(score for _, score in near),
@@ -77,7 +77,7 @@ class SemanticChannel:
             background=self._background(query, space, vector),
             model=space.embedder.model,
             trust=embedder.trust(query.query_text) if isinstance(embedder := space.embedder, PartialEmbedder) else 1.0,
-            guard=asdict(found.guard),
+            guard=asdict(nearest.guard),
         )
 
     def score(self, query: Query, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, float]:

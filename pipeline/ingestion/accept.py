@@ -165,13 +165,15 @@ def _by_id(batch: Batch, documents: Documents) -> _NumberedBatch:
     uploads = [entry for entry in batch.entries if isinstance(entry, Upload)]
     ids = [upload.document_id for upload in uploads]
     only_new = batch.on_conflict != "replace"
-    known = documents.existing(batch.namespace, ids) if only_new else set()
+    existing = documents.existing(batch.namespace, ids) if only_new else set()
     numbered = documents.number(
-        batch.namespace, [document_id for document_id in ids if document_id not in known], only_new=only_new
+        batch.namespace, [document_id for document_id in ids if document_id not in existing], only_new=only_new
     )
     there = set(ids) - numbered.keys()  # including those that another request created while this waited for the rows
-    last = {e.document_id: place for place, e in enumerate(batch.entries) if isinstance(e, Upload)}
-    latest = [entry for entry in (batch.entries[place] for place in sorted(last.values())) if isinstance(entry, Upload)]
+    last = {e.document_id: position for position, e in enumerate(batch.entries) if isinstance(e, Upload)}
+    latest = [
+        entry for entry in (batch.entries[position] for position in sorted(last.values())) if isinstance(entry, Upload)
+    ]
     return _NumberedBatch(
         items=[_item(ordinal, entry, there, numbered, last, batch) for ordinal, entry in enumerate(batch.entries)],
         taken=[(numbered[upload.document_id], upload) for upload in latest if upload.document_id in numbered],

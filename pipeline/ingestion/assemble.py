@@ -24,8 +24,8 @@ def assemble(
     parsed: Parsed, generation: Generation, *, title: str | None, chunking: Chunking, tokenizer: Tokenizer, limit: int
 ) -> list[Chunk]:
     """Return the chunks of `assemble_all`."""
-    found = assemble_all(parsed, generation, title=title, chunking=chunking, tokenizer=tokenizer, limit=limit)
-    return found.chunks
+    document = assemble_all(parsed, generation, title=title, chunking=chunking, tokenizer=tokenizer, limit=limit)
+    return document.chunks
 
 
 def assemble_all(
@@ -33,8 +33,8 @@ def assemble_all(
 ) -> Assembled:
     """Cut, analyse and name the chunks of one generation in this process, for trusted text only. Raises as
     `cut_document`."""
-    found = cut_document(parsed, title=title, chunking=chunking, tokenizer=tokenizer, most=limit)
-    return assembled(found, generation)
+    cut = cut_document(parsed, title=title, chunking=chunking, tokenizer=tokenizer, most=limit)
+    return assembled(cut, generation)
 
 
 def assembled(document: CutDocument, generation: Generation) -> Assembled:

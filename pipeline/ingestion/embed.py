@@ -62,7 +62,7 @@ def embed(
             if breather is not None:
                 breather.take()
     document_vectors = use.document_vectors(tenant_id)
-    document_vectors.write([each for each in means.vectors() if each.generation in whole], model=embedder.model)
+    document_vectors.write([vector for vector in means.vectors() if vector.generation in whole], model=embedder.model)
     document_vectors.refresh([generation for generation in fields if generation not in whole])
     fill_standby(tenant_id, chunks, fields, use, after_each=lease.renew)
     lease.reach(Stage.EMBEDDED, lease.claims)

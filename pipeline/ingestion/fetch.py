@@ -41,8 +41,8 @@ def hand_over(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources, 
         return claims
     with unit_of_work(use.mysql) as work:
         store = FetchedPayloads(work.connection, tenant_id)
-        known = store.places([claim.generation for claim in claims if claim.to_fetch])
-    places = {claim: known[claim.generation] for claim in claims if claim.generation in known}
+        locations = store.places([claim.generation for claim in claims if claim.to_fetch])
+    places = {claim: locations[claim.generation] for claim in claims if claim.generation in locations}
     if places:
         use.fetches.take(tenant_id, len(places))
         use.fetches.run(_Round(tenant_id, places, use, ring).carry_out)
@@ -67,8 +67,8 @@ class _Round:
     def carry_out(self) -> None:
         """Fetch until every document has ended or is lost to another worker. Never raises; the lease recovers unwritten
         results."""
-        for claim, place in self._places.items():
-            self._use.fetches.run(partial(self._fetch, claim, place))
+        for claim, location in self._places.items():
+            self._use.fetches.run(partial(self._fetch, claim, location))
         try:
             while self._lease.claims:
                 self._settle(self._next_ones())
@@ -103,31 +103,31 @@ class _Round:
     def _next_ones(self) -> dict[ItemClaim, Ending]:
         """Return the fetches that have ended, waiting no longer than the lease allows."""
         patience = Deadline.after(self._use.settings.ingest_lease_s / 6)
-        found: dict[ItemClaim, Ending] = {}
+        endings: dict[ItemClaim, Ending] = {}
         while not patience.has_passed:
             try:
                 claim, ending = self._ended.get(timeout=patience.left_s())
             except queue.Empty:
                 break
             if claim in self._lease.claims:
-                found[claim] = ending
+                endings[claim] = ending
             patience = patience.at_most(_TOGETHER_S)
         if self._deadline.has_passed:
             late = FetchUnavailable("the name of the server was not looked up in time")
-            found = {**dict.fromkeys(self._lease.claims, late), **found}
-        return found
+            endings = {**dict.fromkeys(self._lease.claims, late), **endings}
+        return endings
 
     def _settle(self, endings: Mapping[ItemClaim, Ending]) -> None:
         """Write the results of fetches, those with bytes together, and release their items."""
         fetched: dict[ItemClaim, tuple[bytes, str]] = {}
         for claim, ending in endings.items():
-            found = self._read(self._places[claim], ending)
-            if isinstance(found, tuple):
-                fetched[claim] = found
-            elif isinstance(found, Rejected):
-                self._park(claim, found)
+            payload = self._read(self._places[claim], ending)
+            if isinstance(payload, tuple):
+                fetched[claim] = payload
+            elif isinstance(payload, Rejected):
+                self._park(claim, payload)
             else:
-                give_up_or_retry(self._tenant_id, claim, found, self._use)
+                give_up_or_retry(self._tenant_id, claim, payload, self._use)
         self._store(fetched)
         self._lease.release(endings)
         self._give_back(len(endings))

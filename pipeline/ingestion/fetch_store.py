@@ -27,7 +27,7 @@ class FetchedPayloads(TenantStore):
 
     def places(self, generations: Sequence[Generation]) -> dict[Generation, BytesLocation]:
         """Return the location of each of these generations that has no bytes yet."""
-        found: dict[Generation, BytesLocation] = {}
+        locations: dict[Generation, BytesLocation] = {}
         wanted = set(generations)
         for namespace in sorted({generation.scope.namespace for generation in wanted}):
             rows = self._run(
@@ -38,8 +38,8 @@ class FetchedPayloads(TenantStore):
             for document_id, number, uri, media_type in rows:
                 generation = self._generation(namespace, document_id, number)
                 if generation in wanted:
-                    found[generation] = BytesLocation(uri=uri, media_type=media_type)
-        return found
+                    locations[generation] = BytesLocation(uri=uri, media_type=media_type)
+        return locations
 
     def store(self, generation: Generation, body: bytes, *, media_type: str) -> None:
         """Store the bytes and their type, so that they are never fetched again."""

@@ -31,9 +31,9 @@ class PartOutcome:
 def receive_part(batch: Batch, part: NewPart, use: Resources, *, ring: Callable[[AcceptedJob], None]) -> PartOutcome:
     """Accept a part's documents once, the part and its job in one transaction; a repetition changes nothing. Raises as
     ``accept``."""
-    known = _known(batch.tenant_id, batch.namespace, part.import_id, part.number, use)
+    earlier = _known(batch.tenant_id, batch.namespace, part.import_id, part.number, use)
     status: Literal["accepted", "present"] = "present"
-    if known is None:
+    if earlier is None:
 
         def note(connection: Connection, ticket: AcceptedJob) -> None:
             Imports(connection, batch.tenant_id, batch.namespace).note(part, ticket.job_id)
@@ -44,12 +44,12 @@ def receive_part(batch: Batch, part: NewPart, use: Resources, *, ring: Callable[
             log.info("part_accepted", part=part.number, documents=part.documents, vectors_kept=part.vectors_kept)
         except PartKnown:  # another request sent it at the same moment
             log.info("part_known", part=part.number)
-        known = _known(batch.tenant_id, batch.namespace, part.import_id, part.number, use)
-        if known is None:  # the namespace was deleted meanwhile
+        earlier = _known(batch.tenant_id, batch.namespace, part.import_id, part.number, use)
+        if earlier is None:  # the namespace was deleted meanwhile
             raise PartKnown(f"part {part.number} was accepted, and its namespace was deleted since")
-    if known.sha256 != part.sha256.hex():
-        return PartOutcome(status="differs", part=known)
-    return PartOutcome(status=status, part=known)
+    if earlier.sha256 != part.sha256.hex():
+        return PartOutcome(status="differs", part=earlier)
+    return PartOutcome(status=status, part=earlier)
 
 
 def parts_of(tenant_id: TenantId, namespace: Namespace, import_id: str, use: Resources) -> list[PartView]:
@@ -71,5 +71,5 @@ def forget(tenant_id: TenantId, namespace: Namespace, import_id: str, use: Resou
 
 
 def _known(tenant_id: TenantId, namespace: Namespace, import_id: str, number: int, use: Resources) -> PartView | None:
-    found = parts_of(tenant_id, namespace, import_id, use)
-    return next((view for view in found if view.part == number), None)
+    parts = parts_of(tenant_id, namespace, import_id, use)
+    return next((view for view in parts if view.part == number), None)

@@ -32,18 +32,18 @@ class BookOutcome:
 def import_book(computation: Computation, use: Resources, *, ring: Callable[[AcceptedJob], None]) -> Done:
     """Import the book in the body; ``asked`` has its form and `hand_in`'s parameters. ``about``: ``job_id``, or
     ``refused`` with the reason."""
-    asked = computation.asked
-    book = _READERS[BookForm(asked["form"])](computation.body, use)
+    parameters = computation.asked
+    book = _READERS[BookForm(parameters["form"])](computation.body, use)
     imported = hand_in(
-        book.only(None if asked["category"] is None else Category(asked["category"])),
+        book.only(None if parameters["category"] is None else Category(parameters["category"])),
         tenant_id=computation.tenant_id,
-        namespace=Namespace(asked["namespace"]),
+        namespace=Namespace(parameters["namespace"]),
         request_id=computation.request_id,
-        on_conflict=asked["on_conflict"],
-        strict=asked["strict"],
-        dry_run=asked["dry_run"],
-        name=asked["name"],
-        job_id=JobId(asked["job_id"]),
+        on_conflict=parameters["on_conflict"],
+        strict=parameters["strict"],
+        dry_run=parameters["dry_run"],
+        name=parameters["name"],
+        job_id=JobId(parameters["job_id"]),
         use=use,
         ring=ring,
     )
@@ -64,8 +64,8 @@ def read_json(body: bytes, use: Resources) -> Book:
     except json_limits.TooComplex as error:
         raise MalformedDocument(f"the file {error}") from None
     except orjson.JSONDecodeError as error:
-        place = f"line {error.lineno} column {error.colno}"
-        raise MalformedDocument(f"the file is not JSON: {error.msg}, at {place}") from None
+        position = f"line {error.lineno} column {error.colno}"
+        raise MalformedDocument(f"the file is not JSON: {error.msg}, at {position}") from None
     if not isinstance(value, dict):
         raise MalformedDocument("the file must hold a JSON object with a list of rows for each category")
     return json_tables(value, most_rows=use.settings.max_examples_per_book)
@@ -143,7 +143,7 @@ def _refusal(row: list[Flaw]) -> Refusal:
 
 
 def _why(checked: Checked) -> str:
-    rows = sum(each.read for each in checked.statistics.values())
+    rows = sum(statistic.read for statistic in checked.statistics.values())
     errors = checked.errors
     if not errors:
         return "there is no example in the book: no row below the headers of sheets named qa, record, query or greeting"

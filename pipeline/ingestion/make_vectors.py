@@ -49,12 +49,14 @@ def vectors_of(
     cache = VectorCache(use.vector_store, tenant_id, model=embedder.model, dimension=embedder.dimension)
     digests = [digest_of(text) for text in texts]
     places: defaultdict[bytes, list[int]] = defaultdict(list)
-    for place, digest in enumerate(digests):
-        places[digest].append(place)
+    for position, digest in enumerate(digests):
+        places[digest].append(position)
     vectors: dict[bytes, Matrix] = dict(cache.get(list(places)))
     unknown = [digest for digest in places if digest not in vectors]
     keeper = _AnswerRecorder(cache, unknown)
-    saved = [texts[at] for digest, found in places.items() for at in (found if digest in vectors else found[1:])]
+    saved = [
+        texts[at] for digest, positions in places.items() for at in (positions if digest in vectors else positions[1:])
+    ]
     try:
         if unknown:
             wanted = [texts[places[digest][0]] for digest in unknown]
@@ -63,7 +65,7 @@ def vectors_of(
             )
             vectors |= dict(zip(unknown, rows, strict=True))
     except EmbedderRefused as error:
-        guilty = sorted(place for index in error.indexes for place in places[unknown[index]])
+        guilty = sorted(position for index in error.indexes for position in places[unknown[index]])
         raise EmbedderRefused(str(error), indexes=tuple(guilty)) from None
     else:
         keeper.counts += EmbeddingCounts(
@@ -94,4 +96,4 @@ class _AnswerRecorder:
         with self._lock:
             self.counts += EmbeddingCounts(requests=1, texts=len(places), tokens=tokens)
         if vectors is not None:
-            self._cache.put({self._digests[place]: row for place, row in zip(places, vectors, strict=True)})
+            self._cache.put({self._digests[position]: row for position, row in zip(places, vectors, strict=True)})

@@ -62,13 +62,13 @@ def compare(lease: Lease, sources: Mapping[Generation, Source], use: Resources) 
     if not later:
         return ComparedClaims()
     with unit_of_work(use.mysql) as work:
-        found = Generations(work.connection, tenant_id).standing([claim.generation for claim in later])
-    alike = [claim for claim in later if _is_shown_already(sources[claim.generation], found[claim.generation], use=use)]
-    unchanged = _end(lease, _complete(tenant_id, alike, found, use), sources, use) if alike else []
+        shown = Generations(work.connection, tenant_id).standing([claim.generation for claim in later])
+    alike = [claim for claim in later if _is_shown_already(sources[claim.generation], shown[claim.generation], use=use)]
+    unchanged = _end(lease, _complete(tenant_id, alike, shown, use), sources, use) if alike else []
     return ComparedClaims(
         unchanged=frozenset(unchanged),
-        overtaken=tuple(claim for claim in later if found[claim.generation].overtaken),
-        replacing=frozenset(claim for claim in later if found[claim.generation].shown is not None),
+        overtaken=tuple(claim for claim in later if shown[claim.generation].overtaken),
+        replacing=frozenset(claim for claim in later if shown[claim.generation].shown is not None),
     )
 
 
@@ -255,13 +255,13 @@ def _cut(
         scope=claim.generation.scope,
     )
     document = use.parser.cut(source.body, request, meanwhile=meanwhile)
-    found = assembled(document, claim.generation)
+    pieces = assembled(document, claim.generation)
     return PreparedDocument(
         claim=claim,
         fields=source.fields,
         title=document.title,
-        chunks=found.chunks,
-        parents=found.parents,
+        chunks=pieces.chunks,
+        parents=pieces.parents,
         recipe=source.recipe,
         replaces=replaces,
         encoding=document.encoding,

@@ -39,32 +39,32 @@ def preview(
         chunking=chunking,
         most_chunks=use.settings.max_chunks_per_document,
     )
-    found = use.parser.cut(body, request)
+    cut = use.parser.cut(body, request)
     return Preview(
-        title=found.title,
+        title=cut.title,
         chunking=chunking,
-        passages=found.passages,
+        passages=cut.passages,
         embedded=[
-            embedding_text(passage, found.title, text=searched)
-            for passage, searched in zip(found.passages, found.searched, strict=True)
+            embedding_text(passage, cut.title, text=searched)
+            for passage, searched in zip(cut.passages, cut.searched, strict=True)
         ],
-        parents=found.parents,
-        encoding=found.encoding,
+        parents=cut.parents,
+        encoding=cut.encoding,
     )
 
 
 def preview_body(computation: Computation, use: Resources) -> Done:
     """Carry out a preview. The body is the document; ``asked`` has the parameters of `preview`."""
-    asked = computation.asked
-    found = preview(
+    parameters = computation.asked
+    made = preview(
         computation.body,
-        media_type=asked["media_type"],
-        filename=asked["filename"],
-        title=asked["title"],
-        chunking=Chunking(**asked["chunking"]),
+        media_type=parameters["media_type"],
+        filename=parameters["filename"],
+        title=parameters["title"],
+        chunking=Chunking(**parameters["chunking"]),
         use=use,
     )
-    return Done(body=orjson.dumps(_as_json(found)))
+    return Done(body=orjson.dumps(_as_json(made)))
 
 
 def _as_json(found: Preview) -> dict[str, Any]:

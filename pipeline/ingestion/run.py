@@ -82,7 +82,7 @@ class _SideWork:
             if len(self._held_up) < MOST_AT_ONCE:
                 self._serve()
             elif held_s > _PATIENCE_S and somebody_waits(self._use, besides=self._held_up):
-                raise IngestCrowded("the document takes long while others wait")
+                raise IngestCrowded("the document takes too long while other tenants wait")
         except IngestCrowded:
             raise
         except Unavailable as error:
@@ -178,7 +178,7 @@ def take_next(use: Resources, *, besides: Collection[TenantId] = ()) -> TakenBat
         waiting = turns(work.connection)
     share = _SHARED if besides or waiting_for_each_other(waiting) else 1
     full: set[TenantId] = set(besides)
-    for place, turn in enumerate(waiting):
+    for position, turn in enumerate(waiting):
         if turn.tenant_id in full:
             continue
         claims = take(turn.tenant_id, turn.job_id, use, share=share)
@@ -188,7 +188,7 @@ def take_next(use: Resources, *, besides: Collection[TenantId] = ()) -> TakenBat
             structlog.contextvars.bind_contextvars(
                 tenant_id=turn.tenant_id, job_id=turn.job_id, request_id=turn.request_id
             )
-            heir = next(iter(waiting[place + 1 :]), turn if claims.more else None)
+            heir = next(iter(waiting[position + 1 :]), turn if claims.more else None)
             return TakenBatch(tenant_id=turn.tenant_id, claims=claims.items, heir=heir)
     return None
 

@@ -83,17 +83,17 @@ def embed_everywhere(
     live = use.spaces.live()
     active = live.of(embedder.model, vectors.shape[1])
     if active is None:
-        raise VectorsMissing(f"{embedder.model} was switched away meanwhile", retry_after_s=FRESH_S)
-    found = {active: vectors}
+        raise VectorsMissing(f"{embedder.model} is no longer the active model", retry_after_s=FRESH_S)
+    by_space = {active: vectors}
     for space in live.every:
         if space != active and use.spaces.standby_answers:
             try:
                 other = use.spaces.embedder(space)
                 seconds = use.settings.ingest_lease_s / 3
-                found[space] = vectors_of(tenant_id, texts, use, purpose=purpose, embedder=other, timeout_s=seconds)
+                by_space[space] = vectors_of(tenant_id, texts, use, purpose=purpose, embedder=other, timeout_s=seconds)
             except PipelineError as error:
                 use.spaces.standby_failed(error)
-    return found
+    return by_space
 
 
 def write_everywhere(
@@ -108,7 +108,7 @@ def write_everywhere(
     VectorsMissing if the active space has none."""
     held = use.spaces.hold(connection)
     if held.active not in vectors:
-        raise VectorsMissing("the model was switched while it was thinking", retry_after_s=FRESH_S)
+        raise VectorsMissing("the active model was switched during embedding", retry_after_s=FRESH_S)
     for space in held.every:
         if space in vectors:
             use.vectors(tenant_id).upsert(chunks, vectors[space], fields=fields, model=space.model)

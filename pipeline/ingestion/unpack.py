@@ -38,7 +38,7 @@ def unpacked(
     embedder = use.embedder  # read once: another model may be active a moment later
     part = read_part(source.body)
     if len(part.documents) != 1:
-        raise InvalidPackedDocument(f"there are {len(part.documents)} documents where one belongs")
+        raise InvalidPackedDocument(f"the part holds {len(part.documents)} documents instead of one")
     return unpack(
         part.documents[0],
         part.origin,

@@ -126,23 +126,23 @@ def read(text: str, lexicon: Lexicon) -> KeywordQuery:
     former = former_terms(text)
     stems, is_sure = query_stems(text)
     units: list[Unit] = []
-    place, longest = 0, max(map(len, lexicon.synonyms), default=0)
-    while place < len(terms):
+    position, longest = 0, max(map(len, lexicon.synonyms), default=0)
+    while position < len(terms):
         run = next(
             (
-                tuple(terms[place : place + length])
-                for length in range(min(longest, len(terms) - place), 0, -1)
-                if tuple(terms[place : place + length]) in lexicon.synonyms
+                tuple(terms[position : position + length])
+                for length in range(min(longest, len(terms) - position), 0, -1)
+                if tuple(terms[position : position + length]) in lexicon.synonyms
             ),
             None,
         )
         if run is None:
-            run = (terms[place],)
+            run = (terms[position],)
         count = min(counts.get(term, 1) for term in run)
         own = run[0] if len(run) == 1 else ""
         ways = (run, *lexicon.synonyms.get(run, ()), *((term,) for term in (*former.get(own, ()), *stems.get(own, ()))))
         units.append(Unit(ways=ways, count=count, near=0 if is_sure else len(stems.get(own, ()))))
-        place += len(run)
+        position += len(run)
     return KeywordQuery(
         units=tuple(units),
         phrases=tuple(phrase for phrase in sorted(lexicon.phrases) if _holds(terms, phrase)),
@@ -159,22 +159,22 @@ def _without_stop_words(text: str, terms: list[str], lexicon: Lexicon) -> list[s
         return terms
     longest = max(map(len, lexicon.stop_words))
     kept: list[str] = []
-    place = 0
-    while place < len(terms):
-        lengths = range(min(longest, len(terms) - place), 0, -1)
-        dropped = next((n for n in lengths if tuple(terms[place : place + n]) in lexicon.stop_words), 0)
+    position = 0
+    while position < len(terms):
+        lengths = range(min(longest, len(terms) - position), 0, -1)
+        dropped = next((n for n in lengths if tuple(terms[position : position + n]) in lexicon.stop_words), 0)
         if not dropped:
-            kept.append(terms[place])
-        place += dropped or 1
+            kept.append(terms[position])
+        position += dropped or 1
     return kept or terms
 
 
 def _held(unit: Unit, frequency: Mapping[str, int]) -> Unit:
     own, *others = unit.ways
-    said = len(others) - unit.near
-    kept = [place for place, way in enumerate(others) if all(frequency.get(term) for term in way)]
-    ways = (own, *(others[place] for place in kept))
-    return replace(unit, ways=ways, near=sum(place >= said for place in kept))
+    declared = len(others) - unit.near
+    kept = [position for position, way in enumerate(others) if all(frequency.get(term) for term in way)]
+    ways = (own, *(others[position] for position in kept))
+    return replace(unit, ways=ways, near=sum(position >= declared for position in kept))
 
 
 def _run(said: str) -> Run:
@@ -182,4 +182,4 @@ def _run(said: str) -> Run:
 
 
 def _holds(terms: Sequence[str], run: Run) -> bool:
-    return any(tuple(terms[place : place + len(run)]) == run for place in range(len(terms) - len(run) + 1))
+    return any(tuple(terms[start : start + len(run)]) == run for start in range(len(terms) - len(run) + 1))

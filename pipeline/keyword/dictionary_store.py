@@ -23,7 +23,7 @@ class Dictionaries(TenantStore):
     def load(self, namespaces: Sequence[Namespace]) -> dict[Namespace, Dictionary]:
         """Return the existing dictionaries of these namespaces."""
         rows = self._run(_LOAD, namespaces=list(namespaces))
-        return {Namespace(namespace): _dictionary(json.loads(said)) for namespace, said in rows}
+        return {Namespace(namespace): _dictionary(json.loads(body)) for namespace, body in rows}
 
     def versions(self, namespaces: Sequence[Namespace]) -> dict[Namespace, int]:
         """Return the version of each existing dictionary; every change gives a new one."""

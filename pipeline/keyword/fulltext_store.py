@@ -91,13 +91,13 @@ class KeywordIndex:
         self, documents: Sequence[tuple[Namespace, DocumentId]], *, filters: Filters, limit: int
     ) -> list[TermsRow]:
         """Return shown chunks of these documents, the first ones of each."""
-        found: list[TermsRow] = []
+        rows: list[TermsRow] = []
         condition, filtered = mysql_condition(filters, alias="g", chunk="m")
         statement = text(_OF_DOCUMENT.format(condition=condition))
         for namespace, document_id in documents:
             key = {"tenant": self._tenant_id, "namespace": namespace, "document": document_id, "limit": limit}
-            found += self._read(statement, {**filtered, **key})
-        return found
+            rows += self._read(statement, {**filtered, **key})
+        return rows
 
     def shown_of(
         self, namespace: Namespace, document_ids: Sequence[DocumentId], *, filters: Filters, limit: int

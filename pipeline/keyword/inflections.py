@@ -94,14 +94,14 @@ def query_stems(text: str) -> tuple[dict[str, list[str]], bool]:
     """Return the stems that German and French documents may have for each term of a query, and whether the query's
     function words identify its language. If they do not, both languages are tried."""
     languages, is_sure = _languages_of_query(text)
-    found: dict[str, list[str]] = {}
+    stems_by_term: dict[str, list[str]] = {}
     for piece in text.split() if languages else ():
         for language in languages:
             for term, stem in _stems(language, piece):
-                known = found.setdefault(term, [])
-                if stem not in known:
-                    known.append(stem)
-    return found, is_sure
+                term_stems = stems_by_term.setdefault(term, [])
+                if stem not in term_stems:
+                    term_stems.append(stem)
+    return stems_by_term, is_sure
 
 
 def _languages_of_query(text: str) -> tuple[tuple[Language, ...], bool]:
@@ -136,11 +136,11 @@ def _stems(language: Language, piece: str) -> tuple[tuple[str, str], ...]:
         stemmer = snowballstemmer.stemmer(language)
         setattr(_per_thread, language, stemmer)
     terms = analyze(piece)
-    found: list[tuple[str, str]] = []
+    pairs: list[tuple[str, str]] = []
     for word in _WORD.findall(normal_form("NFKC", piece).casefold()):
         stem = fold(str(stemmer.stemWord(word)))
         if language in _SPOKEN_IN.get(word, ()) or stem in terms:
             continue
         own = query_terms(word)
-        found.append((own[0] if own and own[0] in terms else terms[0], stem))
-    return tuple(found)
+        pairs.append((own[0] if own and own[0] in terms else terms[0], stem))
+    return tuple(pairs)

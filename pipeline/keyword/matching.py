@@ -84,8 +84,8 @@ class IndexRows:
         # Tokens are compared by their first and their last eight characters, read as integers.
         first, last = (np.frombuffer(token.encode("ascii"), np.uint64, 1, offset)[0] for offset in (0, WIDTH - 8))
         starts, ends = self._halves
-        found = np.flatnonzero(starts == first)
-        same: NDArray[np.int64] = found[ends[found] == last]
+        matches = np.flatnonzero(starts == first)
+        same: NDArray[np.int64] = matches[ends[matches] == last]
         return same
 
     def frequency(self, places: Places, weights: FieldWeights) -> Frequency:
@@ -123,7 +123,7 @@ class IndexRows:
     @cached_property
     def _bounds(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """The offsets of each row's body, summary and entity names."""
-        title = np.array([each.title for each in self.fields], dtype=np.int64)
+        title = np.array([field.title for field in self.fields], dtype=np.int64)
         names = self.lengths - np.array([each.entity_names for each in self.fields], dtype=np.int64)
         return title, names - np.array([each.summary for each in self.fields], dtype=np.int64), names
 

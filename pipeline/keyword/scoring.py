@@ -136,9 +136,10 @@ def _ways(unit: Unit, collection: Collection, most: float) -> tuple[WeightedRun,
     together = min(collection.chunk_count, sum(_frequency(way, collection) for way in unit.ways))
     rarest = collection.idf_of(_frequency(own, collection))
     worth = most * sum(map(collection.idf, own)) * (collection.idf_of(together) / rarest)
-    said = len(unit.ways) - unit.near
+    declared = len(unit.ways) - unit.near
     return tuple(
-        _shared(way, worth if place < said else _NEAR * worth, collection) for place, way in enumerate(unit.ways)
+        _shared(way, worth if position < declared else _NEAR * worth, collection)
+        for position, way in enumerate(unit.ways)
     )
 
 

@@ -53,8 +53,8 @@ def near_spellings(term: str) -> list[str]:
         return []
     typed = _LETTERS + "0123456789" if is_code else _LETTERS
     cuts = [(term[:at], term[at:]) for at in range(0 if is_code else 1, len(term) + 1)]
-    found = [before + after[1:] for before, after in cuts if after]
-    found += [before + after[1] + after[0] + after[2:] for before, after in cuts if len(after) > 1]
-    found += [before + letter + after[1:] for before, after in cuts if after for letter in typed]
-    found += [before + letter + after for before, after in cuts for letter in typed]
-    return [other for other in dict.fromkeys(found) if other != term]
+    spellings = [before + after[1:] for before, after in cuts if after]
+    spellings += [before + after[1] + after[0] + after[2:] for before, after in cuts if len(after) > 1]
+    spellings += [before + letter + after[1:] for before, after in cuts if after for letter in typed]
+    spellings += [before + letter + after for before, after in cuts for letter in typed]
+    return [other for other in dict.fromkeys(spellings) if other != term]

@@ -55,13 +55,13 @@ class Statistics(TenantStore):
         """Return `sizes` and `frequencies` in one statement, since a query has no time for two."""
         values = {"tenant": self._tenant_id, "namespaces": list(namespaces), "tokens": list(tokens) or [""]}
         sizes: dict[Namespace, NamespaceStatistics] = {}
-        found: dict[str, int] = {}
+        frequencies: dict[str, int] = {}
         for namespace, term, chunks, terms, lags, stamp in self._connection.execute(_OF_QUERY, values):
             if term is None:
                 sizes[Namespace(namespace)] = _size(chunks, terms, lags, stamp)
             elif chunks > 0:
-                found[term] = chunks
-        return sizes, found
+                frequencies[term] = chunks
+        return sizes, frequencies
 
     def sizes(self, namespaces: Sequence[Namespace]) -> dict[Namespace, NamespaceStatistics]:
         """Return the size of each existing namespace."""
@@ -151,9 +151,9 @@ def _unpacked(bodies: Sequence[bytes]) -> dict[str, int]:
     changes = [
         np.frombuffer(body, "<i4", count, count * _TOKEN_BYTES) for body, count in zip(bodies, counts, strict=True)
     ]
-    known, places = np.unique(np.concatenate(terms), return_inverse=True)
-    added = np.bincount(places, weights=np.concatenate(changes), minlength=len(known)).astype(np.int64)
-    return dict(zip(known.astype(str).tolist(), added.tolist(), strict=True))
+    tokens, places = np.unique(np.concatenate(terms), return_inverse=True)
+    added = np.bincount(places, weights=np.concatenate(changes), minlength=len(tokens)).astype(np.int64)
+    return dict(zip(tokens.astype(str).tolist(), added.tolist(), strict=True))
 
 
 def tenants_with_waiting_terms(connection: Connection) -> list[TenantId]:
@@ -227,11 +227,11 @@ def recount(
     with mysql_errors(), mysql.connect() as connection, _alone(connection, tenant_id, namespace, wait_s=wait_s):
         connection.rollback()
         with connection.execution_options(isolation_level="REPEATABLE READ").begin():
-            found = _difference(connection, tenant_id, namespace)
-        if repair and found.rows:
+            difference = _difference(connection, tenant_id, namespace)
+        if repair and difference.rows:
             with connection.begin():
-                _add(connection, tenant_id, namespace, found)
-    return found
+                _add(connection, tenant_id, namespace, difference)
+    return difference
 
 
 def _difference(connection: Connection, tenant_id: TenantId, namespace: Namespace) -> Difference:
@@ -285,7 +285,7 @@ def _add(connection: Connection, tenant_id: TenantId, namespace: Namespace, foun
 def _alone(connection: Connection, tenant_id: TenantId, namespace: Namespace, *, wait_s: int) -> Iterator[None]:
     name = "recount_" + hashlib.sha256(f"{tenant_id}\x1f{namespace}".encode()).hexdigest()[:32]
     if connection.execute(text("SELECT GET_LOCK(:name, :wait)"), {"name": name, "wait": wait_s}).scalar_one() != 1:
-        raise Conflict("MySQL: this namespace is being recounted by somebody else")
+        raise Conflict("MySQL: this namespace is being recounted by another process")
     try:
         yield
     finally:

@@ -200,8 +200,8 @@ def former_terms(text: str) -> dict[str, list[str]]:
 
 def holds_words(text: str) -> bool:
     """Return whether `query_terms` would give any term. Stops at the first word and does not analyse it."""
-    found = _ASCII_WORD.search(text.lower()) if text.isascii() else ANY_WORD.search(fold(text))
-    return found is not None
+    match = _ASCII_WORD.search(text.lower()) if text.isascii() else ANY_WORD.search(fold(text))
+    return match is not None
 
 
 class Tokenizer:

@@ -75,8 +75,8 @@ class IndexView:
     def state(self, namespace: Namespace) -> NamespaceState | None:
         """Return the state of a namespace, None if the index does not have it."""
         if namespace not in self._states:
-            found = self._searcher.search(self._having(key(STATE_KEY, namespace)), limit=1, count=False).hits
-            self._states[namespace] = self._state_at(found[0][1]) if found else None
+            hits = self._searcher.search(self._having(key(STATE_KEY, namespace)), limit=1, count=False).hits
+            self._states[namespace] = self._state_at(hits[0][1]) if hits else None
         return self._states[namespace]
 
     @readable
@@ -90,11 +90,11 @@ class IndexView:
         """Return the number of chunks that hold each token; a token in none is left out, and not cached: a misspelt
         word has hundreds. Tantivy's own figure includes deleted chunks that are not merged away yet, so with any of
         these the chunks are counted; a very frequent token's figure is reduced by the share of deleted chunks."""
-        known, held = self._frequencies, self._searcher.doc_freq
+        cached, held = self._frequencies, self._searcher.doc_freq
         for token in tokens:
-            if token not in known and (frequency := int(held(TERMS, token))):
-                known[token] = self._counted(token, frequency)
-        return {token: known[token] for token in tokens if token in known}
+            if token not in cached and (frequency := int(held(TERMS, token))):
+                cached[token] = self._counted(token, frequency)
+        return {token: cached[token] for token in tokens if token in cached}
 
     def _counted(self, token: str, frequency: int) -> int:
         every = self._searcher.num_docs
@@ -103,8 +103,8 @@ class IndexView:
         if frequency > _MOST_COUNTED:
             return frequency * every // self._written
         query = tantivy.Query.term_query(self._schema, TERMS, token, "freq")
-        found: Any = self._searcher.search(query, limit=1, count=True)
-        return int(found.count)
+        result: Any = self._searcher.search(query, limit=1, count=True)
+        return int(result.count)
 
     @readable
     def search(self, wanted: IndexSearch, *, limit: int) -> list[TermsRow]:
@@ -136,7 +136,7 @@ class IndexView:
         self, documents: Sequence[tuple[Namespace, DocumentId]], clause: Clause, *, limit: int
     ) -> list[IndexEntry]:
         """Return up to ``limit`` chunks of these documents that meet the clause."""
-        keys = self._any_of([document_key(*each) for each in documents])
+        keys = self._any_of([document_key(*document) for document in documents])
         parts = [(tantivy.Occur.Must, keys), (tantivy.Occur.Must, self._query(clause))]
         return [self._entry(address) for address in self._found(parts, limit=limit)]
 
@@ -156,8 +156,8 @@ class IndexView:
         parts = [(tantivy.Occur.Must, in_namespaces), (tantivy.Occur.Must, meeting), *self._unless(without)]
         addresses = self._found(parts, limit=limit + len(namespaces) + 1)  # the states of namespaces may be among them
         highs, lows = (self._integers(name, addresses) for name in (ID_HIGH, ID_LOW))
-        found = chunk_id_bytes(highs, lows)
-        return found if len(found) <= limit else None
+        chunk_ids = chunk_id_bytes(highs, lows)
+        return chunk_ids if len(chunk_ids) <= limit else None
 
     def _integers(self, column: str, addresses: list[tantivy.DocAddress]) -> list[int | None]:
         values: list[Any] = self._searcher.fast_field_values(column, addresses)
@@ -176,7 +176,7 @@ class IndexView:
         return [address for _, address in hits]
 
     def _unless(self, documents: Sequence[tuple[Namespace, DocumentId]]) -> list[tuple[tantivy.Occur, tantivy.Query]]:
-        keys = [document_key(*each) for each in documents]
+        keys = [document_key(*document) for document in documents]
         return [(tantivy.Occur.MustNot, self._any_of(keys))] if keys else []
 
     def _any_of(self, keys: Sequence[str]) -> tantivy.Query:
@@ -231,9 +231,9 @@ class IndexView:
 
     def _state_at(self, address: tantivy.DocAddress) -> NamespaceState:
         [fields] = self._stored(address, FIELDS)
-        said = orjson.loads(fields)
-        moments = {name: said[name] and datetime.fromisoformat(said[name]) for name in ("revised_at", "created_at")}
-        return NamespaceState(**said | moments)
+        state = orjson.loads(fields)
+        moments = {name: state[name] and datetime.fromisoformat(state[name]) for name in ("revised_at", "created_at")}
+        return NamespaceState(**state | moments)
 
 
 def sizes_on_disk(folder: Path) -> tuple[int, int]:

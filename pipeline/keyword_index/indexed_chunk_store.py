@@ -94,10 +94,10 @@ def snapshot(mysql: Engine) -> Iterator[Connection]:
 
 def revisions_of_all(connection: Connection) -> dict[TenantId, dict[Namespace, str]]:
     """Return the stamp of every namespace of every tenant. Reads one row per namespace."""
-    found: dict[TenantId, dict[Namespace, str]] = {}
+    revisions: dict[TenantId, dict[Namespace, str]] = {}
     for tenant_id, namespace, stamp in connection.execute(_REVISIONS):
-        found.setdefault(TenantId(tenant_id), {})[Namespace(namespace)] = stamp
-    return found
+        revisions.setdefault(TenantId(tenant_id), {})[Namespace(namespace)] = stamp
+    return revisions
 
 
 def chunk_counts(connection: Connection) -> dict[tuple[TenantId, Namespace], int]:

@@ -33,5 +33,7 @@ class IndexerReports:
 
     def all(self) -> list[IndexerFacts]:
         """Return the indexers that reported within the last seconds, by host."""
-        found = self._records.all()  # a newer indexer may write more fields
-        return [IndexerFacts(**{name: value for name, value in each.items() if name in _FIELDS}) for each in found]
+        records = self._records.all()  # a newer indexer may write more fields
+        return [
+            IndexerFacts(**{name: value for name, value in record.items() if name in _FIELDS}) for record in records
+        ]

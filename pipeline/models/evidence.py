@@ -35,12 +35,12 @@ def evidence(query: Reading, candidates: Sequence[Reading]) -> list[float]:
     """
     wanted = list(dict.fromkeys(query.terms))
     wanted_identifiers = identifiers(query.text)
-    asked = frozenset(wanted)
-    held = [asked.intersection(candidate.terms) for candidate in candidates]
+    query_terms = frozenset(wanted)
+    held = [query_terms.intersection(candidate.terms) for candidate in candidates]
     rarity = _rarity(wanted, held)
     return [
-        _score(query, candidate, found, wanted, wanted_identifiers, rarity)
-        for candidate, found in zip(candidates, held, strict=True)
+        _score(query, candidate, shared, wanted, wanted_identifiers, rarity)
+        for candidate, shared in zip(candidates, held, strict=True)
     ]
 
 
@@ -85,7 +85,7 @@ def _score(
 def _places(terms: Sequence[str], found: frozenset[str]) -> list[tuple[int, str]]:
     """Return the positions of the terms that were found, in order, without an interpreter step for any other term."""
     places = compress(count(), map(found.__contains__, terms))
-    return [(place, terms[place]) for place in places] if found else []
+    return [(position, terms[position]) for position in places] if found else []
 
 
 def _rarity(wanted: Sequence[str], held: Sequence[frozenset[str]]) -> dict[str, float]:
@@ -116,14 +116,14 @@ def _longest_run(query: Sequence[str], places: Sequence[tuple[int, str]]) -> int
     """Return the longest run of ``query`` that a text repeats without a gap; 0 for single terms. ``places``: in order."""
     longest = 0
     ending_here: dict[int, int] = {}  # position in the query -> length of the common run that ends there
-    asked: dict[str, list[int]] = {}
-    for place, term in enumerate(query):
-        asked.setdefault(term, []).append(place)
+    positions: dict[str, list[int]] = {}
+    for position, term in enumerate(query):
+        positions.setdefault(term, []).append(position)
     before = -1
     for at, term in places:
         if at != before + 1:
             ending_here = {}
         before = at
-        ending_here = {place: ending_here.get(place - 1, 0) + 1 for place in asked[term]}
+        ending_here = {position: ending_here.get(position - 1, 0) + 1 for position in positions[term]}
         longest = max(longest, *ending_here.values())
     return longest if longest > 1 else 0

@@ -76,9 +76,9 @@ class Spaces:
 
     def _read(self) -> LiveSpaces:
         with reading(self._mysql()) as connection:
-            found = space_store.live(connection, self.base)
-        self._note(found)
-        return found
+            spaces = space_store.live(connection, self.base)
+        self._note(spaces)
+        return spaces
 
     def _note(self, found: LiveSpaces) -> None:
         """Log a change of the live spaces, and load the models that are new."""
@@ -93,23 +93,23 @@ class Spaces:
 
     def hold(self, connection: Connection) -> LiveSpaces:
         """Return the live spaces, locked until this transaction on MySQL ends."""
-        known = self.live()
-        held = space_store.hold(connection, known, self.base)
-        if held != known:
+        spaces = self.live()
+        held = space_store.hold(connection, spaces, self.base)
+        if held != spaces:
             self._note(held)
             self._live.put(held)
         return held
 
     def embedder(self, space: EmbeddingSpace) -> Embedder:
         """Return the model of a space, created at first use. Raises Misconfigured."""
-        found = self._embedders.get(space)
-        if found is None:
+        embedder = self._embedders.get(space)
+        if embedder is None:
             with self._making:
-                found = self._embedders.get(space) or make_space_embedder(
+                embedder = self._embedders.get(space) or make_space_embedder(
                     self._settings, space, governed_by=self._governed_by
                 )
-                self._embedders[space] = found
-        return found
+                self._embedders[space] = embedder
+        return embedder
 
     @property
     def standby_answers(self) -> bool:

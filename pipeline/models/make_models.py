@@ -73,10 +73,10 @@ def make_local_embedder(model: str, dimension: int) -> Embedder:
     missing package or an incomplete folder."""
     if flaw := flaw_of(model, dimension):
         raise Misconfigured(f"the embedding {flaw}")
-    known, name = local_model(model), stored_name(model, dimension)
-    if known is None:
+    built_in, name = local_model(model), stored_name(model, dimension)
+    if built_in is None:
         return onnx_encoder(name, dimension)
-    return LocalEmbedder(dimension=dimension) if known.extra is None else packaged_encoder(known, name, dimension)
+    return LocalEmbedder(dimension=dimension) if built_in.extra is None else packaged_encoder(built_in, name, dimension)
 
 
 def make_reranker(settings: Settings, provider: RerankProvider | Literal["auto"] = "auto") -> Reranker:
@@ -122,11 +122,11 @@ class Rerankers:
 
     def of(self, provider: RerankProvider) -> Reranker:
         """Return the reranker of this kind, or the local one where it is not configured. Raises Misconfigured."""
-        found = self._made.get(provider)
-        if found is None:
+        reranker = self._made.get(provider)
+        if reranker is None:
             with self._lock:
-                found = self._made.setdefault(provider, make_reranker(self._settings, provider))
-        return found
+                reranker = self._made.setdefault(provider, make_reranker(self._settings, provider))
+        return reranker
 
     def close(self) -> None:
         """Close every connection that was opened."""

@@ -172,17 +172,17 @@ class OpenAIEmbedder:
         while True:
             tokens = estimated * self._real_share
             turn = self._governor.admit(tokens, urgent=call.urgent, longest_s=patience.left_s(), stop=call.over)
-            told = _ReportedLimits()
+            reported = _ReportedLimits()
             try:
-                rows = self._send(call, texts, places, told)
+                rows = self._send(call, texts, places, reported)
             except ServiceUnavailable as error:
                 too_many, rest_s = isinstance(error, ServiceBusy), error.retry_after_s
                 if too_many or rest_s is not None:
-                    self._governor.refused(turn, too_many=too_many, retry_after_s=rest_s, told=told.limits)
+                    self._governor.refused(turn, too_many=too_many, retry_after_s=rest_s, told=reported.limits)
                 if not too_many:
                     raise
             else:
-                self._governor.answered(turn, told.limits)
+                self._governor.answered(turn, reported.limits)
                 return rows
 
     def _send(self, call: _Call, texts: list[str], places: range | None, told: _ReportedLimits) -> Matrix:
@@ -201,8 +201,8 @@ class OpenAIEmbedder:
         try:
             rows = unit_rows(answer, count=len(texts), dimension=self._dimension)
         finally:  # the service has counted it, even if the vectors are unusable
-            found = rows if places is not None else None
-            call.listener.answered(places or range(0), found, estimated if tokens is None else tokens)
+            vectors = rows if places is not None else None
+            call.listener.answered(places or range(0), vectors, estimated if tokens is None else tokens)
         return rows
 
     @property

@@ -48,14 +48,14 @@ class Dialect:
         """Return the scores of texts 0 to ``count - 1`` in [0, 1]: clipped, or the sigmoid of logits. Order,
         repetitions (the first counts), unknown indexes and invalid scores do no harm."""
         entries = answer.get(self.results) if self.results and isinstance(answer, Mapping) else answer
-        found: dict[int, float] = {}
+        scores: dict[int, float] = {}
         for entry in entries if isinstance(entries, list) else ():
             if not isinstance(entry, Mapping):
                 continue
-            place, score = entry.get("index"), finite(entry.get(self.score))
-            if type(place) is int and 0 <= place < count and score is not None:
-                found.setdefault(place, _sigmoid(score) if self.logits else min(1.0, max(0.0, score)))
-        return found
+            index, score = entry.get("index"), finite(entry.get(self.score))
+            if type(index) is int and 0 <= index < count and score is not None:
+                scores.setdefault(index, _sigmoid(score) if self.logits else min(1.0, max(0.0, score)))
+        return scores
 
 
 def _sigmoid(logit: float) -> float:
@@ -154,11 +154,11 @@ class HttpReranker:
             return {}
         deadline = Deadline.after(min(timeout_s, self._timeout_s))
         share = max(1, min(_LONGEST_TEXT, _TEXT_BUDGET // len(candidates)))
-        asked = sendable(masked_beginning(query, _LONGEST_QUERY))
+        text = sendable(masked_beginning(query, _LONGEST_QUERY))
         texts = [_text(candidate, share) for candidate in candidates]
         try:
             scores = bounded(
-                lambda: self._scores(asked, texts, deadline),
+                lambda: self._scores(text, texts, deadline),
                 seconds=deadline.within(self._timeout_s),
                 late="the rerank service did not answer in time",
             )
@@ -166,7 +166,7 @@ class HttpReranker:
             raise RerankerUnavailable(str(error)) from None
         if not scores:
             raise RerankerUnavailable("the rerank service scored none of the candidates")
-        return {candidates[place].chunk_id: score for place, score in scores.items()}
+        return {candidates[index].chunk_id: score for index, score in scores.items()}
 
     def close(self) -> None:
         """Close the connections to the service."""
@@ -175,7 +175,7 @@ class HttpReranker:
     def _scores(self, query: str, texts: Sequence[str], deadline: Deadline) -> dict[int, float]:
         """Return scores by index in ``texts``, in as many requests as needed; one failure fails all, since partial
         scores would mislead."""
-        found: dict[int, float] = {}
+        scores_by_index: dict[int, float] = {}
         size = self._dialect.most_texts
         for start in range(0, len(texts), size):
             some = texts[start : start + size]
@@ -187,8 +187,8 @@ class HttpReranker:
                 first_wait_s=_FIRST_WAIT_S,
             )
             scores = self._dialect.scores_in(answer, count=len(some))
-            found |= {start + place: score for place, score in scores.items()}
-        return found
+            scores_by_index |= {start + index: score for index, score in scores.items()}
+        return scores_by_index
 
     def _post(self, body: bytes, deadline: Deadline) -> Any:
         """Return an answer's JSON, read in pieces since a read timeout never ends a trickling one; NaN and Infinity

@@ -37,7 +37,7 @@ class LocalReranker:
     ) -> dict[str, float]:
         """Score every candidate, equal texts equally; see the port. Raises RerankerUnavailable beyond ``timeout_s``."""
         deadline = Deadline.after(timeout_s)
-        asked = Reading(terms=query_terms(query), text=query)
+        reading = Reading(terms=query_terms(query), text=query)
         readings: list[Reading] = []
         for candidate in candidates:
             if deadline.has_passed:
@@ -45,7 +45,7 @@ class LocalReranker:
             text = f"{candidate.title or ''}\n{candidate.text}"[:_LONGEST_TEXT]
             # Stop words are not in the query's terms, so drop them from the texts too, or they would split phrases.
             readings.append(Reading(terms=content_terms(text), text=text))
-        scores = evidence(asked, readings)
+        scores = evidence(reading, readings)
         return {candidate.chunk_id: score for candidate, score in zip(candidates, scores, strict=True)}
 
     def close(self) -> None:

@@ -56,10 +56,10 @@ def keep_trying(
     stopped = stop or threading.Event()
 
     def wait_s(state: tenacity.RetryCallState) -> float:
-        asked = _asked_wait(state)
-        if asked is None:
+        requested_s = _asked_wait(state)
+        if requested_s is None:
             return random.uniform(0.0, min(LONGEST_WAIT_S, first_wait_s * 2 ** (state.attempt_number - 1)))
-        return asked * random.uniform(1.0, 1.1)
+        return requested_s * random.uniform(1.0, 1.1)
 
     def is_enough(state: tenacity.RetryCallState) -> bool:
         return (

@@ -175,7 +175,7 @@ class OnnxFolder:
         limit = next((each for each in limits if isinstance(each, int) and 2 < each <= 32_768), _USUAL_TOKENS)
         path = folder / "config_sentence_transformers.json"
         prompts = _json(path).get("prompts") or {}
-        if not isinstance(prompts, dict) or not all(isinstance(each, str) for each in prompts.values()):
+        if not isinstance(prompts, dict) or not all(isinstance(prompt, str) for prompt in prompts.values()):
             raise Misconfigured(f"CHORDWISE_EMBEDDING_MODEL: prompts in {path} must be texts by name")
         return cls(
             network=network,
@@ -203,10 +203,10 @@ class OnnxFolder:
             session = onnxruntime.InferenceSession(str(self.network), options, providers=["CPUExecutionProvider"])
         except Exception as error:  # as above
             raise Misconfigured(f"{self.network} cannot be read as an ONNX network: {error}") from error
-        inputs = [each.name for each in session.get_inputs()]
+        inputs = [node.name for node in session.get_inputs()]
         if unknown := sorted(set(inputs) - _INPUTS):
-            raise Misconfigured(f"{self.network} asks for {', '.join(unknown)}, which a sentence encoder has not")
-        outputs = [each.name for each in session.get_outputs()]
+            raise Misconfigured(f"{self.network} asks for {', '.join(unknown)}, which sentence encoders do not have")
+        outputs = [node.name for node in session.get_outputs()]
         wanted = next((name for name in ("sentence_embedding", "last_hidden_state") if name in outputs), outputs[0])
 
         def encode(text: str, is_query: bool) -> Matrix:
@@ -219,10 +219,10 @@ class OnnxFolder:
                 "position_ids": np.arange(length)[None],
             }
             try:
-                (found,) = session.run([wanted], {name: given[name] for name in inputs})
+                (output,) = session.run([wanted], {name: given[name] for name in inputs})
             except Exception as error:  # as above
                 raise Misconfigured(f"{self.network} fails on a text of {length} tokens: {error}") from error
-            return self._pooled(np.asarray(found, dtype=np.float32))
+            return self._pooled(np.asarray(output, dtype=np.float32))
 
         return encode
 
@@ -260,8 +260,8 @@ def _pooling(folder: Path) -> Pooling:
             pooling = folder / str(module["path"]) / "config.json"
             if not pooling.is_file():
                 raise Misconfigured(f"CHORDWISE_EMBEDDING_MODEL: {path} names {pooling}, which is not there")
-    said = _json(pooling)
-    chosen = [name for name, on in said.items() if name.startswith("pooling_mode_") and on is True]
+    options = _json(pooling)
+    chosen = [name for name, on in options.items() if name.startswith("pooling_mode_") and on is True]
     if not chosen:
         return "mean"
     if len(chosen) > 1 or chosen[0] not in _POOLINGS:
@@ -275,11 +275,11 @@ def _json(path: Path, *, empty: Any = None) -> Any:
     if not path.is_file():
         return kind()
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise Misconfigured(f"CHORDWISE_EMBEDDING_MODEL: {path} is no JSON: {error}") from error
-    if not isinstance(found, kind):
+        raise Misconfigured(f"CHORDWISE_EMBEDDING_MODEL: {path} is not JSON: {error}") from error
+    if not isinstance(value, kind):
         raise Misconfigured(
             f"CHORDWISE_EMBEDDING_MODEL: {path} must hold a JSON {'array' if kind is list else 'object'}"
         )
-    return found
+    return value

@@ -184,8 +184,8 @@ def _said(error: openai.APIStatusError) -> str:
     """Return the message in an error's body, in OpenAI's shape or a similar one; empty when it is in neither."""
     body = error.body
     if isinstance(body, Mapping):
-        said = body.get("message") or body.get("detail") or body.get("error") or ""
-        return said if isinstance(said, str) else ""
+        message = body.get("message") or body.get("detail") or body.get("error") or ""
+        return message if isinstance(message, str) else ""
     return ""
 
 

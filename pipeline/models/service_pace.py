@@ -110,12 +110,12 @@ def slowed(
 ) -> ServicePace:
     """Return the pace after a refusal for too many requests. Requests sent before the last reduction are no new
     evidence."""
-    known = sent_at <= pace.slowed_at
+    outdated = sent_at <= pace.slowed_at
     pause_s = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0**pace.refusals) if retry_after_s is None else retry_after_s
-    if known and retry_after_s is None:
+    if outdated and retry_after_s is None:
         return pace
     closed = closed_for(pace, now=now, seconds=pause_s)
-    if known:
+    if outdated:
         return closed
     requests_now, tokens_now = _within(pace, configured)
     by_chance = any(most(configured, pace.told)) and now - pace.slowed_at > CALM_S
@@ -153,15 +153,15 @@ def quickened(pace: ServicePace, configured: ProviderLimits, *, now: float, wait
 
 def told(pace: ServicePace, configured: ProviderLimits, limits: ProviderLimits) -> ServicePace:
     """Return the pace after the service reported limits: the first is adopted at once, and so is a lower one."""
-    known = ProviderLimits(requests=limits.requests or pace.told.requests, tokens=limits.tokens or pace.told.tokens)
-    if known == pace.told:
+    reported = ProviderLimits(requests=limits.requests or pace.told.requests, tokens=limits.tokens or pace.told.tokens)
+    if reported == pace.told:
         return pace
-    before, after = most(configured, pace.told), most(configured, known)
+    before, after = most(configured, pace.told), most(configured, reported)
     rates = [
         rate if not now_most else (now_most if not was else min(rate, now_most))
         for rate, was, now_most in zip((pace.requests, pace.tokens), before, after, strict=True)
     ]
-    return replace(pace, requests=rates[0], tokens=rates[1], told=known)
+    return replace(pace, requests=rates[0], tokens=rates[1], told=reported)
 
 
 def alone(pace: ServicePace) -> ServicePace:

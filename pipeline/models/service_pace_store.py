@@ -64,17 +64,17 @@ class SharedPace:
     def change(self, step: Callable[[ServicePace, float], tuple[ServicePace, T]]) -> T:
         """Replace the pace by ``step`` of it and the time; return the rest of its result. ``step`` may run several
         times. Raises StoreUnavailable."""
-        found = self._eval(_READ)
+        stored = self._eval(_READ)
         for _ in range(_TRIES):
-            raw, pace, now = self._parsed(found)
-            changed, said = step(pace, now)
+            raw, pace, now = self._parsed(stored)
+            changed, result = step(pace, now)
             if changed == pace and raw:
-                return said
-            found = self._eval(_SWAP, raw, _PACE.dump_json(changed), str(_KEPT_S))
-            if found[1] == b"":
-                return said
+                return result
+            stored = self._eval(_SWAP, raw, _PACE.dump_json(changed), str(_KEPT_S))
+            if stored[1] == b"":
+                return result
             time.sleep(random.uniform(0, 0.002))
-        raise StoreUnavailable("Redis: the pace was changed by others all the time")
+        raise StoreUnavailable("Redis: every attempt to change the pace met a concurrent change")
 
     def _eval(self, script: str, *arguments: Any) -> Any:
         with redis_errors():
@@ -126,12 +126,12 @@ class FleetGovernor:
             left = deadline.left_s()
             grant, share = self._ask(tokens, urgent=urgent, horizon_s=min(_HORIZON_S, left))
             if grant.wait_s > left:
-                raise RateLimited("the model service is asked as often as it allows", retry_after_s=grant.wait_s)
+                raise RateLimited("the model service is at its rate limit", retry_after_s=grant.wait_s)
             pause_s = grant.wait_s
             if not grant.granted:  # come back when there may be a slot, and not all at once
                 pause_s = min(left, max(0.01, pause_s - _HORIZON_S / 2) * random.uniform(1.0, 1.05))
             if stop.wait(pause_s):
-                raise RateLimited("nobody waits for this any more", retry_after_s=0.0)
+                raise RateLimited("the request was abandoned", retry_after_s=0.0)
             if grant.granted and (pause_s < _LOOK_AGAIN_S or not self._closed()):
                 return RequestPermit(pace=grant.pace, at=grant.at, waited=grant.wait_s > 0.0, share=share)
 
@@ -185,7 +185,7 @@ class FleetGovernor:
             if self._ask_redis_at:
                 self._ask_redis_at = time.monotonic() + _WITHOUT_REDIS_S  # one thread tries Redis, others go on alone
             try:
-                said = self._shared.change(lambda pace, now: self._remembered(step(pace, now, 1.0)))
+                result = self._shared.change(lambda pace, now: self._remembered(step(pace, now, 1.0)))
             except StoreUnavailable as error:
                 self._ask_redis_at = time.monotonic() + _WITHOUT_REDIS_S
                 log.warning("governor_alone", code=error.code, detail=str(error))
@@ -193,11 +193,11 @@ class FleetGovernor:
                 self._ask_redis_at = 0.0
                 with self._lock:
                     self._alone = None
-                return said
+                return result
         with self._lock:
             mine = self._alone or service_pace.alone(self._seen)
-            self._alone, said = step(mine, time.time(), service_pace.ALONE)
-            return said
+            self._alone, result = step(mine, time.time(), service_pace.ALONE)
+            return result
 
     def _remembered(self, made: tuple[ServicePace, T]) -> tuple[ServicePace, T]:
         self._seen = made[0]

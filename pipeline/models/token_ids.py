@@ -45,8 +45,8 @@ class Tokens:
         return sum(map(len, map(self._ids.__getitem__, self._parted(text))))
 
     def _parted(self, text: str) -> list[str]:
-        found: list[str] = self._pieces(_SPACE + text.replace(" ", _SPACE)) if text else []
-        return found
+        pieces: list[str] = self._pieces(_SPACE + text.replace(" ", _SPACE)) if text else []
+        return pieces
 
     def _holds_special(self, text: str) -> bool:
         return any(special in text for special in self._special)
@@ -55,9 +55,9 @@ class Tokens:
         """Return the share of tokens of ``text`` that are in the vocabulary; characters encoded as bytes are not. 1 for
         only spaces."""
         ids = [each for each in self.of(text) if each != self._space]
-        spelled = sum(self._leading <= each < self._beyond for each in ids)
-        known = sum(not self._following <= each < self._beyond for each in ids)
-        return known / (known + spelled) if known + spelled else 1.0
+        spelled = sum(self._leading <= id_ < self._beyond for id_ in ids)
+        known_ids = sum(not self._following <= each < self._beyond for each in ids)
+        return known_ids / (known_ids + spelled) if known_ids + spelled else 1.0
 
 
 class _Ids(dict[str, tuple[int, ...]]):

@@ -41,7 +41,7 @@ def ask_with_verdict(query: Query, channel: Channel) -> tuple[Envelope, bool]:
         if left_s <= (_LEAST_TRY_S if tries else 0.0):
             break
         try:
-            found = aside(channel.recall, query).result(timeout=left_s)
+            recalled = aside(channel.recall, query).result(timeout=left_s)
         except TimeoutError:
             return _lost(channel, "timeout", "timeout", f"no answer within {timeout_ms} ms"), True
         except CircuitOpen as error:
@@ -59,15 +59,15 @@ def ask_with_verdict(query: Query, channel: Channel) -> tuple[Envelope, bool]:
             envelope = Envelope(
                 channel=channel.name,
                 status="ok",
-                chunk_ids=tuple(found.chunk_ids),
-                scores=tuple(found.scores),
-                upper_bound=found.upper_bound,
-                zero=found.zero,
-                background=found.background,
-                model=found.model,
-                trust=found.trust,
-                brought=tuple(found.brought),
-                guard=found.guard,
+                chunk_ids=tuple(recalled.chunk_ids),
+                scores=tuple(recalled.scores),
+                upper_bound=recalled.upper_bound,
+                zero=recalled.zero,
+                background=recalled.background,
+                model=recalled.model,
+                trust=recalled.trust,
+                brought=tuple(recalled.brought),
+                guard=recalled.guard,
             )
             return envelope, False
     if last is None:
@@ -91,9 +91,11 @@ def ask_side_by_side(
 
     # A separate pool: waiting calls must not occupy the threads of the calls they wait for.
     with ThreadPoolExecutor(len(channels), thread_name_prefix="ask") as pool:
-        asked = {name: pool.submit(copy_context().run, timed, channel) for name, channel in channels.items()}
-        answered = {name: said.result() for name, said in asked.items()}
-    return {name: said[0] for name, said in answered.items()}, {name: said[1] for name, said in answered.items()}
+        futures = {name: pool.submit(copy_context().run, timed, channel) for name, channel in channels.items()}
+        answered = {name: future.result() for name, future in futures.items()}
+    return {name: future[0] for name, future in answered.items()}, {
+        name: future[1] for name, future in answered.items()
+    }
 
 
 def _lost(channel: Channel, status: str, code: str, error: str) -> Envelope:

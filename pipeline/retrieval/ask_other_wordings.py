@@ -47,14 +47,14 @@ def ask_other_wordings(
         wordings = wordings_of(query, name) if envelope.status == "ok" else ()
         channel = channels.get(name)
         if wordings and channel is not None and not deadline.has_passed:
-            found: _Found = []
+            results: _Found = []
             own = deadline.at_most(query.timeout_ms_of(name) / 1000)
-            running[name] = aside(_recall_each, query, channel, wordings, found), found, own
+            running[name] = aside(_recall_each, query, channel, wordings, results), results, own
         else:
             answers[name] = unasked(query, envelope, code="timeout" if channel else "no_answer")
-    for name, (future, found, own) in running.items():
+    for name, (future, results, own) in running.items():
         code = _outcome(future, own, query, name)
-        both = merged(envelopes[name], tuple(found), pool=query.pool_of(name))
+        both = merged(envelopes[name], tuple(results), pool=query.pool_of(name))
         answers[name] = replace(both, unasked=code)
     return answers
 

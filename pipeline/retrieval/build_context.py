@@ -68,7 +68,7 @@ def states_named(query: Query, passages: Sequence[Hydrated], use: Resources) -> 
         with reading(use.mysql) as connection:
             return Entities(connection, query.tenant_id).named(named, as_of=query.filters.story_time)
 
-    found = read_in_time(query, use, read)
+    states = read_in_time(query, use, read)
     return [
         {
             "id": state.entity_id,
@@ -78,7 +78,7 @@ def states_named(query: Query, passages: Sequence[Hydrated], use: Resources) -> 
             "story_time": state.story_time,
             "namespace": state.namespace,
         }
-        for state in in_order_of_mention(found, named)
+        for state in in_order_of_mention(states, named)
     ]
 
 
@@ -95,16 +95,16 @@ def widened(
     hit of a document that is small enough comes with all of it. Raises Unavailable.
     """
     options, tenant_id = query.plan.context, query.tenant_id
-    found = [hydrated[chunk.chunk_id] for chunk in chunks]
-    parents = {} if options.parents is False else {each.chunk_id: each.parent_id for each in found if each.parent_id}
+    hits = [hydrated[chunk.chunk_id] for chunk in chunks]
+    parents = {} if options.parents is False else {each.chunk_id: each.parent_id for each in hits if each.parent_id}
     sizes = {
-        ChunkId(each.chunk_id): each.window if options.window is None else options.window
-        for each in found
-        if each.chunk_id not in parents
+        ChunkId(hit.chunk_id): hit.window if options.window is None else options.window
+        for hit in hits
+        if hit.chunk_id not in parents
     }
     if not parents and not any(sizes.values()) and not options.whole_document:
         return {}
-    firsts = {(each.namespace, each.document_id): ChunkId(each.chunk_id) for each in reversed(found)}
+    firsts = {(each.namespace, each.document_id): ChunkId(each.chunk_id) for each in reversed(hits)}
 
     def read() -> tuple[dict[ChunkId, str], dict[ChunkId, str], dict[ChunkId, str]]:
         with reading(use.mysql) as connection:
@@ -113,7 +113,7 @@ def widened(
                 if options.whole_document
                 else {}
             )
-            texts = Parents(connection, tenant_id).texts([ChunkId(each) for each in set(parents.values())])
+            texts = Parents(connection, tenant_id).texts([ChunkId(parent) for parent in set(parents.values())])
             return wholes, texts, windows(connection, tenant_id, sizes)
 
     wholes, texts, around = read_in_time(query, use, read)

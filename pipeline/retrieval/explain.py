@@ -39,13 +39,15 @@ def explain(computation: Computation, use: Resources, channels: Mapping[ChannelN
     if query is None:
         return Done(body=orjson.dumps({"error": "not_explained"}))
     try:
-        found = _found(query, chunk_id, use, channels)
+        finding = _found(query, chunk_id, use, channels)
     except PipelineError as error:
-        found = {"error": error.code}
-    if query.plan.privacy.mask_answers and "detail" in found:  # it may quote document fields
-        found["detail"] = redact(found["detail"], kinds=query.plan.privacy.kinds)
-    log.info("chunk_explained", query_id=query_id, chunk_id=chunk_id, stage=found.get("stage"), code=found.get("error"))
-    return Done(body=orjson.dumps(found))
+        finding = {"error": error.code}
+    if query.plan.privacy.mask_answers and "detail" in finding:  # it may quote document fields
+        finding["detail"] = redact(finding["detail"], kinds=query.plan.privacy.kinds)
+    log.info(
+        "chunk_explained", query_id=query_id, chunk_id=chunk_id, stage=finding.get("stage"), code=finding.get("error")
+    )
+    return Done(body=orjson.dumps(finding))
 
 
 def _found(query: Query, chunk_id: ChunkId, use: Resources, channels: Mapping[ChannelName, Channel]) -> dict[str, Any]:
@@ -53,8 +55,8 @@ def _found(query: Query, chunk_id: ChunkId, use: Resources, channels: Mapping[Ch
         standing = standing_of(connection, query.tenant_id, chunk_id)
     returned = _returned(query, use)
     if chunk_id in returned:
-        place = list(returned).index(chunk_id) + 1
-        return _told(chunk_id, returned[chunk_id], in_the_answer(place), replayed=False)
+        rank = list(returned).index(chunk_id) + 1
+        return _told(chunk_id, returned[chunk_id], in_the_answer(rank), replayed=False)
     trace = trace_of_query(query.tenant_id, query.query_id, use)
     replayed = trace is None
     if trace is None:
@@ -73,7 +75,7 @@ def _found(query: Query, chunk_id: ChunkId, use: Resources, channels: Mapping[Ch
 def _lost(trace: Mapping[str, Any]) -> bool:
     """Return whether a channel failed whose hits come from outside our stores."""
     own = {name.value for name in _OWN}
-    return any(said["status"] != "ok" for name, said in trace["channels"].items() if name not in own)
+    return any(outcome["status"] != "ok" for name, outcome in trace["channels"].items() if name not in own)
 
 
 def _told(chunk_id: ChunkId, document_id: str | None, finding: WhyNotVerdict, *, replayed: bool) -> dict[str, Any]:
@@ -98,10 +100,10 @@ def _scores(query: Query, chunk_id: ChunkId, channels: Mapping[ChannelName, Chan
     scores: dict[str, float] = {}
     for name, future in running.items():
         try:
-            found = future.result(timeout=_REPLAY_S)
+            score = future.result(timeout=_REPLAY_S)
         except (PipelineError, TimeoutError) as error:
             log.warning("channel_did_not_score", channel=name, error=type(error).__name__)
             continue
-        if chunk_id in found:
-            scores[name.value] = found[chunk_id]
+        if chunk_id in score:
+            scores[name.value] = score[chunk_id]
     return scores

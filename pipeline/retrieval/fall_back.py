@@ -69,8 +69,8 @@ def fall_back(
     passages: dict[str, Hydrated] = {}
     kinds: list[Kind] = []
     if plan.faq:
-        found = _answers(arrived, use, channels, journal)[:MOST_ANSWERS]
-        for rank, (passage, score) in enumerate(found, start=1):
+        curated = _answers(arrived, use, channels, journal)[:MOST_ANSWERS]
+        for rank, (passage, score) in enumerate(curated, start=1):
             more.append(fallback_chunk(passage, "faq", reason, score=score, rank=rank, below=lowest))
             passages[passage.chunk_id] = passage
             kinds.append("faq")
@@ -104,10 +104,10 @@ def _answers(
     deadline = deadline.at_most(query.timeout_ms_of(ChannelName.FAQ) / 1000)
     namespaces = searched_namespaces(faq_options(query.plan.channels[ChannelName.FAQ]), query.namespaces)
     try:
-        found: Recalled = aside(channel.recall, query).result(timeout=deadline.left_s())
+        recalled: Recalled = aside(channel.recall, query).result(timeout=deadline.left_s())
         texts = (
-            aside(read, query, found.chunk_ids, namespaces=namespaces, use=use).result(timeout=deadline.left_s())
-            if found.chunk_ids
+            aside(read, query, recalled.chunk_ids, namespaces=namespaces, use=use).result(timeout=deadline.left_s())
+            if recalled.chunk_ids
             else {}
         )
     except (PipelineError, TimeoutError) as error:
@@ -119,9 +119,9 @@ def _answers(
         detail = f"curated answers could not be looked for: unexpected {type(error).__name__}"
         journal.lost("fallback", "internal_error", detail)
         return []
-    if found.guard and "lost" in found.guard:
-        journal.lost("fallback", found.guard["lost"]["code"], found.guard["lost"]["detail"])
-    pairs = zip(found.chunk_ids, found.scores, strict=True)
+    if recalled.guard and "lost" in recalled.guard:
+        journal.lost("fallback", recalled.guard["lost"]["code"], recalled.guard["lost"]["detail"])
+    pairs = zip(recalled.chunk_ids, recalled.scores, strict=True)
     return [(texts[chunk_id], score) for chunk_id, score in pairs if chunk_id in texts]
 
 

@@ -94,8 +94,8 @@ def add_coverage(
     planned = {name: weight for name, weight in arrived.planned.items() if name in names}
     share = coverage_share(planned, {name: arrived.reading_weights[name] for name in planned})
     keyword = channels.get(ChannelName.KEYWORD)
-    asked = fused and how.feedback and how.strategy == "weighted" and share
-    if not asked or not isinstance(keyword, CoverageChannel):
+    applies = fused and how.feedback and how.strategy == "weighted" and share
+    if not applies or not isinstance(keyword, CoverageChannel):
         return list(fused)
     started = time.perf_counter()
     first = [hit.chunk_id for hit in fused[:COVERED]]
@@ -173,10 +173,10 @@ def _kept_out(
     arrived: Arrived, weak: Sequence[WeakChannel], rankings: Sequence[Ranking], *, gate: float
 ) -> Iterator[Drop]:
     """Yield a Drop for every chunk that only channels below the gate found."""
-    found = {chunk_id for ranking in rankings for chunk_id in ranking.chunk_ids}
+    fused_ids = {chunk_id for ranking in rankings for chunk_id in ranking.chunk_ids}
     for each in weak:
         for chunk_id in arrived.usable[each.channel].chunk_ids:
-            if chunk_id not in found:
+            if chunk_id not in fused_ids:
                 yield Drop(chunk_id=chunk_id, stage="gate", reason="weak_channel", value=each.strength, limit=gate)
 
 

@@ -22,11 +22,11 @@ def installed_fusions() -> tuple[str, ...]:
 def load_fusion(name: str) -> FusionPlugin:
     """Return the fusion of this name, loaded once in each process. Raises FusionPluginFailed."""
     try:
-        found = next(iter(entry_points(group=GROUP, name=name))).load()
+        fusion = next(iter(entry_points(group=GROUP, name=name))).load()
     except StopIteration:
         raise FusionPluginFailed("it is not installed here") from None
     except Exception as error:  # a third-party module may raise anything when it is loaded
         raise FusionPluginFailed(f"it could not be loaded: {type(error).__name__}") from error
-    if not callable(found):
-        raise FusionPluginFailed(f"a {type(found).__name__} cannot be called")
-    return cast(FusionPlugin, found)
+    if not callable(fusion):
+        raise FusionPluginFailed(f"a {type(fusion).__name__} cannot be called")
+    return cast(FusionPlugin, fusion)

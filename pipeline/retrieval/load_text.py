@@ -162,9 +162,9 @@ def _meeting(
 def _whole(fused: Sequence[Fused], passages: dict[str, Hydrated], journal: Journal) -> dict[str, Hydrated]:
     """Keep the passages that are whole. A flawed one is a loss: its writer has a bug."""
     flawed = [
-        Drop(chunk_id=hit.chunk_id, stage="validate", reason=found[0], value=found[1])
+        Drop(chunk_id=hit.chunk_id, stage="validate", reason=reason[0], value=reason[1])
         for hit in fused
-        if hit.chunk_id in passages and (found := flaw(hit, passages[hit.chunk_id])) is not None
+        if hit.chunk_id in passages and (reason := flaw(hit, passages[hit.chunk_id])) is not None
     ]
     if not flawed:
         return passages
@@ -191,8 +191,8 @@ def read(query: Query, chunk_ids: Sequence[str], *, namespaces: Sequence[str], u
     StoreUnavailable."""
     with reading(use.mysql) as connection:
         chunks = Chunks(connection, query.tenant_id)
-        found = chunks.hydrate([ChunkId(each) for each in chunk_ids], namespaces=namespaces, since=_since(query))
-    return {str(chunk_id): _hydrated(chunk) for chunk_id, chunk in found.items()}
+        stored = chunks.hydrate([ChunkId(each) for each in chunk_ids], namespaces=namespaces, since=_since(query))
+    return {str(chunk_id): _hydrated(chunk) for chunk_id, chunk in stored.items()}
 
 
 def _since(query: Query) -> datetime:
@@ -294,11 +294,11 @@ class ShownChunks:
         if not self._query.rules_known:
             self._withheld += len(chunk_ids)
             return {}
-        found = [
+        stored = [
             entry for entry in self._standing.view.chunks(chunk_ids) if entry.row.namespace in self._standing.states
         ]
-        self._missing += len(chunk_ids) - len(found)
-        return {entry.row.chunk_id: entry.stored() for entry in found}
+        self._missing += len(chunk_ids) - len(stored)
+        return {entry.row.chunk_id: entry.stored() for entry in stored}
 
     def note(self, journal: Journal) -> None:
         """Report the chunks that the index could not show, and the index's age."""

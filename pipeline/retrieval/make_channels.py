@@ -74,16 +74,16 @@ def header_secrets(use: Resources) -> HeaderSecrets:
 def _installed(use: Resources) -> dict[ChannelName, Channel]:
     """Create the channels of installed packages. An entry point is a function that creates a channel from the
     resources. One that fails is left out, and answers to queries that name it report the loss."""
-    found: dict[ChannelName, Channel] = {}
+    made: dict[ChannelName, Channel] = {}
     for name, entry in installed_channels().items():
         try:
             channel: Channel = entry.load()(use)
             if channel.name != name:
                 raise TypeError(f"the channel calls itself {channel.name}")
-            found[ChannelName(name)] = channel
+            made[ChannelName(name)] = channel
         except Exception as error:  # third-party code; reported in the log and in every answer that lacks it
             log.exception("channel_not_made", plugin=entry.name, error=type(error).__name__)
-    return found
+    return made
 
 
 def aside(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:

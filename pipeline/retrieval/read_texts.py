@@ -31,7 +31,7 @@ def read_in_time(query: Query, use: Resources, read: Callable[[], T]) -> T:
 def _unless_open(query: Query, use: Resources, read: Callable[[], T]) -> T:
     ticket = use.breakers.enter(PART, query.tenant_id)
     if ticket is None:
-        raise CircuitOpen("texts are not read for a moment, because MySQL failed repeatedly")
+        raise CircuitOpen("texts are not read for a while, because MySQL failed repeatedly")
     patience_s = use.settings.recall_timeout_ms / 1000
     left_s = query.deadline.before(RESERVE_S).left_s()
     failed = False

@@ -44,9 +44,9 @@ def rerank_hits(arrived: Arrived, hits: Sequence[Hit], use: Resources, journal: 
         reranker = use.rerankers.of(provider)
         weight = reranker.weight if plan.weight is None else plan.weight
         wanted = wishes(query.plan.retrieve, query.filters)
-        asked: dict[str, Any] = {"wishes": wanted} if wanted else {}
+        options: dict[str, Any] = {"wishes": wanted} if wanted else {}
         scores = reranker.rerank(
-            query.query_text, candidates, timeout_s=deadline.within(plan.budget_ms / 1000), **asked
+            query.query_text, candidates, timeout_s=deadline.within(plan.budget_ms / 1000), **options
         )
     except TimeoutError:
         journal.lost("rerank", "timeout", "reranking did not end in time; the fused order stands")

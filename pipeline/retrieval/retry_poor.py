@@ -109,11 +109,11 @@ def _asked_again(
     envelopes = dict(arrived.envelopes)
     if not _asks(changes):
         return replace(arrived, query=query)
-    asked = {
+    asked_channels = {
         name: channels[name] for name in query.channels if name in channels and _has_more(name, arrived, query, changes)
     }
-    answered, elapsed_ms = ask_side_by_side(query, asked)
-    answered = ask_other_wordings(query, answered, asked, reserve_s=RESERVE_S)
+    answered, elapsed_ms = ask_side_by_side(query, asked_channels)
+    answered = ask_other_wordings(query, answered, asked_channels, reserve_s=RESERVE_S)
     for name, envelope in answered.items():
         if envelope.status != "ok":
             journal.lost("second", envelope.code or envelope.status, f"the {name} channel failed when asked again")

@@ -66,14 +66,14 @@ class AnswerCache:
         names = query.namespaces_depended_on
         try:
             with reading(self.use.mysql) as connection:
-                found = Namespaces(connection, query.tenant_id).revisions(names)
+                revisions = Namespaces(connection, query.tenant_id).revisions(names)
         except Unavailable as error:
             self._pause = Deadline.after(_LEFT_ALONE_S, clock=self._clock)
             log.warning("revisions_not_read", code=error.code)
             return query
-        stamps = {name: each.stamp for name, each in found.items()}
+        stamps = {name: each.stamp for name, each in revisions.items()}
         keep = keep and bool(self.use.settings.result_cache_ttl_s) and not query.trace and can_tell(query)
-        settled = keep and all(name in found and has_settled(query, found[name].revised_at) for name in names)
+        settled = keep and all(name in revisions and has_settled(query, revisions[name].revised_at) for name in names)
         key = cache_key(query, revisions=stamps, installation=self._installation) if settled else ""
         return replace(query, cache_key=key, stamps=stamps)
 

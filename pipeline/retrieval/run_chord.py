@@ -100,7 +100,7 @@ def _guarded(query: Query, channel: Channel, use: Resources) -> Envelope:
 def _unless_open(query: Query, channel: Channel, use: Resources) -> Envelope:
     ticket = use.breakers.enter(channel.name, query.tenant_id)
     if ticket is None:
-        raise CircuitOpen(f"the {channel.name} channel failed repeatedly and is left alone")
+        raise CircuitOpen(f"the {channel.name} channel failed repeatedly; its circuit is open")
     is_late = query.deadline.before(RESERVE_S).left_s() < query.timeout_ms_of(channel.name) / 1000
     envelope, failed = ask_with_verdict(query, channel)
     # The timeout of a query that came too late for the channel proves nothing about the channel.

@@ -113,9 +113,9 @@ def await_understanding(state: QueryState, use: Resources, channels: Mapping[Cha
         else:
             query = understood_by_model(query, understood.made)
             losses = list(understood.lost)
-        asked = {name: envelope for name, envelope in envelopes.items() if name in query.plan.channels}
+        succeeded = {name: envelope for name, envelope in envelopes.items() if name in query.plan.channels}
         started = time.perf_counter()
-        envelopes = ask_other_wordings(query, asked, channels, reserve_s=_RESERVE_S)
+        envelopes = ask_other_wordings(query, succeeded, channels, reserve_s=_RESERVE_S)
         elapsed_ms["wordings"] = round((time.perf_counter() - started) * 1000, 3)
     losses += losses_of(query, envelopes)
     return Arrived(query=query, envelopes=envelopes, elapsed_ms=elapsed_ms, losses=tuple(losses), ran=state.ran)
@@ -156,8 +156,8 @@ def _ask(query: Query, use: Resources, deadline: Deadline) -> tuple[dict[Step, M
 
 
 def _expand(query: Query, use: Resources, timeout_s: float) -> ModelResults:
-    found = use.rewriter.expand(query.query_text, most=query.plan.understand.expand, timeout_s=timeout_s)
-    return ModelResults(sub_queries=found)
+    expansion = use.rewriter.expand(query.query_text, most=query.plan.understand.expand, timeout_s=timeout_s)
+    return ModelResults(sub_queries=expansion)
 
 
 def _rewrite(query: Query, use: Resources, timeout_s: float) -> ModelResults:

@@ -33,12 +33,12 @@ class Means:
         """Add these chunks with their vectors, in the chunks' order."""
         starts: list[int] = []
         last: Generation | None = None
-        for place, chunk in enumerate(chunks):
+        for row, chunk in enumerate(chunks):
             if chunk.generation is not last:
-                starts.append(place)
+                starts.append(row)
                 last = chunk.generation
-                known = self._hashes.setdefault(last, [])
-            known.append((chunk.chunk_id, chunk.content_hash))
+                hashes = self._hashes.setdefault(last, [])
+            hashes.append((chunk.chunk_id, chunk.content_hash))
         if not starts:
             return
         for start, total in zip(starts, np.add.reduceat(vectors, starts, axis=0), strict=True):

@@ -236,14 +236,14 @@ def is_growing(rows: Sequence[IndexRow], tail: Tail) -> bool:
 def inherited(rows: Sequence[IndexRow], chunks: int, *, lists: int) -> tuple[int, int] | None:
     """Return the probes and deep probes to use for an index of ``chunks`` rows until it is measured, from the tenant's
     measured indexes of at most 1.5 times its size (larger indexes need a smaller share of their lists), or None."""
-    known = [
+    measured = [
         (row.probes / row.lists, row.deep_probes / row.lists)
         for row in rows
         if row.recall and row.probes and row.deep_probes and row.lists and row.chunks <= 1.5 * chunks
     ]
-    if not known:
+    if not measured:
         return None
-    few, deep = (min(lists, math.ceil(_CAUTION * lists * max(shares))) for shares in zip(*known, strict=True))
+    few, deep = (min(lists, math.ceil(_CAUTION * lists * max(shares))) for shares in zip(*measured, strict=True))
     return few, max(few, deep)
 
 

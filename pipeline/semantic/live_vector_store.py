@@ -50,7 +50,7 @@ class LiveVectors(Vectors):
             return
         space = self.spaces.of(model, vectors.shape[1])
         if space is None:
-            raise VectorsMissing(f"vectors of {model} with {vectors.shape[1]} numbers have no place any more")
+            raise VectorsMissing(f"no live embedding space takes vectors of {model} with {vectors.shape[1]} numbers")
         self._confirm(within_s=_CONFIRMED_FOR_S)
         self._of(space.table).upsert(chunks, vectors, fields=fields, model=model)
 
@@ -76,7 +76,10 @@ class LiveVectors(Vectors):
         by_space = {self.spaces.active.number: counts}
         if self.spaces.standby is not None:
             by_space[self.spaces.standby.number] = self._of(self.spaces.standby.table).counts(list(expected))
-        return {number: {g for g, count in expected.items() if found[g] == count} for number, found in by_space.items()}
+        return {
+            number: {g for g, count in expected.items() if counts_in_space[g] == count}
+            for number, counts_in_space in by_space.items()
+        }
 
     def _of(self, table: str) -> Vectors:
         return Vectors(self._postgres, self._tenant_id, distance=self._distance, table=table)

@@ -33,8 +33,8 @@ def question_of(*, text: str, chunk_type: str, heading_path: Sequence[str], meta
     if chunk_type == PAIR_TYPE:
         pair = pair_of(text)
         return pair[0] if pair else (heading_path[-1] if heading_path else None)
-    asked = metadata.get(QUESTION_KEY)
-    return asked if isinstance(asked, str) and asked and ANSWER_KEY in metadata else None
+    question = metadata.get(QUESTION_KEY)
+    return question if isinstance(question, str) and question and ANSWER_KEY in metadata else None
 
 
 def words_in_common(asked: Sequence[str], stored: str) -> float:
@@ -70,5 +70,5 @@ def graded(score: float, grade: Any, grades: Sequence[str], *, near_tie: float) 
     steps = len(grades) - 1
     if steps < 1:
         return score
-    place = grades.index(grade) if grade in grades else steps
-    return score * (1.0 - near_tie * place / steps)
+    rank = grades.index(grade) if grade in grades else steps
+    return score * (1.0 - near_tie * rank / steps)

@@ -22,10 +22,10 @@ def asked(mysql: Connection, tenant_id: TenantId, *, most: int) -> list[str]:
 def stored(mysql: Connection, tenant_id: TenantId, *, most: int) -> list[str]:
     """Return the beginnings of the tenant's chunks at random: ids are hashes, so any range of ids is a random sample."""
     values = {"tenant": tenant_id, "most": most}
-    found = list(mysql.execute(_STORED, values | {"after": str(uuid.uuid4())}).scalars())
-    if len(found) < most:
-        found += mysql.execute(_STORED, {"tenant": tenant_id, "after": "", "most": most - len(found)}).scalars()
-    return found
+    texts = list(mysql.execute(_STORED, values | {"after": str(uuid.uuid4())}).scalars())
+    if len(texts) < most:
+        texts += mysql.execute(_STORED, {"tenant": tenant_id, "after": "", "most": most - len(texts)}).scalars()
+    return texts
 
 
 _ASKED = text(

@@ -102,7 +102,7 @@ class VectorSearch:
         fewer rows pass near the question than elsewhere, more lists are read; then the rows that pass, or every row.
         Raises VectorTableMissing and StoreUnavailable.
         """
-        asked = _SearchRequest(
+        request = _SearchRequest(
             vector=halfvec_literal(vector),
             namespaces=tuple(sorted(namespaces)),
             filters=filters,
@@ -110,27 +110,28 @@ class VectorSearch:
             passing=passing if filters else None,
         )
         if per_namespace is None:
-            return self._search(asked)
+            return self._search(request)
         index = self._tools.known.of(self._tenant_id, self._table)
         if index is None:
-            return self._exactly(replace(asked, limit=limit), per_namespace=per_namespace)
+            return self._exactly(replace(request, limit=limit), per_namespace=per_namespace)
         # A namespace may be small, so each one is planned separately.
         asked_each = [
-            replace(asked, namespaces=(namespace,), limit=min(limit, per_namespace)) for namespace in asked.namespaces
+            replace(request, namespaces=(namespace,), limit=min(limit, per_namespace))
+            for namespace in request.namespaces
         ]
         # Each thread needs its own context: one context cannot be entered twice.
         searches = [_SEARCHING.submit(copy_context().run, self._search, part) for part in asked_each[1:]]
         each = [self._search(asked_each[0]), *(search.result() for search in searches)]
-        hits = sorted((hit for found in each for hit in found.hits), key=lambda hit: (-hit[1], hit[0]))
-        return NearestChunks(hits=tuple(hits[:limit]), guard=_together([found.guard for found in each]))
+        hits = sorted((hit for result in each for hit in result.hits), key=lambda hit: (-hit[1], hit[0]))
+        return NearestChunks(hits=tuple(hits[:limit]), guard=_together([result.guard for result in each]))
 
     def _search(self, asked: _SearchRequest) -> NearestChunks:
         index = self._tools.known.of(self._tenant_id, self._table)
         if index is None:
             return self._exactly(asked)
         plan = self._plan(asked, index)
-        if plan.by_id and (found := self._by_id(asked, rows=plan.rows)) is not None:
-            return found
+        if plan.by_id and (result := self._by_id(asked, rows=plan.rows)) is not None:
+            return result
         return self._through_indexes(asked, plan) if plan.indexed else self._exactly(asked, rows=plan.rows)
 
     def _plan(self, asked: _SearchRequest, index: TenantIndexes) -> SearchPlan:
@@ -190,8 +191,8 @@ class VectorSearch:
             values["changed"] = [document_id for _, document_id in passing.changed]
         statement = text(_NEAREST_OF.format(parts=" UNION ALL ".join(parts)))
         with space_errors(self._table), self._tools.exact.connect() as connection:
-            found = connection.execute(statement, values).all()
-        hits = [(ChunkId(chunk_id), similarity(self._tools.distance, distance)) for chunk_id, distance in found]
+            result = connection.execute(statement, values).all()
+        hits = [(ChunkId(chunk_id), similarity(self._tools.distance, distance)) for chunk_id, distance in result]
         return NearestChunks(
             hits=tuple(hits), guard=RecallGuard(method="exact", rows=rows, scanned=len(passing.chunk_ids))
         )
@@ -208,7 +209,7 @@ class VectorSearch:
             rows=plan.rows,
             scanned=visited.rows,
             indexes=len(plan.indexed),
-            recall=None if None in recalls else round(min(each for each in recalls if each is not None), 3),
+            recall=None if None in recalls else round(min(recall for recall in recalls if recall is not None), 3),
         )
         if better is not None:
             return NearestChunks(hits=tuple(hits), guard=guard)
@@ -243,10 +244,10 @@ class VectorSearch:
             if connection.info.get("probes") != plan.probes:
                 connection.exec_driver_sql(f"SET ivfflat.probes = {int(plan.probes)}")
                 connection.info["probes"] = plan.probes
-            found = connection.execute(_parsed(statement), values).all()
+            result = connection.execute(_parsed(statement), values).all()
         # A row that does not pass is the last one an index scan visited. Rows farther away may be incomplete, so stop
         # there.
-        near = list(takewhile(lambda row: row.passes, found))[: asked.limit]
+        near = list(takewhile(lambda row: row.passes, result))[: asked.limit]
         visited = {row.part: row.place for row in sorted(near, key=lambda row: row.place)}
         return [(ChunkId(row.chunk_id), similarity(self._tools.distance, row.distance)) for row in near], VisitedRows(
             hits=len(near), rows=sum(visited.values()), passing=sum(row.part > 0 for row in near)
@@ -274,7 +275,7 @@ def _together(guards: Sequence[RecallGuard]) -> RecallGuard:
         rows=sum(guard.rows or 0 for guard in guards),
         scanned=sum(scanned) if scanned else None,
         indexes=max(guard.indexes for guard in guards),
-        recall=None if None in recalls else min((each for each in recalls if each is not None), default=None),
+        recall=None if None in recalls else min((recall for recall in recalls if recall is not None), default=None),
         may_be_short=any(guard.may_be_short for guard in guards),
     )
 

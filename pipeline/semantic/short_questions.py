@@ -27,5 +27,5 @@ def short_questions(texts: Iterable[str], *, seed: int) -> list[str]:
     for text in texts:
         words = keywords_of(text[:_READ], most=_WORDS)
         chosen = sorted(rng.sample(range(len(words)), min(len(words), rng.randint(_FEWEST, _MOST))))
-        questions.append(("" if holds_unspaced(text) else " ").join(words[place] for place in chosen))
+        questions.append(("" if holds_unspaced(text) else " ").join(words[index] for index in chosen))
     return [question for question in questions if question]

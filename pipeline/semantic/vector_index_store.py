@@ -234,12 +234,12 @@ class KnownIndexes:
     def _read(self) -> _Known:
         with postgres_errors(), self._postgres().connect() as connection:
             rows = [_index_row(row) for row in connection.execute(_NOTED)]
-        known: _Known = {}
+        indexes: _Known = {}
         for key, group in by_tenant(rows).items():
             if ranges := tuple(_range(row) for row in covering(group)):
                 tail = sum(row.chunks for row in group if row.state == "wanted")
-                known[key] = TenantIndexes(ranges=ranges, tail=tail)
-        return known
+                indexes[key] = TenantIndexes(ranges=ranges, tail=tail)
+        return indexes
 
 
 def _report(error: PipelineError) -> None:
@@ -294,7 +294,7 @@ def tenant_literal(tenant_id: TenantId) -> str:
     """Return the tenant id as an SQL literal. Indexes take no parameters, and only a statement with a literal tenant
     can be proven to fit its index. Raises ValueError for an invalid id."""
     if not TENANT_ID.fullmatch(tenant_id):
-        raise ValueError("not the id of a tenant")
+        raise ValueError("invalid tenant id")
     return f"'{tenant_id}'"
 
 

@@ -88,18 +88,18 @@ class Vectors:
             "documents": [chunk.generation.document_id for chunk in chunks],
             "hashes": [chunk.content_hash for chunk in chunks],
         }
-        known: dict[tuple[str, str, bytes], NDArray[np.float32]] = {}
+        vectors: dict[tuple[str, str, bytes], NDArray[np.float32]] = {}
         statement = text(_OF_TEXTS.format(table=self._table))
         with postgres_errors(), self._postgres.connect() as connection:
             for namespace, document_id, content_hash, sent in connection.execute(statement, values):
-                known[namespace, document_id, bytes(content_hash)] = _as_received(sent)
+                vectors[namespace, document_id, bytes(content_hash)] = _as_received(sent)
         places = {c.chunk_id: (c.generation.scope.namespace, c.generation.document_id, c.content_hash) for c in chunks}
-        return {chunk_id: known[place] for chunk_id, place in places.items() if place in known}
+        return {chunk_id: vectors[key] for chunk_id, key in places.items() if key in vectors}
 
     def counts(self, generations: Sequence[Generation]) -> dict[Generation, int]:
         """Return how many vectors each of these generations has."""
-        found = dict.fromkeys(generations, 0)
-        known = {(g.scope.namespace, g.document_id, g.number): g for g in generations}
+        counts = dict.fromkeys(generations, 0)
+        by_key = {(g.scope.namespace, g.document_id, g.number): g for g in generations}
         values = {
             "tenant": self._tenant_id,
             "namespaces": sorted({generation.scope.namespace for generation in generations}),
@@ -109,10 +109,10 @@ class Vectors:
             for namespace, document_id, number, count in connection.execute(
                 text(_COUNTS.format(table=self._table)), values
             ):
-                generation = known.get((namespace, document_id, number))
+                generation = by_key.get((namespace, document_id, number))
                 if generation is not None:
-                    found[generation] = count
-        return found
+                    counts[generation] = count
+        return counts
 
     def drop(self, generations: Sequence[Generation]) -> None:
         """Delete the vectors of exactly these generations, of their chunks and of their documents; nothing without any."""

@@ -182,7 +182,7 @@ class DescribeARecount:
         with (
             use.mysql.connect() as other,
             _alone(other, corner.tenant, corner.namespace, wait_s=1),
-            pytest.raises(Conflict, match="recounted by somebody else"),
+            pytest.raises(Conflict, match="recounted by another process"),
         ):
             recount(use.mysql, corner.tenant, corner.namespace, repair=True, wait_s=0)
         assert recount(use.mysql, corner.tenant, corner.namespace, repair=True, wait_s=0).rows == 2
