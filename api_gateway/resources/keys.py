@@ -110,7 +110,7 @@ _KEY_ID = re.compile(r"[0-9a-f]{16}")
     status_code=201,
     responses=answers(201, KeyWithSecret, "The key and its secret.", *BODY_PROBLEMS),
     openapi_extra=json_body(KeyRequest, EXAMPLE),
-    summary="Make an API key",
+    summary="Create an API key",
 )
 async def make(request: Request, principal: Admin) -> Response:
     """Create a key. Only this answer shows the key itself: the database holds its hash."""
@@ -131,7 +131,7 @@ async def list_keys(request: Request, principal: Admin, limit: Limit = 50, curso
 @router.get(
     "/v1/keys/current",
     responses=answers(200, CurrentKey, "The key of this request.", 401, 403, 503),
-    summary="Look at the key in use",
+    summary="Get the key in use",
 )
 async def current(principal: Reader) -> Response:
     """Return the tenant and the scopes of this key."""
@@ -143,7 +143,7 @@ async def current(principal: Reader) -> Response:
 @router.get(
     "/v1/keys/{key_id}",
     responses=answers(200, Key, "The key, without its secret.", *PROBLEMS),
-    summary="Look at an API key",
+    summary="Get an API key",
 )
 async def look(request: Request, principal: Admin, key_id: str) -> Response:
     """Return a key with the times of its creation, last use and end."""

@@ -71,7 +71,7 @@ router = APIRouter(tags=["namespaces"])
 
 @router.delete(
     "/v1/namespaces/{namespace}",
-    responses=answers(200, NamespaceDeleted, "It is gone, with how much was in it.", 401, 403, 404, 422, 503),
+    responses=answers(200, NamespaceDeleted, "Deleted; the numbers of deleted objects.", 401, 403, 404, 422, 503),
     summary="Delete a namespace",
 )
 async def delete(

@@ -147,7 +147,7 @@ async def list_tenants(request: Request, limit: Limit = 50, cursor: Cursor = Non
 @router.get(
     "/v1/tenants/{tenant_id}",
     responses=answers(200, TenantView, "The tenant.", *keys.PROBLEMS),
-    summary="Look at a tenant",
+    summary="Get a tenant",
 )
 async def look(request: Request, tenant_id: Id) -> Response:
     """Return a tenant's name, and whether its keys work."""
@@ -158,7 +158,7 @@ async def look(request: Request, tenant_id: Id) -> Response:
 @router.get(
     "/v1/tenants/{tenant_id}/quotas",
     responses=answers(200, OwnQuotasView, "The tenant's own quotas.", *keys.PROBLEMS),
-    summary="Look at a tenant's own quotas",
+    summary="Get a tenant's own quotas",
 )
 async def look_at_quotas(request: Request, tenant_id: Id) -> Response:
     """Return a tenant's own quotas; null where the installation's setting applies. `GET /v1/quotas` shows the tenant
@@ -198,7 +198,7 @@ async def set_quotas(request: Request, tenant_id: Id) -> Response:
 @router.post(
     "/v1/tenants/{tenant_id}/disable",
     responses=answers(200, TenantView, "The tenant; no key of it works.", *keys.PROBLEMS),
-    summary="Shut a tenant out",
+    summary="Disable a tenant",
 )
 async def disable(request: Request, tenant_id: Id) -> Response:
     """Disable a tenant. Every gateway refuses its keys within three seconds. No data is deleted, and accepted documents
@@ -209,7 +209,7 @@ async def disable(request: Request, tenant_id: Id) -> Response:
 @router.post(
     "/v1/tenants/{tenant_id}/enable",
     responses=answers(200, TenantView, "The tenant; its keys work.", *keys.PROBLEMS),
-    summary="Let a tenant in again",
+    summary="Enable a tenant",
 )
 async def enable(request: Request, tenant_id: Id) -> Response:
     """Enable a tenant. Keys that were revoked or have expired meanwhile stay so. A tenant that is being erased stays
@@ -222,7 +222,7 @@ async def enable(request: Request, tenant_id: Id) -> Response:
     status_code=201,
     responses=answers(201, KeyWithSecret, "The key and its secret.", 404, *keys.BODY_PROBLEMS),
     openapi_extra=json_body(KeyRequest, {**keys.EXAMPLE, "scopes": ["read", "write", "admin"]}),
-    summary="Make an API key for a tenant",
+    summary="Create an API key for a tenant",
 )
 async def make_key(request: Request, tenant_id: Id) -> Response:
     """Create a key. With the scope `admin`, the tenant can create further keys itself."""
@@ -249,7 +249,7 @@ async def list_keys(request: Request, tenant_id: Id, limit: Limit = 50, cursor: 
 @router.get(
     "/v1/tenants/{tenant_id}/keys/{key_id}",
     responses=answers(200, Key, "The key, without its secret.", *keys.PROBLEMS),
-    summary="Look at an API key of a tenant",
+    summary="Get an API key of a tenant",
 )
 async def look_at_key(request: Request, tenant_id: Id, key_id: str) -> Response:
     """Return a key with the times of its creation, last use and end."""

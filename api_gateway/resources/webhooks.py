@@ -163,7 +163,7 @@ async def list_webhooks(request: Request, principal: Writer) -> Response:
 @router.get(
     "/v1/webhooks/{webhook_id}",
     responses=answers(200, Webhook, "The endpoint, without its secret.", *_PROBLEMS),
-    summary="Look at a webhook",
+    summary="Get a webhook",
 )
 async def look(request: Request, principal: Writer, webhook_id: str) -> Response:
     """Return an endpoint, and since when its calls fail."""
@@ -175,7 +175,7 @@ async def look(request: Request, principal: Writer, webhook_id: str) -> Response
 @router.delete(
     "/v1/webhooks/{webhook_id}",
     status_code=204,
-    responses=answers(204, None, "It is gone, with its deliveries.", *_PROBLEMS),
+    responses=answers(204, None, "Deleted, with its deliveries.", *_PROBLEMS),
     summary="Remove a webhook",
 )
 async def remove(request: Request, principal: Writer, webhook_id: str) -> Response:
@@ -277,7 +277,7 @@ async def list_deliveries(
 @router.get(
     "/v1/webhooks/{webhook_id}/deliveries/{delivery_id}",
     responses=answers(200, Delivery, "The delivery.", *_PROBLEMS),
-    summary="Look at a delivery",
+    summary="Get a delivery",
 )
 async def look_at_delivery(
     request: Request, principal: Writer, webhook_id: str, delivery_id: str, wait: Wait = 0
@@ -301,7 +301,7 @@ async def look_at_delivery(
     "/v1/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver",
     status_code=202,
     responses=answers(202, DeliveryQueued, "It is sent again.", *_PROBLEMS, 409),
-    summary="Send a delivery again",
+    summary="Resend a delivery",
 )
 async def redeliver(request: Request, principal: Writer, webhook_id: str, delivery_id: str) -> Response:
     """Send the same message under the same id, with new attempts. A delivery that is still pending is a 409."""

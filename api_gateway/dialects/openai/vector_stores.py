@@ -35,7 +35,7 @@ _MAX_BODY_BYTES = 256 * 1024
     "/vector_stores",
     responses=answered(objects.VectorStoreObject, "The vector store.", 400, 404, 413, 429),
     openapi_extra=json_body(VectorStoreRequest, {"name": "Manuals", "metadata": {"team": "support"}}),
-    summary="Make a vector store",
+    summary="Create a vector store",
 )
 async def create(request: Request, principal: Writer) -> Response:
     """Create a vector store, a namespace named after its id. Files in `file_ids` are added to it."""
@@ -92,7 +92,7 @@ async def list_stores(
 @router.get(
     "/vector_stores/{vector_store_id}",
     responses=answered(objects.VectorStoreObject, "The vector store.", 404),
-    summary="Look at a vector store",
+    summary="Get a vector store",
 )
 async def look(request: Request, principal: Reader, vector_store_id: str) -> Response:
     """Return a vector store with the number of its files in each state."""
@@ -126,7 +126,7 @@ async def change(request: Request, principal: Writer, vector_store_id: str) -> R
 
 @router.delete(
     "/vector_stores/{vector_store_id}",
-    responses=answered(objects.Deleted, "It is gone, with all documents in it.", 404),
+    responses=answered(objects.Deleted, "Deleted, with all its documents.", 404),
     summary="Delete a vector store",
 )
 async def delete(request: Request, principal: Writer, vector_store_id: str) -> Response:

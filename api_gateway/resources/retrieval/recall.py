@@ -157,7 +157,7 @@ _DEBUGGED = answers(200, Debugged, "The answer and its trace.", 400, 401, 403, 4
         503,
     ),
     openapi_extra=json_body(RecallRequest | QueryRequest, EXAMPLE),
-    summary="Recall as a main agent does",
+    summary="Recall for a main agent",
 )
 async def recall(request: Request, principal: Reader) -> Response:
     """Answer a RecallRequest with a RecallResult, and the body of a query as `/v1/rag/debug` does."""
@@ -175,7 +175,7 @@ async def recall(request: Request, principal: Reader) -> Response:
     "/v1/rag/debug",
     responses=_DEBUGGED,
     openapi_extra=json_body(QueryRequest, QUERY_EXAMPLE),
-    summary="Ask, and see how the answer comes about",
+    summary="Query with a trace",
 )
 async def debug(request: Request, principal: Reader) -> Response:
     """Run the same body through the same pipeline as a query, with `trace: true`; the trace comes with the answer."""
