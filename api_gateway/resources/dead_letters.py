@@ -152,8 +152,8 @@ async def look(request: Request, principal: Reader, letter_id: str) -> Response:
 async def replay_selected(request: Request, principal: Writer) -> Response:
     """Replay the dead letters that match every field given, or all with `{"all": true}`; an empty object is an error."""
     gateway = gateway_of(request)
-    asked = await read_shape(request, principal, ReplayRequest, limit=_MAX_BODY_BYTES)
-    chosen = _selection(asked.job_id, asked.namespace, asked.code, asked.reason)
+    body = await read_shape(request, principal, ReplayRequest, limit=_MAX_BODY_BYTES)
+    chosen = _selection(body.job_id, body.namespace, body.code, body.reason)
     tenant_id, use = principal.tenant_id, gateway.resources
     replayed = await gateway.run_heavy(steer_jobs.replay_selected, tenant_id, chosen, use, ring=ring_for)
     return json_response({"replayed": replayed}, status=202)

@@ -200,11 +200,11 @@ async def start(request: Request) -> Response:
     """Start a migration, after one test call to the new model. Searches continue as before; new documents are embedded
     with both models. A second request for the same model returns the running migration."""
     gateway = gateway_of(request)
-    asked = await read_shape(request, None, StartRequest, limit=_MAX_BODY_BYTES)
+    body = await read_shape(request, None, StartRequest, limit=_MAX_BODY_BYTES)
 
     def begin() -> Response:
         try:
-            begun = migrate_model.start(asked.provider, asked.model, asked.dimension, asked.service, gateway.resources)
+            begun = migrate_model.start(body.provider, body.model, body.dimension, body.service, gateway.resources)
         except Misconfigured as error:
             raise invalid([{"pointer": "/model", "detail": f"cannot be used: {error}"}]) from None
         return _told(begun.space.number, gateway, status=202)
@@ -244,10 +244,10 @@ async def look(request: Request, number: Number) -> Response:
 async def compare(request: Request, number: Number) -> Response:
     """Ask both models the same questions. With judgments nDCG decides, otherwise the share of common first hits. The
     numbers are stored, the texts are not."""
-    asked = await read_shape(request, None, CompareRequest, limit=_MAX_BODY_BYTES)
+    body = await read_shape(request, None, CompareRequest, limit=_MAX_BODY_BYTES)
 
     def do(gateway: Gateway) -> None:
-        compare_models(number, asked.golden, asked.gate, gateway.resources, sample=asked.sample)
+        compare_models(number, body.golden, body.gate, gateway.resources, sample=body.sample)
 
     return await _steer(request, number, do)
 
@@ -262,10 +262,10 @@ async def switch(request: Request, number: Number) -> Response:
     """Switch searches to the new model: one row changes, and every process follows within about a second. Refused while
     vectors are missing, and unless the latest comparison has passed. Both models' vectors are kept up to date until
     `finish`."""
-    asked = await read_shape(request, None, SwitchRequest, limit=_MAX_BODY_BYTES)
+    body = await read_shape(request, None, SwitchRequest, limit=_MAX_BODY_BYTES)
 
     def do(gateway: Gateway) -> None:
-        migrate_model.switch(number, gateway.resources, skip_gate=asked.skip_gate, accept_missing=asked.accept_missing)
+        migrate_model.switch(number, gateway.resources, skip_gate=body.skip_gate, accept_missing=body.accept_missing)
 
     return await _steer(request, number, do)
 

@@ -114,8 +114,8 @@ _KEY_ID = re.compile(r"[0-9a-f]{16}")
 )
 async def make(request: Request, principal: Admin) -> Response:
     """Create a key. Only this answer shows the key itself: the database holds its hash."""
-    asked = await read_shape(request, principal, KeyRequest, limit=MAX_BODY_BYTES)
-    return await issue_key(gateway_of(request), principal.tenant_id, asked, under="/v1/keys")
+    body = await read_shape(request, principal, KeyRequest, limit=MAX_BODY_BYTES)
+    return await issue_key(gateway_of(request), principal.tenant_id, body, under="/v1/keys")
 
 
 @router.get(
@@ -162,9 +162,9 @@ async def rotate(request: Request, principal: Admin, key_id: str) -> Response:
     """Create a key of the same name and scopes; the old one works until the end of the overlap, so that no request
     fails. A key that has ended, or was rotated before, is a 409."""
     gateway = gateway_of(request)
-    asked = await read_shape(request, principal, KeyRotateRequest, limit=MAX_BODY_BYTES)
+    body = await read_shape(request, principal, KeyRotateRequest, limit=MAX_BODY_BYTES)
     await gateway.run(_refuse_operators, gateway, principal, key_id)
-    return await rotate_key(gateway, principal.tenant_id, key_id, asked, under="/v1/keys")
+    return await rotate_key(gateway, principal.tenant_id, key_id, body, under="/v1/keys")
 
 
 @router.delete(

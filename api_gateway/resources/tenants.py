@@ -118,10 +118,10 @@ Id = Annotated[str, Path(description="The tenant, as it stands in its keys.")]
 async def make(request: Request) -> Response:
     """Create a tenant. An id that is taken is a 409. The id of an erased tenant is free once none of its data is left."""
     gateway = gateway_of(request)
-    asked = await read_shape(request, None, TenantRequest, limit=keys.MAX_BODY_BYTES)
-    tenant_id = TenantId(asked.tenant_id)
-    quotas = None if asked.quotas is None else asked.quotas.own()
-    made = await gateway.run(manage_tenants.create_tenant, tenant_id, asked.name, quotas, gateway.resources)
+    body = await read_shape(request, None, TenantRequest, limit=keys.MAX_BODY_BYTES)
+    tenant_id = TenantId(body.tenant_id)
+    quotas = None if body.quotas is None else body.quotas.own()
+    made = await gateway.run(manage_tenants.create_tenant, tenant_id, body.name, quotas, gateway.resources)
     if made is None:
         raise Problem(409, "tenant_exists", f"There is a tenant {tenant_id!r} already.")
     return json_response(tenant_json(made), status=201, headers={"Location": f"/v1/tenants/{tenant_id}"})
@@ -227,11 +227,11 @@ async def enable(request: Request, tenant_id: Id) -> Response:
 async def make_key(request: Request, tenant_id: Id) -> Response:
     """Create a key. With the scope `admin`, the tenant can create further keys itself."""
     gateway = gateway_of(request)
-    asked = await read_shape(request, None, KeyRequest, limit=keys.MAX_BODY_BYTES)
-    if asked.tenant_id not in (None, tenant_id):
+    body = await read_shape(request, None, KeyRequest, limit=keys.MAX_BODY_BYTES)
+    if body.tenant_id not in (None, tenant_id):
         raise invalid([{"pointer": "/tenant_id", "detail": "is not the tenant in the path"}])
     tenant = await gateway.run(_found, gateway, tenant_id)
-    return await keys.issue_key(gateway, tenant.tenant_id, asked, under=f"/v1/tenants/{tenant_id}/keys")
+    return await keys.issue_key(gateway, tenant.tenant_id, body, under=f"/v1/tenants/{tenant_id}/keys")
 
 
 @router.get(
@@ -268,9 +268,9 @@ async def look_at_key(request: Request, tenant_id: Id, key_id: str) -> Response:
 async def rotate_key(request: Request, tenant_id: Id, key_id: str) -> Response:
     """Rotate a key, as the tenant can do itself."""
     gateway = gateway_of(request)
-    asked = await read_shape(request, None, KeyRotateRequest, limit=keys.MAX_BODY_BYTES)
+    body = await read_shape(request, None, KeyRotateRequest, limit=keys.MAX_BODY_BYTES)
     tenant = await gateway.run(_found, gateway, tenant_id)
-    return await keys.rotate_key(gateway, tenant.tenant_id, key_id, asked, under=f"/v1/tenants/{tenant_id}/keys")
+    return await keys.rotate_key(gateway, tenant.tenant_id, key_id, body, under=f"/v1/tenants/{tenant_id}/keys")
 
 
 @router.delete(

@@ -135,10 +135,10 @@ async def add(request: Request, principal: Writer) -> Response:
     """Add an endpoint. Calls are signed after the Standard Webhooks specification with the secret in this answer, which
     is shown once. The host must be on the public internet, unless the operator permits its network."""
     gateway = gateway_of(request)
-    asked = await read_shape(request, principal, WebhookRequest, limit=_MAX_BODY_BYTES)
-    events = list(dict.fromkeys(asked.events)) if asked.events else [event.value for event in DEFAULT_EVENTS]
+    body = await read_shape(request, principal, WebhookRequest, limit=_MAX_BODY_BYTES)
+    events = list(dict.fromkeys(body.events)) if body.events else [event.value for event in DEFAULT_EVENTS]
     try:
-        made, secret = await gateway.run_calling(flow.add, principal.tenant_id, asked.url, events, gateway.resources)
+        made, secret = await gateway.run_calling(flow.add, principal.tenant_id, body.url, events, gateway.resources)
     except NotAllowed as error:
         said = str(error)
         raise invalid([{"pointer": "/url", "detail": said}], code=error.code, detail=f"The URL: {said}.") from None
@@ -197,8 +197,8 @@ async def rotate(request: Request, principal: Writer, webhook_id: str) -> Respon
     once."""
     gateway = gateway_of(request)
     known = _known(webhook_id)
-    asked = await read_shape(request, principal, RotateRequest, limit=_MAX_BODY_BYTES)
-    overlap_s = float(asked.overlap_seconds)
+    body = await read_shape(request, principal, RotateRequest, limit=_MAX_BODY_BYTES)
+    overlap_s = float(body.overlap_seconds)
     rotated = await gateway.run(flow.rotate, principal.tenant_id, known, gateway.resources, overlap_s=overlap_s)
     if rotated is None:
         raise _not_found()

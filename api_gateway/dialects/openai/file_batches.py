@@ -48,8 +48,8 @@ _MAX_BODY_BYTES = 24 * 1024 * 1024  # 2000 files with 16 attributes of the great
 async def create(request: Request, principal: Writer, vector_store_id: str) -> Response:
     """Add up to 2000 files to a vector store together. On success all of them are in the ledger, otherwise none."""
     gateway = gateway_of(request)
-    asked = await read_shape(request, principal, FileBatchRequest, limit=_MAX_BODY_BYTES)
-    puts = _puts(asked, gateway.settings)
+    body = await read_shape(request, principal, FileBatchRequest, limit=_MAX_BODY_BYTES)
+    puts = _puts(body, gateway.settings)
 
     def do() -> JobId:
         store_of(principal, vector_store_id, gateway, in_use=True)

@@ -52,18 +52,18 @@ async def create(request: Request, principal: Writer, vector_store_id: str) -> R
     """Add a file. It is searchable once its status is `completed`. A file that is in the store already is ingested
     again."""
     gateway = gateway_of(request)
-    asked = await read_shape(request, principal, StoreFileRequest, limit=_MAX_BODY_BYTES)
+    body = await read_shape(request, principal, StoreFileRequest, limit=_MAX_BODY_BYTES)
 
     def do() -> Attached:
         namespace = namespace_of(vector_store_id)
         store_of(principal, vector_store_id, gateway, in_use=True)
         one = Put(
-            file_id=asked.file_id,
-            chunking=to_chunking(asked.chunking_strategy, gateway.settings),
-            attributes=asked.attributes or {},
+            file_id=body.file_id,
+            chunking=to_chunking(body.chunking_strategy, gateway.settings),
+            attributes=body.attributes or {},
         )
         put(principal, namespace, [one], gateway, request_id=request.state.request_id)
-        return file_of(principal, vector_store_id, asked.file_id, gateway)
+        return file_of(principal, vector_store_id, body.file_id, gateway)
 
     return _polled(await gateway.run(do))
 
@@ -124,7 +124,7 @@ async def describe(request: Request, principal: Writer, vector_store_id: str, fi
     """Replace a file's attributes. Searches use the old ones until the status is `completed` again, nearly always
     before this answer."""
     gateway = gateway_of(request)
-    asked = await read_shape(request, principal, StoreFileChange, limit=_MAX_BODY_BYTES)
+    body = await read_shape(request, principal, StoreFileChange, limit=_MAX_BODY_BYTES)
 
     def do() -> JobId | None:
         store_of(principal, vector_store_id, gateway, in_use=True)
@@ -132,7 +132,7 @@ async def describe(request: Request, principal: Writer, vector_store_id: str, fi
             ticket = describe_file(
                 principal.tenant_id,
                 file_of(principal, vector_store_id, file_id, gateway),
-                asked.attributes or {},
+                body.attributes or {},
                 gateway.resources,
                 ring=dispatch.ring,
                 request_id=request.state.request_id,

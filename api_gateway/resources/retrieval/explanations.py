@@ -151,8 +151,8 @@ async def explain(request: Request, principal: Reader, query_id: str) -> Respons
     """Return the first stage at which the chunk was lost: its namespace, its publication, a filter, recall, fusion, or
     the rule that dropped it. A query without a trace is run once more, unchanged, on the current documents."""
     gateway, known = gateway_of(request), known_id(query_id)
-    asked = await read_shape(request, principal, WhyNotRequest, limit=_MAX_BODY_BYTES)
-    chunk_id = known_chunk_id(asked.chunk_id)
+    body = await read_shape(request, principal, WhyNotRequest, limit=_MAX_BODY_BYTES)
+    chunk_id = known_chunk_id(body.chunk_id)
     state = await gateway.run(current_state, principal.tenant_id, known, gateway)
     if state.answer is None:
         raise Problem(409, "query_not_answered", "The query is not answered yet.")
@@ -170,15 +170,15 @@ async def replay(request: Request, principal: Reader, query_id: str) -> Response
     """Run the query again with other settings and a trace, on the current documents, from the original request: a
     router decides anew. `difference` compares both answers."""
     gateway, known = gateway_of(request), known_id(query_id)
-    asked = await read_shape(request, principal, QueryReplayRequest, limit=_MAX_BODY_BYTES)
+    body = await read_shape(request, principal, QueryReplayRequest, limit=_MAX_BODY_BYTES)
     before = await gateway.run(current_state, principal.tenant_id, known, gateway)
     if before.answer is None:
         raise Problem(409, "query_not_answered", "The query is not answered yet.")
-    if "privacy" in asked.plan:
+    if "privacy" in body.plan:
         raise invalid([{"pointer": "/plan/privacy", "detail": "is for the profile to say, as in a query"}])
     asked_first = before.query.asked
     try:
-        plan = replanned(asked_first.plan, asked.plan, gateway.settings)
+        plan = replanned(asked_first.plan, body.plan, gateway.settings)
     except PlanFlaw as flaw:
         raise invalid([{**each, "pointer": f"/plan{each['pointer']}"} for each in flaws(flaw)]) from None
     try:

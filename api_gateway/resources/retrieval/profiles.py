@@ -211,12 +211,12 @@ async def activate(request: Request, principal: Writer, name: str) -> Response:
     """Activate a version. A share below 1 applies it to that part of the sessions, always the same ones, beside the
     active version."""
     gateway = gateway_of(request)
-    asked = await read_shape(request, principal, ActivateRequest, limit=_MAX_BODY_BYTES)
+    body = await read_shape(request, principal, ActivateRequest, limit=_MAX_BODY_BYTES)
     done = await gateway.run(
-        flow.activate, principal.tenant_id, name, asked.version, share=asked.share, use=gateway.resources
+        flow.activate, principal.tenant_id, name, body.version, share=body.share, use=gateway.resources
     )
     if not done:
-        raise _not_found(f"{name} of version {asked.version}")
+        raise _not_found(f"{name} of version {body.version}")
     return await _shown(request, principal, name)
 
 

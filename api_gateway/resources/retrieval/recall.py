@@ -166,8 +166,8 @@ async def recall(request: Request, principal: Reader) -> Response:
         return await _debugged(await query_from(decoded, request, principal), request)
     gateway, asked = gateway_of(request), recall_of(decoded)
     query = await query_from(as_query(asked), request, principal, request_id=asked.trace_id)
-    said = await answer_of(query, gateway, receive=request.receive)
-    found = result_of(retrieved(said), trace_id=query.request_id, experiment_id=asked.experiment_id)
+    answer = await answer_of(query, gateway, receive=request.receive)
+    found = result_of(retrieved(answer), trace_id=query.request_id, experiment_id=asked.experiment_id)
     return json_response(found.model_dump())
 
 
