@@ -33,7 +33,7 @@ from pipeline.query.configuration import Configuration
 from pipeline.query.experiment_platform import make_assigner
 from pipeline.records import TenantId
 from pipeline.resources import Resources
-from pipeline.retrieval.reuse_answer import KeptAnswers
+from pipeline.retrieval.reuse_answer import AnswerCache
 from pipeline.settings import Settings
 from pipeline.tenants.accounts import Principal
 from pipeline.tenants.request_buckets import Rate
@@ -93,7 +93,7 @@ class Gateway:
         self.keys = Keys(self._look_up)
         away = self.keys.is_away  # all read from the same MySQL; only the key cache has its own view of an outage
         self.installation_id: str | None = None  # set when the gateway starts to serve
-        self.kept_answers = KeptAnswers(replace(resources, timeout_s=KEPT_TIMEOUT_S, reading=True), away=away)
+        self.kept_answers = AnswerCache(replace(resources, timeout_s=KEPT_TIMEOUT_S, reading=True), away=away)
         self.namespaces = KnownNamespaces(self.run, self.quick, away=away)
         self.configurations = Configurations(self._configuration, away=away)
         self.assigner = make_assigner(settings)

@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from pipeline.models.make_models import make_embedder
-from pipeline.ranking.diversity import likeness, shingles
+from pipeline.ranking.selection import likeness, shingles
 from pipeline.settings import load
 
 _PASSAGES, _PAIRS = 2500, 400

@@ -1,4 +1,4 @@
-"""Values that a process keeps for a while: one that is refreshed in place, and the most recently used of many."""
+"""Values that a process caches: one that is refreshed in place, and the most recently used of many."""
 
 from __future__ import annotations
 
@@ -39,9 +39,10 @@ class RefreshingValue(Generic[T]):
         on_failure: Callable[[PipelineError], object] = lambda _: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``initial``: a value for the time before the first reading, so that no call blocks. ``patience_s``: refresh in
-        a thread of its own and wait for it no longer than that, and not at all after a failure; None refreshes in the
-        caller's thread. ``on_failure``: called when an old value stands in for a failed reading."""
+        """Keep the parameters of refreshing. ``initial``: a value for the time before the first reading, so that no
+        call blocks. ``patience_s``: refresh in a thread of its own and wait for it no longer than that, and not at all
+        after a failure; None refreshes in the caller's thread. ``on_failure``: called when an old value replaces a
+        failed reading."""
         self._read = read
         self._fresh_s, self._patience_s, self._max_age_s = fresh_s, patience_s, max_age_s
         self._on_failure = on_failure
@@ -60,7 +61,7 @@ class RefreshingValue(Generic[T]):
 
     def get(self, *, patient: bool = True) -> T:
         """Return the value, refreshed if it is due. Not ``patient``: do not wait for a thread that refreshes it. Raises
-        what the reading raises if there is no value, or if the old one is too old."""
+        the error of the reading if there is no value, or if the old one is too old."""
         held, moment = self._held, self._clock()
         if held and moment < self._next_at:
             return held[0]
@@ -80,7 +81,7 @@ class RefreshingValue(Generic[T]):
         return self._outcome(refresh, held)
 
     def refresh(self) -> T:
-        """Read the value now in this thread, after a refresh that is under way. Raises as `get`."""
+        """Read the value now in this thread, after any refresh under way. Raises as `get`."""
         while True:
             refresh, is_mine = self._begin()
             if is_mine:
@@ -91,7 +92,7 @@ class RefreshingValue(Generic[T]):
         return self._outcome(refresh, held)
 
     def put(self, value: T) -> None:
-        """Replace the value by one that is known from elsewhere. The next refresh comes as it would have."""
+        """Replace the value by one that is known from elsewhere. The next refresh stays due at its time."""
         self._held, self._read_at = (value,), self._clock()
 
     def _outcome(self, refresh: Future[T], held: tuple[T] | None) -> T:
@@ -172,7 +173,7 @@ class RecentValues(Generic[K, T]):
         return [found[key] for key in keys]
 
     def put(self, key: K, value: T) -> None:
-        """Keep a value that was made elsewhere, unless there is one."""
+        """Cache a value that was made elsewhere, unless there is one."""
         with self._lock:
             self._values.setdefault(key, value)
 

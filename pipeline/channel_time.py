@@ -1,4 +1,4 @@
-"""How long a channel may take, wherever that is said: settings, profiles, queries and API sources."""
+"""The range of a channel's time limit, for settings, profiles, queries and API sources."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from typing import Annotated
 
 from pydantic import Field
 
-# Milliseconds, all tries together. Only query understanding and reranking may take longer.
+# Milliseconds, including retries. Only query understanding and reranking may take longer.
 ChannelTime = Annotated[int, Field(ge=100, le=2000)]

@@ -1,4 +1,4 @@
-"""The one type for a moment by which something has to be over."""
+"""A deadline: the moment by which an operation must be over."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from dataclasses import dataclass
 class Deadline:
     """A moment in seconds of ``clock``; ``math.inf`` is never reached.
 
-    ``Deadline(query.deadline_at)`` is on the wall clock, as moments in messages are, since other hosts read them.
-    `Deadline.after` counts on this process's monotonic clock, which nobody sets. Every method that returns a deadline
-    keeps the clock.
+    ``Deadline(query.deadline_at)`` is on the wall clock, because messages carry it to other hosts. `Deadline.after`
+    uses this process's monotonic clock, which is never adjusted. Every method that returns a deadline keeps the clock.
     """
 
     at: float
@@ -51,5 +50,5 @@ class Deadline:
         return Deadline(self.clock() + self.left_s() * fraction, self.clock)
 
     def before(self, seconds: float) -> Deadline:
-        """Return the deadline ``seconds`` earlier, which leaves them for what follows."""
+        """Return the deadline ``seconds`` earlier, which reserves them for later steps."""
         return Deadline(self.at - seconds, self.clock)

@@ -1,4 +1,4 @@
-"""Sources: what documents came from, each an entity of its namespace with an id that an upload repeated gives again."""
+"""The sources of documents: entities of a namespace, with ids that are the same when an upload is repeated."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import enum
 import uuid
 from dataclasses import dataclass
 
-# The namespace of version-5 UUIDs under which source ids are derived.
+# The namespace of version-5 UUIDs from which source ids are derived.
 _SOURCE_IDS = uuid.UUID("2f1c7a55-0d0e-4c53-8f0b-6f6f1d3b9a26")
 
 

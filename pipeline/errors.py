@@ -1,4 +1,4 @@
-"""The error tree. Which base class an error has decides what happens to the work it stopped (see workers/base.py)."""
+"""The error tree. The base class of an error decides what happens to the interrupted work (see workers/base.py)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 
 class PipelineError(Exception):
-    """Anything this project raises on purpose. ``code`` is stable and shown to users; ``str(error)`` is one sentence."""
+    """Base of all errors that this project raises on purpose. ``code`` is stable and shown to users; ``str(error)`` is
+    one sentence."""
 
     code = "internal_error"
 
@@ -17,13 +18,13 @@ class PipelineError(Exception):
 
 
 class Rejected(PipelineError):
-    """The document is at fault: trying again cannot help, so it is parked with the reason."""
+    """The document is at fault: a retry cannot help, so it is parked with the reason."""
 
     code = "document_rejected"
 
 
 class Unavailable(PipelineError):
-    """Something we depend on is not answering: the same call may succeed later."""
+    """A dependency is not answering: the same call may succeed later."""
 
     code = "dependency_unavailable"
 
@@ -54,7 +55,7 @@ class WrongInstallation(Unavailable):
 
 
 class VectorTableMissing(Misconfigured):
-    """The table of an embedding space is not there, so nothing can be found by meaning."""
+    """The table of an embedding space does not exist, so semantic search is impossible."""
 
     code = "vector_table_missing"
 
@@ -66,13 +67,13 @@ class EmptyDocument(Rejected):
 
 
 class DocumentTooLarge(Rejected):
-    """The document is larger, or cuts into more chunks, than this installation takes."""
+    """The document is larger, or has more chunks, than this installation accepts."""
 
     code = "document_too_large"
 
 
 class UnsupportedMediaType(Rejected):
-    """No parser is registered for what the document says it is."""
+    """No parser is registered for the declared media type."""
 
     code = "unsupported_media_type"
 
@@ -84,25 +85,25 @@ class UndecodableText(Rejected):
 
 
 class MalformedDocument(Rejected):
-    """The document does not follow the format it says it has."""
+    """The document does not follow its declared format."""
 
     code = "malformed_document"
 
 
 class DamagedPart(Rejected):
-    """A part of an archive, or a document out of one, does not follow the archive format."""
+    """A part of an archive, or a document in it, does not follow the archive format."""
 
     code = "damaged_part"
 
 
 class InvalidPackedDocument(Rejected):
-    """A document out of an archive holds something that cannot be: a missing text, a vector that is none."""
+    """A document of an archive holds an impossible value: a missing text, or an invalid vector."""
 
     code = "invalid_packed_document"
 
 
 class PartKnown(PipelineError):
-    """This part of an import was accepted before; nothing is to be done."""
+    """This part of an import was accepted before; there is nothing to do."""
 
     code = "part_known"
 
@@ -150,37 +151,37 @@ class ParserUnavailable(Unavailable):
 
 
 class FetchRefused(Rejected):
-    """The document's address is none that this installation fetches from."""
+    """This installation does not fetch from the document's address."""
 
     code = "fetch_refused"
 
 
 class FetchFailed(Rejected):
-    """The server that has the document does not give it out."""
+    """The server of the document refuses to deliver it."""
 
     code = "fetch_failed"
 
 
 class FetchUnavailable(Unavailable):
-    """The server that has the document did not answer in time, or asked to come back later."""
+    """The server of the document did not answer in time, or asked to come back later."""
 
     code = "fetch_unavailable"
 
 
 class EmbedderUnavailable(Unavailable):
-    """The embedding service did not answer, or asked to be left alone for a while."""
+    """The embedding service did not answer, or asked to back off for a while."""
 
     code = "embedder_unavailable"
 
 
 class RateLimited(EmbedderUnavailable):
-    """The service is asked as often as it allows; whatever waits for it has not failed, and no attempt is counted."""
+    """The service is at its rate limit; the waiting work has not failed, and no attempt is counted."""
 
     code = "rate_limited"
 
 
 class EmbedderRefused(Rejected):
-    """The embedding service answered that it will not embed these texts; ``indexes`` are their places in the call."""
+    """The embedding service will not embed these texts; ``indexes`` are their positions in the call."""
 
     code = "embedder_refused"
 
@@ -190,19 +191,19 @@ class EmbedderRefused(Rejected):
 
 
 class RerankerUnavailable(Unavailable):
-    """The reranking model did not give a usable ranking in its time."""
+    """The reranking model gave no usable ranking in time."""
 
     code = "reranker_unavailable"
 
 
 class FusionPluginFailed(PipelineError):
-    """The custom fusion that a query names raised, gave something that is no fusion, or could not be loaded."""
+    """The custom fusion of a query raised, returned something that is no fusion, or could not be loaded."""
 
     code = "fusion_plugin_failed"
 
 
 class RewriterUnavailable(Unavailable):
-    """The language model said nothing usable about a query in its time."""
+    """The language model gave no usable answer about a query in time."""
 
     code = "rewriter_unavailable"
 
@@ -224,7 +225,7 @@ class StoreUnavailable(Unavailable):
 
 
 class StoreMisconfigured(Misconfigured, StoreUnavailable):
-    """A store answers but refuses what this service needs: a right, an extension, a table, a newer version.
+    """A store answers but lacks a requirement of this service: a right, an extension, a table, a newer version.
 
     Misconfigured stops a process at start; Unavailable makes a running one answer 503 and let documents wait.
     """
@@ -245,7 +246,7 @@ class TooLate(Unavailable):
 
 
 class LeaseLost(PipelineError):
-    """Another worker holds this item now; what we computed for it must not be written."""
+    """Another worker holds this item now; results computed for it must not be written."""
 
     code = "lease_lost"
 
@@ -300,41 +301,41 @@ class ComputationTimeout(Unavailable):
 
 
 class PreconditionFailed(PipelineError):
-    """The thing has changed since its etag was given out; nothing was done."""
+    """The resource has changed since its etag was issued; nothing was done."""
 
     code = "precondition_failed"
 
 
 class GenerationNotKept(PipelineError):
-    """The document cannot be rolled back: that generation is not kept, or it is the one that is shown."""
+    """The document cannot be rolled back: that generation is not retained, or is the published one."""
 
     code = "generation_not_kept"
 
 
 class ApiSourceUnavailable(Unavailable):
-    """A business API did not answer in time, or asked to be asked later."""
+    """A business API did not answer in time, or asked to back off."""
 
     code = "api_source_unavailable"
 
 
 class ApiSourceTimedOut(ApiSourceUnavailable):
-    """A business API was silent for all of its time."""
+    """A business API did not answer within its time limit."""
 
 
 class ApiSourceFailed(PipelineError):
-    """A business API refused, or its answer is none that its mapping fits."""
+    """A business API refused, or its answer does not fit its mapping."""
 
     code = "api_source_failed"
 
 
 class ApiSourceUnknown(PipelineError):
-    """The tenant has no API source of this name that is switched on."""
+    """The tenant has no enabled API source of this name."""
 
     code = "api_source_not_found"
 
 
 class NothingRated(PipelineError):
-    """What was rated is no hit of the answer, and nothing that the query could have found."""
+    """The rated chunk is neither a hit of the answer nor one that the query could have found."""
 
     code = "rated_not_found"
 
@@ -346,6 +347,6 @@ class QueryUnanswered(PipelineError):
 
 
 class NoSuchName(PipelineError):
-    """A name or id has characters that none of its kind has, so no store can even compare it."""
+    """A name or id has characters outside the valid set, so no store can compare it."""
 
     code = "no_such_name"

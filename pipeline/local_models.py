@@ -1,4 +1,4 @@
-"""The embedding models that run in our own processes: what each is called, takes, and counts beside the keyword channel."""
+"""The embedding models that run in our own processes: names, limits, channel weights and calibrations."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ ONNX: Final = "onnx:"  # in front of the folder of a sentence encoder
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """Two logistic models, multiplied: is the query answered here at all, and is it this hit that answers it.
+    """The product of two logistic models: the probability that the query is answered at all, and that this hit answers
+    it.
 
     ``x = intercept + words * sqrt(w) + meaning * m`` is the evidence for a hit. ``w``: its BM25 score over the query's
     bound, in [0, 1]. ``m``: how far its cosine lies above that of unrelated texts, ``(cosine - background) / (1 -
-    background)``, in [0, 1]. The probability is ``s(x) * s(leading + gap * min(0, x - x1) + place * ln(p))``, where ``s``
-    is the logistic function, ``x1`` the evidence for the first hit, and ``p`` the hit's place, from 1.
+    background)``, in [0, 1]. The probability is ``s(x) * s(leading + gap * min(0, x - x1) + place * ln(p))``, where
+    ``s`` is the logistic function, ``x1`` the evidence for the first hit, and ``p`` the hit's rank, from 1.
     """
 
     intercept: float
@@ -35,8 +36,9 @@ class Calibration:
 
 Calibrations = Mapping[tuple[Evidence, Writing], Calibration]
 
-# Fitted by maximum likelihood on judged collections, and on the same collections asked about other subjects, four
-# answerable queries to an unanswerable one. Method and reliability: docs/retrieval.md, docs/decisions/0044 and 0057.
+# Fitted by maximum likelihood on judged collections, and on the same collections with queries about other subjects,
+# four answerable queries to an unanswerable one. Method and reliability: docs/retrieval.md, docs/decisions/0044 and
+# 0057.
 _WORDS: Final[Calibrations] = {
     ("words", "spaced"): Calibration(intercept=-12.12, words=27.41, leading=0.82, gap=0.25, place=-0.95),
     ("words", "unspaced"): Calibration(intercept=-8.71, words=21.24, leading=1.62, gap=1.16, place=-2.2),
@@ -65,7 +67,7 @@ _USE_CALIBRATIONS: Final[Calibrations] = {
     ("meaning", "unspaced"): Calibration(intercept=-2.61, meaning=10.39, leading=0.32, gap=1.31, place=-1.71),
 }
 
-_E5_CALIBRATIONS: Final[Calibrations] = {  # of English those of wordllama: nothing was fitted
+_E5_CALIBRATIONS: Final[Calibrations] = {  # for English those of wordllama: not fitted
     **WORDLLAMA_CALIBRATIONS,
     ("words_and_meaning", "unspaced"): Calibration(
         intercept=-11.03, words=13.69, meaning=14.08, leading=1.53, gap=0.48, place=-2.98
@@ -125,7 +127,7 @@ def calibrations_of(name: str | None) -> Calibrations:
 
 
 def weights_of(name: str | None, planned: Mapping[ChannelName, float]) -> Mapping[ChannelName, float]:
-    """Return what the channels count beside this model, if ``planned`` are the usual weights; else nothing."""
+    """Return the channel weights for this model if ``planned`` are the default weights; else nothing."""
     found = local_model(name or "")
     if found is None or found.weights is None or any(planned.get(each) != own for each, own in _USUAL.items()):
         return {}
@@ -139,8 +141,8 @@ def stored_name(model: str, dimension: int) -> str:
 
 
 def flaw_of(model: str, dimension: int) -> str | None:
-    """Return why the local embedder cannot have this model or dimension, beginning with ``model`` or ``dimension``;
-    None if it can."""
+    """Return the reason why the local embedder cannot have this model or dimension, beginning with ``model`` or
+    ``dimension``; None if it can."""
     if model.startswith(ONNX) and len(model) > len(ONNX):
         return None
     known = local_model(model)

@@ -1,4 +1,4 @@
-"""What the parts hand to each other: frozen records and id types, with no library types in them."""
+"""The frozen records and id types that the parts exchange; they hold no library types."""
 
 from __future__ import annotations
 
@@ -19,11 +19,10 @@ ChunkId = NewType("ChunkId", str)
 JobId = NewType("JobId", str)
 QueryId = NewType("QueryId", str)
 
-Vector = list[float]
 
-OCTETS = "application/octet-stream"  # the media type of bytes that nobody has said anything about
+OCTETS = "application/octet-stream"  # the media type of bytes whose type is unknown
 
-# The namespace of version-5 UUIDs under which every chunk id is derived; changing it would orphan every vector.
+# The namespace of version-5 UUIDs from which every chunk id is derived; changing it would orphan every vector.
 _CHUNK_IDS = uuid.UUID("5f0c3f0e-6d5b-4b0e-9f57-2a4f9c1d7e10")
 
 _SPACE_TABLE = re.compile(r"chunk_embeddings(_[1-9][0-9]{0,8})?")
@@ -31,7 +30,7 @@ _SPACE_TABLE = re.compile(r"chunk_embeddings(_[1-9][0-9]{0,8})?")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Actor:
-    """Who asks or writes: an API key's id and name, never the key. Empty: the installation itself."""
+    """The author of a request or write: an API key's id and name, never the key. Empty: the installation itself."""
 
     key_id: str = ""
     key_name: str = ""
@@ -53,7 +52,7 @@ class ChannelName(enum.StrEnum):
 
     @classmethod
     def admit(cls, name: str) -> ChannelName:
-        """The channel of this name, known from now on. Raises ValueError for what is no name, or a label."""
+        """Register and return the channel of this name. Raises ValueError for an invalid name, or a label."""
         if not CHANNEL_NAME.fullmatch(name) or name == cls.FALLBACK:
             raise ValueError(f"{name[:64]} cannot be the name of a channel")
         if name in cls._value2member_map_:
@@ -71,7 +70,7 @@ _ADMITTED: dict[str, ChannelName] = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """Whose data, and which knowledge base of theirs: the first two columns of every key."""
+    """A tenant and one of its knowledge bases: the first two columns of every key."""
 
     tenant_id: TenantId
     namespace: Namespace
@@ -79,8 +78,8 @@ class Scope:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunking:
-    """How a document is cut: ``max_tokens`` per chunk, ``overlap`` the share repeated between windows of a long
-    paragraph, ``options`` of the strategy."""
+    """The parameters of cutting a document: ``max_tokens`` per chunk, ``overlap`` the share repeated between windows of
+    a long paragraph, ``options`` of the strategy."""
 
     strategy: str = "sentences"
     max_tokens: int = 400
@@ -90,7 +89,7 @@ class Chunking:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A stretch of a parsed document under one heading. Offsets count characters of ``Parsed.text``; end is exclusive."""
+    """A section of a parsed document under one heading. Offsets count characters of ``Parsed.text``; end is exclusive."""
 
     start: int
     end: int
@@ -120,7 +119,7 @@ class Parsed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """What a story says of one of its segments. ``attributes`` are fields it has beside the known ones, as text."""
+    """The fields of a story's segment. ``attributes``: further fields beside the known ones, as text."""
 
     chapter_id: str | None = None
     story_time: int | None = None
@@ -132,8 +131,8 @@ class Segment:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passage:
     """A chunk without id: ``text`` is ``parsed.text[start:end]`` unless ``reworded`` by hand. ``page``, ``page_end``:
-    its first and last, from 1. ``parent``: the ordinal of its parent, or None. ``index``: its place in the parent, or
-    the document, from 0."""
+    its first and last, from 1. ``parent``: the ordinal of its parent, or None. ``index``: its position in the parent,
+    or the document, from 0."""
 
     text: str
     start: int
@@ -151,7 +150,7 @@ class Passage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentFields:
-    """What a document says of itself, besides its text. ``story_time`` is in the unit its namespace chose."""
+    """A document's descriptive fields, besides its text. ``story_time`` is in the unit of its namespace."""
 
     title: str | None = None
     author: str | None = None
@@ -164,8 +163,8 @@ class DocumentFields:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upload:
-    """One document on its way in, not parsed. ``to_fetch``: the bytes are at ``source_uri``, to be read as
-    ``media_type``; OCTETS: to find out."""
+    """One document before parsing. ``to_fetch``: the bytes are at ``source_uri``, to be parsed as ``media_type``;
+    OCTETS: type to be detected."""
 
     document_id: DocumentId
     fields: DocumentFields
@@ -179,33 +178,35 @@ class Upload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generation:
-    """One ingestion of one document. Searches see the published generation, whole or not at all."""
+    """One ingestion of one document. Searches see all of the published generation or nothing."""
 
     scope: Scope
     document_id: DocumentId
     number: int
 
     def chunk_id(self, ordinal: int) -> ChunkId:
-        """The same every time it is asked, so that running a task again overwrites its own rows."""
+        """Return the id of the chunk with this ordinal. It is deterministic, so that a repeated task overwrites its own
+        rows."""
         parts = (self.scope.tenant_id, self.scope.namespace, self.document_id, str(self.number), str(ordinal))
         return ChunkId(str(uuid.uuid5(_CHUNK_IDS, "\x1f".join(parts))))
 
     def parent_id(self, ordinal: int) -> ChunkId:
-        """The same for a parent. A UUID of version 8 that ends in the ordinal: in order of id is in order of the text."""
+        """Return the id of the parent with this ordinal: a UUID of version 8 that ends in the ordinal, so that ordering
+        by id is ordering by position in the text."""
         parts = (self.scope.tenant_id, self.scope.namespace, self.document_id, str(self.number), "parents")
         prefix = uuid.uuid5(_CHUNK_IDS, "\x1f".join(parts)).hex[:24]
         return ChunkId(str(uuid.UUID(f"{prefix[:12]}8{prefix[13:]}{ordinal:08x}")))
 
 
 def parent_ordinal(parent_id: str) -> int:
-    """The ordinal in the id of a parent."""
+    """Return the ordinal in a parent's id."""
     return int(parent_id[-8:], 16)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldTerms:
-    """How many of a chunk's terms are its title's (first), its summary's and its entity names' (last); the rest are its
-    body's."""
+    """The numbers of a chunk's terms that belong to its title (first), its summary and its entity names (last); the
+    rest belong to its body."""
 
     title: int = 0
     summary: int = 0
@@ -214,7 +215,7 @@ class FieldTerms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunk:
-    """A passage of one generation, as both stores know it. ``terms`` are the tokens of the keyword index."""
+    """A passage of one generation, as both stores hold it. ``terms``: the tokens of the keyword index."""
 
     chunk_id: ChunkId
     generation: Generation
@@ -227,13 +228,13 @@ class Chunk:
 
     @property
     def parent_id(self) -> ChunkId | None:
-        """The id of the parent it is part of."""
+        """The id of its parent, or None."""
         return None if self.passage.parent is None else self.generation.parent_id(self.passage.parent)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParentChunk:
-    """A larger passage that is read with its children, and never searched itself."""
+    """A larger passage that is read together with its children, and never searched itself."""
 
     chunk_id: ChunkId
     generation: Generation
@@ -260,27 +261,28 @@ class EmbeddingSpace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveSpaces:
-    """The spaces kept up to date: searches use the active one; the standby is the target, or the former one, of a move."""
+    """The spaces kept up to date: searches use the active one; the standby is the target, or the former one, of a model
+    migration."""
 
     active: EmbeddingSpace
     standby: EmbeddingSpace | None = None
 
     @property
     def every(self) -> tuple[EmbeddingSpace, ...]:
-        """The active one first."""
+        """All live spaces, the active one first."""
         return (self.active,) if self.standby is None else (self.active, self.standby)
 
     def of(self, model: str, dimension: int) -> EmbeddingSpace | None:
-        """The space that takes vectors of this model and length, None if neither does."""
+        """Return the space for vectors of this model and length, None if there is none."""
         return next((space for space in self.every if (space.model, space.dimension) == (model, dimension)), None)
 
     def numbered(self, number: int) -> EmbeddingSpace | None:
-        """The live space of this number."""
+        """Return the live space of this number."""
         return next((space for space in self.every if space.number == number), None)
 
 
 class ItemState(enum.StrEnum):
-    """Where an entry of a job stands. The last three are final."""
+    """The state of one entry of a job. The last three are final."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -290,22 +292,22 @@ class ItemState(enum.StrEnum):
 
 
 class Priority(enum.StrEnum):
-    """Which of a tenant's jobs goes first."""
+    """The scheduling priority among one tenant's jobs."""
 
-    INTERACTIVE = "interactive"  # somebody waits for it
-    BULK = "bulk"  # as soon as nobody waits, and now and then all the same
+    INTERACTIVE = "interactive"  # a caller waits for it
+    BULK = "bulk"  # after the jobs that callers wait for, with an occasional turn before
 
 
 class FailureReason(enum.StrEnum):
-    """Why an accepted item failed for good."""
+    """Why an accepted item failed permanently."""
 
     REJECTED = "rejected"  # the document is at fault
-    GAVE_UP = "gave_up"  # something it needs was away at every attempt
-    BUG = "bug"  # we are at fault
+    GAVE_UP = "gave_up"  # a dependency was unavailable at every attempt
+    BUG = "bug"  # a bug of ours
 
 
 class Stage(enum.StrEnum):
-    """The last step of ingestion that an item has finished."""
+    """The last ingestion step that an item has completed."""
 
     ACCEPTED = "accepted"
     PARSED = "parse"
@@ -340,9 +342,10 @@ Condition = Comparison | Compound
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filters:
-    """What a hit's document must be like, in every channel. ``tags``: all present. ``start``, ``end``: bounds of
+    """The conditions on a hit's document, in every channel. ``tags``: all present. ``start``, ``end``: bounds of
     ``published_at``, inclusive. ``metadata``: every pair, a single value also in a list. ``story_time``: nothing later.
-    ``pairs``: only question-answer pairs, for channels (`semantic.question_pairs`). ``where``: a condition on ``metadata``."""
+    ``pairs``: only question-answer pairs, for channels (`semantic.question_pairs`). ``where``: a condition on
+    ``metadata``."""
 
     type: str | None = None
     tags: tuple[str, ...] = ()
@@ -360,7 +363,7 @@ class Filters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranking:
-    """What one channel recalled, best first. ``scores`` are the channel's own, higher is better, never a distance."""
+    """The hits of one channel, best first. ``scores`` are the channel's own, higher is better, never a distance."""
 
     channel: ChannelName
     chunk_ids: tuple[ChunkId, ...]
@@ -373,7 +376,7 @@ class Ranking:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A hydrated chunk as a reranker sees it."""
+    """A hydrated chunk as input of a reranker."""
 
     chunk_id: ChunkId
     title: str | None

@@ -1,4 +1,4 @@
-"""What flows work with: connections and models, made once per process and handed down."""
+"""The composition root: connections and models, created once per process and handed down to use cases."""
 
 from __future__ import annotations
 
@@ -46,18 +46,19 @@ from pipeline.semantic.search_store import Samples, SearchTools, VectorSearch
 from pipeline.semantic.vector_index_store import KnownIndexes
 from pipeline.semantic.vector_store import Vectors
 from pipeline.settings import Settings
-from pipeline.tenants.quota_store import Rooms
+from pipeline.tenants.quota_store import QuotaRooms
 from pipeline.tenants.usage_counter_store import UsageBook
 
 SLOW_S: Final = 0.3  # seconds after which a call counts as slow: less than half of the usual timeout of a channel
-# What is nice to have of Redis must not cost much time when Redis has none.
+# Optional reads from Redis must not cost much time when Redis is unavailable.
 _QUICK_REDIS_S = 0.5
-_USUAL_THREADS = 4  # of a worker for queries
+_USUAL_THREADS = 4  # threads of a query worker
 
 
 class Bulkhead:
-    """Places for calls to each part (a channel, or reading texts) in this process; thread-safe. A part may hold
-    ``most`` threads; a further call waits until the oldest is slow, then it is refused (Nygard, "Release It!", 2018)."""
+    """The threads that calls to each part (a channel, or reading texts) may hold in this process; thread-safe. A part
+    may hold ``most`` threads; a further call waits until the oldest is slow, then it is refused (Nygard, "Release It!",
+    2018)."""
 
     def __init__(self, most: int, *, slow_s: float = SLOW_S, clock: Callable[[], float] = time.monotonic) -> None:
         self._most = most
@@ -67,14 +68,14 @@ class Bulkhead:
         self._changed = threading.Condition()
 
     def resize(self, threads: int) -> None:
-        """Leave one of ``threads`` to the other parts."""
+        """Set ``most`` so that one of ``threads`` remains for the other parts."""
         with self._changed:
             self._most = max(1, threads - 1)
             self._changed.notify_all()
 
     @contextmanager
     def place(self, part: str) -> Iterator[None]:
-        """Hold a thread for a call to ``part``. Raises CircuitOpen if slow calls hold all its places."""
+        """Hold a thread for a call to ``part``. Raises CircuitOpen if slow calls hold all its threads."""
         begun = self._take(part)
         try:
             yield
@@ -97,7 +98,7 @@ class Bulkhead:
 
 
 class _ActiveEmbedder:
-    """Looks the active space up at every access. Has no ``__set__``, so a test may put another embedder in its place."""
+    """Looks up the active space at every access. Has no ``__set__``, so that a test may replace the embedder."""
 
     @overload
     def __get__(self, use: None, owner: type[Resources]) -> _ActiveEmbedder: ...
@@ -109,10 +110,10 @@ class _ActiveEmbedder:
 
 @dataclass(frozen=True)
 class Resources:
-    """Everything a flow may need, connected at first use, so making one never fails. ``timeout_s`` bounds its database
-    calls. ``reading``: connections for single reading statements. ``outbox_filled``, called after a transaction that
-    left webhook messages, must not raise. ``query_ended``, called after an answer was stored, must neither raise nor
-    wait."""
+    """All dependencies of the use cases, connected at first use, so that creation never fails. ``timeout_s`` bounds its
+    database calls. ``reading``: connections for single SELECT statements. ``outbox_filled``, called after a transaction
+    that left webhook messages, must not raise. ``query_ended``, called after an answer was stored, must neither raise
+    nor wait."""
 
     settings: Settings
     timeout_s: float | None = None
@@ -127,7 +128,7 @@ class Resources:
 
     @cached_property
     def local_indexes(self) -> LocalIndexes | None:
-        """The keyword indexes of this host, where the installation has them."""
+        """The keyword indexes of this host, if the installation has them."""
         if self.settings.keyword_engine != "tantivy":
             return None
         wait_s = self.settings.keyword_index_wait_ms / 1000
@@ -145,7 +146,7 @@ class Resources:
 
     @cached_property
     def installation(self) -> Installation:
-        """The installation of the stores; compared before one store is changed to match another."""
+        """The identity of the stores' installation; verified before one store is changed to match another."""
         return Installation(
             self.settings,
             mysql=lambda: self.mysql,
@@ -155,7 +156,7 @@ class Resources:
 
     @cached_property
     def search_tools(self) -> SearchTools:
-        """What searches for vectors share."""
+        """The parts that all vector searches share."""
         return SearchTools(
             exact=self.postgres,
             indexed=lambda: self.postgres_indexed,
@@ -167,7 +168,7 @@ class Resources:
 
     @cached_property
     def quick_redis(self) -> redis.Redis:
-        """The pace of the fleet and the vectors that were made already."""
+        """The Redis client with short timeouts, for the fleet's pace and cached vectors."""
         return redis_client(self.settings, timeout_s=_QUICK_REDIS_S)
 
     @cached_property
@@ -177,28 +178,28 @@ class Resources:
 
     @cached_property
     def meter(self) -> Meter:
-        """What is counted and timed, for /v1/metrics."""
+        """The counters and timers behind /v1/metrics."""
         return Meter(self.quick_redis)
 
     @cached_property
     def breakers(self) -> Breakers:
-        """Which channels are left alone for a while."""
+        """The circuit breakers of the channels."""
         limits = BreakerLimits(failures=self.settings.breaker_failures, open_s=self.settings.breaker_open_s)
         return Breakers(self.redis, limits, meter=self.meter)
 
     @cached_property
     def bulkhead(self) -> Bulkhead:
-        """Threads that calls to one part may hold. A worker with threads sets how many it has."""
+        """The limits on threads per part. A worker with threads sets how many it has."""
         return Bulkhead(_USUAL_THREADS - 1)
 
     @cached_property
     def bells(self) -> JobBells:
-        """What wakes those who wait for a job or follow it."""
+        """The notifications for callers that wait for a job or follow it."""
         return JobBells(self.redis)
 
     @cached_property
     def vector_store(self) -> VectorCacheStore:
-        """Vectors that a service has made already."""
+        """The cache of vectors that a service has computed."""
         limits = self.settings
         return VectorCacheStore(
             self.quick_redis, most_bytes=limits.embedding_cache_bytes, ttl_s=limits.embedding_cache_ttl_s
@@ -206,7 +207,7 @@ class Resources:
 
     @cached_property
     def usage_book(self) -> UsageBook:
-        """What embedding costs."""
+        """The records of embedding usage."""
         return UsageBook(
             lambda: self.mysql,
             price_per_million=self.settings.embedding_price_per_million,
@@ -222,31 +223,31 @@ class Resources:
 
     @cached_property
     def spaces(self) -> Spaces:
-        """Which vectors there are, and their models."""
+        """The live embedding spaces and their models."""
         return Spaces(self.settings, lambda: self.mysql, governed_by=self._governor)
 
-    # The model of the active space, for documents and queries alike. Another one after a switch: take it once, and ask
-    # the same object for vectors and for its name.
+    # The model of the active space, for documents and queries alike. It changes with a switch: read it once, and use
+    # that object for both the vectors and the name.
     embedder = _ActiveEmbedder()
 
     @cached_property
     def rerankers(self) -> Rerankers:
-        """What reads the best candidates once more."""
+        """The rerankers by kind."""
         return Rerankers(self.settings)
 
     @cached_property
     def count_tokens(self) -> TokenCounter:
-        """What measures a context."""
+        """The token counter for contexts."""
         return token_counter(self.settings.context_tokenizer)
 
     @cached_property
     def rewriter(self) -> Rewriter:
-        """What says what else a query may mean."""
+        """The language model that rewrites and expands queries."""
         return make_rewriter(self.settings)
 
     @cached_property
     def parser(self) -> Parser:
-        """The parser, which makes text and chunks of documents and runs possibly harmful ones in a separate process."""
+        """The parser, which extracts and cuts documents and runs possibly harmful ones in a separate process."""
         timeout_s = min(self.settings.parser_timeout_s, self.settings.ingest_lease_s / 3)
         return Parser(
             memory_bytes=self.settings.parser_memory_bytes,
@@ -256,8 +257,8 @@ class Resources:
 
     @cached_property
     def fetcher(self) -> Fetcher:
-        """What gets documents from the web."""
-        register_installed_parsers()  # what a fetched document may be depends on it
+        """The client that fetches documents from the web."""
+        register_installed_parsers()  # the media types that may be fetched depend on it
         limits = self.settings
         return Fetcher(
             timeout_s=limits.fetch_timeout_s,
@@ -266,28 +267,28 @@ class Resources:
         )
 
     @cached_property
-    def quota_rooms(self) -> Rooms:
+    def quota_rooms(self) -> QuotaRooms:
         """This process's recent counts of the tenants that are far from their quotas."""
-        return Rooms()
+        return QuotaRooms()
 
     @cached_property
     def fetches(self) -> FetchThreads:
-        """The threads in which this process waits for the web, beside its other work."""
+        """The threads in which this process fetches documents beside its other work."""
         return FetchThreads()
 
     def vectors(self, tenant_id: TenantId) -> LiveVectors:
-        """One tenant's vectors: those of the active space to who reads; writers reach every live one."""
+        """Return one tenant's vectors: reads use the active space, writes reach every live one."""
         distance = self.settings.pgvector_distance
         return LiveVectors(
             self.postgres, tenant_id, distance=distance, spaces=self.spaces.live(), confirm=self.installation.confirm
         )
 
     def vectors_in(self, space: EmbeddingSpace, tenant_id: TenantId) -> Vectors:
-        """One tenant's vectors in a given space."""
+        """Return one tenant's vectors in a given space."""
         return Vectors(self.postgres, tenant_id, distance=self.settings.pgvector_distance, table=space.table)
 
     def searched(self, number: int | None) -> SearchedSpace:
-        """The space of this number, or the active one if it is not live (any more)."""
+        """Return the space of this number, or the active one if it is not live any more."""
         live = self.spaces.live()
         if number is not None and live.numbered(number) is None:
             live = self.spaces.live(fresh=True)
@@ -302,15 +303,15 @@ class Resources:
         )
 
     def search_in(self, space: EmbeddingSpace, tenant_id: TenantId) -> VectorSearch:
-        """Searches among one tenant's vectors in a given space."""
+        """Return the search among one tenant's vectors in a given space."""
         return VectorSearch(self.search_tools, tenant_id, table=space.table)
 
     def document_vectors(self, tenant_id: TenantId) -> DocumentVectors:
-        """One tenant's vectors of whole documents."""
+        """Return one tenant's vectors of whole documents."""
         return DocumentVectors(self.postgres, tenant_id, table=self.spaces.live().active.table)
 
     def queries(self, tenant_id: TenantId) -> Queries:
-        """One tenant's running and answered queries."""
+        """Return one tenant's running and answered queries."""
         return Queries(self.redis, tenant_id, ttl_s=self.settings.query_ttl_s)
 
     def computations(self, tenant_id: TenantId) -> Computations:
@@ -318,7 +319,7 @@ class Resources:
         return Computations(self.redis, lambda: self.mysql, tenant_id)
 
     def close(self) -> None:
-        """Let go of every connection that was made."""
+        """Close every connection that was opened."""
         if "usage_book" in self.__dict__:
             self.usage_book.close()
         if "meter" in self.__dict__:

@@ -1,11 +1,11 @@
-"""Settings that hold a list or a table in one line of text, as the environment and files of variables give them."""
+"""Parse settings that hold a list or a table in one line of text, as in the environment and in variable files."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-_OTHER_NAMES = {"vector": "semantic"}  # of channels, as other designs call them
+_OTHER_NAMES = {"vector": "semantic"}  # channel names as other products call them
 _PAIRS = 'must be pairs such as keyword:0.7,semantic:0.3 or a JSON object such as {"keyword": 0.7}'
 
 
@@ -17,8 +17,8 @@ def parse_list(text: str) -> Any:
 
 
 def parse_weights(value: Any) -> Any:
-    """Return channel weights by name from ``name:weight`` pairs, a JSON object or a mapping; an object's numbers are
-    not checked. Raises ValueError."""
+    """Parse channel weights by name from ``name:weight`` pairs, a JSON object or a mapping; an object's numbers are not
+    checked. Raises ValueError."""
     if not isinstance(value, str):
         pairs = list(value.items()) if isinstance(value, dict) else None
     elif value.lstrip().startswith("{"):
@@ -38,7 +38,7 @@ def parse_weights(value: Any) -> Any:
 
 
 def channel_name(name: Any) -> Any:
-    """Return the channel's own name for another name of it; anything else unchanged."""
+    """Return the canonical name of a channel for its alias; anything else unchanged."""
     return _OTHER_NAMES.get(name, name) if isinstance(name, str) else name
 
 

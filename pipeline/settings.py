@@ -1,4 +1,4 @@
-"""Every environment variable the project reads, typed, validated once at start, and handed down in slices."""
+"""Every environment variable of the project, typed, validated once at start, and handed down in slices."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="CHORDWISE_", frozen=True, extra="ignore")
 
-    # Where things are
+    # Addresses
     mysql_url: SecretStr = SecretStr("mysql+pymysql://chordwise:chordwise@127.0.0.1:3306/chordwise?charset=utf8mb4")
     postgres_url: SecretStr = SecretStr("postgresql+psycopg://chordwise:chordwise@127.0.0.1:5432/chordwise")
     redis_url: SecretStr = SecretStr("redis://127.0.0.1:6379/0")
@@ -178,7 +178,7 @@ class Settings(BaseSettings):
     @model_validator(mode="before")
     @classmethod
     def _dimension_of_model(cls, values: Any) -> Any:
-        """Take the dimension of a built-in model from its name where no other is set."""
+        """Take the dimension of a built-in model from its name unless it is set."""
         known = local_model(str(values.get("embedding_model"))) if isinstance(values, dict) else None
         if known is None or "embedding_dim" in values or values.get("embedding_provider", "local") != "local":
             return values
@@ -187,26 +187,26 @@ class Settings(BaseSettings):
     @field_validator("mask_kinds", "mcp_allowed_origins", mode="before")
     @classmethod
     def _split_list(cls, value: Any) -> Any:
-        """Take ``keyword,semantic`` as well as a JSON array."""
+        """Accept ``keyword,semantic`` as well as a JSON array."""
         return parse_list(value) if isinstance(value, str) else value
 
     @field_validator("recall_sources", mode="before")
     @classmethod
     def _split_sources(cls, value: Any) -> Any:
-        """Take a list as above, and ``vector`` for the semantic channel."""
+        """Accept a list as above, and ``vector`` for the semantic channel."""
         names = parse_list(value) if isinstance(value, str) else value
         return [channel_name(name) for name in names] if isinstance(names, list | tuple) else names
 
     @field_validator("recall_source_weights", mode="before")
     @classmethod
     def _split_weights(cls, value: Any) -> Any:
-        """Take ``keyword:0.7,vector:0.3`` as well as a JSON object."""
+        """Accept ``keyword:0.7,vector:0.3`` as well as a JSON object."""
         return parse_weights(value)
 
     @field_validator("api_secrets", mode="before")
     @classmethod
     def _read_secrets(cls, value: Any) -> Any:
-        """Take a JSON object of tenants, each with an object of named secrets."""
+        """Accept a JSON object of tenants, each with an object of named secrets."""
         if not isinstance(value, str):
             return value
         try:
@@ -219,13 +219,13 @@ class Settings(BaseSettings):
     )
     @classmethod
     def _split_networks(cls, value: Any) -> Any:
-        """Take ``10.1.0.0/16,fd00::/8``."""
+        """Accept ``10.1.0.0/16,fd00::/8``."""
         return parse_networks(value) if isinstance(value, str) else value
 
     @field_validator("mcp_allowed_origins")
     @classmethod
     def _are_origins(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        """As browsers send them, or nothing would ever be equal to one."""
+        """Return origins in the form that browsers send, so that they can be compared."""
         if not all(re.fullmatch(r"[a-z][a-z0-9+.-]*://[^/\s,]+", origin) for origin in value):
             raise ValueError("must hold origins such as https://agents.example.com, without a path")
         return value
@@ -280,7 +280,7 @@ class Settings(BaseSettings):
 
     @property
     def broker(self) -> str:
-        """Where messages go: the broker's own URL, or Redis."""
+        """The URL of the broker: its own setting, or Redis."""
         return (self.broker_url or self.redis_url).get_secret_value()
 
 
@@ -301,7 +301,7 @@ def _with_passwords(read: Settings) -> Settings:
             continue
         password: SecretStr | None = getattr(read, f"{server}_password")
         if server == "broker" and not password and urlsplit(url.get_secret_value()).scheme not in schemes:
-            continue  # one of Celery's other brokers, which has rules of its own
+            continue  # another broker of Celery, with URL rules of its own
         variable = f"CHORDWISE_{server.upper()}"
         try:
             whole = completed(
@@ -332,5 +332,5 @@ def load(environment: dict[str, Any] | None = None) -> Settings:
 
 @functools.cache
 def settings() -> Settings:
-    """The settings of this process, read at the first call."""
+    """Return the settings of this process, read at the first call."""
     return load()

@@ -1,4 +1,4 @@
-"""Check server URLs, add a raw password, and split them for Celery's TLS options. No error repeats a URL, which may
+"""Check server URLs, insert a password, and split them for Celery's TLS options. Errors never quote a URL, which may
 hold a password."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _REQUIREMENTS = {"required": ssl.CERT_REQUIRED, "optional": ssl.CERT_OPTIONAL, "
 _TLS_FILES = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
 # The same parameters of PyMySQL and libpq; libpq's sslrootcert may also name the system's authorities.
 _FILES = (*_TLS_FILES, "ssl_ca", "ssl_cert", "ssl_key", "sslrootcert", "sslcert", "sslkey")
-_DATABASES = {"mysql+pymysql": 3306, "postgresql+psycopg": 5432}  # with the usual port
+_DATABASES = {"mysql+pymysql": 3306, "postgresql+psycopg": 5432}  # with the default port
 _SOCKETS = {"host", "hostaddr", "service", "unix_socket", "read_default_file"}
 _UNQUOTED = (
     "has a character in its user or password that must be percent-encoded, such as @ / # ? %;"
@@ -77,7 +77,7 @@ def _split(url: str, schemes: tuple[str, ...]) -> SplitResult:
     """Return the parts of a URL with one of the schemes. Raises ValueError."""
     try:
         parts = urlsplit(url)
-    except ValueError:  # as for a bracket of an IPv6 address that is not closed
+    except ValueError:  # for example an unclosed bracket of an IPv6 address
         raise ValueError("is not a URL") from None
     if parts.scheme not in schemes or not url.startswith(f"{url[: len(parts.scheme)]}://"):
         raise ValueError(_example(schemes))
@@ -85,7 +85,7 @@ def _split(url: str, schemes: tuple[str, ...]) -> SplitResult:
 
 
 def _example(schemes: tuple[str, ...]) -> str:
-    """Return which beginnings are accepted, with an example of a whole URL for a database."""
+    """Return the accepted schemes, with an example of a whole URL for a database."""
     accepted = f"must begin with {' or '.join(f'{scheme}://' for scheme in schemes)}"
     if schemes[0] not in _DATABASES:
         return accepted
@@ -93,7 +93,7 @@ def _example(schemes: tuple[str, ...]) -> str:
 
 
 def _require_address(parts: SplitResult, schemes: tuple[str, ...]) -> None:
-    """Raises ValueError for a database URL without a host or a database. A socket replaces the host."""
+    """Raise ValueError for a database URL without a host or a database. A socket replaces the host."""
     if parts.scheme not in _DATABASES:
         return
     query = dict(parse_qsl(parts.query))

@@ -61,7 +61,7 @@ app.steps["consumer"].add(HeartbeatStep)
 
 
 @celeryd_init.connect(weak=False)
-def _note_no_message_of_a_query(conf: Any, options: dict[str, Any], **_: Any) -> None:
+def _disable_redelivery(conf: Any, options: dict[str, Any], **_: Any) -> None:
     """Stop a query worker from recording messages taken in Redis, two calls each: no query waits for redelivery.
     Unstarted ones are still handed back at the end."""
     if {*(options.get("queues") or ())} and {*options["queues"]} <= {Queue.RECALL, Queue.ANSWER}:
@@ -74,14 +74,14 @@ _GROUP = Path("/proc/self/autogroup")
 
 
 @celeryd_init.connect(weak=False)
-def _note_a_worker_for_computations(conf: Any, options: dict[str, Any], **_: Any) -> None:
+def _remember_computation_worker(conf: Any, options: dict[str, Any], **_: Any) -> None:
     """Store for the child processes whether this worker takes only computations."""
     conf[_COMPUTES_ONLY] = {*(options.get("queues") or ())} == {Queue.COMPUTE}
 
 
 @before_task_publish.connect(weak=False)
-def _say_when(headers: dict[str, Any] | None = None, **_: Any) -> None:
-    """What the beat sends says when, as what `dispatch` sends does: how long its queue has stood is read from that."""
+def _stamp_sending_time(headers: dict[str, Any] | None = None, **_: Any) -> None:
+    """Stamp the beat's messages with the time of sending, as `dispatch` does: a queue's delay is computed from it."""
     if headers is not None:
         headers.setdefault(SENT_AT, time.time())
 
@@ -120,7 +120,7 @@ def _compare_stores(**_: Any) -> None:
     except WrongInstallation as error:
         logging.getLogger(__name__).critical("the clock cannot start: %s", error)
         sys.exit(1)
-    except PipelineError as error:  # away, or not migrated yet: the clock only sends messages
+    except PipelineError as error:  # unavailable, or not migrated yet: the clock only sends messages
         log.warning("installation_not_compared", code=error.code, detail=str(error))
     finally:
         mysql.dispose()
@@ -129,7 +129,7 @@ def _compare_stores(**_: Any) -> None:
 
 @beat_init.connect(weak=False)
 def _check_broker(**_: Any) -> None:
-    """Stop a clock that the broker refuses, which would try for ever. Waits for a broker that is unavailable."""
+    """Stop a clock that the broker refuses, since it would retry for ever. Waits for a broker that is unavailable."""
     try:
         check_redis(settings())
     except Misconfigured as error:
@@ -152,7 +152,8 @@ def _check_model() -> None:
 
 @celeryd_after_setup.connect(weak=False)
 def _warm_up_threads(instance: Any, **_: Any) -> None:
-    """A worker without children loads the model before it takes queries: a channel's time is less than loading takes."""
+    """Load the model before a worker without child processes takes queries: a channel's time is less than loading
+    takes."""
     events.worker = instance.hostname
     pool = instance.pool_cls  # an alias or a class, depending on how far the worker has got
     if "prefork" not in (pool if isinstance(pool, str) else pool.__module__):
@@ -165,25 +166,25 @@ def _warm_up_threads(instance: Any, **_: Any) -> None:
 @worker_process_init.connect(weak=False)
 def _warm_up_child(**_: Any) -> None:
     """Load the model in a child of the ingest worker before its first batch's lease runs. A child for computations
-    gives way."""
+    lowers its priority."""
     if app.conf.get(_COMPUTES_ONLY):
-        _give_way()
+        _lower_priority()
     else:
         resources.warm_up(resources.for_ingestion())
     tracing.warm_up()
     keep_for_good()
 
 
-def _give_way() -> None:
-    """Let other processes go first; with autogroup (sched(7)) the session gets the priority as well."""
+def _lower_priority() -> None:
+    """Lower the priority of this process; with autogroup (sched(7)) the session's as well."""
     os.nice(_NICE)
-    with suppress(OSError):  # there are no such groups, or another child of this session has just set it
+    with suppress(OSError):  # there are no autogroups, or another child of this session has just set it
         _GROUP.write_text(str(_NICE), encoding="ascii")
 
 
 @worker_process_shutdown.connect(weak=False)
 @worker_shutdown.connect(weak=False)
-def _hand_over(**_: Any) -> None:
-    """What was counted in the last second is not lost with an orderly end."""
+def _report_counts(**_: Any) -> None:
+    """Report the counts of the last second at an orderly end."""
     resources.hand_over()
     tracing.close()

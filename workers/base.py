@@ -1,4 +1,4 @@
-"""What is the same for every task: whose it is in the log, and how long it took."""
+"""The base of all tasks: bind log context, and measure time."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ _OF_QUERIES = {TaskName.UNDERSTAND, TaskName.ANSWER, TaskName.FINISH}
 
 
 class QuietRequest(Request):  # type: ignore[misc]  # Celery has no types
-    """A message at a worker that tells Flower only the kind of an error: its words may hold somebody's text."""
+    """A message at a worker that reports only the kind of an error to Flower: its text may hold personal data."""
 
     def send_event(self, type: str, **fields: Any) -> None:
-        """Tell whoever listens to this worker's events."""
+        """Send the events of this worker to its listeners."""
         if "exception" in fields:
             fields["exception"] = str(fields["exception"]).partition("(")[0][:80]
             fields["traceback"] = ""
         if type == "task-failed" and not self.task.send_events and self._eventer and self._eventer.enabled:
-            # The only event of a task that sends none otherwise, so it has to say which task that is.
+            # The only event of a task that sends no other, so it must carry the task's name.
             fields |= {"name": self.name, "args": "()", "kwargs": self.kwargsrepr, "root_id": self.root_id}
             self._eventer.send(type, uuid=self.id, **fields)
             return
@@ -43,15 +43,16 @@ class QuietRequest(Request):  # type: ignore[misc]  # Celery has no types
 
 
 class LoggedTask(Task):  # type: ignore[misc]  # Celery has no types
-    """Base of every task: returns nothing stored, never retries by itself; ledger and deadline decide."""
+    """Base of every task: results are not stored, and retries are left to ledger and deadline."""
 
     Request = QuietRequest
     ignore_result = True
-    throws = (Unavailable,)  # Celery does not tell of it, on_failure does
+    throws = (Unavailable,)  # Celery does not report it, on_failure does
     max_retries = 0
 
     def on_failure(self, exc: Exception, task_id: str, args: Any, kwargs: Any, einfo: Any) -> None:
-        """Something we depend on was away and the work comes back by itself, or it is a bug."""
+        """Log a failure: a warning if a dependency was unavailable and the work is repeated by itself, an error for a
+        bug."""
         if isinstance(exc, Unavailable):
             log.warning("task_postponed", task=self.name, task_id=task_id, code=exc.code, detail=str(exc))
             return
@@ -63,11 +64,11 @@ class CallbackTask(LoggedTask):
     queue. If it dies, the deadline answers."""
 
     def apply_async(self, args: Any = None, kwargs: Any = None, **options: Any) -> Any:
-        """Run it here, or send it to a worker that can."""
+        """Run the task here, or send it to a worker that can."""
         header = self.app.current_worker_task
         if header is None or options.get("queue") not in self.app.amqp.queues.consume_from:
             return super().apply_async(args, kwargs, **options)
-        unbind(header, state="SUCCESS")  # it has returned; what follows is not its time
+        unbind(header, state="SUCCESS")  # it has returned; later work is not its time
         return self.apply(args, kwargs, throw=False, **options)
 
 
@@ -88,8 +89,8 @@ def bind(task: Task, kwargs: dict[str, Any] | None = None, **_: Any) -> None:
 
 @task_postrun.connect(weak=False)
 def unbind(task: Task, state: str | None = None, retval: Any = None, **_: Any) -> None:
-    """Log a line for each task not about a query, then clear its context. ``retval`` is a failed task's error; what is
-    retried later is no failure."""
+    """Log a line for each task not about a query, then clear its context. ``retval`` is a failed task's error; work
+    that is retried later is no failure."""
     if getattr(task.request, _TOLD, False):
         return
     setattr(task.request, _TOLD, True)
@@ -112,5 +113,5 @@ def unbind(task: Task, state: str | None = None, retval: Any = None, **_: Any) -
 
 
 def _header(task: Task, name: str) -> Any:
-    """What a message's own header says, wherever this way of delivery has put it."""
+    """Return a header of the message, wherever this way of delivery puts it."""
     return (task.request.headers or {}).get(name) or getattr(task.request, name, None)

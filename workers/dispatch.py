@@ -1,4 +1,4 @@
-"""The door: typed functions that enqueue by name. Safe to import anywhere; no task or model is loaded by it."""
+"""Enqueue tasks by name, with typed functions. Safe to import anywhere; it loads no task or model."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from workers.producer import producer
 
 log = structlog.get_logger(__name__)
 
-# What publishing to a broker that is down or frozen may raise.
+# Errors of publishing to a broker that is down or frozen.
 _BROKER_ERRORS = (OperationalError, KombuError, RedisError, OSError)
 
-# More bells than this would only wake workers to find each other's leavings; a full batch rings for the next one.
+# More bells would only wake workers for too little work; a full batch rings for the next one.
 _BELLS_AT_ONCE = 16
 _BELL_EXPIRES_S = 3600
 _OUTBOX_EXPIRES_S = 30
@@ -46,7 +46,7 @@ def ring(ticket: AcceptedJob) -> None:
 
 
 def ring_for(tenant_id: TenantId, job_id: JobId, *, request_id: str = "") -> bool:
-    """Ring once for a job's due items. False if the broker did not take it, which costs time and nothing else."""
+    """Ring once for a job's due items. Returns False if the broker did not accept it, which only delays them."""
     arguments = {"tenant_id": tenant_id, "job_id": job_id}
     try:
         _signature(TaskName.INGEST, arguments, request_id=request_id, expires_s=_BELL_EXPIRES_S).apply_async()
@@ -57,7 +57,7 @@ def ring_for(tenant_id: TenantId, job_id: JobId, *, request_id: str = "") -> boo
 
 
 def send_webhooks() -> None:
-    """Have what stands in the outbox sent now. Never raises: the beat asks for it every few seconds anyway."""
+    """Have the messages in the outbox sent now. Never raises: the beat does the same every few seconds anyway."""
     try:
         _signature(TaskName.WEBHOOKS, {}, request_id="", expires_s=_OUTBOX_EXPIRES_S).apply_async()
     except _BROKER_ERRORS as error:
@@ -121,8 +121,8 @@ def _finishing(query: Query, *, expires_s: float, queue: Queue) -> Signature:
 
 
 def compute(computation: Computation, *, expires_s: float) -> None:
-    """Have a worker do the present step of a computation. Raises StoreUnavailable when the broker does not take it."""
-    explains = computation.kind is ComputationKind.EXPLAIN  # which asks channels, as only the workers of queries can
+    """Enqueue the present step of a computation. Raises StoreUnavailable when the broker does not take it."""
+    explains = computation.kind is ComputationKind.EXPLAIN  # asks channels, as only query workers can
     arguments: dict[str, str | int] = {
         "tenant_id": computation.tenant_id,
         "computation_id": computation.computation_id,
@@ -144,7 +144,7 @@ def compute(computation: Computation, *, expires_s: float) -> None:
 
 
 def compute_next(computation: Computation) -> None:
-    """Have a worker do the step after the present one. Raises StoreUnavailable when the broker does not take it."""
+    """Enqueue the step after the present one. Raises StoreUnavailable when the broker does not take it."""
     compute(replace(computation, step=computation.step + 1), expires_s=LIMITS[computation.kind].step_s)
 
 
@@ -154,7 +154,7 @@ def _signature(
     options: dict[str, Any] = {
         "ignore_result": True,
         "expires": expires_s,
-        # Flower shows these instead of the arguments; ids are safe to show, and nothing else is ever in a message.
+        # Flower shows these instead of the arguments; messages hold only ids, which are safe to show.
         "argsrepr": "()",
         "kwargsrepr": repr(dict(arguments)),
         "headers": {"request_id": request_id, SENT_AT: time.time(), **tracing.outgoing()},

@@ -34,7 +34,7 @@ _STARTED_AT = time.time()
 
 @functools.cache
 def installed_version() -> str:
-    """The version of this installation."""
+    """Return the version of this installation."""
     try:
         return version("chordwise")
     except PackageNotFoundError:
@@ -43,7 +43,7 @@ def installed_version() -> str:
 
 @inspect_command(name=COMMAND)
 def chordwise_facts(state: Any) -> dict[str, Any]:
-    """Version, clock (seconds since the epoch), queues, and the times that must fit together."""
+    """Return version, clock (seconds since the epoch), queues, and the times that must fit together."""
     configured = state.app.conf
     transport = configured.broker_transport_options
     return {
@@ -52,7 +52,7 @@ def chordwise_facts(state: Any) -> dict[str, Any]:
         "kombu": kombu.__version__,
         "now": time.time(),
         "queues": sorted(queue.name for queue in state.consumer.task_consumer.queues),
-        # None: nothing is handed to somebody else, as nothing is written down of what was taken.
+        # None: messages are not redelivered, because taken ones are not recorded.
         "visibility_timeout_s": transport.get("visibility_timeout") if transport.get("ack_emulation", True) else None,
         "task_time_limit_s": configured.task_time_limit,
     }
@@ -79,11 +79,11 @@ class HeartbeatStep(bootsteps.StartStopStep):  # type: ignore[misc]  # Celery ha
     requires = ("celery.worker.consumer.tasks:Tasks",)
 
     def __init__(self, _consumer: Any, **_: Any) -> None:
-        self._beating: _Beating | None = None
+        self._beating: _HeartbeatThread | None = None
 
     def start(self, consumer: Any) -> None:
         """Start the heartbeat. Celery calls this after every (re)connection, once the queues are consumed."""
-        self._beating = _Beating(consumer)
+        self._beating = _HeartbeatThread(consumer)
         self._beating.start()
 
     def stop(self, _consumer: Any) -> None:
@@ -95,7 +95,7 @@ class HeartbeatStep(bootsteps.StartStopStep):  # type: ignore[misc]  # Celery ha
     shutdown = stop
 
 
-class _Beating(threading.Thread):
+class _HeartbeatThread(threading.Thread):
     def __init__(self, consumer: Any) -> None:
         super().__init__(name="heartbeat", daemon=True)
         self._consumer = consumer

@@ -29,9 +29,9 @@ from pipeline.telemetry.logs import configure_logging
 log = structlog.get_logger(__name__)
 
 _NICENESS = 5  # queries go first
-_SHARE = 20  # the revisions of all namespaces are read for at most this part of the time
+_SHARE = 20  # pauses are at least this many times as long as reading the revisions of all namespaces
 _TIDIED_EVERY_S = 600.0
-_PROMISED_S = 2.0  # beyond the next look at what has changed: a busy host is late
+_PROMISED_S = 2.0  # grace beyond the next look for changes: a busy host is late
 
 
 def run(config: Settings, stop: threading.Event) -> None:
@@ -56,7 +56,7 @@ def run(config: Settings, stop: threading.Event) -> None:
 
 
 def _installation(use: Resources, stop: threading.Event) -> str:
-    """The id of this installation, waiting for MySQL and its schema; empty if the process is to stop first."""
+    """Return the id of this installation, waiting for MySQL and its schema; empty if the process is stopped first."""
     pause_s = 1.0
     while not stop.is_set():
         try:
@@ -98,7 +98,7 @@ def _follow(
 
 
 def main() -> int:
-    """Run until a signal says to stop. Returns the exit code."""
+    """Run until a signal to stop. Returns the exit code."""
     try:
         config = settings()
     except PipelineError as error:

@@ -1,5 +1,5 @@
-"""A gateway's own query process: `python -m workers.lane FD NUMBER`, started by `api_gateway.live.lane`. It reads ids from
-socket FD, answers with the workers' code into Redis, and ends with the socket."""
+"""A gateway's own query process: `python -m workers.lane FD NUMBER`, started by `api_gateway.live.lane`. It reads ids
+from socket FD, writes answers to Redis with the workers' code, and ends with the socket."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from workers.query_events import events
 log = structlog.get_logger(__name__)
 
 _FINISHING_THREADS: Final = 2  # a query at its deadline must not queue behind others
-_LAST_S: Final = 5.0  # for the queries under way when the gateway ends
+_LAST_S: Final = 5.0  # for the running queries when the gateway ends
 
 
 class LaneProcess:
-    """Answers the queries of a socket and reports each end. ``name``: this process in Flower and results."""
+    """Answers the queries of a socket and reports the end of each. ``name``: this process in Flower and results."""
 
     def __init__(self, gateway: socket.socket, *, name: str) -> None:
         self._gateway = gateway
@@ -48,7 +48,7 @@ class LaneProcess:
         self._ended = threading.Condition()
 
     def serve(self) -> None:
-        """Serve until the gateway closes its end; then let the queries under way end, for a few seconds."""
+        """Serve until the gateway closes its end; then wait a few seconds for the running queries."""
         self._send(LaneReply())
         with self._gateway.makefile("rb") as lines:
             for line in lines:
@@ -79,7 +79,7 @@ class LaneProcess:
                 self._ended.notify_all()
 
     def _send(self, reply: LaneReply) -> None:
-        with self._sending, suppress(OSError):  # the gateway is gone, and so will this process be
+        with self._sending, suppress(OSError):  # the gateway is gone, and this process will end
             self._gateway.sendall(reply.line())
 
 
@@ -106,13 +106,13 @@ def _bound(request: LaneRequest) -> Iterator[None]:
 
 
 def main(arguments: list[str]) -> int:
-    """Get ready as a worker does, then serve. Exit code 1 with one sentence when it cannot start."""
+    """Initialise as a worker does, then serve. Exit code 1 with one sentence when it cannot start."""
     descriptor, number = arguments
     try:
         configure_logging(settings().log_level, service="lane")
         tracing.check(settings())
     except Misconfigured as error:
-        print(f"lane: {error}", file=sys.stderr)  # noqa: T201 - beside what the gateway itself says of it
+        print(f"lane: {error}", file=sys.stderr)  # noqa: T201 - beside the gateway's own message
         return 1
     events.worker = f"lane{number}@{socket.gethostname()}"
     use = resources.for_queries()
@@ -130,4 +130,4 @@ def main(arguments: list[str]) -> int:
 if __name__ == "__main__":
     code = main(sys.argv[1:])
     sys.stderr.flush()
-    os._exit(code)  # a call that hangs in a thread would hold up an orderly end for as long as it likes
+    os._exit(code)  # a hanging call in a thread would delay an orderly end indefinitely

@@ -1,4 +1,4 @@
-"""What the gateway and its own processes for queries say to each other: one JSON object a line, ids only."""
+"""The protocol between the gateway and its own query processes: one JSON object a line, ids only."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import orjson
 from pipeline.records import QueryId, TenantId
 
 THREADS = 4  # queries that such a process answers at a time, as many as a worker
-PATIENT_THREADS = 8  # and beside them, queries that wait for a model or a service
+PATIENT_THREADS = 8  # and in addition, queries that wait for a model or a service
 
 Step = Literal["answer", "finish"]
 
@@ -40,7 +40,7 @@ def read_request(line: bytes) -> LaneRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneReply:
-    """A step of a query that has ended, however; without a query: the process is ready."""
+    """The end of a step of a query, successful or not; without a query: the process is ready."""
 
     query_id: str = ""
     step: Step = "answer"

@@ -1,4 +1,4 @@
-"""Names that messages carry: the gateway knows these and nothing else of the tasks."""
+"""Names of queues and tasks in messages: all the gateway knows of the tasks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Queue(enum.StrEnum):
     INGEST = "ingest"  # batches of documents
     RECALL = "recall"  # the header tasks of a query's chord, one per channel
     ANSWER = "answer"  # its callback: fuse, rerank, hydrate
-    RERANK = "rerank"  # what waits for a service or a model: understanding, and the callback of queries that need one
+    RERANK = "rerank"  # steps that wait for a model: understanding, and the callback of queries that need one
     COMPUTE = "compute"  # work for waiting callers of the gateway, except queries: previews, books, edits, comparisons
     UPKEEP = "upkeep"  # the sweeper and other periodic work
 
@@ -34,5 +34,5 @@ class TaskName(enum.StrEnum):
     VECTOR_INDEXES = "upkeep.vector_indexes"
 
 
-# The whole of a query in a process of the gateway, which no broker carries: workers/lane.py.
+# All of a query in a process of the gateway; it goes through no broker: workers/lane.py.
 LANE_TASK = "lane.answer"

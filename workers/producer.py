@@ -1,4 +1,4 @@
-"""The Celery app as a sender: configured, and with no task loaded."""
+"""The Celery app as a sender: configured, without loading any task."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ producer = Celery("chordwise", set_as_current=False)
 def wait_for_no_result(app: Celery) -> None:
     """Keep this app's result backend from holding the results of a chord's headers and from subscribing to them.
 
-    Nobody waits for them here, they are ignored, and so nothing would ever release them. Counting parts goes on.
+    No code here waits for them, so nothing would ever release them. The counting of parts is unaffected.
     """
     app.backend.add_pending_result = lambda result, *_args, **_kwargs: result
 
@@ -27,8 +27,8 @@ wait_for_no_result(producer)
 
 
 def waiting_messages(queues: Sequence[str], app: Celery = producer) -> Mapping[str, int]:
-    """Return the messages of each queue that no worker has taken, as an AMQP broker counts them; nothing while it is
-    away. An undeclared queue is empty. Opens a connection."""
+    """Return the number of waiting messages of each queue, as an AMQP broker counts them; nothing while it is
+    unavailable. An undeclared queue is empty. Opens a connection."""
     waiting = dict.fromkeys(queues, 0)
     try:
         with app.connection_for_write() as connection:

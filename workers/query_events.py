@@ -1,5 +1,5 @@
-"""Show queries in Flower: all events of a sampled query, sent after its answer by a thread that no query waits for,
-since only then is known whether it failed or was slow. Dropped while the broker is slow."""
+"""Show queries in Flower: all events of a sampled query, sent after its answer, when failure and slowness are known, by
+a background thread. Dropped while the broker is slow."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from workers.producer import producer
 log = structlog.get_logger(__name__)
 
 _GATHERED_S: Final = 0.25  # so that many queries share a message
-_PAUSE_S: Final = 5.0  # after the broker took nothing
+_PAUSE_S: Final = 5.0  # after the broker refused a message
 _MOST_WAITING: Final = 200  # queries; the oldest are dropped for newer ones
 _MOST_IN_A_MESSAGE: Final = 50  # queries, of about 3 KB each
 

@@ -1,4 +1,4 @@
-"""The resources of this process, made at first use, and so after the fork."""
+"""The resources of this process, created at first use, and so after the fork."""
 
 from __future__ import annotations
 
@@ -24,57 +24,57 @@ log = structlog.get_logger(__name__)
 
 @functools.cache
 def for_ingestion() -> Resources:
-    """Patient ones: a batch may take its time."""
+    """Return resources with long timeouts: a batch may take its time."""
     return Resources(settings(), outbox_filled=send_webhooks)
 
 
 @functools.cache
 def for_queries() -> Resources:
-    """Impatient ones: a statement that takes longer than a channel may is no use to a query."""
+    """Return resources with short timeouts: a statement that takes longer than a channel may is of no use to a query."""
     timeout_s = settings().recall_timeout_ms / 1000
     return Resources(settings(), timeout_s=timeout_s, reading=True, query_ended=events.show)
 
 
 @functools.cache
 def channels() -> dict[ChannelName, Channel]:
-    """The channels of this installation."""
+    """Return the channels of this installation."""
     return make_channels(for_queries())
 
 
 def channel_named(name: str) -> Channel:
-    """One of them; a stand-in that says so, if a package that brought it is not installed here, or did not work."""
-    made = channels()  # makes the names of installed ones known
+    """Return a channel by name; a stand-in that reports the loss if its package is not installed here, or failed."""
+    made = channels()  # registers the names of installed ones
     channel = ChannelName.admit(name)
     return made.get(channel) or AbsentChannel(channel)
 
 
 def meter() -> Meter:
-    """Where this process counts its tasks: with what it has made already."""
+    """Return this process's meter of tasks, shared with the resources that exist already."""
     made = for_queries if for_queries.cache_info().currsize else for_ingestion
     return made().meter
 
 
 def hand_over() -> None:
-    """Hand over what was counted; the process is about to end."""
+    """Report the counts before the process ends."""
     for made in (for_queries, for_ingestion):
         if made.cache_info().currsize:
             made().meter.close()
 
 
 def warm_up(use: Resources) -> None:
-    """Load the model and open connections before the first query; what is away is tried again when needed."""
+    """Load the model and open connections before the first query; unavailable ones are tried again when needed."""
     try:
         check_embedder(use.embedder, timeout_s=10.0)
         provider = use.settings.reranker_for("auto")
         if provider == "local":
             warm = Candidate(chunk_id=ChunkId("warm"), title=None, text="up")
             use.rerankers.of(provider).rerank("warm up", [warm], timeout_s=5.0)
-        elif provider == "http":  # asking a service costs money; what it needs of TLS is read here
+        elif provider == "http":  # asking a service costs money; only load its TLS configuration
             use.rerankers.of(provider)
         use.count_tokens("warm up")
         if use.reading:
             prepare_references(use.embedder)
-            _ = use.rewriter  # whose client takes longer to load than a query waits for it
+            _ = use.rewriter  # its client takes longer to load than a query waits for it
             use.spaces.follow()
         with use.mysql.connect(), use.postgres.connect():
             pass

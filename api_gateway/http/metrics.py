@@ -23,7 +23,7 @@ from pipeline.keyword_index.indexer_report_store import IndexerReports
 from pipeline.metrics.definitions import METRICS, MetricSpec
 from pipeline.metrics.last_sweep_store import LastSweep
 from pipeline.metrics.meter_store import Field, read_totals, read_window
-from pipeline.metrics.queue_depth_store import Depth, queue_depths
+from pipeline.metrics.queue_depth_store import QueueDepth, queue_depths
 from pipeline.resources import Resources
 from pipeline.tenants.audit_queue_store import AuditQueue
 from workers.names import Queue
@@ -37,7 +37,7 @@ class FleetMetrics:
     def __init__(self) -> None:
         self._totals: Mapping[Field, float] = {}
         self._window: Mapping[Field, float] = {}
-        self._depths: Mapping[str, Depth] | None = None
+        self._depths: Mapping[str, QueueDepth] | None = None
         self._audit: tuple[int, int] | None = None
         self._workers: list[WorkerHeartbeat] | None = None
         self._swept_at: float | None = None
@@ -60,7 +60,7 @@ class FleetMetrics:
         if broker is not None:
             self._depths = queue_depths(broker, queues, now=time.time())
         else:
-            self._depths = {queue: Depth(messages=number) for queue, number in count_messages(queues).items()}
+            self._depths = {queue: QueueDepth(messages=number) for queue, number in count_messages(queues).items()}
 
     def collect(self) -> Iterator[Metric]:
         """Yield each metric of the list with its count."""

@@ -21,7 +21,7 @@ from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import Unavailable
 from pipeline.jobs.bell_store import progress_name
 from pipeline.jobs.progress_rate import ProgressRate, pace
-from pipeline.jobs.signal_store import Failure, Fingerprint, JobSignals, Position, Snapshot
+from pipeline.jobs.signal_store import Failure, FailurePosition, Fingerprint, JobSignals, Snapshot
 from pipeline.query.query_store import wake_name
 from pipeline.records import ItemState, JobId, TenantId
 from pipeline.resources import Resources
@@ -44,7 +44,7 @@ class Source(Protocol):
     async def snapshot(self, tenant_id: TenantId, job_id: JobId) -> Snapshot | None:
         """Return the job's state, or None."""
 
-    async def failures(self, tenant_id: TenantId, job_id: JobId, after: Position) -> Sequence[Failure]:
+    async def failures(self, tenant_id: TenantId, job_id: JobId, after: FailurePosition) -> Sequence[Failure]:
         """Return the next failures, at most FAILURES_AT_ONCE."""
 
     async def fingerprints(self, tenant_id: TenantId, job_ids: Sequence[JobId]) -> dict[JobId, Fingerprint]:
@@ -73,7 +73,7 @@ class Followed:
         self._moved = asyncio.Event()
         self._rung = asyncio.Event()
         self._seen: deque[tuple[float, int]] = deque(maxlen=_MOST_SEEN)
-        self._reading: dict[Position, asyncio.Task[Sequence[Failure]]] = {}
+        self._reading: dict[FailurePosition, asyncio.Task[Sequence[Failure]]] = {}
 
     @property
     def view(self) -> View:
@@ -109,7 +109,7 @@ class Followed:
                     await moved.wait()
         return None if self.view.number == since else self.view
 
-    async def failures(self, after: Position) -> Sequence[Failure]:
+    async def failures(self, after: FailurePosition) -> Sequence[Failure]:
         """Return the next failures after ``after``. Concurrent clients with the same position share one read."""
         task = self._reading.get(after)
         if task is None:
@@ -287,7 +287,7 @@ class JobSource:
         """Return the job's state."""
         return await self._ask(tenant_id, lambda signals: signals.snapshot(job_id))
 
-    async def failures(self, tenant_id: TenantId, job_id: JobId, after: Position) -> Sequence[Failure]:
+    async def failures(self, tenant_id: TenantId, job_id: JobId, after: FailurePosition) -> Sequence[Failure]:
         """Return the job's next failures."""
         return await self._ask(tenant_id, lambda signals: signals.failures(job_id, after=after, limit=FAILURES_AT_ONCE))
 

@@ -22,7 +22,7 @@ from api_gateway.http.problems import Problem, invalid, places
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.resources.retrieval.query_body import QueryRequest, to_query
 from pipeline.administration import edit_api_sources as flow
-from pipeline.administration.edit_api_sources import Tried
+from pipeline.administration.edit_api_sources import SourceTrial
 from pipeline.api_sources.api_source import ApiMapping, ApiSource, header_value, read_source, source_as_json
 from pipeline.api_sources.api_source_store import StoredSource
 from pipeline.channel_time import ChannelTime
@@ -176,7 +176,7 @@ def api_source(stored: StoredSource) -> dict[str, Any]:
     return {"name": stored.name, **sent, "created_at": stored.created_at, "updated_at": stored.updated_at}
 
 
-def tried(found: Tried) -> dict[str, Any]:
+def tried(found: SourceTrial) -> dict[str, Any]:
     """Convert the outcome of a trial to its JSON form."""
     return {
         "ok": found.error is None,

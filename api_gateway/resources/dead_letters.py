@@ -21,7 +21,7 @@ from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response, page_response
 from pipeline.administration import steer_jobs
 from pipeline.jobs.dead_letter_store import DeadLetter as StoredDeadLetter
-from pipeline.jobs.dead_letter_store import LedgerPosition, Selection
+from pipeline.jobs.dead_letter_store import DeadLetterFilter, LedgerPosition
 from pipeline.records import FailureReason, JobId
 from workers.dispatch import ring_for
 
@@ -189,12 +189,12 @@ async def drop(request: Request, principal: Writer, letter_id: str) -> Response:
     return Response(status_code=204)
 
 
-def _selection(job_id: str | None, namespace: str | None, code: str | None, reason: str | None) -> Selection:
+def _selection(job_id: str | None, namespace: str | None, code: str | None, reason: str | None) -> DeadLetterFilter:
     try:
         known = None if job_id is None else JobId(str(uuid.UUID(job_id)))
     except ValueError:
         raise invalid([{"pointer": "/job_id", "detail": "is not the id of a job"}]) from None
-    return Selection(
+    return DeadLetterFilter(
         job_id=known, namespace=namespace, code=code, reason=None if reason is None else FailureReason(reason)
     )
 

@@ -22,7 +22,7 @@ from pipeline.errors import Misconfigured
 from pipeline.local_models import flaw_of, local_model
 from pipeline.maintenance import migrate_model
 from pipeline.maintenance.compare_models import GoldenQuery, compare_models
-from pipeline.maintenance.migrate_model import Status
+from pipeline.maintenance.migrate_model import MigrationStatus
 from pipeline.records import Namespace, TenantId
 from pipeline.tenants.accounts import TENANT_ID
 
@@ -156,7 +156,7 @@ class EmbeddingMigrationList(Shape):
     data: list[EmbeddingMigration]
 
 
-def embedding_migration(status: Status) -> dict[str, Any]:
+def embedding_migration(status: MigrationStatus) -> dict[str, Any]:
     """Return a migration as it is sent."""
     found = status.migration
     progress = shown(MigrationProgress, status.progress)

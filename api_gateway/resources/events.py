@@ -25,7 +25,7 @@ from api_gateway.live.query_stream import ChannelAnswered, QueryStep, QueryStrea
 from api_gateway.resources.jobs import known_id, not_found
 from api_gateway.resources.retrieval.queries import known_id as known_query
 from pipeline.errors import Unavailable
-from pipeline.jobs.signal_store import Failure, Position
+from pipeline.jobs.signal_store import Failure, FailurePosition
 from pipeline.query.query_store import QueryState
 from pipeline.records import ItemState, JobId, TenantId
 
@@ -103,17 +103,17 @@ _EVENT_ID = re.compile(r"(\d{1,18})-(\d{1,10}|end)", re.ASCII)
 _EVERYTHING = 2**32
 
 
-def position_of(event_id: str) -> tuple[Position, bool]:
+def position_of(event_id: str) -> tuple[FailurePosition, bool]:
     """Return the position of a client with this last event id, and whether it saw the end. An unknown id is the
     beginning."""
     match = _EVENT_ID.fullmatch(event_id.strip())
     if match is None:
-        return Position(), False
+        return FailurePosition(), False
     ended = match[2] == "end"
-    return Position(revision=int(match[1]), ordinal=_EVERYTHING if ended else int(match[2]) - 1), ended
+    return FailurePosition(revision=int(match[1]), ordinal=_EVERYTHING if ended else int(match[2]) - 1), ended
 
 
-def id_of(position: Position) -> str:
+def id_of(position: FailurePosition) -> str:
     """Return the id of an event that ends at this position."""
     return f"{position.revision}-{position.ordinal + 1}"
 

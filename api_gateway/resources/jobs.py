@@ -261,7 +261,7 @@ async def _steer(
             what(principal.tenant_id, known, gateway.resources)
         except steer_jobs.NoSuchJob:
             raise not_found() from None
-        except steer_jobs.NotNow as error:
+        except steer_jobs.WrongJobState as error:
             raise Problem(409, error.code, str(error)) from None
         return json_response(job_json(view_of(principal.tenant_id, known, gateway)))
 

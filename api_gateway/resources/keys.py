@@ -21,7 +21,7 @@ from api_gateway.http.problems import Problem
 from api_gateway.http.responses import json_response, page_response
 from pipeline.administration import manage_tenants
 from pipeline.records import TenantId
-from pipeline.tenants.accounts import OPERATOR, ApiKey, Issued, Principal, TooManyKeys
+from pipeline.tenants.accounts import OPERATOR, ApiKey, IssuedKey, Principal, TooManyKeys
 
 LONGEST_OVERLAP_S = 30 * 86_400
 
@@ -183,7 +183,7 @@ async def revoke(request: Request, principal: Admin, key_id: str) -> Response:
 async def issue_key(gateway: Gateway, tenant_id: TenantId, asked: KeyRequest, *, under: str) -> Response:
     """Create a key for an existing tenant. Raises Problem(409)."""
 
-    def make_it() -> Issued:
+    def make_it() -> IssuedKey:
         scopes = tuple(asked.scopes)
         return manage_tenants.issue_key(tenant_id, asked.name, scopes, asked.expires_at, gateway.resources)
 
@@ -206,7 +206,7 @@ async def rotate_key(
 ) -> Response:
     """Rotate a key. Raises Problem 404 or 409."""
 
-    def rotate_it() -> Issued:
+    def rotate_it() -> IssuedKey:
         key_of(gateway, tenant_id, key_id)
         overlap = timedelta(seconds=asked.overlap_seconds)
         made = manage_tenants.rotate_key(tenant_id, key_id, overlap, gateway.resources)
@@ -242,14 +242,14 @@ def _refuse_operators(gateway: Gateway, principal: Principal, key_id: str) -> No
         raise Problem(403, "insufficient_scope", "An operator's key can be changed with an operator's key only.")
 
 
-async def _within_bounds(gateway: Gateway, make_it: Callable[[], Issued]) -> Issued:
+async def _within_bounds(gateway: Gateway, make_it: Callable[[], IssuedKey]) -> IssuedKey:
     try:
         return await gateway.run(make_it)
     except TooManyKeys as error:
         raise Problem(409, "too_many_keys", str(error)) from None
 
 
-def _made(issued: Issued, under: str) -> Response:
+def _made(issued: IssuedKey, under: str) -> Response:
     location = {"Location": f"{under}/{issued.key.key_id}"}
     return json_response(key_json(issued.key, secret=issued.secret), status=201, headers=location)
 

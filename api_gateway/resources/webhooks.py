@@ -142,7 +142,7 @@ async def add(request: Request, principal: Writer) -> Response:
     except NotAllowed as error:
         said = str(error)
         raise invalid([{"pointer": "/url", "detail": said}], code=error.code, detail=f"The URL: {said}.") from None
-    except flow.TooMany as error:
+    except flow.TooManyWebhooks as error:
         raise Problem(409, "too_many_webhooks", str(error)) from None
     location = {"Location": f"/v1/webhooks/{made.webhook_id}"}
     return json_response(webhook(made, secret=secret), status=201, headers=location)

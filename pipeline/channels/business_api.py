@@ -1,4 +1,4 @@
-"""Recall from business APIs: each source of the tenant is asked over HTTP and brings its passages along."""
+"""The channel of business APIs: each source of the tenant is called over HTTP and returns whole passages."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from pipeline.records import ChannelName, ChunkId
 from pipeline.telemetry import tracing
 
 _MOST_SOURCES = 8  # of one query
-_LEFT_TO_READ = 0.9  # of the channel's time, after which no source is waited for any more
+_LEFT_TO_READ = 0.9  # share of the channel's time, after which remaining sources are abandoned
 
-# Several sources at once; each call ends by its own deadline.
+# Several sources in parallel; each call ends at its own deadline.
 _ASIDE = ThreadPoolExecutor(max_workers=32, thread_name_prefix="api")
 
 
 @dataclass(frozen=True, slots=True)
 class ApiChannel:
-    """The API sources in MySQL, the client that calls them, and a circuit breaker for each."""
+    """The channel over the stored API sources, with a circuit breaker for each."""
 
     mysql: Engine
     caller: ApiCaller
@@ -42,8 +42,9 @@ class ApiChannel:
     name: ChannelName = ChannelName.API
 
     def recall(self, query: Query) -> Recalled:
-        """Return the passages of all sources, best first, scores in [0, 1]. ``guard`` names failed sources and those
-        beyond the first eight by name, which are not asked. Raises as the first if all fail, and ApiSourceUnknown."""
+        """Return the passages of all sources, best first, scores in [0, 1]. ``guard`` names failed sources, and those
+        beyond the first eight by name, which are not called. Raises the first error if all fail, and ApiSourceUnknown.
+        """
         allowed_s = query.timeout_ms_of(self.name) / 1000
         deadline = Deadline.after(allowed_s * _LEFT_TO_READ)
         sources, unasked = self._sources(query)
@@ -83,11 +84,11 @@ class ApiChannel:
         )
 
     def score(self, query: Query, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, float]:  # noqa: ARG002 - the port's
-        """Nothing: an API cannot be asked about passages that it did not give."""
+        """Return nothing: an API cannot score passages that it did not return."""
         return {}
 
     def ask(self, stored: StoredSource, query: Query) -> Passages:
-        """Ask one source. Raises ApiSourceUnavailable, ApiSourceFailed, Misconfigured for a header without a value."""
+        """Call one source. Raises ApiSourceUnavailable, ApiSourceFailed, Misconfigured for a header without a value."""
         source = stored.source
         namespace = source.serves(query.namespaces)
         if namespace is None:
@@ -112,7 +113,7 @@ class ApiChannel:
         )
 
     def _sources(self, query: Query) -> tuple[list[StoredSource], list[StoredSource]]:
-        """Return the sources to ask, and those beyond the limit."""
+        """Return the sources to call, and those beyond the limit."""
         named = api_options(query.plan.channels.get(self.name)).named
         with reading(self.mysql) as connection:
             store = ApiSources(connection, query.tenant_id)

@@ -1,6 +1,6 @@
 """Circuit breakers as a pure state machine. Times are seconds since the epoch, as all processes share a circuit.
 
-A circuit opens after so many failures in a row. After a while one probe is let through (half open): success closes the
+A circuit opens after several failures in a row. After a while one probe is allowed (half open): success closes the
 circuit, failure opens it for as long again. A probe whose process died is replaced after the same time.
 """
 
@@ -21,7 +21,7 @@ class CircuitState(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreakerLimits:
-    """``failures`` in a row open a circuit for ``open_s``. ``share``: the most that one caller may add; below
+    """``failures`` in a row open a circuit for ``open_s``. ``share``: the most failures counted of one caller; below
     ``failures`` no caller opens it alone."""
 
     failures: int
@@ -36,8 +36,8 @@ class BreakerLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Circuit:
-    """``counted``: failures in a row up to now, by caller, as far as they matter. ``open_until``: None while closed.
-    ``changed_at``: of the latest failure or change."""
+    """The state of one circuit. ``counted``: relevant failures in a row, by caller. ``open_until``: None while closed.
+    ``changed_at``: time of the latest failure or change."""
 
     counted: Mapping[str, int] = field(default_factory=dict)
     open_until: float | None = None
@@ -46,7 +46,7 @@ class Circuit:
 
     @property
     def failures(self) -> int:
-        """Of all callers together."""
+        """The failures of all callers together."""
         return sum(self.counted.values())
 
     @property
@@ -61,22 +61,22 @@ CLOSED = Circuit()
 
 
 class Permission(enum.StrEnum):
-    """The answers to a caller."""
+    """The possible answers to a caller."""
 
     CALL = "call"
-    PROBE = "probe"  # the one call that finds out; it counts only if the circuit was moved to half open for it
+    PROBE = "probe"  # the one probing call; it counts only if it moved the circuit to half open
     REFUSED = "refused"
 
 
 def permission(circuit: Circuit, *, now: float) -> Permission:
-    """Return the answer to a call at this moment."""
+    """Return whether a call is permitted at this moment."""
     if circuit.open_until is None:
         return Permission.CALL
     return Permission.PROBE if now >= circuit.open_until else Permission.REFUSED
 
 
 def probing(circuit: Circuit, limits: BreakerLimits, *, now: float) -> Circuit:
-    """Return the circuit after a probe was let through: others are refused until it reports, or for ``open_s``."""
+    """Return the circuit after a probe was allowed: other calls are refused until it reports, or for ``open_s``."""
     return replace(circuit, open_until=now + limits.open_s, probing=True, changed_at=now)
 
 
@@ -94,5 +94,5 @@ def failed(circuit: Circuit, limits: BreakerLimits, *, now: float, caller: str =
 
 
 def succeeded(_: Circuit) -> Circuit:
-    """Return the circuit after a success: nothing is held against it, even if the call began before the circuit opened."""
+    """Return the circuit after a success: closed and clean, even if the call began before the circuit opened."""
     return CLOSED

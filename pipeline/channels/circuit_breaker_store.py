@@ -1,5 +1,5 @@
-"""Circuit breakers of all processes, in one Redis hash of circuits in trouble, read at most once a second and written
-on failures and changes. Without Redis each process goes by what it sees.
+"""Circuit breakers shared by all processes: one Redis hash of circuits in trouble, read at most once a second and
+written on failures and changes. Without Redis each process uses its own observations.
 
 A part (a channel, or reading texts) has a circuit per tenant and one shared by all, which no tenant opens alone. A part
 with a tenant's own sources has a circuit per source instead. Tenants are named by a digest.
@@ -30,15 +30,15 @@ from pipeline.records import ChannelName, TenantId
 log = structlog.get_logger(__name__)
 
 CIRCUITS = "chordwise:circuits"
-OPENED = "chordwise:circuits:opened"  # how often each channel's circuits have opened, ever
+OPENED = "chordwise:circuits:opened"  # counts of openings of each channel's circuits, ever
 
 _FRESH_S = 1.0
-_FORGOTTEN_AFTER_S = 600.0  # failures this old say nothing about now
+_FORGOTTEN_AFTER_S = 600.0  # older failures are ignored
 _TRIES = 4
 
 _CIRCUIT: TypeAdapter[Circuit] = TypeAdapter(Circuit)
 
-# Changes one circuit if it still is what the caller saw. Gives nil when it was changed, else what it is by now.
+# Changes one circuit if it is unchanged since it was read. Returns nil when it was changed, else its current value.
 _SWAP = """
 local seen = redis.call('HGET', KEYS[1], ARGV[1])
 if (seen or '') ~= ARGV[2] then return seen or '' end
@@ -50,14 +50,15 @@ return false
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CircuitPass:
-    """A call that was let through: which circuits hear how it ended."""
+    """A permitted call, and the circuits that get its outcome."""
 
     circuits: tuple[str, ...]
     caller: str
 
 
 class Breakers:
-    """The circuits of every part; thread-safe. In the channel ``api`` a tenant's sources have circuits, not the part."""
+    """The circuits of every part; thread-safe. In the channel ``api`` each of a tenant's sources has a circuit, not the
+    part."""
 
     def __init__(
         self,
@@ -78,7 +79,7 @@ class Breakers:
         self._writing = threading.Lock()
 
     def enter(self, part: str, tenant_id: TenantId, *, source: str | None = None) -> CircuitPass | None:
-        """Ask before a call to ``part``, or to one ``source`` of it; None if the call must not be made now. Never raises."""
+        """Ask for permission to call ``part``, or one ``source`` of it; None if refused. Never raises."""
         known = self._circuits.get()
         caller = hashlib.sha256(tenant_id.encode()).hexdigest()[:16]
         circuits: tuple[str, ...] = (f"{part}/{caller}", str(part))
@@ -97,8 +98,8 @@ class Breakers:
         return CircuitPass(circuits=circuits, caller=caller)
 
     def leave(self, ticket: CircuitPass, *, failed: bool) -> None:
-        """Report how a call ended: a refusal is an answer. Free for an answer with nothing known against it. Never
-        raises."""
+        """Report the outcome of a call; a refusal by the service is an answer. Costs nothing for a success on a clean
+        circuit. Never raises."""
         now = self._clock()
         for name in ticket.circuits:
             if failed:
@@ -108,7 +109,7 @@ class Breakers:
                 self._change(name, circuit_breaker.succeeded)
 
     def circuits(self) -> dict[str, Circuit]:
-        """Every circuit that is not closed and clean, by name."""
+        """Return every circuit that is not closed and clean, by name."""
         return dict(self._circuits.get())
 
     def opened(self) -> dict[str, int]:
@@ -121,7 +122,7 @@ class Breakers:
         return self._limits if "/" in name else self._limits.between_callers()
 
     def _probe(self, name: str) -> bool:
-        """Take the one probe; False if another process has it."""
+        """Claim the one probe; False if another process has it."""
         now = self._clock()
         taken = False
 
@@ -147,11 +148,11 @@ class Breakers:
         return {name: circuit for name, circuit in circuits.items() if circuit.changed_at > oldest}
 
     def _change(self, name: str, change: Callable[[Circuit], Circuit]) -> None:
-        """Apply ``change`` to what the fleet knows, or to what this process knows while Redis is away."""
+        """Apply ``change`` to the fleet's circuit, or to this process's own while Redis is unavailable."""
         with self._writing:
             before = (self._circuits.last or {}).get(name, CLOSED)
             after = change(before)
-            with contextlib.suppress(Unavailable):  # without Redis, what this process knows has to do
+            with contextlib.suppress(Unavailable):  # without Redis, this process's own circuits are used
                 before, after = self._swap(name, before, change)
             others = {other: circuit for other, circuit in (self._circuits.last or {}).items() if other != name}
             self._circuits.put(others if after == CLOSED else {**others, name: after})
@@ -174,7 +175,7 @@ class Breakers:
                         self._redis.hincrby(OPENED, name.partition("/")[0], 1)
                 return before, after
             raw = other.decode() if isinstance(other, bytes) else str(other)
-        return before, after  # everybody writes at once; the others' failures count as well as this one
+        return before, after  # many processes write at once; their failures count as well as this one
 
     def _tell(self, name: str, before: Circuit, after: Circuit) -> None:
         if before.state is after.state:
@@ -201,5 +202,5 @@ def _write(circuit: Circuit) -> str:
 def _read(raw: bytes) -> Circuit:
     try:
         return _CIRCUIT.validate_json(raw)
-    except ValidationError:  # of another version of this code
+    except ValidationError:  # written by another version of this code
         return CLOSED

@@ -1,4 +1,4 @@
-"""The dictionaries of tenants, analysed once and kept in the process."""
+"""The tenants' dictionaries, analysed once and cached in the process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ log = structlog.get_logger(__name__)
 
 _FRESH_S = 3.0
 _MOST = 256
-_PATIENCE_S, _FIRST_S = 0.25, 0.5  # for a dictionary that is known, and for one that never was read
+_PATIENCE_S, _FIRST_S = 0.25, 0.5  # for a known dictionary, and for one that was never read
 _NOTHING = Lexicon()
 
 
@@ -34,8 +34,8 @@ _Key = tuple[TenantId, tuple[Namespace, ...]]
 
 
 class Lexicons:
-    """At most 256 dictionaries, by tenant and namespaces. A changed dictionary holds after three seconds; an unchanged one
-    is not analysed again. While MySQL is away the last one holds. Safe between threads."""
+    """At most 256 dictionaries, by tenant and namespaces. A changed dictionary takes effect after three seconds; an
+    unchanged one is not analysed again. While MySQL is unavailable the last one is used. Thread-safe."""
 
     def __init__(self, mysql: Engine, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._mysql = mysql

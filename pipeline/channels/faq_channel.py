@@ -1,7 +1,7 @@
-"""Recall of curated answers: the question that was asked against the questions of stored pairs.
+"""Recall of curated answers: compare the query with the questions of stored pairs.
 
-The keyword and the semantic channel propose pairs, each from its own index, as they do with all chunks; what decides is
-how alike the two questions are, whatever the answers say.
+The keyword and the semantic channel propose pairs, each from its own index, as for all chunks; the score is the
+similarity of the two questions, whatever the answers say.
 """
 
 from __future__ import annotations
@@ -34,31 +34,31 @@ from pipeline.semantic.question_pairs import compared_texts, graded, likeness, q
 Matrix = NDArray[np.float32]
 Embed = Callable[[Embedder, TenantId, Sequence[str], float], Matrix]
 
-MIN_SCORE = 0.45  # below it questions are about different things more often than not: docs/channels.md
-_PROPOSED = 24  # pairs that each of the two ways proposes
+MIN_SCORE = 0.45  # below it questions usually differ in subject: docs/channels.md
+_PROPOSED = 24  # pairs that each of the two channels proposes
 _MOST_PROPOSED = 200
-_MEANING_SHARE = 0.6  # of the channel's time, after which the words have to do
+_MEANING_SHARE = 0.6  # share of the channel's time, after which only words are compared
 _CLOCKS_APART_S = 0.2
 
-# Both ways at once; a call that hangs is left to end alone.
+# Both channels in parallel; a hanging call is abandoned.
 _ASIDE = ThreadPoolExecutor(max_workers=16, thread_name_prefix="faq")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Scored:
+class _ScoredPair:
     chunk: StoredChunk
     score: float
 
     @property
     def pair(self) -> tuple[str, ...]:
-        """The key of the pair that the chunk is, or is a part of."""
+        """The key of the pair that the chunk belongs to."""
         own = self.chunk.parent_id or (self.chunk.chunk_id if self.chunk.chunk_type == "qa" else "")
         return (self.chunk.namespace, self.chunk.document_id, own)
 
 
 @dataclass(frozen=True, slots=True)
 class FaqChannel:
-    """Question-answer pairs. ``space`` and ``embed`` give vectors of questions, as the semantic channel's do."""
+    """Question-answer pairs. ``space`` and ``embed`` give the vectors of questions, as for the semantic channel."""
 
     mysql: Engine
     keyword: Channel
@@ -69,16 +69,17 @@ class FaqChannel:
     _known: RecentValues[tuple[TenantId, int, str], Matrix] = field(default_factory=lambda: RecentValues(4096))
 
     def recall(self, query: Query) -> Recalled:
-        """One hit for each pair whose question is like the query's, the best part of a long pair; score in [0, 1].
+        """Return one hit for each pair whose question is similar to the query's, the best part of a long pair; score in
+        [0, 1].
 
-        Pairs are looked for by words and by meaning at once. What has to do without meaning, because the vectors or the
-        model are away, says so in ``guard``. Raises Unavailable if MySQL is.
+        Pairs are proposed by words and by meaning in parallel. ``guard`` reports when meaning was left out because the
+        vectors or the model were unavailable. Raises Unavailable if MySQL is.
         """
         asked = self._asked(query)
         proposed, lost = self._proposed(asked)
         scored, unknown = self._scored(asked, proposed)
         least = self._least(query)
-        best: dict[tuple[str, ...], _Scored] = {}
+        best: dict[tuple[str, ...], _ScoredPair] = {}
         for each in sorted(scored, key=lambda one: (-one.score, one.chunk.ordinal, one.chunk.chunk_id)):
             if each.score >= least:
                 best.setdefault(each.pair, each)
@@ -93,8 +94,8 @@ class FaqChannel:
         )
 
     def score(self, query: Query, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, float]:
-        """How like the query's the questions of those chunks are that are pairs; others have no score here, nor have
-        pairs that are too unlike to be recalled."""
+        """Return the similarity of the query to the questions of those chunks that are pairs; other chunks have no
+        score here, nor have pairs too dissimilar to be recalled."""
         scored, _ = self._scored(self._asked(query), chunk_ids)
         return {each.chunk.chunk_id: each.score for each in scored if each.score >= self._least(query)}
 
@@ -103,7 +104,7 @@ class FaqChannel:
         return MIN_SCORE if plan is None or plan.min_score is None else plan.min_score
 
     def _asked(self, query: Query) -> Query:
-        """Return the query for the two other channels: for pairs alone, in the searched namespaces, and few of them.
+        """Return the query for the two other channels: only for pairs, in the searched namespaces, with a small limit.
 
         It has an id of its own, because they cache by the query's id.
         """
@@ -137,7 +138,7 @@ class FaqChannel:
             lost = {"code": error.code, "detail": "pairs could not be looked for by meaning"}
         return list(dict.fromkeys(found)), lost
 
-    def _scored(self, asked: Query, chunk_ids: Sequence[ChunkId]) -> tuple[list[_Scored], Mapping[str, Any] | None]:
+    def _scored(self, asked: Query, chunk_ids: Sequence[ChunkId]) -> tuple[list[_ScoredPair], Mapping[str, Any] | None]:
         pairs = self._pairs(asked, chunk_ids)
         if not pairs:
             return [], None
@@ -158,7 +159,7 @@ class FaqChannel:
         }
         quality = asked.plan.retrieve.selection.quality or QualityPlan()
         scored = [
-            _Scored(
+            _ScoredPair(
                 chunk=chunk,
                 score=graded(
                     like[question], chunk.metadata.get(quality.key), quality.grades, near_tie=quality.near_tie

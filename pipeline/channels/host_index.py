@@ -15,12 +15,12 @@ from pipeline.filters.filter_terms import clause_of
 from pipeline.keyword_index.index_faults import IndexDamaged
 from pipeline.query.request import Query
 from pipeline.records import Namespace
-from pipeline.semantic.search_plan import Passing
+from pipeline.semantic.search_plan import PassingChunks
 from pipeline.tenants.namespace_store import Namespaces
 
 T = TypeVar("T")
 
-_PATIENCE_S = 0.25  # for the revisions and changes in MySQL that an index is compared with
+_PATIENCE_S = 0.25  # for comparing an index with the revisions and changes in MySQL
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,8 @@ class HostIndex:
         return self.indexes.at(query.tenant_id, stamps, self._soon)
 
     def standing(self, query: Query) -> IndexAtRevision | None:
-        """Return the same, or the index as it is while MySQL is not answering. Raises StoreUnavailable if it has none of the
-        query's namespaces either."""
+        """Return the current index, or the index as it is while MySQL is not answering. Raises StoreUnavailable if that
+        has none of the query's namespaces."""
         try:
             return self.current(query)
         except Unavailable:
@@ -50,7 +50,7 @@ class HostIndex:
                 raise
             return known
 
-    def passing(self, query: Query, namespaces: Sequence[Namespace], *, limit: int) -> Passing | None:
+    def passing(self, query: Query, namespaces: Sequence[Namespace], *, limit: int) -> PassingChunks | None:
         """Return the chunks of these namespaces that pass the query's filters, if there are at most ``limit``.
 
         None if there are more, if the filters cannot be expressed as terms, or if the index is not current or not readable.
@@ -68,10 +68,10 @@ class HostIndex:
             return None
         except Unavailable:
             return None
-        return None if found is None else Passing(chunk_ids=found, changed=standing.changed)
+        return None if found is None else PassingChunks(chunk_ids=found, changed=standing.changed)
 
     def distrust(self, query: Query) -> None:
-        """Have the indexer build the tenant's index again, because it is damaged."""
+        """Mark the tenant's index as damaged, so that the indexer rebuilds it."""
         if self.indexes is not None:
             self.indexes.distrust(query.tenant_id)
 

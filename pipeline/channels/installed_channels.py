@@ -1,4 +1,4 @@
-"""Channels out of installed packages. Their names are known to gateway and workers alike, their code to workers only."""
+"""Channels of installed packages. Gateway and workers know their names; only workers load their code."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ GROUP = "chordwise.channels"
 
 @functools.cache
 def installed_channels() -> dict[ChannelName, EntryPoint]:
-    """Return the entry points of installed channels by name, unloaded. One with an impossible or taken name is logged
-    and left out."""
+    """Return the entry points of installed channels by name, unloaded. One with an invalid or taken name is logged and
+    left out."""
     found: dict[ChannelName, EntryPoint] = {}
     for entry in sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value)):
         try:

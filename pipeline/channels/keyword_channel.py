@@ -1,4 +1,4 @@
-"""Recall by words: BM25 over the chunks that this host's keyword index proposes, or FULLTEXT where there is none."""
+"""Recall by words: BM25 over the chunks that this host's keyword index proposes, or FULLTEXT without an index."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from pipeline.keyword.fulltext_store import KeywordIndex, TermsRow
 from pipeline.keyword.matching import FieldWeights
 from pipeline.keyword.statistics_store import Statistics
 from pipeline.keyword_index.index_faults import IndexDamaged
-from pipeline.keyword_index.local_index_store import Wanted
+from pipeline.keyword_index.index_search import IndexSearch
 from pipeline.query.channel_options import keyword_options
 from pipeline.query.request import Query
 from pipeline.ranking.neighbours import Terms, terms_of
@@ -38,14 +38,14 @@ T = TypeVar("T")
 _LEAST_CANDIDATES = 200
 _CANDIDATES_PER_PLACE = 2
 _CHUNKS_PER_RULE = 5
-_MOST_KNOWN = 32  # queries; each may hold files of the index open that were merged away since, and some 200 rows
+_MOST_KNOWN = 32  # queries; each may hold open files of the index that were merged away since, and some 200 rows
 _LEAST_PROPOSED = 100  # by this host's index
-_PROPOSED_PER_PLACE = 1.25  # its order differs from BM25's by rounded lengths alone
-_MOST_CHANGED = 1_000  # chunks of documents that changed after the index was brought up to date
+_PROPOSED_PER_PLACE = 1.25  # its order differs from BM25's only by rounded lengths
+_MOST_CHANGED = 1_000  # chunks of documents that changed after the index's revision
 
 
 def _without_damage(method: Callable[Concatenate[KeywordChannel, Query, P], T]) -> Callable[..., T]:
-    """Repeat the call by MySQL if this host's index turns out to be damaged."""
+    """Repeat the call with MySQL if this host's index turns out to be damaged."""
 
     @functools.wraps(method)
     def guarded(channel: KeywordChannel, query: Query, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -60,7 +60,7 @@ def _without_damage(method: Callable[Concatenate[KeywordChannel, Query, P], T]) 
 
 @dataclass(frozen=True, slots=True)
 class KeywordChannel:
-    """The keyword index in MySQL, and the one of this host in ``local``; None for the engine ``mysql``."""
+    """The channel over the keyword index in MySQL, and this host's in ``local``; None for the engine ``mysql``."""
 
     mysql: Engine
     local: LocalIndexes | None = None
@@ -109,7 +109,7 @@ class KeywordChannel:
 
     @_without_damage
     def score(self, query: Query, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, float]:
-        """Return BM25 of chunks that another channel found; 0 where no word of the query occurs."""
+        """Return the BM25 score of chunks that another channel found; 0 if no word of the query occurs."""
         if not chunk_ids:
             return {}
         with reading_if_asked(self.mysql) as connection:
@@ -119,8 +119,9 @@ class KeywordChannel:
 
     @_without_damage
     def coverage(self, query: Query, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, float]:
-        """Return how much of the query these chunks hold; see `keyword.scoring.coverage` and `ranking.coverage`. Empty for a
-        query without words, and where a rule of the dictionary raises a document above its words."""
+        """Return the share of the query that each of these chunks covers; see `keyword.scoring.coverage` and
+        `ranking.coverage`. Empty for a query without words, and if a rule of the dictionary raises a document above its
+        words."""
         with reading_if_asked(self.mysql) as connection:
             words = self._words(connection, query)
             ruled = any(rule.namespace in query.namespaces for rule in words.asked.rules)
@@ -146,7 +147,7 @@ class KeywordChannel:
             return self._words(connection, query).asked.terms
 
     def distrust(self, query: Query) -> None:
-        """Ask MySQL instead of this query's index until that is built anew."""
+        """Use MySQL instead of this query's index until that is rebuilt."""
         self._host.distrust(query)
         self._known.forget(_key(query))
 
@@ -162,7 +163,7 @@ class KeywordChannel:
         return words.of_rows(KeywordIndex(connection(), query.tenant_id).rows(chunk_ids))
 
     def _words(self, connection: Callable[[], Connection], query: Query) -> QueryWords:
-        """Return the query's words with their statistics, made once although the channel is asked several times."""
+        """Return the query's words with their statistics, computed once although the channel is called several times."""
 
         def make() -> QueryWords:
             lexicon, standing = self._lexicon(query), self._host.standing(query)
@@ -173,7 +174,7 @@ class KeywordChannel:
         return self._known.get(_key(query), make)
 
     def _lexicon(self, query: Query) -> Lexicon:
-        """Return the tenant's dictionary. An index can be searched without it, while it is not known."""
+        """Return the tenant's dictionary; an empty one if it cannot be read and an index is searched."""
         try:
             return self._lexicons.get(query.tenant_id, query.namespaces)
         except Unavailable:
@@ -187,8 +188,8 @@ def _key(query: Query) -> _QueryKey:
 
 
 def _clause(query: Query, standing: IndexAtRevision | None) -> Clause | None:
-    """Return the filters as a clause of the index; None leaves the search to FULLTEXT. While MySQL is away, filters that
-    have no terms are applied where texts are read."""
+    """Return the filters as a clause of the index; None if only FULLTEXT can apply them. While MySQL is unavailable,
+    filters without terms are applied where texts are read."""
     if standing is None:
         return None
     clause = clause_of(query.filters)
@@ -208,9 +209,9 @@ def _age(query: Query, standing: IndexAtRevision) -> dict[str, Any]:
 
 
 def _proposed(
-    connection: Callable[[], Connection], query: Query, standing: IndexAtRevision, wanted: Wanted, pool: int
+    connection: Callable[[], Connection], query: Query, standing: IndexAtRevision, wanted: IndexSearch, pool: int
 ) -> list[TermsRow]:
-    """Return the best rows of this host's index, and from MySQL those of documents that changed since."""
+    """Return the best rows of this host's index, and MySQL's rows of documents that changed since."""
     limit = max(_LEAST_PROPOSED, int(_PROPOSED_PER_PLACE * pool))
     rows = standing.view.search(wanted, limit=limit)
     tokens = [token.encode() for group in wanted.groups for token in group]
@@ -238,7 +239,7 @@ def _rows_of(
 
 
 def _rows_of_index(words: QueryWords, standing: IndexAtRevision, chunk_ids: Sequence[ChunkId]) -> list[TermsRow]:
-    """Return the rows of those chunks that this host's index has and that are unchanged since; each is read once a
+    """Return the rows of those chunks that this host's index has and that are unchanged since; each is read once per
     query."""
     unread = [chunk_id for chunk_id in chunk_ids if chunk_id not in words.rows]
     words.rows.update((row.chunk_id, row) for row in standing.view.rows(unread, without=standing.changed))
@@ -258,8 +259,8 @@ def _documents_rows(
 
 
 def _apply(ruled: Sequence[tuple[Rule, Sequence[TermsRow]]], scores: dict[ChunkId, float], *, bound: float) -> None:
-    """Raise the documents of rules: their scores ``boost`` times, and the best chunk to at least half as many times the
-    best score of all; nothing scores above the bound."""
+    """Raise the documents of rules: multiply their scores by ``boost``, and lift the best chunk to at least half as
+    many times the best score of all; no score exceeds the bound."""
     best_score = max(scores.values(), default=0.0)
     for rule, rows in ruled:
         for row in rows:

@@ -1,4 +1,4 @@
-"""This host's keyword indexes as queries see them: at the revision a query must see, or with what is missing named."""
+"""This host's keyword indexes at the revision a query must see, or with the missing documents named."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from sqlalchemy import Connection
 
 from pipeline.deadline import Deadline
 from pipeline.keyword_index.index_folder import IndexFolder
+from pipeline.keyword_index.index_search import IndexView
 from pipeline.keyword_index.indexed_chunk_store import NamespaceState
-from pipeline.keyword_index.local_index_store import LocalIndexReader, View
+from pipeline.keyword_index.local_index_store import LocalIndexReader
 from pipeline.records import DocumentId, Namespace, TenantId
 from pipeline.tenants.publication_store import Publications
 
@@ -26,21 +27,21 @@ Changed = tuple[tuple[Namespace, DocumentId], ...]
 AskMysql = Callable[[Callable[[Connection], "Changed | None"]], "Changed | None"]
 
 _MOST_OPEN = 128  # tenants whose index a process keeps open
-_IDLE_S = 120.0  # without a query, until it is closed: what was merged away or erased takes its disk while it is open
+_IDLE_S = 120.0  # seconds without a query until it is closed: an open index keeps merged and erased files on disk
 _LOOKED_AGAIN_S = 0.005
-_MOST_AWAITED = 4  # revisions; an index that is further behind is catching up with a load
+_MOST_AWAITED = 4  # revisions; an index further behind is catching up with a load
 _FEW_CHANGED = 20  # documents; reading these from MySQL takes less time than waiting for the indexer
 _MOST_CHANGED = 200  # documents; reading more from MySQL costs more than a search there
-_LEAST_INDEXED = 20  # chunks for each changed document; with fewer its frequencies say too little of the namespace
+_LEAST_INDEXED = 20  # chunks for each changed document; with fewer its frequencies do not represent the namespace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexAtRevision:
-    """A tenant's index and how far it is. ``changed``: documents that changed after its revision; what the index has of
-    them is old, and MySQL has it. ``is_current`` is false for an index that could not be compared with MySQL;
-    ``behind_s``: how long ago the indexer last did."""
+    """A tenant's index and its revision. ``changed``: documents that changed after it; their chunks in the index are
+    outdated, so read them from MySQL. ``is_current`` is false for an index that could not be compared with MySQL;
+    ``behind_s``: seconds since the indexer last compared it."""
 
-    view: View
+    view: IndexView
     states: Mapping[Namespace, NamespaceState]
     changed: tuple[tuple[Namespace, DocumentId], ...] = ()
     is_current: bool = True
@@ -55,24 +56,24 @@ class IndexAtRevision:
 
 
 @dataclass(slots=True)
-class _Open:
-    """A tenant's index. ``in_vain``: the stamps that a query has waited for without seeing them reached."""
+class _OpenIndex:
+    """A tenant's open index. ``in_vain``: the stamps that a query has waited for in vain."""
 
     reader: LocalIndexReader
     in_vain: Mapping[Namespace, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class _IndexLook:
     """A tenant's index at one moment. ``behind``: the stamps that it has not reached."""
 
-    view: View | None
+    view: IndexView | None
     states: Mapping[Namespace, NamespaceState]
     behind: Mapping[Namespace, str]
 
     def changed(self, tenant_id: TenantId, ask: AskMysql) -> Changed | None:
-        """Return the documents that changed after what the index holds; None if they are not known or too many, or if it
-        lacks a namespace. Raises StoreUnavailable."""
+        """Return the documents that changed after the index's revision; None if they are unknown or too many, or if the
+        index lacks a namespace. Raises StoreUnavailable."""
         if not self.behind:
             return ()
         late = [self.states[namespace] for namespace in self.behind if namespace in self.states]
@@ -82,8 +83,8 @@ class _Look:
 
 
 class LocalIndexes:
-    """The indexes below ``root``, kept open while they are asked for. ``wait_s``: how long a query waits for the indexer
-    to reach the revision it must see, if there is one. Safe between threads."""
+    """The indexes below ``root``, kept open while they are used. ``wait_s``: how long a query waits for the indexer to
+    reach the revision it must see, if there is one. Thread-safe."""
 
     def __init__(self, root: Path, *, wait_s: float, sleep: Callable[[float], None] = time.sleep) -> None:
         self._root = root
@@ -91,12 +92,12 @@ class LocalIndexes:
         self._wait_s = wait_s
         self._sleep = sleep
         self._lock = threading.Lock()
-        self._open: TTLCache[TenantId, _Open] = TTLCache(_MOST_OPEN, _IDLE_S)
+        self._open: TTLCache[TenantId, _OpenIndex] = TTLCache(_MOST_OPEN, _IDLE_S)
 
     def at(self, tenant_id: TenantId, stamps: Mapping[Namespace, str], ask: AskMysql) -> IndexAtRevision | None:
-        """Return the index at these stamps, or at an older one with the documents that changed since then; None where the
-        index is missing, lacks a namespace, or is too far behind. Wait for the indexer only if the index lacks a namespace
-        or many documents changed. ``ask`` reads from MySQL, where that is needed. Raises StoreUnavailable."""
+        """Return the index at these stamps, or at an older one with the documents that changed since then; None where
+        the index is missing, lacks a namespace, or is too far behind. Wait for the indexer only if the index lacks a
+        namespace or many documents changed. ``ask`` reads from MySQL if needed. Raises StoreUnavailable."""
         tenant = self._tenant(tenant_id)
         look = _look(tenant, stamps)
         changed = look.changed(tenant_id, ask)
@@ -110,12 +111,13 @@ class LocalIndexes:
         )
 
     def distrust(self, tenant_id: TenantId) -> None:
-        """Have the indexer build a tenant's index anew, which has turned out to be damaged; MySQL answers until then."""
+        """Mark a tenant's index as damaged, so that the indexer rebuilds it; until then MySQL answers."""
         log.warning("keyword_index_damaged", tenant_id=tenant_id)
         self._tenant(tenant_id).reader.distrust()
 
     def last_known(self, tenant_id: TenantId, namespaces: Sequence[Namespace]) -> IndexAtRevision | None:
-        """Return the index as it is, with those of the namespaces that it has; None if it has none of them. Asks nobody."""
+        """Return the index as it is, for those of the namespaces that it has; None if it has none of them. Makes no
+        calls."""
         view = self._tenant(tenant_id).reader.view()
         found = {} if view is None else {namespace: view.state(namespace) for namespace in namespaces}
         states = {namespace: state for namespace, state in found.items() if state is not None}
@@ -123,8 +125,8 @@ class LocalIndexes:
             return None
         return IndexAtRevision(view=view, states=states, is_current=False, behind_s=self._folder.behind_s())
 
-    def _is_coming(self, tenant: _Open, look: _Look) -> bool:
-        """Whether an indexer is at work that will soon be there, as far as anybody knows."""
+    def _is_coming(self, tenant: _OpenIndex, look: _IndexLook) -> bool:
+        """Return whether an indexer is expected to reach the revision soon."""
         if not self._wait_s or all(tenant.in_vain.get(namespace) == stamp for namespace, stamp in look.behind.items()):
             return False
         is_near = all(
@@ -132,22 +134,22 @@ class LocalIndexes:
         )
         return is_near and self._folder.is_served()
 
-    def _awaited(self, tenant: _Open, stamps: Mapping[Namespace, str]) -> _Look:
-        """Look at the index until it has reached these stamps or the time for that is over."""
+    def _awaited(self, tenant: _OpenIndex, stamps: Mapping[Namespace, str]) -> _IndexLook:
+        """Look at the index until it has reached these stamps or the waiting time is over."""
         deadline = Deadline.after(self._wait_s)
         while (look := _look(tenant, stamps)).behind and not deadline.has_passed:
             self._sleep(_LOOKED_AGAIN_S)
         tenant.in_vain = look.behind or tenant.in_vain
         return look
 
-    def _tenant(self, tenant_id: TenantId) -> _Open:
+    def _tenant(self, tenant_id: TenantId) -> _OpenIndex:
         with self._lock:
-            tenant = self._open.get(tenant_id) or _Open(LocalIndexReader(self._root, tenant_id))
-            self._open[tenant_id] = tenant  # each use begins its time anew
+            tenant = self._open.get(tenant_id) or _OpenIndex(LocalIndexReader(self._root, tenant_id))
+            self._open[tenant_id] = tenant  # each use restarts its time
             return tenant
 
 
-def _look(tenant: _Open, stamps: Mapping[Namespace, str]) -> _Look:
+def _look(tenant: _OpenIndex, stamps: Mapping[Namespace, str]) -> _IndexLook:
     view = tenant.reader.view()
     found = {namespace: None if view is None else view.state(namespace) for namespace in stamps}
     states = {namespace: state for namespace, state in found.items() if state is not None}
@@ -156,7 +158,7 @@ def _look(tenant: _Open, stamps: Mapping[Namespace, str]) -> _Look:
         for namespace, stamp in stamps.items()
         if namespace not in states or not states[namespace].has(stamp)
     }
-    return _Look(view, states, behind)
+    return _IndexLook(view, states, behind)
 
 
 def _gap(state: NamespaceState | None, stamp: str) -> int:

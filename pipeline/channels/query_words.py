@@ -1,4 +1,4 @@
-"""The words of a query as the keyword index writes them, with their weights, and BM25 of chunks by them."""
+"""The words of a query as the keyword index writes them, with their statistics, and BM25 of chunks by them."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from pipeline.keyword.bm25 import Collection
 from pipeline.keyword.dictionary import KeywordQuery, Lexicon, read
 from pipeline.keyword.fulltext_store import NARROW, Search, TermsRow
 from pipeline.keyword.matching import FieldWeights, IndexRows
-from pipeline.keyword.scoring import Weighed, coverage, score, weigh
+from pipeline.keyword.scoring import WeightedQuery, coverage, score, weigh
 from pipeline.keyword.spellings import near_spellings
 from pipeline.keyword.statistics_store import NamespaceStatistics, Statistics
 from pipeline.keyword.terms import tokenizer_of
+from pipeline.keyword_index.index_search import IndexSearch
 from pipeline.keyword_index.indexed_chunk_store import NamespaceState
-from pipeline.keyword_index.local_index_store import Wanted
 from pipeline.query.request import Query
 from pipeline.records import ChunkId, Namespace, Scope, TenantId
 
-# A FULLTEXT search cannot be interrupted, and every row it matches costs 4 µs, so its work is bounded before it starts:
-# the rarest terms are searched for, as many as match about this many rows together. docs/decisions/0012.
+# A FULLTEXT search cannot be interrupted, and every row it matches costs 4 µs, so its work is bounded in advance: it
+# searches for the rarest terms that match about this many rows together. docs/decisions/0012.
 _MATCHES = NARROW
-_MOST_ALONE = 2_000  # rows that one term may match without another one
-_ENOUGH = 400  # rows that are expected to hold all of the terms they have to
-_MOST_SPELLINGS = 4_000  # looked up for words that no chunk holds, those of each namespace counted
+_MOST_ALONE = 2_000  # rows that one term may match without a second one
+_ENOUGH = 400  # rows that are expected to hold all required terms
+_MOST_SPELLINGS = 4_000  # candidates for the spelling of unknown words, those of each namespace counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,19 +40,19 @@ class NamespaceRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryWords:
-    """A query's terms as the index of each namespace writes them, and their statistics, at one moment.
-    ``standing``: the host's index that they come from; None for MySQL. ``rows``: its rows that this query has read."""
+    """A query's terms as the index of each namespace writes them, and their statistics, at one moment. ``standing``:
+    the host's index they come from; None for MySQL. ``rows``: its rows that this query has read."""
 
     asked: KeywordQuery
     tokens: dict[Namespace, dict[str, str]]
     frequency: dict[str, int]
-    weighed: Weighed
+    weighed: WeightedQuery
     chunk_count: int
     lags: bool
     standing: IndexAtRevision | None = None
     rows: dict[ChunkId, TermsRow] = field(default_factory=dict)
 
-    def wanted(self, clause: Clause) -> Wanted:
+    def wanted(self, clause: Clause) -> IndexSearch:
         """Return the search in this host's index, where phrases and ways of several terms count by their terms."""
         groups: list[dict[str, float]] = []
         for tokens in self.tokens.values():
@@ -63,13 +63,14 @@ class QueryWords:
                 else:
                     groups += ({token: value} for each in worth for token, value in each.items())
         without = self.standing.changed if self.standing else ()
-        return Wanted(groups=[group for group in groups if any(group.values())], clause=clause, without=without)
+        return IndexSearch(groups=[group for group in groups if any(group.values())], clause=clause, without=without)
 
     def search(self) -> Search:
-        """Return the search by FULLTEXT. A term that no chunk holds is in it only while some chunks wait to be counted.
+        """Return the search by FULLTEXT. A term that no chunk holds is included only while some chunks are not counted
+        yet.
 
-        The rarest terms, as many as stay within the bound together, and one at least. If that one is common, chunks have
-        to hold the second rarest too, and the third, as long as enough of them may be expected to.
+        The rarest terms, as many as stay within the bound together, and one at least. If that one is common, chunks
+        must hold the second rarest too, and the third, as long as enough of them are expected to.
         """
         known = [term for term in self.asked.terms if self.lags or self.frequency.get(term)]
         rarest = sorted(known, key=lambda term: self.frequency.get(term, 0))
@@ -98,7 +99,7 @@ class QueryWords:
         )
 
     def score(self, blocks: Sequence[NamespaceRows], fields: FieldWeights) -> dict[ChunkId, float]:
-        """Return BM25 of chunks."""
+        """Return the BM25 scores of the chunks."""
         scores: dict[ChunkId, float] = {}
         for block in blocks:
             every = score(self.weighed, block.rows, self.tokens[block.namespace], fields)
@@ -106,12 +107,12 @@ class QueryWords:
         return scores
 
     def coverage(self, blocks: Sequence[NamespaceRows], fields: FieldWeights) -> dict[ChunkId, float]:
-        """Return how much of the query each chunk holds, in [0, 1]."""
+        """Return the share of the query that each chunk covers, in [0, 1]."""
         held = coverage(self.asked, [(block.rows, self.tokens[block.namespace]) for block in blocks], fields)
         return dict(zip((chunk_id for block in blocks for chunk_id in block.chunk_ids), held, strict=True))
 
     def of_rows(self, rows: Sequence[TermsRow]) -> list[NamespaceRows]:
-        """Group index rows by the query's namespaces; rows of others are left out."""
+        """Group index rows by the query's namespaces; rows of other namespaces are left out."""
         by_namespace: defaultdict[Namespace, list[TermsRow]] = defaultdict(list)
         for row in rows:
             if row.namespace in self.tokens:
@@ -127,7 +128,7 @@ class QueryWords:
 
 
 def words_of_mysql(statistics: Statistics, query: Query, lexicon: Lexicon) -> QueryWords:
-    """Return the words by the statistics in MySQL."""
+    """Return the words with the statistics in MySQL."""
     asked = read(query.query_text, lexicon)
     tokens = _tokens(asked.terms, query.tenant_id, query.namespaces)
     sizes, found = statistics.of_query(query.namespaces, _of_all(tokens))
@@ -138,7 +139,8 @@ def words_of_mysql(statistics: Statistics, query: Query, lexicon: Lexicon) -> Qu
 
 
 def words_of_index(standing: IndexAtRevision, query: Query, lexicon: Lexicon) -> QueryWords:
-    """Return the words by this host's index, which never lags; changes after its revision are not counted."""
+    """Return the words with the statistics of this host's index, which never lag; changes after its revision are not
+    counted."""
     asked = read(query.query_text, lexicon)
     tokens = _tokens(asked.terms, query.tenant_id, list(standing.states))
     frequencies = standing.view.frequencies
@@ -195,8 +197,8 @@ def _respelled(
     query: Query,
     count: Callable[[list[str]], Mapping[str, int]],
 ) -> tuple[KeywordQuery, dict[Namespace, dict[str, str]], dict[str, int]]:
-    """Add to words of no chunk the spellings one typing error away that some chunk has. ``count`` returns in how many
-    chunks each token occurs."""
+    """Add to words of no chunk the spellings one typing error away that some chunk has. ``count`` returns the number of
+    chunks that hold each token."""
     bound = _MOST_SPELLINGS // max(1, len(tokens))
     unknown = (
         unit.ways[0] for unit in asked.units if not any(frequency.get(term) for way in unit.ways for term in way)
@@ -212,7 +214,7 @@ def _respelled(
 
 
 def _counted(tokens: Mapping[Namespace, Mapping[str, str]], found: Mapping[str, int]) -> dict[str, int]:
-    """Return in how many chunks each term occurs, without those of no chunk. ``found``: the counts of tokens."""
+    """Return the number of chunks that hold each term, without absent terms. ``found``: the counts of tokens."""
     frequency: defaultdict[str, int] = defaultdict(int)
     for of_one in tokens.values():
         for term, written in of_one.items():

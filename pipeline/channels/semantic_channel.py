@@ -29,7 +29,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchedSpace:
-    """The vectors that a query is compared with, and the model that made them."""
+    """The vectors that a query is compared with, and the model that computed them."""
 
     number: int
     table: str
@@ -41,9 +41,9 @@ class SearchedSpace:
 
 @dataclass(frozen=True, slots=True)
 class SemanticChannel:
-    """The vectors in PostgreSQL. ``space`` gives those of the space that a query names, None for the active one. ``ask``
-    has a model give the vectors of a tenant's texts within so many seconds; without it the model is asked directly.
-    ``host`` lists the chunks that pass filters which let few pass; without it every row of a large tenant is read then."""
+    """The vectors in PostgreSQL. ``space`` returns the space that a query names, the active one for None. ``ask`` has a
+    model embed a tenant's texts within a time limit; without it the model is called directly. ``host`` lists the chunks
+    that pass selective filters; without it every row of a large tenant is read for these."""
 
     space: Callable[[int | None], SearchedSpace]
     ask: Callable[[Embedder, TenantId, Sequence[str], float], Matrix] | None = None
@@ -53,8 +53,8 @@ class SemanticChannel:
     _references: RecentValues[tuple[int, tuple[str, ...]], Matrix] = field(default_factory=lambda: RecentValues(16))
 
     def recall(self, query: Query) -> Recalled:
-        """The chunks nearest to the query; similarity is computed now and never stored. What is less similar than the
-        query's threshold is left out."""
+        """Return the chunks nearest to the query; similarity is computed now and never stored. Chunks less similar than
+        the query's threshold are left out."""
         space = self.space(query.embedding_space)
         plan = query.plan.channels.get(self.name)
         limit, each = query.pool_of(self.name), semantic_options(plan).per_namespace
@@ -81,7 +81,7 @@ class SemanticChannel:
         )
 
     def score(self, query: Query, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, float]:
-        """The similarity of chunks that another channel found."""
+        """Return the similarity of chunks that another channel found."""
         if not chunk_ids:
             return {}
         space = self.space(query.embedding_space)
@@ -89,7 +89,7 @@ class SemanticChannel:
         return space.vectors(query.tenant_id).scores(vector, chunk_ids)
 
     def prepare(self, query: Query, texts: Sequence[str]) -> None:
-        """Have the vectors of several wordings of a query made in one call, where they are not known yet."""
+        """Embed several wordings of a query in one call, unless cached."""
         space = self.space(query.embedding_space)
         unknown = [text for text in dict.fromkeys(texts) if (query.tenant_id, space.number, text) not in self._known]
         if unknown:
@@ -97,8 +97,9 @@ class SemanticChannel:
                 self._known.put((query.tenant_id, space.number, text), vector)
 
     def _vector(self, query: Query, space: SearchedSpace) -> Matrix:
-        """The query's vector; a model service is asked once, though the channel is asked twice. The first request of a
-        process has the reference sentences embedded as well, unless they are passages to the model and prepared apart."""
+        """Return the query's vector, asking a model service once although the channel is called twice. The first
+        request of a process embeds the reference sentences as well, unless they are passages to the model and prepared
+        separately."""
 
         def embed() -> Matrix:
             known = isinstance(space.embedder, SentenceEncoder) or (space.number, sentences) in self._references
@@ -112,7 +113,7 @@ class SemanticChannel:
         return self._known.get((query.tenant_id, space.number, query.query_text), embed)
 
     def _background(self, query: Query, space: SearchedSpace, vector: Matrix) -> float | None:
-        """Return the mean cosine of the query with the reference sentences of its kind of writing; None where the model
+        """Return the mean cosine of the query with the reference sentences in its kind of writing; None if the model
         does not give their vectors. Models differ in the cosine that they give unrelated texts."""
         sentences = _sentences(query)
         try:

@@ -35,7 +35,7 @@ def vector_table(name: str, metadata: MetaData, *, dimension: int, operator_clas
     """Return the table of one embedding space. ``operator_class``: the one that indexes of its distance have.
 
     The first space's table is `chunk_embeddings`. The table of a further one, `chunk_embeddings_2` …, is made when a model
-    migration begins, as a copy of the one in use whose indexes have other names (`embedding.space_table_store`).
+    migration begins, as a copy of the one in use whose indexes have other names (`embedding.space_store`).
     Approximate indexes of ranges of large tenants come and go at run time: `semantic.vector_index_store`.
     """
     return Table(

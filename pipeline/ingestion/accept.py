@@ -1,4 +1,4 @@
-"""Accept documents, under their own or new ids: after the transaction in here, no crash of anything may lose one."""
+"""Accept documents under their own or new ids. After its transaction no crash of any process loses one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
 from pipeline.documents.derived_ids import with_hash
 from pipeline.documents.document_store import Documents
-from pipeline.documents.duplicate_store import Content, Duplicates
+from pipeline.documents.duplicate_store import DocumentContent, Duplicates
 from pipeline.jobs.ledger_store import Ledger, NewItem
 from pipeline.records import DocumentId, Generation, JobId, Namespace, Priority, TenantId, Upload
 from pipeline.resources import Resources
@@ -28,7 +28,8 @@ _DIGITS = (0, 8, 32)  # of the hash in an id; 0 is the id that was sent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """A document of the batch that cannot be taken, and why; it becomes a failed item, its neighbours are unharmed."""
+    """A document of the batch that cannot be accepted, and the reason; it becomes a failed item without affecting
+    others."""
 
     document_id: str | None
     code: str
@@ -38,8 +39,8 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """One request's documents in order. Without a ``priority`` its size decides. ``job_id``: the job's id, which finds
-    the job of a repeated request; None: a new one."""
+    """One request's documents in order. Without a ``priority`` its size decides. ``job_id``: identifies the job of a
+    repeated request; None: a new one."""
 
     tenant_id: TenantId
     namespace: Namespace
@@ -51,8 +52,8 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Renamed:
-    """A document of a job that is there under another id than it was sent with."""
+class RenamedDocument:
+    """A document of a job that is stored under another id than it was sent with."""
 
     ordinal: int
     requested_id: str
@@ -61,18 +62,18 @@ class Renamed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptedJob:
-    """A job that stands in the ledger. ``due``: how many of its items wait for a worker."""
+    """A job in the ledger. ``due``: how many of its items wait for a worker."""
 
     tenant_id: TenantId
     job_id: JobId
     request_id: str
     total: int
     due: int
-    renamed: tuple[Renamed, ...] = ()
+    renamed: tuple[RenamedDocument, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Placed:
+class _NumberedBatch:
     """The entries of a batch as items of its job, and the uploads among them that become generations."""
 
     items: Sequence[NewItem]
@@ -88,7 +89,7 @@ def accept(
     together_with: Callable[[Connection, AcceptedJob], None] | None = None,
 ) -> AcceptedJob:
     """Write the job with its documents in one transaction, then ring for the workers; ``ring`` may fail, the sweeper
-    rings again. ``together_with`` writes what stands or falls with the job; its errors pass. Raises StoreUnavailable,
+    rings again. ``together_with`` writes rows in the same transaction; its errors propagate. Raises StoreUnavailable,
     QuotaExceeded or QueueFull; then nothing was accepted."""
     job_id = batch.job_id or JobId(str(uuid.uuid4()))
     with unit_of_work(use.mysql) as work:
@@ -101,7 +102,8 @@ def accept(
                 total=total,
                 due=0,
                 renamed=tuple(
-                    Renamed(ordinal=n, requested_id=old, document_id=new) for n, old, new in ledger.renamed(job_id)
+                    RenamedDocument(ordinal=n, requested_id=old, document_id=new)
+                    for n, old, new in ledger.renamed(job_id)
                 ),
             )
         documents = Documents(work.connection, batch.tenant_id)
@@ -120,7 +122,7 @@ def accept(
             total=len(items),
             due=len(taken),
             renamed=tuple(
-                Renamed(ordinal=item.ordinal, requested_id=item.requested_id, document_id=item.document_id)
+                RenamedDocument(ordinal=item.ordinal, requested_id=item.requested_id, document_id=item.document_id)
                 for item in items
                 if item.requested_id and item.document_id
             ),
@@ -136,7 +138,7 @@ def accept(
 
 
 def quota_use(tenant_id: TenantId, use: Resources) -> dict[str, tuple[int, int]]:
-    """Each quota's limit, 0 for none, and how much of it is used."""
+    """Return each quota's limit, 0 for none, and its present use."""
     with unit_of_work(use.mysql) as work:
         return quotas(work.connection, tenant_id, use).use()
 
@@ -147,7 +149,7 @@ def _priority(batch: Batch, use: Resources) -> Priority:
 
 
 def quotas(connection: Connection, tenant_id: TenantId, use: Resources) -> Quotas:
-    """The tenant's quotas, with the installation's as defaults."""
+    """Return the tenant's quotas, with the installation's as defaults."""
     limits = use.settings
     defaults = QuotaLimits(
         documents=limits.quota_documents,
@@ -158,8 +160,8 @@ def quotas(connection: Connection, tenant_id: TenantId, use: Resources) -> Quota
     return Quotas(connection, tenant_id, defaults, rooms=use.quota_rooms)
 
 
-def _by_id(batch: Batch, documents: Documents) -> _Placed:
-    """Number the uploads under their own ids. Documents that are there are replaced, skipped or refused."""
+def _by_id(batch: Batch, documents: Documents) -> _NumberedBatch:
+    """Assign generation numbers to the uploads under their own ids. Existing documents are replaced, skipped or refused."""
     uploads = [entry for entry in batch.entries if isinstance(entry, Upload)]
     ids = [upload.document_id for upload in uploads]
     only_new = batch.on_conflict != "replace"
@@ -167,17 +169,17 @@ def _by_id(batch: Batch, documents: Documents) -> _Placed:
     numbered = documents.number(
         batch.namespace, [document_id for document_id in ids if document_id not in known], only_new=only_new
     )
-    there = set(ids) - numbered.keys()  # with those that somebody brought while this waited for their rows
+    there = set(ids) - numbered.keys()  # including those that another request created while this waited for the rows
     last = {e.document_id: place for place, e in enumerate(batch.entries) if isinstance(e, Upload)}
     latest = [entry for entry in (batch.entries[place] for place in sorted(last.values())) if isinstance(entry, Upload)]
-    return _Placed(
+    return _NumberedBatch(
         items=[_item(ordinal, entry, there, numbered, last, batch) for ordinal, entry in enumerate(batch.entries)],
         taken=[(numbered[upload.document_id], upload) for upload in latest if upload.document_id in numbered],
     )
 
 
-def _keep_both(batch: Batch, documents: Documents, duplicates: Duplicates) -> _Placed:
-    """Number the uploads under ids that are free."""
+def _keep_both(batch: Batch, documents: Documents, duplicates: Duplicates) -> _NumberedBatch:
+    """Assign generation numbers to the uploads under free ids."""
     uploads = {ordinal: entry for ordinal, entry in enumerate(batch.entries) if isinstance(entry, Upload)}
     assigned = assign_ids(documents, duplicates, batch.namespace, uploads)
     taken = {
@@ -201,7 +203,7 @@ def _keep_both(batch: Batch, documents: Documents, duplicates: Duplicates) -> _P
             number = assigned.numbered[document_id].number
             new = NewItem(ordinal=ordinal, document_id=document_id, generation=number, body_bytes=len(entry.body))
         items.append(replace(new, requested_id=requested))
-    return _Placed(items=items, taken=list(taken.values()))
+    return _NumberedBatch(items=items, taken=list(taken.values()))
 
 
 def _item(
@@ -252,8 +254,8 @@ def _exists(ordinal: int, entry: Upload, batch: Batch, why: str) -> NewItem:
 
 
 @dataclass(slots=True)
-class Assigned:
-    """The ids of uploads by ordinal. ``there``: ids of documents with the same bytes already. A missing ordinal found
+class AssignedIds:
+    """The ids of uploads by ordinal. ``there``: ids of existing documents with the same bytes. A missing ordinal found
     every id taken."""
 
     ids: dict[int, DocumentId] = field(default_factory=dict)
@@ -263,12 +265,12 @@ class Assigned:
 
 def assign_ids(
     documents: Documents, duplicates: Duplicates, namespace: Namespace, uploads: Mapping[int, Upload]
-) -> Assigned:
+) -> AssignedIds:
     """Give each upload a generation number and an id that no document with other bytes has: its own if free, else with
     a suffix from the hash of its bytes, so that equal bytes find their document. Documents stay locked until the
     transaction ends, and unchanged."""
-    assigned = Assigned()
-    taken: dict[DocumentId, Content] = {}  # by earlier uploads of this very request
+    assigned = AssignedIds()
+    taken: dict[DocumentId, DocumentContent] = {}  # by earlier uploads of the same request
     waiting = dict(uploads)
     for digits in _DIGITS:
         wanted: defaultdict[DocumentId, list[int]] = defaultdict(list)
@@ -300,15 +302,15 @@ def _id(upload: Upload, digits: int) -> DocumentId:
 
 
 def _digest(upload: Upload) -> bytes:
-    """The hash of the bytes; of the address where there are none yet."""
+    """Return the hash of the bytes, or of the address of a document to fetch."""
     return hashlib.sha256((upload.source_uri or "").encode() if upload.to_fetch else upload.body).digest()
 
 
-def _content(upload: Upload) -> Content:
-    return Content(content_hash=hashlib.sha256(upload.body).digest(), source_uri=upload.source_uri)
+def _content(upload: Upload) -> DocumentContent:
+    return DocumentContent(content_hash=hashlib.sha256(upload.body).digest(), source_uri=upload.source_uri)
 
 
-def _is_same(upload: Upload, content: Content | None) -> bool:
+def _is_same(upload: Upload, content: DocumentContent | None) -> bool:
     if content is None:
         return False
     if upload.to_fetch:

@@ -1,4 +1,4 @@
-"""Make the chunks for both stores from the pieces of a document."""
+"""Build the chunks for both stores from the pieces of a document."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pipeline.records import Chunk, Chunking, Generation, ParentChunk, Parsed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assembled:
-    """A document as both stores will know it. ``parents`` are in MySQL alone."""
+    """A document as both stores will hold it. ``parents`` are in MySQL alone."""
 
     chunks: list[Chunk]
     parents: Sequence[ParentChunk] = ()
@@ -23,7 +23,7 @@ class Assembled:
 def assemble(
     parsed: Parsed, generation: Generation, *, title: str | None, chunking: Chunking, tokenizer: Tokenizer, limit: int
 ) -> list[Chunk]:
-    """The chunks of `assemble_all`."""
+    """Return the chunks of `assemble_all`."""
     found = assemble_all(parsed, generation, title=title, chunking=chunking, tokenizer=tokenizer, limit=limit)
     return found.chunks
 
@@ -31,7 +31,7 @@ def assemble(
 def assemble_all(
     parsed: Parsed, generation: Generation, *, title: str | None, chunking: Chunking, tokenizer: Tokenizer, limit: int
 ) -> Assembled:
-    """Cut, analyse and name the chunks of one generation in this process, for our own text only. Raises as
+    """Cut, analyse and name the chunks of one generation in this process, for trusted text only. Raises as
     `cut_document`."""
     found = cut_document(parsed, title=title, chunking=chunking, tokenizer=tokenizer, most=limit)
     return assembled(found, generation)

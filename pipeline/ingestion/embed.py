@@ -1,4 +1,4 @@
-"""Give every chunk of a batch its vector, reusing earlier ones and renewing the lease meanwhile."""
+"""Embed every chunk of a batch, reusing earlier vectors and renewing the lease meanwhile."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pipeline.database.rows import slices
 from pipeline.errors import EmbedderRefused
 from pipeline.ingestion.finish_items import end
 from pipeline.ingestion.make_vectors import vectors_of
-from pipeline.ingestion.prepare import Breather, Prepared
+from pipeline.ingestion.prepare import Breather, PreparedDocument
 from pipeline.ingestion.standby import fill_standby
 from pipeline.jobs.lease_store import Lease
 from pipeline.models.ports import Embedder, Matrix, PaidEmbedder, SentenceEncoder
@@ -27,16 +27,16 @@ _CHUNKS_PER_LEASE = 128  # embedded and stored before the lease is renewed and o
 
 
 def embed(
-    lease: Lease, prepared: Sequence[Prepared], use: Resources, *, breather: Breather | None = None
-) -> list[Prepared]:
-    """Give every chunk its vector, renewing the lease; texts that a document had before keep theirs. Documents with a
-    text that the model refuses are parked. ``breather`` runs between stored slices."""
+    lease: Lease, prepared: Sequence[PreparedDocument], use: Resources, *, breather: Breather | None = None
+) -> list[PreparedDocument]:
+    """Embed every chunk, renewing the lease; unchanged texts of a document keep their vectors. Documents with a text
+    that the model refuses are parked. ``breather`` runs between stored slices."""
     tenant_id = lease.tenant_id
     fields = {item.claim.generation: item.fields for item in prepared}
     chunks = [chunk for item in prepared for chunk in item.to_embed]
     replacing = {item.claim.generation for item in prepared if item.replaces}
     kept: Counter[Generation] = Counter()
-    embedder = use.embedder  # once: another one may be active a moment later
+    embedder = use.embedder  # read once: another model may be active a moment later
     means = Means()
     whole = {item.claim.generation for item in prepared if not item.vectors}
     for some in slices(chunks, _CHUNKS_PER_LEASE):
@@ -94,9 +94,9 @@ def embed_or_reuse(
     model: str,
     embed: Callable[[Sequence[Chunk]], NDArray[np.float32]],
 ) -> tuple[NDArray[np.float32], list[Chunk]]:
-    """Return a vector per chunk, and which chunks had theirs already: those in ``replacing`` reuse a vector of the same
-    text, document and model, in one statement. The rest go to ``embed``; its errors pass, ``EmbedderRefused.indexes``
-    being places in ``chunks``."""
+    """Return a vector per chunk, and the chunks that were reused: those in ``replacing`` take a vector of the same
+    text, document and model, in one statement. The rest go to ``embed``; its errors propagate, with
+    ``EmbedderRefused.indexes`` being positions in ``chunks``."""
     candidates = [chunk for chunk in chunks if chunk.generation in replacing]
     known = use.vectors(tenant_id).of_texts(candidates, model=model) if candidates else {}
     if not known:

@@ -1,5 +1,5 @@
 """Fetch documents beside the batches, in threads under their lease, each with a deadline; then queue them as if sent
-with their bytes. No batch waits for a foreign server."""
+with their bytes. No batch waits for a remote server."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ log = structlog.get_logger(__name__)
 Ring = Callable[[TenantId, JobId], object]
 Ending = Fetched | Exception
 
-_TOGETHER_S = 0.05  # what ends within it is written together
-_LOOKUP_S = 5.0  # beyond its time, a document waits only for the system to look up a name, which nothing can stop
+_TOGETHER_S = 0.05  # fetches that end within it are written together
+_LOOKUP_S = 5.0  # grace after its deadline, for a name resolution by the system, which nothing can stop
 _LONGEST_MEDIA_TYPE = 127
 
 
@@ -50,7 +50,7 @@ def hand_over(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources, 
 
 
 class _Round:
-    """Documents that were claimed together and are fetched at the same time."""
+    """Documents that were claimed together and are fetched in parallel."""
 
     def __init__(
         self, tenant_id: TenantId, places: Mapping[ItemClaim, BytesLocation], use: Resources, ring: Ring
@@ -65,7 +65,8 @@ class _Round:
         self._deadline = Deadline.after(use.settings.fetch_timeout_s + _LOOKUP_S)
 
     def carry_out(self) -> None:
-        """Fetch until every document has ended or is another's. Never raises; the lease recovers what cannot be written."""
+        """Fetch until every document has ended or is lost to another worker. Never raises; the lease recovers unwritten
+        results."""
         for claim, place in self._places.items():
             self._use.fetches.run(partial(self._fetch, claim, place))
         try:
@@ -75,7 +76,7 @@ class _Round:
         except Unavailable as error:
             log.warning("fetches_left_to_the_lease", documents=len(self._lease.claims), code=error.code)
         except Exception as error:
-            # The last frame of a thread: nobody above would hear of it. The lease decides about the documents.
+            # The last frame of a thread: nothing above would report the error. The lease decides about the documents.
             log.exception("fetching_bug", error=type(error).__name__, documents=len(self._lease.claims))
         finally:
             self._give_back(self._slots)
@@ -171,7 +172,7 @@ class _Round:
             store.queue({claim: len(fetched[claim][0]) for claim in held})
 
     def _renew(self) -> None:
-        """Renew the lease of the documents that are still fetched, and forget those that are another worker's by now."""
+        """Renew the lease of the documents that are still fetched, and forget those that another worker holds by now."""
         self._give_back(len(self._lease.renew_rest()))
 
     def _give_back(self, slots: int) -> None:

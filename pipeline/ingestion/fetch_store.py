@@ -1,4 +1,4 @@
-"""Payloads that are yet to be fetched, and their bytes once they are."""
+"""Store payloads that are still to be fetched, and their bytes afterwards."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from pipeline.records import Generation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BytesLocation:
-    """Where a generation's bytes are. ``media_type``: what to read them as, or what stands for not knowing."""
+    """The address of a generation's bytes. ``media_type``: the type to parse them as, or the mark for an unknown one."""
 
     uri: str
     media_type: str
 
 
 class FetchedPayloads(TenantStore):
-    """The payloads of one tenant that are to be fetched."""
+    """One tenant's payloads that are still to be fetched."""
 
     def places(self, generations: Sequence[Generation]) -> dict[Generation, BytesLocation]:
         """Return the location of each of these generations that has no bytes yet."""
@@ -42,7 +42,7 @@ class FetchedPayloads(TenantStore):
         return found
 
     def store(self, generation: Generation, body: bytes, *, media_type: str) -> None:
-        """Keep the bytes, so that they are never fetched again, and what they are."""
+        """Store the bytes and their type, so that they are never fetched again."""
         values = {
             "tenant": self._tenant_id,
             "namespace": generation.scope.namespace,
@@ -55,7 +55,7 @@ class FetchedPayloads(TenantStore):
         self._connection.execute(_SOURCE_TYPE, {**values, "media_type": media_type.partition(";")[0]})
 
     def queue(self, sizes: Mapping[ItemClaim, int]) -> None:
-        """Queue items whose bytes were stored (by size), not counting an attempt. Call `Ledger.still_held` first."""
+        """Queue items whose bytes were stored (by size), without counting an attempt. Call `Ledger.still_held` first."""
         for claim, size in sizes.items():
             values = {"tenant": self._tenant_id, "job": claim.job_id, "ordinal": claim.ordinal}
             self._connection.execute(_QUEUE, {**values, "size": size, "now": now()})

@@ -20,8 +20,8 @@ log = structlog.get_logger(__name__)
 
 
 def end(lease: Lease, gone: Sequence[ItemClaim], refused: Sequence[tuple[ItemClaim, Rejected]], use: Resources) -> None:
-    """End items that need no further work and release them: superseded ones, whose payload was dropped, and those at
-    fault. Raises LeaseLost."""
+    """End and release items that need no further work: superseded ones, whose payload was dropped, and faulty ones.
+    Raises LeaseLost."""
     if not gone and not refused:
         return
     tenant_id = lease.tenant_id
@@ -46,7 +46,7 @@ def close(
     use: Resources,
     work: UnitOfWork,
 ) -> None:
-    """Finish the jobs of these claims that have no open item left: count the terms they left waiting, and notify."""
+    """Finish the jobs of these claims that have no open item left: count their deferred terms, and notify."""
     finished = close_jobs(tenant_id, [claim.job_id for claim in claims], ledger, use, work)
     for namespace in sorted({claim.generation.scope.namespace for claim in claims if claim.job_id in finished}):
         Statistics(work.connection, tenant_id).add_up(namespace)
@@ -61,7 +61,7 @@ def close_jobs(
     *,
     touch: bool = True,
 ) -> set[JobId]:
-    """End and return the jobs with nothing left to do; then tell followers and webhooks. ``touch``: revise every job."""
+    """End and return the jobs without remaining work; then notify followers and webhooks. ``touch``: revise every job."""
     finished = set(ledger.close_if_done(job_ids, touch=touch))
     for job_id in sorted(set(job_ids) if touch else finished):
         tell = use.bells.ended if job_id in finished else use.bells.progressed

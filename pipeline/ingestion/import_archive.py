@@ -1,4 +1,4 @@
-"""A part of an archive on its way in: its documents become a job like any other, and the part is remembered with it."""
+"""Import a part of an archive: its documents become a job like any other, and the part is recorded with it."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Received:
-    """What became of a part. ``differs``: another part of this number was accepted before, and stands."""
+class PartOutcome:
+    """The outcome of a part. ``differs``: another part of this number was accepted before, and is kept."""
 
     status: Literal["accepted", "present", "differs"]
     part: PartView
 
 
-def receive_part(batch: Batch, part: NewPart, use: Resources, *, ring: Callable[[AcceptedJob], None]) -> Received:
+def receive_part(batch: Batch, part: NewPart, use: Resources, *, ring: Callable[[AcceptedJob], None]) -> PartOutcome:
     """Accept a part's documents once, the part and its job in one transaction; a repetition changes nothing. Raises as
     ``accept``."""
     known = _known(batch.tenant_id, batch.namespace, part.import_id, part.number, use)
@@ -42,24 +42,25 @@ def receive_part(batch: Batch, part: NewPart, use: Resources, *, ring: Callable[
             accept(batch, use, ring=ring, together_with=note)
             status = "accepted"
             log.info("part_accepted", part=part.number, documents=part.documents, vectors_kept=part.vectors_kept)
-        except PartKnown:  # somebody else sent it at the same moment
+        except PartKnown:  # another request sent it at the same moment
             log.info("part_known", part=part.number)
         known = _known(batch.tenant_id, batch.namespace, part.import_id, part.number, use)
-        if known is None:  # the namespace was deleted at once
+        if known is None:  # the namespace was deleted meanwhile
             raise PartKnown(f"part {part.number} was accepted, and its namespace was deleted since")
     if known.sha256 != part.sha256.hex():
-        return Received(status="differs", part=known)
-    return Received(status=status, part=known)
+        return PartOutcome(status="differs", part=known)
+    return PartOutcome(status=status, part=known)
 
 
 def parts_of(tenant_id: TenantId, namespace: Namespace, import_id: str, use: Resources) -> list[PartView]:
-    """The parts that arrived. Raises StoreUnavailable."""
+    """Return the parts that arrived. Raises StoreUnavailable."""
     with unit_of_work(use.mysql) as work:
         return Imports(work.connection, tenant_id, namespace).parts(import_id)
 
 
 def forget(tenant_id: TenantId, namespace: Namespace, import_id: str, use: Resources) -> int:
-    """Let the same archive be imported once more. Gives how many parts were known. Raises StoreUnavailable."""
+    """Forget the parts of an import, so that the archive can be imported again. Returns how many there were. Raises
+    StoreUnavailable."""
     with unit_of_work(use.mysql) as work:
         forgotten = Imports(work.connection, tenant_id, namespace).forget(import_id)
         if forgotten:

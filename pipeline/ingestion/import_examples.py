@@ -21,8 +21,8 @@ from pipeline.resources import Resources
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Imported:
-    """What became of a book. Without a ticket nothing was stored; ``refused_because`` says why, if it was to be."""
+class BookOutcome:
+    """The outcome of a book. Without a ticket nothing was stored; ``refused_because`` gives the reason of a refusal."""
 
     checked: Checked
     ticket: AcceptedJob | None = None
@@ -53,12 +53,12 @@ def import_book(computation: Computation, use: Resources, *, ring: Callable[[Acc
 
 
 def read_workbook(body: bytes, use: Resources) -> Book:
-    """The book in an Excel workbook, read in the parser process. Raises Rejected, or ParserUnavailable."""
+    """Parse the book in an Excel workbook, in the parser process. Raises Rejected, or ParserUnavailable."""
     return workbook_tables(use.parser.tables(body), most_rows=use.settings.max_examples_per_book)
 
 
 def read_json(body: bytes, use: Resources) -> Book:
-    """The book in a JSON file, in any encoding that files may have. Raises Rejected."""
+    """Parse the book in a JSON file, in any supported encoding. Raises Rejected."""
     try:
         value = json_limits.loads(decode(body).encode("utf-8", "surrogatepass"))
     except json_limits.TooComplex as error:
@@ -72,10 +72,10 @@ def read_json(body: bytes, use: Resources) -> Book:
 
 
 def read_request(body: bytes, use: Resources) -> Book:
-    """Return the book in the JSON body of a request, whose shape the gateway has checked. Raises Rejected."""
+    """Parse the book in the JSON body of a request, whose shape the gateway has checked. Raises Rejected."""
     try:
         value = orjson.loads(body.removeprefix(b"\xef\xbb\xbf"))
-    except orjson.JSONDecodeError:  # lone surrogates, which orjson refuses and the gateway lets pass as flaws of a row
+    except orjson.JSONDecodeError:  # lone surrogates, which orjson refuses and the gateway reports as flaws of a row
         value = lenient_json.loads(body.decode("utf-8-sig"))
     return json_tables(value["examples"], most_rows=use.settings.max_examples_per_book)
 
@@ -100,15 +100,15 @@ def hand_in(
     job_id: JobId | None = None,
     use: Resources,
     ring: Callable[[AcceptedJob], None],
-) -> Imported:
-    """Check the book and accept its good rows as one job, refused rows being failed items. Stores nothing with
-    ``dry_run``, without a good row, or with ``strict`` and a bad one. ``name``: the file's. A repeated ``job_id`` finds
-    its job. Raises as `accept`."""
+) -> BookOutcome:
+    """Check the book and accept its valid rows as one job, with refused rows as failed items. Stores nothing with
+    ``dry_run``, without a valid row, or with ``strict`` and an invalid one. ``name``: the file's. A repeated ``job_id``
+    finds its job. Raises as `accept`."""
     checked = check(book)
     if dry_run:
-        return Imported(checked=checked)
+        return BookOutcome(checked=checked)
     if not checked.examples or (strict and checked.refused):
-        return Imported(checked=checked, refused_because=_why(checked))
+        return BookOutcome(checked=checked, refused_because=_why(checked))
     entries = [upload_of(example, book=name) for example in checked.examples]
     batch = Batch(
         tenant_id=tenant_id,
@@ -118,10 +118,10 @@ def hand_in(
         on_conflict=on_conflict,
         job_id=job_id,
     )
-    return Imported(checked=checked, ticket=accept(batch, use, ring=ring))
+    return BookOutcome(checked=checked, ticket=accept(batch, use, ring=ring))
 
 
-def _report(imported: Imported) -> dict[str, Any]:
+def _report(imported: BookOutcome) -> dict[str, Any]:
     """Return the report as JSON."""
     checked, ticket = imported.checked, imported.ticket
     errors = flaws(checked.errors[:MOST_FLAWS])

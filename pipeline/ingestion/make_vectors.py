@@ -1,4 +1,4 @@
-"""From texts to vectors: what is in the cache is not asked for, what is asked for is counted."""
+"""Embed texts: take cached vectors, request the others, and record the usage."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def vectors_of(
     timeout_s: float | None = None,
     stop: threading.Event | None = None,
 ) -> Matrix:
-    """One vector for each text, in order, as ``embedder`` makes them, by default that of the active space.
+    """Return one vector for each text, in order, from ``embedder``, by default that of the active space.
 
-    With an embedder that costs money or time, a text is sent once, however often it occurs; what was answered is kept
-    and counted at once, even if the rest fails. With CHORDWISE_MASK_EMBEDDINGS it gets questions and texts without
-    personal data, both masked alike, or they would not find each other. A query goes before everything else. Raises
-    what the embedder raises; the ``indexes`` of EmbedderRefused are those of ``texts``.
+    With an embedder that costs money or time, each distinct text is sent once; answers are cached and recorded at once,
+    even if the rest fails. With CHORDWISE_MASK_EMBEDDINGS personal data is masked alike in questions and texts, or they
+    would not match. Queries take precedence. Raises the embedder's errors; the ``indexes`` of EmbedderRefused are those
+    of ``texts``.
     """
     embedder = embedder or use.embedder
     if isinstance(embedder, SentenceEncoder) and purpose is not Purpose.QUERY:
@@ -53,7 +53,7 @@ def vectors_of(
         places[digest].append(place)
     vectors: dict[bytes, Matrix] = dict(cache.get(list(places)))
     unknown = [digest for digest in places if digest not in vectors]
-    keeper = _Keeper(cache, unknown)
+    keeper = _AnswerRecorder(cache, unknown)
     saved = [texts[at] for digest, found in places.items() for at in (found if digest in vectors else found[1:])]
     try:
         if unknown:
@@ -80,8 +80,8 @@ def vectors_of(
     return np.stack([vectors[digest] for digest in digests])
 
 
-class _Keeper:
-    """Puts each answer away as it comes."""
+class _AnswerRecorder:
+    """Caches and records each answer as it arrives."""
 
     def __init__(self, cache: VectorCache, digests: Sequence[bytes]) -> None:
         self._cache = cache
@@ -90,7 +90,7 @@ class _Keeper:
         self.counts = EmbeddingCounts()
 
     def answered(self, places: range, vectors: Matrix | None, tokens: int) -> None:
-        """Count it, whatever it is worth; keep it if it is worth something."""
+        """Record the usage of any answer; cache its vectors if they are usable."""
         with self._lock:
             self.counts += EmbeddingCounts(requests=1, texts=len(places), tokens=tokens)
         if vectors is not None:

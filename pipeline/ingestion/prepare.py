@@ -1,4 +1,4 @@
-"""Skip unchanged documents, read and cut the others: from claims to chunks that stand aside, not yet shown."""
+"""Prepare claims: skip unchanged documents, parse and cut the others into chunks that are stored aside, not yet shown."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ from pipeline.resources import Resources
 
 log = structlog.get_logger(__name__)
 
-# Called while a document takes long, with the seconds that it has taken so far.
+# Called while a document takes long, with the seconds since its start.
 Aside = Callable[[float], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
+class ComparedClaims:
     """Claims after comparison with the shown generations. ``unchanged`` ones have ended; ``overtaken`` ones are to be
     closed; ``replacing`` ones replace a shown generation."""
 
@@ -50,22 +50,22 @@ class Compared:
 
     @property
     def ended(self) -> frozenset[ItemClaim]:
-        """Those that need no further work."""
+        """Claims that need no further work."""
         return self.unchanged | set(self.overtaken)
 
 
-def compare(lease: Lease, sources: Mapping[Generation, Source], use: Resources) -> Compared:
-    """End claims whose upload is shown already, and return which others replace something; a first upload costs nothing.
-    Accepted numbers order uploads: one found unchanged overtakes all earlier ones under way."""
+def compare(lease: Lease, sources: Mapping[Generation, Source], use: Resources) -> ComparedClaims:
+    """End claims whose upload is already shown, and return which others replace a generation; a first upload costs
+    nothing. Accepted numbers order uploads: an unchanged one supersedes all earlier ones under way."""
     tenant_id = lease.tenant_id
     later = [claim for claim in lease.claims if claim.generation.number > 1 and claim.generation in sources]
     if not later:
-        return Compared()
+        return ComparedClaims()
     with unit_of_work(use.mysql) as work:
         found = Generations(work.connection, tenant_id).standing([claim.generation for claim in later])
     alike = [claim for claim in later if _is_shown_already(sources[claim.generation], found[claim.generation], use=use)]
     unchanged = _end(lease, _complete(tenant_id, alike, found, use), sources, use) if alike else []
-    return Compared(
+    return ComparedClaims(
         unchanged=frozenset(unchanged),
         overtaken=tuple(claim for claim in later if found[claim.generation].overtaken),
         replacing=frozenset(claim for claim in later if found[claim.generation].shown is not None),
@@ -107,7 +107,7 @@ def _end(
         chunks = {claim: standing[claim.generation].chunk_count for claim in still}
         ledger.succeed(chunks, outcome="unchanged", reused=chunks)
         generations.settle([claim.generation for claim in still])
-        # An attempt that was overtaken by an edit of the document, say, may have begun to write: that goes as usual.
+        # A superseded attempt may have written chunks aside, which its own end drops as usual.
         generations.discard([claim.generation for claim in still if not claim.may_have_rows])
         Retired(work.connection, tenant_id).add([claim.generation for claim in still if claim.may_have_rows])
         close(tenant_id, still, ledger, use, work)
@@ -128,7 +128,7 @@ class Breather:
         self._taken = time.monotonic()
 
     def take(self) -> None:
-        """Serve another tenant if the last turn is a while ago and it is possible now. Needs no open transaction."""
+        """Serve another tenant if the last turn is a while ago and it is possible now. No transaction may be open."""
         if time.monotonic() - self._taken > _PAUSE_S:
             with suppress(IngestCrowded):
                 self._aside(0.0)
@@ -136,21 +136,21 @@ class Breather:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
-    """A claimed document as chunks. ``reused``: those that need no embedding. ``marks``, ``vectors``: what imported
-    chunks brought, by ordinal."""
+class PreparedDocument:
+    """A claimed document as chunks. ``reused``: those that need no embedding. ``marks``, ``vectors``: values of
+    imported chunks, by ordinal."""
 
     claim: ItemClaim
     fields: DocumentFields
     title: str | None
     chunks: Sequence[Chunk]
     recipe: bytes
-    replaces: bool  # searches see an earlier generation of it, whose vectors may be good for this one too
+    replaces: bool  # searches see an earlier generation of it, whose vectors may be reusable
     reused: int = 0
     parents: Sequence[ParentChunk] = ()
     marks: Mapping[int, Mark] = field(default_factory=dict)
     vectors: Mapping[int, NDArray[np.float32]] = field(default_factory=dict)
-    model: str = ""  # that made these vectors
+    model: str = ""  # that computed these vectors
     encoding: Encoding | None = None
 
     @property
@@ -164,27 +164,27 @@ class Prepared:
 
     @property
     def searchable(self) -> Sequence[Chunk]:
-        """Its chunks but those that are switched off, which have no vector and count in no statistics."""
+        """Its enabled chunks; disabled ones have no vector and are not counted in statistics."""
         if not self.marks:
             return self.chunks
         return [chunk for chunk in self.chunks if self.marks.get(chunk.ordinal, UNMARKED).enabled]
 
     @property
     def to_embed(self) -> Sequence[Chunk]:
-        """Searchable chunks that brought no vector."""
+        """Searchable chunks without an imported vector."""
         if not self.vectors:
             return self.searchable
         return [chunk for chunk in self.searchable if chunk.ordinal not in self.vectors]
 
 
-def prepare(lease: Lease, use: Resources, *, aside: Aside = lambda _: None) -> list[Prepared]:
-    """Read and cut a batch's documents, renewing the lease. Faulty ones are parked; shown or overtaken ones end here.
+def prepare(lease: Lease, use: Resources, *, aside: Aside = lambda _: None) -> list[PreparedDocument]:
+    """Parse and cut a batch's documents, renewing the lease. Faulty ones are parked; shown or superseded ones end here.
     ``aside`` is called a few times a second; its exceptions propagate."""
     with unit_of_work(use.mysql) as work:
         generations = [claim.generation for claim in lease.claims]
         sources = Documents(work.connection, lease.tenant_id).sources(generations)
     compared = compare(lease, sources, use)
-    prepared: list[Prepared] = []
+    prepared: list[PreparedDocument] = []
     refused: list[tuple[ItemClaim, Rejected]] = []
     gone = list(compared.overtaken)
     pauses = _Pauses(lease, use, aside)
@@ -228,11 +228,13 @@ class _Pauses:
         self._paused = time.monotonic()
 
 
-def _cut(claim: ItemClaim, source: Source, replaces: bool, use: Resources, meanwhile: Callable[[], None]) -> Prepared:
+def _cut(
+    claim: ItemClaim, source: Source, replaces: bool, use: Resources, meanwhile: Callable[[], None]
+) -> PreparedDocument:
     if is_packed(source.media_type):
         tokenizer = tokenizer_of(claim.generation.scope)
         packed = unpacked(source, claim.generation, tokenizer, use, meanwhile=meanwhile)
-        return Prepared(
+        return PreparedDocument(
             claim=claim,
             fields=source.fields,
             title=source.fields.title,
@@ -254,7 +256,7 @@ def _cut(claim: ItemClaim, source: Source, replaces: bool, use: Resources, meanw
     )
     document = use.parser.cut(source.body, request, meanwhile=meanwhile)
     found = assembled(document, claim.generation)
-    return Prepared(
+    return PreparedDocument(
         claim=claim,
         fields=source.fields,
         title=document.title,
@@ -266,7 +268,7 @@ def _cut(claim: ItemClaim, source: Source, replaces: bool, use: Resources, meanw
     )
 
 
-def write_aside(lease: Lease, prepared: Sequence[Prepared], breather: Breather | None = None) -> None:
+def write_aside(lease: Lease, prepared: Sequence[PreparedDocument], breather: Breather | None = None) -> None:
     """Write chunks and parents where no search sees them, many chunks in several transactions. Raises LeaseLost."""
     tenant_id = lease.tenant_id
     chunks = [chunk for item in prepared for chunk in item.chunks]

@@ -18,7 +18,7 @@ from pipeline.resources import Resources
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preview:
-    """The chunks a document would have. ``embedded``: what would be embedded for each."""
+    """The chunks that a document would have. ``embedded``: the text to embed for each."""
 
     title: str | None
     chunking: Chunking
@@ -31,7 +31,7 @@ class Preview:
 def preview(
     body: bytes, *, media_type: str, filename: str | None, title: str | None, chunking: Chunking, use: Resources
 ) -> Preview:
-    """Parse and cut as ingestion would, within the same limits. Raises what would park the document."""
+    """Parse and cut as ingestion would, within the same limits. Raises the errors that would park the document."""
     request = CutRequest(
         media_type=media_type,
         filename=filename,

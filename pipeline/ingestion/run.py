@@ -1,4 +1,4 @@
-"""Turn accepted documents into searchable ones: claim, fetch, prepare, write aside, embed, publish.
+"""Make accepted documents searchable: claim, fetch, prepare, write aside, embed, publish.
 
 Every step may fail anywhere or run twice: chunk ids repeat, vectors are complete before the pointer moves, and old
 generations are dropped only afterwards (`maintenance/sweep`).
@@ -31,7 +31,7 @@ from pipeline.sandbox.parser import MOST_AT_ONCE
 _PATIENCE_S = 1.0  # seconds for a document if no other tenant can be served meanwhile
 
 log = structlog.get_logger(__name__)
-_SHARED = 4  # while others wait, batches are a quarter, so that nobody waits long for the next turn
+_SHARED = 4  # while others wait, batches are a quarter, so that no tenant waits long for its turn
 
 
 def ingest_next(use: Resources, *, ring: Callable[[TenantId, JobId], object]) -> int:
@@ -40,24 +40,16 @@ def ingest_next(use: Resources, *, ring: Callable[[TenantId, JobId], object]) ->
     taken = take_next(use)
     if taken is None:
         return 0
-    _begin(taken.tenant_id, taken.claims, use, ring=ring, aside=_Aside(use, ring, (taken.tenant_id,)))
+    ingest_claims(taken.tenant_id, taken.claims, use, ring=ring)
     if taken.heir:
         ring(taken.heir.tenant_id, taken.heir.job_id)
     return len(taken.claims)
 
 
-def ingest_batch(
-    tenant_id: TenantId, job_id: JobId, use: Resources, *, ring: Callable[[TenantId, JobId], object]
-) -> int:
-    """Work on one batch of the job's due items; ring again if more are due. Returns how many. Faulty documents fail
-    alone; a missing dependency puts items back."""
-    claims = take(tenant_id, job_id, use)
-    if claims is None or not claims.items:
-        return 0
-    _begin(tenant_id, claims.items, use, ring=ring, aside=_Aside(use, ring, (tenant_id,)))
-    if claims.more:
-        ring(tenant_id, job_id)
-    return len(claims.items)
+def ingest_claims(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources, *, ring: Ring) -> None:
+    """Work on a claimed batch, and on batches of other tenants while one of its documents takes long. Faulty documents
+    fail alone; an unavailable dependency puts items back."""
+    _begin(tenant_id, claims, use, ring=ring, aside=_SideWork(use, ring, (tenant_id,)))
 
 
 def _ingest(lease: Lease, use: Resources, aside: Aside) -> None:
@@ -76,7 +68,7 @@ def _ingest(lease: Lease, use: Resources, aside: Aside) -> None:
         publish(lease, embedded, use)
 
 
-class _Aside:
+class _SideWork:
     """Serves other tenants while a document takes long, so that only its own tenant waits. If nested batches all wait,
     the innermost postpones its document."""
 
@@ -102,7 +94,7 @@ class _Aside:
             taken = take_next(self._use, besides=self._held_up)
             if taken is not None:
                 log.info("served_meanwhile", documents=len(taken.claims), waiting=len(self._held_up))
-                beside = _Aside(self._use, self._ring, (*self._held_up, taken.tenant_id))
+                beside = _SideWork(self._use, self._ring, (*self._held_up, taken.tenant_id))
                 _begin(taken.tenant_id, taken.claims, self._use, ring=self._ring, aside=beside)
         finally:
             structlog.contextvars.clear_contextvars()
@@ -118,7 +110,7 @@ def _begin(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources, *, 
 
 
 def _work_on(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources, aside: Aside) -> None:
-    """Work on claims as one batch; where one of them spoils it, on each alone."""
+    """Work on claims as one batch; if one of them makes it fail, on each alone."""
     try:
         _ingest(Lease(use.mysql, tenant_id, claims, lease_s=use.settings.ingest_lease_s), use, aside)
     except LeaseLost as error:
@@ -144,7 +136,7 @@ def _work_on(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources, a
 
 
 def _still_held(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources) -> list[ItemClaim]:
-    """Return the claims that are still ours, after some were cancelled or taken over; empty if MySQL is unavailable,
+    """Return the claims that are still held, after some were cancelled or taken over; empty if MySQL is unavailable,
     and their leases decide."""
     try:
         with unit_of_work(use.mysql) as work:
@@ -165,8 +157,8 @@ def _put_back(tenant_id: TenantId, claims: Sequence[ItemClaim], error: Exception
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
-    """A batch, and for whom the bell is to be rung when it has ended; None if nothing else was due."""
+class TakenBatch:
+    """A batch, and the job to ring for when it has ended; None if nothing else was due."""
 
     tenant_id: TenantId
     claims: tuple[ItemClaim, ...]
@@ -179,7 +171,7 @@ def somebody_waits(use: Resources, *, besides: Collection[TenantId] = ()) -> boo
         return any(turn.tenant_id not in besides for turn in turns(work.connection))
 
 
-def take_next(use: Resources, *, besides: Collection[TenantId] = ()) -> Taken | None:
+def take_next(use: Resources, *, besides: Collection[TenantId] = ()) -> TakenBatch | None:
     """Claim a batch of the least recently served tenant, or return None. Tenants in ``besides``, whose batches wait
     here, get none. Binds the work's ids to later log lines."""
     with unit_of_work(use.mysql) as work:
@@ -197,7 +189,7 @@ def take_next(use: Resources, *, besides: Collection[TenantId] = ()) -> Taken | 
                 tenant_id=turn.tenant_id, job_id=turn.job_id, request_id=turn.request_id
             )
             heir = next(iter(waiting[place + 1 :]), turn if claims.more else None)
-            return Taken(tenant_id=turn.tenant_id, claims=claims.items, heir=heir)
+            return TakenBatch(tenant_id=turn.tenant_id, claims=claims.items, heir=heir)
     return None
 
 

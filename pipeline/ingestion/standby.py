@@ -1,4 +1,4 @@
-"""Write vectors of both live embedding spaces, while an installation moves from one model to another."""
+"""Write vectors of both live embedding spaces during a model migration."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def fill_standby(
     *,
     after_each: Callable[[], object],
 ) -> None:
-    """Give chunks not shown yet vectors in the standby space too. Never fails for that model: missing ones are noted
-    when shown. ``after_each`` runs between pieces."""
+    """Give chunks that are not shown yet vectors in the standby space too. Never fails for that model: missing ones are
+    recorded when they are shown. ``after_each`` runs between pieces."""
     standby = use.spaces.live().standby
     if standby is None or not use.spaces.standby_answers:
         return
@@ -59,8 +59,9 @@ def settle(
     generations: Collection[Generation],
     use: Resources,
 ) -> EmbeddingSpace:
-    """Lock the pointer, check that what is about to be shown can be found, and return the active space. ``complete``:
-    by space, generations with all vectors. Raises VectorsMissing for the active space; the standby's are noted."""
+    """Lock the pointer, check that the generations about to be shown are searchable, and return the active space.
+    ``complete``: by space, generations with all vectors. Raises VectorsMissing for the active space; gaps of the
+    standby are recorded."""
     held = use.spaces.hold(connection)
     short = [generation for generation in generations if generation not in complete.get(held.active.number, ())]
     if short:
@@ -75,7 +76,7 @@ def settle(
 def embed_everywhere(
     texts: Sequence[str], use: Resources, *, tenant_id: TenantId, purpose: Purpose
 ) -> dict[EmbeddingSpace, Matrix]:
-    """Embed texts in every live space, the standby only if its model answers. Raises as the active model, and
+    """Embed texts in every live space, in the standby only if its model answers. Raises the active model's errors, and
     VectorsMissing if the active space has changed."""
     embedder = use.embedder
     vectors = vectors_of(tenant_id, texts, use, purpose=purpose, embedder=embedder)
@@ -103,7 +104,7 @@ def write_everywhere(
     fields: Mapping[Generation, DocumentFields],
     use: Resources,
 ) -> None:
-    """Write vectors of shown chunks of locked documents to every live space; note what the standby lacks. Raises
+    """Write vectors of shown chunks of locked documents to every live space; record gaps of the standby. Raises
     VectorsMissing if the active space has none."""
     held = use.spaces.hold(connection)
     if held.active not in vectors:

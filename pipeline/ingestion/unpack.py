@@ -1,4 +1,4 @@
-"""Documents out of an archive on their way through ingestion: already cut, and often with their vectors."""
+"""Unpack documents of an archive during ingestion: already cut, and often with their vectors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pipeline.records import Generation
 from pipeline.resources import Resources
 
 if TYPE_CHECKING:
-    from pipeline.ingestion.prepare import Prepared
+    from pipeline.ingestion.prepare import PreparedDocument
 
 _CHUNKS_PER_LEASE = 2048  # stored before the lease is renewed
 
@@ -33,9 +33,9 @@ def unpacked(
     meanwhile: Callable[[], None] = lambda: None,
 ) -> Unpacked:
     """Return a packed document's chunks for ``generation``, analysed within the cutting limit. ``meanwhile`` runs after
-    every chunk, untimed. Raises Rejected, and as ``meanwhile``."""
+    every chunk, untimed. Raises Rejected, and the errors of ``meanwhile``."""
     budget = _Budget(use.settings.cutting_timeout_s, meanwhile)
-    embedder = use.embedder  # once: another one may be active a moment later
+    embedder = use.embedder  # read once: another model may be active a moment later
     part = read_part(source.body)
     if len(part.documents) != 1:
         raise InvalidPackedDocument(f"there are {len(part.documents)} documents where one belongs")
@@ -71,14 +71,14 @@ class _Budget:
         self._ends += time.thread_time() - now
 
 
-def write_brought_vectors(lease: Lease, prepared: Sequence[Prepared], use: Resources) -> None:
-    """Write the vectors that imported chunks brought with them as they are, renewing the lease. Raises LeaseLost."""
+def write_brought_vectors(lease: Lease, prepared: Sequence[PreparedDocument], use: Resources) -> None:
+    """Store the vectors of imported chunks as they are, renewing the lease. Raises LeaseLost."""
     bringing = [item for item in prepared if item.vectors]
     for model in sorted({item.model for item in bringing}):
         _write_vectors(lease, [item for item in bringing if item.model == model], model, use)
 
 
-def _write_vectors(lease: Lease, bringing: Sequence[Prepared], model: str, use: Resources) -> None:
+def _write_vectors(lease: Lease, bringing: Sequence[PreparedDocument], model: str, use: Resources) -> None:
     fields = {item.claim.generation: item.fields for item in bringing}
     pairs = [
         (chunk, item.vectors[chunk.ordinal])

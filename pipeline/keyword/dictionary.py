@@ -1,4 +1,4 @@
-"""What a tenant says of words, and a query read in its light. Nothing of it is in the index, so it holds at once."""
+"""A tenant's dictionaries, and queries read with them. The index holds none of it, so changes take effect at once."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dictionary:
-    """One tenant's words. ``synonyms``: groups that mean the same. ``stop_words``: not looked for, unless nothing else is
-    asked. ``phrases``: words that belong together; a chunk that has them side by side scores higher."""
+    """One tenant's words. ``synonyms``: groups of equal meaning. ``stop_words``: dropped unless the query has nothing
+    else. ``phrases``: words that belong together; a chunk with them side by side scores higher."""
 
     synonyms: tuple[tuple[str, ...], ...] = ()
     stop_words: tuple[str, ...] = ()
@@ -36,8 +36,9 @@ class Dictionary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
-    """What a query says, ``count`` times: a term, or several ways of saying one thing, each a run of terms. The first is
-    the query's own. ``near``: how many of the last ways are other spellings, of which nobody said that they mean the same."""
+    """One unit of a query, occurring ``count`` times: a term, or alternative ways of writing one thing, each a run of
+    terms. The first is the query's own. ``near``: how many of the last ways are mere respellings, not declared
+    synonyms."""
 
     ways: tuple[Run, ...]
     count: int = 1
@@ -46,7 +47,7 @@ class Unit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeywordQuery:
-    """A query as the keyword channel looks for it."""
+    """A query as the keyword channel searches for it."""
 
     units: tuple[Unit, ...]
     phrases: tuple[Run, ...] = ()
@@ -54,7 +55,7 @@ class KeywordQuery:
 
     @property
     def terms(self) -> tuple[str, ...]:
-        """Every term there is to look for, each once."""
+        """Every term to search for, each once."""
         return tuple(dict.fromkeys(term for unit in self.units for way in unit.ways for term in way))
 
     def held(self, frequency: Mapping[str, int]) -> KeywordQuery:
@@ -76,7 +77,7 @@ class KeywordQuery:
 
 @dataclass(frozen=True, slots=True)
 class Lexicon:
-    """A dictionary made ready for reading queries: every expression as the run of terms it is analysed to."""
+    """A dictionary compiled for reading queries: every expression as its run of analysed terms."""
 
     synonyms: Mapping[Run, tuple[Run, ...]] = field(default_factory=dict)
     stop_words: frozenset[Run] = frozenset()
@@ -151,7 +152,8 @@ def read(text: str, lexicon: Lexicon) -> KeywordQuery:
 
 def _without_stop_words(text: str, terms: list[str], lexicon: Lexicon) -> list[str]:
     if lexicon.unspaced_stop_words is not None:
-        # In scripts without spaces the bigrams across the edges of a word must go with it, so it goes before they are made.
+        # In scripts without spaces the bigrams across a word's edges must go with the word, so remove it before cutting
+        # bigrams.
         terms = query_terms(lexicon.unspaced_stop_words.sub(" ", fold(text))) or terms
     if not lexicon.stop_words:
         return terms

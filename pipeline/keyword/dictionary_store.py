@@ -1,4 +1,4 @@
-"""What tenants say of words: one dictionary for each namespace, and one for all of them."""
+"""Store the tenants' dictionaries: one for each namespace, and one for all of them."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ class Dictionaries(TenantStore):
     """One tenant's dictionaries."""
 
     def load(self, namespaces: Sequence[Namespace]) -> dict[Namespace, Dictionary]:
-        """Those that there are."""
+        """Return the existing dictionaries of these namespaces."""
         rows = self._run(_LOAD, namespaces=list(namespaces))
         return {Namespace(namespace): _dictionary(json.loads(said)) for namespace, said in rows}
 
     def versions(self, namespaces: Sequence[Namespace]) -> dict[Namespace, int]:
-        """A number for each that there is, another one after every change."""
+        """Return the version of each existing dictionary; every change gives a new one."""
         rows = self._run(_VERSIONS, namespaces=list(namespaces))
         return {Namespace(namespace): version for namespace, version in rows}
 
     def replace(self, namespace: Namespace, dictionary: Dictionary) -> int:
-        """Let this be the dictionary of the namespace. Returns its version."""
+        """Replace the dictionary of the namespace. Returns its new version."""
         values = {"tenant": self._tenant_id, "namespace": namespace}
         self._connection.execute(_REPLACE, {**values, "said": to_json(asdict(dictionary)), "now": now()})
         self._connection.execute(_REVISED, {**values, "now": now()})
@@ -40,8 +40,8 @@ class Dictionaries(TenantStore):
         return version
 
     def delete(self, namespace: Namespace) -> bool:
-        """Forget it. False if there was none."""
-        # Its version stays, so that another dictionary under the same name is never taken for this one.
+        """Delete the dictionary of the namespace. Returns False if there was none."""
+        # The version row stays, so that a later dictionary of the same name is not taken for this one.
         values = {"tenant": self._tenant_id, "namespace": namespace, "now": now()}
         self._connection.execute(_REVISED, values)
         gone = self._connection.execute(_DELETE, values).rowcount > 0
@@ -54,7 +54,7 @@ class Dictionaries(TenantStore):
         Audit(self._connection, self._tenant_id).wrote(action, namespaces=namespaces, count=1, **detail)
 
 
-# Answers that were kept do not know these words. A dictionary without a namespace is that of all.
+# Cached answers do not use these words. A dictionary without a namespace applies to all namespaces.
 _REVISED = text(
     "UPDATE namespaces SET revision = revision + 1, revised_at = :now"
     " WHERE tenant_id = :tenant AND (namespace = :namespace OR :namespace = '')"

@@ -1,8 +1,8 @@
-"""The keyword index: FULLTEXT proposes candidates, and BM25 decides between them (`keyword.scoring`).
+"""The keyword index: FULLTEXT proposes candidates, and BM25 ranks them (`keyword.scoring`).
 
-InnoDB ranks by tf·idf² over the whole table, without length normalisation, and so loses a quarter of BM25's quality;
-what it is good at is finding the rows quickly. Terms carry their tenant and namespace (`keyword.terms.Tokenizer`), so a
-search touches nobody else's rows.
+InnoDB ranks by tf·idf² over the whole table without length normalisation, which loses a quarter of BM25's quality, but
+it finds the rows quickly. Terms carry their tenant and namespace (`keyword.terms.Tokenizer`), so a search touches no
+other tenant's rows.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from pipeline.records import ChunkId, DocumentId, FieldTerms, Filters, Namespace
 
 
 class TermsRow(NamedTuple):
-    """A chunk as the index has it: its tokens, joined by spaces, and how many of them are of which field. A tuple, since
-    a query makes hundreds."""
+    """A chunk's row in the index: its tokens, joined by spaces, and how many belong to each field. A tuple, since a
+    query makes hundreds."""
 
     chunk_id: ChunkId
     namespace: Namespace
@@ -33,9 +33,9 @@ NARROW = 500  # rows that are read as fast as ranked and cut to 250
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
-    """The tokens to match: a group for each namespace. ``every``: a chunk must hold all of a group, otherwise any.
-    ``expected``: how many chunks match at most, None if that is not known. ``complete``: every term of the query that any
-    chunk holds is among the tokens."""
+    """The tokens to match: one group for each namespace. ``every``: a chunk must hold all tokens of a group, otherwise
+    any. ``expected``: the largest number of matching chunks, None if unknown. ``complete``: the tokens include every
+    term of the query that any chunk holds."""
 
     groups: tuple[tuple[str, ...], ...]
     every: bool = False
@@ -44,12 +44,12 @@ class Search:
 
     @property
     def is_narrow(self) -> bool:
-        """Whether taking every match is cheaper than having FULLTEXT rank them."""
+        """Whether reading every match is cheaper than ranking them by FULLTEXT."""
         return self.expected is not None and self.expected <= NARROW
 
     @property
     def expression(self) -> str:
-        """In the syntax of BOOLEAN mode, which tokens themselves cannot disturb."""
+        """The search in the syntax of BOOLEAN mode, which tokens cannot break."""
         if not self.every:
             return " ".join(token for group in self.groups for token in group)
         return " ".join(f"({' '.join('+' + token for token in group)})" for group in self.groups)
@@ -65,8 +65,8 @@ class KeywordIndex:
     def candidates(
         self, namespaces: Sequence[Namespace], search: Search, *, filters: Filters, limit: int
     ) -> list[TermsRow]:
-        """Shown chunks that match: all of them if the search expects few (`Search.is_narrow`), otherwise up to ``limit``,
-        those first that FULLTEXT ranks highest."""
+        """Return shown chunks that match: all of them if the search expects few (`Search.is_narrow`), otherwise the
+        ``limit`` chunks that FULLTEXT ranks highest."""
         if not any(search.groups):
             return []
         values: dict[str, Any] = {"tenant": self._tenant_id, "query": search.expression}
@@ -77,11 +77,12 @@ class KeywordIndex:
         elif search.is_narrow:
             return self._read(_EVERY, values)
         else:
-            statement, values["limit"] = _CANDIDATES, limit + limit // 4  # some of these may not be shown (any more)
+            statement, values["limit"] = _CANDIDATES, limit + limit // 4  # some of these may have been hidden meanwhile
         return self._read(statement, values)[:limit]
 
     def rows(self, chunk_ids: Sequence[ChunkId]) -> list[TermsRow]:
-        """The index rows of given chunks, whether shown or not: the caller drops what is not when it loads the text."""
+        """Return the index rows of the given chunks, shown or not: the caller drops hidden ones when it loads their
+        texts."""
         if not chunk_ids:
             return []
         return self._read(_ROWS, {"tenant": self._tenant_id, "ids": list(chunk_ids)})
@@ -89,7 +90,7 @@ class KeywordIndex:
     def of_documents(
         self, documents: Sequence[tuple[Namespace, DocumentId]], *, filters: Filters, limit: int
     ) -> list[TermsRow]:
-        """Shown chunks of these documents, the first ones of each."""
+        """Return shown chunks of these documents, the first ones of each."""
         found: list[TermsRow] = []
         condition, filtered = mysql_condition(filters, alias="g", chunk="m")
         statement = text(_OF_DOCUMENT.format(condition=condition))
@@ -101,7 +102,7 @@ class KeywordIndex:
     def shown_of(
         self, namespace: Namespace, document_ids: Sequence[DocumentId], *, filters: Filters, limit: int
     ) -> list[TermsRow]:
-        """Up to ``limit`` shown chunks of these documents."""
+        """Return up to ``limit`` shown chunks of these documents."""
         condition, filtered = mysql_condition(filters, alias="g", chunk="m")
         statement = text(_SHOWN_OF.format(condition=condition)).bindparams(bindparam("documents", expanding=True))
         key = {"tenant": self._tenant_id, "namespace": namespace, "documents": list(document_ids), "limit": limit}
@@ -111,8 +112,8 @@ class KeywordIndex:
         return [terms_row(line) for line in self._connection.execute(statement, values).scalars()]
 
 
-# One column and bytes: the server converts nothing, and PyMySQL, to which five columns of two hundred rows are more work
-# than BM25, reads one. (GROUP_CONCAT would make it one row, but goes through a temporary table on disk.) Names of
+# One column of bytes, so that the server converts nothing and PyMySQL parses one value: five columns of two hundred
+# rows cost it more than BM25. (GROUP_CONCAT would make it one row, but uses a temporary table on disk.) Names of
 # namespaces hold no spaces.
 PACKED = (
     "CONCAT_WS(' ', CAST({c}.chunk_id AS BINARY), CAST({c}.namespace AS BINARY), {c}.title_terms,"
@@ -135,13 +136,14 @@ _SHOWN_OF = (
 )
 _MATCHES = "MATCH(m.terms) AGAINST(:query IN BOOLEAN MODE)"
 
-# Nothing to sort and nothing to read twice. Tokens belong to one tenant and namespace, so only its rows are touched.
+# No sort and no second read. Tokens belong to one tenant and namespace, so only its rows are touched.
 _EVERY = text(
     f"{_PACKED.format(c='m')} FROM chunks m STRAIGHT_JOIN{_SHOWN.format(m='m').removeprefix(' JOIN')}"
     f" WHERE {_MATCHES} AND m.tenant_id = :tenant AND m.enabled = 1"
 )
 
-# Sorted narrow and widened afterwards: carrying the terms through the sort costs more than fetching them again.
+# Sort narrow rows and join the terms afterwards: carrying the terms through the sort costs more than fetching them
+# again.
 _CANDIDATES = text(f"""
 {_PACKED.format(c="c")}
 FROM (
@@ -155,7 +157,7 @@ JOIN chunks c ON c.tenant_id = best.tenant_id AND c.namespace = best.namespace
     AND c.document_id = best.document_id AND c.generation = best.generation AND c.ordinal = best.ordinal
 """)
 
-# A filter may leave few of the best, so here it has to be applied to every match.
+# A filter may pass few of the best, so it must be applied to every match here.
 _FILTERED = f"""
 {_PACKED.format(c="c")}
 FROM (
@@ -184,7 +186,7 @@ JOIN chunks c ON c.tenant_id = best.tenant_id AND c.chunk_id = best.chunk_id
 
 
 def terms_row(line: bytes) -> TermsRow:
-    """Return the index row that the column `PACKED` describes."""
+    """Parse an index row from the column `PACKED`."""
     chunk_id, namespace, title, summary, names, terms = line.split(b" ", 5)
     return TermsRow(ChunkId(chunk_id.decode()), Namespace(namespace.decode()), terms, _fields(title, summary, names))
 

@@ -1,7 +1,8 @@
-"""Fold traditional Han characters and variants to the simplified ones, one for one, so that positions stay.
+"""Fold traditional Han characters and variants to the simplified ones, one for one, which preserves positions.
 
-The table is OpenCC 1.4.2's ("t2s"; Apache License 2.0, Carbo Kuo and others). Words that need a phrase to convert (乾隆,
-乾燥) are folded alike on both sides. Index terms depend on it: changing it changes `keyword.terms.VERSION`.
+The table is OpenCC 1.4.2's ("t2s"; Apache License 2.0, Carbo Kuo and others). Words that OpenCC converts only as
+phrases (乾隆, 乾燥) are folded alike in queries and texts. Index terms depend on it: changing it changes
+`keyword.terms.VERSION`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a chunk is indexed by: the terms of its fields one after the other, and how many belong to each."""
+"""The index terms of a chunk: the terms of its fields one after the other, and how many belong to each."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class IndexedTokens:
 
 
 def indexed(passage: Passage, title: str | None, *, strategy: str, tokenizer: Tokenizer) -> IndexedTokens:
-    """The tokens of ``passage`` with those of its document's ``title``.
+    """Return the tokens of ``passage`` with those of its document's ``title``.
 
-    The body is what the strategy looks the passage up by; of a story's segment its summary and its entity names are
-    fields of their own. Nothing is repeated for a field's sake: a query weighs fields by their counts. Each field ends
+    The body is the text by which the strategy finds the passage; a story segment's summary and entity names are
+    separate fields. Tokens are not repeated to weight a field: queries weight fields by the counts. Each field ends
     with the stems of its German or French words, the body's language being that of the others (`keyword.inflections`).
     """
     segment = passage.segment
@@ -45,5 +45,5 @@ def _terms(text: str, language: Language | None) -> list[str]:
 
 @functools.lru_cache(maxsize=64)
 def _terms_of_title(title: str, language: Language | None) -> tuple[str, ...]:
-    """The same of a title, which every chunk of its document is indexed by."""
+    """Return the terms of a title, by which every chunk of its document is indexed."""
     return tuple(_terms(title, language))

@@ -1,4 +1,4 @@
-"""German and French words: which texts are in these languages, and the stems that their inflected words share."""
+"""German and French words: detect texts in these languages, and give inflected words a common stem."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def _set_of(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
-# Function words, which make up a third of any text. Those of other languages are known for the sake of what they share
-# with German or French: without them Dutch would be taken for the one and Spanish for the other.
+# Function words, which make up a third of any text. Those of other languages are listed for their overlap with German
+# or French: without them Dutch would be taken for German and Spanish for French.
 _WORDS: Final = {
     "german": _set_of(
         """aber alle als am auch auf aus bei bis bzw da das dass dem den der des die dies diese dieser dieses doch durch
@@ -65,15 +65,15 @@ _SPOKEN_IN: Final = {
 }
 _LETTERS: Final = {"german": re.compile("[äöüß]"), "french": re.compile("[àâçèéêëîïôùûœ]")}
 _EDGES: Final = ".,;:!?()[]{}\"'«»„“”‚‘’…*_<>"
-_WORD: Final = re.compile(r"(?<!\w)[a-zà-öø-ÿœ]{3,40}(?!\w)")  # hyphens and the apostrophes of elisions are outside it
+_WORD: Final = re.compile(r"(?<!\w)[a-zà-öø-ÿœ]{3,40}(?!\w)")  # hyphens and the apostrophes of elisions end a word
 _LEAST_SHARE: Final = 0.08  # of a text's words; German and French have 0.25 to 0.45, tables and lists of names less
-_LEAST: Final = 3  # such words of a text; a query needs one
-_CLEARLY: Final = 1.25  # times as many as any other language has
+_LEAST: Final = 3  # minimum in a text; a query needs one
+_CLEARLY: Final = 1.25  # times the count of any other language
 
 
 def language_of(text: str) -> Language | None:
-    """Return the language of a text as far as it is German or French, by its function words; None for every other one,
-    and for what has too few of them to tell."""
+    """Return German or French as a text's language, judged by its function words; None for any other language or too
+    few function words."""
     words = text.lower().split()
     counts = _function_words(words)
     if not counts:
@@ -85,14 +85,14 @@ def language_of(text: str) -> Language | None:
 
 
 def stems(text: str, language: Language) -> list[str]:
-    """Return the stems of a text's words that are other terms than `keyword.terms.analyze` makes of it, in order and with
+    """Return the stems of a text's words that differ from the terms of `keyword.terms.analyze`, in order and with
     repetitions. Function words have none."""
     return [stem for piece in text.split() for _, stem in _stems(language, piece)]
 
 
 def query_stems(text: str) -> tuple[dict[str, list[str]], bool]:
-    """Return for the terms of a query the stems that German and French documents may have for them, and whether the
-    query's function words tell its language. Where nothing does, it may be in both."""
+    """Return the stems that German and French documents may have for each term of a query, and whether the query's
+    function words identify its language. If they do not, both languages are tried."""
     languages, is_sure = _languages_of_query(text)
     found: dict[str, list[str]] = {}
     for piece in text.split() if languages else ():
@@ -124,13 +124,13 @@ def _function_words(words: Iterable[str]) -> Counter[str]:
     return Counter(chain.from_iterable(filter(None, map(_SPOKEN_IN.get, words))))
 
 
-_per_thread = threading.local()  # a stemmer keeps the word it works on in itself
+_per_thread = threading.local()  # the stemmer keeps state, so each thread needs its own
 
 
 @functools.lru_cache(maxsize=50_000)
 def _stems(language: Language, piece: str) -> tuple[tuple[str, str], ...]:
-    """Return the stems of a whitespace-separated piece that are not among its terms, each with the term it belongs to.
-    Accents are folded after stemming: French endings depend on them."""
+    """Return the stems of a whitespace-separated piece that are not among its terms, each with its term. Accents are
+    folded after stemming: French endings depend on them."""
     stemmer = getattr(_per_thread, language, None)
     if stemmer is None:
         stemmer = snowballstemmer.stemmer(language)

@@ -1,4 +1,4 @@
-"""Where a query's terms stand in index rows, counted for many rows at once, each field with its own weight."""
+"""Find a query's terms in index rows, and count them for many rows at once with a weight for each field."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from pipeline.records import FieldTerms
 Weight = Annotated[float, Field(ge=0, le=100)]
 
 Places = NDArray[np.integer[Any]]
-Frequency = tuple[Places | slice, NDArray[np.float64]]  # which chunks, and how often in each
+Frequency = tuple[Places | slice, NDArray[np.float64]]  # the holders, and the weighted count in each
 
 WIDTH = 13  # characters of a token: see keyword.terms.Tokenizer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldWeights:
-    """How much an occurrence in each field counts; 1 is that of a plain word in the body of a text."""
+    """The weight of an occurrence in each field; 1 is that of a plain word in the body of a text."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")
 
@@ -38,7 +38,7 @@ class FieldWeights:
 
 
 class Occurrences(Protocol):
-    """Chunks, of which is known where tokens stand in them. What a place is, only who gave it knows."""
+    """Chunks with the positions of tokens in them. The meaning of a position is private to the implementation."""
 
     @property
     def lengths(self) -> NDArray[np.integer[Any]]:
@@ -46,22 +46,22 @@ class Occurrences(Protocol):
         ...
 
     def occurrences(self, token: str) -> Places:
-        """The places of a token, in order. Raises ValueError for a token of another width."""
+        """Return the positions of a token, in order. Raises ValueError for a token of another width."""
         ...
 
     def frequency(self, places: Places, weights: FieldWeights) -> Frequency:
-        """How often something that stands at these places, which come chunk by chunk, occurs in the chunks that have it,
-        by the weights of its fields."""
+        """Return how often the occurrences at these positions, ordered by chunk, count in each chunk, by the weights of
+        its fields."""
         ...
 
     def runs(self, tokens: Sequence[str]) -> Places:
-        """The places where these tokens stand one directly after the other in one chunk."""
+        """Return the start positions of these tokens as a run within one chunk."""
         ...
 
 
 @dataclass(frozen=True)
 class IndexRows:
-    """Chunks as the index has them: tokens of one width joined by single spaces, and how many are of which field.
+    """Index rows of chunks: tokens of one width joined by single spaces, and how many belong to each field.
 
     Raises ValueError on use if a row is not made of such tokens.
     """
@@ -77,10 +77,11 @@ class IndexRows:
         return np.array([(len(row) + 1) // (WIDTH + 1) for row in self.rows], dtype=np.int64)
 
     def occurrences(self, token: str) -> Places:
-        """The places of a token, in order, counted through all rows. Raises ValueError for a token of another width."""
+        """Return the positions of a token, in order, counted through all rows. Raises ValueError for a token of another
+        width."""
         if len(token) != WIDTH:
             raise ValueError(f"a token has {WIDTH} characters")
-        # A token is told by its first and its last eight characters, read as numbers.
+        # Tokens are compared by their first and their last eight characters, read as integers.
         first, last = (np.frombuffer(token.encode("ascii"), np.uint64, 1, offset)[0] for offset in (0, WIDTH - 8))
         starts, ends = self._halves
         found = np.flatnonzero(starts == first)
@@ -88,7 +89,7 @@ class IndexRows:
         return same
 
     def frequency(self, places: Places, weights: FieldWeights) -> Frequency:
-        """How often something that stands at these places occurs in the rows that have it, by the weights of its fields."""
+        """Return how often the occurrences at these positions count in each row, by the weights of its fields."""
         holders = np.searchsorted(self._ends, places, side="right")
         if weights == FieldWeights():
             return by_holder(holders)
@@ -96,7 +97,7 @@ class IndexRows:
         return by_holder(holders, weighed_counts(inside, holders, self._bounds, weights))
 
     def runs(self, tokens: Sequence[str]) -> Places:
-        """The places where these tokens stand one directly after the other in one row."""
+        """Return the start positions of these tokens as a run within one row."""
         places = self.occurrences(tokens[0])
         for distance, token in enumerate(tokens[1:], start=1):
             places = places[np.isin(places + distance, self.occurrences(token), assume_unique=True)]
@@ -121,16 +122,16 @@ class IndexRows:
 
     @cached_property
     def _bounds(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Of each row: where its body begins, where its summary and where its entity names do."""
+        """The offsets of each row's body, summary and entity names."""
         title = np.array([each.title for each in self.fields], dtype=np.int64)
         names = self.lengths - np.array([each.entity_names for each in self.fields], dtype=np.int64)
         return title, names - np.array([each.summary for each in self.fields], dtype=np.int64), names
 
 
 def by_holder(holders: Places, counted: NDArray[np.float64] | None = None) -> tuple[Places, NDArray[np.float64]]:
-    """Each holder once, and what its occurrences count together: 1 each where nothing is said. Those of one holder come one
-    after the other."""
-    # np.diff with its ends put on takes four times as long, and a query does this for each of its words.
+    """Return each holder once with the sum of its ``counted``, 1 per occurrence if not given. Occurrences of one holder
+    are adjacent."""
+    # np.diff with prepended and appended ends takes four times as long, and a query does this for each of its words.
     edges = np.empty(len(holders) + 1, bool)
     edges[0] = edges[-1] = True
     np.not_equal(holders[1:], holders[:-1], out=edges[1:-1])
@@ -144,8 +145,8 @@ def by_holder(holders: Places, counted: NDArray[np.float64] | None = None) -> tu
 def weighed_counts(
     inside: Places, holders: Places, bounds: Sequence[NDArray[np.integer[Any]]], weights: FieldWeights
 ) -> NDArray[np.float64]:
-    """Return each occurrence's weight: ``inside`` its position in its chunk of ``holders``, ``bounds`` where each
-    chunk's body, summary and entity names begin."""
+    """Return each occurrence's weight: ``inside`` is its position in its chunk of ``holders``, ``bounds`` the offsets
+    of each chunk's body, summary and entity names."""
     before, after, names = bounds
     counted = np.full(len(inside), weights.body)
     counted[inside < before[holders]] = weights.title
@@ -155,6 +156,6 @@ def weighed_counts(
 
 
 def damping(lengths: NDArray[np.integer[Any]], *, average: float, k1: float, b: float) -> NDArray[np.float64]:
-    """What keeps a term that occurs ``tf`` times in a row from counting fully: it counts ``tf / (tf + damping)``, with
-    ``damping = k1 * (1 - b + b * length / average)``."""
+    """Return the saturation term of each row: ``tf`` occurrences count ``tf / (tf + damping)``, with ``damping = k1 *
+    (1 - b + b * length / average)``."""
     return k1 * (1 - b + b * lengths.astype(np.float64) / average)

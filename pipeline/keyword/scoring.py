@@ -1,4 +1,4 @@
-"""BM25 over a query's units: single terms, or several ways of saying one thing that count as one."""
+"""BM25 over a query's units: single terms, or alternative ways of writing one thing that count as one."""
 
 from __future__ import annotations
 
@@ -13,50 +13,51 @@ from pipeline.keyword.bm25 import K1, B, Collection
 from pipeline.keyword.dictionary import KeywordQuery, Run, Unit
 from pipeline.keyword.matching import FieldWeights, Occurrences, Places, damping
 
-# Letters and digits in one term: who types a code wants what has it rather than what has the words around it.
+# Letters and digits in one term: a user who types a code wants chunks with that code more than chunks with the words
+# around it.
 _CODE = re.compile(r"(?=.*[a-z])(?=.*\d).{4,}", re.ASCII)
 _CODE_WORTH = 1.5
-_PRESENCE = 1e-9  # a k1 with which a term that occurs once counts all but as much as one that occurs often
-_NEAR = 0.5  # of what its word is worth: a spelling that may be meant
+_PRESENCE = 1e-9  # a k1 for which one occurrence counts almost as much as many
+_NEAR = 0.5  # share of the original word's worth for a possible respelling
 _SHORT, _LONG = 16, 48  # units of a query
-_PHRASE = 0.5  # of a phrase's rarest term: what having it in one piece is worth beside its terms
+_PHRASE = 0.5  # share of its rarest term's worth that a phrase adds when its terms stand together
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Way:
-    """A run of terms and what each of them is worth."""
+class WeightedRun:
+    """A run of terms and the worth of each."""
 
     weights: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Weighed:
-    """A query with what everything in it is worth in a collection; ``bound`` is what no chunk can exceed."""
+class WeightedQuery:
+    """A query with the worth of all its parts in a collection; ``bound`` is the upper bound of all scores."""
 
-    units: tuple[tuple[Way, ...], ...]
+    units: tuple[tuple[WeightedRun, ...], ...]
     phrases: tuple[tuple[Run, float], ...]
     average_length: float
     bound: float
 
 
-def weigh(asked: KeywordQuery, collection: Collection, *, k1: float = K1) -> Weighed:
-    """What each part of a query is worth.
+def weigh(asked: KeywordQuery, collection: Collection, *, k1: float = K1) -> WeightedQuery:
+    """Return the worth of each part of a query.
 
-    A term is worth ``(k1 + 1) * idf``, one of letters and digits (``e1234``) half as much again, and what a long query
-    says ``n`` times up to the square root of ``n`` as much (`long_share`). A unit of several ways is worth what the
-    query's own words are, their idf taken for the union of all ways, in at most as many chunks as they occur in together;
-    each way can earn all of it, a spelling that may be meant half. A run of terms occurs in at most as many chunks as its
+    The worth of a term is ``(k1 + 1) * idf``; terms of letters and digits (``e1234``) get half as much again, and terms
+    that a long query repeats ``n`` times up to the square root of ``n`` as much (`long_share`). A unit of several ways
+    has the worth of the query's own words, with the idf of the union of all ways (at most as many chunks as their sum);
+    each way can earn all of it, a possible respelling half. A run of terms occurs in at most as many chunks as its
     rarest term.
     """
     repeating = 0.5 * long_share(len(asked.units))
     units = tuple(_ways(unit, collection, (k1 + 1) * unit.count**repeating) for unit in asked.units)
     phrases = tuple((run, _PHRASE * (k1 + 1) * max(map(collection.idf, run))) for run in asked.phrases)
     bound = sum(sum(ways[0].weights.values()) for ways in units) + sum(worth for _, worth in phrases)
-    return Weighed(units=units, phrases=phrases, average_length=collection.average_length, bound=bound)
+    return WeightedQuery(units=units, phrases=phrases, average_length=collection.average_length, bound=bound)
 
 
 def score(
-    weighed: Weighed,
+    weighed: WeightedQuery,
     rows: Occurrences,
     tokens: Mapping[str, str],
     fields: FieldWeights,
@@ -64,13 +65,13 @@ def score(
     k1: float = K1,
     b: float = B,
 ) -> NDArray[np.float64]:
-    """The score of each row, in order. ``tokens``: how the rows' namespace writes each term.
+    """Return the score of each row, in order. ``tokens``: the token of each term in the rows' namespace.
 
-    The sum over units of the best of their ways, each the sum over its terms of worth times
-    ``tf / (tf + k1 * (1 - b + b * length / average))``, where ``tf`` adds up the weights of the fields that the term
-    occurs in; and over phrases the same with the number of times that they stand in one piece. Length is the number of
-    terms, whatever the fields weigh. ``k1`` may be another than that of `weigh`; with the same, all weights 1 and no
-    dictionary this is `keyword.bm25.bm25`.
+    The sum over units of their best way; a way is the sum over its terms of worth times ``tf / (tf + k1 * (1 - b + b *
+    length / average))``, where ``tf`` adds up the weights of the fields that the term occurs in; and over phrases the
+    same with the number of their occurrences as a run. Length is the number of terms, regardless of the fields'
+    weights. ``k1`` may differ from that of `weigh`; with the same ``k1``, all weights 1 and no dictionary the result is
+    plain BM25.
     """
     shares: dict[str, NDArray[np.float64]] = {}
 
@@ -98,12 +99,12 @@ def score(
 def coverage(
     asked: KeywordQuery, blocks: Sequence[tuple[Occurrences, Mapping[str, str]]], fields: FieldWeights
 ) -> list[float]:
-    """How much of a query each row holds, in order, in [0, 1]: what its terms are worth that occur there at all,
-    neither how often nor in how long a text, over what all are worth.
+    """Return the share of a query that each row covers, in order, in [0, 1]: the worth of its terms that occur in the
+    row, regardless of frequency and text length, over the worth of all.
 
-    ``blocks``: rows, and how their namespace writes each term. That is `score` with a ``k1`` of next to nothing over its
-    bound: the binary independence model (Robertson and Spärck Jones, 1976). A term's worth is taken among these rows,
-    the best candidates: what they all hold tells none apart.
+    ``blocks``: rows, and the token of each term in their namespace. Equals `score` with ``k1`` near 0 over its bound:
+    the binary independence model (Robertson and Spärck Jones, 1976). A term's worth is computed among these rows, the
+    best candidates: a term that they all hold does not discriminate.
     """
     frequency = {
         term: sum(
@@ -123,15 +124,15 @@ def coverage(
 
 
 def long_share(terms: int) -> float:
-    """Return how far a query of so many terms is a long one: 0 up to 16, 1 from 48 on. A short question repeats a word by
-    accident, a long one because it is about it."""
+    """Return how far a query of so many terms counts as long: 0 up to 16 terms, 1 from 48 on. A short question repeats
+    a word by accident, a long one because the word is its topic."""
     return min(1.0, max(0, terms - _SHORT) / (_LONG - _SHORT))
 
 
-def _ways(unit: Unit, collection: Collection, most: float) -> tuple[Way, ...]:
+def _ways(unit: Unit, collection: Collection, most: float) -> tuple[WeightedRun, ...]:
     own = unit.ways[0]
     if len(unit.ways) == 1:
-        return (Way(weights={term: most * _worth(term) * collection.idf(term) for term in own}),)
+        return (WeightedRun(weights={term: most * _worth(term) * collection.idf(term) for term in own}),)
     together = min(collection.chunk_count, sum(_frequency(way, collection) for way in unit.ways))
     rarest = collection.idf_of(_frequency(own, collection))
     worth = most * sum(map(collection.idf, own)) * (collection.idf_of(together) / rarest)
@@ -145,9 +146,9 @@ def _worth(term: str) -> float:
     return _CODE_WORTH if _CODE.fullmatch(term) else 1.0
 
 
-def _shared(way: Run, worth: float, collection: Collection) -> Way:
+def _shared(way: Run, worth: float, collection: Collection) -> WeightedRun:
     whole = sum(map(collection.idf, way))
-    return Way(weights={term: worth * collection.idf(term) / whole for term in way})
+    return WeightedRun(weights={term: worth * collection.idf(term) / whole for term in way})
 
 
 def _frequency(way: Run, collection: Collection) -> int:

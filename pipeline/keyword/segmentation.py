@@ -1,4 +1,4 @@
-"""Chinese words, by a dictionary of 350,000 words and a hidden Markov model for those it lacks (jieba's)."""
+"""Segment Chinese into words, by a dictionary of 350,000 words and a hidden Markov model for unknown ones (jieba's)."""
 
 from __future__ import annotations
 

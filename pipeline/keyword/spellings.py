@@ -1,4 +1,4 @@
-"""Words written in other ways: identifiers without their punctuation or in part, and words with one typing error."""
+"""Alternative spellings of words: identifiers without punctuation or in part, and words with one typing error."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _CHAIN: Final = re.compile(r"(?<![a-z0-9])[a-z0-9]++(?:(?:[-_'/:+#*]{1,2}|(?<![0
 _AMOUNT: Final = re.compile(r"[0-9]+[/:]")  # 1/2lb is not 12lb
 _PART: Final = re.compile("[a-z0-9]+")
 _DIGIT: Final = re.compile("[0-9]")
-_MOST_PARTS: Final = 8  # what has more is a list or a path: its parts count
+_MOST_PARTS: Final = 8  # parts; more make a list or a path, of which only the parts count
 _LONGEST_CHAIN: Final = 128  # characters
-_MOST_JOINED: Final = 3  # neighbouring parts that are written as one, beside all of them
+_MOST_JOINED: Final = 3  # neighbouring parts that are joined, besides all of them
 
 _CODE: Final = re.compile("(?=.*[a-z])(?=.*[0-9])[a-z0-9]{5,20}")
 _WORD: Final = re.compile("[a-z]{5,20}")

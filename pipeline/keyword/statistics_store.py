@@ -1,7 +1,7 @@
 """BM25's statistics: how many chunks a namespace shows, and how many hold each term.
 
-Adding a large change to every term's row at once is expensive, so it is put aside and added when its job ends, when
-much waits, or by the sweeper. Until then a term may look rarer.
+Adding a large change to every term's row at once is expensive, so it is deferred and added when its job ends, when many
+changes wait, or by the sweeper. Until then a term may look rarer than it is.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from pipeline.records import DocumentId, Namespace, TenantId
 from pipeline.tenants.namespace_store import STAMP, Namespaces
 
 _TERMS_AT_ONCE = 20_000
-_SMALL = 1_000  # terms; up to here a change is cheaper to add than to put aside
+_SMALL = 1_000  # terms; up to here a change is cheaper to add than to defer
 _MOST_WAITING = 64  # changes of a namespace: some 16,000 chunks, or 15 MB to add together
 _SWEPT_AFTER_S = 30.0
 _TOKEN_BYTES = 13  # see keyword.terms.Tokenizer
 _RECOUNTED_AT_ONCE = 500_000  # counted in one pass: about 100 MB
 _ROWS_AT_A_TIME = 500
-_LOCK_WAIT_S = 20  # below what a socket waits for an answer
+_LOCK_WAIT_S = 20  # below a socket's read timeout
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamespaceStatistics:
-    """How many chunks a namespace shows and how many terms they have together. ``lags``: some terms wait to be counted.
-    ``stamp``: see `tenants.namespace_store.Revision`."""
+    """The number of chunks that a namespace shows and of their terms together. ``lags``: some terms are not counted
+    yet. ``stamp``: see `tenants.namespace_store.Revision`."""
 
     chunk_count: int
     term_count: int
@@ -47,12 +47,12 @@ class NamespaceStatistics:
 
 
 class Statistics(TenantStore):
-    """What one tenant's namespaces hold, in numbers."""
+    """The keyword statistics of one tenant's namespaces."""
 
     def of_query(
         self, namespaces: Sequence[Namespace], tokens: Sequence[str]
     ) -> tuple[dict[Namespace, NamespaceStatistics], dict[str, int]]:
-        """`sizes` and `frequencies` in one statement: a query's time is too short for two."""
+        """Return `sizes` and `frequencies` in one statement, since a query has no time for two."""
         values = {"tenant": self._tenant_id, "namespaces": list(namespaces), "tokens": list(tokens) or [""]}
         sizes: dict[Namespace, NamespaceStatistics] = {}
         found: dict[str, int] = {}
@@ -64,12 +64,12 @@ class Statistics(TenantStore):
         return sizes, found
 
     def sizes(self, namespaces: Sequence[Namespace]) -> dict[Namespace, NamespaceStatistics]:
-        """Size of each namespace that exists."""
+        """Return the size of each existing namespace."""
         rows = self._run(_SIZES, namespaces=list(namespaces))
         return {Namespace(namespace): _size(*figures) for namespace, *figures in rows}
 
     def frequencies(self, namespaces: Sequence[Namespace], tokens: Sequence[str]) -> dict[str, int]:
-        """In how many shown chunks each token occurs; a token in none is not in the answer."""
+        """Return the number of shown chunks that hold each token; a token that none holds is left out."""
         if not tokens:
             return {}
         rows = self._run(_FREQUENCIES, namespaces=list(namespaces), tokens=list(tokens))
@@ -83,8 +83,8 @@ class Statistics(TenantStore):
         *,
         document_ids: Sequence[DocumentId],
     ) -> None:
-        """Add chunks that become shown and subtract those that cease to be, all of ``document_ids``, and revise the
-        namespace. Run it in the transaction that moves the pointer."""
+        """Add newly shown chunks and subtract hidden ones, all of ``document_ids``, and revise the namespace. Run it in
+        the transaction that moves the pointer."""
         changes: Counter[str] = Counter()
         chunks = terms = 0
         for sign, group in ((1, added), (-1, removed)):
@@ -100,7 +100,8 @@ class Statistics(TenantStore):
             self.add_up(namespace, beyond=_MOST_WAITING)
 
     def add_up(self, namespace: Namespace, *, beyond: int = 0) -> None:
-        """Add what waits, if more than ``beyond`` changes do. What another worker is adding is left to it."""
+        """Add the deferred changes, if there are more than ``beyond``. Changes that another worker is adding are
+        skipped."""
         values = {"tenant": self._tenant_id, "namespace": namespace}
         if beyond and self._connection.execute(_COUNT_WAITING, values).scalar_one() <= beyond:
             return
@@ -108,22 +109,23 @@ class Statistics(TenantStore):
         if not waiting:
             return
         changes = _unpacked([body for _, body in waiting])
-        Namespaces(self._connection, self._tenant_id).revise(namespace)  # first, as everywhere: count() locks it first
+        Namespaces(self._connection, self._tenant_id).revise(namespace)  # before the terms, as count() locks
         self._add(namespace, changes)
         self._connection.execute(_ADDED, {**values, "ids": [change_id for change_id, _ in waiting]})
 
     def waiting(self, namespace: Namespace) -> dict[str, int]:
-        """What is not added yet, by term."""
+        """Return the deferred changes, by term."""
         return _unpacked(list(self._run(_BODIES, namespace=namespace).scalars()))
 
     def overdue(self) -> list[Namespace]:
-        """Namespaces in which something has waited for longer than a job's end should take to come."""
+        """Return the namespaces with a change deferred for longer than a job usually takes to end."""
         since = now() - timedelta(seconds=_SWEPT_AFTER_S)
         rows = self._run(_OVERDUE, since=since).scalars()
         return [Namespace(namespace) for namespace in rows]
 
     def _add(self, namespace: Namespace, changes: Mapping[str, int]) -> None:
-        """Rows are taken in key order: two workers adding to one namespace wait for each other and never deadlock."""
+        """Add changes to the terms' rows in key order, so that two workers adding to one namespace wait and never
+        deadlock."""
         for some in slices([(term, change) for term, change in sorted(changes.items()) if change], _TERMS_AT_ONCE):
             self._connection.exec_driver_sql(_ADD, (self._tenant_id, namespace, orjson.dumps(some).decode()))
 
@@ -136,12 +138,12 @@ def _size(chunks: int, terms: int, lags: int, stamp: str) -> NamespaceStatistics
 
 
 def _packed(changes: Mapping[str, int]) -> bytes:
-    """Tokens, all of one width, and after them a number for each: a third of JSON's time in both directions."""
+    """Pack tokens of one width, followed by a number for each: a third of JSON's time in both directions."""
     return "".join(changes).encode("ascii") + np.fromiter(changes.values(), dtype="<i4", count=len(changes)).tobytes()
 
 
 def _unpacked(bodies: Sequence[bytes]) -> dict[str, int]:
-    """The changes of all bodies, added."""
+    """Return the sum of the changes of all bodies."""
     if not bodies:
         return {}
     counts = [len(body) // (_TOKEN_BYTES + 4) for body in bodies]
@@ -155,12 +157,12 @@ def _unpacked(bodies: Sequence[bytes]) -> dict[str, int]:
 
 
 def tenants_with_waiting_terms(connection: Connection) -> list[TenantId]:
-    """Whose statistics wait to be added up; reads nothing but their ids."""
+    """Return the tenants with deferred statistics; reads only their ids."""
     rows = connection.execute(text("SELECT DISTINCT tenant_id FROM term_changes")).scalars()
     return [TenantId(tenant_id) for tenant_id in rows]
 
 
-# One JSON array for all terms: a row of VALUES for each costs the client several times as much.
+# One JSON array for all terms: a VALUES row for each costs the client several times as much.
 _ADD = (
     "INSERT INTO term_statistics (tenant_id, namespace, term, chunk_count)"
     " SELECT %s, %s, changed.term, changed.chunks FROM JSON_TABLE(%s, '$[*]' COLUMNS ("
@@ -205,7 +207,7 @@ _OVERDUE = text("SELECT DISTINCT namespace FROM term_changes WHERE tenant_id = :
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """What has to be added to the kept statistics to make them right. Additions of others do not disturb it."""
+    """The corrections that make the stored statistics exact. Concurrent additions do not disturb them."""
 
     chunks: int = 0
     terms: int = 0
@@ -213,15 +215,15 @@ class Difference:
 
     @property
     def rows(self) -> int:
-        """How many rows are wrong."""
+        """The number of wrong rows."""
         return len(self.frequencies) + bool(self.chunks or self.terms)
 
 
 def recount(
     mysql: Engine, tenant_id: TenantId, namespace: Namespace, *, repair: bool, wait_s: int = _LOCK_WAIT_S
 ) -> Difference:
-    """Compare in one snapshot; with ``repair`` add what is missing, as publishing does, without other locks. One
-    recount of a namespace at a time: raises Conflict after ``wait_s`` beside another."""
+    """Compare the statistics with the chunks in one snapshot; with ``repair`` add the difference as publishing does,
+    without other locks. One recount of a namespace at a time: raises Conflict after ``wait_s`` beside another."""
     with mysql_errors(), mysql.connect() as connection, _alone(connection, tenant_id, namespace, wait_s=wait_s):
         connection.rollback()
         with connection.execution_options(isolation_level="REPEATABLE READ").begin():
@@ -264,7 +266,7 @@ def _falls_into(term: str, number: int, passes: int) -> bool:
 
 
 def _add(connection: Connection, tenant_id: TenantId, namespace: Namespace, found: Difference) -> None:
-    connection.execute(  # first, as everywhere: whoever publishes locks the namespace before its terms
+    connection.execute(  # lock first, as everywhere: publishing locks the namespace before its terms
         text(
             "UPDATE namespaces SET chunk_count = chunk_count + :chunks, term_count = term_count + :terms,"
             " revision = revision + 1, revised_at = :now WHERE tenant_id = :tenant AND namespace = :namespace"

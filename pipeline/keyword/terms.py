@@ -1,4 +1,4 @@
-"""What the keyword index is made of: text to terms, and terms to the tokens that are written to the FULLTEXT column."""
+"""The keyword index's analysis: text to terms, and terms to the tokens that are written to the FULLTEXT column."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from pipeline.keyword.normal_form import normal_form
 from pipeline.keyword.spellings import joined_parts
 from pipeline.records import Scope
 
-# Raise this whenever the same text would get other terms than before, and note the digest in
-# tests/unit/documents/test_recipe.py. The sweeper (`maintenance.sweep`) writes the terms of older rows again.
+# Increment this whenever the terms of the same text change, and note the digest in tests/unit/documents/test_recipe.py.
+# The sweeper (`maintenance.sweep`) rewrites the terms of older rows.
 VERSION = 3
 
 # Scripts written without spaces between words, and hangul, whose words change their endings: cut into bigrams.
@@ -28,7 +28,8 @@ _HANGUL = "\u1100-\u11ff\uac00-\ud7af"
 _SOUTH_EAST_ASIAN = "\u0e01-\u0e3a\u0e40-\u0e4e\u0e81-\u0ecf\u1000-\u103f\u1050-\u109f\u1780-\u17d3"
 _UNSPACED = _HAN + _KANA + _HANGUL + _SOUTH_EAST_ASIAN + "\u3100-\u312f"
 _FIRST_UNSPACED = "\u0e01"
-# What no folding makes a character of theirs: everything before them, punctuation, signs of currencies, the trade mark.
+# Characters that folding never turns into one of these scripts: everything before them, punctuation, currency signs,
+# the trade mark.
 _BEYOND_SPACED = re.compile("[^\u0000-\u0e00\u2000-\u206f\u20a0-\u20cf\u2122]")
 
 _LETTERS = rf"[^\W_{_UNSPACED}]+"
@@ -43,7 +44,7 @@ _AMOUNT = re.compile(r"(\d+(?:\.\d+)?)([a-z]{1,4})")
 _COMPOUND = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)+")
 _VERSION = re.compile(r"v(\d+(?:\.\d+)+)")
 
-# One spelling for what is typed in several ways; signs that NFKC would glue to the word before them become spaces.
+# One spelling for characters typed in several ways; signs that NFKC would join to the word before them become spaces.
 _ONE_SPELLING = str.maketrans(
     {
         **dict.fromkeys("\u2018\u2019\u02bc\u2032\uff07", "'"),
@@ -57,27 +58,27 @@ _WIDE_PUNCTUATION = [(wide, normal_form("NFKC", wide)) for wide in "，：；？
 _LETTERS_WITHOUT_ACCENT = str.maketrans(
     {"ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ı": "i", "ى": "ي", "ة": "ه"}
 )
-_ACCENTS = re.compile("[\u0300-\u036f\u0640\u064b-\u0655\u0670]")  # of Arabic the vowel marks, hamza and tatweel
+_ACCENTS = re.compile("[\u0300-\u036f\u0640\u064b-\u0655\u0670]")  # the vowel marks, hamza and tatweel of Arabic
 _MAY_HAVE_ACCENTS = re.compile("[\u00c0-\u06ff\u1e00-\u1fff]")
 _MAY_BE_TRADITIONAL = re.compile("[\u3400-\u9fff]")
 
 _LONGEST_STEMMED = 40  # characters; nothing longer is an English word, and the stemmer's time grows with length
-_LONGEST_TERM = 128  # characters; the rest of a longer one (an encoded blob) is not looked at
-_MOST_PARTS = 8  # of an identifier kept whole; what has more is a list or a path: its parts count
+_LONGEST_TERM = 128  # characters; the rest of a longer one (an encoded blob) is ignored
+_MOST_PARTS = 8  # parts of an identifier kept whole; more make a list or a path, of which only the parts count
 
 
 def _set_of(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
-# Words that a question holds and an answer need not. Dropped from queries only, so that the index never loses a word.
+# Words of questions that answers need not hold. Dropped from queries only, so that the index never loses a word.
 STOP_WORDS = _set_of(
     """a about an and any are as at be been but by can could did do does for from had has have how i if in into is it
     its me my of on or our shall should so some such than that the their them then there these they this those to was
     we were what when where which while who whom whose why will with would you your"""
 )
 
-# Their Chinese fellows: bigrams of question words, and those with a particle in them unless the two make a word.
+# The Chinese equivalents: bigrams of question words, and those with a particle in them unless the two make a word.
 # Dropping them from queries gains 0.008 nDCG@10 on cmrc2018.
 _CHINESE_FILLERS = _set_of(
     """什时 多少 如何 哪个 哪些 哪里 哪年 哪一 为何 为什 何时 几个 怎样 谁的 是谁 有哪 有什 在哪 甚时 有甚 为甚"""
@@ -85,18 +86,18 @@ _CHINESE_FILLERS = _set_of(
 _CHINESE_PARTICLE = re.compile("[的是么]")
 _CHINESE_WORDS = _set_of("目的 的士 的确 标的 是非 国是")
 
-# Particles and pronouns: the Han characters that no one looks for alone.
+# Particles and pronouns: Han characters that are not worth searching for alone.
 _NEVER_ALONE = frozenset("的一是不了在有我他她它这个们来到为你着就那和要也得以会之与及而其于被把从对等所或但由并")
 
 
 def analyze(text: str) -> list[str]:
-    """The terms of ``text``, in order and with repetitions: what the keyword index counts.
+    """Return the index terms of ``text``, in order and with repetitions.
 
-    Text is normalised (NFKC), case and accents are folded. English words are stemmed. What holds digits or inner
-    punctuation is kept whole and in parts: ``PPR-9087`` gives ``ppr9087``, ``ppr``, ``9087``, so that ``PPR9087`` and
-    ``PPR 9087`` find it too; see also `identifiers.joined_parts`. Chinese, Japanese, Korean and the unspaced scripts of
-    South-East Asia become bigrams of characters, traditional ones as their simplified fellows; every Han character but
-    particles is also given once for the whole text, at its end, so that a query of a single one can match.
+    Text is normalised (NFKC), case and accents are folded. English words are stemmed. Words with digits or inner
+    punctuation are kept whole and in parts: ``PPR-9087`` gives ``ppr9087``, ``ppr``, ``9087``, so that ``PPR9087`` and
+    ``PPR 9087`` match it too; see also `identifiers.joined_parts`. Chinese, Japanese, Korean and the unspaced scripts
+    of South-East Asia become bigrams of characters, traditional ones in their simplified form; every Han character
+    except particles is also added once at the end of the whole text, so that a query of a single character can match.
     """
     if is_spaced(text):
         return list(chain.from_iterable(map(_terms_by_piece.__getitem__, _one_case(text).split())))
@@ -121,27 +122,27 @@ def analyze(text: str) -> list[str]:
 
 
 def content_terms(text: str) -> list[str]:
-    """What `analyze` gives without the English stop words, in order and with repetitions."""
+    """Return the terms of `analyze` without the English stop words, in order and with repetitions."""
     if is_spaced(text):
         return list(chain.from_iterable(map(_content_by_piece.__getitem__, _one_case(text).split())))
     return list(filterfalse(STOP_WORDS.__contains__, analyze(text)))
 
 
 def terms_of_word(word: str) -> tuple[str, ...]:
-    """What `analyze` makes of a single word of ASCII letters."""
+    """Return the terms of `analyze` for a single word of ASCII letters."""
     return _terms_by_word[word.lower()]
 
 
 def pieces_with(terms: frozenset[str], text: str) -> Iterator[tuple[int, str]]:
-    """What stands between two spaces of ``text``, which `is_spaced`, and of which `analyze` makes any of ``terms``, in
-    order, and where it begins. Most pieces are others, and cost no step of the interpreter."""
+    """Yield the whitespace-separated pieces of ``text``, for which `is_spaced` holds, whose analysis gives any of
+    ``terms``, in order, each with its start. Pieces without any, the majority, cost no interpreter step."""
     text = _one_case(text)
     pieces = text.split()
     misses = map(terms.isdisjoint, map(_terms_by_piece.__getitem__, pieces))
     end = 0
     for piece in compress(pieces, map(not_, misses)):
         start = text.index(piece, end)
-        while not _stands_alone(text, start, start + len(piece)):  # it is a part of another one
+        while not _stands_alone(text, start, start + len(piece)):  # part of another match
             start = text.index(piece, start + 1)
         end = start + len(piece)
         yield start, piece
@@ -152,17 +153,17 @@ def _stands_alone(text: str, start: int, end: int) -> bool:
 
 
 def query_terms(text: str) -> list[str]:
-    """The terms to look for, each once, in order of first appearance; empty if ``text`` holds no word at all.
+    """Return the terms to search for, each once, in order of first appearance; empty if ``text`` holds no word.
 
-    The same analysis as `analyze`, except that English stop words and Chinese question words are dropped unless nothing
-    else is left, that a Han character counts for itself only where it stands alone, and that of an identifier's parts only
-    all together are written as one.
+    The analysis is that of `analyze`, except that English stop words and Chinese question words are dropped unless
+    nothing else is left, that a Han character is a term only where it stands alone, and that an identifier's parts are
+    joined only all together.
     """
     return list(counted_query_terms(text))
 
 
 def counted_query_terms(text: str) -> dict[str, int]:
-    """The terms of `query_terms`, in their order, and how often ``text`` says each."""
+    """Return the terms of `query_terms`, in their order, and how often each occurs in ``text``."""
     kept: dict[str, int] = {}
     dropped: dict[str, int] = {}
     folded = text.lower() if text.isascii() else fold(text)
@@ -181,12 +182,13 @@ def counted_query_terms(text: str) -> dict[str, int]:
 
 
 def terms_of_words(folded: str) -> list[str]:
-    """The terms of the words of a text without spaces that is folded already, identifiers' parts not joined."""
+    """Return the terms of the words of an already folded text without spaces, without joining the parts of identifiers."""
     return [term for word in _ASCII_WORD.findall(folded) for term in _terms_by_word[word]]
 
 
 def former_terms(text: str) -> dict[str, list[str]]:
-    """Return what rows of version 1 have instead of the terms of ``text``: they tell traditional characters apart."""
+    """Return the terms that rows of version 1 have in place of the terms of ``text``: that version distinguishes
+    traditional characters."""
     before = _fold(text)
     after = before.translate(SIMPLIFIED)
     pairs = ((after[at : at + 2], before[at : at + 2]) for at in range(len(before) - 1)) if before != after else ()
@@ -197,37 +199,37 @@ def former_terms(text: str) -> dict[str, list[str]]:
 
 
 def holds_words(text: str) -> bool:
-    """Return whether `query_terms` would give any term. Ends at the first word and does not analyse it."""
+    """Return whether `query_terms` would give any term. Stops at the first word and does not analyse it."""
     found = _ASCII_WORD.search(text.lower()) if text.isascii() else ANY_WORD.search(fold(text))
     return found is not None
 
 
 class Tokenizer:
-    """Turns terms into the tokens of one scope, remembering those it has seen. Safe to share between threads.
+    """Turns terms into the tokens of one scope, caching those it has seen. Safe to share between threads.
 
-    A token is what the FULLTEXT column holds: 13 lower-case base32 characters (a-z, 2-7) of a 64-bit BLAKE2b hash
-    over tenant, namespace and term. It is long enough for every minimum token size, is no stop word, has no syntax in
-    BOOLEAN mode, and a term of one scope never matches another scope's (two terms of a scope of a million terms
+    A token, the unit of the FULLTEXT column, is 13 lower-case base32 characters (a-z, 2-7) of a 64-bit BLAKE2b hash
+    over tenant, namespace and term. It is long enough for every minimum token size, is never a stop word, has no syntax
+    in BOOLEAN mode, and a term of one scope never matches another scope's (two terms of a scope of a million terms
     share a token with a probability of 3 in 100 million).
     """
 
     def __init__(self, scope: Scope) -> None:
-        # A length in front of each part: no two scopes can give the same bytes, whatever characters their names hold.
+        # Prefix each part with its length: no two scopes can give the same bytes, whatever characters their names hold.
         parts = [part.encode("utf-8", "surrogatepass") for part in (scope.tenant_id, scope.namespace)]
         salted = hashlib.blake2b(b"".join(len(part).to_bytes(4, "big") + part for part in parts), digest_size=8)
         self._tokens = _Tokens(salted)
 
     def token(self, term: str) -> str:
-        """The token of ``term`` in this scope."""
+        """Return the token of ``term`` in this scope."""
         return self._tokens[term]
 
     def tokens(self, terms: Iterable[str]) -> list[str]:
-        """The tokens of ``terms``, in order and with repetitions."""
+        """Return the tokens of ``terms``, in order and with repetitions."""
         return list(map(self._tokens.__getitem__, terms))
 
 
 class _Tokens(dict[str, str]):
-    """Tokens of one scope by term. A dict that fills itself: what it knows already costs no call."""
+    """The tokens of one scope by term. A dict that fills itself, so that a cached token costs no call."""
 
     _MOST_REMEMBERED = 100_000  # tokens; about 14 MB
 
@@ -245,7 +247,7 @@ class _Tokens(dict[str, str]):
 
 
 def tokenizer_of(scope: Scope) -> Tokenizer:
-    """The tokenizer of a scope; the process remembers those it used last."""
+    """Return the tokenizer of a scope; the process caches the most recent ones."""
     return _tokenizer_of(scope)
 
 
@@ -253,23 +255,23 @@ _tokenizer_of = functools.lru_cache(maxsize=8)(Tokenizer)
 
 
 def is_spaced(text: str) -> bool:
-    """Whether no word of ``text`` goes on across a space, nor depends on what is beyond one, whatever folding makes of it:
-    so for ASCII, and for all that is written with the letters of Europe and the Near East."""
+    """Return whether words of ``text`` neither continue across a space nor depend on text beyond one, even after
+    folding: true for ASCII and for everything in the alphabets of Europe and the Near East."""
     return text.isascii() or not _BEYOND_SPACED.search(text)
 
 
 def _one_case(text: str) -> str:
-    """``text`` in lower case where that moves no character: fewer spellings to remember."""
+    """Return ``text`` in lower case if that moves no character, so that fewer spellings are cached."""
     return text.lower() if text.isascii() else text
 
 
 def holds_unspaced(text: str) -> bool:
-    """Whether some of it is in a script that is written without spaces between words."""
+    """Return whether any of ``text`` is in a script that is written without spaces between words."""
     return UNSPACED_START.search(text) is not None
 
 
 def fold(text: str) -> str:
-    """One spelling for case, width, accents, Han characters and the typographical kinds of one sign."""
+    """Fold case, width, accents, Han variants and the typographical variants of signs to one spelling."""
     folded = _fold(text)
     return folded.translate(SIMPLIFIED) if _MAY_BE_TRADITIONAL.search(folded) else folded
 
@@ -277,11 +279,11 @@ def fold(text: str) -> str:
 def _fold(text: str) -> str:
     if _TYPED_IN_SEVERAL_WAYS.search(text):
         text = text.translate(_ONE_SPELLING)
-    # NFKC makes them of these too, but it takes ten times as long for a text that has any, as all of Chinese does.
+    # NFKC does these as well, but takes ten times as long for a text that has any, as every Chinese text does.
     for wide, narrow in _WIDE_PUNCTUATION:
         text = text.replace(wide, narrow)
     text = normal_form("NFKC", text).casefold()
-    # Only the accents proper are dropped: kana keep their voicing marks and hangul is put together again.
+    # Only accents proper are dropped: kana keep their voicing marks and hangul is composed again.
     if _MAY_HAVE_ACCENTS.search(text):
         text = normal_form("NFKC", _ACCENTS.sub("", normal_form("NFD", text)))
         text = text.translate(_LETTERS_WITHOUT_ACCENT)
@@ -293,7 +295,7 @@ def _is_filler(bigram: str) -> bool:
 
 
 class _TermsByWord(dict[str, tuple[str, ...]]):
-    """The terms of each folded word. A dict that fills itself: what it knows already costs no call."""
+    """The terms of each folded word. A dict that fills itself, so that a cached word costs no call."""
 
     _MOST_REMEMBERED = 100_000  # words; about 20 MB
 
@@ -307,8 +309,8 @@ class _TermsByWord(dict[str, tuple[str, ...]]):
 
 
 class _TermsByPiece(dict[str, tuple[str, ...]]):
-    """The terms of what stands between two spaces, its punctuation with it, without those that are dropped. Cutting a text
-    at its spaces and looking up the pieces takes half of the time of looking for its words."""
+    """The terms of whitespace-separated pieces, their punctuation included, without dropped words. Splitting a text at
+    its spaces and looking up the pieces takes half of the time of matching its words."""
 
     _MOST_REMEMBERED = 100_000  # pieces
 
@@ -349,7 +351,7 @@ def _terms_of(word: str) -> tuple[str, ...]:
     if all(len(part) == 1 and part.isalpha() for part in parts):
         return ("".join(parts),)  # U.S. is us, e.g. is eg
     if all(part.isdigit() for part in parts):
-        # The parts of a date mean something, those of 3.14 or 10.0.0.1 do not.
+        # The parts of a date are meaningful, those of 3.14 or 10.0.0.1 are not.
         return (word, *parts) if "-" in word else (word,)
     if composed := _VERSION.fullmatch(word) or _AMOUNT.fullmatch(word):
         return (word, *composed.groups())
@@ -359,7 +361,7 @@ def _terms_of(word: str) -> tuple[str, ...]:
     return (word.replace("-", "").replace("_", "")[:_LONGEST_TERM], *stems)
 
 
-_per_thread = threading.local()  # a stemmer keeps the word it works on in itself
+_per_thread = threading.local()  # the stemmer keeps state, so each thread needs its own
 
 
 def _stem(word: str) -> str:
@@ -377,7 +379,7 @@ _PAIRS = [first + second for first in _DIGITS for second in _DIGITS]
 
 
 def _base32(number: int) -> str:
-    """64 bits as 13 digits, the first of which carries only four."""
+    """Return 64 bits as 13 digits, of which the first carries only four."""
     high, middle, low = number >> 40, (number >> 20) & 0xFFFFF, number & 0xFFFFF
     return (
         f"{_DIGITS[high >> 20]}{_PAIRS[(high >> 10) & 1023]}{_PAIRS[high & 1023]}"

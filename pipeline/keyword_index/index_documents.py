@@ -1,4 +1,4 @@
-"""The schema of a host's keyword index in tantivy, and the documents that chunks and namespaces become there."""
+"""The tantivy schema of a host's keyword index, and the documents for chunks and namespaces."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pipeline.keyword.fulltext_store import terms_row
 from pipeline.keyword_index.indexed_chunk_store import IndexedChunk, NamespaceState
 from pipeline.records import DocumentFields, DocumentId, Namespace
 
-FORMAT: Final = "3"  # of the folder: an index of another format is built beside it
+FORMAT: Final = "3"  # in the folder's name: an index of another format is built beside it
 TERMS, KEYS, PUBLISHED, STORY_TIME, ROW, TEXT, FIELDS = (
     "terms",
     "keys",
@@ -99,7 +99,7 @@ def chunk_document(chunk: IndexedChunk) -> tantivy.Document:
 
 
 def state_document(state: NamespaceState) -> tantivy.Document:
-    """Return the state of a namespace as tantivy stores it beside the namespace's chunks."""
+    """Return the state of a namespace as a tantivy document, stored beside the namespace's chunks."""
     document = tantivy.Document()
     document.add_text(KEYS, " ".join([STATE_KEY, key(STATE_KEY, state.namespace), key(NAMESPACE_KEY, state.namespace)]))
     document.add_text(FIELDS, orjson.dumps(state).decode())
@@ -107,7 +107,7 @@ def state_document(state: NamespaceState) -> tantivy.Document:
 
 
 def key(kind: str, value: str) -> str:
-    """Return the term of a value: its hash, which has no spaces and a fixed length, after the kind of value."""
+    """Return the index term of a value: the kind of value, followed by a hash of fixed length without spaces."""
     return kind + hashlib.blake2b(value.encode("utf-8", "surrogatepass"), digest_size=10).hexdigest()
 
 

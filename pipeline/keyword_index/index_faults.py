@@ -22,18 +22,19 @@ class IndexUnusable(StoreUnavailable):
 
 
 class IndexDamaged(IndexUnusable):
-    """A local index is not as it was written, or of another release: only building it anew helps."""
+    """A local index is corrupt or of another release: it must be rebuilt."""
 
     code = "keyword_index_damaged"
 
 
-# Of the surroundings: no permission, too many open files, too large, no room, read-only, over the quota, another writer.
+# Errors of the environment: no permission, too many open files, too large, no room, read-only, over the quota, another
+# writer.
 _OF_THE_SURROUNDINGS = re.compile(r"(code: |os error |Errno )(1|13|24|27|28|30|122)\b|LockBusy")
 
 
 @contextmanager
 def writing(folder: Path) -> Iterator[None]:
-    """Raise IndexUnusable, or IndexDamaged, for what cannot be written."""
+    """Translate errors of writing into IndexUnusable, or IndexDamaged."""
     try:
         yield
     except (ValueError, OSError) as error:
@@ -42,7 +43,7 @@ def writing(folder: Path) -> Iterator[None]:
 
 
 def readable(method: Callable[P, T]) -> Callable[P, T]:
-    """Raise IndexDamaged for what tantivy says, or how it panics, over files that are not as it wrote them."""
+    """Raise IndexDamaged for tantivy's errors and panics over unexpected file contents."""
 
     @functools.wraps(method)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -51,7 +52,7 @@ def readable(method: Callable[P, T]) -> Callable[P, T]:
         except (ValueError, OSError) as error:
             raise IndexDamaged(f"a keyword index cannot be read: {error}") from error
         except BaseException as error:
-            if type(error).__name__ == "PanicException":  # of pyo3, which exports it nowhere
+            if type(error).__name__ == "PanicException":  # from pyo3, which exports it nowhere
                 raise IndexDamaged("a keyword index cannot be read: tantivy panicked") from error
             raise
 

@@ -1,8 +1,8 @@
-"""The folder of a host's keyword indexes: the lock of its one writer, the installation it belongs to, and a sign of life.
+"""The folder of a host's keyword indexes: the lock of its one writer, its installation's id, and a liveness file.
 
-The sign is a file whose time of modification is a promise: until then, by the host's monotonic clock, the indexer looks
-for changes. Its time of access is when the indexes last were as MySQL had them. A wall clock that jumps changes nothing
-about either, and after a restart of the host they lie too far ahead to be believed.
+The liveness file's modification time is a promise: until then, by the host's monotonic clock, the indexer looks for
+changes. Its access time is when the indexes last matched MySQL. A wall clock that jumps affects neither, and after a
+restart of the host both lie too far in the future to be believed.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class IndexFolder:
         self._sign = root / "indexer.alive"
 
     def promise(self, seconds: float, *, is_current: bool = False) -> None:
-        """Say that somebody looks for changes within ``seconds`` from now on, and if the indexes are current, that they are
-        so now. Raises OSError."""
+        """Promise to look for changes within ``seconds`` from now; with ``is_current`` also record that the indexes
+        match MySQL now. Raises OSError."""
         now = self._clock()
         until = int((now + min(seconds, _LONGEST_PROMISE_S)) * 1e9)
         try:
@@ -53,7 +53,7 @@ class IndexFolder:
         return seconds if 0 <= seconds < self._clock() else None
 
     def is_served(self) -> bool:
-        """Whether an indexer has promised to look for changes. Costs one look at a file."""
+        """Return whether an indexer has promised to look for changes. Costs one `stat`."""
         try:
             remaining = os.stat(self._sign).st_mtime - self._clock()
         except OSError:
@@ -62,8 +62,8 @@ class IndexFolder:
 
     @contextmanager
     def alone(self, stop: threading.Event, waits: Callable[[], object]) -> Iterator[bool]:
-        """Hold the folder's lock, waiting for it; gives False if ``stop`` is set first. ``waits`` is called once if another
-        process has it. The lock ends with the process, however that ends. Raises OSError."""
+        """Hold the folder's lock, waiting for it; yields False if ``stop`` is set first. ``waits`` is called once if
+        another process has it. The lock ends with the process. Raises OSError."""
         self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
         lock = os.open(self.root / "indexer.lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
@@ -80,8 +80,8 @@ class IndexFolder:
             os.close(lock)
 
     def belong_to(self, installation_id: str, *, is_alone: bool) -> None:
-        """Note whose chunks are in here, and as the one writer delete those of another installation. Raises
-        WrongInstallation if another one's indexer is at work here, and OSError."""
+        """Record the installation that the chunks belong to, and as the one writer delete another installation's.
+        Raises WrongInstallation if another one's indexer is at work here, and OSError."""
         note = self.root / "installation"
         theirs = note.read_text().strip() if note.exists() else installation_id
         if theirs != installation_id and not is_alone:
@@ -96,7 +96,7 @@ class IndexFolder:
 
 
 def disk_bytes(root: Path) -> int:
-    """Return what all indexes below ``root`` take; of a file that goes meanwhile, nothing."""
+    """Return the bytes on disk of all indexes below ``root``; a file deleted meanwhile counts 0."""
     sizes = 0
     for folder, _, names in os.walk(root):
         for name in names:

@@ -31,9 +31,9 @@ class NamespaceState:
     term_count: int
 
     def has(self, stamp: str) -> bool:
-        """Whether what the namespace showed at this stamp is in here, or what has followed it since. A MySQL restored from
-        a backup may have a smaller number again, which the indexer finds out; until then its changes are not missed, as
-        what is found is read from MySQL."""
+        """Return whether this state includes everything the namespace showed at this stamp. A MySQL restored from a
+        backup may have a smaller number again until the indexer notices; no change is missed meanwhile, since texts are
+        read from MySQL."""
         wanted, _, moments = stamp.partition("@")
         mine, _, made = self.stamp.partition("@")
         same_namespace = made.partition("@")[0] == moments.partition("@")[0]
@@ -57,7 +57,7 @@ class IndexedChunks:
         self._tenant_id = tenant_id
 
     def state(self, namespace: Namespace) -> NamespaceState | None:
-        """Return the namespace's state; None if there is no such namespace."""
+        """Return the namespace's state; None if it does not exist."""
         row = self._connection.execute(_STATE, {"tenant": self._tenant_id, "namespace": namespace}).one_or_none()
         return None if row is None else NamespaceState(**{**row._mapping, "namespace": namespace})
 
@@ -69,7 +69,7 @@ class IndexedChunks:
             yield from (IndexedChunk(*row) for row in self._connection.execute(_OF_DOCUMENTS, values))
 
     def all(self, namespace: Namespace) -> Iterator[IndexedChunk]:
-        """Read every shown chunk of the namespace. A reader that stops early costs its connection."""
+        """Read every shown chunk of the namespace. A reader that stops early loses its connection."""
         values: dict[str, Any] = {"tenant": self._tenant_id, "namespace": namespace}
         is_read = False
         try:
@@ -84,7 +84,7 @@ class IndexedChunks:
 
 @contextmanager
 def snapshot(mysql: Engine) -> Iterator[Connection]:
-    """Give a connection whose statements all see MySQL at the same moment. Raises StoreUnavailable."""
+    """Yield a connection whose statements all see one snapshot of MySQL. Raises StoreUnavailable."""
     with mysql_errors(), mysql.connect() as connection:
         connection = connection.execution_options(isolation_level="REPEATABLE READ")
         with connection.begin():
@@ -93,7 +93,7 @@ def snapshot(mysql: Engine) -> Iterator[Connection]:
 
 
 def revisions_of_all(connection: Connection) -> dict[TenantId, dict[Namespace, str]]:
-    """Return the stamp of every namespace of every tenant. Reads one row a namespace and nothing else."""
+    """Return the stamp of every namespace of every tenant. Reads one row per namespace."""
     found: dict[TenantId, dict[Namespace, str]] = {}
     for tenant_id, namespace, stamp in connection.execute(_REVISIONS):
         found.setdefault(TenantId(tenant_id), {})[Namespace(namespace)] = stamp

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexerFacts:
-    """How far a host's keyword index is. ``lag_s``: the oldest change's wait; ``lag_revisions``: waiting changes;
+    """The state of one host's keyword indexes. ``lag_s``: the oldest change's wait; ``lag_revisions``: waiting changes;
     ``built``: the share of all chunks in indexed namespaces; ``failing``: tenants whose last attempt failed."""
 
     host: str

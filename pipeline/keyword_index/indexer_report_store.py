@@ -1,4 +1,4 @@
-"""What the indexer of each host says of itself in Redis, for /readyz, the doctor and the metrics."""
+"""The reports of each host's indexer in Redis, for /readyz, the doctor and the metrics."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class IndexerReports:
         )
 
     def write(self, facts: IndexerFacts) -> None:
-        """Say how far a host's indexer is."""
+        """Write the report of a host's indexer."""
         self._records.write(facts.host, facts)
 
     def withdraw(self, host: str) -> None:
-        """Say that a host's indexer has ended."""
+        """Delete the report of a host's indexer when it ends."""
         self._records.withdraw(host)
 
     def all(self) -> list[IndexerFacts]:
-        """Return the indexers that have reported in the last seconds, by host."""
-        found = self._records.all()  # a newer indexer may write more
+        """Return the indexers that reported within the last seconds, by host."""
+        found = self._records.all()  # a newer indexer may write more fields
         return [IndexerFacts(**{name: value for name, value in each.items() if name in _FIELDS}) for each in found]

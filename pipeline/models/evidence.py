@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain, compress, count
 
-# What each kind of evidence may add to a score. A kind that a query cannot show (a phrase of one word) is left out,
+# The most each kind of evidence may add to a score. A kind that a query cannot show (a phrase of one word) is left out,
 # and the others are scaled up to a total of 1.
 _COVERAGE, _PROXIMITY, _PHRASE, _IDENTIFIERS = 0.55, 0.20, 0.10, 0.15
 
@@ -68,7 +68,7 @@ def _score(
 ) -> float:
     places = _places(candidate.terms, found)
     total_rarity = sum(rarity.values())
-    # Added up in the query's order: a set's order changes between processes, and with it the last digit of a sum.
+    # Summed in the query's order: a set's order changes between processes, and with it the last digit of a sum.
     coverage = sum(rarity[term] for term in wanted if term in found) / total_rarity if total_rarity else 0.0
     parts = [(_COVERAGE, coverage)] if wanted else []
     if len(wanted) > 1:
@@ -83,20 +83,20 @@ def _score(
 
 
 def _places(terms: Sequence[str], found: frozenset[str]) -> list[tuple[int, str]]:
-    """Where the terms that were found stand among all, in order: few of many, so none of the others costs a step."""
+    """Return the positions of the terms that were found, in order, without an interpreter step for any other term."""
     places = compress(count(), map(found.__contains__, terms))
     return [(place, terms[place]) for place in places] if found else []
 
 
 def _rarity(wanted: Sequence[str], held: Sequence[frozenset[str]]) -> dict[str, float]:
-    """ln(1 + (n - df + 0.5) / (df + 0.5)) by term, where n candidates are counted; positive for every term."""
+    """Return ``ln(1 + (n - df + 0.5) / (df + 0.5))`` by term, for n candidates; positive for every term."""
     frequency = Counter(chain.from_iterable(held))
     many = len(held)
     return {term: math.log1p((many - frequency[term] + 0.5) / (frequency[term] + 0.5)) for term in wanted}
 
 
 def _density(places: Sequence[tuple[int, str]], found: frozenset[str]) -> float:
-    """Return the ``found`` terms per term of the narrowest stretch that holds all; 0 for fewer than two. ``places``: in
+    """Return the ``found`` terms per term of the narrowest window that holds all; 0 for fewer than two. ``places``: in
     order."""
     if len(found) < 2:
         return 0.0
@@ -104,7 +104,7 @@ def _density(places: Sequence[tuple[int, str]], found: frozenset[str]) -> float:
     narrowest, start = math.inf, 0
     for end, term in places:
         inside[term] += 1
-        while inside[places[start][1]] != 1:  # it occurs again further on
+        while inside[places[start][1]] != 1:  # it occurs again later
             inside[places[start][1]] -= 1
             start += 1
         if len(inside) == len(found):
@@ -113,10 +113,9 @@ def _density(places: Sequence[tuple[int, str]], found: frozenset[str]) -> float:
 
 
 def _longest_run(query: Sequence[str], places: Sequence[tuple[int, str]]) -> int:
-    """Return the longest stretch of ``query`` that a text repeats without a gap; 0 for single terms. ``places``: in
-    order."""
+    """Return the longest run of ``query`` that a text repeats without a gap; 0 for single terms. ``places``: in order."""
     longest = 0
-    ending_here: dict[int, int] = {}  # place in the query -> length of the common run that ends there
+    ending_here: dict[int, int] = {}  # position in the query -> length of the common run that ends there
     asked: dict[str, list[int]] = {}
     for place, term in enumerate(query):
         asked.setdefault(term, []).append(place)

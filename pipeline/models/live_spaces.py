@@ -23,10 +23,10 @@ from pipeline.settings import Settings
 
 log = structlog.get_logger(__name__)
 
-FRESH_S = 1.0  # how late a process that searches or writes may learn that the pointer was moved
-_FOLLOW_S = 5.0  # how late one that does neither may
-_PATIENCE_S = 0.25  # a MySQL that hangs takes no more than this of what could go on without it
-_LEFT_ALONE_S = 30.0  # a standby model that failed is not waited for again before
+FRESH_S = 1.0  # how late a process that searches or writes may learn of a switched pointer
+_FOLLOW_S = 5.0  # how late an idle one may
+_PATIENCE_S = 0.25  # the most a hanging MySQL may delay calls that can do without it
+_LEFT_ALONE_S = 30.0  # a standby model that failed is not tried again before
 
 
 def _report(error: PipelineError) -> None:
@@ -63,8 +63,8 @@ class Spaces:
         return self._live.refresh() if fresh else self._live.get(patient=patient)
 
     def follow(self, *, every_s: float = _FOLLOW_S) -> None:
-        """Read the live spaces again and again beside everything else, so that a process without work loads a new model
-        before the first query needs it."""
+        """Read the live spaces periodically in the background, so that an idle process loads a new model before the
+        first query needs it."""
         threading.Thread(target=self._follow, args=(every_s,), name="spaces", daemon=True).start()
 
     def _follow(self, every_s: float) -> None:
@@ -92,7 +92,7 @@ class Spaces:
                     threading.Thread(target=self._warm_up, args=(space,), daemon=True).start()
 
     def hold(self, connection: Connection) -> LiveSpaces:
-        """The live spaces, which nobody changes before this transaction on MySQL ends."""
+        """Return the live spaces, locked until this transaction on MySQL ends."""
         known = self.live()
         held = space_store.hold(connection, known, self.base)
         if held != known:
@@ -101,7 +101,7 @@ class Spaces:
         return held
 
     def embedder(self, space: EmbeddingSpace) -> Embedder:
-        """The model of a space, made at first use. Raises Misconfigured."""
+        """Return the model of a space, created at first use. Raises Misconfigured."""
         found = self._embedders.get(space)
         if found is None:
             with self._making:
@@ -111,28 +111,24 @@ class Spaces:
                 self._embedders[space] = found
         return found
 
-    def use_embedder(self, space: EmbeddingSpace, embedder: Embedder) -> None:
-        """Have another object stand for the model of a space."""
-        self._embedders[space] = embedder
-
     @property
     def standby_answers(self) -> bool:
-        """Whether the standby's model did not fail within the last half minute."""
+        """Whether the standby's model has not failed within the last half minute."""
         return self._standby_pause.has_passed
 
     def standby_failed(self, error: PipelineError) -> None:
-        """Leave the standby's model alone for a while; what it did not embed is in the backlog."""
+        """Pause calls of the standby's model for a while; texts without its vectors are in the backlog."""
         self._standby_pause = Deadline.after(_LEFT_ALONE_S, clock=self._clock)
         log.warning("standby_left_to_the_backlog", code=error.code)
 
     def close(self) -> None:
-        """Let go of every model's connections."""
+        """Close every model's connections."""
         self._closed.set()
         for embedder in self._embedders.values():
             embedder.close()
 
     def _warm_up(self, space: EmbeddingSpace) -> None:
-        """Load a model before the first query that needs it: loading takes longer than a channel may."""
+        """Load a model before the first query needs it: loading takes longer than a channel may."""
         try:
             self.embedder(space).embed(["warm up"], timeout_s=10.0)
             prepare_references(self.embedder(space))

@@ -26,13 +26,13 @@ LOCAL_MODEL: Final = "wordllama-l2-supercat"
 LOCAL_DIMENSIONS: Final = (64, 128, 256)
 
 _READ_TOGETHER: Final = 4  # characters; between 3 and 5 nDCG@10 differs by 0.001: docs/decisions/0011
-_AT_ONCE: Final = 256  # texts between two looks at the clock
+_AT_ONCE: Final = 256  # texts between two checks of the time
 _LOADING: Final = threading.Lock()
 
 
 class LocalEmbedder:
-    """The mean of a text's token vectors: quick, deterministic, a companion to the keyword channel; thread-safe. Its
-    first 64 or 128 numbers are a smaller model. Weights (16 MB) are read at the first call."""
+    """The mean of a text's token vectors: fast, deterministic, meant to complement the keyword channel; thread-safe.
+    Its first 64 or 128 numbers are a smaller model. Weights (16 MB) are read at the first call."""
 
     def __init__(self, *, dimension: int = 256) -> None:
         if dimension not in LOCAL_DIMENSIONS:
@@ -41,12 +41,12 @@ class LocalEmbedder:
 
     @property
     def model(self) -> str:
-        """The name carries the dimension, because vectors of different length are different models."""
+        """The model's name with its dimension, because vectors of different lengths are different models."""
         return f"{LOCAL_MODEL}-{self._dimension}"
 
     @property
     def dimension(self) -> int:
-        """64, 128 or 256."""
+        """The length of a vector: 64, 128 or 256."""
         return self._dimension
 
     def embed(self, texts: Sequence[str], *, timeout_s: float | None = None) -> Matrix:
@@ -59,18 +59,18 @@ class LocalEmbedder:
             if deadline.has_passed:
                 raise EmbedderUnavailable(f"only {start} of {len(texts)} texts could be embedded in time")
             for row, text in enumerate(texts[start : start + _AT_ONCE], start=start):
-                # Summed text by text: a vector cannot depend on which texts shared its batch.
+                # Summed text by text, so that a vector does not depend on the batch.
                 vectors[row] = unit(weights[tokens.of(sendable(text))[:MAX_INPUT_TOKENS]].sum(axis=0))
         return vectors
 
     def trust(self, text: str) -> float:
-        """See the port: the fourth power of the share of known tokens, as a Chinese word has mostly two characters, to
-        be read in query and text."""
+        """Return the fourth power of the share of known tokens; see the port. A Chinese word mostly has two characters,
+        and both query and text must be read."""
         tokens, _ = self._model()
         return tokens.known_share(sendable(text)) ** _READ_TOGETHER
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: no connections are open."""
 
     def _model(self) -> tuple[Tokens, Matrix]:
         with _LOADING:
@@ -79,12 +79,12 @@ class LocalEmbedder:
 
 @functools.cache
 def _load(dimension: int) -> tuple[Tokens, Matrix]:
-    """The tokens and one vector per token. Raises Misconfigured when the package came without its weights."""
+    """Return the tokens and one vector per token. Raises Misconfigured when the package came without its weights."""
     with _root_logger_untouched():
         import wordllama
     try:
         model = wordllama.WordLlama.load(
-            cache_dir=Path(wordllama.__file__).parent,  # where the wheel puts the weights; the default is a download
+            cache_dir=Path(wordllama.__file__).parent,  # of the wheel; the default is a download
             trunc_dim=dimension,
             disable_download=True,
         )
@@ -106,7 +106,7 @@ def _root_logger_untouched() -> Iterator[None]:
 
 
 def unit(vector: Matrix) -> Matrix:
-    """Return the vector with length 1; one that points nowhere gets a direction of its own."""
+    """Return the vector with length 1; a zero vector becomes a fixed unit vector."""
     length = float(np.linalg.norm(vector))
     if length == 0.0 or not math.isfinite(length):
         return np.full(vector.shape, vector.size**-0.5, dtype=np.float32)

@@ -1,4 +1,4 @@
-"""Make the embedder and reranker of an installation, for ingestion and for queries alike."""
+"""Create the embedder and reranker of an installation, for ingestion and for queries."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pipeline.settings import RerankProvider, Settings
 def make_space_embedder(
     settings: Settings, space: EmbeddingSpace, *, governed_by: Callable[[str], Governor] | None = None
 ) -> Embedder:
-    """The embedder of one embedding space; see ``make_embedder``. Raises Misconfigured."""
+    """Return the embedder of one embedding space; see ``make_embedder``. Raises Misconfigured."""
     own = settings.model_copy(
         update={
             "embedding_provider": space.provider,
@@ -47,8 +47,9 @@ def make_embedder(
     base_url: str | None = None,
     api_key: str | None = None,
 ) -> Embedder:
-    """Return the settings' embedder: one per process, after the fork, to be closed. ``governed_by``: an account's
-    governor. Without ``base_url`` and ``api_key`` the openai package's variables hold. Raises Misconfigured."""
+    """Return the settings' embedder: one per process, created after the fork, to be closed. ``governed_by``: an
+    account's governor. Without ``base_url`` and ``api_key`` the openai package's variables apply. Raises Misconfigured.
+    """
     if settings.embedding_provider == "local":
         return make_local_embedder(settings.embedding_model, settings.embedding_dim)
     from pipeline.models.openai_embedder import OpenAIEmbedder
@@ -68,8 +69,8 @@ def make_embedder(
 
 
 def make_local_embedder(model: str, dimension: int) -> Embedder:
-    """Return the local embedder of this name, its weights unread. Raises Misconfigured for an unknown name, a missing
-    package or an incomplete folder."""
+    """Return the local embedder of this name, without loading weights. Raises Misconfigured for an unknown name, a
+    missing package or an incomplete folder."""
     if flaw := flaw_of(model, dimension):
         raise Misconfigured(f"the embedding {flaw}")
     known, name = local_model(model), stored_name(model, dimension)
@@ -79,7 +80,7 @@ def make_local_embedder(model: str, dimension: int) -> Embedder:
 
 
 def make_reranker(settings: Settings, provider: RerankProvider | Literal["auto"] = "auto") -> Reranker:
-    """The reranker that ``settings.reranker_for`` names. Make one per process. Raises Misconfigured."""
+    """Return the reranker that ``settings.reranker_for`` names; create one per process. Raises Misconfigured."""
     match settings.reranker_for(provider):
         case "http":
             from pipeline.models.rerank_client import HttpReranker
@@ -102,7 +103,7 @@ def make_reranker(settings: Settings, provider: RerankProvider | Literal["auto"]
 
 def check_embedder(embedder: Embedder, *, timeout_s: float | None = None) -> None:
     """Embed one text, so that wrong settings stop the start. Raises Misconfigured, or EmbedderUnavailable when the
-    service does not answer: the caller decides about that."""
+    service does not answer, which the caller may tolerate."""
     shape = embedder.embed(["hello"], timeout_s=timeout_s).shape
     if shape != (1, embedder.dimension):
         raise Misconfigured(
@@ -112,7 +113,7 @@ def check_embedder(embedder: Embedder, *, timeout_s: float | None = None) -> Non
 
 
 class Rerankers:
-    """One of each kind for the whole process. Safe to share between threads; not across a fork."""
+    """One reranker of each kind for the whole process. Safe to share between threads; not across a fork."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -120,7 +121,7 @@ class Rerankers:
         self._lock = threading.Lock()
 
     def of(self, provider: RerankProvider) -> Reranker:
-        """The reranker of this kind, or the local one where it is not configured. Raises Misconfigured."""
+        """Return the reranker of this kind, or the local one where it is not configured. Raises Misconfigured."""
         found = self._made.get(provider)
         if found is None:
             with self._lock:
@@ -128,6 +129,6 @@ class Rerankers:
         return found
 
     def close(self) -> None:
-        """Let go of every connection that was made."""
+        """Close every connection that was opened."""
         for reranker in self._made.values():
             reranker.close()

@@ -7,21 +7,20 @@ from typing import Final
 
 from pipeline.privacy.redaction import redact
 
-# The most tokens one input may have: the limit of OpenAI's embedding models, and ours for the local one.
+# The most tokens one input may have: the limit of OpenAI's embedding models, applied to the local one too.
 MAX_INPUT_TOKENS = 8192
 
-# A blank text has no direction of its own, and services refuse it. This one stands for all of them.
+# A blank text has no direction, and services refuse it. This one replaces all blank texts.
 _BLANK = "."
 
-# Rough and on the high side, so that a batch believed to fit does fit.
+# Rough and on the high side, so that a batch within the estimate really fits.
 _ASCII_PER_TOKEN = 3.0
 _TOKENS_PER_WIDE = 1.2
-_LONGEST_SECRET: Final = 640  # characters that an e-mail address may have, the longest of what is masked
+_LONGEST_SECRET: Final = 640  # characters of the longest e-mail address, the longest of the masked patterns
 
 
 def sendable(text: str, *, most_tokens: int = MAX_INPUT_TOKENS) -> str:
-    """Return ``text`` as a model can take it: no lone surrogates, not blank, the beginning of about ``most_tokens``
-    tokens."""
+    """Return ``text`` as models accept it: without lone surrogates, not blank, cut to about ``most_tokens`` tokens."""
     well_formed = text.encode("utf-8", "replace").decode("utf-8")
     if not well_formed.strip():
         return _BLANK
@@ -29,7 +28,7 @@ def sendable(text: str, *, most_tokens: int = MAX_INPUT_TOKENS) -> str:
 
 
 def estimated_tokens(text: str) -> int:
-    """About how many tokens ``text`` has, without a tokenizer: at least 1, and rather too many than too few."""
+    """Estimate the tokens of ``text`` without a tokenizer: at least 1, and rather too many than too few."""
     ascii_count = len(text) if text.isascii() else len(text.encode("ascii", "ignore"))
     return 1 + int(ascii_count / _ASCII_PER_TOKEN + (len(text) - ascii_count) * _TOKENS_PER_WIDE)
 
@@ -42,8 +41,8 @@ def _beginning(text: str, max_tokens: int) -> str:
 
 
 def masked_beginning(text: str, limit: int) -> str:
-    """Return up to ``limit`` characters of the redacted ``text`` at a cost of ``limit``; what may be half a number at
-    the end is hidden."""
+    """Return up to ``limit`` characters of the redacted ``text`` in time proportional to ``limit``; a number that may
+    be cut off at the end is hidden."""
     part = text[: limit + 2 * _LONGEST_SECRET]
     masked = redact(part)
     return masked[: limit if len(part) == len(text) else min(limit, len(masked) - _LONGEST_SECRET)]

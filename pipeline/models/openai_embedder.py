@@ -1,4 +1,4 @@
-"""Embeddings from an OpenAI-compatible service: in batches, several at a time, checked before anyone uses them."""
+"""Embeddings from an OpenAI-compatible service: batched, several requests at a time, checked before use."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from pipeline.models.retries import FIRST_WAIT_S, keep_trying
 from pipeline.models.service_client import OpenAIService, ServiceBusy, ServiceRefused, ServiceUnavailable
 from pipeline.models.service_pace import ProviderLimits, limits_in
 
-_REMEMBERED: Final = 0.98  # of what earlier answers said about estimates, with each further answer
+_REMEMBERED: Final = 0.98  # weight of earlier observations in the correction of token estimates
 _PROBE: Final = "hello"  # a text no service has a reason to refuse
-_GRACE_S: Final = 0.25  # how long after the deadline a request may take to notice it
-_PATIENCE_S: Final = 60.0  # for leave to send one request, when the caller sets no time; its next try can be scheduled
+_GRACE_S: Final = 0.25  # grace after the deadline for a request to notice it
+_PATIENCE_S: Final = 60.0  # for leave to send a request without a deadline; its next try can be scheduled
 
 
 class OpenAIEmbedder:
@@ -45,9 +45,9 @@ class OpenAIEmbedder:
         api_key: str | None = None,
         governed_by: Callable[[str], Governor] | None = None,
     ) -> None:
-        """``timeout_s`` bounds one request, ``concurrency`` a call's batches at once; ``governed_by`` gives an
-        account's governor by address and model. Without ``base_url`` and ``api_key`` the openai package's variables
-        hold. Raises Misconfigured."""
+        """``timeout_s`` bounds one request, ``concurrency`` is the number of batches of a call at once; ``governed_by``
+        gives an account's governor by address and model. Without ``base_url`` and ``api_key`` the openai package's
+        variables apply. Raises Misconfigured."""
         self._service = OpenAIService(timeout_s=timeout_s, base_url=base_url, api_key=api_key)
         self._model = model
         self._dimension = dimension
@@ -83,7 +83,7 @@ class OpenAIEmbedder:
         timeout_s: float | None = None,
         stop: threading.Event | None = None,
     ) -> Matrix:
-        """The same, telling ``listener`` of every answer; see the port. Sets ``stop`` when it is over."""
+        """Embed the texts, reporting every answer to ``listener``; see the port. Sets ``stop`` when it is over."""
         call = _Call(texts, self._dimension, Deadline.after(timeout_s), listener=listener, urgent=urgent, over=stop)
         return self._embed(call)
 
@@ -123,7 +123,7 @@ class OpenAIEmbedder:
             pool.shutdown(wait=False, cancel_futures=True)
 
     def _fill(self, call: _Call, batch: range) -> None:
-        """Embed the texts of ``batch`` into their rows; what the service refuses is narrowed down to single texts."""
+        """Embed the texts of ``batch`` into their rows; a refusal is narrowed down to single texts."""
         try:
             rows = keep_trying(
                 lambda: self._request(call, [call.texts[at] for at in batch], batch),
@@ -140,13 +140,13 @@ class OpenAIEmbedder:
             refused, middle = len(call.refused), len(batch) // 2
             self._fill(call, batch[:middle])
             self._fill(call, batch[middle:])
-            if len(call.refused) == refused:  # every text was taken: it was the number of them that was not
+            if len(call.refused) == refused:  # every text was taken: only the size of the batch was refused
                 self._batch_texts = min(self._batch_texts, max(middle, 1))
         else:
             call.vectors[batch.start : batch.stop] = rows
 
     def _probe(self, call: _Call, refusal: ServiceRefused) -> None:
-        """Tell a bad text from a service that refuses everything, for which no document may be blamed."""
+        """Tell a bad text from a service that refuses everything, which is no document's fault."""
         with call.probing:
             if call.accepts_anything:
                 return
@@ -163,15 +163,16 @@ class OpenAIEmbedder:
             call.accepts_anything = True
 
     def _request(self, call: _Call, texts: list[str], places: range | None) -> Matrix:
-        """One request, once it may be sent. One that the service had no room for is not a failure: it waits again."""
+        """Send one request when it is permitted, and return its vectors. Being refused for lack of capacity is not a
+        failure: the request waits again."""
         if self._governor is None:
-            return self._send(call, texts, places, _Told())
+            return self._send(call, texts, places, _ReportedLimits())
         estimated = sum(estimated_tokens(text) for text in texts)
         patience = Deadline.after(call.deadline.within(_PATIENCE_S))
         while True:
             tokens = estimated * self._real_share
             turn = self._governor.admit(tokens, urgent=call.urgent, longest_s=patience.left_s(), stop=call.over)
-            told = _Told()
+            told = _ReportedLimits()
             try:
                 rows = self._send(call, texts, places, told)
             except ServiceUnavailable as error:
@@ -184,7 +185,7 @@ class OpenAIEmbedder:
                 self._governor.answered(turn, told.limits)
                 return rows
 
-    def _send(self, call: _Call, texts: list[str], places: range | None, told: _Told) -> Matrix:
+    def _send(self, call: _Call, texts: list[str], places: range | None, told: _ReportedLimits) -> Matrix:
         request: dict[str, Any] = {"model": self._model, "input": texts, "encoding_format": "base64"}
         if self._model.rpartition("/")[2].startswith("text-embedding-3"):  # the family that can shorten its vectors
             request["dimensions"] = self._dimension
@@ -193,13 +194,13 @@ class OpenAIEmbedder:
         )
         estimated = sum(estimated_tokens(text) for text in texts)
         tokens = counted_tokens(answer)
-        if tokens:  # estimates run high: what they are worth at this service is learnt, slowly
+        if tokens:  # estimates run high: learn slowly how they relate to this service's counts
             self._tokens_real = self._tokens_real * _REMEMBERED + tokens
             self._tokens_estimated = self._tokens_estimated * _REMEMBERED + estimated
         rows: Matrix | None = None
         try:
             rows = unit_rows(answer, count=len(texts), dimension=self._dimension)
-        finally:  # it was counted there, whatever it is worth
+        finally:  # the service has counted it, even if the vectors are unusable
             found = rows if places is not None else None
             call.listener.answered(places or range(0), found, estimated if tokens is None else tokens)
         return rows
@@ -209,7 +210,7 @@ class OpenAIEmbedder:
         return self._tokens_real / self._tokens_estimated if self._tokens_estimated else 1.0
 
 
-class _Told:
+class _ReportedLimits:
     """The limits that an answer's headers name."""
 
     def __init__(self) -> None:
@@ -219,15 +220,15 @@ class _Told:
         self.limits = limits_in(headers)
 
 
-class _Nobody:
-    """For callers who count nothing."""
+class _NoListener:
+    """The listener of callers that count nothing."""
 
     def answered(self, places: range, vectors: Matrix | None, tokens: int) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 class _Call:
-    """One call of `embed`: its texts, the rows filled so far, and what its batches tell each other."""
+    """One call of `embed`: its texts, the rows filled so far, and the state shared by its batches."""
 
     def __init__(
         self,
@@ -240,7 +241,7 @@ class _Call:
         over: threading.Event | None = None,
     ) -> None:
         self.texts = [sendable(text) for text in texts]
-        self.listener = listener or _Nobody()
+        self.listener = listener or _NoListener()
         self.urgent = urgent
         self.vectors: Matrix = np.empty((len(texts), dimension), dtype=np.float32)
         self.refused: dict[int, str] = {}
@@ -251,7 +252,7 @@ class _Call:
 
 
 def _batches(texts: Sequence[str], *, max_texts: int, max_tokens: int) -> Iterator[range]:
-    """Consecutive stretches of ``texts``, each within both limits, or a single text that is over the second alone."""
+    """Yield consecutive ranges of ``texts``, each within both limits, or a single text that exceeds the second one."""
     start, tokens = 0, 0
     for at, text in enumerate(texts):
         cost = estimated_tokens(text)
@@ -264,7 +265,7 @@ def _batches(texts: Sequence[str], *, max_texts: int, max_tokens: int) -> Iterat
 
 
 def counted_tokens(answer: Any) -> int | None:
-    """The tokens that an answer says it was counted as; None if it does not say."""
+    """Return the tokens that an answer reports; None if it reports none."""
     usage = answer.get("usage") if isinstance(answer, dict) else None
     tokens = usage.get("total_tokens", usage.get("prompt_tokens")) if isinstance(usage, dict) else None
     return tokens if type(tokens) is int and tokens >= 0 else None
@@ -272,7 +273,7 @@ def counted_tokens(answer: Any) -> int | None:
 
 def unit_rows(answer: Any, *, count: int, dimension: int) -> Matrix:
     """Return an answer's vectors by ``index``, each of length 1. Raises EmbedderUnavailable without one finite,
-    non-zero vector per text, Misconfigured when all have another length than ``dimension``."""
+    non-zero vector per text, Misconfigured when all lengths differ from ``dimension``."""
     items = answer.get("data") if isinstance(answer, dict) else None
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
         raise EmbedderUnavailable("the embedding service answered without a list of embeddings")
@@ -293,7 +294,7 @@ def unit_rows(answer: Any, *, count: int, dimension: int) -> Matrix:
 
 
 def _numbers(embedding: Any) -> NDArray[np.float64]:
-    """One vector, sent as a list of numbers or as base64 of little-endian 32-bit floats."""
+    """Decode one vector, sent as a list of numbers or as base64 of little-endian 32-bit floats."""
     try:
         if isinstance(embedding, str):
             return np.frombuffer(base64.b64decode(embedding, validate=True), dtype="<f4").astype(np.float64)

@@ -29,40 +29,41 @@ class Embedder(Protocol):
         ...
 
     def embed(self, texts: Sequence[str], *, timeout_s: float | None = None) -> Matrix:
-        """Embed ``texts``: an array of shape ``(len(texts), dimension)``, rows of length 1, also for blank texts;
-        overlong ones by their beginning. ``timeout_s`` bounds the call with its retries; None: the configured timeout
-        per request.
+        """Return an array of shape ``(len(texts), dimension)``, rows of length 1, also for blank texts; overlong texts
+        are cut. ``timeout_s`` bounds the call with its retries; None: the configured timeout per request.
 
-        Raises EmbedderUnavailable (try later), EmbedderRefused (``indexes``: texts it will never embed) or Misconfigured.
+        Raises EmbedderUnavailable (try later), EmbedderRefused (``indexes``: texts it will never embed) or
+        Misconfigured.
         """
         ...
 
     def close(self) -> None:
-        """Let go of connections; the embedder cannot be used afterwards."""
+        """Close the connections; the embedder cannot be used afterwards."""
         ...
 
 
 @runtime_checkable
 class PartialEmbedder(Embedder, Protocol):
-    """An embedder that cannot read every script, and knows it. Without this, a model is taken to read everything."""
+    """An embedder that cannot read every script, and reports it. Other models are assumed to read everything."""
 
     def trust(self, text: str) -> float:
-        """How far what is found for ``text`` can be relied on: 1 if all of it was read, 0 if nothing."""
+        """Return how far hits for ``text`` can be relied on: 1 if all of it was understood, 0 if nothing."""
         ...
 
 
 @runtime_checkable
 class SentenceEncoder(Embedder, Protocol):
-    """A network in this process: slow, and it may read a question otherwise than a passage, which ``embed`` takes."""
+    """A network in this process: slow, and it may encode a question differently from a passage, which ``embed``
+    encodes."""
 
     def embed(
         self, texts: Sequence[str], *, timeout_s: float | None = None, stop: threading.Event | None = None
     ) -> Matrix:
-        """As every embedder. ``stop`` ends it early, with EmbedderUnavailable."""
+        """Embed passages; see `Embedder`. ``stop`` ends the call early, with EmbedderUnavailable."""
         ...
 
     def embed_queries(self, texts: Sequence[str], *, timeout_s: float | None = None) -> Matrix:
-        """The same for questions."""
+        """Embed questions; see `Embedder`."""
         ...
 
 
@@ -77,13 +78,13 @@ class Listener(Protocol):
     """A receiver of a service's answers, piece by piece. Called from several threads."""
 
     def answered(self, places: range, vectors: Matrix | None, tokens: int) -> None:
-        """One answer: the vectors of the texts at ``places``, None if they are of no use, and what it counts as."""
+        """Receive one answer: the vectors of the texts at ``places``, None if unusable, and the tokens it counts as."""
         ...
 
 
 @runtime_checkable
 class PaidEmbedder(Embedder, Protocol):
-    """An embedder that costs money or waits for others: worth a cache, counted, and asked no faster than it allows."""
+    """An embedder that costs money or has limited capacity: cached, metered, and called no faster than it allows."""
 
     def embed_counted(
         self,
@@ -94,29 +95,29 @@ class PaidEmbedder(Embedder, Protocol):
         timeout_s: float | None = None,
         stop: threading.Event | None = None,
     ) -> Matrix:
-        """As ``embed``. ``urgent``: goes before what is not. ``stop`` ends it early. Also raises RateLimited when the
-        service could not be asked within ``timeout_s`` or, without one, for long."""
+        """Embed as ``embed`` does. ``urgent``: takes precedence over requests that are not. ``stop`` ends it early.
+        Also raises RateLimited when no request could be sent within ``timeout_s`` or, without one, for long."""
         ...
 
 
 class Governor(Protocol):
-    """Says when a service may be asked, and is told how that went. What it gives stays its own."""
+    """Permits requests to a service, and learns from their results. The permit it returns is opaque to callers."""
 
     @property
     def largest_request_tokens(self) -> int | None:
-        """Tokens that one request should not exceed; None if no limit is known."""
+        """The most tokens one request should have; None if no limit is known."""
         ...
 
     def admit(self, tokens: float, *, urgent: bool, longest_s: float, stop: threading.Event) -> Any:
-        """Wait for leave to send one request. Raises RateLimited."""
+        """Wait for permission to send one request. Raises RateLimited."""
         ...
 
     def answered(self, turn: Any, told: ProviderLimits) -> None:
-        """It was answered, with these limits in its headers."""
+        """Note that the request was answered, with these limits in the headers."""
         ...
 
     def refused(self, turn: Any, *, too_many: bool, retry_after_s: float | None, told: ProviderLimits) -> None:
-        """It was sent away, for ``too_many`` requests or for a while."""
+        """Note that the request was refused, for ``too_many`` requests or for a while."""
         ...
 
 
@@ -130,16 +131,17 @@ class Reranker(Protocol):
 
     @property
     def weight(self) -> float:
-        """How far its judgement overrules the fused order, from 0 (not at all) to 1 (entirely)."""
+        """How far its scores override the fused order, from 0 (not at all) to 1 (entirely)."""
         ...
 
     def rerank(
         self, query: str, candidates: Sequence[Candidate], *, timeout_s: float, wishes: str = ""
     ) -> dict[str, float]:
-        """Return scores in [0, 1] by chunk id; unscored candidates follow. ``wishes``: in words, what else a passage
-        should be, for those who read. Raises RerankerUnavailable without a usable reply within ``timeout_s``."""
+        """Return scores in [0, 1] by chunk id; unscored candidates follow. ``wishes``: further demands on a passage, in
+        words, for rerankers that understand them. Raises RerankerUnavailable without a usable reply within
+        ``timeout_s``."""
         ...
 
     def close(self) -> None:
-        """Let go of connections; the reranker cannot be used afterwards."""
+        """Close the connections; the reranker cannot be used afterwards."""
         ...

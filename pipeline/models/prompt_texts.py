@@ -1,4 +1,4 @@
-"""Prompts are files: an instruction and a template, edited without touching code."""
+"""Prompts are files: an instruction and a template, edited without changing code."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _PLACEHOLDER: Final = re.compile(r"\{\{(\w+)\}\}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """``system`` says what to do and never holds anything of a user's; ``template`` is filled in for each request."""
+    """``system`` is the instruction and never holds user data; ``template`` is filled in for each request."""
 
     system: str
     template: str
 
     @property
     def version(self) -> str:
-        """Another one for another wording, so that what the old one brought is not taken for what this one would."""
+        """A hash of the wording, so that cached results of another wording are not reused."""
         words = f"{self.system}\0{self.template}".encode()
         return hashlib.blake2b(words, digest_size=8).hexdigest()
 
@@ -36,7 +36,7 @@ class Prompt:
 
 @functools.cache
 def load_prompt(name: str) -> Prompt:
-    """The prompt ``name`` from the prompts folder. Raises Misconfigured when the file lacks its divider."""
+    """Load the prompt ``name`` from the prompts folder. Raises Misconfigured when the file lacks its divider."""
     text = resources.files("pipeline").joinpath("models", "prompts", f"{name}.md").read_text(encoding="utf-8")
     system, divider, template = text.partition(_DIVIDER)
     if not divider:
@@ -45,6 +45,7 @@ def load_prompt(name: str) -> Prompt:
 
 
 def as_json(value: Any) -> str:
-    """``value`` as one line of JSON that ends neither its own string nor a fence of tags around it, in well-formed UTF-8."""
+    """Return ``value`` as one line of JSON that can end neither its own string nor a fence of tags around it, in valid
+    UTF-8."""
     well_formed = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode("utf-8")
     return well_formed.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")

@@ -1,4 +1,4 @@
-"""Vectors of the reference sentences by models that take longer for them than a query may wait."""
+"""Vectors of the reference sentences by models that are too slow to embed them within a query."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ def _key(embedder: Embedder, sentences: tuple[str, ...], **_: float | None) -> t
 
 @cached(cache={}, key=_key, condition=threading.Condition())
 def reference_vectors(embedder: Embedder, sentences: tuple[str, ...], *, timeout_s: float | None = None) -> Matrix:
-    """Return the vectors of sentences, embedded as passages once in a process. Raises what the embedder raises."""
+    """Return the vectors of sentences, embedded as passages once per process. Raises the embedder's errors."""
     return embedder.embed(sentences, timeout_s=timeout_s)
 
 
 def prepare_references(embedder: Embedder) -> None:
-    """Embed the sentences of both kinds of writing if this is a model that takes long for it. Raises what it raises."""
+    """Embed the reference sentences of both kinds of writing if the model is slow. Raises the embedder's errors."""
     if isinstance(embedder, SentenceEncoder):
         for sentences in (SPACED, UNSPACED):
             reference_vectors(embedder, sentences)

@@ -1,4 +1,4 @@
-"""A reranker that is a service over HTTP, in one of `DIALECTS`: JSON over POST and a bearer key."""
+"""A reranker over HTTP, in one of `DIALECTS`: JSON over POST with a bearer key."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from pipeline.telemetry.tracing import edge
 
 _LARGEST_EXPONENT: Final = 700.0  # beyond it, exp overflows
 _LONGEST_DOCUMENT: Final = 4096  # tokens of one document that Cohere reads; its own default
-_TEXT_BUDGET: Final = 200_000  # characters of candidate text for one query: what is billed and what is sent
+_TEXT_BUDGET: Final = 200_000  # characters of candidate text for one query, which bounds cost and request size
 _LONGEST_TEXT: Final = 6_000  # of one candidate
 _LONGEST_QUERY: Final = 2_000
 _MAX_BODY_BYTES: Final = 4 * 1024 * 1024
 _CONNECT_TIMEOUT_S: Final = 2.0
 _RETRIES: Final = 1
-_FIRST_WAIT_S: Final = 0.1  # somebody is waiting for the answer
+_FIRST_WAIT_S: Final = 0.1  # a user is waiting for the answer
 _TRY_LATER: Final = frozenset({408, 409, 425, 429})
 _OUR_FAULT: Final = frozenset({401, 403, 404, 405, 424})  # 424: TEI serves a model that is no reranker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """One kind of service. ``results``: the key of its list, None for the answer itself. ``most_texts``: per request.
-    ``body``: makes a request."""
+    """The request and response format of one kind of service. ``results``: the key of its list, None for the answer
+    itself. ``most_texts``: per request. ``body``: builds a request."""
 
     path: str
     results: str | None
@@ -46,7 +46,7 @@ class Dialect:
 
     def scores_in(self, answer: Any, *, count: int) -> dict[int, float]:
         """Return the scores of texts 0 to ``count - 1`` in [0, 1]: clipped, or the sigmoid of logits. Order,
-        repetitions (the first counts), unknown places and invalid scores do no harm."""
+        repetitions (the first counts), unknown indexes and invalid scores do no harm."""
         entries = answer.get(self.results) if self.results and isinstance(answer, Mapping) else answer
         found: dict[int, float] = {}
         for entry in entries if isinstance(entries, list) else ():
@@ -94,7 +94,7 @@ def _voyage(model: str, query: str, texts: Sequence[str]) -> dict[str, Any]:
 
 
 def _tei(_model: str, query: str, texts: Sequence[str]) -> dict[str, Any]:
-    # Logits are asked for by name: only then is it known what has to be done with them.
+    # Request logits explicitly, so that the scale of the scores is known.
     return {"query": query, "texts": list(texts), "raw_scores": True, "truncate": True, "return_text": False}
 
 
@@ -102,7 +102,7 @@ DIALECTS: Final[Mapping[str, Dialect]] = {
     "cohere": Dialect(path="/v2/rerank", results="results", score="relevance_score", body=_cohere),
     "jina": Dialect(path="/v1/rerank", results="results", score="relevance_score", body=_jina),
     "voyage": Dialect(path="/v1/rerank", results="data", score="relevance_score", body=_voyage),
-    # 32 texts are what its servers take at once unless told otherwise.
+    # 32 texts are the default limit of its servers.
     "tei": Dialect(path="/rerank", results=None, score="score", body=_tei, logits=True, most_texts=32),
 }
 
@@ -132,12 +132,12 @@ class HttpReranker:
 
     @property
     def name(self) -> str:
-        """``http``, the dialect, and the model where it is named."""
+        """``http``, the dialect, and the model if it has a name."""
         return self._name
 
     @property
     def weight(self) -> float:
-        """As a language model's: a model that read the passages knows better than ranks do."""
+        """The same as a language model's: a model that read the passages knows better than ranks do."""
         return 0.8
 
     def rerank(
@@ -146,7 +146,7 @@ class HttpReranker:
         candidates: Sequence[Candidate],
         *,
         timeout_s: float,
-        wishes: str = "",  # noqa: ARG002 - no dialect has a place for them
+        wishes: str = "",  # noqa: ARG002 - no dialect has a field for them
     ) -> dict[str, float]:
         """Return scores by chunk id, as the port; candidates may lack one. Raises RerankerUnavailable if it failed, was
         late or scored nothing."""
@@ -173,7 +173,7 @@ class HttpReranker:
         self._client.close()
 
     def _scores(self, query: str, texts: Sequence[str], deadline: Deadline) -> dict[int, float]:
-        """Return scores by place in ``texts``, in as many requests as needed; one failure fails all, since partial
+        """Return scores by index in ``texts``, in as many requests as needed; one failure fails all, since partial
         scores would mislead."""
         found: dict[int, float] = {}
         size = self._dialect.most_texts
@@ -191,7 +191,8 @@ class HttpReranker:
         return found
 
     def _post(self, body: bytes, deadline: Deadline) -> Any:
-        """Return an answer's JSON, read in pieces as a read timeout never ends one that trickles; NaN and Infinity pass."""
+        """Return an answer's JSON, read in pieces since a read timeout never ends a trickling one; NaN and Infinity
+        pass."""
         seconds = deadline.within(self._timeout_s)
         if seconds <= 0.0:
             raise RerankerUnavailable("no time was left to ask the rerank service")
@@ -218,8 +219,8 @@ class HttpReranker:
 
 
 def _raise_for(response: httpx.Response) -> None:
-    """Raise RerankerUnavailable (try later), Misconfigured or Rejected, without the service's words, which may repeat
-    the text sent."""
+    """Raise RerankerUnavailable (try later), Misconfigured or Rejected, without the service's own message, which may
+    repeat the text sent."""
     status = response.status_code
     sentence = f"the rerank service answered {status}"
     if status in _TRY_LATER or status >= 500:
@@ -231,6 +232,6 @@ def _raise_for(response: httpx.Response) -> None:
 
 
 def _text(candidate: Candidate, limit: int) -> str:
-    """Title and text, masked, cut to ``limit`` characters, never blank."""
+    """Return title and text, masked, cut to ``limit`` characters, never blank."""
     whole = f"{candidate.title}\n{candidate.text}" if candidate.title else candidate.text
     return sendable(masked_beginning(whole, limit))

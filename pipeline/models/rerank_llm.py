@@ -1,4 +1,4 @@
-"""A reranker that asks a language model to judge relevance, completeness and timeliness of every candidate at once."""
+"""A reranker that has a language model judge relevance, completeness and timeliness of all candidates at once."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from pipeline.models.service_client import OpenAIService
 from pipeline.privacy.redaction import redact
 from pipeline.records import Candidate
 
-# Relevance gates the other two: they raise what is relevant and cannot rescue what is not.
-# score = r * (0.7 + 0.2 * c + 0.1 * t), each of r, c, t in [0, 1].
+# Relevance gates the other two: they raise relevant candidates and cannot rescue irrelevant ones. score = r * (0.7 +
+# 0.2 * c + 0.1 * t), each of r, c, t in [0, 1].
 _RELEVANCE, _COMPLETENESS, _TIMELINESS = 0.7, 0.2, 0.1
 
 _TEXT_BUDGET: Final = 24_000  # characters of candidate text in one request, about 8k tokens of English, 20k of Chinese
@@ -37,7 +37,7 @@ _NUMBER: Final = re.compile(r"-?\d{1,9}(?:\.\d{1,9})?")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """A language model's opinion of one candidate; each number is between 0 and 10."""
+    """A language model's marks for one candidate; each number is between 0 and 10."""
 
     relevance: float
     completeness: float
@@ -45,7 +45,7 @@ class Judgement:
 
     @property
     def score(self) -> float:
-        """All three in one number in [0, 1]; zero relevance is zero."""
+        """The combined score in [0, 1]; zero relevance gives zero."""
         detail = _RELEVANCE + _COMPLETENESS * self.completeness / 10 + _TIMELINESS * self.timeliness / 10
         return self.relevance / 10 * detail
 
@@ -72,12 +72,13 @@ class LlmReranker:
 
     @property
     def name(self) -> str:
-        """The model that judges."""
+        """The name of the language model."""
         return f"llm:{self._model}"
 
     @property
     def weight(self) -> float:
-        """A model that read the passages knows better than ranks do; the fused score separates what it finds equal."""
+        """A model that read the passages knows better than ranks do; the fused score orders candidates it scores
+        equally."""
         return 0.8
 
     def rerank(
@@ -122,7 +123,7 @@ class LlmReranker:
 
 
 def _as_data(ordinal: int, candidate: Candidate, limit: int) -> str:
-    """One line of JSON: what stands in a candidate can end neither its string nor the fence around all of them."""
+    """Return one line of JSON: the candidate's text can end neither its string nor the fence around all of them."""
     fields: dict[str, Any] = {"id": ordinal}
     if candidate.title:
         fields["title"] = _shortened(redact(candidate.title), 200)
@@ -144,9 +145,9 @@ def _shortened(text: str, limit: int) -> str:
 
 
 def read_judgements(reply: str, *, count: int) -> dict[int, Judgement]:
-    """Return a reply's judgements of candidates 1 to ``count`` from its innermost JSON objects, whatever surrounds or
-    cuts them. The first of an id counts; numbers may be strings and are clipped to 0..10. Without a relevance there is
-    none; missing other marks take its value."""
+    """Return a reply's judgements of candidates 1 to ``count`` from its innermost JSON objects, ignoring other text and
+    truncation. The first of an id counts; numbers may be strings and are clipped to 0..10. An entry without relevance
+    is ignored; other missing marks take its value."""
     judgements: dict[int, Judgement] = {}
     answer = reply[-_LONGEST_REPLY:].rpartition("</think>")[2]
     for label, body in _OBJECT.findall(answer):
@@ -159,7 +160,8 @@ def read_judgements(reply: str, *, count: int) -> dict[int, Judgement]:
 
 
 def _entries(label: str, fields: Mapping[str, Any]) -> list[tuple[int, Mapping[str, Any]]]:
-    """``{"id": 3, "relevance": 8}``, ``"3": {"relevance": 8}``, or ``{"3": 8, "4": 2}`` as pairs of id and fields."""
+    """Return ``{"id": 3, "relevance": 8}``, ``"3": {"relevance": 8}``, or ``{"3": 8, "4": 2}`` as pairs of id and
+    fields."""
     named = _number(fields.get("id"))
     if named is None and "relevance" in fields:
         named = _number(label)
@@ -187,7 +189,7 @@ def _mark(value: Any) -> float | None:
 
 
 def _number(value: Any) -> float | None:
-    """``value`` as a finite number, also from ``"8"``, ``"8/10"`` or ``"[3]"``; None when it holds none."""
+    """Return ``value`` as a finite number, also from ``"8"``, ``"8/10"`` or ``"[3]"``; None when it holds none."""
     if isinstance(value, str):
         match = _NUMBER.search(value)
         return float(match[0]) if match else None

@@ -1,4 +1,4 @@
-"""A reranker without a model. It knows only words, so let it decide between near-equals and nothing more."""
+"""A reranker without a model. It only compares words, so it decides between near-equals only."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class LocalReranker:
         candidates: Sequence[Candidate],
         *,
         timeout_s: float,
-        wishes: str = "",  # noqa: ARG002 - it knows words, not what is meant by them
+        wishes: str = "",  # noqa: ARG002 - it compares words and cannot interpret wishes
     ) -> dict[str, float]:
         """Score every candidate, equal texts equally; see the port. Raises RerankerUnavailable beyond ``timeout_s``."""
         deadline = Deadline.after(timeout_s)
@@ -43,10 +43,10 @@ class LocalReranker:
             if deadline.has_passed:
                 raise RerankerUnavailable(f"only {len(readings)} of {len(candidates)} candidates could be read in time")
             text = f"{candidate.title or ''}\n{candidate.text}"[:_LONGEST_TEXT]
-            # Stop words are not in the query's terms, so they must not stand between the words of its phrases either.
+            # Stop words are not in the query's terms, so drop them from the texts too, or they would split phrases.
             readings.append(Reading(terms=content_terms(text), text=text))
         scores = evidence(asked, readings)
         return {candidate.chunk_id: score for candidate, score in zip(candidates, scores, strict=True)}
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: no connections are open."""

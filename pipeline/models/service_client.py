@@ -1,5 +1,5 @@
-"""An OpenAI-compatible service over HTTP: one pooled client, bounded requests, translated failures. The ``openai``
-package's OPENAI_API_KEY and OPENAI_BASE_URL hold."""
+"""An OpenAI-compatible service over HTTP: one pooled client, bounded requests, translated errors. Uses the ``openai``
+package's OPENAI_API_KEY and OPENAI_BASE_URL."""
 
 from __future__ import annotations
 
@@ -21,41 +21,41 @@ _MAX_BODY_BYTES: Final = 256 * 1024 * 1024
 _TOO_MANY: Final = 429
 _TRY_LATER: Final = frozenset({408, 409, 425, _TOO_MANY})
 _OUR_FAULT: Final = frozenset({401, 403, 404})
-_LONGEST_QUOTE: Final = 200  # characters of a service's message that an error of ours repeats
-_TELLTALE: Final = 12  # a message that shares so many characters in a row with what was sent is not repeated
+_LONGEST_QUOTE: Final = 200  # characters of a service's message that our errors quote
+_TELLTALE: Final = 12  # a message that repeats so many characters in a row of the request is not quoted
 _KEY = re.compile(r"\b(?:sk|pk|key|Bearer)[-_ ][\w*.\-]{4,}", re.IGNORECASE)
 
-# The HTTP library underneath is httpx or httpx2, by openai's major version; what breaks while a body is being read
-# comes through from it unwrapped.
+# The HTTP library underneath is httpx or httpx2, by openai's major version; errors while reading a body pass through it
+# unwrapped.
 _TRANSPORT_ERROR: Final[type[Exception]] = importlib.import_module(
     openai.DefaultHttpxClient.__mro__[1].__module__.partition(".")[0]
 ).HTTPError
 
 
 class ServiceUnavailable(Unavailable):
-    """The service did not answer, answered nonsense, or asked to be left alone."""
+    """The service did not answer, answered nonsense, or asked to back off."""
 
 
 class ServiceBusy(ServiceUnavailable):
-    """The service was asked more often than it allows."""
+    """The service received more requests than it allows."""
 
 
 class ServiceRefused(Rejected):
-    """The service will not process what it was sent; sending it again cannot help."""
+    """The service refuses this input; sending it again cannot help."""
 
 
 Heard = Callable[[Mapping[str, str]], None]
 
 
 def _nobody(_: Mapping[str, str]) -> None:
-    """Headers nobody asked for."""
+    """Ignore the headers."""
 
 
 class OpenAIService:
     """A connection pool to one service. Safe to share between threads; not across a fork."""
 
     def __init__(self, *, timeout_s: float, base_url: str | None = None, api_key: str | None = None) -> None:
-        """Raises Misconfigured when there is no API key or the address is not one."""
+        """Raise Misconfigured when there is no API key or the address is not one."""
         try:
             self._client = openai.OpenAI(base_url=base_url, api_key=api_key, max_retries=0, timeout=timeout_s)
         except openai.OpenAIError:
@@ -67,21 +67,21 @@ class OpenAIService:
 
     @property
     def address(self) -> str:
-        """Where it is, without what may be secret in it."""
+        """The address of the service, without possible secrets in it."""
         url = self._client.base_url
         return f"{url.scheme}://{url.host}:{url.port or ''}{url.path}"
 
     def embeddings(
         self, request: dict[str, Any], *, deadline: Deadline, fallbacks: Mapping[str, Any], heard: Heard = _nobody
     ) -> Any:
-        """POST /embeddings: the decoded JSON. See `_send` for what it raises."""
+        """POST /embeddings and return the decoded JSON. Raises as `_send`."""
         create = self._client.embeddings.with_streaming_response.create
         return self._send(
             create, request, deadline=deadline, fallbacks=fallbacks, private=request["input"], heard=heard
         )
 
     def chat(self, model: str, messages: Sequence[Mapping[str, str]], *, deadline: Deadline) -> str:
-        """POST /chat/completions, tried twice: the text of the reply. See `_send` for what it raises."""
+        """POST /chat/completions, tried twice, and return the text of the reply. Raises as `_send`."""
         answer = keep_trying(
             lambda: self._send(
                 self._client.chat.completions.with_streaming_response.create,
@@ -116,7 +116,7 @@ class OpenAIService:
         heard: Heard = _nobody,
     ) -> Any:
         """Send one request, ended after the configured timeout or at ``deadline``. ``heard`` gets the headers of any
-        answer. ``fallbacks``: values that replace parameters the service complains about by name, from then on. Raises
+        answer. ``fallbacks``: replacements for parameters that the service rejects by name, used from then on. Raises
         ServiceUnavailable (try later), ServiceRefused (the input) or Misconfigured (address, key, model)."""
         wanted = {name: self._instead.get(name, value) for name, value in request.items()}
         try:
@@ -143,7 +143,7 @@ class OpenAIService:
         return self._send(create, wanted, deadline=deadline, fallbacks=fallbacks, private=private, heard=heard)
 
     def _read(self, create: Callable[..., Any], request: dict[str, Any], deadline: Deadline, heard: Heard) -> Any:
-        """The answer's JSON. Read piece by piece, because a read timeout alone never ends an answer that trickles."""
+        """Return the answer's JSON, read in pieces because a read timeout alone never ends a trickling answer."""
         seconds = deadline.within(self._timeout_s)
         if seconds <= 0.0:
             raise ServiceUnavailable("no time was left to ask the model service")
@@ -163,7 +163,7 @@ class OpenAIService:
         status = error.status_code
         sentence = f"the model service answered {status}{self._quoted(error, private)}"
         if status in _TRY_LATER or status >= 500:
-            # A used-up budget is told with 429 too; waiting does not bring it back.
+            # An exhausted budget is reported with 429 too; waiting does not restore it.
             busy = status == _TOO_MANY and error.code != "insufficient_quota"
             kind = ServiceBusy if busy else ServiceUnavailable
             raise kind(sentence, retry_after_s=retry_after_s(error.response.headers)) from None
@@ -172,7 +172,7 @@ class OpenAIService:
         raise ServiceRefused(sentence) from None
 
     def _quoted(self, error: openai.APIStatusError, private: Sequence[str]) -> str:
-        """The service's own words, shortened, without keys; nothing when they repeat what was sent."""
+        """Return the service's own message, shortened, without keys; nothing when it repeats the request."""
         words = " ".join(_said(error).split())
         words = _KEY.sub("***", words.replace(self._client.api_key or "\0", "***"))[:_LONGEST_QUOTE]
         if not words or _repeats(words, private):
@@ -181,7 +181,7 @@ class OpenAIService:
 
 
 def _said(error: openai.APIStatusError) -> str:
-    """The message in an error's body, in OpenAI's shape or a near one; empty when it is in neither."""
+    """Return the message in an error's body, in OpenAI's shape or a similar one; empty when it is in neither."""
     body = error.body
     if isinstance(body, Mapping):
         said = body.get("message") or body.get("detail") or body.get("error") or ""
@@ -190,7 +190,7 @@ def _said(error: openai.APIStatusError) -> str:
 
 
 def _repeats(words: str, private: Sequence[str]) -> bool:
-    """Whether a stretch of ``words`` also stands in one of the texts, or all of a short text stands in ``words``."""
+    """Return whether a run of ``words`` also occurs in one of the texts, or all of a short text in ``words``."""
     sent = "\0".join(" ".join(text.split()) for text in private)
     stretches = (words[at : at + _TELLTALE] for at in range(max(1, len(words) - _TELLTALE + 1)))
     return any(stretch in sent for stretch in stretches) or any(

@@ -1,5 +1,5 @@
-"""The pace at which a service may be asked, lowered on complaint and raised slowly. A pace is an immutable value, in
-seconds of one clock, for the fleet (in Redis) or one process alike."""
+"""The rate of requests to a service, lowered on refusals and raised slowly. A pace is an immutable value, in seconds of
+one clock, for the fleet (in Redis) or for one process."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-HEADROOM: Final = 0.98  # of a known limit: what is sent evenly does not arrive evenly
-BURST_S: Final = 0.1  # unused time that may be made up for at once
-AHEAD_S: Final = 5.0  # how far urgent requests may run into the time that is already promised to others
+HEADROOM: Final = 0.98  # share of a known limit: requests sent evenly do not arrive evenly
+BURST_S: Final = 0.1  # unused seconds that may be made up for at once
+AHEAD_S: Final = 5.0  # how far urgent requests may use time that is already promised to others
 AHEAD_REQUESTS: Final = 2.0  # the same where the pace is slower than that
 
 START_REQUESTS: Final = 5.0  # per second, where no limit is known
@@ -20,35 +20,35 @@ MOST_TOKENS: Final = 10_000_000.0
 LEAST_REQUESTS: Final = 1 / 60
 LEAST_TOKENS: Final = 10.0
 
-CUT: Final = 0.8  # what is left of a pace that was too much
+CUT: Final = 0.8  # factor after a refusal
 CHANCE_CUT: Final = 0.95  # the same below a known limit and after a calm: two requests may just have come together
 CALM_S: Final = 10.0
-RECOVERY_S: Final = 30.0  # from nothing back to a known limit
-DOUBLING_S: Final = 1.0  # where no limit is known and none was felt yet
-CREEPING_S: Final = 20.0  # to grow by the first pace, where none is known and one was felt
+RECOVERY_S: Final = 30.0  # seconds from nothing back to a known limit
+DOUBLING_S: Final = 1.0  # where no limit is known and none was met yet
+CREEPING_S: Final = 20.0  # seconds to grow by the first pace, where no limit is known and one was met
 GROWTH_EVERY_S: Final = 0.25
 FIRST_PAUSE_S: Final = 0.5  # after a refusal that names no time; doubled each time
 LONGEST_PAUSE_S: Final = 20.0
-LONGEST_CLOSED_S: Final = 3600.0  # a service that asks for more is asked again all the same
-ALONE: Final = 0.1  # the share of a process that does not know what the others do
+LONGEST_CLOSED_S: Final = 3600.0  # a service that asks for a longer pause is tried again after this
+ALONE: Final = 0.1  # the share of a process that does not know the others' requests
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderLimits:
-    """Most that may be asked in a minute; 0 is not known."""
+    """The largest rates per minute; 0 means unknown."""
 
     requests: float = 0.0
     tokens: float = 0.0
 
     def shared_by(self, share: float) -> ProviderLimits:
-        """This part of them."""
+        """Return this share of the limits."""
         return ProviderLimits(requests=self.requests * share, tokens=self.tokens * share)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServicePace:
-    """Allowed requests and tokens per second; ``request_at``, ``token_at``: when the next are due; ``told``: limits the
-    service named."""
+    """Allowed requests and tokens per second; ``request_at``, ``token_at``: when the next are due; ``told``: limits
+    that the service reported."""
 
     requests: float = START_REQUESTS
     tokens: float = START_TOKENS
@@ -63,8 +63,8 @@ class ServicePace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """The reply to a request to send: after ``wait_s`` if ``granted``, else ask again then. ``pace``: the new pace;
-    ``at``: now."""
+    """The reply to a request for permission: send after ``wait_s`` if ``granted``, else ask again then. ``pace``: the
+    new pace; ``at``: now."""
 
     pace: ServicePace
     at: float
@@ -73,14 +73,14 @@ class Grant:
 
 
 def beginning(configured: ProviderLimits) -> ServicePace:
-    """The pace of which nothing is known but what the settings say."""
+    """Return the initial pace, which knows only the configured limits."""
     most_requests, most_tokens = most(configured, ProviderLimits())
     return ServicePace(requests=most_requests or START_REQUESTS, tokens=most_tokens or START_TOKENS)
 
 
 def most(configured: ProviderLimits, told: ProviderLimits) -> tuple[float, float]:
-    """Return requests and tokens per second just below the smaller of the set and the told limit; 0 where neither is
-    known."""
+    """Return requests and tokens per second just below the smaller of the configured and the reported limit; 0 where
+    neither is known."""
     pairs = ((configured.requests, told.requests), (configured.tokens, told.tokens))
     requests, tokens = (min((each for each in pair if each), default=0.0) * HEADROOM / 60 for pair in pairs)
     return requests, tokens
@@ -89,8 +89,8 @@ def most(configured: ProviderLimits, told: ProviderLimits) -> tuple[float, float
 def admit(
     pace: ServicePace, configured: ProviderLimits, *, now: float, tokens: float, urgent: bool, horizon_s: float
 ) -> Grant:
-    """Reserve a place for one request of ``tokens``, at most ``horizon_s`` away, each place one request's and its
-    tokens' time after the last. An urgent request goes first, taking time from those that wait."""
+    """Reserve a slot for one request of ``tokens``, at most ``horizon_s`` away; slots follow each other by the time of
+    one request and its tokens. An urgent request goes first, taking time from the waiting ones."""
     requests_now, tokens_now = _within(pace, configured)
     opens = max(now - BURST_S, pace.closed_until)
     request_at, token_at = max(pace.request_at, opens), max(pace.token_at, opens)
@@ -108,7 +108,8 @@ def admit(
 def slowed(
     pace: ServicePace, configured: ProviderLimits, *, now: float, sent_at: float, retry_after_s: float | None
 ) -> ServicePace:
-    """The pace after the service said it was too much. What was sent before the last cut says nothing new about it."""
+    """Return the pace after a refusal for too many requests. Requests sent before the last reduction are no new
+    evidence."""
     known = sent_at <= pace.slowed_at
     pause_s = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0**pace.refusals) if retry_after_s is None else retry_after_s
     if known and retry_after_s is None:
@@ -130,13 +131,13 @@ def slowed(
 
 
 def closed_for(pace: ServicePace, *, now: float, seconds: float) -> ServicePace:
-    """The pace when nothing may be sent for a while; a later opening that is known already stands."""
+    """Return the pace when nothing may be sent for a while; a later known reopening stands."""
     return replace(pace, closed_until=max(pace.closed_until, now + min(LONGEST_CLOSED_S, seconds)))
 
 
 def quickened(pace: ServicePace, configured: ProviderLimits, *, now: float, waited: bool) -> ServicePace:
-    """The pace after an answer: a step back up towards the limit that is known. Where none is known it doubles each
-    second until one is felt and creeps from then on, and only while somebody waits for it."""
+    """Return the pace after an answer: one step up towards the known limit. Where none is known it doubles each second
+    until one is met and then grows slowly, and only while requests wait for it."""
     calm = replace(pace, refusals=0) if pace.refusals else pace
     elapsed = min(1.0, now - pace.grown_at)
     if elapsed < GROWTH_EVERY_S:
@@ -151,7 +152,7 @@ def quickened(pace: ServicePace, configured: ProviderLimits, *, now: float, wait
 
 
 def told(pace: ServicePace, configured: ProviderLimits, limits: ProviderLimits) -> ServicePace:
-    """The pace when the service names limits: a first one is taken up at once, a lower one holds at once."""
+    """Return the pace after the service reported limits: the first is adopted at once, and so is a lower one."""
     known = ProviderLimits(requests=limits.requests or pace.told.requests, tokens=limits.tokens or pace.told.tokens)
     if known == pace.told:
         return pace
@@ -164,7 +165,7 @@ def told(pace: ServicePace, configured: ProviderLimits, limits: ProviderLimits) 
 
 
 def alone(pace: ServicePace) -> ServicePace:
-    """The pace of a process that cannot see what the others do: a tenth, so that ten of them exceed nothing."""
+    """Return the pace of a process that cannot see the others: a tenth, so that ten of them exceed nothing."""
     return replace(
         pace,
         requests=pace.requests * ALONE,
@@ -176,12 +177,12 @@ def alone(pace: ServicePace) -> ServicePace:
 
 
 _DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m(?!s))?(?:([\d.]+)s)?(?:([\d.]+)ms)?")
-_MINUTE_AT_MOST_S = 600.0  # a limit that takes longer to be whole again is not one of a minute
+_MINUTE_AT_MOST_S = 600.0  # a limit that takes longer to recover is not per minute
 
 
 def limits_in(headers: Mapping[str, str]) -> ProviderLimits:
-    """Return the limits per minute in ``x-ratelimit-limit-requests`` and ``-tokens``; the reset time tells a limit per
-    day apart."""
+    """Return the limits per minute in ``x-ratelimit-limit-requests`` and ``-tokens``; the reset time distinguishes
+    limits per day."""
     return ProviderLimits(requests=_limit_in(headers, "requests"), tokens=_limit_in(headers, "tokens"))
 
 
@@ -202,7 +203,7 @@ def _number(text: str) -> float:
 
 
 def _within(pace: ServicePace, configured: ProviderLimits) -> tuple[float, float]:
-    """The present pace, never above what is known: the settings may have changed since it was written."""
+    """Return the present pace, capped by the known limits: the settings may have changed since it was stored."""
     most_requests, most_tokens = most(configured, pace.told)
     return (
         min(pace.requests, most_requests) if most_requests else pace.requests,

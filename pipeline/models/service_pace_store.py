@@ -20,14 +20,14 @@ from pipeline.errors import RateLimited, StoreUnavailable
 from pipeline.models import service_pace
 from pipeline.models.service_pace import Grant, ProviderLimits, ServicePace
 
-_KEPT_S: Final = 86_400  # a pace nobody has asked for since is learnt again
+_KEPT_S: Final = 86_400  # an unused pace is forgotten and learnt again
 _TRIES: Final = 50
 _PACE: TypeAdapter[ServicePace] = TypeAdapter(ServicePace)
 
-# Redis tells the time, so that the clocks of the hosts need not agree.
+# Redis gives the time, so that the clocks of the hosts need not agree.
 _READ = "local t = redis.call('TIME') return {redis.call('GET', KEYS[1]) or '', t[1], t[2]}"
 
-# Puts the value back if it is still the one that was read; otherwise gives the one that is there.
+# Replaces the value if it is unchanged since it was read; otherwise returns the current one.
 _SWAP = """
 local found = redis.call('GET', KEYS[1]) or ''
 if found == ARGV[1] then
@@ -41,10 +41,10 @@ T = TypeVar("T")
 
 log = structlog.get_logger(__name__)
 
-_HORIZON_S: Final = 1.0  # places in the row are given away at most so far ahead
-_LOOK_AGAIN_S: Final = 0.05  # who waited longer makes sure that the service was not closed meanwhile
-_WITHOUT_REDIS_S: Final = 2.0  # Redis is left alone for so long after it did not answer
-_BATCH_SHARE: Final = 0.25  # of a minute's tokens: services refuse a request of more than their limit outright
+_HORIZON_S: Final = 1.0  # slots are given away at most this far ahead
+_LOOK_AGAIN_S: Final = 0.05  # after a longer wait, check that the service was not closed meanwhile
+_WITHOUT_REDIS_S: Final = 2.0  # Redis is not called for this long after it did not answer
+_BATCH_SHARE: Final = 0.25  # of a minute's tokens: services refuse a request above their limit outright
 
 
 class SharedPace:
@@ -62,8 +62,8 @@ class SharedPace:
         return pace, now
 
     def change(self, step: Callable[[ServicePace, float], tuple[ServicePace, T]]) -> T:
-        """Replace the pace by ``step`` of it and the time; return what else it gives. ``step`` may run several times.
-        Raises StoreUnavailable."""
+        """Replace the pace by ``step`` of it and the time; return the rest of its result. ``step`` may run several
+        times. Raises StoreUnavailable."""
         found = self._eval(_READ)
         for _ in range(_TRIES):
             raw, pace, now = self._parsed(found)
@@ -91,7 +91,8 @@ class SharedPace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestPermit:
-    """A leave to send one request, now. ``waited``: there was a row. ``share``: of the limits, less than 1 without Redis."""
+    """Permission to send one request now. ``waited``: others were waiting. ``share``: of the limits, less than 1
+    without Redis."""
 
     pace: ServicePace
     at: float
@@ -113,13 +114,13 @@ class FleetGovernor:
 
     @property
     def largest_request_tokens(self) -> int | None:
-        """Tokens that one request should not exceed; None if no limit is known."""
+        """The most tokens one request should have; None if no limit is known."""
         _, tokens = service_pace.most(self._configured, self._seen.told)
         return max(1, int(tokens * 60 * _BATCH_SHARE)) if tokens else None
 
     def admit(self, tokens: float, *, urgent: bool, longest_s: float, stop: threading.Event) -> RequestPermit:
-        """Wait at most ``longest_s`` for leave to send ``tokens``. Raises RateLimited with the seconds to come back
-        after, once the time is known to be too short or ``stop`` is set."""
+        """Wait at most ``longest_s`` for permission to send ``tokens``. Raises RateLimited with the seconds to wait, as
+        soon as the time is known to be too short or ``stop`` is set."""
         deadline = Deadline.after(longest_s)
         while True:
             left = deadline.left_s()
@@ -127,7 +128,7 @@ class FleetGovernor:
             if grant.wait_s > left:
                 raise RateLimited("the model service is asked as often as it allows", retry_after_s=grant.wait_s)
             pause_s = grant.wait_s
-            if not grant.granted:  # come back when there may be a place, and not all at once
+            if not grant.granted:  # come back when there may be a slot, and not all at once
                 pause_s = min(left, max(0.01, pause_s - _HORIZON_S / 2) * random.uniform(1.0, 1.05))
             if stop.wait(pause_s):
                 raise RateLimited("nobody waits for this any more", retry_after_s=0.0)
@@ -135,7 +136,7 @@ class FleetGovernor:
                 return RequestPermit(pace=grant.pace, at=grant.at, waited=grant.wait_s > 0.0, share=share)
 
     def answered(self, turn: RequestPermit, told: ProviderLimits) -> None:
-        """Note an answer with the limits that the service named. Mostly nothing changes, and Redis is not asked."""
+        """Note an answer with the limits that the service reported. Redis is called only if something changes."""
 
         def step(pace: ServicePace, now: float, share: float) -> tuple[ServicePace, None]:
             limits = self._configured.shared_by(share)
@@ -175,14 +176,14 @@ class FleetGovernor:
         try:
             pace, now = self._shared.read()
         except StoreUnavailable:
-            return True  # ask again; it will be alone
+            return True  # ask again, without the fleet
         return pace.closed_until > now
 
     def _change(self, step: Callable[[ServicePace, float, float], tuple[ServicePace, T]]) -> T:
-        """Take a step with the whole fleet's pace or, without Redis, with this process's own tenth of it."""
+        """Change the fleet's pace or, without Redis, this process's own tenth of it."""
         if time.monotonic() >= self._ask_redis_at:
             if self._ask_redis_at:
-                self._ask_redis_at = time.monotonic() + _WITHOUT_REDIS_S  # one looks, the others go on alone
+                self._ask_redis_at = time.monotonic() + _WITHOUT_REDIS_S  # one thread tries Redis, others go on alone
             try:
                 said = self._shared.change(lambda pace, now: self._remembered(step(pace, now, 1.0)))
             except StoreUnavailable as error:

@@ -1,4 +1,4 @@
-"""Token ids of a text, piece by piece, remembering the pieces: the same ids as the tokenizer gives for the whole text."""
+"""Token ids of a text, piece by piece with a cache of pieces: the same ids as the tokenizer gives for the whole text."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import re
 from itertools import chain
 from typing import Any, Final
 
-_SPACE: Final = "\u2581"  # what the vocabulary has for a space
-_ALONE: Final = "\n"  # a character that no token of several has, put in front of what has no space before it
-_LONGEST_REMEMBERED: Final = 40  # characters; what is longer hardly comes twice
+_SPACE: Final = "\u2581"  # the vocabulary's symbol for a space
+_ALONE: Final = "\n"  # a character in no token of several characters, put before text without a leading space
+_LONGEST_REMEMBERED: Final = 40  # characters; longer pieces hardly repeat
 _MOST_REMEMBERED: Final = 100_000  # pieces; about 20 MB
 
 
 class Tokens:
     """The byte-pair encoding of the local model; thread-safe. No token crosses Chinese characters, line ends or word
-    beginnings, so a text's ids are those of its pieces, which are looked up and merged once."""
+    beginnings, so a text's ids are those of its pieces, which are merged once and cached."""
 
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
@@ -23,20 +23,20 @@ class Tokens:
         self._pieces = re.compile(f"{_SPACE}+{joined}*|{joined}+|.", re.DOTALL).findall
         self._ids = _Ids(tokenizer)
         self._space = tokenizer.token_to_id(_SPACE)
-        first = tokenizer.token_to_id("<0x00>")  # what is in no token is spelled in its bytes of UTF-8
+        first = tokenizer.token_to_id("<0x00>")  # characters outside the vocabulary are encoded as their UTF-8 bytes
         self._following, self._leading, self._beyond = first + 0x80, first + 0xC0, first + 0x100
-        # These are found before the text is parted, and change how it is.
+        # These are matched before the text is split, and change how it is.
         self._special = [token.content for token in tokenizer.get_added_tokens_decoder().values()]
         self._lengths = _Lengths(self)
 
     def of(self, text: str) -> list[int]:
-        """The ids of ``text``, in order, without those that only mark its beginning or end."""
+        """Return the ids of ``text``, in order, without markers of its beginning or end."""
         if self._holds_special(text):
             return list(self._tokenizer.encode(text, add_special_tokens=False).ids)
         return list(chain.from_iterable(map(self._ids.__getitem__, self._parted(text))))
 
     def count(self, text: str) -> int:
-        """How many ids `of` gives."""
+        """Return the number of ids of `of`."""
         if self._holds_special(text):
             return len(self.of(text))
         words = text.split(" ")  # each begins with a space of its own, unless two come together
@@ -52,8 +52,8 @@ class Tokens:
         return any(special in text for special in self._special)
 
     def known_share(self, text: str) -> float:
-        """Return the share of tokens of ``text`` the model knows; characters spelled in bytes are unknown. 1 for only
-        spaces."""
+        """Return the share of tokens of ``text`` that are in the vocabulary; characters encoded as bytes are not. 1 for
+        only spaces."""
         ids = [each for each in self.of(text) if each != self._space]
         spelled = sum(self._leading <= each < self._beyond for each in ids)
         known = sum(not self._following <= each < self._beyond for each in ids)
@@ -61,7 +61,7 @@ class Tokens:
 
 
 class _Ids(dict[str, tuple[int, ...]]):
-    """Ids by piece. A dict that fills itself: what it knows already costs no call."""
+    """Ids by piece. A dict that fills itself, so that a cached piece costs no call."""
 
     def __init__(self, tokenizer: Any) -> None:
         super().__init__()
@@ -87,7 +87,7 @@ class _Ids(dict[str, tuple[int, ...]]):
 
 
 class _Lengths(dict[str, int]):
-    """Numbers of ids by what stands between two single spaces, for texts of which only the length is asked."""
+    """Numbers of ids by piece between two single spaces, for texts of which only the length is needed."""
 
     def __init__(self, tokens: Tokens) -> None:
         super().__init__()

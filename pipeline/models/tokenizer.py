@@ -37,7 +37,8 @@ def token_counter(name: str) -> TokenCounter:
 
 
 def fewest_tokens(name: str) -> TokenCounter:
-    """Return a cheap lower bound of `token_counter`: the local vocabulary has no token across a space; others have none."""
+    """Return a cheap lower bound of `token_counter`: no token of the local vocabulary crosses a space; other
+    vocabularies have no such bound."""
     return _words if name == "llama-2" else _unknown
 
 
@@ -50,7 +51,7 @@ def _unknown(_text: str) -> int:
 
 
 def _bundled() -> Path:
-    """Found without importing the package, which would read its weights' libraries too."""
+    """Locate the bundled file without importing the package, which would load the libraries for its weights."""
     package = find_spec("wordllama")
     if package is None or package.origin is None:
         raise Misconfigured("the wordllama package is not installed")

@@ -12,7 +12,7 @@ from pipeline.keyword.terms import query_terms
 from pipeline.local_models import weights_of
 from pipeline.query.plan import Lane
 from pipeline.query.request import Degradation, Envelope, Query
-from pipeline.ranking.channel_gate import Weak, gated, lead_factor
+from pipeline.ranking.channel_gate import WeakChannel, gated, lead_factor
 from pipeline.records import ChannelName, ChunkId, Ranking
 
 
@@ -47,8 +47,8 @@ class Arrived:
 
     @cached_property
     def weights(self) -> dict[ChannelName, float]:
-        """``planned``, as far as each of them reads the query; with the plan's query weights, that of the semantic channel
-        times what its own signal is worth."""
+        """``planned``, scaled by how well each channel reads the query; with the plan's query weights, the semantic
+        channel's also by the strength of its own signal."""
         how, weights = self.query.plan.retrieve.fusion, self.reading_weights
         semantic = self.usable.get(ChannelName.SEMANTIC)
         if how.strategy == "rrf" or not how.query_weights or semantic is None or len(weights) < 2:
@@ -59,16 +59,16 @@ class Arrived:
 
     @cached_property
     def reading_weights(self) -> dict[ChannelName, float]:
-        """``planned``; with the plan's reading gate, times the part of the query that each of them reads."""
+        """``planned``; with the plan's reading gate, scaled by the share of the query that each channel reads."""
         how, planned = self.query.plan.retrieve.fusion, self.planned
         if how.strategy == "rrf" or not how.reading_gate:
             return planned
         return {channel: planned[channel] * envelope.trust for channel, envelope in self.usable.items()}
 
     @cached_property
-    def heard(self) -> tuple[list[Ranking], list[Weak]]:
+    def admitted(self) -> tuple[list[Ranking], list[WeakChannel]]:
         """The admitted hits of each usable channel that passes the plan's gate, and the channels that do not pass. A
-        channel admits hits that score no less than a chunk that has nothing in common with the query."""
+        channel admits hits that score no less than a chunk with nothing in common with the query."""
         rankings = [_admitted(envelope) for envelope in self.usable.values()]
         gate = self.query.plan.retrieve.fusion.gate
         if gate is None:

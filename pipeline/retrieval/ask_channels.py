@@ -1,4 +1,4 @@
-"""Ask channels: one within its time, or several side by side."""
+"""Ask channels: one within its time, or several in parallel."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pipeline.retrieval.make_channels import aside
 
 log = structlog.get_logger(__name__)
 
-# Left for putting the answer together when a channel takes all the time it has.
+# Reserved for composing the answer when a channel uses all of its time.
 RESERVE_S = 0.1
 
 # Do not retry a failed channel with less time left than this: it could not answer.
@@ -26,15 +26,15 @@ _LEAST_TRY_S = 0.05
 
 def ask_channel(query: Query, channel: Channel) -> Envelope:
     """Ask one channel within its time, with the retries that the query allows. Never raises for a fault of the channel;
-    the envelope names it."""
-    return ask_and_blame(query, channel)[0]
+    the envelope reports it."""
+    return ask_with_verdict(query, channel)[0]
 
 
-def ask_and_blame(query: Query, channel: Channel) -> tuple[Envelope, bool]:
-    """Ask as `ask_channel`; also return whether something behind the channel failed or was silent."""
+def ask_with_verdict(query: Query, channel: Channel) -> tuple[Envelope, bool]:
+    """Ask as `ask_channel`; also return whether a dependency of the channel failed or did not answer."""
     last: PipelineError | None = None
     timeout_ms = query.timeout_ms_of(channel.name)
-    # A store that hangs is given up by its own client at about the same moment: asking again would take as long again.
+    # Do not retry on timeout: a hanging store would take as long again.
     deadline = query.deadline.before(RESERVE_S).at_most(timeout_ms / 1000)
     for tries in range(query.retry_of(channel.name) + 1):
         left_s = deadline.left_s()
@@ -80,7 +80,7 @@ def ask_and_blame(query: Query, channel: Channel) -> tuple[Envelope, bool]:
 def ask_side_by_side(
     query: Query, channels: Mapping[ChannelName, Channel]
 ) -> tuple[dict[ChannelName, Envelope], dict[str, float]]:
-    """Ask channels side by side, each within its own time; return their envelopes and their milliseconds."""
+    """Ask channels in parallel, each within its own time; return their envelopes and their milliseconds."""
     if not channels:
         return {}, {}
 
@@ -89,7 +89,7 @@ def ask_side_by_side(
         envelope = ask_channel(query, channel)
         return envelope, (time.perf_counter() - started) * 1000
 
-    # Threads of its own: those that wait must not take the places of those that are waited for.
+    # A separate pool: waiting calls must not occupy the threads of the calls they wait for.
     with ThreadPoolExecutor(len(channels), thread_name_prefix="ask") as pool:
         asked = {name: pool.submit(copy_context().run, timed, channel) for name, channel in channels.items()}
         answered = {name: said.result() for name, said in asked.items()}

@@ -1,4 +1,4 @@
-"""The whole of a retrieval in this process, without Celery: the same pipeline, and the same answer."""
+"""Retrieval in this process without Celery: the same pipeline, and the same answer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import structlog
 
-from pipeline.answer.result import Answer
 from pipeline.channels.channel import AbsentChannel, Channel
 from pipeline.errors import Unavailable
 from pipeline.query.query_store import QueryState
@@ -30,9 +29,9 @@ from pipeline.retrieval.understand import understand
 
 log = structlog.get_logger(__name__)
 
-_MOST_CHANNELS: Final = 32  # that are asked at a time, of all queries of this process
+_MOST_CHANNELS: Final = 32  # calls at a time, of all queries of this process
 
-# A thread here waits for a channel that runs aside, as a thread of a worker does in a header of the chord.
+# A thread here waits for a channel call, as a worker's thread does in a header of the chord.
 _SIDE = ThreadPoolExecutor(_MOST_CHANNELS, thread_name_prefix="lane-channel")
 
 
@@ -54,7 +53,7 @@ def answer_in_process(
     if query is None:
         return False
     if query.model_steps:
-        aside(understand, tenant_id, query_id, use)  # whoever composes waits for its result in Redis
+        aside(understand, tenant_id, query_id, use)  # the composing process waits for its result in Redis
     envelopes, elapsed_ms, ran = _reports(query, use, channels, worker)
     state = QueryState(
         query=query,
@@ -70,7 +69,7 @@ def answer_in_process(
 def _reports(
     query: Query, use: Resources, channels: Mapping[ChannelName, Channel], worker: str
 ) -> tuple[dict[ChannelName, Envelope], dict[ChannelName, float], dict[str, tuple[float, str]]]:
-    """Ask every channel of a query side by side. A channel that is missing in the result raised an error."""
+    """Ask every channel of a query in parallel. A channel that raised an error is left out."""
     began_at = time.time()
 
     def ask(name: ChannelName) -> tuple[Envelope, float]:
@@ -91,20 +90,16 @@ def _reports(
     return envelopes, elapsed_ms, {name.value: (began_at, worker) for name in envelopes}
 
 
-def ask_in_process(query: Query, use: Resources, channels: Mapping[ChannelName, Channel]) -> Answer:
-    """The answer to a query, its channels asked side by side within their times and put together as the callback of a
-    chord does it. Nothing is kept of the query. Never raises for a dependency: what is lost is named in ``stats``."""
-    return compose(_arrived(query, channels), use, channels)
-
-
 def traced_in_process(query: Query, use: Resources, channels: Mapping[ChannelName, Channel]) -> dict[str, Any]:
-    """The trace of the same."""
-    arrived, journal = _arrived(query, channels), Journal(tracing=True)
+    """Return the trace of a query that is answered in this process."""
+    arrived, journal = arrived_in_process(query, channels), Journal(tracing=True)
     answer = compose(arrived, use, channels, journal)
     return trace_from(arrived, answer, journal)
 
 
-def _arrived(query: Query, channels: Mapping[ChannelName, Channel]) -> Arrived:
+def arrived_in_process(query: Query, channels: Mapping[ChannelName, Channel]) -> Arrived:
+    """Ask the channels of a query side by side within their times, and return what `compose` answers it with. Nothing is
+    stored of the query, and a lost dependency is named in ``stats``."""
     asked = {name: channels[name] for name in query.channels if name in channels}
     envelopes, elapsed_ms = ask_side_by_side(query, asked)
     envelopes = ask_other_wordings(query, envelopes, asked, reserve_s=RESERVE_S)

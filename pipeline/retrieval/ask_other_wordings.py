@@ -1,4 +1,4 @@
-"""Ask channels again in a query's other wordings: all of them in one call, merged into one ranking."""
+"""Ask channels again with a query's other wordings: all in one call, merged into one ranking."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def ask_other_wordings(
     *,
     reserve_s: float,
 ) -> dict[ChannelName, Envelope]:
-    """The envelopes with what the query's other wordings bring, the channels asked side by side.
+    """Return the envelopes with the hits of the query's other wordings added, asking the channels in parallel.
 
-    Each has its channel's own time, but ends ``reserve_s`` before the query's deadline. What was found until then
-    counts, and the envelope says what is missing. Never raises for a channel.
+    Each has its channel's own time, but ends ``reserve_s`` before the query's deadline. Hits found by then count, and
+    the envelope names the missing wordings. Never raises for a channel.
     """
     answers: dict[ChannelName, Envelope] = dict(envelopes)
     running: dict[ChannelName, tuple[Future[None], _Found, Deadline]] = {}
@@ -60,8 +60,8 @@ def ask_other_wordings(
 
 
 def losses_of(query: Query, envelopes: Mapping[ChannelName, Envelope]) -> list[Degradation]:
-    """Return a loss for each channel that was not asked in every wording, under the step that made the first of
-    them."""
+    """Return a loss for each channel that was not asked in every wording, named after the step that made the first
+    missing one."""
     return [
         Degradation(
             part=wordings[0].step,
@@ -74,7 +74,7 @@ def losses_of(query: Query, envelopes: Mapping[ChannelName, Envelope]) -> list[D
 
 
 def _recall_each(query: Query, channel: Channel, wordings: Sequence[Wording], found: _Found) -> None:
-    """Recall by each wording and append to ``found``, so that a caller that stops waiting has those of by then."""
+    """Recall by each wording and append to ``found``, so that a caller that stops waiting has the results so far."""
     if isinstance(channel, PreparingChannel):
         channel.prepare(query, [wording.text for wording in wordings])
     share = pool_share(query.pool_of(channel.name), len(wordings))
@@ -109,7 +109,7 @@ def _outcome(future: Future[None], deadline: Deadline, query: Query, name: Chann
         return "timeout"
     except PipelineError as error:
         return error.code
-    except Exception as error:  # a channel may be a stranger's code; the answer names the loss
+    except Exception as error:  # a channel may be third-party code; the answer names the loss
         log.exception("wordings_bug", channel=name, query_id=query.query_id, error=type(error).__name__)
         return "internal_error"
     return None

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipeline.answer.context_sources import answer_context
+from pipeline.answer.context_text import answer_context
 from pipeline.answer.mask_answers import masked_texts, masked_value
 from pipeline.answer.result import AnswerChunk, AnswerContext
 from pipeline.database.unit_of_work import reading
@@ -58,8 +58,8 @@ def build_context(
 
 
 def states_named(query: Query, passages: Sequence[Hydrated], use: Resources) -> list[dict[str, Any]]:
-    """Return the states that the entities named by these passages have at the query's story time, or the last ones, in
-    order of mention; never a state that comes later. Raises Unavailable."""
+    """Return the states of the entities in these passages at the query's story time, or their last ones, in order of
+    mention; never a later state. Raises Unavailable."""
     named = names_in(passages)
     if not named:
         return []
@@ -88,7 +88,7 @@ def widened(
     hydrated: Mapping[str, Hydrated],
     use: Resources,
 ) -> dict[str, str]:
-    """Return the text to read for each of these hits that is to be read with more than itself.
+    """Return the widened text of each of these hits that has one.
 
     A child comes with its parent unless ``parents`` is false, a sentence with its window. ``window`` in a query
     replaces the document's window size, and gives chunks of every strategy a window. With ``whole_document``, the first

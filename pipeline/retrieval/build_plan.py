@@ -12,7 +12,7 @@ from pipeline.query.plan import Plan, PlanFlaw, overlaid, plan_as_json, read_pla
 from pipeline.retrieval.load_fusions import installed_fusions
 from pipeline.settings import Settings
 
-# Of channels that the settings give no weight; what others bring counts as little as curated answers do.
+# For channels without a configured weight; API passages weigh as little as curated answers.
 _USUAL_WEIGHTS = {"keyword": 1.0, "semantic": 1.0}
 
 
@@ -54,7 +54,7 @@ def _read_as_far_as_it_tells(plan: Plan, use: Settings) -> Plan:
 
 
 def replanned(plan: Plan, changed: Mapping[str, Any], use: Settings) -> Plan:
-    """A plan with some parts changed. Raises PlanFlaw."""
+    """Return a plan with some parts changed. Raises PlanFlaw."""
     return plan_of(use, plan_as_json(plan), changed)
 
 
@@ -82,14 +82,14 @@ def settings_layer(use: Settings, *, strategy: str | None = None, also: Iterable
             "fusion": {
                 "strategy": use.recall_merge_strategy,
                 "k": use.rrf_k,
-                # The default weights are chosen with the gate, weights of the installation are taken as they are.
+                # The default weights are chosen with the gate; weights of the installation are used as they are.
                 "reading_gate": use.recall_source_weights == type(use).model_fields["recall_source_weights"].default,
                 "query_weights": use.recall_query_weights
                 and use.recall_source_weights == type(use).model_fields["recall_source_weights"].default,
                 **({"plugin": use.fusion_plugin} if use.fusion_plugin else {}),
             },
         },
-        # Where only the local reranker is there, it moves too little to earn its time: docs/reranking.md.
+        # The local reranker alone changes too little to be worth its time: docs/reranking.md.
         "rerank": {"enabled": use.reranker_for("auto") != "local", "top_n": use.rerank_top_n},
         "privacy": {"kinds": [kind.value for kind in use.mask_kinds]},
         "fallback": {"enabled": use.recall_fallback_enabled, "threshold": use.recall_degrade_threshold},
@@ -97,8 +97,8 @@ def settings_layer(use: Settings, *, strategy: str | None = None, also: Iterable
 
 
 def _implied(over: Mapping[str, Any], *, namespaces: int) -> dict[str, Any]:
-    """Return what profile and request leave to be concluded: weights of their own are taken as they are, without the
-    reading gate and the query's own; an option of reranking asks for reranking, and so do several namespaces."""
+    """Return the values implied by profile and request: explicit weights are used as they are, without the reading gate
+    and the query's own; an option of reranking enables reranking, and so do several namespaces."""
     implied: dict[str, Any] = {}
     channels = over.get("retrieve", {}).get("channels", {})
     if isinstance(channels, Mapping) and any(isinstance(one, Mapping) and "weight" in one for one in channels.values()):

@@ -15,7 +15,7 @@ from pipeline.answer.mask_answers import masked
 from pipeline.answer.outcome import problem_of
 from pipeline.answer.result import Answer, AnswerChunk, AnswerContext, Stats
 from pipeline.answer.shape import answer_chunks, source_share, understood
-from pipeline.channels.channel import Channel, Worded
+from pipeline.channels.channel import Channel, TermChannel
 from pipeline.errors import Unavailable
 from pipeline.keyword.terms import query_terms
 from pipeline.query.plan import Plan
@@ -46,14 +46,14 @@ _NOTHING = AnswerContext(text="", token_count=0, citations=())
 def compose(
     arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Channel], journal: Journal | None = None
 ) -> Answer:
-    """Return the answer to a query from what its channels returned, in these steps; `rank` has those of one round.
+    """Compose the answer to a query from its channels' results, in these steps; `rank` has those of one round.
 
     ``journal`` records how the answer came about. Never raises for a dependency: losses are named in ``stats``.
     """
     query, journal = arrived.query, journal or Journal(tracing=arrived.query.trace)
     journal.remarks.extend(query.remarks)
     journal.degradations.extend(arrived.losses)
-    if not query.channels:  # it was understood as a question to nobody
+    if not query.channels:  # understood as a question that no namespace answers
         return empty_answer(arrived, journal)
     note_losses(arrived, journal)
 
@@ -74,8 +74,7 @@ def compose(
 
 
 def rank(arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Channel], journal: Journal) -> RetrievalRound:
-    """Return the hits of one round from what the channels returned, in these steps. A step that the plan does not ask for
-    costs nothing."""
+    """Rank the channels' results of one round, in these steps. Steps that the plan leaves out cost nothing."""
     plan = arrived.query.plan
     fused = fuse(arrived, channels, journal)
     fused = add_coverage(arrived, fused, channels, journal)
@@ -226,14 +225,14 @@ def _answer(
 def _highlight(
     query: Query, chunks: tuple[AnswerChunk, ...], channels: Mapping[ChannelName, Channel]
 ) -> tuple[AnswerChunk, ...]:
-    """Return the chunks with the spans of the words that the keyword channel looks for, synonyms included."""
+    """Return the chunks with the spans of the words that the keyword channel searches for, synonyms included."""
     return highlight(chunks, _terms(query, channels)) if chunks else ()
 
 
 def _terms(query: Query, channels: Mapping[ChannelName, Channel]) -> tuple[str, ...]:
     """Return the words to highlight; the query's own while the dictionary is unavailable, which is no loss to report."""
     channel = channels.get(ChannelName.KEYWORD)
-    if isinstance(channel, Worded):
+    if isinstance(channel, TermChannel):
         try:
             return channel.terms(query)
         except Unavailable as error:

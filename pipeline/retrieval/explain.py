@@ -1,4 +1,4 @@
-"""Find out why a chunk is not in an answer."""
+"""Explain why a chunk is not in an answer."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from pipeline.retrieval.record_trace import trace_of_query
 
 log = structlog.get_logger(__name__)
 
-_OWN = frozenset({ChannelName.KEYWORD, ChannelName.SEMANTIC, ChannelName.FAQ})  # what they find is in our store
+_OWN = frozenset({ChannelName.KEYWORD, ChannelName.SEMANTIC, ChannelName.FAQ})  # their hits are in our stores
 _REPLAY_S = 10.0  # an explanation may take its time, unlike an answer
 
 
@@ -42,7 +42,7 @@ def explain(computation: Computation, use: Resources, channels: Mapping[ChannelN
         found = _found(query, chunk_id, use, channels)
     except PipelineError as error:
         found = {"error": error.code}
-    if query.plan.privacy.mask_answers and "detail" in found:  # it may name what the fields of a document say
+    if query.plan.privacy.mask_answers and "detail" in found:  # it may quote document fields
         found["detail"] = redact(found["detail"], kinds=query.plan.privacy.kinds)
     log.info("chunk_explained", query_id=query_id, chunk_id=chunk_id, stage=found.get("stage"), code=found.get("error"))
     return Done(body=orjson.dumps(found))
@@ -59,10 +59,10 @@ def _found(query: Query, chunk_id: ChunkId, use: Resources, channels: Mapping[Ch
     replayed = trace is None
     if trace is None:
         if standing is None and _OWN.issuperset(query.channels):
-            return {"error": "chunk_not_found"}  # no channel of the query brings what is not in our store
+            return {"error": "chunk_not_found"}  # no channel of the query brings passages from outside our stores
         trace = traced_in_process(_again(query), use, channels)
     if standing is None and not mentions(trace, chunk_id) and _lost(trace):
-        return {"error": "not_explained"}  # the channel that is silent now may have brought it then
+        return {"error": "not_explained"}  # the channel that failed now may have brought it then
     if standing is None and not mentions(trace, chunk_id):
         return {"error": "chunk_not_found"}
     scores = {} if standing is None else _scores(_again(query), chunk_id, channels)
@@ -71,7 +71,7 @@ def _found(query: Query, chunk_id: ChunkId, use: Resources, channels: Mapping[Ch
 
 
 def _lost(trace: Mapping[str, Any]) -> bool:
-    """Return whether a channel failed that brings chunks which are not in our store."""
+    """Return whether a channel failed whose hits come from outside our stores."""
     own = {name.value for name in _OWN}
     return any(said["status"] != "ok" for name, said in trace["channels"].items() if name not in own)
 

@@ -1,4 +1,4 @@
-"""Add curated answers and a hint for people where nothing, or nothing sure enough, was found."""
+"""Add curated answers and a contact hint where nothing, or nothing reliable, was found."""
 
 from __future__ import annotations
 
@@ -8,7 +8,15 @@ from dataclasses import dataclass, field, replace
 
 import structlog
 
-from pipeline.answer.fallback import MOST_ANSWERS, Kind, fallback_chunk, hint_passage, reason_for, told, with_room
+from pipeline.answer.fallback import (
+    MOST_ANSWERS,
+    Kind,
+    fallback_chunk,
+    fallback_label,
+    hint_passage,
+    reason_for,
+    with_room,
+)
 from pipeline.answer.result import AnswerChunk
 from pipeline.channels.channel import Channel, Recalled
 from pipeline.errors import PipelineError
@@ -25,7 +33,7 @@ from pipeline.retrieval.make_channels import aside
 
 log = structlog.get_logger(__name__)
 
-_LEFT_FOR_THE_REST_S = 0.05  # of the query's time, when the last resort has been asked
+_LEFT_FOR_THE_REST_S = 0.05  # reserved of the query's time for the steps after the fallback
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +56,8 @@ def fall_back(
     hints: bool = True,
 ) -> Fallback:
     """Return the same chunks, unless the plan has a fallback and they are too few or too unsure; never for a query that
-    was routed nowhere. Curated answers that are late or unavailable are a loss in the journal; the hint needs nothing
-    and always works. ``hints`` is false where the search itself failed: a hint says that nothing was found."""
+    was routed nowhere. Late or unavailable curated answers are a loss in the journal; the hint has no dependencies.
+    ``hints`` is false where the search itself failed: a hint states that nothing was found."""
     query = arrived.query
     plan = query.plan.fallback
     reason = reason_for(plan, chunks)
@@ -72,7 +80,7 @@ def fall_back(
         passages[passage.chunk_id] = passage
         kinds.append("hint")
     journal.took("fallback", started)
-    # A curated answer that was found without being sure is given once, with what is known of it now.
+    # Return a curated answer below the threshold once, with its fallback score.
     others = [chunk for chunk in chunks if chunk.chunk_id not in passages]
     given = with_room(others, more, top_k=query.top_k)
     room = query.top_k - min(len(more), query.top_k)
@@ -80,7 +88,7 @@ def fall_back(
         Drop(chunk_id=chunk.chunk_id, stage="fallback", reason="made_room", value=place, limit=room)
         for place, chunk in enumerate(others[room:], start=room + 1)
     )
-    return Fallback(chunks=given, passages=passages, given=told(kinds[: query.top_k], reason))
+    return Fallback(chunks=given, passages=passages, given=fallback_label(kinds[: query.top_k], reason))
 
 
 def _answers(
@@ -118,8 +126,8 @@ def _answers(
 
 
 def _asked(query: Query) -> Query:
-    """Return the query as the faq channel is asked for the last resort: whatever its method, in the namespaces that the
-    fallback names, and without the filters and conditions, which may be the reason why nothing was found."""
+    """Return the query for asking the faq channel as a fallback: with any method, in the fallback's namespaces, and
+    without filters and conditions, which may be the reason why nothing was found."""
     plan = query.plan
     own = plan.retrieve.channels.get("faq", ChannelPlan())
     options = {"namespaces": list(plan.fallback.namespaces)} if plan.fallback.namespaces else dict(own.options)

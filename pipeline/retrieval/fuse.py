@@ -1,4 +1,4 @@
-"""Merge the rankings of several channels into one order, and correct it by what the candidates hold."""
+"""Merge the rankings of several channels into one order, and correct it by the candidates' contents."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from concurrent.futures import Future
 
 import structlog
 
-from pipeline.channels.channel import Channel, Covering, TokenHolder
+from pipeline.channels.channel import Channel, CoverageChannel, TokenChannel
 from pipeline.database.unit_of_work import reading
 from pipeline.errors import FusionPluginFailed
 from pipeline.keyword.fulltext_store import KeywordIndex
 from pipeline.query.request import Query
-from pipeline.ranking.channel_gate import Weak, lead_of
+from pipeline.ranking.channel_gate import WeakChannel, lead_of
 from pipeline.ranking.coverage import CONSIDERED as COVERED
 from pipeline.ranking.coverage import coverage_share, covered
 from pipeline.ranking.custom_fusion import custom_fusion
@@ -31,14 +31,14 @@ from pipeline.retrieval.make_channels import aside, in_time
 
 log = structlog.get_logger(__name__)
 
-_PLUGIN_S = 0.2  # a rule over a few hundred numbers takes milliseconds; one that hangs must not cost the deadline
+_PLUGIN_S = 0.2  # a rule over a few hundred numbers takes milliseconds; a hanging one must not use up the deadline
 
 
 def fuse(arrived: Arrived, channels: Mapping[ChannelName, Channel], journal: Journal) -> list[Fused]:
-    """Return the candidates of every channel that worked, in the fused order. Each channel first scores what only others
-    found."""
+    """Return the candidates of every channel that worked, in the fused order. First each channel scores the candidates
+    that only others found."""
     how = arrived.query.plan.retrieve.fusion
-    rankings, weak = arrived.heard
+    rankings, weak = arrived.admitted
     if how.gate is not None:
         journal.remarks.extend(
             f"the {each.channel} channel had no say: its best hit reaches {each.strength:.2f}, the gate is {how.gate:g}"
@@ -83,18 +83,19 @@ def fuse(arrived: Arrived, channels: Mapping[ChannelName, Channel], journal: Jou
 def add_coverage(
     arrived: Arrived, fused: Sequence[Fused], channels: Mapping[ChannelName, Channel], journal: Journal
 ) -> list[Fused]:
-    """Return the fused order after `ranking.coverage`: what a channel that could not read the query leaves to its words.
+    """Return the fused order after `ranking.coverage`: the weight of channels that could not read the query goes to its
+    words.
 
     The order stays where every channel read the query, where scores were not merged by weights, and where the keyword
     channel is late. Costs one statement, by key.
     """
     query, how = arrived.query, arrived.query.plan.retrieve.fusion
-    names = {ranking.channel for ranking in arrived.heard[0]}
+    names = {ranking.channel for ranking in arrived.admitted[0]}
     planned = {name: weight for name, weight in arrived.planned.items() if name in names}
     share = coverage_share(planned, {name: arrived.reading_weights[name] for name in planned})
     keyword = channels.get(ChannelName.KEYWORD)
     asked = fused and how.feedback and how.strategy == "weighted" and share
-    if not asked or not isinstance(keyword, Covering):
+    if not asked or not isinstance(keyword, CoverageChannel):
         return list(fused)
     started = time.perf_counter()
     first = [hit.chunk_id for hit in fused[:COVERED]]
@@ -121,12 +122,12 @@ def support_neighbours(
 ) -> list[Fused]:
     """Return the fused order after `ranking.neighbours`: similar candidates support each other.
 
-    The order stays where ranks were merged, where fewer than two channels have weight after the gate, and where the words
-    of the candidates are late; the support shrinks with how little the channels could read of the query. Words that the
-    keyword channel does not hold in memory cost one statement, by key.
+    The order stays where ranks were merged, where fewer than two channels have weight after the gate, and where the
+    words of the candidates are late; the support shrinks with the share of the query that the channels could not read.
+    Words that the keyword channel does not hold in memory cost one statement, by key.
     """
     query, how = arrived.query, arrived.query.plan.retrieve.fusion
-    names = {ranking.channel for ranking in arrived.heard[0]}
+    names = {ranking.channel for ranking in arrived.admitted[0]}
     trust = min((envelope.trust for name, envelope in arrived.usable.items() if name in names), default=1.0)
     share = feedback_share(weight for name, weight in arrived.reading_weights.items() if name in names) * trust
     if not how.feedback or how.strategy == "rrf" or not share:
@@ -134,7 +135,7 @@ def support_neighbours(
     started = time.perf_counter()
     first = [ChunkId(hit.chunk_id) for hit in fused[:SUPPORTED]]
     keyword = channels.get(ChannelName.KEYWORD)
-    terms = keyword.indexed(query, first) if isinstance(keyword, TokenHolder) else None
+    terms = keyword.indexed(query, first) if isinstance(keyword, TokenChannel) else None
     if terms is None:
         terms = in_time(
             aside(_terms, query, first, use),
@@ -157,17 +158,20 @@ def _terms(query: Query, chunk_ids: Sequence[ChunkId], use: Resources) -> dict[C
 
 
 def _scales(arrived: Arrived, rankings: Sequence[Ranking]) -> dict[ChannelName, tuple[float | None, float | None]]:
-    """Return the scores of each channel that count 0 and 1; None leaves it to the lowest and highest of the candidates.
+    """Return the scores of each channel that become 0 and 1; None stands for the lowest and highest of the candidates.
 
-    A channel alone keeps the scale of its own scores, and so does likeness to a curated question. Others are brought to
-    the span of the candidates: a keyword score of 0 instead of the lowest costs 0.001 nDCG@10 on cranfield and scifact.
+    A single channel keeps the scale of its own scores, and so does similarity to a curated question. Others are scaled
+    to the range of the candidates: a keyword score of 0 instead of the lowest costs 0.001 nDCG@10 on cranfield and
+    scifact.
     """
     usable = arrived.usable
     own = [ranking.channel for ranking in rankings if len(rankings) == 1 or ranking.channel == ChannelName.FAQ]
     return {channel: (usable[channel].zero, usable[channel].upper_bound) for channel in own}
 
 
-def _kept_out(arrived: Arrived, weak: Sequence[Weak], rankings: Sequence[Ranking], *, gate: float) -> Iterator[Drop]:
+def _kept_out(
+    arrived: Arrived, weak: Sequence[WeakChannel], rankings: Sequence[Ranking], *, gate: float
+) -> Iterator[Drop]:
     """Yield a Drop for every chunk that only channels below the gate found."""
     found = {chunk_id for ranking in rankings for chunk_id in ranking.chunk_ids}
     for each in weak:
@@ -214,7 +218,8 @@ def _led(arrived: Arrived, weights: Weights) -> Iterator[str]:
 def _by_plugin(
     arrived: Arrived, rankings: Sequence[Ranking], weights: Weights, completed: Completed, journal: Journal
 ) -> list[Fused] | None:
-    """Return the order of the query's own fusion; None when it fails or is late, so that weighted fusion stands in."""
+    """Return the order of the query's own fusion; None when it fails or is late, in which case weighted fusion replaces
+    it."""
     how = arrived.query.plan.retrieve.fusion
     name = how.plugin or ""
     try:
@@ -243,7 +248,8 @@ def _by_plugin(
 def _complete(
     arrived: Arrived, rankings: Sequence[Ranking], channels: Mapping[ChannelName, Channel], journal: Journal
 ) -> dict[ChannelName, dict[ChunkId, float]]:
-    """Return each channel's scores of what only others found: otherwise a chunk it did not recall would count as 0."""
+    """Return each channel's scores of the candidates that only others found: otherwise a chunk it did not recall would
+    count as 0."""
     if len(rankings) < 2:
         return {}
     started = time.perf_counter()
@@ -266,7 +272,7 @@ def _complete(
             )
             if scores is not None:
                 completed[name] = scores
-        except Exception as error:  # a channel may be a stranger's code
+        except Exception as error:  # a channel may be third-party code
             log.exception("channel_bug", channel=name, query_id=arrived.query.query_id)
             detail = f"{name} could not score what other channels found: unexpected {type(error).__name__}"
             journal.lost("fuse", "internal_error", detail)

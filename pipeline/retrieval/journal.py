@@ -20,11 +20,10 @@ _FROM_INDEX: Final = (
 
 @dataclass(slots=True)
 class Journal:
-    """Written by every stage, read when the answer is put together. ``orders``: the hits after each stage, kept only
-    when ``tracing``, because a trace records what happens and changes nothing of it. ``rung``: where the ladder of
-    thresholds ended. ``second``: what a second retrieval was about, and ``asked_again`` what the
-    channels had said after it. ``rerank_weight``: what the reranker's reading counted. ``index_age_s``: the age of the
-    index that answered in the place of MySQL."""
+    """The record of one composition, written by every stage. ``orders``: the hits after each stage, recorded only when
+    ``tracing``, since a trace must not change the answer. ``rung``: where the ladder of thresholds ended. ``second``:
+    the changes of a second retrieval, and ``asked_again`` the channels' results after it. ``rerank_weight``: the weight
+    of the reranker's scores. ``index_age_s``: the age of the index that answered in place of MySQL."""
 
     tracing: bool = False
     degradations: list[Degradation] = field(default_factory=list)
@@ -39,7 +38,7 @@ class Journal:
     index_age_s: float | None = None
 
     def lost(self, part: str, code: str, detail: str) -> None:
-        """Record that something failed and that the answer goes on without it."""
+        """Record that something failed and that the answer continues without it."""
         lost = Degradation(part=part, code=code, detail=detail)
         if lost not in self.degradations:  # a second round may lose the same again
             self.degradations.append(lost)
@@ -56,7 +55,7 @@ class Journal:
         self.latency_ms[step] = round(self.latency_ms.get(step, 0.0) + elapsed, 3)
 
     def dropped(self, drops: Iterable[Drop]) -> None:
-        """Record candidates that were left out, by rule; only when tracing."""
+        """Record dropped candidates, by rule; only when tracing."""
         if self.tracing:
             self.drops.extend(drops)
 

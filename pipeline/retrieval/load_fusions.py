@@ -25,7 +25,7 @@ def load_fusion(name: str) -> FusionPlugin:
         found = next(iter(entry_points(group=GROUP, name=name))).load()
     except StopIteration:
         raise FusionPluginFailed("it is not installed here") from None
-    except Exception as error:  # whatever a stranger's module does when it is loaded
+    except Exception as error:  # a third-party module may raise anything when it is loaded
         raise FusionPluginFailed(f"it could not be loaded: {type(error).__name__}") from error
     if not callable(found):
         raise FusionPluginFailed(f"a {type(found).__name__} cannot be called")

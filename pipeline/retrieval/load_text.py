@@ -1,4 +1,4 @@
-"""Load the text of the best candidates, as the system of record has it now."""
+"""Load the current text of the best candidates from the system of record."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from pipeline.retrieval.arrived import Arrived
 from pipeline.retrieval.journal import Journal
 from pipeline.retrieval.read_texts import read_in_time
 
-# Gateway and workers may be on different hosts: a query is taken to have begun this much earlier.
+# The hosts' clocks may differ: a query is taken to have begun this much earlier.
 _CLOCKS_APART_S = 0.2
-_MOST_READ = 1000  # candidates whose text is read for one query, however deep a plan would have to look
+_MOST_READ = 1000  # candidates whose text is read for one query, whatever depth a plan asks for
 _NOT_ALL = (
     "conditions_not_exhaustive: fewer passages than asked for meet the conditions among the {looked_at} best that were"
     " looked at; there may be others further down"
@@ -36,7 +36,7 @@ _NOT_ALL = (
 
 
 def load_text(arrived: Arrived, fused: Sequence[Fused], use: Resources, journal: Journal) -> list[Hit]:
-    """Return the fused candidates that can be shown, with their text, as far down as the answer may need them."""
+    """Return the fused candidates that can be shown, with their text, as deep as the answer may need."""
     sure = confidences(arrived.query.query_text, fused, arrived.usable)
     passages = hydrate(arrived, fused, sure, use, journal)
     hits = [
@@ -50,8 +50,8 @@ def load_text(arrived: Arrived, fused: Sequence[Fused], use: Resources, journal:
 
 
 def _unread(fused: Sequence[Fused], passages: Mapping[str, Hydrated], plan: Plan) -> Iterator[Drop]:
-    """Yield a Drop for every candidate below the last one whose text was read. None of them could be in the answer: they
-    are beyond ``top_k`` and nothing moves them, or enough candidates were read."""
+    """Yield a Drop for every candidate below the last one whose text was read. None of them could be in the answer:
+    they are beyond ``top_k`` and no step moves them, or enough candidates were read."""
     read = max((position for position, hit in enumerate(fused, start=1) if hit.chunk_id in passages), default=0)
     stays = counts_alone(plan) and needed(plan) == plan.top_k
     for position, hit in enumerate(fused[read:], start=read + 1):
@@ -64,8 +64,8 @@ def _unread(fused: Sequence[Fused], passages: Mapping[str, Hydrated], plan: Plan
 def hydrate(
     arrived: Arrived, fused: Sequence[Fused], sure: Mapping[str, float], use: Resources, journal: Journal
 ) -> dict[str, Hydrated]:
-    """Return the text of the best hits. Later hits take the place of those that are no longer shown, fail the filters, or
-    are not whole.
+    """Return the text of the best hits. Later hits replace those that are no longer shown, fail the filters, or are not
+    whole.
 
     Of a document that was replaced since the query began, only chunks of the newest recalled generation are returned.
     While MySQL is away the texts are those of this host's index. ``sure``: the confidence of each hit by chunk id.
@@ -83,7 +83,7 @@ def hydrate(
             ids = [ChunkId(hit.chunk_id) for hit in stored[position : position + batch]]
             found |= _meeting(_asked_for(shown.read(ids), query.filters, journal), query.conditions, journal)
             position += len(ids)
-            batch = max(batch, position)  # each time as many as before: few statements, and little that is not needed
+            batch = max(batch, position)  # each time as many as before: few statements, and few unneeded texts
     except Unavailable as error:
         journal.lost("hydrate", error.code, "the text of the hits could not be read")
     shown.note(journal)
@@ -160,7 +160,7 @@ def _meeting(
 
 
 def _whole(fused: Sequence[Fused], passages: dict[str, Hydrated], journal: Journal) -> dict[str, Hydrated]:
-    """Keep the passages that are whole. A flawed one is a loss: something that wrote it is broken."""
+    """Keep the passages that are whole. A flawed one is a loss: its writer has a bug."""
     flawed = [
         Drop(chunk_id=hit.chunk_id, stage="validate", reason=found[0], value=found[1])
         for hit in fused
@@ -187,7 +187,8 @@ def _fields(chunk: StoredChunk) -> DocumentFields:
 
 
 def read(query: Query, chunk_ids: Sequence[str], *, namespaces: Sequence[str], use: Resources) -> dict[str, Hydrated]:
-    """The text of shown chunks of these namespaces, whatever was asked of others. Raises StoreUnavailable."""
+    """Return the text of shown chunks of these namespaces, whatever namespaces the query names. Raises
+    StoreUnavailable."""
     with reading(use.mysql) as connection:
         chunks = Chunks(connection, query.tenant_id)
         found = chunks.hydrate([ChunkId(each) for each in chunk_ids], namespaces=namespaces, since=_since(query))
@@ -268,7 +269,7 @@ def _hydrated(chunk: StoredChunk) -> Hydrated:
 
 
 class ShownChunks:
-    """Read the shown chunks of a query. After MySQL failed once it is not asked again for this query."""
+    """Reads the shown chunks of a query. After one failure MySQL is not asked again for this query."""
 
     def __init__(self, query: Query, since: datetime, use: Resources) -> None:
         self._query = query
@@ -279,7 +280,7 @@ class ShownChunks:
         self._withheld = 0
 
     def read(self, chunk_ids: Sequence[ChunkId]) -> Mapping[ChunkId, StoredChunk]:
-        """Return those of these chunks that are shown, as of now or of the index's revision. Raises Unavailable where the
+        """Return those of these chunks that are shown, as of now or of the index's revision. Raises Unavailable if the
         index has none of the query's namespaces."""
         if self._standing is None:
             try:
@@ -300,7 +301,7 @@ class ShownChunks:
         return {entry.row.chunk_id: entry.stored() for entry in found}
 
     def note(self, journal: Journal) -> None:
-        """Name what the index could not show, and how old it is."""
+        """Report the chunks that the index could not show, and the index's age."""
         if self._standing is not None:
             journal.answered_from_index(self._standing.age_s(datetime.now(UTC)))
         if self._missing:

@@ -1,4 +1,4 @@
-"""Make the channels of an installation, and run their calls within a time."""
+"""Create the channels of an installation, and run their calls within a time limit."""
 
 from __future__ import annotations
 
@@ -35,12 +35,13 @@ log = structlog.get_logger(__name__)
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# Channel calls run aside, so that one which hangs costs its thread until its socket times out, and never the query.
+# Channel calls run in their own pool, so that a hanging one costs its thread until its socket times out, and never the
+# query.
 _ASIDE = ThreadPoolExecutor(max_workers=32, thread_name_prefix="channel")
 
 
 def make_channels(use: Resources) -> dict[ChannelName, Channel]:
-    """Every channel this installation can run, by name: our own, and those of installed packages."""
+    """Return every channel this installation can run, by name: the built-in ones, and those of installed packages."""
 
     def ask(embedder: Embedder, tenant_id: TenantId, texts: Sequence[str], seconds: float) -> NDArray[np.float32]:
         return vectors_of(tenant_id, texts, use, purpose=Purpose.QUERY, embedder=embedder, timeout_s=seconds)
@@ -60,19 +61,19 @@ def make_channels(use: Resources) -> dict[ChannelName, Channel]:
 
 
 def make_api_channel(use: Resources) -> ApiChannel:
-    """Make the channel of business APIs, with which the gateway also tries sources."""
+    """Create the channel of business APIs, which the gateway also uses to try sources."""
     caller = ApiCaller(permitted=use.settings.api_allow_networks)
     return ApiChannel(use.mysql, caller, header_secrets(use), use.breakers)
 
 
 def header_secrets(use: Resources) -> HeaderSecrets:
-    """Return the sealer of the headers of API sources."""
+    """Return the cipher for the headers of API sources."""
     return HeaderSecrets(use.settings.secret_key, use.settings.api_secrets)
 
 
 def _installed(use: Resources) -> dict[ChannelName, Channel]:
-    """Make the channels of installed packages. An entry point is a function that makes a channel of the resources. One
-    that fails is left out, and answers to queries that name it report the loss."""
+    """Create the channels of installed packages. An entry point is a function that creates a channel from the
+    resources. One that fails is left out, and answers to queries that name it report the loss."""
     found: dict[ChannelName, Channel] = {}
     for name, entry in installed_channels().items():
         try:
@@ -80,19 +81,19 @@ def _installed(use: Resources) -> dict[ChannelName, Channel]:
             if channel.name != name:
                 raise TypeError(f"the channel calls itself {channel.name}")
             found[ChannelName(name)] = channel
-        except Exception as error:  # a stranger's code; told of in the log and in every answer that lacks it
+        except Exception as error:  # third-party code; reported in the log and in every answer that lacks it
             log.exception("channel_not_made", plugin=entry.name, error=type(error).__name__)
     return found
 
 
 def aside(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-    """Start ``call`` in a thread of its own. Who waits for it sets the bound; a call that hangs is left to end alone."""
+    """Start ``call`` in a thread of its own. The waiting caller sets the time limit; a hanging call is abandoned."""
     return _ASIDE.submit(copy_context().run, partial(call, *args, **kwargs))
 
 
 def in_time(call: Future[T], *, deadline: Deadline, journal: Journal, part: str, otherwise: str) -> T | None:
-    """Return the result of ``call`` by ``deadline``. If it is late or something it needs fails, return None and note that
-    ``part`` is lost, with the sentence ``otherwise``. Other errors propagate."""
+    """Return the result of ``call`` by ``deadline``. If it is late or a dependency fails, return None and report
+    ``part`` as lost, with the sentence ``otherwise``. Other errors propagate."""
     try:
         return call.result(timeout=deadline.left_s())
     except (PipelineError, TimeoutError) as error:

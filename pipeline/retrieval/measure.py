@@ -34,7 +34,7 @@ def measure_channel(envelope: Envelope, elapsed_ms: float, meter: Meter) -> None
 
 
 def measure_answer(query: Query, answer: Answer, meter: Meter, *, by_tenant: bool = False) -> None:
-    """Measure an answer. One from the answer cache counts as a query with its time, and for nothing else."""
+    """Measure an answer. One from the answer cache counts only as a query, with its time."""
     stats = answer.stats
     meter.count("chordwise_queries", status=answer.status, degraded=str(stats.degraded).lower())
     total_ms = stats.latency_ms.get("total", 0.0)
@@ -56,11 +56,11 @@ def measure_answer(query: Query, answer: Answer, meter: Meter, *, by_tenant: boo
         meter.count("chordwise_returned_chunks", channel=chunk.source)
     if stats.rerank_lift is not None:
         meter.observe("chordwise_rerank_lift", stats.rerank_lift)
-    if stats.degraded and answer.status == "succeeded":  # a failed query counts as failed and as nothing else
+    if stats.degraded and answer.status == "succeeded":  # a failed query counts only as failed
         meter.count("recall_degrade_count")
     for lost in stats.degradations:
         meter.count("chordwise_degradations", part=lost.part, code=lost.code)
-        if lost.code == "no_answer":  # a task that never came back is not among the envelopes
+        if lost.code == "no_answer":  # a task that never came back has no envelope
             meter.count("recall_timeout_count", source=lost.part)
 
 
@@ -70,7 +70,7 @@ def count_unsent(use: Resources) -> None:
 
 
 def experiment_fields(query: Query, answer: Answer) -> dict[str, Any]:
-    """The fields of ``recall_experiment_result``: what its arm made of a query, for whoever compares arms by the log."""
+    """Return the fields of ``recall_experiment_result``: the query's outcome in its arm, for comparing arms by the log."""
     best = answer.chunks[0] if answer.chunks else None
     return {
         "query_id": query.query_id,
@@ -84,7 +84,7 @@ def experiment_fields(query: Query, answer: Answer) -> dict[str, Any]:
 
 
 def answer_fields(query: Query, answer: Answer) -> dict[str, Any]:
-    """The fields of ``query_answered``: ids, numbers and names, never text."""
+    """Return the fields of ``query_answered``: ids, numbers and names, never text."""
     stats, best = answer.stats, answer.chunks[0] if answer.chunks else None
     return {
         "trace_id": query.request_id,

@@ -21,8 +21,8 @@ _OVERDUE_S: Final = 0.15  # seconds for reads of an answer that is assembled aft
 def read_in_time(query: Query, use: Resources, read: Callable[[], T]) -> T:
     """Return the result of ``read``, waiting no longer than the query allows.
 
-    Raises what ``read`` raises, TooLate when the time is over, and CircuitOpen without reading if MySQL failed a moment
-    ago for this tenant, or for several, or if other reads hang in this process.
+    Raises the errors of ``read``, TooLate when the time is over, and CircuitOpen without reading if MySQL failed a
+    moment ago for this tenant, or for several, or if other reads hang in this process.
     """
     with use.bulkhead.place(PART):
         return _unless_open(query, use, read)
@@ -40,7 +40,7 @@ def _unless_open(query: Query, use: Resources, read: Callable[[], T]) -> T:
             return read()
         return aside(read).result(timeout=max(_OVERDUE_S, min(left_s, patience_s)))
     except TimeoutError:
-        failed = left_s >= patience_s  # a query that came too late says nothing about MySQL
+        failed = left_s >= patience_s  # the timeout of a query that came too late proves nothing about MySQL
         if (outage := outage_of(use.mysql)) is not None:
             outage.suspect()
         raise TooLate("MySQL did not answer within the time that was left") from None

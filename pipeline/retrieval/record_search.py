@@ -1,4 +1,4 @@
-"""Bring searches from Redis into the audit, and forget what is older than the audit is kept."""
+"""Move searches from Redis into the audit, and delete rows older than the audit's retention."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FORGET_EVERY_S: Final = 600
 
 
 def search_row(query: Query, answer: Answer, use: Resources) -> AuditRow:
-    """Return the audit row of an answered search. Its id is the query's, so that the same search is noted once."""
+    """Return the audit row of an answered search. Its id is the query's, so that a search is recorded once."""
     secret: SecretStr | None = use.settings.secret_key
     documents = tuple(dict.fromkeys(chunk.document_id for chunk in answer.chunks))
     return AuditRow(
@@ -64,8 +64,8 @@ def search_row(query: Query, answer: Answer, use: Resources) -> AuditRow:
 
 
 def drain(use: Resources) -> int:
-    """Write waiting rows from Redis to MySQL, a few hundred at a time, and return how many. Rows are taken away after
-    the commit and never written twice, so a crash or two runs at once lose and repeat none."""
+    """Write waiting rows from Redis to MySQL, a few hundred at a time, and return how many. Rows are removed after the
+    commit and never written twice, so a crash or concurrent runs lose and repeat none."""
     queue = AuditQueue(use.redis)
     drained = 0
     for tenant_id in queue.tenants():
@@ -82,7 +82,7 @@ def drain(use: Resources) -> int:
 
 
 def forget_old(use: Resources) -> int:
-    """Drop rows that are older than the audit is kept, for every tenant, in small transactions. Gives how many."""
+    """Delete rows older than the audit's retention, for every tenant, in small transactions. Returns how many."""
     before = now() - timedelta(days=use.settings.audit_keep_days)
     with unit_of_work(use.mysql) as work:
         tenants = tenants_with_audit(work.connection)
@@ -93,7 +93,7 @@ def forget_old(use: Resources) -> int:
 
 
 def keep(use: Resources) -> None:
-    """Drain the queue and, every ten minutes in one process of the fleet, forget old rows. Called by the beat."""
+    """Drain the queue and, every ten minutes in one process of the fleet, delete old rows. Called by the beat."""
     drain(use)
     with redis_errors():
         due = use.redis.set("chordwise:audit:swept", 1, nx=True, ex=_FORGET_EVERY_S)

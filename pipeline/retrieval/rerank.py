@@ -19,12 +19,12 @@ from pipeline.retrieval.journal import Journal
 
 log = structlog.get_logger(__name__)
 
-# Left of a query's time for putting the answer together after a reranker that takes all it has.
+# Reserved of a query's time for composing the answer after a reranker that uses all it has.
 _RESERVE_S = 0.1
 
 
 def rerank_hits(arrived: Arrived, hits: Sequence[Hit], use: Resources, journal: Journal) -> list[Hit]:
-    """Return the hits in the order that the reranker's scores make; in their fused order when it fails or is late."""
+    """Return the hits ordered by the reranker's scores; in their fused order when it fails or is late."""
     query = arrived.query
     plan = query.plan.rerank
     if not plan.enabled or not hits:
@@ -40,7 +40,7 @@ def rerank_hits(arrived: Arrived, hits: Sequence[Hit], use: Resources, journal: 
     weight = 0.0
     try:
         if deadline.has_passed:
-            raise TimeoutError  # before a reranker is made, which may take longer than all the rest
+            raise TimeoutError  # before a reranker is created, which may take longer than all the rest
         reranker = use.rerankers.of(provider)
         weight = reranker.weight if plan.weight is None else plan.weight
         wanted = wishes(query.plan.retrieve, query.filters)
@@ -58,7 +58,7 @@ def rerank_hits(arrived: Arrived, hits: Sequence[Hit], use: Resources, journal: 
         detail = f"reranking failed with an unexpected {type(error).__name__}; the fused order stands"
         journal.lost("rerank", "internal_error", detail)
     journal.took("rerank", started)
-    if not scores:  # the fused order stands
+    if not scores:  # the fused order stays
         return rerank(hits, {}, weight=0.0)
     journal.rerank_weight = weight
     return rerank(hits, scores, weight=weight)

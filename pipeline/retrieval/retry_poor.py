@@ -1,4 +1,4 @@
-"""Retrieve once more where the first round was poor: once, within the deadline, fused with the first hits."""
+"""Retrieve a second time where the first round was poor: once, within the deadline, fused with the first hits."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from pipeline.retrieval.ask_channels import RESERVE_S, ask_side_by_side
 from pipeline.retrieval.ask_other_wordings import ask_other_wordings
 from pipeline.retrieval.journal import Journal
 
-# With less than this left for the channels it is not begun.
+# Not started with less than this left for the channels.
 _LEAST_S = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetrievalRound:
-    """The result of one round: all hits in their last order, and those that are returned."""
+    """The result of one round: all hits in their last order, and the returned ones."""
 
     arrived: Arrived
     placed: list[Hit]
@@ -38,7 +38,7 @@ def retry_poor(
     expand: Callable[[Query], Query] | None = None,
 ) -> RetrievalRound:
     """Return the first round or, where it falls short of the plan's demands, the better of it and a second one: ``run``
-    over the channels' results of both rounds. ``expand`` gives a query its sub-queries. Obstacles are losses in the
+    over the channels' results of both rounds. ``expand`` gives a query its sub-queries. Failures are losses in the
     journal."""
     query = first.arrived.query
     poor = shortcomings(first.kept, query.plan)
@@ -46,7 +46,7 @@ def retry_poor(
         return first
     started, rung = time.perf_counter(), journal.rung
     understanding = query.understanding
-    unrouted = query.asked.plan if query.channels else None  # what is searched nowhere stays so
+    unrouted = query.asked.plan if query.channels else None  # a query that is searched nowhere stays so
     expanded = understanding is not None and bool(understanding.sub_queries)
     changes = changes_of(query.plan, expanded=expanded, unrouted=unrouted)
     if "expand" in changes and expand is None:
@@ -59,7 +59,7 @@ def retry_poor(
     if "expand" in changes and expand is not None:
         again = expand(again)
         if again.understanding is None or not again.understanding.sub_queries:
-            del changes["expand"]  # an identifier, for one, is asked as it is
+            del changes["expand"]  # an identifier, for one, has no sub-queries
     if changes:
         left_out = list(journal.drops)
         journal.begin_again()
@@ -80,7 +80,7 @@ def retry_poor(
 
 
 def _asks(changes: Mapping[str, object]) -> bool:
-    """Return whether channels must be asked: a threshold and reranking work on the hits that are there."""
+    """Return whether channels must be asked: changed thresholds and reranking work on the present hits."""
     return not changes.keys().isdisjoint({"pool", "method", "expand"})
 
 
@@ -128,6 +128,6 @@ def _has_more(name: ChannelName, arrived: Arrived, query: Query, changes: Mappin
     before = arrived.usable.get(name)
     if before is None or "expand" in changes:
         return True
-    # A channel that gave fewer than it might has given all it has.
+    # A channel that returned less than its limit has no further hits.
     full = len(before.chunk_ids) >= arrived.query.pool_of(name)
     return full and query.pool_of(name) > arrived.query.pool_of(name)

@@ -1,9 +1,8 @@
-"""Answers that are given again: the same question of the same tenant, while nothing it depends on has changed.
+"""The answer cache: repeat an answer to the same question of the same tenant while its inputs are unchanged.
 
-The gateway reads the revisions of the namespaces that may have a part in the answer, and puts the key into the query;
-whoever answers it keeps the answer under that key. A revision moves in the very transaction that changes what searches
-see, so an answer that was kept before it is never found again. An answer made while the revision moves stands under the
-old one.
+The gateway reads the revisions of all namespaces that may contribute to the answer, and puts the cache key into the
+query; the composing process stores the answer under that key. A revision changes in the transaction that changes what
+searches see, so an older answer is never found again. An answer composed during that transaction has the old key.
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ from pipeline.tenants.namespace_store import Namespaces
 log = structlog.get_logger(__name__)
 
 _ANSWER: TypeAdapter[Answer] = TypeAdapter(Answer)
-_LEFT_ALONE_S = 5.0  # a MySQL that did not answer is not asked again before, or each query would wait for it
+_LEFT_ALONE_S = 5.0  # seconds without another attempt after MySQL did not answer, or each query would wait for it
 _SHAPING = ("recall_", "rerank_", "rrf_", "retrieval_", "llm_", "embedding_", "pgvector_", "mask_", "query_")
-_SHAPING_NOTHING = ("query_lane",)  # all lanes answer alike
+_SHAPING_NOTHING = ("query_lane",)  # all lanes give the same answer
 
 
-class KeptAnswers:
+class AnswerCache:
     """The answer cache. ``use`` has short timeouts, because a slow look-up is worth nothing. ``away`` returns whether
     MySQL is already known to be unavailable."""
 
@@ -57,10 +56,11 @@ class KeptAnswers:
         self._pause = Deadline(-math.inf, clock)
 
     def keyed(self, query: Query, *, keep: bool = True) -> Query:
-        """``query`` with what its namespaces show now, unless MySQL does not tell, and with the key under which its answer
-        may be kept; without one, if it may not: it is not to ``keep``, caching is off, it asks for a trace or a channel
-        whose finds change unnoticed, or a namespace that may have a part in the answer changed a moment ago."""
-        query = replace(query, cache_key="", stamps={})  # those of a query it is a copy of say nothing about it
+        """Return ``query`` with the revisions of its namespaces, if MySQL answers, and with its cache key if the answer
+        may be cached. No key if not ``keep``, caching is off, the query asks for a trace or for a channel whose hits
+        change unnoticed, or a namespace that may contribute changed a moment ago."""
+        # An earlier query that this one repeats leaves outdated revisions.
+        query = replace(query, cache_key="", stamps={})
         if not self._pause.has_passed or self._known_away():
             return query
         names = query.namespaces_depended_on
@@ -79,7 +79,7 @@ class KeptAnswers:
 
     def answer(self, query: Query) -> bytes | None:
         """Return the cached answer to a query with a key, under the query's own id and with its own time; None if there
-        is none. The query is then open and answered, as if it had run."""
+        is none. The query is then stored as answered, as if it had run."""
         if not query.cache_key:
             return None
         queries = self.use.queries(query.tenant_id)
@@ -105,9 +105,9 @@ class KeptAnswers:
         return rendered
 
 
-def may_be_kept(query: Query, answer: Answer, size: int, use: Resources) -> tuple[str, int] | None:
-    """Under which key an answer of ``size`` bytes is kept, and for how many seconds; None if it is not: something was
-    lost on the way, or it is too large."""
+def cache_entry(query: Query, answer: Answer, size: int, use: Resources) -> tuple[str, int] | None:
+    """Return the key under which an answer of ``size`` bytes is cached, and for how many seconds; None if it is not: it
+    has losses, or is too large."""
     settings = use.settings
     whole = answer.status == "succeeded" and not answer.stats.degraded
     if not query.cache_key or not whole or size > settings.result_cache_bytes or not settings.result_cache_ttl_s:
@@ -116,7 +116,7 @@ def may_be_kept(query: Query, answer: Answer, size: int, use: Resources) -> tupl
 
 
 def _read(raw: bytes | None) -> Answer | None:
-    """A kept answer, None if there is none, or if another version of this code has kept it in another shape."""
+    """Parse a cached answer, None if there is none, or if another version of this code wrote it in another shape."""
     try:
         return None if raw is None else _ANSWER.validate_json(raw)
     except ValidationError:
@@ -130,7 +130,7 @@ def _again(answer: Answer, query: Query) -> Answer:
 
 
 def _fingerprint(settings: Settings) -> str:
-    """Return a digest of the settings that shape answers; secrets are not among them."""
+    """Return a digest of the settings that shape answers, without secrets."""
     shaping = {
         name: value
         for name, value in settings.model_dump(mode="json").items()

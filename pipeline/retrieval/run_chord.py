@@ -1,8 +1,8 @@
-"""Answer a query: each channel by itself, then one place where everything comes together.
+"""Answer a query: each channel by itself, then one task that composes the answer.
 
-The callback of the chord, its errback, and the task that is sent at the deadline run the same code on what has arrived;
-the first answer written wins. Where no worker answers in time, the gateway stores that the query failed. What is lost on
-the way is named in ``stats.degradations``.
+The callback of the chord, its errback, and the task sent at the deadline run the same code on the results so far; the
+first answer written wins. If no worker answers in time, the gateway stores that the query failed. Losses are named in
+``stats.degradations``.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from pipeline.query.request import Envelope, Query
 from pipeline.records import ChannelName, QueryId, TenantId
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived
-from pipeline.retrieval.ask_channels import RESERVE_S, ask_and_blame
+from pipeline.retrieval.ask_channels import RESERVE_S, ask_with_verdict
 from pipeline.retrieval.ask_other_wordings import ask_other_wordings, unasked
 from pipeline.retrieval.compose import compose, empty_answer, note_losses, render
 from pipeline.retrieval.journal import Journal
 from pipeline.retrieval.measure import answer_fields, measure_answer, measure_channel
 from pipeline.retrieval.record_search import search_row
 from pipeline.retrieval.record_trace import packed_trace
-from pipeline.retrieval.reuse_answer import may_be_kept
+from pipeline.retrieval.reuse_answer import cache_entry
 from pipeline.retrieval.understand import await_understanding
 
 log = structlog.get_logger(__name__)
@@ -42,7 +42,7 @@ def recall(
     """Ask one channel and store its result. Return None if the query is gone or answered. ``worker``: the name of the
     worker that asks.
 
-    Never raises for a fault of the channel; the envelope names it.
+    Never raises for a fault of the channel; the envelope reports it.
     """
     query = use.queries(tenant_id).load(query_id)
     return None if query is None else ask_and_report(query, channel, use, worker=worker)[0]
@@ -81,15 +81,15 @@ def _asked(query: Query, channel: Channel, use: Resources, started: float) -> En
     if query.model_steps or not envelope.unasked:
         return envelope
     elapsed_ms = (time.perf_counter() - started) * 1000
-    use.queries(query.tenant_id).report(query, envelope, elapsed_ms=elapsed_ms)  # should what follows be lost
+    use.queries(query.tenant_id).report(query, envelope, elapsed_ms=elapsed_ms)  # in case the other wordings are lost
     return ask_other_wordings(query, {channel.name: envelope}, {channel.name: channel}, reserve_s=RESERVE_S)[
         channel.name
     ]
 
 
 def _guarded(query: Query, channel: Channel, use: Resources) -> Envelope:
-    """Ask the channel unless its circuit is open or its calls hang in this process; then it is lost at once instead of
-    after its time."""
+    """Ask the channel unless its circuit is open or its calls hang in this process; then report it as lost at once
+    instead of after its time."""
     try:
         with use.bulkhead.place(channel.name):
             return _unless_open(query, channel, use)
@@ -102,8 +102,8 @@ def _unless_open(query: Query, channel: Channel, use: Resources) -> Envelope:
     if ticket is None:
         raise CircuitOpen(f"the {channel.name} channel failed repeatedly and is left alone")
     is_late = query.deadline.before(RESERVE_S).left_s() < query.timeout_ms_of(channel.name) / 1000
-    envelope, failed = ask_and_blame(query, channel)
-    # A timeout of a query that came too late for the channel says nothing about the channel.
+    envelope, failed = ask_with_verdict(query, channel)
+    # The timeout of a query that came too late for the channel proves nothing about the channel.
     if not (is_late and envelope.status == "timeout"):
         use.breakers.leave(ticket, failed=failed)
     return envelope
@@ -160,7 +160,7 @@ def _store(arrived: Arrived, composed: Answer, journal: Journal, use: Resources,
         rendered,
         status=composed.status,
         note=search_row(query, composed, use),
-        keep=may_be_kept(query, composed, len(rendered), use),
+        keep=cache_entry(query, composed, len(rendered), use),
         trace=packed_trace(arrived, composed, journal),
     )
     if first and use.query_ended is not None:

@@ -1,9 +1,9 @@
-"""Understand a query: at once what needs no model, and beside its channels what does.
+"""Understand a query: rules and cached results at once, language models in parallel with the channels.
 
-The gateway applies the rules and takes what models made of the same query before. Only what is still missing is sent to
-a model, by a task of its own; the channels are asked the raw query meanwhile, and whoever puts the answer together
-waits for the model a little, has the channels asked once more in the other wordings, and goes on without them if they
-do not come. So a model that fails or hangs costs its budget, and its worker's death costs no hit of the raw query.
+The gateway applies the rules and the cached model results of the same query. Only missing results are requested from a
+model, by a task of its own; meanwhile the channels are asked the raw query. The composing process waits a little for
+the model, has the channels asked again in the other wordings, and continues without them if they do not come. So a
+model that fails or hangs costs its time budget, and the death of its worker costs no hit of the raw query.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pipeline.models.prompt_texts import load_prompt
 from pipeline.query.query_store import QueryState
 from pipeline.query.request import Degradation, Query, Step
 from pipeline.query.understanding import (
-    Made,
+    ModelResults,
     Understood,
     understanding_deadline,
     understood_by_model,
@@ -40,15 +40,15 @@ from pipeline.retrieval.make_channels import aside
 
 log = structlog.get_logger(__name__)
 
-_MADE: TypeAdapter[Made] = TypeAdapter(Made)
+_MADE: TypeAdapter[ModelResults] = TypeAdapter(ModelResults)
 _PROMPTS: Final[Mapping[Step, str]] = {
     "expand": "rag_expand",
     "rewrite": "rag_rewrite",
     "route": "rag_route",
     "hyde": "rag_hyde",
 }
-_HAND_OVER_S: Final = 0.05  # so that what the model said in time is there in time
-_RESERVE_S: Final = 0.25  # for putting the answer together
+_HAND_OVER_S: Final = 0.05  # so that model results in time are also stored in time
+_RESERVE_S: Final = 0.25  # for composing the answer
 
 
 def understand_at_once(query: Query, use: Resources) -> Query:
@@ -68,9 +68,9 @@ def understand_at_once(query: Query, use: Resources) -> Query:
 
 
 def understand(tenant_id: TenantId, query_id: QueryId, use: Resources) -> Understood | None:
-    """Ask the model what a query waits for, all steps side by side, and tell whoever waits. None if nobody does.
+    """Ask the model for the steps a query waits for, in parallel, and notify the composing process. None if none waits.
 
-    Raises Unavailable for Redis alone: what a model can do wrong is in the result.
+    Raises Unavailable for Redis alone: faults of the model are in the result.
     """
     queries = use.queries(tenant_id)
     query = queries.load(query_id)
@@ -78,7 +78,7 @@ def understand(tenant_id: TenantId, query_id: QueryId, use: Resources) -> Unders
         return None
     started = time.perf_counter()
     results, lost = _ask(query, use, understanding_deadline(query).before(_HAND_OVER_S))
-    made = Made()
+    made = ModelResults()
     for result in results.values():
         made = _both(made, result)
     understood = Understood(made=made, lost=tuple(lost))
@@ -100,7 +100,7 @@ def understand(tenant_id: TenantId, query_id: QueryId, use: Resources) -> Unders
 
 def await_understanding(state: QueryState, use: Resources, channels: Mapping[ChannelName, Channel]) -> Arrived:
     """Wait for the model as long as the query allows, have the channels that answered asked in the other wordings, and
-    return the state to compose from. After the deadline, or without ``channels``, only the losses are added."""
+    return the state to compose from. After the deadline, or without ``channels``, only add the losses."""
     query, losses = state.query, []
     envelopes = {envelope.channel: envelope for envelope in state.envelopes}
     elapsed_ms = dict(state.elapsed_ms)
@@ -132,10 +132,10 @@ def expand_query(query: Query, use: Resources) -> Query:
     return replace(query, model_steps=())
 
 
-def _ask(query: Query, use: Resources, deadline: Deadline) -> tuple[dict[Step, Made], list[Degradation]]:
+def _ask(query: Query, use: Resources, deadline: Deadline) -> tuple[dict[Step, ModelResults], list[Degradation]]:
     """Return the result of each step that succeeded by ``deadline``, and the losses of the others."""
-    running: dict[Step, Future[Made]] = {}
-    results: dict[Step, Made] = {}
+    running: dict[Step, Future[ModelResults]] = {}
+    results: dict[Step, ModelResults] = {}
     lost: list[Degradation] = []
     for step in query.model_steps:
         if deadline.has_passed:
@@ -155,24 +155,26 @@ def _ask(query: Query, use: Resources, deadline: Deadline) -> tuple[dict[Step, M
     return results, lost
 
 
-def _expand(query: Query, use: Resources, timeout_s: float) -> Made:
+def _expand(query: Query, use: Resources, timeout_s: float) -> ModelResults:
     found = use.rewriter.expand(query.query_text, most=query.plan.understand.expand, timeout_s=timeout_s)
-    return Made(sub_queries=found)
+    return ModelResults(sub_queries=found)
 
 
-def _rewrite(query: Query, use: Resources, timeout_s: float) -> Made:
-    return Made(rewritten=use.rewriter.rewrite(query.query_text, background=query.background, timeout_s=timeout_s))
+def _rewrite(query: Query, use: Resources, timeout_s: float) -> ModelResults:
+    return ModelResults(
+        rewritten=use.rewriter.rewrite(query.query_text, background=query.background, timeout_s=timeout_s)
+    )
 
 
-def _route(query: Query, use: Resources, timeout_s: float) -> Made:
-    return Made(routed=use.rewriter.route(query.query_text, timeout_s=timeout_s))
+def _route(query: Query, use: Resources, timeout_s: float) -> ModelResults:
+    return ModelResults(routed=use.rewriter.route(query.query_text, timeout_s=timeout_s))
 
 
-def _imagine(query: Query, use: Resources, timeout_s: float) -> Made:
-    return Made(hypothetical=use.rewriter.imagine(query.query_text, timeout_s=timeout_s))
+def _imagine(query: Query, use: Resources, timeout_s: float) -> ModelResults:
+    return ModelResults(hypothetical=use.rewriter.imagine(query.query_text, timeout_s=timeout_s))
 
 
-_CALLS: Final[Mapping[Step, Callable[[Query, Resources, float], Made]]] = {
+_CALLS: Final[Mapping[Step, Callable[[Query, Resources, float], ModelResults]]] = {
     "expand": _expand,
     "rewrite": _rewrite,
     "route": _route,
@@ -180,9 +182,9 @@ _CALLS: Final[Mapping[Step, Callable[[Query, Resources, float], Made]]] = {
 }
 
 
-def _both(one: Made, other: Made) -> Made:
-    """Two results of different steps in one."""
-    return Made(
+def _both(one: ModelResults, other: ModelResults) -> ModelResults:
+    """Merge two results of different steps."""
+    return ModelResults(
         sub_queries=one.sub_queries if other.sub_queries is None else other.sub_queries,
         rewritten=other.rewritten or one.rewritten,
         routed=other.routed or one.routed,
@@ -214,7 +216,7 @@ def _digests(query: Query, use: Resources) -> dict[Step, str]:
     }
 
 
-def _read(kept: bytes | None) -> Made | None:
+def _read(kept: bytes | None) -> ModelResults | None:
     try:
         return None if kept is None else _MADE.validate_json(kept)
     except ValidationError:  # written by another version of this program

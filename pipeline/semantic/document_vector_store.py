@@ -1,4 +1,4 @@
-"""One vector for each document, beside those of its chunks, from which it can be made again at any time."""
+"""One vector for each document, derived from the vectors of its chunks and stored beside them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pipeline.semantic.vector_store import as_sent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentVectorRow:
-    """What PostgreSQL says of one document's vector."""
+    """The stored vector of one document and what it was computed from."""
 
     document_id: str
     generation: int
@@ -31,14 +31,14 @@ class DocumentVectors:
     """One tenant's document vectors, of whichever length: those of the embedding space that is searched."""
 
     def __init__(self, postgres: Engine, tenant_id: TenantId, *, table: str = "chunk_embeddings") -> None:
-        """``table``: the chunk vectors that they are made of."""
+        """``table``: the chunk vectors they are computed from."""
         self._postgres = postgres
         self._tenant_id = tenant_id
         self._table = table
 
     def write(self, documents: Sequence[DocumentVector], *, model: str) -> None:
-        """Write or overwrite vectors of generations about to be shown, without waiting for the disk: the reconciler
-        repairs a loss."""
+        """Write or overwrite vectors of generations about to be shown, without waiting for the disk (synchronous_commit
+        off): the reconciler repairs a loss."""
         if not documents:
             return
         halves = as_sent(np.stack([document.vector for document in documents]))
@@ -65,7 +65,8 @@ class DocumentVectors:
                 self.refresh([document.generation for document in documents])
 
     def refresh(self, generations: Sequence[Generation]) -> None:
-        """Make these generations' vectors from their chunks', none without any, one document at a time."""
+        """Recompute these generations' vectors from their chunks' vectors, one document at a time; delete those without
+        any."""
         ordered = sorted(generations, key=lambda each: (each.scope.namespace, each.document_id, each.number))
         if not ordered:
             return
@@ -81,7 +82,7 @@ class DocumentVectors:
             connection.execute(text(_DROP_EMPTY.format(table=self._table)), values)
 
     def of_documents(self, namespace: Namespace, document_ids: Sequence[DocumentId]) -> list[DocumentVectorRow]:
-        """The vectors of these documents, of whichever generation."""
+        """Return the vectors of these documents, of any generation."""
         values = {"tenant": self._tenant_id, "namespace": namespace, "ids": list(document_ids)}
         with postgres_errors(), self._postgres.connect() as connection:
             return [record_of(DocumentVectorRow, row) for row in connection.execute(_ROWS, values)]

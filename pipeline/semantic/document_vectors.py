@@ -14,7 +14,7 @@ from pipeline.records import Chunk, Generation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentVector:
-    """What a document is about, in the space of its chunks. ``content_hash``: see `hash_of`."""
+    """The mean vector of a document's chunks, in their embedding space. ``content_hash``: see `hash_of`."""
 
     generation: Generation
     vector: NDArray[np.float32]
@@ -23,14 +23,14 @@ class DocumentVector:
 
 
 class Means:
-    """Adds up the vectors of documents as they come, a slice of chunks at a time; a document's chunks in one run."""
+    """Sums the vectors of documents, one slice of chunks at a time; a document's chunks are adjacent."""
 
     def __init__(self) -> None:
         self._sums: dict[Generation, NDArray[np.float32]] = {}
         self._hashes: dict[Generation, list[tuple[str, bytes]]] = {}
 
     def add(self, chunks: Sequence[Chunk], vectors: NDArray[np.float32]) -> None:
-        """Take in these chunks with their vectors, in the chunks' order."""
+        """Add these chunks with their vectors, in the chunks' order."""
         starts: list[int] = []
         last: Generation | None = None
         for place, chunk in enumerate(chunks):
@@ -47,7 +47,7 @@ class Means:
             self._sums[generation] = total if before is None else before + total
 
     def vectors(self) -> list[DocumentVector]:
-        """The vector of every document that has chunks."""
+        """Return the vector of every document that has chunks."""
         return [
             DocumentVector(
                 generation=generation,
@@ -60,7 +60,7 @@ class Means:
 
 
 def hash_of(chunks: Iterable[tuple[str, bytes]]) -> bytes:
-    """One hash for chunk ids with their content hashes: of the hashes in order of id. Another one after any change."""
+    """Return one hash for chunk ids with their content hashes, taken in order of id. It differs after any change."""
     return hashlib.sha256(b"".join(content_hash for _, content_hash in sorted(chunks))).digest()
 
 

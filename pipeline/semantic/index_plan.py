@@ -1,11 +1,11 @@
-"""Which ranges of a tenant's vectors have an IVFFlat index, and the steps towards the ranges that should have one.
+"""Plan which ranges of a tenant's vectors have an IVFFlat index, and the steps to get there.
 
 Vectors are numbered in the order of insertion (``seq``). An index covers the rows of one tenant with ``first <= seq <
-end``; what no index covers, mostly the newest rows, is searched row by row until it is sealed. A new index covers every
-older neighbour of up to `_MERGED` times the newer rows as well, so each range holds more than four times the rows of
-all newer ones together: with 5,000 rows for the smallest, there are at most four below 3 million rows. While a tenant is
-being filled, neighbours are merged when they have become few in comparison (`_MERGED_GROWING`): a row is then built into
-an index once for each power of four of the ranges, instead of with every new range.
+end``; rows that no index covers, mostly the newest, are compared one by one until their range is sealed. A new index
+covers every older neighbour of up to `_MERGED` times the newer rows as well, so each range holds more than four times
+the rows of all newer ones together: with 5,000 rows for the smallest, there are at most four below 3 million rows.
+While a tenant is being filled, neighbours are merged when they have become few in comparison (`_MERGED_GROWING`): a row
+is then built into an index once for each power of four of the ranges, instead of with every new range.
 """
 
 from __future__ import annotations
@@ -27,25 +27,26 @@ _MERGED, _MERGED_GROWING = 4.0, 1 / 3
 # square of their number.
 _ROWS_PER_LIST, _ROWS_PER_LONG_LIST = 100, 500
 _FEWEST_LISTS, _MANY_LISTS, _MOST_LISTS = 10, 1000, 4000
-# A tenant keeps its indexes until it has shrunk to this share of what earned it one: no building and dropping by turns.
+# A tenant keeps its indexes until it has shrunk to this share of the size that earned one, to avoid alternating builds
+# and drops.
 _KEPT_DOWN_TO = 0.5
-# An index is built again when this share of the rows that it was built of is left.
+# An index is rebuilt when this share of the rows it was built from is left.
 _WORN_DOWN_TO = 0.5
 # Rows that came faster than this since the last look are still being filled in; they wait up to `_LONGEST_TAIL` times
 # the smallest range, because ranges that are sealed while a tenant is filled have to be merged soon.
 _SETTLED_GROWTH = 1.1
-_CAUTION = 1.25  # times as many lists as an index of the same tenant needed
+_CAUTION = 1.25  # times the share of lists that the tenant's measured indexes need
 _LONGEST_TAIL = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexRow:
-    """What is noted of one index. ``first`` None: of the whole tenant, from before there were ranges.
+    """The recorded state of one index. ``first`` None: of the whole tenant, from before there were ranges.
 
-    ``chunks``: rows in its range at the last count, ``built_rows`` at its building. ``idle_s``: how long its state
-    stands. Of the ``lists`` that the rows are divided among, ``probes`` find the nearest ten and ``deep_probes`` the
-    nearest hundred: None until one index of the tenant was measured. ``recall`` is this one's, None until it was.
-    A row in the state ``wanted`` is no index: it notes how many rows no index covered at the last look.
+    ``chunks``: rows in its range at the last count, ``built_rows`` at its building. ``idle_s``: seconds in its present
+    state. Of its ``lists``, ``probes`` find the nearest ten rows and ``deep_probes`` the nearest hundred: None until
+    one index of the tenant is measured. ``recall``: as measured, None before. A row in the state ``wanted`` is no
+    index: it records how many rows no index covered at the last look.
     """
 
     tenant_id: TenantId
@@ -66,7 +67,7 @@ class IndexRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExistingIndex:
-    """An index that the database has. One that is not ``valid`` was never finished."""
+    """An index in the database. One that is not ``valid`` was never finished."""
 
     table: str
     name: str
@@ -85,7 +86,7 @@ class Tail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One thing to do, with the index of this name. ``note`` writes down the tail; ``build`` seals ``first`` to ``end``."""
+    """One action on the index of this name. ``note`` records the tail; ``build`` seals ``first`` to ``end``."""
 
     action: Action
     table: str
@@ -97,14 +98,14 @@ class Step:
 
 
 def index_name(table: str, tenant_id: TenantId, *, first: int, end: int, rows: int) -> str:
-    """The same for the same range and row count. Does not tell the tenant."""
+    """Return the name of an index: the same for the same range and row count, without revealing the tenant."""
     digest = hashlib.sha256(f"{tenant_id}/{first}/{end}/{rows}".encode()).hexdigest()[:24]
     return f"{table}_ann_{digest}"
 
 
 def list_count(rows: int, *, dimension: int, memory_mb: int) -> int:
-    """Return among how many lists an index divides its rows: one for 100 rows up to 1,000 lists, then one for 500 rows up to
-    4,000, as far as ``memory_mb`` suffices to build them. Finer lists find the same in fewer rows."""
+    """Return the number of lists of an index: one for 100 rows up to 1,000 lists, then one for 500 rows up to 4,000, as
+    far as ``memory_mb`` suffices to build them. Finer lists reach the same recall with fewer rows read."""
     wanted = min(rows // _ROWS_PER_LIST, max(_MANY_LISTS, rows // _ROWS_PER_LONG_LIST))
     most = max(_FEWEST_LISTS, min(_MOST_LISTS, wanted))
     fitting = (lists for lists in range(most, _FEWEST_LISTS, -10) if build_bytes(lists, dimension) <= memory_mb << 20)
@@ -112,18 +113,18 @@ def list_count(rows: int, *, dimension: int, memory_mb: int) -> int:
 
 
 def build_bytes(lists: int, dimension: int) -> int:
-    """Return the memory that finding the centers of the lists takes, generously; with less PostgreSQL refuses to build."""
+    """Return a generous estimate of the memory for computing the lists' centers; PostgreSQL refuses to build with less."""
     samples = max(10_000, 50 * lists)
     return int(1.3 * (samples * (4 * lists + 2 * dimension + 32) + 8 * lists * (lists + dimension))) + 2**22
 
 
 def tail_name(table: str, tenant_id: TenantId) -> str:
-    """The name under which the rows outside all indexes are noted."""
+    """Return the name under which the rows outside all indexes are recorded."""
     return f"{table}_tail_{hashlib.sha256(tenant_id.encode()).hexdigest()[:24]}"
 
 
 def covering(rows: Iterable[IndexRow]) -> list[IndexRow]:
-    """The ready indexes of one tenant and table that searches use, oldest range first: none lies within another.
+    """Return the ready indexes of one tenant and table that searches use, oldest range first; none lies within another.
 
     Of two of the same range the newer one is used; one of the whole tenant only while there is no other.
     """
@@ -157,11 +158,11 @@ def plan_repairs(
     exact_chunks: int,
     grace_s: float,
 ) -> list[Step]:
-    """What makes notes and indexes agree, and what takes away those that nobody needs any more.
+    """Return the steps that make records and indexes agree, and retire indexes that are not needed any more.
 
     ``sizes``: chunks of each tenant; ``tables``: where indexes are wanted. Called by one process at a time, so nothing
-    is being built. An index that is not needed is first taken from the searches and dropped ``grace_s`` later; one that
-    nobody noted, or that was never finished, is dropped at once.
+    is being built. An index that is not needed is first taken from the searches and dropped ``grace_s`` later; one
+    without a record, or never finished, is dropped at once.
     """
     rows = {(row.table, row.name): row for row in noted}
     valid = {(each.table, each.name) for each in found if each.valid}
@@ -176,7 +177,7 @@ def plan_repairs(
         step = Step(action="forget", table=row.table, name=row.name, tenant_id=row.tenant_id)
         if row.state == "wanted":
             steps += [] if wanted else [step]
-        elif key not in valid:  # its builder died, or somebody dropped it
+        elif key not in valid:  # its builder died, or an operator dropped it
             steps.append(step)
         elif row.state == "building":
             steps.append(_doing(step, "adopt"))
@@ -188,11 +189,11 @@ def plan_repairs(
 
 
 def plan_range(rows: Sequence[IndexRow], tail: Tail, *, tenant_id: TenantId, table: str, exact_chunks: int) -> Step:
-    """The next step for one tenant and table, given what is noted of them and what no index covers.
+    """Return the next step for one tenant and table, given its recorded indexes and the rows that no index covers.
 
     Builds at most one index: for the tail once it holds ``exact_chunks`` rows and has stopped growing (or is
-    `_LONGEST_TAIL` times as large), for neighbours that have become too alike, or again for a range of which few rows
-    are left. Otherwise notes the tail.
+    `_LONGEST_TAIL` times as large), for neighbours that have become too similar in size, or again for a range of which
+    few rows are left. Otherwise records the tail.
     """
     growing = is_growing(rows, tail)
     ranges = [row for row in covering(rows) if row.first is not None]
@@ -247,7 +248,7 @@ def inherited(rows: Sequence[IndexRow], chunks: int, *, lists: int) -> tuple[int
 
 
 def _sealing(ranges: Sequence[IndexRow], tail: Tail, factor: float) -> _Range:
-    """The tail with all that is newer, and the older ranges that hold too little beside it."""
+    """Return the range of the tail, with the older ranges that hold too little in comparison."""
     newer = [row for row in ranges if (row.first or 0) >= tail.first]
     older = [row for row in ranges if (row.first or 0) < tail.first]
     count = tail.rows + sum(row.chunks for row in newer)
@@ -258,7 +259,7 @@ def _sealing(ranges: Sequence[IndexRow], tail: Tail, factor: float) -> _Range:
 
 
 def _merging(ranges: Sequence[IndexRow], factor: float) -> _Range | None:
-    """The oldest range that holds too little beside what is newer, with all that is newer."""
+    """Return the oldest range that holds too little in comparison with the newer ones, joined with all of them."""
     merged = ranges[_first_small(ranges, 0, factor) :]
     if len(merged) < 2:
         return None
@@ -266,14 +267,15 @@ def _merging(ranges: Sequence[IndexRow], factor: float) -> _Range | None:
 
 
 def _first_small(ranges: Sequence[IndexRow], newer: int, factor: float) -> int:
-    """The place of the oldest range that holds at most ``factor`` times what is newer; their number if none does."""
+    """Return the index of the oldest range that holds at most ``factor`` times the newer rows; the number of ranges if
+    none does."""
     counts = [row.chunks for row in ranges]
     places = range(len(counts))
     return next((at for at in places if counts[at] <= factor * (newer + sum(counts[at + 1 :]))), len(counts))
 
 
 def _renewing(ranges: Sequence[IndexRow]) -> _Range | None:
-    """A range of which few rows are left."""
+    """Return a range of which few rows are left."""
     for row in ranges:
         if 0 < row.chunks <= row.built_rows * _WORN_DOWN_TO:
             return row.first or 0, row.end or 0, row.chunks
@@ -281,7 +283,7 @@ def _renewing(ranges: Sequence[IndexRow]) -> _Range | None:
 
 
 def by_tenant(noted: Iterable[IndexRow]) -> dict[tuple[TenantId, str], list[IndexRow]]:
-    """Return what is noted of each tenant in each table."""
+    """Group the recorded indexes by tenant and table."""
     groups: dict[tuple[TenantId, str], list[IndexRow]] = {}
     for row in noted:
         groups.setdefault((row.tenant_id, row.table), []).append(row)

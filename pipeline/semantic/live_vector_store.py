@@ -1,4 +1,4 @@
-"""One tenant's vectors while an installation may have two tables of them: what is read, and what is kept up to date."""
+"""One tenant's vectors while an installation may have two tables of them: read one, keep both up to date."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from pipeline.errors import VectorsMissing
 from pipeline.records import Chunk, ChunkId, DocumentFields, Generation, LiveSpaces, TenantId
 from pipeline.semantic.vector_store import Vectors
 
-_CONFIRMED_FOR_S = 5.0  # a comparison of the stores holds for so long where vectors are only added
+_CONFIRMED_FOR_S = 5.0  # a confirmation holds this long where vectors are only added
 
 
 class LiveVectors(Vectors):
-    """The active space to whoever reads. Writing goes to the space of the model that made the vectors, dropping to
-    every live one; so vectors cannot end up among those of another model, whatever is switched in between."""
+    """The vectors of the live spaces. Reads use the active space; writes go to the space of the model that made the
+    vectors, and deletions to every live one. So vectors never end up among another model's, even when the active space
+    is switched in between."""
 
     def __init__(
         self,
@@ -43,8 +44,8 @@ class LiveVectors(Vectors):
         fields: Mapping[Generation, DocumentFields],
         model: str,
     ) -> None:
-        """As in ``Vectors``, into the space of ``model``. Raises VectorsMissing when no live space takes them, and
-        WrongInstallation."""
+        """Store vectors as ``Vectors.upsert`` does, in the space of ``model``. Raises VectorsMissing if no live space
+        takes them, and WrongInstallation."""
         if not chunks:
             return
         space = self.spaces.of(model, vectors.shape[1])
@@ -70,7 +71,8 @@ class LiveVectors(Vectors):
     def complete(
         self, expected: Mapping[Generation, int], counts: Mapping[Generation, int]
     ) -> dict[int, set[Generation]]:
-        """By space, which of these generations have as many vectors as expected. ``counts``: those of the active one."""
+        """Return by space which of these generations have as many vectors as expected. ``counts``: those in the active
+        space."""
         by_space = {self.spaces.active.number: counts}
         if self.spaces.standby is not None:
             by_space[self.spaces.standby.number] = self._of(self.spaces.standby.table).counts(list(expected))

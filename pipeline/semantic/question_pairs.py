@@ -1,7 +1,7 @@
-"""Curated question-answer pairs: which chunks are pairs, what their question is, and how well it meets another one.
+"""Curated question-answer pairs: recognise them, extract their question, and compare it with another one.
 
-A pair is a chunk that the strategy ``qa`` cut, or the document of one example, which keeps both its parts in its
-metadata. Both kinds are stored as any other chunk; `filters.sql` finds them by what is named here.
+A pair is a chunk cut by the strategy ``qa``, or the document of one example, which keeps both parts in its metadata.
+Both kinds are stored as any other chunk; `filters.sql` selects them by the names defined here.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from pipeline.chunking.strategies.question_answer import pair_of
 from pipeline.keyword.terms import query_terms
 from pipeline.query.request import Query
 
-# Of the two ways in which questions may be alike, the better one counts more: people say the same thing in other words,
-# and a model that does not know a word takes two questions for alike that differ in that word only.
+# The better of the two similarities counts more: users ask the same thing in other words, and a model that does not
+# know a word takes two questions for equal that differ only in that word.
 _BETTER = 0.7
-_MOST_TEXTS = 6  # of one query that are compared: itself, as it was rewritten, and its sub-queries
+_MOST_TEXTS = 6  # texts of one query that are compared: itself, its rewrite, and its sub-queries
 
 
 def compared_texts(query: Query) -> list[str]:
-    """What is compared with the stored questions: the question as it was sent, its rewrite beside it, and its
-    sub-queries. The best likeness counts."""
+    """Return the texts to compare with stored questions: the question as sent, its rewrite, and its sub-queries. The
+    best similarity counts."""
     more = query.understanding.sub_queries if query.understanding else ()
     return list(dict.fromkeys((query.query_text, query.text, *more)))[:_MOST_TEXTS]
 
 
 def question_of(*, text: str, chunk_type: str, heading_path: Sequence[str], metadata: Mapping[str, Any]) -> str | None:
-    """The question of a pair, None for what is none. The later parts of a long pair have it above them as a heading."""
+    """Return the question of a pair, None for other chunks. Later parts of a long pair have the question as a heading."""
     if chunk_type == PAIR_TYPE:
         pair = pair_of(text)
         return pair[0] if pair else (heading_path[-1] if heading_path else None)
@@ -38,7 +38,7 @@ def question_of(*, text: str, chunk_type: str, heading_path: Sequence[str], meta
 
 
 def words_in_common(asked: Sequence[str], stored: str) -> float:
-    """How alike two questions are by their words: the cosine of their sets of terms, ``common / sqrt(n * m)``.
+    """Return the lexical similarity of two questions: the cosine of their sets of terms, ``common / sqrt(n * m)``.
 
     ``asked`` are the `query_terms` of the one, ``stored`` is the text of the other. In [0, 1]; 1 if they have the same
     terms, 0 if none is common or one question has none.
@@ -50,9 +50,9 @@ def words_in_common(asked: Sequence[str], stored: str) -> float:
 
 
 def likeness(words: float, meaning: float | None) -> float:
-    """How alike two questions are: the better of both measures counts 0.7, the other one 0.3. In [0, 1].
+    """Return the similarity of two questions: 0.7 times the better and 0.3 times the other of both measures. In [0, 1].
 
-    ``meaning`` is a cosine, below 0 taken as 0; None where no model could tell, then the words alone count.
+    ``meaning`` is a cosine, negative values taken as 0; None if no model could tell, then the words alone count.
     """
     if meaning is None:
         return words
@@ -61,11 +61,11 @@ def likeness(words: float, meaning: float | None) -> float:
 
 
 def graded(score: float, grade: Any, grades: Sequence[str], *, near_tie: float) -> float:
-    """A score that tells near ties apart by grade: ``score * (1 - near_tie * r / n)``.
+    """Return the score lowered a little by grade, to order near ties: ``score * (1 - near_tie * r / n)``.
 
-    ``grades`` go from best (r = 0) to worst (r = n); a pair without one, or with another one, counts as the worst. So
-    the better grade is first wherever scores differ by less than their grades do, and the same question twice is
-    answered by the better answer. Still in [0, 1].
+    ``grades`` go from best (r = 0) to worst (r = n); a pair without a grade, or with an unknown one, counts as the
+    worst. So the better grade wins wherever scores differ by less than their grades do, and of two answers to the same
+    question the better one. Still in [0, 1].
     """
     steps = len(grades) - 1
     if steps < 1:

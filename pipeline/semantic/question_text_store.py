@@ -1,4 +1,4 @@
-"""Texts that recall is measured with: questions that were asked, and stored chunks to make questions of."""
+"""Texts for measuring recall: questions from the audit, and stored chunks to derive questions from."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _ROWS_READ = 1000
 
 
 def asked(mysql: Connection, tenant_id: TenantId, *, most: int) -> list[str]:
-    """The tenant's newest questions, each once. None unless the installation keeps their texts
+    """Return the tenant's newest distinct questions. None unless the installation stores their texts
     (CHORDWISE_AUDIT_QUERY_TEXT)."""
     values = {"tenant": tenant_id, "search": SEARCH, "read": _ROWS_READ}
     return list(dict.fromkeys(mysql.execute(_ASKED, values).scalars()))[:most]
 
 
 def stored(mysql: Connection, tenant_id: TenantId, *, most: int) -> list[str]:
-    """The beginnings of chunks of the tenant, at random: their ids are hashes, so those after any id are."""
+    """Return the beginnings of the tenant's chunks at random: ids are hashes, so any range of ids is a random sample."""
     values = {"tenant": tenant_id, "most": most}
     found = list(mysql.execute(_STORED, values | {"after": str(uuid.uuid4())}).scalars())
     if len(found) < most:

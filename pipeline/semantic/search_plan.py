@@ -1,4 +1,5 @@
-"""How to find the nearest vectors of a large tenant: by reading every row, by chunk id, or through indexes (IVFFlat).
+"""Plan how to find the nearest vectors of a large tenant: by reading every row, by chunk id, or through indexes
+(IVFFlat).
 
 An index reads the lists whose centers are nearest, visits their rows from near to far, and drops those that the query's
 filters exclude; the fewer rows pass, the more lists it reads. Where few rows pass, the host's keyword index can list
@@ -14,26 +15,25 @@ from dataclasses import dataclass, replace
 
 from pipeline.records import DocumentId, Namespace
 
-# Costs of an index in rows that are read and compared one by one (measured: docs/decisions/0054): a row of a
-# list lies beside its neighbours; one that is visited is looked up in the table.
+# Costs of an index in rows that are read and compared one by one (measured: docs/decisions/0054): a row of a list lies
+# beside its neighbours; a visited one is looked up in the table.
 _ENTRY = 500
 _LISTED = 0.4
 _VISITED = 2
 _BY_ID = 10  # its page is read for one row
 
-MOST_BY_ID = 20_000  # chunks; listing them takes 5 ms, and an index that lists fewer than all is of no use
+MOST_BY_ID = 20_000  # chunks; listing them takes 5 ms, and listing fewer than all is of no use
 
-# An index that would have to visit more than a quarter of this is not asked.
+# An index is not used if it had to visit more than a quarter of this.
 LONGEST_SCAN = 20_000
 _EXPECTED_AT_MOST = LONGEST_SCAN // 4
-_SLACK = 4  # rows that pass may lie farther out than the average says
-_ROOM = 8  # times the rows to visit that the lists hold on average; the lists near one question may be small
+_SLACK = 4  # rows that pass may lie farther out than average
+_ROOM = 8  # lists must hold this many times the rows to visit; those near one question may be small
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """Of so many of a tenant's rows taken at random, how many are in the namespaces, and how many of these pass the
-    filters."""
+    """A random sample of a tenant's rows: how many are in the namespaces, and how many of these pass the filters."""
 
     taken: int
     named: int
@@ -45,7 +45,7 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Passing:
+class PassingChunks:
     """All chunks that pass a query's filters. ``chunk_ids``: 16 bytes each. ``changed``: documents that changed after these
     ids were listed, whose chunks are not among them."""
 
@@ -55,9 +55,9 @@ class Passing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexedRange:
-    """A range of insertion numbers with an index that is ready. ``probes`` and ``deep_probes``: how many of its ``lists``
-    find the nearest ten and the nearest hundred, all of them before it is measured; ``recall``: the measured one of the
-    ten. ``whole``: an HNSW index of a whole tenant, from before there were ranges; it has no end."""
+    """A range of insertion numbers with an index that is ready. ``probes`` and ``deep_probes``: how many of its
+    ``lists`` find the nearest ten and the nearest hundred, all of them before it is measured; ``recall``: as measured
+    for the ten. ``whole``: an HNSW index of a whole tenant, from before there were ranges; it has no end."""
 
     first: int
     end: int | None
@@ -71,10 +71,10 @@ class IndexedRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchPlan:
-    """``rows``: how many the namespaces hold, about. ``indexed``: the ranges searched through their indexes, none for
+    """``rows``: about how many the namespaces hold. ``indexed``: the ranges searched through their indexes, none for
     exact. ``longest_scan``: rows that may be visited in each, 0 for exact. ``probes``: lists that are read of each.
-    ``share``: the share of all rows that is expected to pass the filters, in [0, 1]. ``by_id``: reading the rows that pass
-    by their ids is cheaper, if the keyword index can list them."""
+    ``share``: the share of all rows that is expected to pass the filters, in [0, 1]. ``by_id``: reading the rows that
+    pass by their ids is cheaper, if the keyword index can list them."""
 
     rows: int
     indexed: tuple[IndexedRange, ...] = ()
@@ -85,7 +85,7 @@ class SearchPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Visited:
+class VisitedRows:
     """The counts of a search through indexes. ``hits``: rows returned, including those outside the indexes. ``rows``: rows
     that the index scans visited. ``passing``: those of them that passed the filters."""
 
@@ -100,8 +100,8 @@ def plan_search(
     """Choose how to find ``limit`` rows of a tenant with these indexed ranges and ``tail`` rows outside them.
 
     Up to ``exact_chunks`` rows in the namespaces are always read. The share that passes is taken two standard
-    deviations (of a count: its square root) below the sample's: an index that finds too little has been searched in
-    vain. A range whose index costs more than its rows is read, with the tail. Reading by id is compared with the cheaper of
+    deviations (of a count: its square root) below the sample's: an index search that finds too little is wasted. A
+    range whose index costs more than its rows is read, with the tail. Reading by id is compared with the cheaper of
     these; the share that passes is taken two standard deviations above the sample's for it.
     """
     chunks = tail + sum(each.rows for each in ranges)
@@ -132,9 +132,9 @@ def _without_ids(
     return SearchPlan(rows=rows, indexed=indexed, longest_scan=_SLACK * visits, probes=probes, share=share), cost
 
 
-def replan(plan: SearchPlan, visited: Visited, *, limit: int) -> SearchPlan | None:
-    """Return ``plan`` if its result is complete, a plan that reads more lists if fewer rows near the question passed than
-    the sample promised, or None if an exact search is needed or cheaper.
+def replan(plan: SearchPlan, visited: VisitedRows, *, limit: int) -> SearchPlan | None:
+    """Return ``plan`` if its result is complete, a plan that reads more lists if fewer rows near the question passed
+    than the sample predicted, or None if an exact search is needed or cheaper.
 
     Filters can correlate with the question, so the share that passes is measured again among the visited rows. Half of
     the expected share is tolerated: smaller differences are within the error of the sample.
@@ -164,6 +164,6 @@ def _probes(indexed: IndexedRange, share: float, visits: int) -> int:
 
 
 def _cost(indexed: IndexedRange, probes: int, visits: int) -> float:
-    """In rows that are read."""
+    """Return the cost of an index search, in rows that are read."""
     share = min(1.0, probes / max(1, indexed.lists))
     return _ENTRY + _LISTED * share * indexed.rows + _VISITED * visits

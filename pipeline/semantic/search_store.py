@@ -1,4 +1,4 @@
-"""Searches among one tenant's vectors: every row by itself for most tenants, through indexes for large ones."""
+"""Searches among one tenant's vectors: exact for most tenants, through approximate indexes for large ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pipeline.filters.sql import postgres_condition
 from pipeline.query.request import RecallGuard
 from pipeline.records import ChunkId, Filters, Namespace, TenantId
 from pipeline.semantic.index_plan import gaps
-from pipeline.semantic.search_plan import Passing, Sample, SearchPlan, Visited, plan_search, replan
+from pipeline.semantic.search_plan import PassingChunks, Sample, SearchPlan, VisitedRows, plan_search, replan
 from pipeline.semantic.vector_index_store import (
     KnownIndexes,
     TenantIndexes,
@@ -34,13 +34,14 @@ from pipeline.semantic.vector_store import OPERATORS, halfvec_literal, similarit
 log = structlog.get_logger(__name__)
 
 Near = tuple[ChunkId, float]
-ListPassing = Callable[[Sequence[Namespace]], Passing | None]
+ListPassing = Callable[[Sequence[Namespace]], PassingChunks | None]
 Matrix = NDArray[np.float32]
 
-# Namespaces of one query are searched side by side; as many connections as a pool has by default.
+# Namespaces of one query are searched in parallel, on as many connections as a pool has by default.
 _SEARCHING = ThreadPoolExecutor(max_workers=8, thread_name_prefix="namespace-search")
 
-# Parsing the statement of a search through twelve indexes takes 250 µs, and the next search of the tenant has the same.
+# Parsing the statement of a search through twelve indexes takes 250 µs, and the tenant's next search has the same
+# statement.
 _parsed = lru_cache(maxsize=256)(text)
 
 _SAMPLED_ROWS = 1000
@@ -49,15 +50,15 @@ _SAMPLE_FRESH_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Nearest:
-    """What a search found, nearest first, ties by chunk id, and how it went about it."""
+class NearestChunks:
+    """The hits of a search, nearest first, ties by chunk id, and the path taken."""
 
     hits: tuple[Near, ...]
     guard: RecallGuard
 
 
 class Samples(RecentValues[Hashable, Sample]):
-    """The share of a large tenant's rows that recent filters let pass."""
+    """The share of a large tenant's rows that recent filters pass."""
 
     def __init__(self) -> None:
         super().__init__(_SAMPLES_KEPT, ttl_s=_SAMPLE_FRESH_S)
@@ -65,7 +66,7 @@ class Samples(RecentValues[Hashable, Sample]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchTools:
-    """Parts that all searches of a process share. ``indexed`` gives connections that plan approximate indexes only."""
+    """Parts that all searches of a process share. ``indexed``: connections that plan approximate indexes only."""
 
     exact: Engine
     indexed: Callable[[], Engine]
@@ -92,15 +93,16 @@ class VectorSearch:
         limit: int,
         per_namespace: int | None = None,
         passing: ListPassing | None = None,
-    ) -> Nearest:
-        """Return up to ``limit`` chunks with their scores, as in ``Vectors.nearest``; of each namespace ``per_namespace``
-        at most. ``passing`` lists the chunks of namespaces that pass the filters; None if they are too many or unknown.
+    ) -> NearestChunks:
+        """Return up to ``limit`` chunks with their scores, as in ``Vectors.nearest``; of each namespace
+        ``per_namespace`` at most. ``passing`` lists the chunks of namespaces that pass the filters; None if they are
+        too many or unknown.
 
-        Exact for tenants without an index, and for filters that let few rows pass. Indexes that together give fewer than
-        asked, or of which fewer rows pass near the question than elsewhere, are asked for more lists; then the rows that
-        pass are read, or every row. Raises VectorTableMissing and StoreUnavailable.
+        Exact for tenants without an index, and for filters that let few rows pass. If indexes give too few rows, or
+        fewer rows pass near the question than elsewhere, more lists are read; then the rows that pass, or every row.
+        Raises VectorTableMissing and StoreUnavailable.
         """
-        asked = _Asked(
+        asked = _SearchRequest(
             vector=halfvec_literal(vector),
             namespaces=tuple(sorted(namespaces)),
             filters=filters,
@@ -112,17 +114,17 @@ class VectorSearch:
         index = self._tools.known.of(self._tenant_id, self._table)
         if index is None:
             return self._exactly(replace(asked, limit=limit), per_namespace=per_namespace)
-        # A namespace of its own may be small, so each one is decided about by itself.
+        # A namespace may be small, so each one is planned separately.
         asked_each = [
             replace(asked, namespaces=(namespace,), limit=min(limit, per_namespace)) for namespace in asked.namespaces
         ]
-        # Each thread needs a context of its own: one context cannot be entered twice.
+        # Each thread needs its own context: one context cannot be entered twice.
         searches = [_SEARCHING.submit(copy_context().run, self._search, part) for part in asked_each[1:]]
         each = [self._search(asked_each[0]), *(search.result() for search in searches)]
         hits = sorted((hit for found in each for hit in found.hits), key=lambda hit: (-hit[1], hit[0]))
-        return Nearest(hits=tuple(hits[:limit]), guard=_together([found.guard for found in each]))
+        return NearestChunks(hits=tuple(hits[:limit]), guard=_together([found.guard for found in each]))
 
-    def _search(self, asked: _Asked) -> Nearest:
+    def _search(self, asked: _SearchRequest) -> NearestChunks:
         index = self._tools.known.of(self._tenant_id, self._table)
         if index is None:
             return self._exactly(asked)
@@ -131,7 +133,7 @@ class VectorSearch:
             return found
         return self._through_indexes(asked, plan) if plan.indexed else self._exactly(asked, rows=plan.rows)
 
-    def _plan(self, asked: _Asked, index: TenantIndexes) -> SearchPlan:
+    def _plan(self, asked: _SearchRequest, index: TenantIndexes) -> SearchPlan:
         key = (self._table, self._tenant_id, asked.namespaces, repr(asked.filters))
         return plan_search(
             ranges=index.ranges,
@@ -141,8 +143,8 @@ class VectorSearch:
             exact_chunks=self._tools.exact_chunks,
         )
 
-    def _sample(self, asked: _Asked) -> Sample:
-        """Chunk ids are hashes, so the lowest ones are as good as any taken at random, and always the same."""
+    def _sample(self, asked: _SearchRequest) -> Sample:
+        """Sample the lowest chunk ids: they are hashes, so these are as random as any, and always the same."""
         condition, values = postgres_condition(asked.filters)
         values |= {"tenant": self._tenant_id, "namespaces": list(asked.namespaces), "taken": _SAMPLED_ROWS}
         with space_errors(self._table), self._tools.exact.connect() as connection:
@@ -150,7 +152,9 @@ class VectorSearch:
             taken, named, passing = connection.execute(statement, values).one()
         return Sample(taken=taken, named=named, passing=passing)
 
-    def _exactly(self, asked: _Asked, *, rows: int | None = None, per_namespace: int | None = None) -> Nearest:
+    def _exactly(
+        self, asked: _SearchRequest, *, rows: int | None = None, per_namespace: int | None = None
+    ) -> NearestChunks:
         condition, values = postgres_condition(asked.filters)
         values |= {"tenant": self._tenant_id, "query": asked.vector, "limit": asked.limit}
         shape = _EXACT
@@ -163,11 +167,11 @@ class VectorSearch:
         with space_errors(self._table), self._tools.exact.connect() as connection:
             found = connection.execute(statement, values).all()
         hits = [(ChunkId(chunk_id), similarity(self._tools.distance, distance)) for chunk_id, distance in found]
-        return Nearest(hits=tuple(hits), guard=RecallGuard(method="exact", rows=rows))
+        return NearestChunks(hits=tuple(hits), guard=RecallGuard(method="exact", rows=rows))
 
-    def _by_id(self, asked: _Asked, *, rows: int) -> Nearest | None:
-        """Compare the rows that pass the filters; None if the keyword index cannot list them. The filters are applied again,
-        so that no row is given which does not pass by now."""
+    def _by_id(self, asked: _SearchRequest, *, rows: int) -> NearestChunks | None:
+        """Compare the rows that pass the filters; None if the keyword index cannot list them. The filters are applied
+        again, so that rows which do not pass any more are left out."""
         passing = None if asked.passing is None else asked.passing(asked.namespaces)
         if passing is None:
             return None
@@ -188,9 +192,11 @@ class VectorSearch:
         with space_errors(self._table), self._tools.exact.connect() as connection:
             found = connection.execute(statement, values).all()
         hits = [(ChunkId(chunk_id), similarity(self._tools.distance, distance)) for chunk_id, distance in found]
-        return Nearest(hits=tuple(hits), guard=RecallGuard(method="exact", rows=rows, scanned=len(passing.chunk_ids)))
+        return NearestChunks(
+            hits=tuple(hits), guard=RecallGuard(method="exact", rows=rows, scanned=len(passing.chunk_ids))
+        )
 
-    def _through_indexes(self, asked: _Asked, plan: SearchPlan) -> Nearest:
+    def _through_indexes(self, asked: _SearchRequest, plan: SearchPlan) -> NearestChunks:
         hits, visited = self._listed(asked, plan)
         better = replan(plan, visited, limit=asked.limit)
         if better is not None and better is not plan:
@@ -205,17 +211,17 @@ class VectorSearch:
             recall=None if None in recalls else round(min(each for each in recalls if each is not None), 3),
         )
         if better is not None:
-            return Nearest(hits=tuple(hits), guard=guard)
+            return NearestChunks(hits=tuple(hits), guard=guard)
         log.info("index_gave_too_few", tenant_id=self._tenant_id, asked=asked.limit, given=len(hits), rows=plan.rows)
         try:
             exact = self._by_id(asked, rows=plan.rows) or self._exactly(asked, rows=plan.rows)
         except Unavailable:
             if not hits:
                 raise
-            return Nearest(hits=tuple(hits), guard=replace(guard, recall=None, may_be_short=True))
+            return NearestChunks(hits=tuple(hits), guard=replace(guard, recall=None, may_be_short=True))
         return replace(exact, guard=replace(exact.guard, method="ivfflat+exact_fallback", scanned=visited.rows))
 
-    def _listed(self, asked: _Asked, plan: SearchPlan) -> tuple[list[Near], Visited]:
+    def _listed(self, asked: _SearchRequest, plan: SearchPlan) -> tuple[list[Near], VisitedRows]:
         """Return the nearest rows of the lists that the plan reads and of the rows outside the indexes, nearest first."""
         whole = plan.indexed[0].whole
         condition, values = postgres_condition(asked.filters)
@@ -238,10 +244,11 @@ class VectorSearch:
                 connection.exec_driver_sql(f"SET ivfflat.probes = {int(plan.probes)}")
                 connection.info["probes"] = plan.probes
             found = connection.execute(_parsed(statement), values).all()
-        # A row that does not pass is the last one an index scan visited. Rows farther away may be incomplete, so stop there.
+        # A row that does not pass is the last one an index scan visited. Rows farther away may be incomplete, so stop
+        # there.
         near = list(takewhile(lambda row: row.passes, found))[: asked.limit]
         visited = {row.part: row.place for row in sorted(near, key=lambda row: row.place)}
-        return [(ChunkId(row.chunk_id), similarity(self._tools.distance, row.distance)) for row in near], Visited(
+        return [(ChunkId(row.chunk_id), similarity(self._tools.distance, row.distance)) for row in near], VisitedRows(
             hits=len(near), rows=sum(visited.values()), passing=sum(row.part > 0 for row in near)
         )
 
@@ -250,7 +257,7 @@ class VectorSearch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
+class _SearchRequest:
     vector: str
     namespaces: tuple[Namespace, ...]
     filters: Filters
@@ -272,8 +279,8 @@ def _together(guards: Sequence[RecallGuard]) -> RecallGuard:
     )
 
 
-# A plain subquery, ordered outside it: no approximate index can be chosen for it. Of `= ANY(…)` a plan that is made once
-# for all would assume ten names, and take the primary key, which reads all of the tenant's namespaces.
+# A plain subquery, ordered outside it, so that no approximate index is chosen for it. A generic plan of `= ANY(…)`
+# would assume ten names, and use the primary key, which reads all of the tenant's namespaces.
 _EXACT = """
 SELECT chunk_id, distance FROM (
     SELECT chunk_id, embedding {operator} CAST(:query AS halfvec) AS distance
@@ -286,7 +293,7 @@ ORDER BY distance, chunk_id LIMIT :limit
 
 _NEAREST_OF = "SELECT chunk_id, distance FROM ({parts}) compared ORDER BY distance, chunk_id LIMIT :limit"
 
-# Joined to a list of ids, so that the primary key is used whatever the planner thinks of the filter.
+# Joined to a list of ids, so that the primary key is used whatever the planner assumes about the filter.
 _OF_IDS = """
 SELECT t.chunk_id, t.distance FROM unnest(CAST(:ids AS uuid[])) AS listed(chunk_id) CROSS JOIN LATERAL (
     SELECT chunk_id, embedding {operator} CAST(:query AS halfvec) AS distance
@@ -319,13 +326,14 @@ SELECT near.chunk_id, near.distance FROM unnest(CAST(:namespaces AS text[])) AS 
 ORDER BY near.distance, near.chunk_id LIMIT :limit
 """
 
-# All parts in one statement, so that a row which is overwritten meanwhile, and moves from one to another, is seen once.
+# All parts in one statement, so that a row which is overwritten meanwhile, and moves from one part to another, is seen
+# once.
 _PARTS = """
 SELECT chunk_id, distance, passes, place, part FROM ({parts}) parts ORDER BY distance, chunk_id LIMIT :most
 """
 
-# The filter stands outside the scan, so that the rows which the scan visited are counted. Unless enough of them pass, the
-# last one that may be visited is given even if it does not pass: it tells how far out the index was searched.
+# The filter stands outside the scan, so that visited rows are counted. Unless enough of them pass, the last row to be
+# visited is returned even if it does not pass: it tells how far out the index was searched.
 _INDEXED = """
 (SELECT chunk_id, distance, passes, place, {part} AS part FROM (
     SELECT chunk_id, distance, passes, row_number() OVER () AS place FROM (

@@ -1,6 +1,6 @@
-"""Made-up questions of a few words, for measuring recall where no question that was asked is kept.
+"""Synthetic questions of a few words, for measuring recall where no real questions are stored.
 
-Texts themselves would not do: an index is built of them, so it finds their neighbours more often than a question's.
+Whole texts would not do: an index is built from them, so it finds their neighbours more often than a question's.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ _WORDS = 200
 
 
 def short_questions(texts: Iterable[str], *, seed: int) -> list[str]:
-    """Two to five keywords of each text, in their order; of a shorter one all, of one without any none.
+    """Return two to five keywords of each text, in their order; all keywords of a shorter text; nothing for a text
+    without any.
 
-    The same for the same seed.
+    Deterministic for a given seed.
     """
     rng = random.Random(seed)
     questions = []

@@ -1,7 +1,7 @@
-"""The approximate indexes of large tenants: made and dropped beside everything else, and noted so that searches know.
+"""The approximate indexes of large tenants: build and drop them concurrently, and record them for searches.
 
-One process at a time does either, on a connection of its own that holds an advisory lock; a builder that dies lets go
-of it when its server process ends, and until then nobody else begins.
+One process at a time does either, on a connection of its own that holds an advisory lock. A builder that dies releases
+it when its server process ends, and until then no other begins.
 """
 
 from __future__ import annotations
@@ -39,35 +39,35 @@ from pipeline.tenants.accounts import TENANT_ID
 
 log = structlog.get_logger(__name__)
 
-FRESH_S = 5.0  # how late a process may learn that a tenant has an index, or has none any more
-BUILD_TIMEOUT_MS = 0  # none
-_LOCK = 0x63686F7265  # any constant will do; it names the lock of whoever makes or drops indexes in this database
+FRESH_S = 5.0  # how late a process may learn that a tenant has an index, or has lost its last one
+BUILD_TIMEOUT_MS = 0  # no limit
+_LOCK = 0x63686F7265  # any constant will do; it names the lock of the one index builder in this database
 
 
 def sizes(mysql: Connection, *, above: int) -> dict[TenantId, int]:
-    """The tenants with more than so many shown chunks, and how many they have."""
+    """Return the tenants with more than ``above`` shown chunks, and their counts."""
     return {TenantId(row.tenant_id): int(row.chunks) for row in mysql.execute(_SIZES, {"above": above})}
 
 
 class IndexBuilder:
-    """The one process that may make and drop indexes now."""
+    """The one process that may build and drop indexes now."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def noted(self) -> list[IndexRow]:
-        """What is noted of every tenant's indexes."""
+        """Return the recorded indexes of every tenant."""
         return [_index_row(row) for row in self._connection.execute(_NOTED)]
 
     def found(self) -> list[ExistingIndex]:
-        """What the database has, on whichever table of vectors."""
+        """Return the indexes in the database, on any table of vectors."""
         return [
             ExistingIndex(table=row.table_name, name=row.index_name, valid=row.indisvalid)
             for row in self._connection.execute(_FOUND)
         ]
 
     def tail(self, tenant_id: TenantId, table: str, spans: Sequence[Span]) -> Tail:
-        """The tenant's rows in these spans, which no index covers; reads nothing but the btree of their numbers."""
+        """Count the tenant's rows in these spans, which no index covers; reads only the btree of their numbers."""
         statement = text(
             f"SELECT count(*) AS rows, min(seq) AS oldest, max(seq) AS newest FROM {table}"
             f" WHERE {numbered_rows(tenant_id, spans)}"
@@ -79,15 +79,15 @@ class IndexBuilder:
         return Tail(rows=row.rows, first=first, end=row.newest + 1)
 
     def count(self, row: IndexRow) -> int:
-        """How many rows the range of an index holds; notes it."""
+        """Count the rows in the range of an index, and record the number."""
         statement = f"SELECT count(*) FROM {row.table} WHERE {numbered_rows(row.tenant_id, [_span(row)])}"
         chunks = int(self._connection.execute(text(statement)).scalar_one())
         self._connection.execute(_COUNTED, {**_key(row), "chunks": chunks})
         return chunks
 
     def note(self, step: Step, state: IndexState, *, lists: int = 0, probes: tuple[int, int] | None = None) -> None:
-        """Write down a state with the range of a step; its time begins now, unless it is the one that was noted.
-        ``probes``: how many lists are read until the index is measured, for the nearest ten and the nearest hundred."""
+        """Record a state with the range of a step; its time begins now, unless the state is unchanged. ``probes``: how
+        many lists are read until the index is measured, for the nearest ten and the nearest hundred."""
         values = {
             "tenant": step.tenant_id,
             "table": step.table,
@@ -103,16 +103,16 @@ class IndexBuilder:
         self._connection.execute(_NOTE, values)
 
     def change(self, step: Step, state: IndexState) -> None:
-        """Write down the state of an index that is noted already."""
+        """Update the state of an index that is recorded already."""
         values = {"tenant": step.tenant_id, "table": step.table, "name": step.name, "state": state}
         self._connection.execute(_CHANGE, values)
 
     def forget(self, tenant_id: TenantId, table: str, name: str) -> None:
-        """Take a note away."""
+        """Delete the record of an index."""
         self._connection.execute(_FORGET, {"tenant": tenant_id, "table": table, "name": name})
 
     def build(self, step: Step, tenant_id: TenantId, *, operator_class: str, dimension: int, lists: int) -> float:
-        """Make the index of a range while everybody reads and writes. Gives the seconds it took.
+        """Build the index of a range concurrently with reads and writes. Returns the seconds it took.
 
         Before PostgreSQL builds, it waits for every transaction that has written to the table, so all numbers below the
         range's end that were drawn by then are committed or lost: no later insertion falls into the range.
@@ -134,12 +134,12 @@ class IndexBuilder:
         return took_s
 
     def drop(self, name: str) -> None:
-        """Drop an index, finished or not. Nothing happens if it is gone already."""
+        """Drop an index, finished or not. Does nothing if it is gone already."""
         self._connection.exec_driver_sql(f"DROP INDEX CONCURRENTLY IF EXISTS {name}")
 
     def nearest(self, row: IndexRow, vector: str, *, distance: Distance, limit: int, probes: int | None) -> list[str]:
-        """The chunks nearest to a vector in the range of an index, in order: by the index with so many ``probes``, or
-        with None by reading every row."""
+        """Return the chunks nearest to a vector in the range of an index, in order: through the index with that many
+        ``probes``, or exactly with None."""
         self._connection.exec_driver_sql(
             "SELECT set_config('enable_sort', 'off', false), set_config('enable_seqscan', 'off', false),"
             f" set_config('ivfflat.probes', '{int(probes or 1)}', false)"
@@ -156,7 +156,7 @@ class IndexBuilder:
         return [str(chunk_id) for chunk_id in found.scalars()]
 
     def note_recall(self, row: IndexRow, *, probes: int, deep_probes: int, recall: float, questions: int) -> None:
-        """Write down what was measured just now."""
+        """Record a measured recall."""
         values = {
             **_key(row),
             "probes": probes,
@@ -168,13 +168,14 @@ class IndexBuilder:
 
 
 def indexed_rows(tenant_id: TenantId, spans: Sequence[Span]) -> str:
-    """The condition that a row is the tenant's with a number in one of these spans, as partial indexes have it and as a
-    statement must have it to use them: they take no parameters."""
+    """Return the condition that a row is the tenant's with a number in one of these spans, worded as partial indexes
+    have it and as a statement must have it to use them: they take no parameters."""
     return f"tenant_id = {tenant_literal(tenant_id)} AND {_in_spans(spans)}"
 
 
 def numbered_rows(tenant_id: TenantId, spans: Sequence[Span]) -> str:
-    """The same for statements that go by the btree of numbers, which has a collation of its own so that no others do."""
+    """Return the same condition for statements that use the btree of numbers, whose collation keeps others from using
+    it."""
     return f'tenant_id COLLATE "C" = {tenant_literal(tenant_id)} AND {_in_spans(spans)}'
 
 
@@ -185,10 +186,10 @@ def _in_spans(spans: Sequence[Span]) -> str:
 
 @contextmanager
 def index_builder(postgres: Engine) -> Iterator[IndexBuilder | None]:
-    """The right to make and drop indexes, or None while another process has it. Raises StoreUnavailable.
+    """Yield the right to build and drop indexes, or None while another process has it. Raises StoreUnavailable.
 
-    The connection is of its own kind: no limit on the time of a statement, and a server process that looks every ten
-    seconds whether its client is still there.
+    The connection has no statement timeout, and its server process checks every ten seconds whether the client is
+    alive.
     """
     options = f"-c statement_timeout={BUILD_TIMEOUT_MS} -c client_connection_check_interval=10s"
     engine = sqlalchemy.create_engine(
@@ -211,9 +212,9 @@ class TenantIndexes:
 
 
 class KnownIndexes:
-    """The indexes that are ready, of all tenants: read whole every few seconds, so that no query reads them.
+    """The ready indexes of all tenants, read as a whole every few seconds, so that no query reads them.
 
-    Safe to share between threads. While PostgreSQL is away the last ones hold.
+    Thread-safe. While PostgreSQL is away the last ones hold.
     """
 
     def __init__(self, postgres: Callable[[], Engine], *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -223,7 +224,7 @@ class KnownIndexes:
         )
 
     def of(self, tenant_id: TenantId, table: str) -> TenantIndexes | None:
-        """Return the indexes of a tenant in a table; None if its rows are to be searched one by one."""
+        """Return the indexes of a tenant in a table; None if its rows must be compared one by one."""
         try:
             return self._known.get().get((tenant_id, table))
         except PipelineError as error:
@@ -290,8 +291,8 @@ def _key(row: IndexRow) -> dict[str, str]:
 
 
 def tenant_literal(tenant_id: TenantId) -> str:
-    """The tenant within a statement. Indexes take no parameters, and only a statement that names the tenant can be
-    proven to fit its index, whatever it is executed with. Raises ValueError for what is no tenant's id."""
+    """Return the tenant id as an SQL literal. Indexes take no parameters, and only a statement with a literal tenant
+    can be proven to fit its index. Raises ValueError for an invalid id."""
     if not TENANT_ID.fullmatch(tenant_id):
         raise ValueError("not the id of a tenant")
     return f"'{tenant_id}'"

@@ -1,4 +1,4 @@
-"""Vectors in PostgreSQL, one for each chunk under the chunk's own id. They can always be made again from MySQL."""
+"""Vectors in PostgreSQL, one for each chunk under the chunk's own id. They can always be rebuilt from MySQL."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Vectors:
     def __init__(
         self, postgres: Engine, tenant_id: TenantId, *, distance: Distance, table: str = "chunk_embeddings"
     ) -> None:
-        """``table``: of which embedding space."""
+        """``table``: the table of the embedding space."""
         self._postgres = postgres
         self._tenant_id = tenant_id
         self._distance = distance
@@ -79,8 +79,8 @@ class Vectors:
                     )
 
     def of_texts(self, chunks: Sequence[Chunk], *, model: str) -> dict[ChunkId, NDArray[np.float32]]:
-        """For each of these chunks the vector that ``model`` made of the very same text for any chunk of the same
-        document, whichever generation that belongs to; a chunk without one is not in the answer."""
+        """Return for each of these chunks the vector that ``model`` made of the same text for any chunk of the same
+        document, in any generation; a chunk without one is left out."""
         values = {
             "tenant": self._tenant_id,
             "model": model,
@@ -97,7 +97,7 @@ class Vectors:
         return {chunk_id: known[place] for chunk_id, place in places.items() if place in known}
 
     def counts(self, generations: Sequence[Generation]) -> dict[Generation, int]:
-        """How many vectors each of these generations has."""
+        """Return how many vectors each of these generations has."""
         found = dict.fromkeys(generations, 0)
         known = {(g.scope.namespace, g.document_id, g.number): g for g in generations}
         values = {
@@ -115,7 +115,7 @@ class Vectors:
         return found
 
     def drop(self, generations: Sequence[Generation]) -> None:
-        """Delete the vectors of exactly these generations, of their chunks and of themselves; none named, none deleted."""
+        """Delete the vectors of exactly these generations, of their chunks and of their documents; nothing without any."""
         if not generations:
             return
         values = {
@@ -131,10 +131,10 @@ class Vectors:
     def nearest(
         self, vector: NDArray[np.float32], *, namespaces: Sequence[Namespace], filters: Filters, limit: int
     ) -> list[tuple[ChunkId, float]]:
-        """Up to ``limit`` chunks with their scores, nearest first, ties by chunk id.
+        """Return up to ``limit`` chunks with their scores, nearest first, ties by chunk id.
 
-        The score is ``1 - distance`` for cosine and ``1 / (1 + distance)`` for euclidean: higher is better, 1 is the
-        same. Exact. Includes generations that are not shown; the caller drops them when it loads the text, because
+        The score is ``1 - distance`` for cosine and ``1 / (1 + distance)`` for euclidean: higher is better, 1 means
+        equal. Exact. Includes generations that are not shown; the caller drops them when it loads the text, because
         only MySQL knows.
         """
         condition, values = postgres_condition(filters)
@@ -152,10 +152,10 @@ class Vectors:
         return [(ChunkId(chunk_id), similarity(self._distance, distance)) for chunk_id, distance in rows]
 
     def scores(self, vector: NDArray[np.float32], chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, float]:
-        """The score of given chunks, as in ``nearest``; one that has no vector is not in the answer."""
+        """Return the scores of given chunks, as in ``nearest``; a chunk without a vector is left out."""
         if not chunk_ids:
             return {}
-        # As PostgreSQL writes an array of them: psycopg would look at each by itself.
+        # The text form of an array: psycopg would inspect each element.
         values = {"tenant": self._tenant_id, "query": halfvec_literal(vector), "ids": f"{{{','.join(chunk_ids)}}}"}
         with space_errors(self._table), self._postgres.connect() as connection:
             statement = _SCORES.format(table=self._table, operator=OPERATORS[self._distance])
@@ -164,18 +164,18 @@ class Vectors:
 
 
 def halfvec_literal(vector: NDArray[np.float32]) -> str:
-    """A vector as PostgreSQL reads one of halves. Thirty times as fast as pgvector's own, which writes number by number."""
+    """Return the text form of a halfvec. Thirty times as fast as pgvector's, which writes number by number."""
     return orjson.dumps(vector.astype(np.float16), option=orjson.OPT_SERIALIZE_NUMPY).decode()
 
 
 def similarity(measured: Distance, distance: float) -> float:
-    """``1 - distance`` for cosine and ``1 / (1 + distance)`` for euclidean: higher is better, 1 is the same."""
+    """Return ``1 - distance`` for cosine and ``1 / (1 + distance)`` for euclidean: higher is better, 1 means equal."""
     return 1.0 - distance if measured == "cosine" else 1.0 / (1.0 + distance)
 
 
 @contextmanager
 def space_errors(table: str) -> Iterator[None]:
-    """As ``postgres_errors``, but says by name which space's table is not there. Raises VectorTableMissing."""
+    """Translate errors as ``postgres_errors`` does, and a missing table into VectorTableMissing with the space's table."""
     with postgres_errors():
         try:
             yield
@@ -189,9 +189,9 @@ _COLUMNS = (
     "tenant_id, chunk_id, namespace, document_id, generation, embedding, model, content_hash,"
     " type, author, tags, published_at, story_time, metadata"
 )
-_TYPES = ["text", "uuid", "text", "text", "int4", "bytea", "text", "bytea"]  # a halfvec's bytes go as they are
+_TYPES = ["text", "uuid", "text", "text", "int4", "bytea", "text", "bytea"]  # a halfvec's bytes are sent as they are
 _TYPES += ["text", "text", "text[]", "timestamptz", "int8", "jsonb"]
-# A row that is overwritten gets the number of a new one: in its old place it would be inserted into a graph.
+# A row that is overwritten gets a new number: under its old one it would be inserted into a graph.
 _OVERWRITE = ", ".join(
     f"{column} = EXCLUDED.{column}"
     for column in [*_COLUMNS.split(", "), "seq"]
@@ -219,7 +219,7 @@ _DROP = (
     " AND e.document_id = gone.document_id AND e.generation = gone.generation"
 )
 
-# A plain subquery, ordered outside it: no approximate index can be chosen for it, today or when one exists.
+# A plain subquery, ordered outside it, so that no approximate index is chosen for it, today or when one exists.
 _NEAREST = """
 SELECT chunk_id, distance FROM (
     SELECT chunk_id, embedding {operator} CAST(:query AS halfvec) AS distance
@@ -237,13 +237,13 @@ _SCORES = (
 
 
 def as_sent(vectors: NDArray[np.float32]) -> list[bytes]:
-    """Each row as PostgreSQL reads a halfvec: its length, two unused bytes, and the halves, big end first."""
+    """Return each row in the binary form of a halfvec: its length, two unused bytes, and the big-endian halves."""
     head = np.array([vectors.shape[1], 0], dtype=">u2").tobytes()
     return [head + halves.tobytes() for halves in vectors.astype(">f2")]
 
 
 def _as_received(sent: bytes) -> NDArray[np.float32]:
-    """The inverse for one row."""
+    """Decode one row of `as_sent`."""
     return np.frombuffer(sent, dtype=">f2", offset=4).astype(np.float32)
 
 
@@ -255,7 +255,8 @@ def _copy(cursor: Any, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
 
 
 def _of_chunk(columns: tuple[Any, ...], chunk: Chunk) -> tuple[Any, ...]:
-    """The document's columns, but the story time of the chunk's own segment where it has one, and a mark on a pair."""
+    """Return the document's columns, but the story time of the chunk's own segment where it has one, and whether it is
+    a pair."""
     segment = chunk.passage.segment
     if segment is not None and segment.story_time is not None:
         columns = (*columns[:4], segment.story_time, columns[5])

@@ -1,4 +1,4 @@
-"""Doorways to ingestion."""
+"""Task entry points of ingestion."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ log = structlog.get_logger(__name__)
 
 @shared_task(name=TaskName.INGEST.value, base=LoggedTask)
 def ingest_batch(tenant_id: str, job_id: str) -> None:
-    """Work on one batch of whoever's turn it is; who rang only wakes."""
+    """Ingest one batch of the tenant whose turn it is; the arguments only say who rang the bell."""
     log.debug("bell", rung_by=tenant_id, rung_for=job_id)
     run.ingest_next(for_ingestion(), ring=ring_for)

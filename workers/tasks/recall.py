@@ -1,4 +1,4 @@
-"""Doorways to retrieval: the header tasks of a query's chord, its callback, and what goes on beside them."""
+"""Task entry points of retrieval: the headers of a query's chord, its callback, and the tasks beside them."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from workers.resources import channel_named, channels, for_queries
 
 @shared_task(name=TaskName.RECALL.value, base=LoggedTask, send_events=False)
 def recall_channel(tenant_id: str, query_id: str, channel: str) -> str:
-    """Ask one channel. Always returns the same: a raising header would leave its chord without a callback, and two
-    different results of one header count twice. The result travels through the query's hash."""
+    """Ask one channel. Always returns the same value: a raising header would leave its chord without a callback, and
+    two different results of one header count twice. The result is stored in the query's hash."""
     use = for_queries()
     run_chord.recall(TenantId(tenant_id), QueryId(query_id), channel_named(channel), use, worker=events.worker)
     return channel
@@ -31,13 +31,13 @@ def recall_channel(tenant_id: str, query_id: str, channel: str) -> str:
 
 @shared_task(name=TaskName.UNDERSTAND.value, base=LoggedTask, send_events=False)
 def understand(tenant_id: str, query_id: str) -> None:
-    """Ask a model what else the query may mean; who puts the answer together waits for it."""
+    """Ask a model for the query's other readings; the composing process waits for it."""
     understanding.understand(TenantId(tenant_id), QueryId(query_id), for_queries())
 
 
 @shared_task(name=TaskName.ANSWER.value, base=CallbackTask, send_events=False)
 def answer(_outcomes: Any, tenant_id: str, query_id: str) -> None:
-    """Put the answer together, now that every header has come back."""
+    """Compose the answer, now that every header has returned."""
     run_chord.answer(TenantId(tenant_id), QueryId(query_id), for_queries(), channels())
 
 
@@ -49,7 +49,7 @@ def finish(tenant_id: str, query_id: str) -> None:
 
 @shared_task(name=TaskName.EXPLAIN.value, base=LoggedTask)
 def explain(tenant_id: str, computation_id: str, step: int, kind: str) -> None:
-    """Find out why a chunk is not in the answer to a query."""
+    """Explain why a chunk is not in the answer to a query."""
     use = for_queries()
     compute.carry_out(
         TenantId(tenant_id),

@@ -1,4 +1,4 @@
-"""Doorways to what the beat asks for."""
+"""Task entry points of the beat's periodic work."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from workers.resources import for_ingestion
 
 @shared_task(name=TaskName.SWEEP.value, base=LoggedTask, send_events=False)
 def sweep() -> None:
-    """Bring back what nobody holds, and let go of what was to be kept until now."""
+    """Send stalled work again, and delete expired data."""
     upkeep.sweep(for_ingestion(), ring=ring_for)
     expire.expire(for_ingestion())
     compute.drop_expired(for_ingestion())
@@ -29,19 +29,19 @@ def sweep() -> None:
 
 @shared_task(name=TaskName.MIGRATE.value, base=LoggedTask, send_events=False)
 def migrate() -> None:
-    """Go on with a move to another embedding model, if there is one."""
+    """Continue a model migration, if there is one."""
     backfill.step(for_ingestion())
 
 
 @shared_task(name=TaskName.AUDIT.value, base=LoggedTask, send_events=False)
 def audit() -> None:
-    """Bring searches into the audit, and forget what is too old for it."""
+    """Move searches into the audit, and delete rows past its retention."""
     record_search.keep(for_ingestion())
 
 
 @shared_task(name=TaskName.RECONCILE.value, base=LoggedTask, send_events=False)
 def reconcile() -> None:
-    """Compare and mend a piece of one tenant."""
+    """Compare and repair a piece of one tenant."""
     reconciling.reconcile(for_ingestion())
 
 
@@ -51,13 +51,13 @@ def keep_vector_indexes() -> None:
     build_indexes.keep_indexes(for_ingestion())
 
 
-# One sender in a process: calls that hang would otherwise take every thread of this worker from the sweeper.
+# One sender in a process: hanging calls would otherwise take every thread of this worker from the sweeper.
 _sending = threading.Lock()
 
 
 @shared_task(name=TaskName.WEBHOOKS.value, base=LoggedTask, send_events=False)
 def send_webhooks() -> None:
-    """Send what stands in the outbox. A sender that is at it looks again by itself every second."""
+    """Send the messages in the outbox. A running sender looks again by itself every second."""
     if not _sending.acquire(blocking=False):
         return
     try:

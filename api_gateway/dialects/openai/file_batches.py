@@ -83,7 +83,7 @@ async def cancel(request: Request, principal: Writer, vector_store_id: str, batc
 
     def do() -> Response:
         _batch(principal, vector_store_id, job_id, gateway)
-        with suppress(steer_jobs.NotNow):  # it has ended by itself, and its status says how
+        with suppress(steer_jobs.WrongJobState):  # it has ended by itself, and its status says how
             steer_jobs.cancel(principal.tenant_id, job_id, gateway.resources)
         return _shown(principal, vector_store_id, job_id, gateway)
 

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from api_gateway.http.responses import json_response
 from pipeline.administration.edit_vector_stores import shown_attributes
-from pipeline.chunking.strategies.whole_sentences import SENTENCES
+from pipeline.chunking.strategies.prose import SENTENCES
 from pipeline.records import Chunking, FailureReason, JobId
 from pipeline.vector_stores.attachment_store import STATUSES, Attached, Tally
 from pipeline.vector_stores.collection_store import VectorStore

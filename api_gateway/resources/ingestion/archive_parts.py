@@ -32,7 +32,7 @@ from pipeline.archives.archive import Enclosed, Part, packed_type, write_part
 from pipeline.archives.import_store import PartView
 from pipeline.document_sources import SourceKind, SourceRef
 from pipeline.ingestion.accept import Refusal
-from pipeline.ingestion.import_archive import Received
+from pipeline.ingestion.import_archive import PartOutcome
 from pipeline.records import Chunking, DocumentFields, DocumentId, Upload
 
 _DIGEST = re.compile(r"sha-256=:([A-Za-z0-9+/]{43}=):")
@@ -211,7 +211,7 @@ def known_import_id(value: str) -> str:
     return value
 
 
-def part_answer(received: Received, import_id: str, namespace: str) -> dict[str, Any]:
+def part_answer(received: PartOutcome, import_id: str, namespace: str) -> dict[str, Any]:
     """Convert the outcome of a part to its JSON form."""
     return {"import_id": import_id, "namespace": namespace, "status": received.status, **asdict(received.part)}
 

@@ -30,7 +30,7 @@ from api_gateway.resources.ingestion.uploads import require_few_enough
 from pipeline.archives.archive import PART, read_part
 from pipeline.archives.import_store import NewPart
 from pipeline.ingestion.accept import Batch, OnConflict
-from pipeline.ingestion.import_archive import Received, forget, parts_of, receive_part
+from pipeline.ingestion.import_archive import PartOutcome, forget, parts_of, receive_part
 from pipeline.maintenance.export import ExportedPart, export_part
 from workers import dispatch
 
@@ -116,7 +116,7 @@ async def import_part(
     body = await _read(request, gateway)
     digest = request.headers.get("content-digest")
 
-    def receive() -> Received:
+    def receive() -> PartOutcome:
         sha256 = checked(body, digest)
         found = read_part(body)
         if not found.documents:

@@ -19,7 +19,7 @@ from api_gateway.http.request_context import SLASH
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.resources.shapes import SourceKindName
 from pipeline.administration import list_documents
-from pipeline.administration.delete_source import delete_source
+from pipeline.administration.delete_documents import delete_source
 from pipeline.document_sources import SourceKind
 from pipeline.documents.source_view_store import SourceView
 

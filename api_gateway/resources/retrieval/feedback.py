@@ -50,9 +50,9 @@ class FeedbackRequest(Wire):
         return self
 
     @property
-    def said(self) -> flow.Said:
+    def said(self) -> flow.RatingRequest:
         """Return the rating as a record."""
-        return flow.Said(
+        return flow.RatingRequest(
             rating=core.Rating(self.rating),
             chunk_id=self.chunk_id,
             document_id=self.document_id,

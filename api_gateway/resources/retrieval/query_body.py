@@ -14,7 +14,6 @@ from api_gateway.http.fields import DescribedBy, Integer64, Label, NamespaceName
 from api_gateway.http.problems import Problem, invalid, places
 from api_gateway.resources.retrieval.filters import FiltersIn, to_filters
 from pipeline.query.background import background_of
-from pipeline.query.comparability import comparable
 from pipeline.query.configuration import (
     Assign,
     Choice,
@@ -33,6 +32,7 @@ from pipeline.query.plan import (
     UnderstandPlan,
     require_story_time,
 )
+from pipeline.query.plan_rules import comparable
 from pipeline.query.request import Query
 from pipeline.records import Actor, Filters, Namespace, QueryId, TenantId
 from pipeline.retrieval.build_plan import plan_of

@@ -20,7 +20,7 @@ from pipeline.query.request import Query
 from pipeline.records import ChunkId, DocumentId, Namespace, QueryId
 from pipeline.resources import Resources
 from pipeline.retrieval import run_chord
-from pipeline.retrieval.reuse_answer import KeptAnswers
+from pipeline.retrieval.reuse_answer import AnswerCache
 from pipeline.tenants.audit_queue_store import AuditQueue, unpacked
 from tests.conftest import make_tenant
 from tests.support.corpora.uploads import upload
@@ -46,7 +46,7 @@ class Gateway:
     """The gateway's part: read the answer cache, and query if it has nothing."""
 
     def __init__(self, corner: Corner, reader: Resources) -> None:
-        self.corner, self.kept, self.asker = corner, KeptAnswers(reader), Asker(corner)
+        self.corner, self.kept, self.asker = corner, AnswerCache(reader), Asker(corner)
 
     def ask(self, query: Query | None = None, **settings: Any) -> dict[str, Any]:
         """The answer as JSON, with whether it was kept in its stats."""
@@ -253,7 +253,7 @@ class DescribeAKeptAnswer:
 
         away = replace(reader, settings=reader.settings)
         away.__dict__.update(mysql=Gone(), redis=reader.redis)
-        kept = KeptAnswers(away, clock=lambda: now[0])
+        kept = AnswerCache(away, clock=lambda: now[0])
         for _ in range(3):
             assert kept.keyed(gateway.asker.query(QUESTION)).cache_key == ""
         assert len(tries) == 1
@@ -263,7 +263,7 @@ class DescribeAKeptAnswer:
 
     def it_is_not_asked_for_where_somebody_else_waited_for_mysql_in_vain(self, gateway, reader):
         is_away = [True]
-        kept = KeptAnswers(reader, away=lambda: is_away[0])
+        kept = AnswerCache(reader, away=lambda: is_away[0])
         gateway.settle()
         query = gateway.asker.query(QUESTION)
         assert (kept.keyed(query).cache_key, dict(kept.keyed(query).stamps)) == ("", {})

@@ -10,7 +10,7 @@ from benchmarks.clusters import Clusters
 from benchmarks.vectors import fill
 from pipeline.records import ChunkId, Filters, Namespace, TenantId
 from pipeline.resources import Resources
-from pipeline.semantic.search_store import Nearest
+from pipeline.semantic.search_store import NearestChunks
 from tests.conftest import make_tenant
 
 LARGE, SMALL, GROWN, THRESHOLD = 8000, 300, 1200, 1000
@@ -36,7 +36,7 @@ class Library:
         fill(use, self.small, self.clusters.passages(SMALL), namespace=BOOKS)
         self.questions = self.clusters.questions(25)
 
-    def search(self, tenant_id: TenantId, question: NDArray[np.float32], **asked: object) -> Nearest:
+    def search(self, tenant_id: TenantId, question: NDArray[np.float32], **asked: object) -> NearestChunks:
         values = {"namespaces": [BOOKS, NOTES], "filters": Filters(), "limit": 50, **asked}
         return self.reader.search_in(self.use.spaces.base, tenant_id).nearest(question, **values)
 

@@ -16,8 +16,9 @@ import orjson
 import pytest
 
 from pipeline.keyword_index.index_faults import IndexDamaged, IndexUnusable
+from pipeline.keyword_index.index_search import IndexSearch
 from pipeline.keyword_index.indexed_chunk_store import IndexedChunk, NamespaceState
-from pipeline.keyword_index.local_index_store import LocalIndexReader, LocalIndexWriter, Wanted, folder_of
+from pipeline.keyword_index.local_index_store import LocalIndexReader, LocalIndexWriter, folder_of
 from pipeline.records import ChunkId, DocumentId, Namespace, TenantId
 
 TENANT, SPACE = TenantId("acme"), Namespace("kb")
@@ -63,7 +64,7 @@ def seen(root: Path) -> int | None:
         return None
     state = view.state(SPACE)
     assert state is not None
-    found = [len(view.search(Wanted(groups=[{word: 1.0}]), limit=100)) for word in WORDS]
+    found = [len(view.search(IndexSearch(groups=[{word: 1.0}]), limit=100)) for word in WORDS]
     assert found == [CHUNKS if state.revision % 2 == number else 0 for number in (0, 1)]
     return state.revision
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.semantic.index_plan import list_count
-from pipeline.semantic.search_plan import LONGEST_SCAN, IndexedRange, Sample, Visited, plan_search, replan
+from pipeline.semantic.search_plan import LONGEST_SCAN, IndexedRange, Sample, VisitedRows, plan_search, replan
 
 EXACT = 10_000
 
@@ -127,11 +127,11 @@ class DescribeAnotherPlan:
     @pytest.mark.parametrize(
         ("visited", "probes"),
         [
-            (Visited(hits=100, rows=1000, passing=100), 400),  # a tenth, as the sample said
-            (Visited(hits=100, rows=0, passing=0), 400),  # all of them outside the indexes
-            (Visited(hits=100, rows=2500, passing=100), 450),  # fewer pass where the question is
-            (Visited(hits=60, rows=4700, passing=60), None),  # the scan ended before there were enough
-            (Visited(hits=0, rows=0, passing=0), None),
+            (VisitedRows(hits=100, rows=1000, passing=100), 400),  # a tenth, as the sample said
+            (VisitedRows(hits=100, rows=0, passing=0), 400),  # all of them outside the indexes
+            (VisitedRows(hits=100, rows=2500, passing=100), 450),  # fewer pass where the question is
+            (VisitedRows(hits=60, rows=4700, passing=60), None),  # the scan ended before there were enough
+            (VisitedRows(hits=0, rows=0, passing=0), None),
         ],
     )
     def it_reads_more_lists_where_fewer_rows_pass_than_elsewhere(self, visited, probes):
