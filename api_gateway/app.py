@@ -191,7 +191,7 @@ async def _http_exception(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     path = problems.instance_of(request.scope)
     if error.status_code == 404:
-        problem = Problem(404, "route_not_found", f"There is nothing at {path}.")
+        problem = Problem(404, "route_not_found", f"Nothing exists at {path}.")
     elif error.status_code == 405:
         allowed = ", ".join(_methods_at(request))
         detail = f"{path} does not take {request.method}; it takes {allowed}."

@@ -93,7 +93,7 @@ async def static_file(request: Request, path: str) -> Response:
     """Return one file; 304 if the browser has it already. Raises Problem(404)."""
     found = files().get(path or "index.html")
     if found is None:
-        raise Problem(404, "route_not_found", f"There is nothing at {instance_of(request.scope)}.")
+        raise Problem(404, "route_not_found", f"Nothing exists at {instance_of(request.scope)}.")
     headers = {**_HEADERS, "ETag": found.etag}
     if found.etag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)

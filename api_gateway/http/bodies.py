@@ -209,7 +209,7 @@ def _flaw(text: str) -> str | None:
     try:
         text.encode()
     except UnicodeEncodeError:
-        return "holds a lone surrogate, which no UTF-8 text can"
+        return "contains a lone surrogate, which UTF-8 cannot encode"
     return None
 
 

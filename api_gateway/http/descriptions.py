@@ -53,7 +53,7 @@ Wait = Annotated[
     float,
     Parameter(ge=0, le=LONGEST_WAIT_S, description="Seconds to hold the answer for, unless it is settled sooner."),
 ]
-Cursor = Annotated[str | None, Parameter(max_length=1024, description="`next_cursor` of the page before.")]
+Cursor = Annotated[str | None, Parameter(max_length=1024, description="`next_cursor` of the previous page.")]
 
 PRINTABLE = r"^[\x20-\x7E]*$"  # compared with an ASCII column; a store rejects anything else
 
@@ -61,17 +61,17 @@ _MEANINGS = {
     400: "The request cannot be read: its body is not JSON, or not UTF-8, or a header or parameter is there too often.",
     401: "The API key is missing, malformed, unknown or revoked.",
     403: "The API key lacks a scope, the body names another tenant, or a quota is used up.",
-    404: "There is no such thing for this tenant.",
+    404: "This tenant has no such object.",
     408: "The body did not come in time.",
     412: "The etag is not that of the present state.",
     413: "The body, or every document in it, is too large.",
     415: "The media type is not accepted.",
-    422: "The request is understood and wrong; `errors` says where.",
-    409: "The thing is in a state in which this cannot be done.",
-    429: "The tenant asks too often, or too much of it is waiting already; `Retry-After` says when to come back.",
+    422: "The request is invalid; `errors` names the locations.",
+    409: "The object's state does not allow this.",
+    429: "The tenant sends too many requests, or too many of its documents are queued; `Retry-After` says when to retry.",
     431: "The request line and the headers are too large, or too many.",
-    500: "A fault of ours; `request_id` helps to find it.",
-    503: "A dependency does not answer; `Retry-After` says when to come back.",
+    500: "An internal error; `request_id` identifies it in the log.",
+    503: "A dependency does not answer; `Retry-After` says when to retry.",
 }
 
 # Schemas that FastAPI cannot discover, because routes read bodies and write events and problems themselves:

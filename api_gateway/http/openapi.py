@@ -18,7 +18,7 @@ from api_gateway.live.readiness import installed_version
 router = APIRouter(include_in_schema=False)
 
 _DESCRIPTION = (
-    "Hand in documents, follow the job that ingests them, and ask questions over what was ingested. "
+    "Submit documents, follow the job that ingests them, and query them. "
     "The API key decides the tenant. Every error is `application/problem+json` with a stable `code`."
 )
 

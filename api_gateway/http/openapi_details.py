@@ -178,13 +178,13 @@ def _limits(operation: Operation) -> None:
     for status, response in operation["responses"].items():
         if status.startswith("2"):
             headers = response.setdefault("headers", {})
-            headers["RateLimit"] = _header("What is left: requests (`r`) that may follow at once, and seconds (`t`).")
-            headers["RateLimit-Policy"] = _header("What holds: so many requests (`q`) in so many seconds (`w`).")
+            headers["RateLimit"] = _header("The remainder: requests (`r`) that may follow at once, and seconds (`t`).")
+            headers["RateLimit-Policy"] = _header("The limit: so many requests (`q`) in so many seconds (`w`).")
 
 
 def _idempotency(operation: Operation, ttl_s: int) -> None:
     text = (
-        "A name for this very request, 1 to 255 visible ASCII characters, best a UUID. Sent again with the same body, "
+        "A unique name for this request, 1 to 255 visible ASCII characters, best a UUID. Sent again with the same body, "
         f"the request is answered again and not done again, for {ttl_s // 3600} hours; with another body it is a 422, "
         "and while it is being done a 409. Answers of status 500 and above are not kept."
     )
@@ -200,11 +200,11 @@ def _idempotency(operation: Operation, ttl_s: int) -> None:
 def _conditions(method: str, path: str, operation: Operation, *, written_where_read: bool) -> None:
     single = path.endswith("}") or path in _SINGLETONS
     if method == "GET" and _JSON in operation["responses"].get("200", {}).get("content", {}):
-        operation["responses"]["200"].setdefault("headers", {})["ETag"] = _header("Names this very state.")
+        operation["responses"]["200"].setdefault("headers", {})["ETag"] = _header("Identifies this state.")
         _parameter(
             operation, "If-None-Match", "Etags that are known; if one is that of the present state: 304.", '"a1"'
         )
-        operation["responses"]["304"] = {"description": "Nothing has changed since.", "headers": {"ETag": _header("")}}
+        operation["responses"]["304"] = {"description": "Unchanged.", "headers": {"ETag": _header("")}}
     if method in ("PUT", "PATCH", "DELETE") and single and written_where_read:
         _parameter(operation, "If-Match", "Only if what is there has one of these etags; else 412.", '"a1"')
         if method != "DELETE":
@@ -237,7 +237,9 @@ def _problems(method: str, path: str, operation: Operation, *, idempotent: bool)
             "request_id": "d1f6a5c2",
         }
         if int(status) in (429, 503):
-            response.setdefault("headers", {})["Retry-After"] = _header("Seconds after which to come back.", "integer")
+            response.setdefault("headers", {})["Retry-After"] = _header(
+                "Seconds to wait before the next attempt.", "integer"
+            )
 
 
 def _examples(operation: Operation, schemas: Mapping[str, Any]) -> None:

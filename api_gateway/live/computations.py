@@ -1,8 +1,8 @@
 """Hand a computation to a worker and wait for its outcome.
 
-The gateway validates a request, stores the computation (`pipeline.jobs.computation_store`), enqueues its ids and is woken
-when a worker has begun or ended a step. After every outcome the gateway deletes the computation afterwards, so a
-worker that has not begun it, or is between two steps, stops.
+The gateway validates a request, stores the computation (`pipeline.jobs.computation_store`), enqueues its ids and is
+woken when a worker has begun or ended a step. The gateway always deletes the computation afterwards, so a worker that
+has not begun it, or is between two steps, stops.
 """
 
 from __future__ import annotations

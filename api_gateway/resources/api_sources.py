@@ -228,7 +228,7 @@ async def list_api_sources(request: Request, principal: Writer) -> Response:
 @router.get(
     "/v1/api-sources/{name}",
     responses=answers(200, ApiSourceOut, "The source, without the values of its headers.", *_PROBLEMS),
-    summary="Look at an API source",
+    summary="Get an API source",
 )
 async def look(request: Request, principal: Writer, name: str) -> Response:
     """Return a source. It may be changed and sent back: headers with `kept` keep their value."""
@@ -275,8 +275,8 @@ async def put(request: Request, principal: Writer, name: str) -> Response:
 @router.delete(
     "/v1/api-sources/{name}",
     status_code=204,
-    responses=answers(204, None, "It is gone, with the values of its headers.", *_PROBLEMS),
-    summary="Remove an API source",
+    responses=answers(204, None, "Deleted, with the values of its headers.", *_PROBLEMS),
+    summary="Delete an API source",
 )
 async def remove(request: Request, principal: Writer, name: str) -> Response:
     """Delete a source. Queries that name it continue without it and report that."""
@@ -291,7 +291,7 @@ async def remove(request: Request, principal: Writer, name: str) -> Response:
     "/v1/api-sources/{name}/test",
     responses=answers(200, TriedSource, "The outcome of the call, also if it failed.", 404, *_BODY_PROBLEMS),
     openapi_extra=json_body(QueryRequest, {"query_text": "open invoices", "namespaces": ["kb"]}),
-    summary="Try out an API source",
+    summary="Test an API source",
 )
 async def test(request: Request, principal: Writer, name: str) -> Response:
     """Call the source as this query would, and return the passages in its answer."""

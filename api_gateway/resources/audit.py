@@ -80,7 +80,7 @@ _EXPORT[200]["content"] = {_LINES: {"schema": {"type": "string"}}}
 @router.get(
     "/v1/audit",
     responses=answers(200, AuditPage, "One page of the audit, newest first.", 401, 403, 422, 503),
-    summary="See who searched and who wrote",
+    summary="List the audit",
 )
 async def list_audit(
     request: Request,

@@ -130,7 +130,7 @@ async def list_dead_letters(
 @router.get(
     "/v1/dead-letters/{letter_id}",
     responses=answers(200, DeadLetter, "The dead letter.", 401, 403, 404, 422, 503),
-    summary="Look at a dead letter",
+    summary="Get a dead letter",
 )
 async def look(request: Request, principal: Reader, letter_id: str) -> Response:
     """Return the details of a failure, without the document's text."""
@@ -147,13 +147,13 @@ async def look(request: Request, principal: Reader, letter_id: str) -> Response:
     status_code=202,
     responses=answers(202, Replayed, "The documents are queued again.", *(400, 401, 403, 413, 415, 422, 429, 503)),
     openapi_extra=json_body(ReplayRequest, {"reason": "gave_up"}),
-    summary="Try dead letters again",
+    summary="Replay dead letters",
 )
 async def replay_selected(request: Request, principal: Writer) -> Response:
     """Replay the dead letters that match every field given, or all with `{"all": true}`; an empty object is an error."""
     gateway = gateway_of(request)
-    asked = await read_shape(request, principal, ReplayRequest, limit=_MAX_BODY_BYTES)
-    chosen = _selection(asked.job_id, asked.namespace, asked.code, asked.reason)
+    body = await read_shape(request, principal, ReplayRequest, limit=_MAX_BODY_BYTES)
+    chosen = _selection(body.job_id, body.namespace, body.code, body.reason)
     tenant_id, use = principal.tenant_id, gateway.resources
     replayed = await gateway.run_heavy(steer_jobs.replay_selected, tenant_id, chosen, use, ring=ring_for)
     return json_response({"replayed": replayed}, status=202)
@@ -163,7 +163,7 @@ async def replay_selected(request: Request, principal: Writer) -> Response:
     "/v1/dead-letters/{letter_id}/replay",
     status_code=202,
     responses=answers(202, Replayed, "The document is queued again.", 401, 403, 404, 422, 429, 503),
-    summary="Try a dead letter again",
+    summary="Replay a dead letter",
 )
 async def replay(request: Request, principal: Writer, letter_id: str) -> Response:
     """Replay one dead letter: its attempts start again, and its job is open again."""
@@ -178,7 +178,7 @@ async def replay(request: Request, principal: Writer, letter_id: str) -> Respons
     "/v1/dead-letters/{letter_id}",
     status_code=204,
     responses=answers(204, None, "It is gone.", 401, 403, 404, 422, 503),
-    summary="Drop a dead letter",
+    summary="Delete a dead letter",
 )
 async def drop(request: Request, principal: Writer, letter_id: str) -> Response:
     """Delete the document's bytes, so that it cannot be replayed; its job still lists it as failed."""

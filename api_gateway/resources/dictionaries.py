@@ -125,7 +125,7 @@ _EXAMPLE = {
 @router.get(
     "/v1/dictionary",
     responses=answers(200, DictionaryOut, "The dictionary.", 401, 403, 404, 422, 503),
-    summary="Look at a dictionary",
+    summary="Get a dictionary",
 )
 async def look(request: Request, principal: Reader, namespace: Within = None) -> Response:
     """Return the dictionary."""

@@ -194,17 +194,17 @@ _GOLDEN = {
         202, EmbeddingMigration, "The migration has begun; `Location` reports its progress.", *_WITH_BODY
     ),
     openapi_extra=json_body(StartRequest, {"provider": "openai", "model": "bge-m3", "dimension": 1024}),
-    summary="Begin to move to another embedding model",
+    summary="Start a model migration",
 )
 async def start(request: Request) -> Response:
     """Start a migration, after one test call to the new model. Searches continue as before; new documents are embedded
     with both models. A second request for the same model returns the running migration."""
     gateway = gateway_of(request)
-    asked = await read_shape(request, None, StartRequest, limit=_MAX_BODY_BYTES)
+    body = await read_shape(request, None, StartRequest, limit=_MAX_BODY_BYTES)
 
     def begin() -> Response:
         try:
-            begun = migrate_model.start(asked.provider, asked.model, asked.dimension, asked.service, gateway.resources)
+            begun = migrate_model.start(body.provider, body.model, body.dimension, body.service, gateway.resources)
         except Misconfigured as error:
             raise invalid([{"pointer": "/model", "detail": f"cannot be used: {error}"}]) from None
         return _told(begun.space.number, gateway, status=202)
@@ -215,7 +215,7 @@ async def start(request: Request) -> Response:
 @router.get(
     _ROOT,
     responses=answers(200, EmbeddingMigrationList, "Every migration, newest first.", 401, 403, 503),
-    summary="List moves to other embedding models",
+    summary="List model migrations",
 )
 async def list_migrations(request: Request) -> Response:
     """List the migrations; empty if the model is still the one of the settings."""
@@ -226,8 +226,8 @@ async def list_migrations(request: Request) -> Response:
 
 @router.get(
     _ROOT + "/{number}",
-    responses=answers(200, EmbeddingMigration, "How far it is.", 401, 403, 404, 422, 503),
-    summary="Look at a move",
+    responses=answers(200, EmbeddingMigration, "The migration with its progress.", 401, 403, 404, 422, 503),
+    summary="Get a migration",
 )
 async def look(request: Request, number: Number) -> Response:
     """Return a migration. `ready` means that every visible chunk has a vector of the new model for its current text."""
@@ -244,10 +244,10 @@ async def look(request: Request, number: Number) -> Response:
 async def compare(request: Request, number: Number) -> Response:
     """Ask both models the same questions. With judgments nDCG decides, otherwise the share of common first hits. The
     numbers are stored, the texts are not."""
-    asked = await read_shape(request, None, CompareRequest, limit=_MAX_BODY_BYTES)
+    body = await read_shape(request, None, CompareRequest, limit=_MAX_BODY_BYTES)
 
     def do(gateway: Gateway) -> None:
-        compare_models(number, asked.golden, asked.gate, gateway.resources, sample=asked.sample)
+        compare_models(number, body.golden, body.gate, gateway.resources, sample=body.sample)
 
     return await _steer(request, number, do)
 
@@ -262,10 +262,10 @@ async def switch(request: Request, number: Number) -> Response:
     """Switch searches to the new model: one row changes, and every process follows within about a second. Refused while
     vectors are missing, and unless the latest comparison has passed. Both models' vectors are kept up to date until
     `finish`."""
-    asked = await read_shape(request, None, SwitchRequest, limit=_MAX_BODY_BYTES)
+    body = await read_shape(request, None, SwitchRequest, limit=_MAX_BODY_BYTES)
 
     def do(gateway: Gateway) -> None:
-        migrate_model.switch(number, gateway.resources, skip_gate=asked.skip_gate, accept_missing=asked.accept_missing)
+        migrate_model.switch(number, gateway.resources, skip_gate=body.skip_gate, accept_missing=body.accept_missing)
 
     return await _steer(request, number, do)
 
@@ -273,7 +273,7 @@ async def switch(request: Request, number: Number) -> Response:
 @router.post(
     _ROOT + "/{number}/rollback",
     responses=answers(200, EmbeddingMigration, "Searches use the old model again.", *_STEERED),
-    summary="Go back to the old model",
+    summary="Switch back to the old model",
 )
 async def rollback(request: Request, number: Number) -> Response:
     """Switch back at once, as often as needed, until `finish`. `behind` counts documents the old model failed to embed
@@ -284,7 +284,7 @@ async def rollback(request: Request, number: Number) -> Response:
 @router.post(
     _ROOT + "/{number}/finish",
     responses=answers(200, EmbeddingMigration, "The old vectors are being deleted.", *_STEERED),
-    summary="Drop the old model's vectors",
+    summary="Delete the old model's vectors",
 )
 async def finish(request: Request, number: Number) -> Response:
     """Delete the old model's vectors once no query can need them, about half a minute later. This cannot be undone."""
@@ -294,7 +294,7 @@ async def finish(request: Request, number: Number) -> Response:
 @router.post(
     _ROOT + "/{number}/abort",
     responses=answers(200, EmbeddingMigration, "The new vectors are being deleted.", *_STEERED),
-    summary="Give a move up",
+    summary="Abort a model migration",
 )
 async def abort(request: Request, number: Number) -> Response:
     """Abort the migration; searches are not affected. After a switch, roll back first."""

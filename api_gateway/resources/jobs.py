@@ -119,7 +119,7 @@ async def list_jobs(
 @router.get(
     "/v1/jobs/{job_id}",
     responses=answers(200, Job, "The job with its first hundred errors.", 401, 403, 404, 422, 503),
-    summary="Look at a job, or wait for it",
+    summary="Get a job, or wait for it",
 )
 async def look(request: Request, principal: Reader, job_id: str, wait: Wait = 0) -> Response:
     """Return a job. With `wait`, the answer comes when the job has ended or the seconds have passed."""
@@ -222,7 +222,7 @@ async def cancel(request: Request, principal: Writer, job_id: str) -> Response:
 @router.post(
     "/v1/jobs/{job_id}/retry",
     responses=answers(200, Job, "The job; failed and cancelled documents are queued again.", *_PROBLEMS, 429),
-    summary="Try failed documents again",
+    summary="Retry failed documents",
 )
 async def retry(request: Request, principal: Writer, job_id: str) -> Response:
     """Retry a job's failed or cancelled documents with new attempts. A job that has ended without any of them is a 409."""

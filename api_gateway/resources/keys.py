@@ -110,12 +110,12 @@ _KEY_ID = re.compile(r"[0-9a-f]{16}")
     status_code=201,
     responses=answers(201, KeyWithSecret, "The key and its secret.", *BODY_PROBLEMS),
     openapi_extra=json_body(KeyRequest, EXAMPLE),
-    summary="Make an API key",
+    summary="Create an API key",
 )
 async def make(request: Request, principal: Admin) -> Response:
     """Create a key. Only this answer shows the key itself: the database holds its hash."""
-    asked = await read_shape(request, principal, KeyRequest, limit=MAX_BODY_BYTES)
-    return await issue_key(gateway_of(request), principal.tenant_id, asked, under="/v1/keys")
+    body = await read_shape(request, principal, KeyRequest, limit=MAX_BODY_BYTES)
+    return await issue_key(gateway_of(request), principal.tenant_id, body, under="/v1/keys")
 
 
 @router.get(
@@ -131,7 +131,7 @@ async def list_keys(request: Request, principal: Admin, limit: Limit = 50, curso
 @router.get(
     "/v1/keys/current",
     responses=answers(200, CurrentKey, "The key of this request.", 401, 403, 503),
-    summary="Look at the key in use",
+    summary="Get the key in use",
 )
 async def current(principal: Reader) -> Response:
     """Return the tenant and the scopes of this key."""
@@ -143,7 +143,7 @@ async def current(principal: Reader) -> Response:
 @router.get(
     "/v1/keys/{key_id}",
     responses=answers(200, Key, "The key, without its secret.", *PROBLEMS),
-    summary="Look at an API key",
+    summary="Get an API key",
 )
 async def look(request: Request, principal: Admin, key_id: str) -> Response:
     """Return a key with the times of its creation, last use and end."""
@@ -162,9 +162,9 @@ async def rotate(request: Request, principal: Admin, key_id: str) -> Response:
     """Create a key of the same name and scopes; the old one works until the end of the overlap, so that no request
     fails. A key that has ended, or was rotated before, is a 409."""
     gateway = gateway_of(request)
-    asked = await read_shape(request, principal, KeyRotateRequest, limit=MAX_BODY_BYTES)
+    body = await read_shape(request, principal, KeyRotateRequest, limit=MAX_BODY_BYTES)
     await gateway.run(_refuse_operators, gateway, principal, key_id)
-    return await rotate_key(gateway, principal.tenant_id, key_id, asked, under="/v1/keys")
+    return await rotate_key(gateway, principal.tenant_id, key_id, body, under="/v1/keys")
 
 
 @router.delete(

@@ -71,7 +71,7 @@ router = APIRouter(tags=["namespaces"])
 
 @router.delete(
     "/v1/namespaces/{namespace}",
-    responses=answers(200, NamespaceDeleted, "It is gone, with how much was in it.", 401, 403, 404, 422, 503),
+    responses=answers(200, NamespaceDeleted, "Deleted; the numbers of deleted objects.", 401, 403, 404, 422, 503),
     summary="Delete a namespace",
 )
 async def delete(
@@ -141,17 +141,17 @@ async def list_namespaces(
 async def verify_stores(request: Request, principal: Reader) -> Response:
     """Compare every chunk with every vector; it may take a while. `repair` needs the scope `write`."""
     gateway = gateway_of(request)
-    asked = await read_shape(request, principal, VerifyRequest, limit=_MAX_BODY_BYTES)
-    if asked.repair:
+    body = await read_shape(request, principal, VerifyRequest, limit=_MAX_BODY_BYTES)
+    if body.repair:
         require_scope(principal, "write")
-    names = None if asked.namespaces is None else [Namespace(name) for name in dict.fromkeys(asked.namespaces)]
+    names = None if body.namespaces is None else [Namespace(name) for name in dict.fromkeys(body.namespaces)]
     if names is not None:
         await gateway.namespaces.require(principal.tenant_id, names)
     done = await compute(
         gateway,
         ComputationKind.VERIFY,
         principal.tenant_id,
-        {"namespaces": names, "repair": asked.repair, "delete_share": asked.delete_share},
+        {"namespaces": names, "repair": body.repair, "delete_share": body.delete_share},
         receive=request.receive,
         actor=principal.actor,
         request_id=request.state.request_id,

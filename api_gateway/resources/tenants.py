@@ -118,10 +118,10 @@ Id = Annotated[str, Path(description="The tenant, as it stands in its keys.")]
 async def make(request: Request) -> Response:
     """Create a tenant. An id that is taken is a 409. The id of an erased tenant is free once none of its data is left."""
     gateway = gateway_of(request)
-    asked = await read_shape(request, None, TenantRequest, limit=keys.MAX_BODY_BYTES)
-    tenant_id = TenantId(asked.tenant_id)
-    quotas = None if asked.quotas is None else asked.quotas.own()
-    made = await gateway.run(manage_tenants.create_tenant, tenant_id, asked.name, quotas, gateway.resources)
+    body = await read_shape(request, None, TenantRequest, limit=keys.MAX_BODY_BYTES)
+    tenant_id = TenantId(body.tenant_id)
+    quotas = None if body.quotas is None else body.quotas.own()
+    made = await gateway.run(manage_tenants.create_tenant, tenant_id, body.name, quotas, gateway.resources)
     if made is None:
         raise Problem(409, "tenant_exists", f"There is a tenant {tenant_id!r} already.")
     return json_response(tenant_json(made), status=201, headers={"Location": f"/v1/tenants/{tenant_id}"})
@@ -147,7 +147,7 @@ async def list_tenants(request: Request, limit: Limit = 50, cursor: Cursor = Non
 @router.get(
     "/v1/tenants/{tenant_id}",
     responses=answers(200, TenantView, "The tenant.", *keys.PROBLEMS),
-    summary="Look at a tenant",
+    summary="Get a tenant",
 )
 async def look(request: Request, tenant_id: Id) -> Response:
     """Return a tenant's name, and whether its keys work."""
@@ -158,7 +158,7 @@ async def look(request: Request, tenant_id: Id) -> Response:
 @router.get(
     "/v1/tenants/{tenant_id}/quotas",
     responses=answers(200, OwnQuotasView, "The tenant's own quotas.", *keys.PROBLEMS),
-    summary="Look at a tenant's own quotas",
+    summary="Get a tenant's own quotas",
 )
 async def look_at_quotas(request: Request, tenant_id: Id) -> Response:
     """Return a tenant's own quotas; null where the installation's setting applies. `GET /v1/quotas` shows the tenant
@@ -198,7 +198,7 @@ async def set_quotas(request: Request, tenant_id: Id) -> Response:
 @router.post(
     "/v1/tenants/{tenant_id}/disable",
     responses=answers(200, TenantView, "The tenant; no key of it works.", *keys.PROBLEMS),
-    summary="Shut a tenant out",
+    summary="Disable a tenant",
 )
 async def disable(request: Request, tenant_id: Id) -> Response:
     """Disable a tenant. Every gateway refuses its keys within three seconds. No data is deleted, and accepted documents
@@ -209,7 +209,7 @@ async def disable(request: Request, tenant_id: Id) -> Response:
 @router.post(
     "/v1/tenants/{tenant_id}/enable",
     responses=answers(200, TenantView, "The tenant; its keys work.", *keys.PROBLEMS),
-    summary="Let a tenant in again",
+    summary="Enable a tenant",
 )
 async def enable(request: Request, tenant_id: Id) -> Response:
     """Enable a tenant. Keys that were revoked or have expired meanwhile stay so. A tenant that is being erased stays
@@ -222,16 +222,16 @@ async def enable(request: Request, tenant_id: Id) -> Response:
     status_code=201,
     responses=answers(201, KeyWithSecret, "The key and its secret.", 404, *keys.BODY_PROBLEMS),
     openapi_extra=json_body(KeyRequest, {**keys.EXAMPLE, "scopes": ["read", "write", "admin"]}),
-    summary="Make an API key for a tenant",
+    summary="Create an API key for a tenant",
 )
 async def make_key(request: Request, tenant_id: Id) -> Response:
     """Create a key. With the scope `admin`, the tenant can create further keys itself."""
     gateway = gateway_of(request)
-    asked = await read_shape(request, None, KeyRequest, limit=keys.MAX_BODY_BYTES)
-    if asked.tenant_id not in (None, tenant_id):
+    body = await read_shape(request, None, KeyRequest, limit=keys.MAX_BODY_BYTES)
+    if body.tenant_id not in (None, tenant_id):
         raise invalid([{"pointer": "/tenant_id", "detail": "is not the tenant in the path"}])
     tenant = await gateway.run(_found, gateway, tenant_id)
-    return await keys.issue_key(gateway, tenant.tenant_id, asked, under=f"/v1/tenants/{tenant_id}/keys")
+    return await keys.issue_key(gateway, tenant.tenant_id, body, under=f"/v1/tenants/{tenant_id}/keys")
 
 
 @router.get(
@@ -249,7 +249,7 @@ async def list_keys(request: Request, tenant_id: Id, limit: Limit = 50, cursor: 
 @router.get(
     "/v1/tenants/{tenant_id}/keys/{key_id}",
     responses=answers(200, Key, "The key, without its secret.", *keys.PROBLEMS),
-    summary="Look at an API key of a tenant",
+    summary="Get an API key of a tenant",
 )
 async def look_at_key(request: Request, tenant_id: Id, key_id: str) -> Response:
     """Return a key with the times of its creation, last use and end."""
@@ -268,9 +268,9 @@ async def look_at_key(request: Request, tenant_id: Id, key_id: str) -> Response:
 async def rotate_key(request: Request, tenant_id: Id, key_id: str) -> Response:
     """Rotate a key, as the tenant can do itself."""
     gateway = gateway_of(request)
-    asked = await read_shape(request, None, KeyRotateRequest, limit=keys.MAX_BODY_BYTES)
+    body = await read_shape(request, None, KeyRotateRequest, limit=keys.MAX_BODY_BYTES)
     tenant = await gateway.run(_found, gateway, tenant_id)
-    return await keys.rotate_key(gateway, tenant.tenant_id, key_id, asked, under=f"/v1/tenants/{tenant_id}/keys")
+    return await keys.rotate_key(gateway, tenant.tenant_id, key_id, body, under=f"/v1/tenants/{tenant_id}/keys")
 
 
 @router.delete(

@@ -71,7 +71,7 @@ By = Annotated[UsageKey, Parameter(description="What the rows stand for.")]
     "/v1/usage",
     tags=["usage"],
     responses=answers(200, UsagePage, "Sums over the days asked for, one row for each key.", 401, 403, 422, 503),
-    summary="Look at what embedding has cost",
+    summary="Get the cost of embedding",
 )
 async def usage(
     request: Request,
@@ -117,7 +117,7 @@ async def usage(
     "/v1/quotas",
     tags=["operation"],
     responses=answers(200, QuotaUse, "Each quota with its limit and its use.", 401, 403, 503),
-    summary="Look at the quotas",
+    summary="Get the quotas",
 )
 async def look(request: Request, principal: Reader) -> Response:
     """Return the quotas. `limit` is null for none. They are counted on request; a request that exceeds a quota is

@@ -135,10 +135,10 @@ async def add(request: Request, principal: Writer) -> Response:
     """Add an endpoint. Calls are signed after the Standard Webhooks specification with the secret in this answer, which
     is shown once. The host must be on the public internet, unless the operator permits its network."""
     gateway = gateway_of(request)
-    asked = await read_shape(request, principal, WebhookRequest, limit=_MAX_BODY_BYTES)
-    events = list(dict.fromkeys(asked.events)) if asked.events else [event.value for event in DEFAULT_EVENTS]
+    body = await read_shape(request, principal, WebhookRequest, limit=_MAX_BODY_BYTES)
+    events = list(dict.fromkeys(body.events)) if body.events else [event.value for event in DEFAULT_EVENTS]
     try:
-        made, secret = await gateway.run_calling(flow.add, principal.tenant_id, asked.url, events, gateway.resources)
+        made, secret = await gateway.run_calling(flow.add, principal.tenant_id, body.url, events, gateway.resources)
     except NotAllowed as error:
         said = str(error)
         raise invalid([{"pointer": "/url", "detail": said}], code=error.code, detail=f"The URL: {said}.") from None
@@ -163,7 +163,7 @@ async def list_webhooks(request: Request, principal: Writer) -> Response:
 @router.get(
     "/v1/webhooks/{webhook_id}",
     responses=answers(200, Webhook, "The endpoint, without its secret.", *_PROBLEMS),
-    summary="Look at a webhook",
+    summary="Get a webhook",
 )
 async def look(request: Request, principal: Writer, webhook_id: str) -> Response:
     """Return an endpoint, and since when its calls fail."""
@@ -175,7 +175,7 @@ async def look(request: Request, principal: Writer, webhook_id: str) -> Response
 @router.delete(
     "/v1/webhooks/{webhook_id}",
     status_code=204,
-    responses=answers(204, None, "It is gone, with its deliveries.", *_PROBLEMS),
+    responses=answers(204, None, "Deleted, with its deliveries.", *_PROBLEMS),
     summary="Remove a webhook",
 )
 async def remove(request: Request, principal: Writer, webhook_id: str) -> Response:
@@ -197,8 +197,8 @@ async def rotate(request: Request, principal: Writer, webhook_id: str) -> Respon
     once."""
     gateway = gateway_of(request)
     known = _known(webhook_id)
-    asked = await read_shape(request, principal, RotateRequest, limit=_MAX_BODY_BYTES)
-    overlap_s = float(asked.overlap_seconds)
+    body = await read_shape(request, principal, RotateRequest, limit=_MAX_BODY_BYTES)
+    overlap_s = float(body.overlap_seconds)
     rotated = await gateway.run(flow.rotate, principal.tenant_id, known, gateway.resources, overlap_s=overlap_s)
     if rotated is None:
         raise _not_found()
@@ -277,7 +277,7 @@ async def list_deliveries(
 @router.get(
     "/v1/webhooks/{webhook_id}/deliveries/{delivery_id}",
     responses=answers(200, Delivery, "The delivery.", *_PROBLEMS),
-    summary="Look at a delivery",
+    summary="Get a delivery",
 )
 async def look_at_delivery(
     request: Request, principal: Writer, webhook_id: str, delivery_id: str, wait: Wait = 0
@@ -301,7 +301,7 @@ async def look_at_delivery(
     "/v1/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver",
     status_code=202,
     responses=answers(202, DeliveryQueued, "It is sent again.", *_PROBLEMS, 409),
-    summary="Send a delivery again",
+    summary="Resend a delivery",
 )
 async def redeliver(request: Request, principal: Writer, webhook_id: str, delivery_id: str) -> Response:
     """Send the same message under the same id, with new attempts. A delivery that is still pending is a 409."""

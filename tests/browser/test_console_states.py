@@ -82,7 +82,7 @@ class DescribeFailures:
         page = made.open("upload")
         page.route("**/v1/jobs*", lambda route: route.fulfill(status=401, body="{}"))
         page.goto(f"{made.url}#/jobs")
-        expect(page.get_by_text("The key is no longer accepted.")).to_be_visible()
+        expect(page.get_by_text("The key is no longer valid.")).to_be_visible()
         assert page.evaluate("sessionStorage.length") == 0
 
     def it_names_what_an_answer_lost(self, console):
@@ -140,7 +140,7 @@ class DescribeSlowAnswers:
         page.goto(f"{made.url}#/jobs")
         expect(page.locator("[aria-busy=true] .skeleton").first).to_be_visible()
         page.clock.fast_forward("00:03")
-        expect(page.get_by_text("This takes longer than usual")).to_be_visible()
+        expect(page.get_by_text("This is taking longer than usual")).to_be_visible()
         for route in held:
             route.continue_()
         expect(page.get_by_text("No jobs yet")).to_be_visible()

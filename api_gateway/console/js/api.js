@@ -1,8 +1,8 @@
-// Requests to /v1 with the user's key. What goes wrong becomes an ApiError that a view can show whole.
+// Requests to /v1 with the user's key. Failures become an ApiError that a view can show.
 import { session, signOut } from "./session.js";
 import { t } from "./words.js";
 
-/** Problem details (RFC 9457) of an answer, or the like for an answer that never came. */
+/** Problem details (RFC 9457) of an answer, or an equivalent for a missing answer. */
 export class ApiError extends Error {
   constructor({ status = 0, code = "", title = "", detail = "", request_id: requestId = "", errors = [], retryAfter = null }) {
     super(detail || title || code);
@@ -22,7 +22,7 @@ export function query(parameters) {
 
 export const segment = (id) => encodeURIComponent(id);
 
-/** One request. Gives `{body, headers, status}`; raises ApiError, or AbortError when `signal` was used. */
+/** One request. Returns `{body, headers, status}`; raises ApiError, or AbortError when `signal` was used. */
 export async function send(method, path, { json, form, headers = {}, signal, key = session.get()?.key, accept = [] } = {}) {
   const init = { method, signal, headers: { Accept: "application/json", ...headers }, cache: "no-store" };
   if (key) init.headers.Authorization = `Bearer ${key}`;

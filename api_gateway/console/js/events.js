@@ -5,8 +5,8 @@ import { session } from "./session.js";
 const AGAIN_MS = 1500;
 
 /**
- * Follow a job until it has ended or `signal` is used. `onEvent(name, data)` is called for each event; after a break it
- * goes on behind the last one seen. Raises ApiError when the server refuses; `onBreak(true | false)` tells of breaks.
+ * Follow a job until it has ended or `signal` is used. `onEvent(name, data)` is called for each event; after a lost
+ * connection it resumes after the last one. Raises ApiError when the server refuses; `onBreak(true | false)` reports losses.
  */
 export async function followJob(jobId, { signal, onEvent, onBreak = () => {} }) {
   let lastId = "";

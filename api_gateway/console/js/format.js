@@ -1,4 +1,4 @@
-// Numbers, sizes, durations and moments as people read them, in the language of the page.
+// Numbers, sizes, durations and times in the language of the page.
 import { locale, t } from "./words.js";
 
 const NONE = "–";
@@ -47,7 +47,7 @@ export function moment(text) {
   return new Intl.DateTimeFormat(locale(), { dateStyle: "medium", timeStyle: "medium" }).format(new Date(text));
 }
 
-/** How long ago, in words; the exact moment goes into the title. */
+/** The age in words; the exact time is in the title. */
 export function ago(text) {
   if (!text) return NONE;
   const seconds = (Date.now() - new Date(text).getTime()) / 1000;

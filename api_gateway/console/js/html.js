@@ -1,4 +1,4 @@
-// One place from which every module takes the library: markup as tagged templates, components, hooks.
+// The only import of the libraries: markup as tagged templates, components, hooks.
 import { Fragment, h, render } from "../vendor/preact.js";
 import htm from "../vendor/htm.js";
 

@@ -5,9 +5,9 @@ import { get, query } from "./api.js";
 const SLOW_MS = 2500;
 
 /**
- * `read(signal)` is called at first and whenever `keys` change. Gives `{data, readAt, error, loading, slow, reload}`; what
- * was read before stays while it is read again, and `readAt` (milliseconds) says when that was. `everyMs`: read again so
- * often while the page is visible, and at once when it becomes visible.
+ * `read(signal)` is called at first and whenever `keys` change. Returns `{data, readAt, error, loading, slow, reload}`; the
+ * earlier data stays during a reload, and `readAt` (milliseconds) is its time. `everyMs`: the interval of reloads while
+ * the page is visible; it also reloads when it becomes visible.
  */
 export function useLoad(read, keys, { everyMs = 0 } = {}) {
   const [state, setState] = useState({ data: undefined, readAt: null, error: null, loading: true, slow: false });
@@ -83,7 +83,7 @@ export function usePages(path, parameters, { everyMs = 0, limit = 50 } = {}) {
   return { ...first, data, more, loadingMore: extra.loading, moreError: extra.error, reload };
 }
 
-/** Something the user sets off: `{run, busy, error}`; `run` gives whether it went well, and says so to nobody twice. */
+/** An action of the user: `{run, busy, error}`; `run` returns whether it succeeded. */
 export function useAction(action) {
   const [state, setState] = useState({ busy: false, error: null });
   const alive = useRef(true);

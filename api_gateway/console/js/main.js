@@ -1,4 +1,4 @@
-// Starts the page: words first, then the key this tab may still have, then the view the address names.
+// Starts the page: words first, then a key stored in this tab, then the view in the address.
 import { html, render, useEffect, useState } from "./html.js";
 import { get } from "./api.js";
 import { Notices } from "./parts/notices.js";

@@ -15,7 +15,7 @@ export function parseMetrics(text) {
   return found;
 }
 
-/** One value, or null where the server could not read it. */
+/** One value, or null if the server could not read it. */
 export function valueOf(metrics, name, labels = {}) {
   const wanted = Object.entries(labels);
   const found = (metrics.get(name) ?? []).find((each) => wanted.every(([label, value]) => each.labels[label] === value));

@@ -1,4 +1,4 @@
-// Theme and language: kept in this browser, never sent anywhere.
+// Theme and language: stored in this browser, never sent.
 import { createStore } from "./store.js";
 
 export const THEMES = ["system", "light", "dark"];

@@ -1,4 +1,4 @@
-// Where the user is: `#/documents/kb/d1?x=y`. The part behind # never leaves the browser.
+// The current page: `#/documents/kb/d1?x=y`. The part behind # never leaves the browser.
 import { createStore } from "./store.js";
 
 function read() {

@@ -3,7 +3,7 @@ import { address, ApiError } from "./api.js";
 import { session, signOut } from "./session.js";
 import { t } from "./words.js";
 
-/** Send a form. Calls `onProgress(share)` with 0 to 1; gives the answer's body. Raises ApiError. */
+/** Send a form. Calls `onProgress(share)` with 0 to 1; returns the answer's body. Raises ApiError. */
 export function sendForm(path, form, { onProgress = () => {}, signal } = {}) {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
@@ -16,7 +16,7 @@ export function sendForm(path, form, { onProgress = () => {}, signal } = {}) {
       try {
         body = JSON.parse(request.responseText);
       } catch {
-        // What is no JSON comes from something between here and the gateway; its status says enough.
+        // An answer that is not JSON comes from a proxy before the gateway; its status is enough.
       }
       if (request.status >= 200 && request.status < 300) return resolve(body);
       if (request.status === 401) signOut("signin.expired");

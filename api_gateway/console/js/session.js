@@ -1,4 +1,4 @@
-// Who is signed in. The key lives in this tab's session storage and in request headers, and nowhere else.
+// The signed-in tenant. The key is in this tab's session storage and in request headers, and nowhere else.
 import { createStore } from "./store.js";
 
 const PLACE = "chordwise.key";
@@ -6,10 +6,10 @@ const PLACE = "chordwise.key";
 /** `null`, or `{key, tenant_id, name, scopes}`. */
 export const session = createStore(null);
 
-/** Why the last session ended, as a message key; shown on the sign-in page. */
+/** The reason for the end of the last session, as a message key; shown on the sign-in page. */
 export const ended = createStore(null);
 
-/** Questions asked in this tab, newest first: `{query_id, text, namespaces, at}`. In memory only. */
+/** Queries of this tab, newest first: `{query_id, text, namespaces, at}`. In memory only. */
 export const asked = createStore([]);
 
 export const keptKey = () => sessionStorage.getItem(PLACE);

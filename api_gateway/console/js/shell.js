@@ -1,4 +1,4 @@
-// What stands around every view: where one can go, who one is, how the page looks.
+// The frame of every view: navigation, the signed-in tenant, theme and language.
 import { html, useEffect, useRef, useState } from "./html.js";
 import { Icon } from "./parts/icons.js";
 import { LANGUAGES, language, setLanguage, setTheme, theme, THEMES } from "./preferences.js";
@@ -76,7 +76,7 @@ export function Looks() {
     </button>`;
 }
 
-/** The head of a view: its title, what it is for, and what can be done with the whole of it. */
+/** The head of a view: its title, its purpose, and its actions. */
 export function Heading({ title, about, children, back }) {
   useEffect(() => { document.title = `${title} · Chordwise`; }, [title]);
   return html`

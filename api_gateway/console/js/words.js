@@ -26,7 +26,7 @@ export function t(key, values = {}) {
   return text.replace(/\{(\w+)\}/g, (whole, name) => (name in values ? String(values[name]) : whole));
 }
 
-/** The word for a code the server sent, or the code itself where the page has no word for it yet. */
+/** The word for a code of the server, or the code itself if the page has no word for it. */
 export function word(prefix, code) {
   return table[`${prefix}.${code}`] ?? String(code ?? "");
 }

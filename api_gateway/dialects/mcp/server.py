@@ -113,7 +113,7 @@ TOOLS: Final = (
         name="ingest",
         title="Add documents",
         description=(
-            "Stores documents in a knowledge base. A document with an id that is there already replaces the one before. "
+            "Stores documents in a knowledge base. A document replaces an earlier one with the same id. "
             "Searches see them when job_status says succeeded, usually within seconds."
         ),
         takes=tool_shapes.IngestIn,
@@ -125,7 +125,7 @@ TOOLS: Final = (
     ToolEntry(
         name="job_status",
         title="Follow an ingestion",
-        description="Says how far the documents of an ingest call are, and which could not be taken and why.",
+        description="Reports the progress of an ingest call, and the documents that failed, with the reasons.",
         takes=tool_shapes.JobIn,
         gives=tool_shapes.JobOut,
         call=tool_calls.job_status,
@@ -242,7 +242,7 @@ class _Handlers:
     ) -> types.ListResourceTemplatesResult:
         templates = [_template(_NAMESPACE + "{namespace}", "namespace", "A knowledge base and its first documents.")]
         if "write" in self._caller(context).principal.scopes:
-            templates.append(_template(_JOB + "{job_id}", "job", "How far an ingestion is."))
+            templates.append(_template(_JOB + "{job_id}", "job", "The progress of an ingestion."))
         return types.ListResourceTemplatesResult(resource_templates=templates)
 
     async def read_resource(

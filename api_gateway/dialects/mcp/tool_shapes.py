@@ -28,13 +28,17 @@ class Nothing(Wire):
 class SearchIn(Wire):
     """A question in plain words."""
 
-    query: Annotated[QueryText, Field(description="What to look for, as a question or in words.")]
+    query: Annotated[QueryText, Field(description="The question, or keywords.")]
     namespaces: Annotated[
         list[NamespaceName] | None,
-        Field(min_length=1, max_length=32, description="Where to look; everywhere, if left out. See list_namespaces."),
+        Field(
+            min_length=1,
+            max_length=32,
+            description="The knowledge bases to search; all by default. See list_namespaces.",
+        ),
     ] = None
     top_k: Annotated[int, Field(ge=1, le=50, description="How many passages to read.")] = 10
-    filters: Annotated[FiltersIn | None, Field(description="What the documents must be like.")] = None
+    filters: Annotated[FiltersIn | None, Field(description="Conditions on the documents.")] = None
 
 
 class Passage(Shape):
@@ -54,7 +58,7 @@ class FoundDocument(Shape):
     url: str
     namespace: str
     document_id: str
-    text: Annotated[str, Field(description="The best of the passages.")]
+    text: Annotated[str, Field(description="The best passages.")]
     passages: list[Passage]
 
 
@@ -74,7 +78,7 @@ class FetchIn(Wire):
         str,
         Field(min_length=1, max_length=256, description="The `id` of a search result, or the `chunk_id` of a passage."),
     ]
-    offset: Annotated[int, Field(ge=0, le=2**31, description="Characters to leave out at the beginning.")] = 0
+    offset: Annotated[int, Field(ge=0, le=2**31, description="Characters to skip at the beginning.")] = 0
     max_chars: Annotated[int, Field(ge=1, le=LONGEST_TEXT, description="Characters to read at most.")] = USUAL_TEXT
 
 
@@ -91,7 +95,7 @@ class FetchOut(Shape):
 class NamespacesIn(Wire):
     """A page of namespaces."""
 
-    after: Annotated[str | None, Field(max_length=64, description="`next` of the page before.")] = None
+    after: Annotated[str | None, Field(max_length=64, description="`next` of the previous page.")] = None
 
 
 class NamespaceOut(Shape):
@@ -151,7 +155,7 @@ class IngestIn(Wire):
     documents: Annotated[list[DocumentIn], Field(min_length=1, max_length=MOST_DOCUMENTS)]
     on_conflict: Annotated[
         OnConflict,
-        Field(description="How to treat a document that is there already; `new` keeps both, under two ids."),
+        Field(description="How to treat a document that exists already; `new` keeps both, under two ids."),
     ] = "replace"
 
 

@@ -41,15 +41,15 @@ _MAX_BODY_BYTES = 24 * 1024 * 1024  # 2000 files with 16 attributes of the great
 
 @router.post(
     "/vector_stores/{vector_store_id}/file_batches",
-    responses=answered(objects.FileBatchObject, "The batch, on its way.", 400, 404, 413, 429),
+    responses=answered(objects.FileBatchObject, "The batch, being ingested.", 400, 404, 413, 429),
     openapi_extra=json_body(FileBatchRequest, {"file_ids": ["file-0123", "file-4567"]}),
-    summary="Put files into a vector store together",
+    summary="Add files to a vector store",
 )
 async def create(request: Request, principal: Writer, vector_store_id: str) -> Response:
     """Add up to 2000 files to a vector store together. On success all of them are in the ledger, otherwise none."""
     gateway = gateway_of(request)
-    asked = await read_shape(request, principal, FileBatchRequest, limit=_MAX_BODY_BYTES)
-    puts = _puts(asked, gateway.settings)
+    body = await read_shape(request, principal, FileBatchRequest, limit=_MAX_BODY_BYTES)
+    puts = _puts(body, gateway.settings)
 
     def do() -> JobId:
         store_of(principal, vector_store_id, gateway, in_use=True)
@@ -63,7 +63,7 @@ async def create(request: Request, principal: Writer, vector_store_id: str) -> R
 @router.get(
     "/vector_stores/{vector_store_id}/file_batches/{batch_id}",
     responses=answered(objects.FileBatchObject, "The batch.", 404),
-    summary="Look at a batch of files",
+    summary="Get a batch of files",
 )
 async def look(request: Request, principal: Reader, vector_store_id: str, batch_id: str) -> Response:
     """Return a batch. While it is in progress, the header `openai-poll-after-ms` says when to poll again."""
@@ -73,7 +73,7 @@ async def look(request: Request, principal: Reader, vector_store_id: str, batch_
 
 @router.post(
     "/vector_stores/{vector_store_id}/file_batches/{batch_id}/cancel",
-    responses=answered(objects.FileBatchObject, "The batch; what was not done yet is not done.", 404),
+    responses=answered(objects.FileBatchObject, "The batch; its remaining files are cancelled.", 404),
     summary="Cancel a batch of files",
 )
 async def cancel(request: Request, principal: Writer, vector_store_id: str, batch_id: str) -> Response:

@@ -27,8 +27,8 @@ T = TypeVar("T")
 
 Order = Annotated[Literal["asc", "desc"], Parameter(description="Order by creation time; `desc` is newest first.")]
 Limit = Annotated[int, Parameter(ge=1, le=100, description="Entries per page.")]
-After = Annotated[str | None, Parameter(max_length=64, description="The last entry of the page before.")]
-Before = Annotated[str | None, Parameter(max_length=64, description="The first entry of the page after.")]
+After = Annotated[str | None, Parameter(max_length=64, description="The last entry of the previous page.")]
+Before = Annotated[str | None, Parameter(max_length=64, description="The first entry of the next page.")]
 Filter = Annotated[
     Literal["in_progress", "completed", "failed", "cancelled"] | None,
     Parameter(description="Only those of this status."),

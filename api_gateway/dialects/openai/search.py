@@ -66,17 +66,17 @@ async def search(request: Request, principal: Reader, vector_store_id: str) -> R
     `hybrid_search` fuses by ranks. `rewrite_query` needs a language model; without one the query stays as it is.
     """
     gateway = gateway_of(request)
-    asked = await read_shape(request, principal, SearchRequest, limit=_MAX_BODY_BYTES)
-    condition = None if asked.filters is None else _condition(asked.filters)
+    body = await read_shape(request, principal, SearchRequest, limit=_MAX_BODY_BYTES)
+    condition = None if body.filters is None else _condition(body.filters)
     namespace = namespace_of(vector_store_id)
-    texts = [asked.query] if isinstance(asked.query, str) else list(dict.fromkeys(asked.query))
-    queries = [await _query(request, principal, namespace, text, asked, condition) for text in texts]
+    texts = [body.query] if isinstance(body.query, str) else list(dict.fromkeys(body.query))
+    queries = [await _query(request, principal, namespace, text, body, condition) for text in texts]
     deadline_at = queries[0].deadline_at
     await read_by(deadline_at, gateway, store_of, principal, vector_store_id, gateway, in_use=True)
     answers = await _all_answered(request, queries, gateway)
-    limit = asked.max_num_results
+    limit = body.max_num_results
     best = _together([_scored(answer, namespace) for answer in answers])[:limit]
-    threshold = (asked.ranking_options and asked.ranking_options.score_threshold) or 0.0
+    threshold = (body.ranking_options and body.ranking_options.score_threshold) or 0.0
     kept = [result for result in best if result.score >= threshold]
     ids = [each.document_id for each in kept]
     files = await read_by(deadline_at, gateway, _files, principal.tenant_id, namespace, ids, gateway)

@@ -54,7 +54,7 @@ _FORM: dict[str, Any] = {
     "/files",
     responses=answered(objects.FileObject, "The file; it is durable.", 400, 413, 429),
     openapi_extra=_FORM,
-    summary="Hand in a file",
+    summary="Upload a file",
 )
 async def upload(request: Request, principal: Writer) -> Response:
     """Store a file. It becomes searchable once it is put into a vector store."""
@@ -78,7 +78,7 @@ async def list_files(
     principal: Reader,
     limit: Annotated[int, Parameter(ge=1, le=10_000, description="Entries per page.")] = 10_000,
     order: Order = "desc",
-    after: Annotated[str | None, Parameter(max_length=64, description="The last entry of the page before.")] = None,
+    after: Annotated[str | None, Parameter(max_length=64, description="The last entry of the previous page.")] = None,
     purpose: Annotated[str | None, Parameter(max_length=32, description="Only those of this purpose.")] = None,
 ) -> Response:
     """List the stored files, newest first unless `order` says otherwise."""
@@ -102,7 +102,7 @@ async def list_files(
 @router.get(
     "/files/{file_id}",
     responses=answered(objects.FileObject, "The file, without its bytes.", 404),
-    summary="Look at a file",
+    summary="Get a file",
 )
 async def look(request: Request, principal: Reader, file_id: str) -> Response:
     """Return a file. Its vector stores list it."""
@@ -135,7 +135,7 @@ async def content(request: Request, principal: Reader, file_id: str) -> Response
 
 @router.delete(
     "/files/{file_id}",
-    responses=answered(objects.Deleted, "It is gone, here and in every vector store.", 404),
+    responses=answered(objects.Deleted, "Deleted, here and in every vector store.", 404),
     summary="Delete a file",
 )
 async def delete(request: Request, principal: Writer, file_id: str) -> Response:

@@ -44,26 +44,26 @@ _CHUNKS_AT_ONCE = 500
 
 @router.post(
     "/vector_stores/{vector_store_id}/files",
-    responses=answered(objects.StoreFileObject, "The file, on its way.", 400, 404, 413, 429),
+    responses=answered(objects.StoreFileObject, "The file, being ingested.", 400, 404, 413, 429),
     openapi_extra=json_body(StoreFileRequest, {"file_id": "file-0123", "attributes": {"year": 2026}}),
-    summary="Put a file into a vector store",
+    summary="Add a file to a vector store",
 )
 async def create(request: Request, principal: Writer, vector_store_id: str) -> Response:
     """Add a file. It is searchable once its status is `completed`. A file that is in the store already is ingested
     again."""
     gateway = gateway_of(request)
-    asked = await read_shape(request, principal, StoreFileRequest, limit=_MAX_BODY_BYTES)
+    body = await read_shape(request, principal, StoreFileRequest, limit=_MAX_BODY_BYTES)
 
     def do() -> Attached:
         namespace = namespace_of(vector_store_id)
         store_of(principal, vector_store_id, gateway, in_use=True)
         one = Put(
-            file_id=asked.file_id,
-            chunking=to_chunking(asked.chunking_strategy, gateway.settings),
-            attributes=asked.attributes or {},
+            file_id=body.file_id,
+            chunking=to_chunking(body.chunking_strategy, gateway.settings),
+            attributes=body.attributes or {},
         )
         put(principal, namespace, [one], gateway, request_id=request.state.request_id)
-        return file_of(principal, vector_store_id, asked.file_id, gateway)
+        return file_of(principal, vector_store_id, body.file_id, gateway)
 
     return _polled(await gateway.run(do))
 
@@ -105,7 +105,7 @@ async def list_files(
 @router.get(
     "/vector_stores/{vector_store_id}/files/{file_id}",
     responses=answered(objects.StoreFileObject, "The file.", 404),
-    summary="Look at a file in a vector store",
+    summary="Get a file in a vector store",
 )
 async def look(request: Request, principal: Reader, vector_store_id: str, file_id: str) -> Response:
     """Return a file in a vector store. While it is in progress, the header `openai-poll-after-ms` says when to poll
@@ -124,7 +124,7 @@ async def describe(request: Request, principal: Writer, vector_store_id: str, fi
     """Replace a file's attributes. Searches use the old ones until the status is `completed` again, nearly always
     before this answer."""
     gateway = gateway_of(request)
-    asked = await read_shape(request, principal, StoreFileChange, limit=_MAX_BODY_BYTES)
+    body = await read_shape(request, principal, StoreFileChange, limit=_MAX_BODY_BYTES)
 
     def do() -> JobId | None:
         store_of(principal, vector_store_id, gateway, in_use=True)
@@ -132,7 +132,7 @@ async def describe(request: Request, principal: Writer, vector_store_id: str, fi
             ticket = describe_file(
                 principal.tenant_id,
                 file_of(principal, vector_store_id, file_id, gateway),
-                asked.attributes or {},
+                body.attributes or {},
                 gateway.resources,
                 ring=dispatch.ring,
                 request_id=request.state.request_id,
@@ -150,7 +150,7 @@ async def describe(request: Request, principal: Writer, vector_store_id: str, fi
 @router.get(
     "/vector_stores/{vector_store_id}/files/{file_id}/content",
     responses=answered(objects.StoreFileContent, "The text that was read from the file.", 404),
-    summary="Read a file of a vector store",
+    summary="Get the text of a file in a vector store",
 )
 async def content(request: Request, principal: Reader, vector_store_id: str, file_id: str) -> Response:
     """Return the text of a file in its searched pieces, in order; empty until the file is `completed`."""
@@ -160,8 +160,8 @@ async def content(request: Request, principal: Reader, vector_store_id: str, fil
 
 @router.delete(
     "/vector_stores/{vector_store_id}/files/{file_id}",
-    responses=answered(objects.Deleted, "It is not in the vector store any more.", 404),
-    summary="Take a file out of a vector store",
+    responses=answered(objects.Deleted, "Removed from the vector store.", 404),
+    summary="Remove a file from a vector store",
 )
 async def delete(request: Request, principal: Writer, vector_store_id: str, file_id: str) -> Response:
     """Remove a file from a vector store. Searches stop finding it at once; the file itself stays."""

@@ -35,22 +35,22 @@ _MAX_BODY_BYTES = 256 * 1024
     "/vector_stores",
     responses=answered(objects.VectorStoreObject, "The vector store.", 400, 404, 413, 429),
     openapi_extra=json_body(VectorStoreRequest, {"name": "Manuals", "metadata": {"team": "support"}}),
-    summary="Make a vector store",
+    summary="Create a vector store",
 )
 async def create(request: Request, principal: Writer) -> Response:
     """Create a vector store, a namespace named after its id. Files in `file_ids` are added to it."""
     gateway = gateway_of(request)
-    asked = await read_shape(request, principal, VectorStoreRequest, limit=_MAX_BODY_BYTES)
-    chunking = to_chunking(asked.chunking_strategy, gateway.settings)
-    puts = [Put(file_id=each, chunking=chunking, attributes={}) for each in dict.fromkeys(asked.file_ids or ())]
+    body = await read_shape(request, principal, VectorStoreRequest, limit=_MAX_BODY_BYTES)
+    chunking = to_chunking(body.chunking_strategy, gateway.settings)
+    puts = [Put(file_id=each, chunking=chunking, attributes={}) for each in dict.fromkeys(body.file_ids or ())]
     namespace = Namespace(new_id(edit_vector_stores.STORE_PREFIX))
     created_at = made_at(edit_vector_stores.STORE_PREFIX, namespace) or datetime.now(UTC)
     made = VectorStore(
         namespace=namespace,
-        name=asked.name or "",
-        description=asked.description,
-        metadata=asked.metadata or {},
-        expires_after_days=asked.expires_after.days if asked.expires_after else None,
+        name=body.name or "",
+        description=body.description,
+        metadata=body.metadata or {},
+        expires_after_days=body.expires_after.days if body.expires_after else None,
         created_at=created_at,
         last_active_at=created_at,
     )
@@ -92,7 +92,7 @@ async def list_stores(
 @router.get(
     "/vector_stores/{vector_store_id}",
     responses=answered(objects.VectorStoreObject, "The vector store.", 404),
-    summary="Look at a vector store",
+    summary="Get a vector store",
 )
 async def look(request: Request, principal: Reader, vector_store_id: str) -> Response:
     """Return a vector store with the number of its files in each state."""
@@ -109,13 +109,13 @@ async def look(request: Request, principal: Reader, vector_store_id: str) -> Res
 async def change(request: Request, principal: Writer, vector_store_id: str) -> Response:
     """Change a vector store. Omitted fields stay as they are."""
     gateway = gateway_of(request)
-    asked = await read_shape(request, principal, VectorStoreChange, limit=_MAX_BODY_BYTES)
+    body = await read_shape(request, principal, VectorStoreChange, limit=_MAX_BODY_BYTES)
 
     def do() -> dict[str, Any]:
         namespace = namespace_of(vector_store_id)
         store_of(principal, vector_store_id, gateway, in_use=True)
         if (
-            change_store(principal.tenant_id, namespace, lambda before: _changed(before, asked), gateway.resources)
+            change_store(principal.tenant_id, namespace, lambda before: _changed(before, body), gateway.resources)
             is None
         ):
             raise no_store(vector_store_id)
@@ -126,7 +126,7 @@ async def change(request: Request, principal: Writer, vector_store_id: str) -> R
 
 @router.delete(
     "/vector_stores/{vector_store_id}",
-    responses=answered(objects.Deleted, "It is gone, with all documents in it.", 404),
+    responses=answered(objects.Deleted, "Deleted, with all its documents.", 404),
     summary="Delete a vector store",
 )
 async def delete(request: Request, principal: Writer, vector_store_id: str) -> Response:

@@ -152,7 +152,7 @@ async def import_part(
 @router.get(
     "/v1/namespaces/{namespace}/imports/{import_id}",
     responses=answers(200, Import, "The parts that have arrived, with their jobs.", 401, 403, 404, 422, 503),
-    summary="See how far an import has come",
+    summary="List the parts of an import",
 )
 async def look(request: Request, principal: Reader, namespace: Name, import_id: ImportId) -> Response:
     """List the received parts. All others have to be sent, or sent again."""

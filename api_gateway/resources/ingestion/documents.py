@@ -115,8 +115,7 @@ _EXAMPLE = {
     responses=answers(
         202,
         JobAccepted,
-        "The documents are durable; no crash can lose one any more. Single documents that could not be taken are "
-        "among the errors of the job.",
+        "The documents are durable: no crash can lose one. Invalid documents are among the errors of the job.",
         *(400, 401, 403, 413, 415, 422, 429, 503),
         headers={"Location": "The job."},
     ),
@@ -182,7 +181,7 @@ async def list_documents(
 @router.get(
     "/v1/documents/{document_id}",
     responses=answers(200, Document, "The document, without its text.", 401, 403, 404, 422, 503),
-    summary="Look at a document",
+    summary="Get a document",
 )
 async def look(
     request: Request, principal: Reader, document_id: Id, namespace: InNamespace, wait: Wait = 0
@@ -206,8 +205,8 @@ async def look(
 @router.delete(
     "/v1/documents/{document_id}",
     status_code=204,
-    responses=answers(204, None, "No search finds it any more.", 401, 403, 404, 422, 503),
-    summary="Take a document away",
+    responses=answers(204, None, "Deleted; searches no longer find it.", 401, 403, 404, 422, 503),
+    summary="Delete a document",
 )
 async def delete(request: Request, principal: Writer, document_id: Id, namespace: InNamespace) -> Response:
     """Delete a document, including uploads under this id that are still being ingested."""
@@ -307,7 +306,7 @@ async def list_generations(request: Request, principal: Reader, document_id: Id,
         headers={"Location": "The job."},
     ),
     openapi_extra=json_body(RollbackRequest, {"namespace": "kb"}),
-    summary="Go back to the generation before",
+    summary="Roll back a document",
 )
 async def rollback(
     request: Request,

@@ -75,7 +75,7 @@ _BODY["requestBody"]["content"]["multipart/form-data"] = {
     )
     | {200: {"description": "The book was only looked at, as `dry_run` asked.", "model": ExamplesReport}},
     openapi_extra=_BODY,
-    summary="Hand in a book of examples",
+    summary="Submit a book of examples",
 )
 async def submit(
     request: Request,

@@ -96,7 +96,7 @@ async def list_sources(
 @router.get(
     "/v1/sources/{source_id}",
     responses=answers(200, SourceInfo, "The source, with counts of what came from it.", 401, 403, 404, 422, 503),
-    summary="Look at a source",
+    summary="Get a source",
 )
 async def look(request: Request, principal: Reader, source_id: Id, namespace: InNamespace) -> Response:
     """Return a source, even if all its documents failed or were cancelled."""
@@ -110,9 +110,7 @@ async def look(request: Request, principal: Reader, source_id: Id, namespace: In
 
 @router.delete(
     "/v1/sources/{source_id}",
-    responses=answers(
-        200, SourceDeleted, "No search finds its documents any more; how many they were.", 401, 403, 404, 422, 503
-    ),
+    responses=answers(200, SourceDeleted, "Deleted; the number of its documents.", 401, 403, 404, 422, 503),
     summary="Delete a source",
 )
 async def delete(request: Request, principal: Writer, source_id: Id, namespace: InNamespace) -> Response:

@@ -89,9 +89,9 @@ async def store(request: Request, principal: Writer, experiment_id: str) -> Resp
     if not _ID.fullmatch(experiment_id):
         raise invalid([{"pointer": "/experiment_id", "detail": "may hold 1 to 64 letters, digits, '.', '_' and '-'"}])
     gateway = gateway_of(request)
-    asked = await read_shape(request, principal, ExperimentRequest, limit=_MAX_BODY_BYTES)
+    body = await read_shape(request, principal, ExperimentRequest, limit=_MAX_BODY_BYTES)
     try:
-        experiment = read_experiment(asked.experiment)
+        experiment = read_experiment(body.experiment)
     except ValidationError as error:
         raise invalid(places(error, under=["experiment"])) from None
     try:
@@ -100,14 +100,14 @@ async def store(request: Request, principal: Writer, experiment_id: str) -> Resp
             principal.tenant_id,
             experiment_id,
             experiment,
-            asked.experiment,
-            active=asked.active,
+            body.experiment,
+            active=body.active,
             use=gateway.resources,
         )
     except PlanFlaw as flaw:
         raise invalid([{**each, "pointer": f"/experiment{each['pointer']}"} for each in flaws(flaw)]) from None
     gateway.configurations.forget(principal.tenant_id)
-    return json_response({"experiment_id": experiment_id, "active": asked.active, "experiment": asked.experiment})
+    return json_response({"experiment_id": experiment_id, "active": body.active, "experiment": body.experiment})
 
 
 @router.delete(

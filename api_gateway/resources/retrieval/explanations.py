@@ -126,8 +126,8 @@ _BODY_PROBLEMS = (400, 401, 403, 404, 409, 413, 415, 422, 429, 503)
 
 @router.get(
     "/v1/queries/{query_id}/trace",
-    responses=answers(200, Trace, "The whole run, in numbers and ids.", *_PROBLEMS),
-    summary="Look at how an answer came about",
+    responses=answers(200, Trace, "The complete trace, in numbers and ids.", *_PROBLEMS),
+    summary="Get the trace of a query",
 )
 async def trace(request: Request, principal: Reader, query_id: str) -> Response:
     """Return the trace of a query that was sent with `trace: true`, stored as long as its answer."""
@@ -145,14 +145,14 @@ async def trace(request: Request, principal: Reader, query_id: str) -> Response:
     "/v1/queries/{query_id}/why-not",
     responses=answers(200, WhyNot, "The stage and the number.", *_BODY_PROBLEMS),
     openapi_extra=json_body(WhyNotRequest, {"chunk_id": "7e0f3f54-6f3e-5d0a-9d0b-0d0c4a3c9f11"}),
-    summary="Ask why a chunk is not in the answer",
+    summary="Explain a missing chunk",
 )
 async def explain(request: Request, principal: Reader, query_id: str) -> Response:
     """Return the first stage at which the chunk was lost: its namespace, its publication, a filter, recall, fusion, or
     the rule that dropped it. A query without a trace is run once more, unchanged, on the current documents."""
     gateway, known = gateway_of(request), known_id(query_id)
-    asked = await read_shape(request, principal, WhyNotRequest, limit=_MAX_BODY_BYTES)
-    chunk_id = known_chunk_id(asked.chunk_id)
+    body = await read_shape(request, principal, WhyNotRequest, limit=_MAX_BODY_BYTES)
+    chunk_id = known_chunk_id(body.chunk_id)
     state = await gateway.run(current_state, principal.tenant_id, known, gateway)
     if state.answer is None:
         raise Problem(409, "query_not_answered", "The query is not answered yet.")
@@ -162,23 +162,23 @@ async def explain(request: Request, principal: Reader, query_id: str) -> Respons
 
 @router.post(
     "/v1/queries/{query_id}/replay",
-    responses=answers(200, Replay, "The new answer, and what is different in it.", *_BODY_PROBLEMS),
+    responses=answers(200, Replay, "The new answer, and its differences.", *_BODY_PROBLEMS),
     openapi_extra=json_body(QueryReplayRequest, {"plan": {"retrieve": {"fusion": {"strategy": "rrf"}}}}),
-    summary="Ask the same again with other settings",
+    summary="Replay a query with other settings",
 )
 async def replay(request: Request, principal: Reader, query_id: str) -> Response:
     """Run the query again with other settings and a trace, on the current documents, from the original request: a
     router decides anew. `difference` compares both answers."""
     gateway, known = gateway_of(request), known_id(query_id)
-    asked = await read_shape(request, principal, QueryReplayRequest, limit=_MAX_BODY_BYTES)
+    body = await read_shape(request, principal, QueryReplayRequest, limit=_MAX_BODY_BYTES)
     before = await gateway.run(current_state, principal.tenant_id, known, gateway)
     if before.answer is None:
         raise Problem(409, "query_not_answered", "The query is not answered yet.")
-    if "privacy" in asked.plan:
+    if "privacy" in body.plan:
         raise invalid([{"pointer": "/plan/privacy", "detail": "is for the profile to say, as in a query"}])
     asked_first = before.query.asked
     try:
-        plan = replanned(asked_first.plan, asked.plan, gateway.settings)
+        plan = replanned(asked_first.plan, body.plan, gateway.settings)
     except PlanFlaw as flaw:
         raise invalid([{**each, "pointer": f"/plan{each['pointer']}"} for each in flaws(flaw)]) from None
     try:

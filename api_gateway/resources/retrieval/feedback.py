@@ -193,7 +193,7 @@ _EXAMPLE = {"rating": "good", "chunk_id": "0b0f6a52-6c0a-5d4e-9f57-2a4f9c1d7e10"
         200: {"model": FeedbackShape, "description": "The same rating existed already; it is stored once."},
     },
     openapi_extra=json_body(FeedbackRequest, _EXAMPLE),
-    summary="Say what a hit was worth",
+    summary="Rate a hit",
 )
 async def give(request: Request, principal: Reader, query_id: str) -> Response:
     """Rate a hit of a query while the query is stored, an hour by default. The same rating of the same hit by the same
@@ -252,7 +252,7 @@ async def list_feedback(
     "/v1/feedback/{feedback_id}",
     status_code=204,
     responses=answers(204, None, "It is gone.", 401, 403, 404, 422, 503),
-    summary="Take a rating back",
+    summary="Withdraw a rating",
 )
 async def take_back(request: Request, principal: Writer, feedback_id: str) -> Response:
     """Withdraw a rating from judgments and results."""
@@ -266,7 +266,7 @@ async def take_back(request: Request, principal: Writer, feedback_id: str) -> Re
 @router.get(
     "/v1/feedback/judgments",
     responses=answers(200, JudgmentPage, "One page of judged questions.", 401, 403, 422, 503),
-    summary="Read the judgments that feedback makes",
+    summary="List judgments from feedback",
 )
 async def judgments(
     request: Request,
@@ -303,7 +303,7 @@ async def judgments(
 @router.get(
     "/v1/experiments/{experiment_id}/results",
     responses=answers(200, ExperimentResults, "The results, by arm.", 401, 403, 404, 422, 503),
-    summary="Look at what an experiment has shown",
+    summary="Get the results of an experiment",
 )
 async def results(request: Request, principal: Reader, experiment_id: str) -> Response:
     """Return the results of each arm: its searches, counted from the audit a few seconds after their answers (among the

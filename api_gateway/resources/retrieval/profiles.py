@@ -135,7 +135,7 @@ async def list_profiles(request: Request, principal: Reader) -> Response:
 @router.get(
     "/v1/profiles/{name}",
     responses=answers(200, ProfileDetail, "The profile, and the resulting complete plan.", *_PROBLEMS),
-    summary="Look at a profile",
+    summary="Get a profile",
 )
 async def look(request: Request, principal: Reader, name: str) -> Response:
     """Return a profile. `config` is the stored part; `plan` is complete, including the installation's settings."""
@@ -203,27 +203,27 @@ async def versions(request: Request, principal: Reader, name: str) -> Response:
 
 @router.post(
     "/v1/profiles/{name}/activate",
-    responses=answers(200, ProfileShape, "Queries have it within two seconds.", 404, *_BODY_PROBLEMS),
+    responses=answers(200, ProfileShape, "Queries use it within two seconds.", 404, *_BODY_PROBLEMS),
     openapi_extra=json_body(ActivateRequest, {"version": 3, "share": 0.1}),
-    summary="Choose the version that counts, or try one",
+    summary="Activate or try a version",
 )
 async def activate(request: Request, principal: Writer, name: str) -> Response:
     """Activate a version. A share below 1 applies it to that part of the sessions, always the same ones, beside the
     active version."""
     gateway = gateway_of(request)
-    asked = await read_shape(request, principal, ActivateRequest, limit=_MAX_BODY_BYTES)
+    body = await read_shape(request, principal, ActivateRequest, limit=_MAX_BODY_BYTES)
     done = await gateway.run(
-        flow.activate, principal.tenant_id, name, asked.version, share=asked.share, use=gateway.resources
+        flow.activate, principal.tenant_id, name, body.version, share=body.share, use=gateway.resources
     )
     if not done:
-        raise _not_found(f"{name} of version {asked.version}")
+        raise _not_found(f"{name} of version {body.version}")
     return await _shown(request, principal, name)
 
 
 @router.post(
     "/v1/profiles/{name}/rollback",
     responses=answers(200, ProfileShape, "The previous version is active again.", 409, *_PROBLEMS),
-    summary="Go back to the version from before",
+    summary="Roll back a profile",
 )
 async def roll_back(request: Request, principal: Writer, name: str) -> Response:
     """End a trial if there is one; else activate the previous version again."""

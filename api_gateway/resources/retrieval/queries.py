@@ -59,7 +59,7 @@ _ASKED: dict[int | str, dict[str, Any]] = {
     **answers(200, Answer, "The answer, ready in time.", *_PROBLEMS, headers=_PREFERENCE),
     202: {
         "model": QueryAccepted,
-        "description": "The query runs; look again at `Location`.",
+        "description": "The query is running; poll `Location`.",
         "headers": {"Location": {"schema": {"type": "string"}}, "Retry-After": {"schema": {"type": "integer"}}},
     },
 }
@@ -77,7 +77,7 @@ _PREFER_HEADER = {
     "/v1/queries",
     responses=_ASKED,
     openapi_extra={**json_body(QueryRequest, EXAMPLE), "parameters": [_PREFER_HEADER, _CACHE_HEADER]},
-    summary="Ask, and get the answer now or later",
+    summary="Submit a query",
 )
 async def ask(request: Request, principal: Reader) -> Response:
     """Submit a query. The answer is 202 at once, or with `Prefer: wait=<seconds>` 200 with the result if it is ready in
@@ -91,7 +91,7 @@ async def ask(request: Request, principal: Reader) -> Response:
     "/v1/rag/query",
     responses=_ASKED,
     openapi_extra={**json_body(QueryRequest, EXAMPLE), "parameters": [_PREFER_HEADER, _CACHE_HEADER]},
-    summary="Ask, and wait for the answer",
+    summary="Submit a query and wait for the answer",
 )
 async def ask_and_wait(request: Request, principal: Reader) -> Response:
     """Submit a query and wait for its result, up to the query's deadline unless `Prefer` says otherwise."""
@@ -108,7 +108,7 @@ async def ask_and_wait(request: Request, principal: Reader) -> Response:
         200, Answer, "The answer; or, while it runs, `query_id` and `status` alone.", 401, 403, 404, 422, 503
     ),
     openapi_extra={"parameters": [_PREFER_HEADER]},
-    summary="Look at a query",
+    summary="Get a query",
 )
 async def look(request: Request, principal: Reader, query_id: str, wait: Wait | None = None) -> Response:
     """Return the same bytes as the synchronous answer, once there is one. Answers expire after a while."""
@@ -131,8 +131,8 @@ async def look(request: Request, principal: Reader, query_id: str, wait: Wait | 
 @router.delete(
     "/v1/queries/{query_id}",
     status_code=204,
-    responses=answers(204, None, "The query and its answer are gone.", 401, 403, 404, 422, 503),
-    summary="Cancel or forget a query",
+    responses=answers(204, None, "Cancelled or deleted.", 401, 403, 404, 422, 503),
+    summary="Cancel or delete a query",
 )
 async def cancel(request: Request, principal: Reader, query_id: str) -> Response:
     """Cancel or delete a query. Its tasks find nothing to do; clients waiting for it get 404."""

@@ -157,7 +157,7 @@ _DEBUGGED = answers(200, Debugged, "The answer and its trace.", 400, 401, 403, 4
         503,
     ),
     openapi_extra=json_body(RecallRequest | QueryRequest, EXAMPLE),
-    summary="Recall as a main agent does",
+    summary="Recall for a main agent",
 )
 async def recall(request: Request, principal: Reader) -> Response:
     """Answer a RecallRequest with a RecallResult, and the body of a query as `/v1/rag/debug` does."""
@@ -166,8 +166,8 @@ async def recall(request: Request, principal: Reader) -> Response:
         return await _debugged(await query_from(decoded, request, principal), request)
     gateway, asked = gateway_of(request), recall_of(decoded)
     query = await query_from(as_query(asked), request, principal, request_id=asked.trace_id)
-    said = await answer_of(query, gateway, receive=request.receive)
-    found = result_of(retrieved(said), trace_id=query.request_id, experiment_id=asked.experiment_id)
+    answer = await answer_of(query, gateway, receive=request.receive)
+    found = result_of(retrieved(answer), trace_id=query.request_id, experiment_id=asked.experiment_id)
     return json_response(found.model_dump())
 
 
@@ -175,7 +175,7 @@ async def recall(request: Request, principal: Reader) -> Response:
     "/v1/rag/debug",
     responses=_DEBUGGED,
     openapi_extra=json_body(QueryRequest, QUERY_EXAMPLE),
-    summary="Ask, and see how the answer comes about",
+    summary="Query with a trace",
 )
 async def debug(request: Request, principal: Reader) -> Response:
     """Run the same body through the same pipeline as a query, with `trace: true`; the trace comes with the answer."""

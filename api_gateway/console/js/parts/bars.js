@@ -1,4 +1,4 @@
-// What each channel added to a score, drawn to one scale for the whole list.
+// The contribution of each channel to a score, on one scale for the whole list.
 import { html } from "../html.js";
 import { score } from "../format.js";
 import { t, word } from "../words.js";
@@ -19,7 +19,7 @@ export function Contributions({ parts, most }) {
 
 export const sumOf = (parts) => parts.reduce((sum, part) => sum + Math.max(0, part.contribution ?? 0), 0);
 
-/** The same in figures: rank and raw score in each channel. */
+/** The same as numbers: rank and raw score in each channel. */
 export function Figures({ parts }) {
   return html`<span class="figures">${parts.map((part) => html`
     <span key=${part.channel}><i class=${`dot ${part.channel}`}></i>${word("channel", part.channel)}

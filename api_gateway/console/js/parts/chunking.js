@@ -1,4 +1,4 @@
-// How a document is to be cut: a strategy and those of its options that were filled in.
+// The chunking of a document: a strategy and its options that were filled in.
 import { html } from "../html.js";
 import { t } from "../words.js";
 import { Choice, Text } from "./fields.js";
@@ -14,7 +14,7 @@ const OPTIONS = {
 
 export const NO_CHUNKING = { strategy: "", options: {} };
 
-/** What is sent: nothing where the installation's choice is to hold. */
+/** The value to send: nothing for the installation's default. */
 export function chunkingOf({ strategy, options }) {
   if (!strategy) return undefined;
   const given = Object.keys(OPTIONS[strategy]).filter((name) => options[name] !== undefined && options[name] !== "");

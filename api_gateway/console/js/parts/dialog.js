@@ -1,16 +1,16 @@
-// A question before something that cannot be taken back. The browser's own dialog keeps the focus inside.
+// A confirmation before an irreversible action. The browser's own dialog keeps the focus inside.
 import { html, useEffect, useId, useRef } from "../html.js";
 import { t } from "../words.js";
 import { Problem } from "./states.js";
 
-/** `action` is a `useAction`; the dialog closes when it went well. */
+/** `action` is a `useAction`; the dialog closes on success. */
 export function Confirm({ title, children, confirm, action, close, danger = true, args = [] }) {
   const dialog = useRef(null);
   const heading = useId();
   useEffect(() => {
     const before = document.activeElement;
     dialog.current.showModal();
-    // A dialog that is taken away, rather than closed, gives the focus to nobody.
+    // A dialog that is removed without being closed loses the focus.
     return () => (before?.isConnected ? before : document.getElementById("main"))?.focus();
   }, []);
   async function yes() {

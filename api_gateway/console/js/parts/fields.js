@@ -1,4 +1,4 @@
-// Form fields: a label, a control, and room for a hint or a fault, tied together for screen readers.
+// Form fields: a label, a control, and a hint or an error, linked for screen readers.
 import { html, useEffect, useId, useState } from "../html.js";
 import { get } from "../api.js";
 import { useLoad } from "../load.js";
@@ -59,7 +59,7 @@ export function Segments({ label, value, onInput, options }) {
 /** The tenant's namespaces, up to 200. */
 export const useNamespaces = () => useLoad((signal) => get("v1/namespaces?limit=200", { signal }).then((page) => page.data), []);
 
-/** A namespace that is there or, where documents are handed in, a new one. */
+/** An existing namespace or, for uploads, a new one. */
 export function NamespaceInput({ label = t("field.namespace"), value, onInput, known, hint }) {
   const list = useId();
   return html`<${Field} label=${label} hint=${hint}>

@@ -1,4 +1,4 @@
-// Short messages about what was just done, spoken by screen readers too.
+// Short messages about completed actions, read by screen readers too.
 import { html, useEffect } from "../html.js";
 import { session } from "../session.js";
 import { createStore, useStore } from "../store.js";
@@ -7,7 +7,7 @@ const notice = createStore(null);
 const SHOWN_MS = 6000;
 session.subscribe((who) => { if (!who) notice.set(null); }); // it may name a document
 
-/** Say that something was done. */
+/** Show a message. */
 export const announce = (text) => notice.set({ text, at: Date.now() });
 
 export function Notices() {

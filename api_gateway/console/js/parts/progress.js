@@ -1,4 +1,4 @@
-// How far a job is: done, failed, cancelled and open parts of one bar, with the numbers in words beside it.
+// The progress of a job: done, failed, cancelled and open parts of one bar, with the numbers as text beside it.
 import { html } from "../html.js";
 import { count, duration } from "../format.js";
 import { t, word } from "../words.js";
@@ -31,7 +31,7 @@ export function Pace({ job }) {
 
 const STAGES = ["accepted", "parse", "chunk", "embed", "publish"];
 
-/** How many documents have passed each stage. */
+/** The number of documents that have passed each stage. */
 export function Stages({ job }) {
   return html`<ol class="stages" aria-label=${t("progress.stages")}>
     ${STAGES.map((stage) => {

@@ -1,10 +1,10 @@
-// The states a view has beside its data: waiting, waiting long, nothing there, gone wrong.
+// The states of a view beside its data: loading, slow, empty, failed.
 import { html, useEffect, useState } from "../html.js";
 import { t } from "../words.js";
 import { Icon } from "./icons.js";
 import { announce } from "./notices.js";
 
-/** Renders `children(data)` once there is something; `empty` says what to show when `isEmpty(data)`. */
+/** Renders `children(data)` once there is data; `empty` is shown when `isEmpty(data)`. */
 export function Loaded({ of, children, empty, isEmpty = (data) => data.rows?.length === 0, lines = 5 }) {
   if (of.data === undefined) {
     if (of.error) return html`<${Problem} error=${of.error} retry=${of.reload} />`;
@@ -33,7 +33,7 @@ export function Empty({ title, children }) {
   return html`<div class="empty"><p class="empty-title">${title}</p>${children && html`<div>${children}</div>`}</div>`;
 }
 
-/** A problem as the server described it: what, where, and the id under which its log has the rest. */
+/** A problem as the server described it: title, location, and the request id for its log. */
 export function Problem({ error, retry, stale = false }) {
   return html`
     <div class="problem" role="alert">

@@ -1,5 +1,5 @@
-// Where the time of a query went. The server notes how long each step took, not when it began; the places are inferred:
-// channels side by side first, then one step after the other. What is in no step was spent in queues and on the way.
+// The timing of a query. The server records how long each step took, not when it began; the positions are inferred:
+// channels in parallel first, then one step after the other. The remaining time was spent in queues and transport.
 import { html } from "../html.js";
 import { milliseconds } from "../format.js";
 import { t, word } from "../words.js";

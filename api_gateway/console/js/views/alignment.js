@@ -1,4 +1,4 @@
-// Whether MySQL and PostgreSQL hold the same chunks, and putting right what differs.
+// Compare the chunks in MySQL and PostgreSQL, and repair differences.
 import { html, useState } from "../html.js";
 import { post } from "../api.js";
 import { count, moment } from "../format.js";

@@ -1,4 +1,4 @@
-// The chunks of an answer as a reader gets them, and the context as a prompt gets it.
+// The chunks of an answer for a reader, and the context for a prompt.
 import { html } from "../html.js";
 import { count, pages, score } from "../format.js";
 import { Contributions, Figures, sumOf } from "../parts/bars.js";
@@ -36,7 +36,7 @@ export function Answer({ answer, other }) {
 
 const factor = (decay) => (typeof decay === "object" ? decay.factor : decay);
 
-/** Where the other side has the same chunk. */
+/** The rank of the same chunk on the other side. */
 function Moved({ here, there }) {
   if (there === undefined) return html`<span class="moved only">${t("play.only_here")}</span>`;
   if (there === here) return html`<span class="moved same" title=${t("play.same_place")}>=</span>`;
@@ -47,7 +47,7 @@ function Moved({ here, there }) {
 
 const LONGEST = 300; // code points of a passage before the rest is folded away
 
-/** The text with what the question matched marked; offsets count Unicode code points, as the API's do. */
+/** The text with the matching words marked; offsets count Unicode code points, as the API's do. */
 export function Passage({ text, marks }) {
   const points = Array.from(text);
   const inside = marks.filter((mark) => mark.start < mark.end && mark.end <= points.length);
@@ -69,7 +69,7 @@ export function Passage({ text, marks }) {
   </details>`;
 }
 
-/** The text as it would reach a prompt. */
+/** The text in the form of a prompt. */
 export function Context({ context }) {
   if (!context?.text) return html`<${Empty} title=${t("play.no_context")} />`;
   return html`

@@ -22,7 +22,7 @@ export function Chunk({ chunk: first }) {
     announce(data[0].replacement_pending ? t("chunk.saved_pending") : t("chunk.saved"));
   });
 
-  /** After somebody else's change: what it is now, with the draft kept. */
+  /** The current version after somebody else's change, with the draft kept. */
   const refresh = useAction(async () => {
     const page = await get(`v1/chunks${query({ namespace: chunk.namespace, document_id: chunk.document_id, limit: 200 })}`);
     const now = page.data.find((each) => each.chunk_id === chunk.chunk_id);

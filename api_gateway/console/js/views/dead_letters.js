@@ -1,4 +1,4 @@
-// Documents that failed for good: why, and try them again or let them go.
+// Documents that failed permanently: the cause, retry and deletion.
 import { html, useState } from "../html.js";
 import { post, remove, segment } from "../api.js";
 import { ago, bytes, count, moment, short } from "../format.js";

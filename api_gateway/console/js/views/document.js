@@ -1,4 +1,4 @@
-// One document: what is known of it, its chunks, its generations.
+// One document: its properties, its chunks, its generations.
 import { html, useState } from "../html.js";
 import { get, post, segment, send } from "../api.js";
 import { ago, bytes, count, moment } from "../format.js";

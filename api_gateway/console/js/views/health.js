@@ -1,5 +1,5 @@
-// What is slow, stuck or down: checks, queues with the age of their oldest message, documents that wait. Every figure has
-// its age, and a gateway that does not answer is the first thing the page shows.
+// Outages and delays: checks, queues with the age of their oldest message, waiting documents. Every figure has its age,
+// and the page shows first whether the gateway answers.
 import { html, useEffect, useRef, useState } from "../html.js";
 import { ApiError, get, send } from "../api.js";
 import { count, duration, milliseconds } from "../format.js";
@@ -48,7 +48,7 @@ async function readiness(signal) {
   throw new ApiError({ code: "no_connection", title: t("error.no_connection"), detail: t("error.no_connection_detail") }); // a proxy's own 503
 }
 
-/** Milliseconds since the epoch, told anew every second. */
+/** The current time in milliseconds since the epoch, updated every second. */
 function useNow() {
   const [now, setNow] = useState(Date.now());
   useEffect(() => {
@@ -58,12 +58,12 @@ function useNow() {
   return now;
 }
 
-/** `children(age)` says how long ago `since` was; told anew every second. */
+/** Renders `children(age)` with the time since `since`, updated every second. */
 function Age({ since, children }) {
   return html`<span class="hint number">${children(duration(Math.max(0, Math.round((useNow() - since) / 1000))))}</span>`;
 }
 
-/** One line over everything: whether the gateway answers, and what it says of itself. */
+/** The verdict: whether the gateway answers, and its own state. */
 function Verdict({ of }) {
   if (of.error) {
     return html`
@@ -102,7 +102,7 @@ function Checks({ of }) {
     </div>`;
 }
 
-/** In the language of the page where the page knows what it means, else as the gateway says it. */
+/** In the language of the page if it has a word, else as the gateway sent it. */
 function whatIsSeen(name, check) {
   if (name.startsWith("queue:") && check.status === "down") return t("health.no_worker");
   if (name.startsWith("queue:") && check.workers) return t("health.workers", { count: count(check.workers) });

@@ -23,7 +23,7 @@ export function Job({ id }) {
     <${Loaded} of=${first} lines=${4}>${(job) => html`<${Followed} key=${job.updated_at} first=${job} again=${first.reload} />`}<//>`;
 }
 
-/** The job as it changes. A steered job is read anew, which starts this over. */
+/** The job as it changes. Reading it again after an action restarts the stream. */
 function Followed({ first, again }) {
   const [job, setJob] = useState(first);
   const [failures, setFailures] = useState(first.errors);

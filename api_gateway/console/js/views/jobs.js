@@ -1,4 +1,4 @@
-// Every submission, newest first, read again every few seconds.
+// Every submission, newest first, refreshed every few seconds.
 import { html } from "../html.js";
 import { ago, count, moment, short } from "../format.js";
 import { usePages } from "../load.js";

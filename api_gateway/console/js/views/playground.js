@@ -1,4 +1,4 @@
-// One question, answered by two ways of searching side by side.
+// One question, answered in two ways side by side.
 import { html, useEffect, useState } from "../html.js";
 import { get } from "../api.js";
 import { useLoad } from "../load.js";
@@ -16,7 +16,7 @@ const fresh = () => ({
   text: "", chosen: null, topK: "5", two: true, sides: [{ ...AS_PROFILE }, { ...AS_PROFILE, method: "semantic" }], asked: null,
 });
 
-// Kept while one looks at something else in the same tab; in memory only, and for nobody who signs in after.
+// Kept while the user visits other pages of the tab; in memory only, and cleared on sign-out.
 let kept = fresh();
 session.subscribe((who) => { if (!who) kept = fresh(); });
 

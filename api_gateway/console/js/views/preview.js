@@ -1,4 +1,4 @@
-// How a document would be cut, before it is handed in. Nothing is stored.
+// Preview of a document's chunks. Nothing is stored.
 import { html, useRef, useState } from "../html.js";
 import { post } from "../api.js";
 import { count, pages } from "../format.js";

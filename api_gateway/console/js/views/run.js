@@ -1,4 +1,4 @@
-// The inside of one run: what each channel recalled, the order after each stage, what was left out by which rule.
+// The details of one run: the hits of each channel, the order after each stage, and the drops by rule.
 import { html, useState } from "../html.js";
 import { count, score, short } from "../format.js";
 import { Contributions, sumOf } from "../parts/bars.js";
@@ -11,7 +11,7 @@ import { WhyNot } from "./why_not.js";
 
 const SHOWN = 20;
 
-/** Names of chunks by id, from whatever part of the answer has one. */
+/** Names of chunks by id, from any part of the answer that has them. */
 export function namesOf({ chunks = [], trace }) {
   const names = new Map();
   for (const stage of trace?.stages ?? []) for (const hit of stage.hits) if (hit.document_id) names.set(hit.chunk_id, hit.document_id);

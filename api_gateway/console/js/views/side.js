@@ -27,7 +27,7 @@ export function Side({ label, body, other, onAnswer }) {
   </section>`;
 }
 
-/** The profile, and what was set beside it. */
+/** The profile, and the settings beside it. */
 function described({ profile, enable_rerank: rerank, retrieve = {} }) {
   return [
     profile,
@@ -68,13 +68,13 @@ function Summary({ answer }) {
   </p>`;
 }
 
-/** The result of a query in one word: a failed one is not merely degraded. */
+/** The status of a query: a failed one is not merely degraded. */
 export function StatusOf({ status, degraded }) {
   const name = status === "succeeded" && degraded ? "degraded" : status;
   return html`<${Badge} of=${name} label=${word("status", name)} />`;
 }
 
-/** Every part that was lost, by name. */
+/** Every degradation, by name. */
 export function Degradations({ of, failed = false }) {
   if (!of?.length) return null;
   return html`<div class="note warn" role="status">

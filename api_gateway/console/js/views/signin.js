@@ -1,4 +1,4 @@
-// Sign in with an API key. It is tried against /v1/keys/current before it is kept.
+// Sign in with an API key. It is checked with /v1/keys/current before it is stored.
 import { html, useState } from "../html.js";
 import { get } from "../api.js";
 import { useAction } from "../load.js";

@@ -1,4 +1,4 @@
-// One query as it ran: timing, stages, channels, and the same question with another plan beside it.
+// One run of a query: timing, stages, channels, and a replay with another plan beside it.
 import { html, useState } from "../html.js";
 import { ApiError, get, post, segment } from "../api.js";
 import { percent, score, short } from "../format.js";

@@ -1,4 +1,4 @@
-// Queries whose traces can be looked at: those of this tab, and, for a key with the scope admin, the tenant's latest.
+// Queries with traces: those of this tab, and, for a key with the scope admin, the tenant's latest.
 import { html, useState } from "../html.js";
 import { ago, count, milliseconds, moment, short } from "../format.js";
 import { usePages } from "../load.js";
@@ -42,7 +42,7 @@ export function Traces() {
     ${may("admin") && html`<${Latest} />`}`;
 }
 
-/** From the audit, which keeps what was asked only where the installation says so. */
+/** From the audit, which holds query texts only if the installation stores them. */
 function Latest() {
   const rows = usePages("v1/audit", { action: "search" }, { limit: 25, everyMs: 10000 });
   const columns = [

@@ -1,4 +1,4 @@
-// Hand documents in: files, or text that is typed or pasted. What became of them is followed on the spot.
+// Upload files, or typed or pasted text, and follow the resulting job.
 import { html, useEffect, useRef, useState } from "../html.js";
 import { post } from "../api.js";
 import { followJob } from "../events.js";
@@ -110,7 +110,7 @@ function Files({ files, setFiles }) {
     </ul>`}`;
 }
 
-/** The job of one submission, as it goes on. */
+/** The job of one submission, with live progress. */
 function Sent({ id }) {
   const [job, setJob] = useState(null);
   const [failures, setFailures] = useState([]);

@@ -1,4 +1,4 @@
-// Why a chunk that was expected is not in the answer: the first stage that lost it, and the number that decided.
+// Explain a missing chunk: the first stage that lost it, and the number that decided.
 import { html, useEffect, useState } from "../html.js";
 import { post, segment } from "../api.js";
 import { score } from "../format.js";

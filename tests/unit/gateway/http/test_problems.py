@@ -64,7 +64,7 @@ class DescribeTheResponse:
         assert response.headers["content-type"] == "application/problem+json"
         assert json.loads(response.body) == {
             "type": "urn:chordwise:problem:x_not_found",
-            "title": "There is no such thing",
+            "title": "There is no such resource",
             "status": 404,
             "detail": "There is no x.",
             "instance": "/v1/queries/a%20b",
