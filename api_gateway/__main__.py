@@ -1,4 +1,5 @@
-"""Run the gateway: `python -m api_gateway`. Exit code 0 after a requested end, 1 with one sentence if it cannot run."""
+"""Run the gateway: `python -m api_gateway`. Exit code 0 after a requested shutdown, 1 with one sentence if it cannot
+run."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ _SHUTDOWN_S = 20  # for requests that are being answered; those that only wait a
 
 
 class _Server(uvicorn.Server):
-    """Uvicorn, but on the first signal whoever waits is told how things stand instead of holding up the end."""
+    """Uvicorn, but the first signal ends all long polls and streams at once instead of waiting for them."""
 
     def __init__(self, config: uvicorn.Config, release: Callable[[], None]) -> None:
         super().__init__(config)
@@ -31,7 +32,8 @@ class _Server(uvicorn.Server):
 
 
 def _check_redis(use: Settings) -> None:
-    """Raise StoreMisconfigured if Redis refuses our credentials or rights. Ignore an unreachable one: it may come back."""
+    """Raise StoreMisconfigured if Redis rejects our credentials or permissions. Ignore an unreachable one: it may come
+    back."""
     from pipeline.database.engines import check_redis
 
     try:
@@ -44,12 +46,12 @@ def _check_redis(use: Settings) -> None:
 
 def main() -> int:
     """Serve until a signal ends it."""
-    # Uvicorn raises the signal that ended it once more when it is done; this makes that an orderly end too.
+    # Uvicorn re-raises the signal that stopped it once it has shut down; this turns that into a normal exit too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
         use = settings()
         configure_logging(use.log_level, service="gateway")
-        # Only now: these read the settings while they are imported, and a wrong one must be told in a sentence.
+        # Imported late: these read the settings on import, and a wrong setting must be reported in one sentence.
         from api_gateway.app import create_app
         from api_gateway.http.connections import BoundedProtocol, allow_many_connections
         from pipeline.maintenance import migrate_schema

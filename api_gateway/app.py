@@ -58,7 +58,7 @@ from pipeline.telemetry import tracing
 log = structlog.get_logger(__name__)
 
 _ROUTERS = (
-    queries,  # routes are tried one after the other, and this one is asked most
+    queries,  # routes are matched in order, and this one is called most often
     documents,
     files,
     examples,
@@ -94,17 +94,17 @@ _ROUTERS = (
 
 
 def create_app(settings: Settings, resources: Resources | None = None) -> FastAPI:
-    """The gateway as an ASGI application. Nothing is connected before it starts or is asked something."""
+    """Return the gateway as an ASGI application. It connects to nothing before it starts or receives a request."""
     app = FastAPI(
         lifespan=_lifespan,
         openapi_url=None,
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        dependencies=[Depends(claim_key), Depends(check_preconditions)],  # of every route, in front of its own
+        dependencies=[Depends(claim_key), Depends(check_preconditions)],  # of every route, ahead of its own
     )
-    register_installed_parsers()  # what is accepted depends on it
-    installed_channels()  # and what may be asked on this
+    register_installed_parsers()  # decides which content types are accepted
+    installed_channels()  # decides which methods and parameters are accepted
     app.state.gateway = Gateway(settings, resources or Resources(settings))
     for module in _ROUTERS:
         app.include_router(module.router)
@@ -128,7 +128,7 @@ def create_app(settings: Settings, resources: Resources | None = None) -> FastAP
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
-    """Refuse to start on a schema that does not fit, and listen for what wakes waiters while running."""
+    """Refuse to start on an incompatible schema; while running, listen on the wake channel."""
     gateway: Gateway = app.state.gateway
     use = gateway.resources
     await to_thread.run_sync(migrate_schema.check, use.mysql, use.postgres, gateway.settings)
@@ -174,7 +174,8 @@ async def _pipeline_error(request: Request, error: Exception) -> Response:
 
 
 async def _invalid_parameters(request: Request, error: Exception) -> Response:
-    """FastAPI reads nothing but paths and query strings here; bodies are read by the routes."""
+    """Convert FastAPI's validation errors, which concern only paths and query strings: the routes read bodies
+    themselves."""
     assert isinstance(error, RequestValidationError)
     errors = [
         {"pointer": problems.pointer(found["loc"][1:]), "in": str(found["loc"][0]), "detail": problems.sentence(found)}
@@ -201,6 +202,6 @@ async def _http_exception(request: Request, error: Exception) -> Response:
 
 
 def _methods_at(request: Request) -> list[str]:
-    """Every method some route takes at this path; the framework names only those of the first that fits."""
+    """Return all methods that routes accept at this path; the framework names only those of the first matching route."""
     template = getattr(request.scope.get("route"), "path", "")
     return sorted(request.app.state.methods.get(template, {"GET"}))

@@ -41,7 +41,8 @@ from pipeline.tenants.request_rate_store import RequestRates
 
 
 class SharedLooks:
-    """One read at a time for each name. A caller that comes during a read shares the next one, so no answer is stale."""
+    """Share one read per name among concurrent callers. A caller that comes during a read shares the next one, so no
+    result is stale."""
 
     def __init__(self) -> None:
         self._running: dict[Hashable, asyncio.Task[Any]] = {}
@@ -72,15 +73,15 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 THREADS = 40
-HEAVY_THREADS = 4  # for large bodies and deletions, apart from the threads of other requests
-CALLING_THREADS = 8  # somebody else's servers and names: who has slow ones keeps nobody from handing in documents
-QUICK_TIMEOUT_S = 2.0  # for the small look-ups that stand in front of a request
-_LIMIT_S = 0.5  # what stands in front of every request asks Redis for no longer
-KEPT_TIMEOUT_S = 0.3  # for the one that may spare a query: longer would cost more than it saves
+HEAVY_THREADS = 4  # for large bodies and deletions, separate from other requests' threads
+CALLING_THREADS = 8  # for servers that tenants name: a slow one must not keep other requests from a thread
+QUICK_TIMEOUT_S = 2.0  # for the short look-ups ahead of a request
+_LIMIT_S = 0.5  # Redis time limit for checks ahead of every request
+KEPT_TIMEOUT_S = 0.3  # for the answer cache: waiting longer would cost more than a hit saves
 
 
 class Gateway:
-    """One process's gateway. Made by `create_app`; nothing is connected before it is used."""
+    """The shared objects of one gateway process. Made by `create_app`; connects to nothing before it is used."""
 
     def __init__(self, settings: Settings, resources: Resources) -> None:
         self.settings = settings
@@ -90,8 +91,8 @@ class Gateway:
         self.looks = SharedLooks()
         self.turns = Turns(most_bytes=settings.max_body_bytes)
         self.keys = Keys(self._look_up)
-        away = self.keys.is_away  # one MySQL stands behind them all; keys alone are not told that it is slow
-        self.installation_id: str | None = None  # known from the start of serving
+        away = self.keys.is_away  # all read from the same MySQL; only the key cache has its own view of an outage
+        self.installation_id: str | None = None  # set when the gateway starts to serve
         self.kept_answers = AnswerCache(replace(resources, timeout_s=KEPT_TIMEOUT_S, reading=True), away=away)
         self.namespaces = KnownNamespaces(self.run, self.quick, away=away)
         self.configurations = Configurations(self._configuration, away=away)
@@ -118,35 +119,35 @@ class Gateway:
         self._calling: CapacityLimiter | None = None
 
     async def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call something that blocks, in a thread."""
+        """Call a blocking function in a thread."""
         self._threads = self._threads or CapacityLimiter(THREADS)  # needs a running loop, so not made earlier
         return await to_thread.run_sync(lambda: function(*args, **kwargs), limiter=self._threads)
 
     async def run_or_leave(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call a blocking function in a thread, for a caller with a deadline. On cancellation return at once and let
-        the call run to its end."""
+        the call finish."""
         self._threads = self._threads or CapacityLimiter(THREADS)
         call = partial(function, *args, **kwargs)
         return await to_thread.run_sync(call, limiter=self._threads, abandon_on_cancel=True)
 
     async def run_heavy(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """The same for what may take seconds."""
+        """Call a function that may take seconds, in the threads for heavy work."""
         self._heavy = self._heavy or CapacityLimiter(HEAVY_THREADS)
         return await to_thread.run_sync(lambda: function(*args, **kwargs), limiter=self._heavy)
 
     async def run_calling(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """The same for what waits for a server of a tenant's choosing."""
+        """Call a function that waits for a server of a tenant's choosing, in threads of its own."""
         self._calling = self._calling or CapacityLimiter(CALLING_THREADS)
         return await to_thread.run_sync(lambda: function(*args, **kwargs), limiter=self._calling)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Let something go on after the request that began it."""
+        """Run a coroutine that continues after the request that started it."""
         task = asyncio.create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
 
     def started(self) -> None:
-        """Called on the event loop that serves requests, before the first one."""
+        """Start the background tasks. Called on the event loop that serves requests, before the first request."""
         self._loop = asyncio.get_running_loop()
         if self.settings.query_lane == "in_process":
             self.lane.start()
@@ -162,7 +163,7 @@ class Gateway:
             self._loop.call_soon_threadsafe(self.wakes.release)
 
     async def close(self) -> None:
-        """Let go of everything that is connected."""
+        """Close all connections."""
         await self.following.close()
         await self.lane.close()
         await self.deadlines.close()
@@ -183,13 +184,13 @@ class Gateway:
 
 
 def _broker_redis(settings: Settings) -> redis.Redis | None:
-    """Where messages wait, if that is a Redis; nothing is connected yet."""
+    """Return a client of the broker if it is a Redis, not connected yet; else None."""
     if not settings.broker.startswith(("redis://", "rediss://")):
         return None
     return redis.Redis.from_url(settings.broker, socket_timeout=0.5, socket_connect_timeout=0.5)
 
 
 def gateway_of(request: Request) -> Gateway:
-    """The gateway that serves this request."""
+    """Return the gateway that serves this request."""
     gateway: Gateway = request.app.state.gateway
     return gateway

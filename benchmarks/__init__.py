@@ -1,1 +1,1 @@
-"""What `make bench` runs: the product beside the best plain code, on the same data, in the same run."""
+"""The benchmarks of `make bench`: the product and the best plain code, on the same data, in the same run."""

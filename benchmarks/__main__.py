@@ -1,4 +1,4 @@
-"""`python -m benchmarks [SECTION…] [--quick]`: measures, prints, writes `benchmarks/results/*.json`."""
+"""`python -m benchmarks [SECTION…] [--quick]`: measure, print, write `benchmarks/results/*.json`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _LANE_QUERIES = 200  # in each of four rounds
 
 
 def main(arguments: list[str]) -> int:
-    """Run the sections asked for; 0 when all were measured, 2 when there is no stack to measure."""
+    """Run the requested sections. Exit code 0 when all were measured, 2 without a stack."""
     chosen = _parser().parse_args(arguments)
     if "CHORDWISE_STACK_DIR" not in os.environ:
         print("the benchmark needs a stack of its own: run it with make bench", file=sys.stderr)
@@ -47,7 +47,7 @@ def main(arguments: list[str]) -> int:
     texts = corpus.documents(chunks=chunks, seed=chosen.seed) if set(sections) - _WITHOUT_CORPUS else []
     if unknown := set(sections) - {*_SECTIONS, *_ON_REQUEST}:
         print(
-            f"there is no section {', '.join(sorted(unknown))}; there are: {', '.join((*_SECTIONS, *_ON_REQUEST))}",
+            f"unknown section {', '.join(sorted(unknown))}; the sections are: {', '.join((*_SECTIONS, *_ON_REQUEST))}",
             file=sys.stderr,
         )
         return 2

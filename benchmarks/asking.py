@@ -1,4 +1,4 @@
-"""Queries over HTTP as `growth` and `writes` send them, and one document replaced every second beside them."""
+"""The query client of `growth` and `writes`, and a writer that replaces one document every second."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def cell(asker: Asker, questions: Sequence[str], *, checked: int) -> dict[str, A
 
 
 def agreement(first_tens: Sequence[dict[str, list[exact.Passage]]], lists: exact.Lists) -> dict[str, float]:
-    """Return the mean share of the exact first ten that each channel had, over the questions that have any."""
+    """Return the mean share of the exact first ten that each channel found, over the questions with any."""
     return {
         name: _share([of_one.get(channel, []) for of_one in first_tens], best)
         for name, channel, best in (
@@ -130,7 +130,7 @@ def _share(found: Sequence[Sequence[exact.Passage]], best: Sequence[set[exact.Pa
 
 
 def _passages(asker: Asker, question: str) -> dict[str, list[exact.Passage]]:
-    """Return the first ten of each channel as passages. A chunk that is gone since matches none."""
+    """Return the first ten of each channel as passages. A chunk deleted meanwhile matches none."""
     ids = asker.first_ten(question)
     known = exact.passages(asker.tenant_id, [chunk_id for of_one in ids.values() for chunk_id in of_one])
     return {name: [known[chunk_id] for chunk_id in of_one if chunk_id in known] for name, of_one in ids.items()}

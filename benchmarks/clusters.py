@@ -1,4 +1,4 @@
-"""Vectors that lie as those of texts do: themes, topics within them, passages around a topic. Made up, the same each time."""
+"""Synthetic vectors distributed like those of texts: themes, topics within them, passages around a topic. Reproducible."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from numpy.typing import NDArray
 
 _THEMES = 40
 _PASSAGES_PER_TOPIC = 50
-_THEME_SHARE = 0.8  # how far topics of one theme lie from each other, in units of a theme's own length
-_SPREAD = 0.7  # of passages around their topic
-_QUERY_SPREAD = 0.9  # a question is a little farther out than what answers it
+_THEME_SHARE = 0.8  # distance of topics from their theme, relative to the theme's length
+_SPREAD = 0.7  # distance of passages from their topic
+_QUERY_SPREAD = 0.9  # a question is a little farther out than its answers
 
 Matrix = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
 class Clusters:
-    """Topics of one dimension. ``rng`` goes on with every call."""
+    """Topics of one dimension. ``rng`` advances with every call."""
 
     topics: NDArray[np.float64]
     rng: np.random.Generator
 
     @classmethod
     def of(cls, passages: int, *, dimension: int, seed: int) -> Clusters:
-        """Topics for so many passages."""
+        """Make topics for a number of passages."""
         rng = np.random.default_rng(seed)
         count = max(1, passages // _PASSAGES_PER_TOPIC)
         themes = rng.normal(size=(_THEMES, dimension))
@@ -33,11 +33,11 @@ class Clusters:
         return cls(topics / np.linalg.norm(topics, axis=1, keepdims=True), rng)
 
     def passages(self, count: int) -> Matrix:
-        """Unit vectors around topics that are drawn at random."""
+        """Return unit vectors around randomly drawn topics."""
         return self._around(count, _SPREAD)
 
     def questions(self, count: int) -> Matrix:
-        """The same, a little farther out."""
+        """Return passages' vectors a little farther out."""
         return self._around(count, _QUERY_SPREAD)
 
     def _around(self, count: int, spread: float) -> Matrix:

@@ -1,7 +1,8 @@
-"""Synthetic documents whose words are distributed as in real text; the same seed gives the same documents.
+"""Synthetic documents with a realistic word distribution; the same seed gives the same documents.
 
-Frequencies follow Zipf's law. Every document has a subject, and takes half of its words from those of the subject: without
-subjects no text would be nearer to a question than any other, and every index of vectors would have to be read whole.
+Frequencies follow Zipf's law. Every document has a subject, and takes half of its words from that subject's: without
+subjects no text would be nearer to a question than any other, and every index of vectors would have to be read
+completely.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-MAX_TOKENS = 256  # asked for with every upload, so that one paragraph of about 150 words is one chunk
+MAX_TOKENS = 256  # sent with every upload, so that one paragraph of about 150 words is one chunk
 TENTH = "tenth"
 _VOCABULARY = 20_000
 _CHINESE_EVERY = 8  # documents
@@ -27,7 +28,7 @@ _FIRST_HAN, _HAN_CHARACTERS = 0x4E00, 2500
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A document to be ingested; its paragraphs are meant to become one chunk each."""
+    """A document to be ingested; each paragraph should become one chunk."""
 
     document_id: str
     title: str
@@ -36,17 +37,18 @@ class Text:
     tags: tuple[str, ...] = ("bench",)
 
     def as_json(self) -> dict[str, object]:
-        """As `POST /v1/documents` takes it."""
+        """Return the document in the form of `POST /v1/documents`."""
         return {"document_id": self.document_id, "title": self.title, "text": self.text, "tags": list(self.tags)}
 
 
 def documents(*, chunks: int, seed: int) -> list[Text]:
-    """Documents of two to six paragraphs, ``chunks`` paragraphs in all; one in eight is Chinese."""
+    """Return documents of two to six paragraphs, ``chunks`` paragraphs in all; one in eight is Chinese."""
     return Corpus(seed=seed).take(chunks)
 
 
 class Corpus:
-    """Documents without end, of which each call takes the next ones. Every tenth has the tag ``TENTH`` as well."""
+    """An endless supply of documents, of which each call takes the next ones. Every tenth has the tag ``TENTH`` as
+    well."""
 
     def __init__(self, *, seed: int) -> None:
         self._random = random = np.random.default_rng(seed)
@@ -73,12 +75,12 @@ class Corpus:
             title=writer.sentence(5),
             text="\n\n".join(paragraphs),
             paragraphs=count,
-            tags=("bench", TENTH) if number % 10 == number // 10 % 10 else ("bench",),  # of each language alike
+            tags=("bench", TENTH) if number % 10 == number // 10 % 10 else ("bench",),  # for each language
         )
 
 
 def questions(texts: list[Text], *, count: int, seed: int) -> list[str]:
-    """Four words in a row from the middle of randomly chosen documents."""
+    """Return questions of four consecutive words from the middle of randomly chosen documents."""
     random = np.random.default_rng(seed)
     found = []
     for index in random.integers(0, len(texts), size=count):
@@ -90,7 +92,7 @@ def questions(texts: list[Text], *, count: int, seed: int) -> list[str]:
 
 
 class _Writer:
-    """Draws words by Zipf's law, half of all words and half of one subject's, and makes sentences of about twelve."""
+    """Draws words by Zipf's law, half of them from one subject's, and makes sentences of about twelve."""
 
     def __init__(self, random: np.random.Generator, vocabulary: list[str], *, join: str, stop: str, words: int) -> None:
         self._random, self._words, self._join, self._stop, self._length = random, vocabulary, join, stop, words
@@ -100,17 +102,17 @@ class _Writer:
         self._special = self._ranks(_WORDS_OF_SUBJECT)
 
     def change_subject(self) -> None:
-        """Take another subject for all words that follow."""
+        """Use another subject for all following words."""
         self._subject = self._subjects[int(self._random.integers(_SUBJECTS))]
 
     def paragraph(self) -> str:
-        """About as many words as asked for, in sentences."""
+        """Return about as many words as requested, in sentences."""
         length = int(self._random.integers(int(self._length * 0.87), int(self._length * 1.13)))
         sentences = [self.sentence(_SENTENCE) for _ in range(length // _SENTENCE)]
         return (self._stop.join(sentences) + self._stop).strip()
 
     def sentence(self, words: int) -> str:
-        """That many words."""
+        """Return a sentence of that many words."""
         special = self._random.random(words) < 0.5
         drawn = (self._subject[next(self._special)] if each else next(self._general) for each in special)
         return self._join.join(self._words[index] for index in drawn).capitalize()

@@ -1,4 +1,4 @@
-"""The curves of section `growth` as a picture: SVG without a library, the same for the same figures."""
+"""The curves of section `growth` as an SVG picture, without a library; deterministic."""
 
 from __future__ import annotations
 

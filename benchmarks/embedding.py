@@ -1,11 +1,11 @@
-"""The table of docs/embedding.md: how well each local model finds what judged collections ask for, and what it costs.
+"""The table of docs/embedding.md: the quality of each local model on judged collections, and its cost.
 
 python -m benchmarks.embedding FOLDER [COLLECTION…] [--model NAME…] [--cache FOLDER] [--most N]
 
-FOLDER holds judged collections as `chordwise eval` takes them. Documents are cut, analysed, embedded and fused by the
-product's own functions, in this process and without servers. The reading gate, which only wordllama's fused order in Chinese
-knows (0.005 more there), is left out; else the figures are those of `chordwise eval` within 0.002.
-Vectors are kept in ``--cache`` as they come, so a run that was ended goes on. ``--most`` bounds the chunks of a collection;
+FOLDER holds judged collections as `chordwise eval` takes them. The product's own functions cut, analyse, embed and fuse
+the documents, in this process and without servers. The reading gate, which only affects wordllama's fused order in
+Chinese (0.005 more there), is left out; the other figures equal those of `chordwise eval` within 0.002. Vectors are
+saved to ``--cache`` as they are made, so an interrupted run continues. ``--most`` limits the chunks of a collection;
 only questions whose answers are all among them are asked. Times are processor time in one thread.
 """
 
@@ -117,12 +117,12 @@ class Words:
 
 
 def order(scores: Matrix) -> list[int]:
-    """Return the places of the best scores, best first."""
+    """Return the positions of the best scores, best first."""
     return [int(place) for place in np.argsort(-scores, kind="stable")[:_POOL]]
 
 
 def fused(words: Words, keyword: Matrix, cosine: Matrix, share: float) -> list[int]:
-    """Return the fused order, as the default profile has it when the semantic channel counts ``share``."""
+    """Return the fused order of the default profile with weight ``share`` for the semantic channel."""
     scores = {ChannelName.KEYWORD: keyword, ChannelName.SEMANTIC: cosine}
     pools = {channel: order(each) for channel, each in scores.items()}
     pools[ChannelName.KEYWORD] = [place for place in pools[ChannelName.KEYWORD] if keyword[place] > 0]
@@ -194,7 +194,7 @@ def measure(model: str, prepared: Prepared, cache: Path) -> dict[str, float | in
 
 
 def cost(model: str) -> dict[str, float | int | str]:
-    """Return what a model takes in a process of its own: time and memory until its first vector, size on disk."""
+    """Return the cost of a model in its own process: time and memory until its first vector, size on disk."""
     before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
     embedder = make_local_embedder(model, LOCAL_MODELS[model].dimensions[-1])
     embedder.embed(["warm up"])

@@ -1,6 +1,7 @@
-"""Lists to compare answers with: BM25 over every shown chunk and the cosine of every vector, without an index.
+"""Exact results to compare answers with: BM25 over every visible chunk and the cosine of every vector, without an
+index.
 
-Rows are read from both stores by plain statements, so no search of the product has a part in them.
+Rows are read from both stores by plain statements, so no search of the product is involved.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from pipeline.models.make_models import make_embedder
 from pipeline.records import Namespace, Scope, TenantId
 from pipeline.settings import settings
 
-Passage = tuple[str, str, int]  # namespace, document, ordinal: a replacement keeps it and changes the chunk's id
+Passage = tuple[str, str, int]  # namespace, document, ordinal: stable when a replacement changes the chunk's id
 TOP = 10
 _ROWS_AT_ONCE = 20_000
-_TOLERANCE = 1e-4  # of the tenth score: answers sum in another order, and halves are rounded
+_TOLERANCE = 1e-4  # of the tenth score: answers add in another order, and halves are rounded
 
 _SHOWN = (
     "SELECT c.namespace, c.document_id, c.ordinal, c.chunk_id, CAST(c.terms AS BINARY), JSON_CONTAINS(g.tags, %s)"
@@ -43,7 +44,7 @@ _PASSAGES = "SELECT chunk_id, namespace, document_id, ordinal FROM chunks WHERE 
 
 @dataclass(frozen=True, slots=True)
 class Lists:
-    """For each question the passages that may stand among the first ten, those that share the tenth score included."""
+    """For each question the passages allowed among the first ten, including all with the tenth score."""
 
     keyword: list[set[Passage]]
     semantic: list[set[Passage]]
@@ -51,7 +52,7 @@ class Lists:
 
 @dataclass(slots=True)
 class _Shown:
-    """Every shown chunk by its number, and where the questions' tokens occur."""
+    """Every visible chunk by its number, and the positions of the questions' tokens."""
 
     passages: list[Passage] = field(default_factory=list)
     numbers: dict[str, int] = field(default_factory=dict)
@@ -79,7 +80,7 @@ def lists(tenant_id: str, namespaces: Sequence[str], questions: Sequence[str], *
 
 
 def passages(tenant_id: str, chunk_ids: Sequence[str]) -> dict[str, Passage]:
-    """Return which passages these chunks are."""
+    """Return the passages of these chunks."""
     with floor.mysql() as connection, connection.cursor() as cursor:
         cursor.execute(_PASSAGES, (tenant_id, list(chunk_ids) or [""]))
         return {chunk_id: (namespace, document, ordinal) for chunk_id, namespace, document, ordinal in cursor}
@@ -154,7 +155,7 @@ def _by_meaning(
 
 
 def _best(shown: _Shown, scores: NDArray[Any], *, least: float) -> set[Passage]:
-    """Return the passages at or above the tenth score, as far as they score above ``least``."""
+    """Return the passages at or above the tenth score, if they score above ``least``."""
     tenth = float(np.partition(scores, -TOP)[-TOP]) if len(scores) >= TOP else least
     enough = (scores >= tenth - _TOLERANCE * abs(tenth)) & (scores > least)
     return {shown.passages[number] for number in np.flatnonzero(enough)}

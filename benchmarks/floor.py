@@ -1,8 +1,8 @@
 """The raw floor of ingestion: the same rows into both stores by the best plain code, and nothing else.
 
 Multi-row INSERTs into a copy of `chunks` with its indexes, FULLTEXT included, and binary COPY into a copy of
-`chunk_embeddings` with its btrees; side by side, one thread for each connection. Parsing, embedding and making the rows
-are not in it, and neither are the ledger, the generations and the statistics: no product can be faster than this.
+`chunk_embeddings` with its btrees; concurrently, one thread for each connection. It excludes parsing, embedding and
+making the rows, the ledger, the generations and the statistics: no product can be faster than this.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _POSTGRES_TYPES = ["text", "uuid", "text", "text", "int4", "halfvec", "text", "b
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """How fast the plain code was with so many connections to MySQL."""
+    """The speed of the plain code with this number of connections to MySQL."""
 
     mysql_connections: int
     wall_s: float
@@ -53,7 +53,7 @@ class Floor:
 
 
 def measure(prepared: Prepared) -> list[dict[str, Any]]:
-    """The floor with one and with two connections to MySQL; the faster one is what counts."""
+    """Return the floor with one and with two connections to MySQL; compare with the faster one."""
     mysql_rows, postgres_rows = _mysql_rows(prepared), _postgres_rows(prepared)
     return [asdict(_once(mysql_rows, postgres_rows, connections=connections)) for connections in (1, 2)]
 
@@ -171,7 +171,7 @@ def _drop_tables() -> None:
 
 
 def mysql() -> pymysql.Connection[pymysql.cursors.Cursor]:
-    """A bare connection to the system of record."""
+    """Return a bare connection to the system of record."""
     url = make_url(settings().mysql_url.get_secret_value())
     return pymysql.connect(
         host=url.host or "127.0.0.1",
@@ -184,6 +184,6 @@ def mysql() -> pymysql.Connection[pymysql.cursors.Cursor]:
 
 
 def postgres() -> psycopg.Connection[tuple[Any, ...]]:
-    """A bare connection to the vector store."""
+    """Return a bare connection to the vector store."""
     url = make_url(settings().postgres_url.get_secret_value())
     return psycopg.connect(url.set(drivername="postgresql").render_as_string(hide_password=False))

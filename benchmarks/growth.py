@@ -1,4 +1,5 @@
-"""Sections `growth` and `writes`: how queries and ingestion fare as a namespace grows, beside writes, filters and tenants."""
+"""Sections `growth` and `writes`: the speed of queries and ingestion as a namespace grows, beside writes, filters and
+tenants."""
 
 from __future__ import annotations
 
@@ -22,11 +23,11 @@ from benchmarks.table import row, table
 
 SIZES, LARGE, QUICK = (26_000, 200_000), 1_000_000, (3_000,)
 _TENANT = "demo"
-_OTHERS, _NAMESPACES, _MOST_ASKED = 50, 200, 32  # a query names at most so many
+_OTHERS, _NAMESPACES, _MOST_ASKED = 50, 200, 32  # the most namespaces in a query
 _SENT_AT_ONCE = 5_000  # documents
-_LAST = 6_000  # chunks, over which the rate at a size is measured
+_LAST = 6_000  # chunks over which the rate at a size is measured
 _KEPT = 4_000  # documents that questions are made of and that are replaced
-_BARE = 40  # questions to the bare statements, which take long where there is much: a quarter of them at `LARGE`
+_BARE = 40  # questions to the bare statements, which are slow on large tables: a quarter of them at `LARGE`
 _CHECKED = 60  # questions whose lists are compared with exact ones
 _FIRST_S = 60.0  # after a load: half of it one at a time, half of it eight at a time
 _SEALED_WITHIN_S = 900.0
@@ -44,7 +45,7 @@ class _Namespace:
     texts: list[Text] = field(default_factory=list)
 
     def grow(self, chunks: int) -> float:
-        """Ingest as many more chunks as it takes to have ``chunks``. Return the chunks ingested in a second."""
+        """Ingest until there are ``chunks``. Return the chunks ingested per second."""
         began, before = time.perf_counter(), self.chunks
         while self.chunks < chunks:
             some = self.corpus.take(min(chunks - self.chunks, _SENT_AT_ONCE * 3))
@@ -62,7 +63,7 @@ class _Namespace:
         return round((self.chunks - before) / (time.perf_counter() - began), 1)
 
     def asker(self, **more: Any) -> Asker:
-        """Return who asks this namespace."""
+        """Return a client for this namespace."""
         return Asker(self.client, self.tenant_id, [self.name], **more)
 
 
@@ -71,7 +72,7 @@ def run(
 ) -> dict[str, Any]:
     """Measure a namespace at each size; at the first one also other tenants beside it, many namespaces, and the peers.
 
-    ``keep`` gets what is known after each size, so that a run that is stopped at a large one was not in vain.
+    ``keep`` receives the results after each size, so that an interrupted run keeps them.
     """
     big = _Namespace(gateway(), _TENANT, f"growth-{uuid.uuid4().hex[:8]}", Corpus(seed=seed))
     found: dict[str, Any] = {"queries": count, "checked": _CHECKED, "sizes": {}}
@@ -102,7 +103,7 @@ def _paragraphs(count: int, *, seed: int) -> list[str]:
 
 
 def writes(*, chunks: int, seed: int, count: int, rounds: int = 3) -> dict[str, Any]:
-    """Measure by turns with nothing changing and with one document replaced every second."""
+    """Measure alternately without changes and with one document replaced every second."""
     space = _Namespace(gateway(), _TENANT, f"writes-{uuid.uuid4().hex[:8]}", Corpus(seed=seed))
     space.grow(chunks)
     _settle()
@@ -149,7 +150,7 @@ def _bare(space: _Namespace, asked: Sequence[str]) -> dict[str, Any]:
 
 
 def _beside_others(big: _Namespace, size: int, *, seed: int, count: int) -> dict[str, Any]:
-    """Add fifty tenants that together have as much as the big one, and a tenant of two hundred namespaces."""
+    """Add fifty tenants with as many chunks as the big one together, and a tenant of two hundred namespaces."""
     print(f"growth: {_OTHERS} tenants beside it", flush=True)
     others = [_another(Corpus(seed=seed + 1 + number)) for number in range(_OTHERS)]
     for other in others:
@@ -203,7 +204,7 @@ def _first(asker: Asker, asked: Sequence[str]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """The queries of some seconds."""
+    """The queries of a few seconds."""
 
     taken_ms: list[float]
     degraded: int
@@ -220,7 +221,7 @@ def _ask_for(seconds: float, asker: Asker, asked: Sequence[str]) -> _Asked:
 
 
 def _settle() -> float:
-    """Wait until the stack has nothing left to do but wait. Return how long that took."""
+    """Wait until the stack is idle. Return the seconds this took."""
     began, calm = time.perf_counter(), 0
     while calm < 3 and time.perf_counter() - began < _SEALED_WITHIN_S:
         before = cpu_seconds()
@@ -235,7 +236,7 @@ def _middle(values: Sequence[float]) -> float:
 
 
 def show(found: dict[str, Any]) -> str:
-    """The section `growth` as two tables."""
+    """Return the section `growth` as two tables."""
     rows = [
         row(
             f"{int(size):,}, {name}",
@@ -292,7 +293,7 @@ def show(found: dict[str, Any]) -> str:
 
 
 def _beside(at: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield who was measured beside us, and its figures by how many questions were under way."""
+    """Yield each other product, and its figures by concurrency."""
     yield "bare statements", at["bare"]
     for peer, shapes in at.get("peers", {}).items():
         if "skipped" not in shapes:
@@ -301,7 +302,7 @@ def _beside(at: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def show_writes(found: dict[str, Any]) -> str:
-    """The section `writes` as a table, and the ratio of each round."""
+    """Return the section `writes` as a table, and the ratio of each round."""
     rows = [
         row(
             f"round {number}, {name}",

@@ -1,4 +1,4 @@
-"""Runs in a virtual environment of its own: Haystack's hybrid retrieval from PostgreSQL, as its pages say.
+"""Haystack's hybrid retrieval from PostgreSQL as its documentation shows it; runs in a virtual environment of its own.
 
 A pipeline of two retrievers on one `PgvectorDocumentStore` and a `DocumentJoiner` with reciprocal ranks.
 """
@@ -17,7 +17,7 @@ _ADDED_AT_ONCE = 2000
 
 
 def main() -> None:
-    """Make the table, add the chunks, ask."""
+    """Create the table, add the chunks, ask."""
     asked, model = task(), Embedder()
     store = PgvectorDocumentStore(
         connection_string=Secret.from_token(asked["url"].replace("postgresql+psycopg://", "postgresql://")),
@@ -48,7 +48,7 @@ def main() -> None:
         run = pipeline.run({"vector": {"query_embedding": model.embed([question])[0]}, "words": {"query": question}})
         return len(run["joined"]["documents"])
 
-    # Its store has one connection, which threads may not share: it is asked one question at a time.
+    # Its store has one connection, which threads may not share, so it gets one question at a time.
     tell({"postgres": measured(ask, asked["questions"], [1])})
 
 

@@ -1,4 +1,4 @@
-"""Section `ingest`: documents through the gateway with real workers, beside the raw floor of the same run."""
+"""Section `ingest`: documents through the gateway with real workers, and the raw floor in the same run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ _WALL_GOAL, _CPU_GOAL_MS, _PEER_GOAL = 0.8, 0.6, 6.0
 
 
 def run(texts: Sequence[Text], *, namespace: str, peers: bool) -> dict[str, Any]:
-    """Measure the floor, the product and, if wanted and installable, the peer. Gives what is written to the file."""
+    """Measure the floor, the product and, if requested and installable, the peer. Return the content of the results
+    file."""
     prepared = prepare(texts, tenant_id="demo", namespace=namespace)
     chunks = len(prepared.chunks)
     print(f"ingest: {len(texts)} documents, {chunks} chunks; measuring the floor", flush=True)
@@ -41,7 +42,7 @@ def run(texts: Sequence[Text], *, namespace: str, peers: bool) -> dict[str, Any]
     found: dict[str, Any] = {"documents": len(texts), "chunks": chunks, "floor": floors, "product": ours}
     best = max(each["chunks_per_s"] for each in floors)
     found["ratio_to_floor"] = round(ours["chunks_per_s"] / best, 3)
-    # What the floor leaves out and no product can: parsing and embedding, spread over all processors.
+    # The parts that the floor excludes and no product can: parsing and embedding, spread over all processors.
     preparing_s = (prepared.parse_ms + prepared.embed_ms) / 1000 / (os.cpu_count() or 1)
     found["floor_with_preparation_chunks_per_s"] = round(1 / (1 / best + preparing_s), 1)
     found["ratio_to_floor_with_preparation"] = round(
@@ -63,7 +64,7 @@ def run(texts: Sequence[Text], *, namespace: str, peers: bool) -> dict[str, Any]
 
 
 def product(texts: Sequence[Text], namespace: str) -> dict[str, Any]:
-    """Send every document, wait until the last job ends, and say what it took."""
+    """Send every document, wait until the last job ends, and return the cost."""
     before, began = cpu_seconds(), time.perf_counter()
     with gateway() as client:
         jobs = []
@@ -96,13 +97,13 @@ def product(texts: Sequence[Text], namespace: str) -> dict[str, Any]:
 
 
 def gateway() -> httpx.Client:
-    """The stack's gateway with the key of its first tenant."""
+    """Return the stack's gateway with the key of its first tenant."""
     headers = {"Authorization": f"Bearer {os.environ['CHORDWISE_API_KEY']}"}
     return httpx.Client(base_url=os.environ["CHORDWISE_URL"], headers=headers, timeout=120)
 
 
 def finished(client: httpx.Client, job_id: str) -> dict[str, Any]:
-    """The job once it has ended."""
+    """Return the job once it has ended."""
     ends = time.monotonic() + _LONGEST_S
     while time.monotonic() < ends:
         job: dict[str, Any] = client.get(f"/v1/jobs/{job_id}", params={"wait": 10}).json()
@@ -112,7 +113,7 @@ def finished(client: httpx.Client, job_id: str) -> dict[str, Any]:
 
 
 def show(found: dict[str, Any]) -> str:
-    """The section as a table."""
+    """Return the section as a table."""
     ours = found["product"]
     rows = [
         row(

@@ -1,7 +1,8 @@
-"""Section `keyword`: what a keyword search costs MariaDB and this process, by design, size of the table and of the tenant.
+"""Section `keyword`: the cost of a keyword search in MariaDB and this process, by design, size of the table and of the
+tenant.
 
 Processor time is that of the connection's own thread in the server, so other clients of it do not disturb. Needs a
-database user that may make databases beside the main one, as the local stack's may.
+database user that may create databases beside the main one, as the local stack's may.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ Cursor = pymysql.cursors.Cursor
 
 
 def run(*, quick: bool) -> dict[str, Any]:
-    """Each size in a database of its own, which is dropped afterwards."""
+    """Measure each size in a database of its own, and drop it afterwards."""
     found: dict[str, Any] = {}
     for size in _QUICK_SIZES if quick else _SIZES:
         print(f"keyword: {size:,} chunks", flush=True)
@@ -116,14 +117,14 @@ def _searches(cursor: Cursor, engine: Engine, design: Design, tenant: Tenant, co
 
 
 def _insertion(cursor: Cursor, design: Design, size: int) -> dict[str, float]:
-    """What more chunks cost, beside their rows."""
+    """Return the cost of more chunks, beside their rows."""
     first = size // 2
     tenant = Tenant(keyword_rows.tenants(size)[0].tenant_id, first + _ADDED, 1)
     return _costs_of(cursor, lambda: design.add(cursor, tenant, first, tenant.chunks))
 
 
 def _rows_alone(cursor: Cursor, tenant: Tenant) -> dict[str, float]:
-    """What the same rows cost without a FULLTEXT index."""
+    """Return the cost of the same rows without a FULLTEXT index."""
     cursor.execute("CREATE TABLE bench_chunks LIKE chunks")
     cursor.execute("ALTER TABLE bench_chunks DROP KEY chunks_terms, ALGORITHM=COPY")
     more = Tenant(tenant.tenant_id, min(tenant.chunks, _ADDED), 1)
@@ -131,7 +132,7 @@ def _rows_alone(cursor: Cursor, tenant: Tenant) -> dict[str, float]:
 
 
 def _costs_of(cursor: Cursor, work: Callable[[], None]) -> dict[str, float]:
-    """Processor time of the whole server, since FULLTEXT writes its index in threads of its own."""
+    """Return the processor time of the whole server, since FULLTEXT writes its index in threads of its own."""
     server, own = _server_cpu_ms(cursor), time.process_time()
     work()
     cursor.connection.commit()
@@ -142,7 +143,7 @@ def _costs_of(cursor: Cursor, work: Callable[[], None]) -> dict[str, float]:
 
 
 def show(found: dict[str, Any]) -> str:
-    """The section as three tables: searching, keeping the index, and building that of a host."""
+    """Return the section as three tables: searching, keeping the index, and building that of a host."""
     searching = [
         row(f"{int(size):,} chunks, tenant of {name}: {design}", *_costs(figures[name]))
         for size, designs in found.items()
@@ -175,15 +176,15 @@ def _costs(figures: dict[str, float]) -> tuple[float, ...]:
 
 
 class _Thread:
-    """The server's threads that work for this process; ids of threads are those of the operating system."""
+    """The server's threads that work for this process; thread ids are those of the operating system."""
 
     def __init__(self, engine: Engine, cursor: Cursor) -> None:
-        with engine.connect():  # so that the pool has opened what it will use
+        with engine.connect():  # so that the pool has opened the connections it will use
             cursor.execute("SELECT tid FROM information_schema.processlist WHERE db = DATABASE()")
         self._paths = [Path(f"/proc/{tid}/schedstat") for (tid,) in cursor.fetchall()]
 
     def cpu_ms(self) -> float:
-        """Processor time so far."""
+        """Return the processor time so far."""
         return sum(int(path.read_text().split()[0]) for path in self._paths) / 1e6
 
 
@@ -194,7 +195,7 @@ def _server_cpu_ms(cursor: Cursor) -> float:
 
 
 def _kilobytes(cursor: Cursor, pattern: str) -> float:
-    """What a table's files take, if this process may look at them; 0 otherwise."""
+    """Return the size of a table's files, or 0 if this process may not read it."""
     cursor.execute("SELECT @@datadir, DATABASE()")
     folder, database = cursor.fetchone() or ("", "")
     try:
@@ -205,7 +206,7 @@ def _kilobytes(cursor: Cursor, pattern: str) -> float:
 
 @contextmanager
 def database() -> Iterator[Engine]:
-    """An empty database beside the main one, with the product's tables."""
+    """Create an empty database beside the main one, with the product's tables."""
     name = f"chordwise_bench_{uuid.uuid4().hex[:12]}"
     use = settings()
     url = make_url(use.mysql_url.get_secret_value()).set(database=name)

@@ -1,6 +1,5 @@
-"""Three ways of keeping a keyword index in MySQL, side by side: FULLTEXT with BM25 over what it proposes (the product's
-own code), a plain table of postings with BM25 in SQL, and postings packed into arrays and scored in this process.
-"""
+"""Three designs of a keyword index in MySQL: FULLTEXT with BM25 over its candidates (the product's own code), a plain
+table of postings with BM25 in SQL, and postings packed into arrays and scored in this process."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ from pipeline.records import QueryId
 
 _POOL = 100
 _BATCH = 256  # chunks that a worker writes in one transaction
-_SEGMENT = 16_384  # chunks of a packed segment once it was merged
+_SEGMENT = 16_384  # chunks of a packed segment after merging
 _TABLES = {
     "postings": (
         "CREATE TABLE bench_postings (space INT UNSIGNED NOT NULL, term INT UNSIGNED NOT NULL, chunk INT UNSIGNED NOT NULL,"
@@ -40,7 +39,7 @@ _TABLES = {
     ),
 }
 _POSTING = np.dtype([("chunk", "<u4"), ("tf", "<u2"), ("length", "<u2")])
-# Every design must leave out what is not shown, so the hits are looked up beside their documents.
+# Every design must leave out invisible chunks, so hits are looked up with their documents.
 _SHOWN = (
     "SELECT n.chunk, c.chunk_id FROM bench_numbers n JOIN chunks c ON c.tenant_id = n.tenant_id AND c.chunk_id = n.chunk_id"
     " JOIN documents d ON d.tenant_id = c.tenant_id AND d.namespace = c.namespace AND d.document_id = c.document_id"
@@ -51,18 +50,18 @@ Cursor = pymysql.cursors.Cursor
 
 
 class Design(Protocol):
-    """A way of keeping the index."""
+    """A design of the index."""
 
     name: str
 
     def load(self, cursor: Cursor, tenant: Tenant) -> None:
-        """Everything of a tenant at once."""
+        """Load all chunks of a tenant at once."""
 
     def add(self, cursor: Cursor, tenant: Tenant, first: int, last: int) -> None:
-        """More chunks, as ingestion writes them: one transaction for each batch."""
+        """Add chunks as ingestion writes them: one transaction for each batch."""
 
     def search(self, cursor: Cursor, tenant: Tenant, words: Sequence[int]) -> list[str]:
-        """The best chunks for these words."""
+        """Return the best chunks for these words."""
 
 
 class FullText:
@@ -75,23 +74,23 @@ class FullText:
         self._asked = 0
 
     def load(self, cursor: Cursor, tenant: Tenant) -> None:
-        """The rows of `chunks` are there already."""
+        """Do nothing: the rows of `chunks` exist already."""
 
     def add(self, cursor: Cursor, tenant: Tenant, first: int, last: int) -> None:
-        """Rows of `chunks`, which are part of every design; only here they have a FULLTEXT index."""
+        """Add rows of `chunks`, which are part of every design; only here they have a FULLTEXT index."""
         write(cursor, tenant, first, last, commit=_BATCH)
 
     def search(self, cursor: Cursor, tenant: Tenant, words: Sequence[int]) -> list[str]:  # noqa: ARG002 - has a pool
-        """Ask the channel; every question counts as a new one."""
+        """Call the channel; every question counts as a new one."""
         self._asked += 1
         return list(self._channel.recall(query(tenant, words, self._asked)).chunk_ids)
 
 
 class _Numbered:
-    """What both kinds of postings share: numbers instead of ids, and frequencies that are read beside."""
+    """The common part of both kinds of postings: numbers instead of ids, and frequencies from the statistics."""
 
     def frequencies(self, cursor: Cursor, tenant: Tenant, words: Sequence[int]) -> dict[int, float]:
-        """Words in order, each with its idf times k1 + 1, from the statistics that the product keeps."""
+        """Return the words in order, each with its idf times k1 + 1, from the product's statistics."""
         tokens = {tenant.tokens[number]: number for number in dict.fromkeys(words)}
         cursor.execute(
             "SELECT term, chunk_count FROM term_statistics WHERE tenant_id = %s AND namespace = %s AND term IN %s",
@@ -100,7 +99,7 @@ class _Numbered:
         return {tokens[token]: weight(tenant.chunks, count) for token, count in cursor.fetchall()}
 
     def shown(self, cursor: Cursor, tenant: Tenant, chunks: Sequence[int]) -> list[str]:
-        """Their ids, best first."""
+        """Return the ids of the visible ones, best first."""
         if not chunks:
             return []
         cursor.execute(_SHOWN, (tenant.seed, list(chunks)))
@@ -114,17 +113,17 @@ class Postings(_Numbered):
     name = "table of postings, BM25 in SQL"
 
     def load(self, cursor: Cursor, tenant: Tenant) -> None:
-        """In the order of the key."""
+        """Insert the postings in the order of the key."""
         _insert_postings(cursor, tenant, 0, tenant.chunks)
 
     def add(self, cursor: Cursor, tenant: Tenant, first: int, last: int) -> None:
-        """A batch's postings, in the order of the key."""
+        """Add a batch's postings, in the order of the key."""
         for start in range(first, last, _BATCH):
             _insert_postings(cursor, tenant, start, min(last, start + _BATCH))
             cursor.connection.commit()
 
     def search(self, cursor: Cursor, tenant: Tenant, words: Sequence[int]) -> list[str]:
-        """Every posting of every word is weighed."""
+        """Score every posting of every word."""
         weights = self.frequencies(cursor, tenant, words)
         if not weights:
             return []
@@ -144,12 +143,12 @@ class Packed(_Numbered):
     name = "packed postings, BM25 in numpy"
 
     def load(self, cursor: Cursor, tenant: Tenant) -> None:
-        """In merged segments."""
+        """Write merged segments."""
         for start in range(0, tenant.chunks, _SEGMENT):
             _insert_packed(cursor, tenant, start, min(tenant.chunks, start + _SEGMENT), segment=start)
 
     def add(self, cursor: Cursor, tenant: Tenant, first: int, last: int) -> None:
-        """A segment for each batch, and at the end one for all of them, as merging would leave it."""
+        """Write a segment for each batch, and at the end one for all of them, as after merging."""
         for start in range(first, last, _BATCH):
             _insert_packed(cursor, tenant, start, min(last, start + _BATCH), segment=start)
             cursor.connection.commit()
@@ -157,7 +156,7 @@ class Packed(_Numbered):
         cursor.connection.commit()
 
     def search(self, cursor: Cursor, tenant: Tenant, words: Sequence[int]) -> list[str]:
-        """One statement for all arrays of all words, then sums over chunk numbers."""
+        """Read all arrays of all words by one statement, then sum over chunk numbers."""
         weights = self.frequencies(cursor, tenant, words)
         if not weights:
             return []
@@ -189,7 +188,7 @@ class Packed(_Numbered):
 
 
 def make_tables(cursor: Cursor, every: Sequence[Tenant]) -> None:
-    """Empty tables of both kinds of postings, and the numbers of the tenants' chunks."""
+    """Create empty tables of both kinds of postings, and the numbers of the tenants' chunks."""
     for statement in _TABLES.values():
         cursor.execute(statement)
     for tenant in every:
@@ -201,7 +200,7 @@ def make_tables(cursor: Cursor, every: Sequence[Tenant]) -> None:
 
 
 def query(tenant: Tenant, words: Iterable[int], number: int) -> Query:
-    """The words as a query of the product."""
+    """Return the words as a query of the product."""
     return Query(
         query_id=QueryId(str(number)),
         tenant_id=tenant.tenant_id,
@@ -215,7 +214,7 @@ def query(tenant: Tenant, words: Iterable[int], number: int) -> Query:
 
 
 def exact(tenant: Tenant, words: Sequence[int], frequency: Counter[int], top: int) -> list[int]:
-    """The best chunks by BM25 over everything, to compare with."""
+    """Return the best chunks by BM25 over all chunks, to compare with."""
     scores: NDArray[np.float64] = np.zeros(tenant.chunks)
     lengths = np.diff(tenant.starts)
     chunk_of = np.repeat(np.arange(tenant.chunks), lengths)

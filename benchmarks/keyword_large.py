@@ -1,7 +1,8 @@
-"""Section `index`: a host's keyword index of one namespace of 100,000, a million and, with ``--large``, ten million chunks.
+"""Section `index`: a host's keyword index of one namespace of 100,000, a million and, with ``--large``, ten million
+chunks.
 
-Chunks are drawn as terms (`benchmarks.keyword_rows`) and go straight to the index, as an indexer hands them over; MySQL
-has the namespace's row and no chunk, so a query that the index cannot answer finds nothing.
+Chunks are drawn as terms (`benchmarks.keyword_rows`) and go straight to the index, in the form of an indexer; MySQL has
+the namespace's row and no chunk, so a query that the index cannot answer finds nothing.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ _TOLERANCE = 1e-4  # of the tenth score: sums in another order, lengths in anoth
 
 @dataclass(slots=True)
 class _Large:
-    """A namespace that grows by blocks: its rows in MySQL, its index, and how often each word occurs."""
+    """A namespace that grows by blocks: its rows in MySQL, its index, and the frequency of each word."""
 
     mysql: Engine
     root: Path
@@ -80,7 +81,7 @@ class _Large:
                 print(f"index: {self.chunks:,} chunks", flush=True)
 
     def published(self) -> NamespaceState:
-        """Move the namespace on by one revision in MySQL, and return its state."""
+        """Advance the namespace by one revision in MySQL, and return its state."""
         values = {"tenant": _TENANT, "name": NAMESPACE, "chunks": self.chunks, "terms": self.terms, "now": now()}
         with self.mysql.begin() as connection:
             connection.execute(_PUBLISH, values)
@@ -189,7 +190,7 @@ def _indexed(block: Tenant, tokens: NDArray[np.object_]) -> Iterator[IndexedChun
 
 
 def _questions(chunks: int, count: int, words: int) -> list[list[int]]:
-    """Words in a row out of chunks from everywhere."""
+    """Return consecutive words from chunks spread over the namespace."""
     random = np.random.default_rng([chunks, words])
     asked = []
     for chunk in np.sort(random.integers(0, chunks, size=count)).tolist():
@@ -232,7 +233,7 @@ def _exact(large: _Large, asked: dict[str, list[list[int]]]) -> dict[str, list[s
 
 
 def show(found: dict[str, Any]) -> str:
-    """The section as two tables."""
+    """Return the section as two tables."""
     sizes = {size: each for size, each in found.items() if size.isdigit()}
     queries = [
         row(f"{int(size):,}, {name}", *figures.values())

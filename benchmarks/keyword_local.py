@@ -22,7 +22,7 @@ Cursor = pymysql.cursors.Cursor
 
 
 class Local:
-    """The product's keyword channel, its index built from MySQL in a folder that goes with this object."""
+    """The product's keyword channel, its index built from MySQL in a temporary folder."""
 
     name = "index of the host (the product)"
 
@@ -34,7 +34,7 @@ class Local:
         self._asked = 0
 
     def load(self) -> dict[str, float]:
-        """Build the index of every tenant, and return what that took of this process and of the disk."""
+        """Build the index of every tenant, and return the cost in this process and on the disk."""
         before = time.process_time()
         while self._indexer.step().tenants:
             time.sleep(0.05)
@@ -45,10 +45,10 @@ class Local:
         }
 
     def add(self, cursor: Cursor, tenant: Tenant, first: int, last: int) -> None:
-        """Nothing is written in MySQL."""
+        """Do nothing: MySQL is not written."""
 
     def search(self, cursor: Cursor, tenant: Tenant, words: Sequence[int]) -> list[str]:  # noqa: ARG002 - has a pool
-        """Ask the channel; every question counts as a new one. Raises RuntimeError if MySQL answers it."""
+        """Call the channel; every question counts as a new one. Raises RuntimeError if MySQL answers it."""
         self._asked += 1
         found = self._channel.recall(query(tenant, words, self._asked))
         if (found.guard or {})["method"] != "index":

@@ -1,6 +1,6 @@
 """Tenants of chosen sizes with synthetic chunks, as rows of the product's own tables. Words follow `benchmarks.corpus`.
 
-Chunks are drawn as terms and never parsed: 200,000 of them are there in a minute.
+Chunks are drawn as terms and never parsed, so 200,000 of them take a minute.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ class Tenant:
 
     @cached_property
     def starts(self) -> NDArray[np.int64]:
-        """Where each chunk's words begin, and at last where the last ones end."""
+        """Return the position of each chunk's first word, and at last the total."""
         lengths = np.random.default_rng([self.seed, 0]).integers(*_TERMS, size=self.chunks)
         return np.concatenate([[0], np.cumsum(lengths)])
 
     @cached_property
     def words(self) -> NDArray[np.int32]:
-        """The words of all chunks, drawn by Zipf's law."""
+        """Return the words of all chunks, drawn by Zipf's law."""
         weights = 1.0 / np.arange(2, _VOCABULARY + 2)
         random = np.random.default_rng([self.seed, 1])
         drawn = random.choice(_VOCABULARY, size=int(self.starts[-1]), p=weights / weights.sum())
@@ -55,16 +55,17 @@ class Tenant:
 
     @cached_property
     def tokens(self) -> NDArray[np.object_]:
-        """The token of each word in this tenant's namespace."""
+        """Return the token of each word in this tenant's namespace."""
         tokenizer = Tokenizer(Scope(tenant_id=self.tenant_id, namespace=NAMESPACE))
         return np.array([tokenizer.token(word(number)) for number in range(_VOCABULARY)], dtype=object)
 
     def of(self, chunk: int) -> NDArray[np.int32]:
-        """The words of one chunk."""
+        """Return the words of one chunk."""
         return self.words[self.starts[chunk] : self.starts[chunk + 1]]
 
     def postings(self, first: int, last: int) -> tuple[NDArray[np.int64], ...]:
-        """Word, chunk, occurrences and length of the chunk for chunks ``first`` to before ``last``; by word, then chunk."""
+        """Return word, chunk, occurrences and length of the chunk for chunks ``first`` to before ``last``; by word,
+        then chunk."""
         lengths = np.diff(self.starts[first : last + 1])
         chunk = np.repeat(np.arange(first, last), lengths)
         words = self.words[self.starts[first] : self.starts[last]].astype(np.int64)
@@ -73,7 +74,7 @@ class Tenant:
         return keys // 2**32, found, counts, lengths[found - first]
 
     def questions(self, count: int) -> list[list[int]]:
-        """Four words in a row out of randomly chosen chunks."""
+        """Return questions of four consecutive words from randomly chosen chunks."""
         random = np.random.default_rng([self.seed, 2])
         found = []
         for chunk in random.integers(0, self.chunks, size=count):
@@ -83,18 +84,18 @@ class Tenant:
 
 
 def word(number: int) -> str:
-    """The word of this number: one term, that the stemmer leaves alone and that is no code."""
+    """Return the word of this number: one term that the stemmer does not change and that is not a code."""
     return f"q{str(number).translate(_LETTERS)}k"
 
 
 def tenants(chunks: int) -> list[Tenant]:
-    """One tenant with half of the chunks, and fifty with a fiftieth of the other half each."""
+    """Return one tenant with half of the chunks, and fifty with a fiftieth of the other half each."""
     half = Tenant(TenantId("bench-50"), chunks // 2, 1)
     return [half, *(Tenant(TenantId(f"bench-01-{place:02d}"), chunks // 100, 2 + place) for place in range(50))]
 
 
 def load(cursor: Cursor, tenant: Tenant) -> None:
-    """Documents, generations and chunks of a tenant, and the statistics of its terms."""
+    """Insert documents, generations and chunks of a tenant, and the statistics of its terms."""
     key = (tenant.tenant_id, NAMESPACE)
     moment = now()
     cursor.execute(
@@ -116,7 +117,7 @@ def load(cursor: Cursor, tenant: Tenant) -> None:
 
 
 def write(cursor: Cursor, tenant: Tenant, first: int, last: int, *, commit: int = 0, table: str = "chunks") -> None:
-    """Rows of `chunks`, or of another table like it; a commit after so many, if any."""
+    """Insert rows of `chunks`, or of another table like it; commit after every ``commit`` rows, if given."""
     moment, hashed = now(), hashlib.sha256(b"").digest()
     for start in range(first, last, commit or _ROWS_AT_ONCE):
         rows = []
@@ -131,12 +132,12 @@ def write(cursor: Cursor, tenant: Tenant, first: int, last: int, *, commit: int 
 
 
 def chunk_id(tenant: Tenant, chunk: int) -> str:
-    """An id for a chunk, always the same."""
+    """Return a stable id for a chunk."""
     return str(uuid.UUID(int=(tenant.seed << 64) + chunk))
 
 
 def frequencies(tenant: Tenant) -> Counter[int]:
-    """In how many chunks each word occurs."""
+    """Return the number of chunks in which each word occurs."""
     return Counter(tenant.postings(0, tenant.chunks)[0].tolist())
 
 

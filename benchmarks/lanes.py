@@ -1,4 +1,4 @@
-"""Section `lanes`: the same questions answered by the chord and by the in-process lane, by turns on one stack."""
+"""Section `lanes`: the same questions answered alternately by the chord and by the in-process lane, on one stack."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _warm(product: Product, asked: Sequence[str], namespace: str) -> None:
     for _ in range(5):
         for profile in _LANES.values():
             measured(Product(namespace, profile=profile).ask, asked[:60], 16)
-        time.sleep(1)  # while they read it
+        time.sleep(1)  # while they load it
 
 
 def _median(rounds: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -75,7 +75,7 @@ def _median(rounds: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _compared(asked: Sequence[str], namespace: str) -> dict[str, int]:
-    """Ask every question once on each lane, under one profile: who does not wait is answered by the chord."""
+    """Ask every question once on each lane, under one profile: a query whose caller does not wait uses the chord."""
     client, same = gateway(), 0
     for question in asked:
         body = {"query_text": question, "namespaces": [namespace], "profile": _LANES["in_process"]}
@@ -88,14 +88,14 @@ def _compared(asked: Sequence[str], namespace: str) -> dict[str, int]:
 
 
 def _timeless(answer: bytes) -> str:
-    """An answer without its id and its timings."""
+    """Return an answer without its id and its timings."""
     found = json.loads(answer)
     found["stats"].pop("latency_ms")
     return json.dumps(found).replace(found["query_id"], "")
 
 
 def show(found: dict[str, Any]) -> str:
-    """The section as a table, and below it how many answers were the same."""
+    """Return the section as a table, and below it how many answers were the same."""
     rows = [
         row(f"{lane}, {many} at a time", each["p50_ms"], each["p95_ms"], each["queries_per_s"], cpu(each))
         for many, both in found["concurrency"].items()

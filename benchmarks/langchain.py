@@ -1,4 +1,4 @@
-"""LangChain's PGVectorStore on the same texts with the same embedder, in a virtual environment that is made for it."""
+"""LangChain's PGVectorStore with the same texts and the same embedder, in a virtual environment made for it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pipeline.settings import settings
 _ROOT = Path(__file__).resolve().parents[1]
 _VENV = _ROOT / ".local" / "bench-langchain"
 _PACKAGES = ("langchain-postgres>=0.0.14", "wordllama>=0.4", "psycopg[binary]>=3.2")
-_MOST_TEXTS = 3_000  # that are timed
+_MOST_TEXTS = 3_000  # runs that are timed
 _INSTALLED_WITHIN_S, _DONE_WITHIN_S = 300, 1800
 
 

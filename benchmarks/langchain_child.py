@@ -1,7 +1,8 @@
-"""Runs in a virtual environment of its own: the texts on standard input into LangChain's PGVectorStore, as its pages say.
+"""The texts on standard input into LangChain's PGVectorStore as its documentation shows it; runs in a virtual
+environment of its own.
 
 Reads ``{"url": …, "texts": […], "into": […], "hnsw": bool}`` and writes the figures as one JSON line. Uses the same
-local embedder as Chordwise; the table is made with hybrid search, because that is what is compared.
+local embedder as Chordwise; the table has hybrid search, because that is compared.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _ADDED_AT_ONCE = 500
 
 
 class Local(Embeddings):  # type: ignore[misc]  # Any where LangChain is not installed
-    """The embedder of the other side of the comparison."""
+    """The embedder of Chordwise."""
 
     def __init__(self) -> None:
         self._model = wordllama.WordLlama.load(
@@ -31,17 +32,17 @@ class Local(Embeddings):  # type: ignore[misc]  # Any where LangChain is not ins
         )
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """One unit vector for each text."""
+        """Return one unit vector for each text."""
         found: list[list[float]] = self._model.embed(texts, norm=True).tolist()
         return found
 
     def embed_query(self, text: str) -> list[float]:
-        """The same for one."""
+        """Return one unit vector."""
         return self.embed_documents([text])[0]
 
 
 def main() -> None:
-    """Make the table, add the texts, drop it."""
+    """Create the table, add the texts, drop it."""
     task = json.load(sys.stdin)
     texts: list[str] = task["texts"]
     engine = PGEngine.from_connection_string(url=task["url"])

@@ -1,10 +1,10 @@
-"""Which measure of likeness tells passages that repeat each other from passages that are about the same thing.
+"""Compare measures of similarity that tell repeated passages from passages on the same subject.
 
 python -m benchmarks.likeness FOLDER, where FOLDER holds judged collections (`<name>/corpus.jsonl`, plain or gzipped).
 
-A passage that repeats is a piece of another one: its half, its last two thirds, or seven of ten of its sentences, in
-either order. A passage about the same thing is one of the ten nearest by the built-in embedder. Printed is how often a
-pair of the first kind is rated more alike than one of the second (area under the curve), and what a rating costs.
+A repeated passage is a piece of another one: its half, its last two thirds, or seven of ten of its sentences, in either
+order. A passage on the same subject is one of the ten nearest by the built-in embedder. The output is how often a pair
+of the first kind is rated more similar than one of the second (area under the curve), and the cost of a rating.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from pathlib import Path
 import numpy as np
 
 from pipeline.models.make_models import make_embedder
-from pipeline.ranking.diversity import likeness, shingles
+from pipeline.ranking.selection import likeness, shingles
 from pipeline.settings import load
 
 _PASSAGES, _PAIRS = 2500, 400
 
 
 def texts(collection: Path) -> list[str]:
-    """The first passages of a collection that are long enough to be cut."""
+    """Return the first passages of a collection that are long enough to be cut."""
     [path] = sorted(collection.glob("corpus.jsonl*"))[:1]
     with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as lines:
         found = [json.loads(line)["text"] for line in itertools.islice(lines, _PASSAGES)]
@@ -37,7 +37,7 @@ def texts(collection: Path) -> list[str]:
 
 
 def piece(text: str) -> str:
-    """A part of a text, as overlapping chunks or copied paragraphs have it."""
+    """Return a part of a text, like overlapping chunks or copied paragraphs."""
     how = random.choice(("half", "window", "sentences"))
     if how == "half":
         return text[: len(text) // 2]
@@ -48,7 +48,7 @@ def piece(text: str) -> str:
 
 
 def area(alike: list[float], unlike: list[float]) -> float:
-    """How often one of ``alike`` is above one of ``unlike``; a tie counts half."""
+    """Return how often one of ``alike`` is above one of ``unlike``; a tie counts half."""
     above = np.array(alike)[:, None] - np.array(unlike)[None]
     return float((above > 0).mean() + (above == 0).mean() / 2)
 

@@ -1,7 +1,8 @@
-"""Runs in a virtual environment of its own: LlamaIndex's hybrid retrieval from PostgreSQL, as its pages say.
+"""LlamaIndex's hybrid retrieval from PostgreSQL as its documentation shows it; runs in a virtual environment of its
+own.
 
 A vector retriever and a text retriever of one `PGVectorStore`, merged by `QueryFusionRetriever` with reciprocal ranks;
-with ``keyword: memory`` the words are looked up by its `BM25Retriever` instead, in the process.
+with ``keyword: memory`` its `BM25Retriever` looks the words up in the process instead.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _MODEL = Embedder()
 
 
 class Local(BaseEmbedding):  # type: ignore[misc]  # Any where LlamaIndex is not installed
-    """The embedder of the other side of the comparison."""
+    """The embedder of Chordwise."""
 
     def _get_query_embedding(self, query: str) -> list[float]:
         return _MODEL.embed([query])[0]
@@ -38,7 +39,7 @@ class Local(BaseEmbedding):  # type: ignore[misc]  # Any where LlamaIndex is not
 
 
 def main() -> None:
-    """Make the table, add the chunks, ask."""
+    """Create the table, add the chunks, ask."""
     asked = task()
     Settings.llm, Settings.embed_model = MockLLM(), MockEmbedding(embed_dim=256)
     store = _store(asked["url"])

@@ -1,4 +1,4 @@
-"""A move to another embedding model beside queries: how fast it fills, and what queries notice of it."""
+"""A model migration beside queries: its speed, and its effect on query times."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _TARGET = {"provider": "local", "model": "wordllama-l2-supercat", "dimension": 1
 
 
 def run(texts: list[Text], *, namespace: str, seed: int) -> dict[str, Any]:
-    """One query after the other, alone for some seconds, then until the move is ready; then the move is given up. A query that
-    fails or is degraded ends the run."""
+    """Send one query after the other, alone for some seconds, then until the migration is ready; then abort the
+    migration. Raises for a failed or degraded query."""
     asked = corpus.questions(texts, count=400, seed=seed)
     with _client("CHORDWISE_API_KEY") as client, _client("CHORDWISE_ADMIN_KEY") as operator:
         _ask(client, namespace, asked, until=time.monotonic() + _ALONE_S / 2)
@@ -51,16 +51,16 @@ def run(texts: list[Text], *, namespace: str, seed: int) -> dict[str, Any]:
 
 
 def show(found: dict[str, Any]) -> str:
-    """The figures as text."""
+    """Return the figures as text."""
     sides = (("alone", found["query_ms_alone"]), ("during the move", found["query_ms_during"]))
     rows = [table.row(name, side["queries"], side["median"], side["p95"], side["p99"]) for name, side in sides]
     filled = f"{found['chunks']:,} chunks in {found['fill_s']} s ({found['chunks_per_s']:,} a second)"
     heads = ("queries", "count", "median ms", "p95 ms", "p99 ms")
-    return f"move to another model: {filled}, proven after {found['ready_s']} s\n{table.table(heads, rows)}"
+    return f"model migration: {filled}, verified after {found['ready_s']} s\n{table.table(heads, rows)}"
 
 
 def _ask(client: httpx.Client, namespace: str, asked: list[str], *, until: float) -> list[float]:
-    """Milliseconds of each query; raises for one that fails or is degraded."""
+    """Return the milliseconds of each query. Raises for a failed or degraded one."""
     found = []
     while time.monotonic() < until:
         body = {"query_text": asked[len(found) % len(asked)], "namespaces": [namespace], "enable_rerank": False}

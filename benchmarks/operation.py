@@ -1,4 +1,4 @@
-"""Section `operation`: accepting much at once, a small job beside a large one, dead letters, leaving, deletion, erasure."""
+"""Section `operation`: a large submission, a small job beside a large one, dead letters, export, deletion, erasure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _EXAMPLES = 2_000
 
 
 def run(*, quick: bool) -> dict[str, Any]:
-    """Measure on a stack that does nothing else; every step waits for its end."""
+    """Measure on an idle stack; every step waits for its end."""
     many = _QUICK_MANY if quick else _MANY
     namespace = f"many-{uuid.uuid4().hex[:8]}"
     tenant_id, other = another_tenant()
@@ -62,7 +62,7 @@ def run(*, quick: bool) -> dict[str, Any]:
 
 
 def _dead_letters(client: httpx.Client) -> dict[str, Any]:
-    """Documents without text become dead letters; all are tried again, become dead letters again, and are dropped."""
+    """Turn documents without text into dead letters, replay all, and drop them."""
     namespace = f"dead-{uuid.uuid4().hex[:8]}"
     blank = {"text": "<script>1</script>", "source": {"media_type": "text/html"}}
     empty = [{"document_id": f"e{number}", **blank} for number in range(_REJECTED)]
@@ -83,7 +83,7 @@ def _dead_letters(client: httpx.Client) -> dict[str, Any]:
 
 
 def _leaving(client: httpx.Client, namespace: str) -> dict[str, Any]:
-    """A namespace leaves to a folder and comes in under another name."""
+    """Export a namespace to a folder and import it under another name."""
     with TemporaryDirectory() as folder, Chordwise() as chordwise:
         target = Path(folder) / "archive"
         export_s, _ = _timed(lambda: chordwise.export(namespace, target))
@@ -98,7 +98,7 @@ def _leaving(client: httpx.Client, namespace: str) -> dict[str, Any]:
 
 
 def _examples() -> dict[str, Any]:
-    """A book of examples, as JSON."""
+    """Import a book of examples, as JSON."""
     rows = [
         {
             "user_input": f"问题{number}：第{number}号泵如何启动？",
@@ -139,7 +139,7 @@ def _one_document(client: httpx.Client) -> float:
 
 
 def another_tenant() -> tuple[str, httpx.Client]:
-    """Make a tenant as an operator does. Return its id and a client with a key of its own."""
+    """Create a tenant as an operator does. Return its id and a client with a key of its own."""
     tenant_id = f"bench-{uuid.uuid4().hex[:8]}"
     with _operator() as operator:
         operator.post("/v1/tenants", json={"tenant_id": tenant_id, "name": "Benchmark"}).raise_for_status()
@@ -170,7 +170,7 @@ def _middle(values: list[float]) -> float:
 
 
 def show(found: dict[str, Any]) -> str:
-    """The section as a table."""
+    """Return the section as a table."""
     worst = f"worst {found['small_job_beside_worst_s']}; goal {_SMALL_GOAL_S}"
     rows = [
         ("accepting in one request, s", found["accepted_s"], f"goal {_ACCEPTED_GOAL_S} for {_MANY:,}"),
@@ -179,7 +179,7 @@ def show(found: dict[str, Any]) -> str:
         ("one document of another tenant, alone, s", found["small_job_alone_s"], ""),
         ("the same beside the large job, s", found["small_job_beside_s"], worst),
         (f"parking {_REJECTED} documents, s", found["parked_s"], ""),
-        ("asking for all again, s", found["replay_asked_s"], ""),
+        ("replaying all of them, s", found["replay_asked_s"], ""),
         ("export, s", found["exported_s"], ""),
         ("import with vectors until searchable, s", found["imported_s"], ""),
         (f"{_EXAMPLES:,} examples handed in, s", found["examples_handed_in_s"], ""),

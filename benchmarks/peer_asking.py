@@ -1,4 +1,4 @@
-"""How a peer is asked: one way for all of them. Runs in their environments, so it takes the standard library alone."""
+"""The common measurement of all peers. Runs in their environments, so it uses the standard library alone."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SERVERS = ("postgres",)  # the only one they use
 
 
 class Embedder:
-    """The embedder of the other side of the comparison: unit vectors as lists."""
+    """The embedder of Chordwise: unit vectors as lists."""
 
     def __init__(self) -> None:
         self._model = wordllama.WordLlama.load(
@@ -28,26 +28,27 @@ class Embedder:
         )
 
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """One vector for each text."""
+        """Return one vector for each text."""
         found: list[list[float]] = self._model.embed(list(texts), norm=True).tolist()
         return found
 
 
 def task() -> dict[str, Any]:
-    """What is asked for on standard input."""
+    """Return the task on standard input."""
     read: dict[str, Any] = json.load(sys.stdin)
     return read
 
 
 def tell(found: Mapping[str, Any]) -> None:
-    """The last line of standard output."""
+    """Write the result as the last line of standard output."""
     print(json.dumps(found), flush=True)
 
 
 def measured(ask: Callable[[str], int], asked: Sequence[str], concurrency: Sequence[int]) -> dict[str, Any]:
-    """Latency, rate and processor time of the same questions at each concurrency; ``ask`` gives how many were found.
+    """Return latency, rate and processor time of the same questions at each concurrency; ``ask`` returns the number of
+    hits.
 
-    Raises SystemExit when most questions found nothing: then something else was measured.
+    Raises SystemExit when most questions found nothing, because the figures would be meaningless.
     """
     found = {}
     for many in concurrency:

@@ -1,4 +1,4 @@
-"""LlamaIndex and Haystack asked the same questions of the same chunks, each in a virtual environment made for it."""
+"""LlamaIndex and Haystack with the same questions and chunks, each in a virtual environment made for it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _INSTALLED_WITHIN_S, _DONE_WITHIN_S = 600, 900
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peer:
-    """What is compared with: its packages, and the program that asks it."""
+    """A product to compare with: its packages, and the program that queries it."""
 
     name: str
     packages: tuple[str, ...]
@@ -48,8 +48,8 @@ PEERS = (
 def measure(
     texts: Sequence[str], asked: Sequence[str], *, pool: int, top: int, concurrency: Sequence[int]
 ) -> dict[str, Any]:
-    """The figures of each peer, by its name and by where it looks words up; ``skipped`` with the reason where it cannot
-    be installed or does not run."""
+    """Return the figures of each peer, by its name and its keyword search; ``skipped`` with the reason if it cannot be
+    installed or run."""
     task = {
         "url": settings().postgres_url.get_secret_value(),
         "texts": list(texts),

@@ -1,4 +1,4 @@
-"""What the stack uses: processor time and peak memory of its processes, read from /proc, and its data on disk."""
+"""The stack's use of resources: processor time and peak memory of its processes, from /proc, and its data on disk."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 def cpu_seconds() -> dict[str, float]:
-    """Processor time that each of the stack's servers and services has used, with its children."""
+    """Return the processor time that each of the stack's servers and services has used, with its children."""
     return {name: sum(_cpu(pid) for pid in pids) for name, pids in _trees().items()}
 
 
 def peak_mb() -> dict[str, float]:
-    """The most memory each one's processes have ever held, the largest of a tree (they share pages)."""
+    """Return the peak memory of each, the largest process of a tree (they share pages)."""
     return {name: max((_peak(pid) for pid in pids), default=0.0) for name, pids in _trees().items()}
 
 
 def used(before: dict[str, float], after: dict[str, float]) -> dict[str, float]:
-    """The difference, name by name."""
+    """Return the difference, name by name."""
     return {name: round(after[name] - before.get(name, 0.0), 3) for name in sorted(after)}
 
 
 def own_cpu_seconds() -> float:
-    """Processor time of this process."""
+    """Return the processor time of this process."""
     times = os.times()
     return times.user + times.system
 
@@ -52,7 +52,7 @@ def _cpu(pid: int) -> float:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return 0.0
-    return sum(map(int, fields[11:15])) / _TICKS_PER_S  # its own, and that of children which have ended
+    return sum(map(int, fields[11:15])) / _TICKS_PER_S  # its own, and that of ended children
 
 
 def _peak(pid: int) -> float:

@@ -1,4 +1,4 @@
-"""Section `query`: hybrid queries through the gateway, beside the two bare SQL statements of the same run."""
+"""Section `query`: hybrid queries through the gateway, and the two bare SQL statements in the same run."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _TEXTS = "SELECT chunk_id, text FROM chunks WHERE tenant_id = %s AND chunk_id IN
 
 
 def run(texts: Sequence[Text], *, namespace: str, seed: int, count: int, compared: bool = True) -> dict[str, Any]:
-    """Ask the same questions of the bare stores and of the product, at each concurrency, and then of the peers."""
+    """Send the same questions to the bare stores and to the product, at each concurrency, and then to the peers."""
     asked = questions(list(texts), count=count, seed=seed)
     bare, ours = Bare(asked, namespace), Product(namespace)
     found: dict[str, Any] = {"queries": count, "top_k": _TOP, "concurrency": {}}
@@ -60,7 +60,7 @@ def run(texts: Sequence[Text], *, namespace: str, seed: int, count: int, compare
 
 
 class Bare:
-    """Both statements side by side, reciprocal rank fusion, the texts of the best: prepared terms and vectors."""
+    """Both statements concurrently, reciprocal rank fusion, the texts of the best: prepared terms and vectors."""
 
     def __init__(self, asked: Sequence[str], namespace: str) -> None:
         scope = Scope(tenant_id=TenantId(_TENANT), namespace=Namespace(namespace))
@@ -72,7 +72,7 @@ class Bare:
         self._connections = threading.local()
 
     def ask(self, number: int) -> None:
-        """One question."""
+        """Ask one question."""
         semantic = self._side.submit(self._semantic, number)
         keyword = self._keyword(number)
         totals: defaultdict[str, float] = defaultdict(float)
@@ -115,18 +115,18 @@ class Product:
         self._namespace, self._profile, self._client = namespace, profile, gateway()
 
     def ask(self, question: str) -> None:
-        """One question; stops the benchmark if it was not answered whole."""
+        """Ask one question; stop the benchmark if the answer is incomplete."""
         answer = self._client.post(
             "/v1/queries",
             json={"query_text": question, "namespaces": [self._namespace], "top_k": _TOP, "profile": self._profile},
-            headers={"Prefer": "wait=10", "Cache-Control": "no-cache"},  # each is measured as if asked first
+            headers={"Prefer": "wait=10", "Cache-Control": "no-cache"},  # without the answer cache
         )
         if answer.status_code != 200:
             raise SystemExit(f"query: {answer.status_code} {answer.text[:200]}")
 
 
 def measured(ask: Callable[[Any], None], questions_: Sequence[Any], many: int) -> dict[str, Any]:
-    """Ask every question, ``many`` at a time, after a few to warm up; times and processor time for each."""
+    """Ask every question, ``many`` at a time, after a few to warm up; return times and processor time for each."""
     for question in questions_[:_WARM_UP]:
         ask(question)
     taken: list[float] = []
@@ -151,7 +151,7 @@ def measured(ask: Callable[[Any], None], questions_: Sequence[Any], many: int) -
 
 
 def show(found: dict[str, Any]) -> str:
-    """The section as a table, and below it what a query costs each process."""
+    """Return the section as a table, followed by the cost of a query in each process."""
     rows = [
         row(f"{name}, {many} at a time", each["p50_ms"], each["p95_ms"], each["queries_per_s"], cpu(each))
         for many, both in found["concurrency"].items()
@@ -175,5 +175,5 @@ def show(found: dict[str, Any]) -> str:
 
 
 def cpu(each: dict[str, Any]) -> float:
-    """Processor time of everything for each query, in milliseconds."""
+    """Return the total processor time for each query, in milliseconds."""
     return float(sum(each["cpu_ms_per_query"].values()))

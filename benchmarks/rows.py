@@ -1,4 +1,4 @@
-"""The corpus as the rows that both stores will hold, made by the product's own pure functions and timed on the way."""
+"""The corpus as rows of both stores, made by the product's own pure functions and timed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pipeline.settings import settings
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """Chunks with their vectors, and what making them cost on one processor, in milliseconds a chunk."""
+    """Chunks with their vectors, and the cost of making them on one processor, in milliseconds a chunk."""
 
     chunks: list[Chunk]
     vectors: NDArray[np.float32]

@@ -1,7 +1,7 @@
-"""Recall by meaning: what it finds of what exact search finds, and what it costs, for tenants of 1, 10 and 50 per cent.
+"""Semantic recall: its agreement with exact search, and its cost, for tenants of 1, 10 and 50 per cent.
 
-In databases of its own on the stack's servers, with made-up vectors of the real dimension. The searches are the
-product's own, on the connections that query workers have; so are the indexes.
+In databases of its own on the stack's servers, with synthetic vectors of the real dimension. Searches and indexes are
+the product's own, on the connections of query workers.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _SHARES = {"1 %": 0.01, "10 %": 0.1, "50 %": 0.5}
 _OTHERS = 39
 _NAMESPACE = Namespace("kb")
 _QUESTIONS, _QUICK_QUESTIONS = 200, 60
-_ASKED, _JUDGED = 100, 10  # what the channel asks for, and how much of the top is compared
+_ASKED, _JUDGED = 100, 10  # the channel's limit, and the compared part of the top
 _TICKS_MS = 10.0  # the kernel's clock for processor time
 
-# Which of a tenant's rows pass: the n-th one has metadata of these names where n is a multiple.
+# The rows that pass each filter: the n-th one has metadata of these names where n is a multiple.
 _FILTERS = {"none": None, "10 %": 10, "0.1 %": 1000}
 
 
@@ -59,7 +59,7 @@ class Row:
 
 
 def run(*, seed: int, quick: bool) -> dict[str, Any]:
-    """Both sizes, each in new databases."""
+    """Measure both sizes, each in new databases."""
     rows: list[Row] = []
     builds: list[dict[str, Any]] = []
     for size in _QUICK_SIZES if quick else _SIZES:
@@ -81,7 +81,7 @@ def run(*, seed: int, quick: bool) -> dict[str, Any]:
 
 
 def show(found: dict[str, Any]) -> str:
-    """As a table."""
+    """Return the section as a table."""
     heads = ("vectors, tenant, filter", "method", "recall@10", "p50 ms", "CPU ms", "exact p50", "exact CPU")
     lines = [
         table.row(

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 
 def row(*cells: object) -> tuple[str, ...]:
-    """Cells as text; numbers keep three significant places."""
+    """Return cells as text; numbers keep three significant places."""
     return tuple(f"{cell:,.3g}" if isinstance(cell, float) and cell < 100 else _whole(cell) for cell in cells)
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns as wide as their widest cell; the first to the left, the others to the right."""
+    """Return columns as wide as their widest cell; the first aligned left, the others right."""
     widths = [max(len(line[column]) for line in (heads, *rows)) for column in range(len(heads))]
     return "\n".join(
         "  ".join(

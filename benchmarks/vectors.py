@@ -1,4 +1,4 @@
-"""Tenants with many vectors, without documents: for what only PostgreSQL and the sizes in MySQL matter to."""
+"""Tenants with many vectors, without documents, for measurements of PostgreSQL alone."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def fill(
     metadata: Callable[[int], Mapping[str, Any]] = lambda _: {},
     table: str = "chunk_embeddings",
 ) -> None:
-    """One chunk for each vector, and the namespace as MySQL would know it. ``metadata`` is that of the n-th chunk."""
+    """Insert one chunk for each vector, and the namespace in MySQL. ``metadata`` is that of the n-th chunk."""
     scope = Scope(tenant_id=tenant_id, namespace=namespace)
     chunks, fields = [], {}
     for place in range(len(vectors)):
@@ -52,7 +52,7 @@ def fill(
 
 
 def resize(use: Resources, tenant_id: TenantId, namespace: Namespace, chunks: int) -> None:
-    """Say in MySQL how many chunks a namespace has."""
+    """Set a namespace's number of chunks in MySQL."""
     with use.mysql.begin() as connection:
         connection.execute(
             text(

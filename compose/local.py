@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """The local stack's command line; `make` calls it. See `python3 compose/local.py --help`.
 
-This file is kept to syntax that old Pythons read, so that they can say what is missing or hand over to a newer one.
+This file is limited to syntax that old Pythons can read, so that they can report what is missing or hand over to a
+newer one.
 """
 
 import os
@@ -14,11 +15,11 @@ NAMES = ("python3", "python3.13", "python3.12", "python3.11", "python3.14")
 
 
 def newer_python():
-    """The path of a Python on PATH that is new enough, or None."""
+    """Return the path of a Python on PATH that is new enough, or None."""
     question = "import sys; sys.exit(sys.version_info[:2] < {!r})".format(OLDEST)  # noqa: UP032 - old Pythons read this
     for name in NAMES:
         path = shutil.which(name)
-        # Version managers put names on PATH that only print a complaint, hence the question.
+        # Version managers put names on PATH that only print a complaint, so run each one.
         if path and subprocess.call([path, "-c", question], stderr=subprocess.DEVNULL) == 0:
             return path
     return None

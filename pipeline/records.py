@@ -19,7 +19,6 @@ ChunkId = NewType("ChunkId", str)
 JobId = NewType("JobId", str)
 QueryId = NewType("QueryId", str)
 
-Vector = list[float]
 
 OCTETS = "application/octet-stream"  # the media type of bytes whose type is unknown
 

@@ -46,7 +46,7 @@ from pipeline.semantic.search_store import Samples, SearchTools, VectorSearch
 from pipeline.semantic.vector_index_store import KnownIndexes
 from pipeline.semantic.vector_store import Vectors
 from pipeline.settings import Settings
-from pipeline.tenants.quota_store import Rooms
+from pipeline.tenants.quota_store import QuotaRooms
 from pipeline.tenants.usage_counter_store import UsageBook
 
 SLOW_S: Final = 0.3  # seconds after which a call counts as slow: less than half of the usual timeout of a channel
@@ -269,9 +269,9 @@ class Resources:
         )
 
     @cached_property
-    def quota_rooms(self) -> Rooms:
+    def quota_rooms(self) -> QuotaRooms:
         """This process's recent counts of the tenants that are far from their quotas."""
-        return Rooms()
+        return QuotaRooms()
 
     @cached_property
     def fetches(self) -> FetchThreads:

@@ -1,4 +1,4 @@
-"""The console: a web page of static files. It holds no data; all it shows it asks /v1 for, with its user's own key."""
+"""The console: a web page of static files. It contains no data; it reads everything from /v1 with its user's own key."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ router = APIRouter(include_in_schema=False)
 
 FOLDER = Path(__file__).parent
 
-# Nothing but our own files, no inline script or style, no markup from strings, no frame around it.
+# Our own files only: no inline script or style, no markup from strings, no embedding in frames.
 POLICY = "; ".join(
     [
         "default-src 'none'",
@@ -38,7 +38,7 @@ _HEADERS = {
     "Content-Security-Policy": POLICY,
     "Cross-Origin-Opener-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
-    "Cache-Control": "no-cache",  # a browser asks again each time, and is told that nothing has changed
+    "Cache-Control": "no-cache",  # the browser revalidates each time, and usually gets a 304
 }
 _MEDIA_TYPES = {
     ".html": "text/html; charset=utf-8",
@@ -52,7 +52,7 @@ _MEDIA_TYPES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StaticFile:
-    """A file of the console, as it is sent."""
+    """A file of the console with its headers."""
 
     body: bytes
     media_type: str
@@ -61,7 +61,8 @@ class StaticFile:
 
 @functools.cache
 def files() -> Mapping[str, StaticFile]:
-    """Every file of the console by its path below /console/. Read once: nothing else on the disk can be asked for."""
+    """Return every file of the console by its path below /console/. Read once, so no other file on the disk can be
+    requested."""
     found = {}
     for path in sorted(FOLDER.rglob("*")):
         media_type = _MEDIA_TYPES.get(path.suffix)
@@ -75,13 +76,13 @@ def files() -> Mapping[str, StaticFile]:
 
 @router.get("/console")
 async def console() -> Response:
-    """To the page's folder, so that its files are found beside it, also behind a proxy that adds a prefix."""
+    """Redirect to the page's folder, so that its relative paths work, also behind a proxy that adds a prefix."""
     return RedirectResponse("console/", status_code=307, headers=_HEADERS)
 
 
 @router.get("/console/config.json")
 async def config(request: Request) -> Response:
-    """What the page cannot know by itself. Nothing in it is secret."""
+    """Return the settings that the page needs. None of them is secret."""
     settings = gateway_of(request).settings
     return json_response({"flower_url": settings.flower_link or settings.flower_url or None}, headers=_HEADERS)
 
@@ -89,7 +90,7 @@ async def config(request: Request) -> Response:
 @router.head("/console/{path:path}")
 @router.get("/console/{path:path}")
 async def static_file(request: Request, path: str) -> Response:
-    """One file; 304 when the browser has it already. Raises Problem 404."""
+    """Return one file; 304 if the browser has it already. Raises Problem(404)."""
     found = files().get(path or "index.html")
     if found is None:
         raise Problem(404, "route_not_found", f"There is nothing at {instance_of(request.scope)}.")

@@ -1,1 +1,1 @@
-"""The same kernel in the dialects of others: translation only."""
+"""Other products' interfaces to the same kernel: translation only."""

@@ -1,4 +1,4 @@
-"""Dify's External Knowledge API: its words for a question, the kernel's answer, its words for what went wrong."""
+"""Dify's External Knowledge API: translate its questions into queries, and answers and problems into its format."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MOST_VALUES = 256
 _LONGEST_NAME = 128
 _LONGEST_VALUE = 1024
 
-# Dify's name of each operator: what it means here, and whether it denies that. The last lines are other spellings.
+# Dify's name of each operator: our operator, and whether it is negated. The last lines are alternative spellings.
 OPERATORS: Final[dict[str, tuple[Operator, bool]]] = {
     "contains": ("contains", False),
     "not contains": ("contains", True),
@@ -67,12 +67,12 @@ OPERATORS: Final[dict[str, tuple[Operator, bool]]] = {
 
 
 def _names(value: Any) -> Any:
-    """Older versions of Dify send a list of names."""
+    """Accept the list of names that older versions of Dify send."""
     return [value] if isinstance(value, str) else value
 
 
 class _Tolerant(BaseModel):
-    """Dify's versions differ in what they send beside what is documented; nobody is to be refused for that."""
+    """Accept undocumented fields, in which Dify's versions differ."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -81,7 +81,7 @@ FieldName = Annotated[str, Field(min_length=1, max_length=_LONGEST_NAME)]
 
 
 class DifyCondition(_Tolerant):
-    """One condition on a record's metadata. `name` may be a list: then any of these fields may meet it."""
+    """One condition on a record's metadata. If `name` is a list, any of these fields may match."""
 
     name: Annotated[
         list[FieldName],
@@ -94,21 +94,21 @@ class DifyCondition(_Tolerant):
 
 
 class DifyConditions(_Tolerant):
-    """Conditions, all of which have to hold, or any of them."""
+    """Conditions that must all hold, or of which one must hold, by `logical_operator`."""
 
     logical_operator: Literal["and", "or"] | None = "and"
     conditions: Annotated[list[DifyCondition], Field(max_length=MOST_CONDITIONS)] | None = None
 
 
 class DifySetting(_Tolerant):
-    """How many records, and how sure they have to be. `score_threshold`: compared with `score`; 0 takes all."""
+    """The number of records and their least confidence. `score_threshold` is compared with `score`; 0 accepts all."""
 
     top_k: Annotated[int, Field(ge=1, le=1000)] | None = None
     score_threshold: Annotated[float, Field(ge=0, le=1)] | None = None
 
 
 class DifyRequest(_Tolerant):
-    """A question to one namespace, which Dify knows as `knowledge_id`."""
+    """A question to one namespace, which Dify calls `knowledge_id`."""
 
     knowledge_id: str
     query: QueryText
@@ -117,8 +117,8 @@ class DifyRequest(_Tolerant):
 
 
 class DifyRecord(BaseModel):
-    """A passage. `score` is its confidence, from 0 to 1 and comparable between questions; records are in the order of the
-    answer, which reranking may have made another one."""
+    """A passage. `score` is its confidence, from 0 to 1 and comparable between questions; records are in the order of
+    the answer, which reranking may have changed."""
 
     content: str
     score: float
@@ -127,21 +127,21 @@ class DifyRecord(BaseModel):
 
 
 class DifyRecords(BaseModel):
-    """The records, best first. `remarks`: what was lost or left out on the way, there only if something was."""
+    """The records, best first. `remarks` lists losses and omissions, and is absent if there were none."""
 
     records: list[DifyRecord]
     remarks: list[str] | None = None
 
 
 class DifyError(BaseModel):
-    """Why there is no answer; Dify shows it to whoever asked."""
+    """The reason for a missing answer; Dify shows it to its user."""
 
     error_code: int
     error_msg: str
 
 
 def to_conditions(sent: DifyConditions | None) -> HitConditions | None:
-    """Dify's conditions as the kernel judges them; None if there are none. Raises Problem 422 for what makes no sense."""
+    """Convert Dify's conditions; None if there are none. Raises Problem(422) for an invalid one."""
     if sent is None or not sent.conditions:
         return None
     each = tuple(_condition(condition, place) for place, condition in enumerate(sent.conditions))
@@ -149,7 +149,7 @@ def to_conditions(sent: DifyConditions | None) -> HitConditions | None:
 
 
 def record(chunk: dict[str, Any]) -> dict[str, Any]:
-    """A hit as Dify reads it. Its metadata is what conditions are judged by."""
+    """Return a hit as a record for Dify. Its metadata are the fields that conditions apply to."""
     return {
         "content": chunk["text"],
         "score": chunk["confidence"],
@@ -195,7 +195,7 @@ def _condition(sent: DifyCondition, place: int) -> HitCondition:
 
 
 def _texts(value: Any, *, split: bool) -> tuple[str, ...]:
-    """The texts to compare with; Dify writes the list of `in` as one text with commas too."""
+    """Return the texts to compare with. Dify may write the list of `in` as one text with commas."""
     if split and isinstance(value, str):
         return tuple(part.strip() for part in value.split(",") if part.strip())
     values = value if isinstance(value, list) else [value]
@@ -207,7 +207,7 @@ router = APIRouter(tags=["dify"])
 
 MALFORMED_AUTHORIZATION, NOT_AUTHORIZED, NO_SUCH_KNOWLEDGE = 1001, 1002, 2001
 _MAX_BODY_BYTES = 1024 * 1024
-_FORBIDDEN = 403  # what Dify documents for both; it shows the message, not the status
+_FORBIDDEN = 403  # Dify documents one status for both cases and shows the message, not the status
 _CODES = {
     "missing_api_key": MALFORMED_AUTHORIZATION,
     "malformed_authorization": MALFORMED_AUTHORIZATION,
@@ -229,8 +229,8 @@ _MEANINGS = {
     403: "1001: the Authorization header is not `Bearer <api key>`; 1002: the key is not known, or may not read.",
     404: "2001: the tenant has no namespace of this name.",
     413: "The body is too large.",
-    415: "The body does not say that it is JSON.",
-    422: "A field or a condition makes no sense; the message names it.",
+    415: "The content type is not JSON.",
+    422: "A field or a condition is invalid; the message names it.",
     500: "A fault of ours.",
     503: "A dependency does not answer, or no channel did.",
 }
@@ -248,8 +248,8 @@ _MEANINGS = {
     summary="Retrieve as Dify's external knowledge base",
 )
 async def retrieval(request: Request, principal: Reader) -> Response:
-    """Asks the namespace `knowledge_id`. `score_threshold` is compared with the confidence of the best `top_k` passages
-    that meet the conditions."""
+    """Query the namespace `knowledge_id`. `score_threshold` is compared with the confidence of the best `top_k`
+    passages that meet the conditions."""
     return json_response(await _retrieved(request, principal))
 
 
@@ -265,7 +265,7 @@ async def _retrieved(request: Request, principal: Principal) -> dict[str, Any]:
     if setting is not None and setting.top_k is not None:
         body["top_k"] = setting.top_k
     if conditions is not None:
-        body["fallback"] = {"enabled": False}  # what people are told where nothing is found meets no condition
+        body["fallback"] = {"enabled": False}  # the fallback chunks of an empty answer cannot meet a condition
     query = await _query(request, body, principal)
     if conditions is not None:
         query = conditioned(query, conditions)
@@ -295,7 +295,7 @@ async def _query(request: Request, body: dict[str, Any], principal: Principal) -
 
 
 def conditioned(query: Query, conditions: HitConditions) -> Query:
-    """The query with conditions that are judged on hits: each channel recalls many more than are wanted."""
+    """Return the query with conditions on its hits. Each channel then recalls many more candidates."""
     plan = query.plan
     channels = {
         name: replace(channel, pool=max(LOOKED_AT, channel.pool or 0))
@@ -306,7 +306,7 @@ def conditioned(query: Query, conditions: HitConditions) -> Query:
 
 
 def told(problem: Problem, _: Scope) -> Response:
-    """A problem in this dialect."""
+    """Return a problem in this dialect."""
     code = _CODES.get(problem.code, problem.status)
     status = _FORBIDDEN if code in (MALFORMED_AUTHORIZATION, NOT_AUTHORIZED) else problem.status
     headers = {name: value for name, value in problem.headers.items() if name == "Retry-After"}

@@ -1,4 +1,4 @@
-"""From an API key to the tenant it belongs to and what it may do."""
+"""API keys: look up the tenant and the scopes of a key."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from pipeline.settings import Settings
 from pipeline.tenants.accounts import OPERATOR, Principal, hashed, tenant_of
 from pipeline.tenants.audit_store import act_as
 
-# No tenant can be called so; what the operator does with the installation's own key belongs to it.
+# No tenant can have this name; actions with the installation's own key are recorded under it.
 INSTALLATION = TenantId("*")
 
 
 def authorities(dependant: Dependant) -> Iterator[Any]:
-    """The dependencies of a route that say who may use it."""
+    """Yield the authentication dependencies of a route."""
     for each in dependant.dependencies:
         if isinstance(each.call, Requires) or each.call is require_operator:
             yield each.call
@@ -33,7 +33,8 @@ def authorities(dependant: Dependant) -> Iterator[Any]:
 
 
 async def owner_of(request: Request) -> TenantId | None:
-    """Return a request's owner, None for a public route. Raises the route's Problem for a refused key, and Unavailable."""
+    """Return a request's owner, or None for a public route. Raises the route's Problem for a refused key, and
+    Unavailable."""
     dependant = getattr(request.scope.get("route"), "dependant", None)
     owner: TenantId | None = None
     for authority in [] if dependant is None else authorities(dependant):
@@ -42,18 +43,18 @@ async def owner_of(request: Request) -> TenantId | None:
     return owner
 
 
-# A revoked key, or one of a disabled tenant, works for at most this long; and a new one is refused so, if tried too
-# early.
+# A revoked key, or a key of a disabled tenant, works for at most this long; a new key tried too early is refused as
+# long.
 FRESH_S = 2.0
 
-# Read by hand in `api_key_of`; this describes it in OpenAPI.
+# `api_key_of` reads the header itself; this describes it in OpenAPI.
 _BEARER = HTTPBearer(
     auto_error=False, scheme_name="api_key", description="An API key of the form `cw_<tenant>_<secret>`."
 )
 
 
 class Keys:
-    """Verified keys, kept for a moment, so that a request does not cost a database query. Hashes only."""
+    """A short-lived cache of verified keys, so that a request needs no database query. Holds hashes only."""
 
     def __init__(
         self,
@@ -63,21 +64,22 @@ class Keys:
     ) -> None:
         self._look_up = look_up
         self._known: Remembered[bytes, Principal | None] = Remembered("key", fresh_s=FRESH_S, clock=clock)
-        self.is_away = self._known.is_away  # whether MySQL was lately waited for in vain
+        self.is_away = self._known.is_away  # whether the last read of MySQL timed out
 
     async def principal(self, api_key: str) -> Principal | None:
-        """Return whose key it is, or None. Raises Unavailable if MySQL is away and the key was not verified lately."""
+        """Return the key's principal, or None for an unknown key. Raises Unavailable if MySQL is away and the key was
+        not verified recently."""
         if tenant_of(api_key) is None:
             return None
         return await self._known.of(hashed(api_key), lambda: self._look_up(api_key))
 
     def is_verified(self, api_key: str) -> bool:
-        """Return whether this process ever verified the key and has not seen it refused since."""
+        """Return whether this process has verified the key and has not seen it refused since."""
         return self._known.last(hashed(api_key)) is not None
 
 
 def api_key_of(headers: Mapping[str, str]) -> str:
-    """The key in an Authorization header. Raises Problem 401."""
+    """Return the key in an Authorization header. Raises Problem 401."""
     scheme, _, key = headers.get("authorization", "").strip().partition(" ")
     if not scheme:
         raise unauthenticated("missing_api_key", "The request has no Authorization header with an API key.")
@@ -89,12 +91,12 @@ def api_key_of(headers: Mapping[str, str]) -> str:
 
 
 def unauthenticated(code: str, detail: str) -> Problem:
-    """401, saying how to authenticate."""
+    """Return Problem(401) with a WWW-Authenticate header."""
     return Problem(401, code, detail, headers={"WWW-Authenticate": "Bearer"})
 
 
 class Requires:
-    """A dependency: the request's principal, if its key has the scope and its query parameters are known."""
+    """A dependency that returns the request's principal if its key has the scope and its query parameters are known."""
 
     def __init__(self, scope: str) -> None:
         self._scope = scope
@@ -118,8 +120,8 @@ Admin = Annotated[Principal, Depends(Requires("admin"))]
 
 
 async def require_operator(request: Request, _: HTTPAuthorizationCredentials | None = Depends(_BEARER)) -> None:
-    """A dependency. Raises Problem 401 or 403 unless the request carries the installation's own key, or an API key with
-    the scope ``operator``, which only a shell on the installation can make."""
+    """Raise Problem(401) or Problem(403) unless the request carries the installation's own key or an API key with the
+    scope ``operator``, which can only be created in a shell on the installation."""
     given = api_key_of(request.headers)
     if not is_admin_key(given, request.app.state.gateway.settings):
         await Requires(OPERATOR)(request)
@@ -135,13 +137,13 @@ def is_admin_key(given: str, use: Settings) -> bool:
 
 
 def require_scope(principal: Principal, scope: str) -> None:
-    """Raises Problem 403 if the key may not do this."""
+    """Raise Problem 403 if the key may not do this."""
     if scope not in principal.scopes:
         raise Problem(403, "insufficient_scope", f"The API key does not have the scope {scope}.")
 
 
 def require_same_tenant(principal: Principal, claimed: object) -> None:
-    """Raises Problem 403 if a body names another tenant than its key; what is no string is left to validation."""
+    """Raise Problem(403) if a body names another tenant than its key. Validation handles a value that is not a string."""
     if isinstance(claimed, str) and claimed != principal.tenant_id:
         errors = [{"pointer": "/tenant_id", "detail": "is not the tenant of the API key"}]
         raise Problem(403, "tenant_mismatch", "The tenant_id in the body is not the one of the API key.", errors=errors)

@@ -1,4 +1,4 @@
-"""Request bodies: read within limits, and turned into JSON values of which every odd string is known."""
+"""Read request bodies within limits, and decode JSON while reporting strings that no store can hold."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from api_gateway.http.problems import MOST_ERRORS, Problem, invalid, pointer
 from pipeline.filters import lenient_json
 from pipeline.outbound import json_limits
 
-_SILENCE_S = 30.0  # a sender that says nothing for so long is let go
+_SILENCE_S = 30.0  # pause in the upload after which the request is refused
 
 Path = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Flaw:
-    """A string that JSON can write and no store can hold: where it is, and what is wrong with it."""
+    """A string that JSON can express and no store can hold: its path, and the reason."""
 
     path: Path
     detail: str
@@ -33,7 +33,7 @@ class Flaw:
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """A JSON object. Only if it is ``suspicious`` can there be flaws in it."""
+    """A JSON object. It can contain flaws only if it is ``suspicious``."""
 
     value: dict[str, Any]
     suspicious: bool = False
@@ -43,7 +43,7 @@ MAX_BODY_BYTES = "CHORDWISE_MAX_BODY_BYTES"
 
 
 def too_large(limit: int, setting: str | None = None) -> Problem:
-    """413, naming the limit and the setting that it follows from."""
+    """Return Problem(413), naming the limit and the setting that it follows from."""
     named = f" ({setting})" if setting else ""
     detail = f"The body is larger than the {limit} bytes that are taken at once{named}."
     return Problem(413, "body_too_large", detail)
@@ -74,8 +74,8 @@ def limited(receive: Receive, headers: Headers, limit: int, *, setting: str | No
 
 
 async def read_json_body(request: Request, limit: int, *, setting: str | None = None) -> bytes:
-    """The bytes of a JSON body. ``setting``: the one that the limit follows from. Raises Problem 413, or 415 for anything
-    that does not say it is JSON in UTF-8."""
+    """Return the bytes of a JSON body. ``setting`` is the one that the limit follows from. Raises Problem(413), or
+    Problem(415) for any other content type than JSON in UTF-8."""
     require_identity(request.headers)
     media_type, _, parameters = request.headers.get("content-type", "").partition(";")
     if media_type.strip().lower() != "application/json":
@@ -89,7 +89,7 @@ async def read_json_body(request: Request, limit: int, *, setting: str | None = 
 
 
 def require_identity(headers: Mapping[str, str]) -> None:
-    """Raises Problem 415 for a compressed body."""
+    """Raise Problem 415 for a compressed body."""
     encoding = headers.get("content-encoding", "identity").strip().lower()
     if encoding not in ("", "identity"):
         raise _media_type(f"the content encoding {encoding}", "a body without Content-Encoding")
@@ -155,7 +155,7 @@ def _bounded(what: str = "The body") -> Iterator[None]:
 
 
 def refuse_flaws(decoded: Decoded) -> dict[str, Any]:
-    """The value, if every string in it can be stored. Raises Problem 422."""
+    """Return the value if every string in it can be stored. Raises Problem(422)."""
     found = list(islice(flaws_in(decoded.value), MOST_ERRORS)) if decoded.suspicious else []
     if found:
         raise invalid([{"pointer": pointer(flaw.path), "detail": flaw.detail} for flaw in found])
@@ -163,7 +163,7 @@ def refuse_flaws(decoded: Decoded) -> dict[str, Any]:
 
 
 def flaws_in(value: dict[str, Any] | list[Any]) -> Iterator[Flaw]:
-    """Every flaw in a JSON object or array. Without recursion, because the depth is the sender's choice."""
+    """Yield every flaw in a JSON object or array. Iterative, because the sender chooses the depth."""
     path: list[str | int] = []
     waiting = [_entries(value)]
     while waiting:
@@ -192,7 +192,7 @@ def _with_surrogates(body: bytes, refusal: orjson.JSONDecodeError) -> Any:
     except UnicodeDecodeError as error:
         detail = f"The body is not UTF-8: there is an invalid byte at offset {error.start}."
         raise Problem(400, "invalid_encoding", detail) from None
-    # orjson takes no lone surrogate; the standard library does, and is only asked when there may be one.
+    # orjson rejects lone surrogates. The standard library accepts them, so it parses bodies that may contain one.
     if r"\ud" in text or r"\uD" in text:
         try:
             return lenient_json.loads(text)

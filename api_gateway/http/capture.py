@@ -1,4 +1,4 @@
-"""An answer held back until it is whole, so that somebody can look at it before it leaves."""
+"""Buffer an answer until it is complete, so that middleware can inspect it before it is sent."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ _WITHOUT_BODY = frozenset({204, 304})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Captured:
-    """A whole answer. ``headers`` as ASGI has them."""
+    """A complete answer. ``headers`` as ASGI has them."""
 
     status: int
     headers: tuple[tuple[bytes, bytes], ...]
     body: bytes
 
     async def send(self, send: Send, *, more_headers: tuple[tuple[bytes, bytes], ...] = ()) -> None:
-        """Send it."""
+        """Send the answer."""
         headers = [*self.headers, *more_headers]
         await send({"type": "http.response.start", "status": self.status, "headers": headers})
         await send({"type": "http.response.body", "body": self.body})
 
     def header(self, name: bytes) -> bytes | None:
-        """The first header of this lower-case name."""
+        """Return the first header with this lower-case name."""
         return next((value for found, value in self.headers if found.lower() == name), None)
 
 
 class Capture:
-    """A ``send`` that keeps an answer of up to ``limit`` bytes. Larger answers and streams pass through unkept."""
+    """A ``send`` that buffers an answer of up to ``limit`` bytes. Larger answers and streams pass through unbuffered."""
 
     def __init__(self, send: Send, *, limit: int) -> None:
         self._send = send
@@ -38,7 +38,7 @@ class Capture:
         self._parts: list[bytes] = []
         self._size = 0
         self._whole = False
-        self.passed_on = False  # too large to be kept, and on its way already
+        self.passed_on = False  # too large to buffer, and already being sent
 
     async def __call__(self, message: Message) -> None:
         if self.passed_on:
@@ -59,7 +59,7 @@ class Capture:
             await self._send(message)
 
     async def let_go(self) -> None:
-        """Send what was kept, and from now on everything at once."""
+        """Send the buffered part, and pass the rest through."""
         if self.passed_on:
             return
         self.passed_on = True
@@ -71,7 +71,7 @@ class Capture:
 
     @property
     def answer(self) -> Captured | None:
-        """The whole answer, if there is one and nothing of it has left."""
+        """Return the answer if it is complete and nothing of it has been sent."""
         if self._start is None or self.passed_on or not self._whole:
             return None
         return Captured(status=self._start["status"], headers=tuple(self._start["headers"]), body=b"".join(self._parts))

@@ -1,9 +1,9 @@
-"""Conditional requests (RFC 9110, 13): what has not changed is not sent again, and what has is not overwritten unseen.
+"""Conditional requests (RFC 9110, 13): answer 304 for an unchanged resource, and prevent lost updates.
 
 Wired once in `app.create_app`. Every JSON answer to a GET of version 1 has an ETag, made of its bytes. A PUT, PATCH or
 DELETE at an address that can be read may carry `If-Match` or `If-None-Match: *`: the gateway reads the address as the
-caller would, and compares. Writers of one address take turns, so nothing changes between the look and the write. Routes
-that know etags of their own (chunks, rollbacks) compare them in their own transactions.
+caller would, and compares. Writers of one address take turns, so nothing changes between the read and the write. Routes
+with etags of their own (chunks, rollbacks) compare them in their own transactions.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ from pipeline.records import TenantId
 
 log = structlog.get_logger(__name__)
 
-# Answers that hold no single thing's state, and addresses of single things that do not end in an id.
+# Answers that are not the state of one resource, and addresses of single resources that do not end in an id.
 _SINGLE: Final = ("/v1/dictionary",)
 _WRITES: Final = frozenset({"PUT", "PATCH", "DELETE"})
 _MOST_BYTES: Final = 8 * 1024 * 1024  # a larger answer has no ETag
-_TURN_S: Final = 30.0  # a writer that died keeps others out for so long
-_WAIT_S: Final = 5.0  # for one's turn
+_TURN_S: Final = 30.0  # a writer that died blocks others for this long
+_WAIT_S: Final = 5.0  # longest wait for the turn
 _LOOK_AGAIN_S: Final = 0.02
 _PRIVATE: Final = ((b"cache-control", b"private, no-cache"), (b"vary", b"Authorization"))
 _TURN = "conditional_turn"
-_NOT_OF_THE_LOOK: Final = (b"if-", b"content-", b"prefer")  # beginnings of headers that are about the write
+_NOT_OF_THE_LOOK: Final = (b"if-", b"content-", b"prefer")  # prefixes of headers that describe the write
 _TAG = re.compile(r'(?:W/)?"[\x21\x23-\x7e]*"')
 
 _GIVE_BACK = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
 
 
 class ConditionalRequests:
-    """Gives GETs their ETag and answers 304; gives back the turns of writers. Plain ASGI."""
+    """Add ETags to GETs, answer 304, and release the turns of writers. Plain ASGI."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -85,9 +85,11 @@ class ConditionalRequests:
 
 
 async def check_preconditions(request: Request) -> None:
-    """A dependency of every route. Raises PreconditionFailed for a write at an address whose state is not the one that
-    the request names, Problem 409 if another one is writing there for long, and what the route says to one who may not
-    use it."""
+    """Check the conditions of a write; a dependency of every route.
+
+    Raises PreconditionFailed if the state is not the one that the request names, Problem(409) if another writer holds
+    the address for too long, and the route's own problem for a caller without access.
+    """
     if request.method not in _WRITES or not _is_single(request):
         return
     owner = await owner_of(request)
@@ -101,18 +103,18 @@ async def check_preconditions(request: Request) -> None:
     if_match, if_none_match = conditions
     tag = None if present is None else etag_of(present).decode("latin-1")
     if if_match is not None and (tag is None or not matches(if_match, tag, weakly=False)):
-        raise PreconditionFailed("what is there is not what If-Match stands for; look at it again")
+        raise PreconditionFailed("the current state does not match If-Match; read it again")
     if if_none_match is not None and tag is not None and matches(if_none_match, tag, weakly=True):
-        raise PreconditionFailed("what If-None-Match rules out is there; look at it again")
+        raise PreconditionFailed("the current state matches If-None-Match; read it again")
 
 
 def etag_of(answer: Captured) -> bytes:
-    """The route's own ETag, or one made of the bytes: a strong one, since equal bytes are equal states."""
+    """Return the route's own ETag, or a strong one made of the bytes, since equal bytes are equal states."""
     return answer.header(b"etag") or b'"%s"' % hashlib.sha256(answer.body).hexdigest()[:32].encode()
 
 
 def matches(header: str, tag: str, *, weakly: bool) -> bool:
-    """Whether a header of If-Match or If-None-Match names the tag. ``*`` names every one."""
+    """Return whether an If-Match or If-None-Match header names the tag. ``*`` names every tag."""
     if header.strip() == "*":
         return True
     named: list[str] = _TAG.findall(header)
@@ -122,7 +124,8 @@ def matches(header: str, tag: str, *, weakly: bool) -> bool:
 
 
 def _is_single(request: Request) -> bool:
-    """Whether the route writes something that can be read at the same address, and leaves the comparing to us."""
+    """Return whether the route writes a resource that can be read at the same address and leaves the comparison to this
+    module."""
     route = request.scope.get("route")
     template: str = getattr(route, "path", "")
     if not template.startswith("/v1/") or not (template.endswith("}") or template in _SINGLE):
@@ -133,7 +136,7 @@ def _is_single(request: Request) -> bool:
 
 
 async def _present_state(request: Request) -> Captured | None:
-    """Return the present answer of a GET at this address to this caller, without waiting; None if there is none."""
+    """Return the current answer to a GET at this address for this caller, without waiting; None if there is none."""
 
     async def nowhere(_: Message) -> None:
         raise RuntimeError("the state of a resource is no plain answer")
@@ -152,12 +155,12 @@ async def _present_state(request: Request) -> Captured | None:
     await request.app.router(scope, _nothing_to_say(), capture)
     answer = capture.answer
     if answer is None or answer.status not in (200, 404):
-        raise PreconditionFailed("the present state cannot be read with this key, so nothing can be compared with it")
+        raise PreconditionFailed("this key cannot read the current state, so the condition cannot be checked")
     return answer if answer.status == 200 else None
 
 
 def _without_wait(query_string: bytes) -> bytes:
-    """The parameters but for ``wait``: what a writer waits for comes after the look."""
+    """Return the query string without ``wait``, which applies to the write and not to this read."""
     kept = [
         each for each in query_string.split(b"&") if unquote_plus(each.partition(b"=")[0].decode("latin-1")) != "wait"
     ]
@@ -165,7 +168,8 @@ def _without_wait(query_string: bytes) -> bytes:
 
 
 def _nothing_to_say() -> Receive:
-    """The ``receive`` of a client that sends an empty body and stays. It sleeps, as watchers of a disconnect poll it."""
+    """Return a ``receive`` for a connected client with an empty body. It sleeps, because watchers of a disconnect poll
+    it."""
     said = False
 
     async def receive() -> Message:
@@ -179,17 +183,17 @@ def _nothing_to_say() -> Receive:
 
 
 class Turn:
-    """The right to write at one address."""
+    """An exclusive right to write at one address."""
 
     def __init__(self, client: redis.asyncio.Redis, key: str) -> None:
         self._client, self._key, self._token = client, key, uuid.uuid4().hex
 
     async def take(self) -> bool:
-        """Whether it is ours now. Raises RedisError."""
+        """Try to take the turn. Raises RedisError."""
         return bool(await self._client.set(self._key, self._token, nx=True, px=int(_TURN_S * 1000)))
 
     async def give_back(self) -> None:
-        """Let the next one write."""
+        """Release the turn for the next writer."""
         try:
             await self._client.eval(_GIVE_BACK, 1, self._key, self._token)  # type: ignore[misc]
         except RedisError as error:
@@ -205,10 +209,10 @@ async def _take_turn(request: Request, owner: TenantId, *, needed: bool) -> None
             while not await turn.take():
                 await asyncio.sleep(_LOOK_AGAIN_S)
     except TimeoutError:
-        detail = "Another request is writing here for long; try again."
+        detail = "Another request has been writing here for a long time; try again."
         raise Problem(409, "write_in_progress", detail, headers={"Retry-After": "2"}) from None
     except RedisError as error:
-        if needed:  # without taking turns, comparing would promise what it cannot keep
+        if needed:  # without turns, a comparison could not be guaranteed
             raise StoreUnavailable(f"Redis: {type(error).__name__}") from error
         log.warning("write_without_a_turn", error=type(error).__name__)
         return

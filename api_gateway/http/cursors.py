@@ -1,4 +1,4 @@
-"""Opaque cursors: where a list goes on, in a form nobody is tempted to build by hand."""
+"""Opaque cursors: encoded positions in a list, which clients only pass back."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ T = TypeVar("T")
 
 
 def encode(kind: str, *position: str | int) -> str:
-    """The cursor after ``position`` in the list called ``kind``."""
+    """Return the cursor after ``position`` in the list called ``kind``."""
     return base64.urlsafe_b64encode(orjson.dumps([kind, *position])).rstrip(b"=").decode()
 
 
 def decode(cursor: str | None, kind: str, *types: type[str] | type[int]) -> tuple[Any, ...] | None:
-    """The position in a cursor, None if there is no cursor. Raises Problem 422 for one that this list never gave."""
+    """Return the position in a cursor, None without a cursor. Raises Problem(422) for a cursor of another list."""
     if cursor is None:
         return None
     try:
@@ -36,7 +36,7 @@ def decode(cursor: str | None, kind: str, *types: type[str] | type[int]) -> tupl
 
 
 def before(cursor: str | None, kind: str, *, is_uuid: bool = True) -> tuple[datetime, str] | None:
-    """Return the time and id in a cursor of a list ordered by them, None without a cursor. Raises Problem 422."""
+    """Return the time and id in a cursor of a list ordered by them, None without a cursor. Raises Problem(422)."""
     position = decode(cursor, kind, str, str)
     if position is None:
         return None
@@ -47,13 +47,13 @@ def before(cursor: str | None, kind: str, *, is_uuid: bool = True) -> tuple[date
 
 
 def foreign() -> Problem:
-    """422 for a cursor that the list at hand never gave."""
+    """Return Problem(422) for a cursor of another list."""
     places = [{"pointer": "/cursor", "in": "query", "detail": "is not a cursor that this list gave"}]
     return Problem(422, "invalid_cursor", "The cursor is not one that this list gave.", errors=places)
 
 
 def page(found: Sequence[T], limit: int, cursor_of: Callable[[T], str]) -> tuple[Sequence[T], str | None]:
-    """One page out of up to ``limit + 1`` entries that were read, and the cursor of the next if there is one."""
+    """Return one page of up to ``limit + 1`` entries, and the cursor of the next page if there is one."""
     if len(found) <= limit:
         return found, None
     return found[:limit], cursor_of(found[limit - 1])

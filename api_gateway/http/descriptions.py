@@ -1,4 +1,4 @@
-"""Parts that the descriptions of all routes share: parameters, problems, and references to schemas."""
+"""Shared parts of the route descriptions: parameters, problems, and references to schemas."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from api_gateway.http.problems import MEDIA_TYPE
 
 
 class ErrorPlace(Shape):
-    """A place at fault: a JSON Pointer into the body, or the name of a parameter when `in` says where it stands."""
+    """The location of an error: a JSON Pointer into the body, or the name of a parameter when `in` names its kind."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -24,7 +24,7 @@ class ErrorPlace(Shape):
 
 
 class UsedUp(Shape):
-    """A quota that a request would go beyond."""
+    """A quota that the request would exceed."""
 
     name: Literal["documents", "chunks", "queued"]
     limit: int
@@ -32,7 +32,8 @@ class UsedUp(Shape):
 
 
 class ProblemBody(Shape):
-    """An error (RFC 9457). `code` is stable and meant for programs. Some have further members, as the RFC provides."""
+    """An error (RFC 9457). `code` is stable and meant for programs. Some problems have further members, as the RFC
+    provides."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -54,7 +55,7 @@ Wait = Annotated[
 ]
 Cursor = Annotated[str | None, Parameter(max_length=1024, description="`next_cursor` of the page before.")]
 
-PRINTABLE = r"^[\x20-\x7E]*$"  # what is compared with a column that holds ASCII; a store refuses anything else
+PRINTABLE = r"^[\x20-\x7E]*$"  # compared with an ASCII column; a store rejects anything else
 
 _MEANINGS = {
     400: "The request cannot be read: its body is not JSON, or not UTF-8, or a header or parameter is there too often.",
@@ -73,13 +74,13 @@ _MEANINGS = {
     503: "A dependency does not answer; `Retry-After` says when to come back.",
 }
 
-# Shapes that FastAPI does not find by itself, as routes read bodies and write events and problems: "validation" for what is
-# read, "serialization" for what is sent.
+# Schemas that FastAPI cannot discover, because routes read bodies and write events and problems themselves:
+# "validation" for input, "serialization" for output.
 DESCRIBED: dict[type[BaseModel], JsonSchemaMode] = {}
 
 
 def reference(shape: type[BaseModel], mode: JsonSchemaMode = "validation") -> dict[str, str]:
-    """Return a reference to the schema of ``shape``, which the OpenAPI document will hold."""
+    """Return a reference to the schema of ``shape``, which the OpenAPI document will contain."""
     DESCRIBED[shape] = mode
     return {"$ref": f"#/components/schemas/{shape.__name__}"}
 
@@ -99,7 +100,7 @@ def answers(
     *problems: int,
     headers: dict[str, str] | None = None,
 ) -> dict[int | str, dict[str, Any]]:
-    """The ``responses`` of a route: its success, and the problems it may end in."""
+    """Return the ``responses`` of a route: its success and its possible problems."""
     success: dict[str, Any] = {"description": meaning}
     if shape is not None:
         success["model"] = shape
@@ -114,7 +115,7 @@ def answers(
 
 
 def json_body(shape: type[BaseModel] | UnionType, example: dict[str, Any]) -> dict[str, Any]:
-    """The ``openapi_extra`` of a route that reads a JSON body itself."""
+    """Return the ``openapi_extra`` of a route that reads a JSON body itself."""
     references = [reference(each) for each in get_args(shape) or (shape,)]
     schema = references[0] if len(references) == 1 else {"oneOf": references}
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema, "example": example}}}}

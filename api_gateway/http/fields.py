@@ -38,24 +38,23 @@ def shown(shape: type[Shape], record: object, **given: Any) -> dict[str, Any]:
 
 
 MAX_METADATA_BYTES = 16 * 1024
-MAX_METADATA_DEPTH = 16  # MariaDB takes no JSON that is nested more than 32 deep
+MAX_METADATA_DEPTH = 16  # MariaDB rejects JSON nested more than 32 levels deep
 MOST_TAGS = 64
-MOST_UNKNOWN_NAMES = 32  # of one object, each reported with its own pointer; more are reported as one error
+MOST_UNKNOWN_NAMES = 32  # per object, each reported with its own pointer; further ones are reported as one error
 INT64 = 2**63
 
 _RFC_3339 = re.compile(r"(\d{4}-\d{2}-\d{2})[Tt ](\d{2}:\d{2}:\d{2})(\.\d+)?([Zz]|[+-]\d{2}:\d{2})", re.ASCII)
 
 
 class Wire(BaseModel):
-    """The base of all requests: nothing is converted, nothing unknown is let through."""
+    """The base of all requests: no conversions, no unknown fields."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     @model_validator(mode="before")
     @classmethod
     def _has_few_names(cls, value: Any) -> Any:
-        """Reject an object with far more names than the shape has, before pydantic makes an error of each unknown
-        name."""
+        """Reject an object with far more names than the shape has, before pydantic reports each unknown name."""
         if isinstance(value, dict) and len(value) > len(cls.model_fields) + MOST_UNKNOWN_NAMES:
             most = len(cls.model_fields) + MOST_UNKNOWN_NAMES
             raise ValueError(f"has {len(value)} names, more than the {most} that are looked at")
@@ -63,8 +62,8 @@ class Wire(BaseModel):
 
 
 class DescribedBy:
-    """Marks a field that is taken as it is and checked later, together with what it is laid over; the description of
-    the interface shows what ``shape`` allows."""
+    """Mark a field that is accepted as sent and validated after merging with the values below it; OpenAPI describes it
+    as ``shape``."""
 
     def __init__(self, shape: type[Any]) -> None:
         self._shape: TypeAdapter[Any] = TypeAdapter(shape)
@@ -74,7 +73,7 @@ class DescribedBy:
 
 
 def tidy_namespace(value: str) -> str:
-    """A namespace in normal form C. Raises ValueError for what is no namespace."""
+    """Return a namespace in normal form C. Raises ValueError for an invalid one."""
     name = normal_form("NFC", value)
     if not 1 <= len(name) <= 64:
         raise ValueError("must have 1 to 64 characters")
@@ -84,7 +83,7 @@ def tidy_namespace(value: str) -> str:
 
 
 def tidy_document_id(value: str) -> str:
-    """A document id, unchanged. Raises ValueError for what is none."""
+    """Return a document id, unchanged. Raises ValueError for an invalid one."""
     if not 1 <= len(value) <= 64:
         raise ValueError("must have 1 to 64 characters")
     if value[0].isspace() or value[-1].isspace():
@@ -95,13 +94,13 @@ def tidy_document_id(value: str) -> str:
 
 
 def holds_control_characters(name: str) -> bool:
-    """Whether a name has characters that no name has: control characters, ends of lines, halves of characters. Spaces
-    of every kind and invisible joiners are ordinary in names of some languages."""
+    """Return whether a name has control characters, line ends or surrogates. Spaces of every kind and invisible joiners
+    are allowed: names in some languages contain them."""
     return not name.isprintable() and any(unicodedata.category(character) in _UNNAMABLE for character in name)
 
 
 def not_blank(value: str) -> str:
-    """The text, unchanged. Raises ValueError for one in which there is nothing to look for."""
+    """Return the text, unchanged. Raises ValueError for a text without any visible character."""
     if value.isspace():
         raise ValueError("holds nothing but white space")
     return value
@@ -111,7 +110,7 @@ _UNNAMABLE = {"Cc", "Cs", "Zl", "Zp"}
 
 
 def _moment(value: Any) -> Any:
-    """RFC 3339 with an offset, as a moment in UTC."""
+    """Parse an RFC 3339 time with an offset into a time in UTC."""
     if not isinstance(value, str):
         raise ValueError("must be a string with an RFC 3339 time")
     match = _RFC_3339.fullmatch(value)
@@ -128,7 +127,7 @@ def _moment(value: Any) -> Any:
 
 
 def _metadata(value: dict[str, Any]) -> dict[str, Any]:
-    """An object that both databases can hold."""
+    """Return the object if both databases can store it. Raises ValueError."""
     if not value:
         return value
     level: list[Any] = [value]
@@ -180,7 +179,7 @@ _NAMESPACE: TypeAdapter[str] = TypeAdapter(NamespaceName)
 
 
 def namespace_parameter(value: str) -> Namespace:
-    """A namespace out of a query string. Raises Problem 422."""
+    """Return the namespace from a query string. Raises Problem(422)."""
     try:
         return Namespace(_NAMESPACE.validate_python(value))
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""Fingerprints of request bodies, to tell whether two requests are the same; computed while the bodies are read."""
+"""Fingerprints of request bodies, to compare repeated requests; computed while the bodies are read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class _Reader(Protocol):
 
 
 class _Parts:
-    """Hashes a multipart body by its parts: a client that sends it again draws another boundary."""
+    """Hash a multipart body part by part, because a client that repeats it uses another boundary."""
 
     def __init__(self, boundary: bytes, digest: _Reader) -> None:
         self._digest = digest
@@ -37,7 +37,7 @@ class _Parts:
         )
 
     def update(self, data: bytes) -> None:
-        """The next bytes. What is no multipart body after all counts as it stands."""
+        """Hash the next bytes. A body that is not multipart after all is hashed as it is."""
         if not self._broken:
             try:
                 self._parser.write(data)
@@ -47,7 +47,7 @@ class _Parts:
         self._digest.update(data)
 
     def _mark(self, sign: bytes) -> Callable[[], None]:
-        """Return a function that ends a piece and adds its length; a piece may come in any number of parts."""
+        """Return a function that ends a piece and adds its length; a piece may arrive in any number of parts."""
 
         def mark() -> None:
             self._digest.update(sign + self._length.to_bytes(8, "big"))
@@ -68,10 +68,10 @@ class _Parts:
 
 
 class FingerprintingReceive:
-    """A request's ``receive`` that hashes the body while somebody reads it. Holds nothing of it."""
+    """A request's ``receive`` that hashes the body as it is read, without storing it."""
 
     def __init__(self, receive: Receive, *, target: bytes, content_type: str) -> None:
-        """``target``: path and query as they came over the wire."""
+        """Start the hash with ``target``: path and query as they came over the wire."""
         self._receive = receive
         self._digest = hashlib.sha256(target + b"\n")
         kind, options = parse_options_header(content_type)
@@ -92,7 +92,7 @@ class FingerprintingReceive:
 
     @property
     def value(self) -> bytes:
-        """The fingerprint of everything; only once the body is ``complete``."""
+        """Return the fingerprint of the whole request; call only once the body is ``complete``."""
         if not self.complete:
             raise RuntimeError("the body has not been read to its end")
         return self._digest.digest()

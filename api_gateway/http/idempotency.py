@@ -1,8 +1,8 @@
-"""`Idempotency-Key`: a POST that is sent again is answered again and not done again.
+"""`Idempotency-Key`: repeat the answer to a repeated POST without repeating its work.
 
-Two parts, wired once in `app.create_app`. `IdempotentPosts` stands around the routes: it hashes the body while the route
-reads it, and keeps the answer before it leaves. `claim_key` is a dependency of every route and so knows which one it is:
-it claims the key, or ends the request with the answer that was kept.
+Two parts, wired once in `app.create_app`. `IdempotentPosts` surrounds the routes: it hashes the body while the route
+reads it, and stores the answer before it is sent. `claim_key` is a dependency of every route and so knows the route: it
+claims the key, or ends the request with the stored answer.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ from pipeline.tenants.idempotency_store import Answered, Claimed, IdempotencyKey
 
 log = structlog.get_logger(__name__)
 
-MOST_ANSWER_BYTES: Final = 4 * 1024 * 1024  # a larger answer is sent and not kept; its request may be done again
+MOST_ANSWER_BYTES: Final = 4 * 1024 * 1024  # a larger answer is sent but not stored; its request may run again
 REPLAYED: Final = (b"idempotency-replayed", b"true")
 _KEY = re.compile(r'"([\x20\x21\x23-\x5b\x5d-\x7e]{1,255})"|([\x21\x23-\x7e]{1,255})')
 _ATTEMPT = "idempotent_attempt"
 _TRIES = 3
 _MOST_LEFT_BYTES, _LEFT_S = 64 * 1024, 1.0
 
-# Whoever sends the same again gets the same again. All other refusals may be different a moment later, and as nothing
-# was made, nothing can be made twice: those free the key. A failure lets it go.
+# Refusals with these statuses are stored and repeated. All others may differ a moment later, and as they created
+# nothing, a retry cannot duplicate work: they free the key. After a failure the lease expires.
 _KEPT_REFUSALS = frozenset({400, 413, 415, 422})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Claim:
-    """A key that this request holds."""
+    """A key held by this request."""
 
     owner: TenantId
     digest: bytes
@@ -62,14 +62,14 @@ class _Claim:
 
 
 class Replay(Exception):
-    """The request was answered before; this is the answer."""
+    """Raised when the request was answered before; carries the stored answer."""
 
     def __init__(self, answer: Captured) -> None:
         super().__init__("answered before")
         self.answer = answer
 
     def response(self) -> Response:
-        """The answer as it was, and a header that says so."""
+        """Return the stored answer with a header that marks it as a replay."""
         response = Response(self.answer.body, status_code=self.answer.status)
         response.raw_headers = list(self.answer.headers)
         return response
@@ -85,7 +85,7 @@ class _Attempt:
 
 
 class IdempotentPosts:
-    """Keeps the answers of POST requests that have a key. Plain ASGI."""
+    """Store the answers to POST requests with a key. Plain ASGI."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -119,7 +119,7 @@ class IdempotentPosts:
             await self._app(scope, hashing, capture)
             whole = True
         except asyncio.CancelledError:
-            cancelled = True  # whatever it did may go on in a thread: the lease has to run out
+            cancelled = True  # its work may continue in a thread, so the lease has to expire
             raise
         finally:
             renewing.cancel()
@@ -129,8 +129,11 @@ class IdempotentPosts:
 
 
 async def claim_key(request: Request) -> None:
-    """A dependency of every route. Raises Replay; Problem 409 while the same key is at work and 422 if it stood for
-    something else; whatever the route itself says to one who may not use it; and Unavailable."""
+    """Claim the request's key; a dependency of every route.
+
+    Raises Replay; Problem(409) while another request with the key runs; Problem(422) if the key was used for another
+    request; the route's own problem for a caller without access; and Unavailable.
+    """
     attempt: _Attempt | None = request.scope.get("state", {}).get(_ATTEMPT)
     if attempt is None:
         return
@@ -147,7 +150,7 @@ async def claim_key(request: Request) -> None:
         return
     if isinstance(found, Running):
         headers = {"Retry-After": str(max(1, min(5, math.ceil(found.lease_left_s))))}
-        detail = "A request with this Idempotency-Key is being done; ask again for its answer."
+        detail = "A request with this Idempotency-Key is still running; send it again later for its answer."
         raise Problem(409, "idempotency_key_in_use", detail, headers=headers)
     await _read_all(request, attempt.receive, gateway.settings.max_body_bytes)
     if attempt.receive.value != found.fingerprint:
@@ -157,7 +160,7 @@ async def claim_key(request: Request) -> None:
 
 
 def work_id(request: Request) -> JobId | None:
-    """Return the job id that every attempt with this key shares, None without a key. Call after the body was read."""
+    """Return the job id shared by every attempt with this key, None without a key. Call after the body was read."""
     attempt: _Attempt | None = request.scope.get("state", {}).get(_ATTEMPT)
     if attempt is None or attempt.claim is None or not attempt.receive.complete:
         return None
@@ -165,7 +168,7 @@ def work_id(request: Request) -> JobId | None:
 
 
 def key_of(values: list[str]) -> str:
-    """The key in the header, in quotation marks or without. Raises Problem 400."""
+    """Return the key in the header, with or without quotation marks. Raises Problem(400)."""
     match = _KEY.fullmatch(values[0].strip()) if len(values) == 1 else None
     if match is None:
         detail = 'Idempotency-Key must be one key of 1 to 255 visible ASCII characters, as "3f2a…".'
@@ -174,13 +177,14 @@ def key_of(values: list[str]) -> str:
 
 
 def _secret(key: str, gateway: Gateway) -> SecretStr:
-    """Return the secret that seals an answer. The database holds only a hash of the key, so its readers can open none."""
+    """Return the secret that encrypts an answer. The database holds only a hash of the key, so its readers can decrypt
+    none."""
     ours = gateway.settings.secret_key
     return SecretStr(f"{key}\x00{ours.get_secret_value() if ours else ''}")
 
 
 def _look(owner: TenantId, digest: bytes, gateway: Gateway) -> Claimed | Running | Answered:
-    """Claim the key, or say how it stands. Blocking."""
+    """Claim the key, or return its state. Blocking."""
     limits = gateway.settings
     lease_s, ttl_s = limits.idempotency_lease_s, float(limits.idempotency_ttl_s)
     found: Claimed | Running | Answered | None = None
@@ -193,7 +197,7 @@ def _look(owner: TenantId, digest: bytes, gateway: Gateway) -> Claimed | Running
                     found = IdempotencyKeys(work.connection, owner).claim(digest, lease_s=lease_s, ttl_s=ttl_s)
         if found is not None:
             return found
-    return Running(lease_left_s=1.0)  # it comes and goes under our hands, so somebody is at work
+    return Running(lease_left_s=1.0)  # the row keeps appearing and disappearing, so another request is working with it
 
 
 async def _read_all(request: Request, receive: Receive, limit: int) -> None:
@@ -201,11 +205,11 @@ async def _read_all(request: Request, receive: Receive, limit: int) -> None:
     while (message := await receive())["type"] == "http.request":
         if not message.get("more_body", False):
             return
-    raise Problem(400, "incomplete_body", "The body ended before it was whole.")
+    raise Problem(400, "incomplete_body", "The body ended before it was complete.")
 
 
 async def _renew(attempt: _Attempt, gateway: Gateway) -> None:
-    """Hold the key for as long as the request lasts."""
+    """Renew the lease for as long as the request lasts."""
     lease_s = gateway.settings.idempotency_lease_s
     while True:
         await asyncio.sleep(lease_s / 3)
@@ -224,9 +228,11 @@ async def _renew(attempt: _Attempt, gateway: Gateway) -> None:
 
 
 async def _settle(attempt: _Attempt, answer: Captured | None, gateway: Gateway) -> None:
-    """Keep the answer, or let the next one try if it is none to be kept: as if for the first time after a refusal, and
-    with the id of this attempt's work after a failure, since a commit can succeed whose answer is lost. What cannot be
-    settled is settled by the lease's end."""
+    """Store the answer, or free the key.
+
+    After a refusal the next attempt starts afresh; after a failure it keeps the id of this attempt's work, since a
+    commit can succeed whose answer is lost. If Redis or MySQL fails here, the lease expires.
+    """
     claim, attempt.claim = attempt.claim, None
     if claim is None:
         return
@@ -254,7 +260,8 @@ async def _settle(attempt: _Attempt, answer: Captured | None, gateway: Gateway) 
 
 
 async def _is_whole(receive: FingerprintingReceive) -> bool:
-    """Read what the route left of the body: mostly there is none. A refused upload is not read for the sake of its key."""
+    """Read the part of the body that the route left, usually nothing, and return whether the body is complete. A
+    refused upload is not read for the sake of its key."""
     left = _MOST_LEFT_BYTES
     with suppress(TimeoutError):
         async with asyncio.timeout(_LEFT_S):

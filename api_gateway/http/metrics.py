@@ -1,4 +1,5 @@
-"""Metrics for Prometheus: the gateway's own, and those of all processes and of the broker, which every gateway reports alike.
+"""Metrics for Prometheus: the gateway's own, and those of all processes and of the broker, which every gateway reports
+alike.
 
 Labels are templates and numbers, never ids.
 """
@@ -22,7 +23,7 @@ from pipeline.keyword_index.indexer_report_store import IndexerReports
 from pipeline.metrics.definitions import METRICS, MetricSpec
 from pipeline.metrics.last_sweep_store import LastSweep
 from pipeline.metrics.meter_store import Field, read_totals, read_window
-from pipeline.metrics.queue_depth_store import Depth, queue_depths
+from pipeline.metrics.queue_depth_store import QueueDepth, queue_depths
 from pipeline.resources import Resources
 from pipeline.tenants.audit_queue_store import AuditQueue
 from workers.names import Queue
@@ -31,12 +32,12 @@ CountMessages = Callable[[Sequence[str]], Mapping[str, int]]
 
 
 class FleetMetrics:
-    """Figures read for each request; none while Redis does not answer, because old ones would look healthy."""
+    """Metrics read for each scrape; none while Redis is unavailable, because old figures would look healthy."""
 
     def __init__(self) -> None:
         self._totals: Mapping[Field, float] = {}
         self._window: Mapping[Field, float] = {}
-        self._depths: Mapping[str, Depth] | None = None
+        self._depths: Mapping[str, QueueDepth] | None = None
         self._audit: tuple[int, int] | None = None
         self._workers: list[WorkerHeartbeat] | None = None
         self._swept_at: float | None = None
@@ -59,10 +60,10 @@ class FleetMetrics:
         if broker is not None:
             self._depths = queue_depths(broker, queues, now=time.time())
         else:
-            self._depths = {queue: Depth(messages=number) for queue, number in count_messages(queues).items()}
+            self._depths = {queue: QueueDepth(messages=number) for queue, number in count_messages(queues).items()}
 
     def collect(self) -> Iterator[Metric]:
-        """Each metric of the list, with what was counted of it."""
+        """Yield each metric of the list with its count."""
         mine: defaultdict[str, dict[tuple[str, ...], dict[str, float]]] = defaultdict(dict)
         for (name, part, labels), value in self._totals.items():
             mine[name].setdefault(labels, {})[part] = value
@@ -130,12 +131,12 @@ def _family(spec: MetricSpec, series: Mapping[tuple[str, ...], Mapping[str, floa
                 so_far += parts.get(bound, 0.0)
                 buckets.append((bound, so_far))
             histogram.add_metric(list(labels), buckets, sum_value=parts.get("sum", 0.0))
-            if spec.buckets[0] < 0:  # the library leaves these out then, and nobody could tell the mean
+            if spec.buckets[0] < 0:  # without these, the library omits the sum and the mean cannot be computed
                 named = dict(zip(spec.labels, labels, strict=True))
                 histogram.add_sample(f"{spec.name}_count", named, so_far)
                 histogram.add_sample(f"{spec.name}_sum", named, parts.get("sum", 0.0))
         return histogram
-    # A counter of prometheus_client is always called …_total; the designs' names are kept as they are.
+    # prometheus_client appends _total to every counter; these names are part of the interface and must stay.
     exact = spec.kind == "exact_counter"
     family: Metric = (
         Metric(spec.name, spec.help, "unknown")
@@ -149,7 +150,7 @@ def _family(spec: MetricSpec, series: Mapping[tuple[str, ...], Mapping[str, floa
 
 
 def _success_rate(window: Mapping[Field, float]) -> Metric:
-    """Of the queries of the last five minutes; not there when there were none."""
+    """Return the success rate of the last five minutes, without a sample if there were no queries."""
     family = GaugeMetricFamily("recall_success_rate", "Share of the last five minutes' queries that did not fail.")
     asked = sum(value for (name, _, _), value in window.items() if name == "chordwise_queries")
     good = sum(
@@ -184,13 +185,13 @@ STREAMS = Gauge("chordwise_gateway_streams", "Clients that follow a job.")
 
 
 class AlignmentMetrics:
-    """The reconciler's findings as stored in the database: workers serve no metrics themselves."""
+    """The reconciler's findings as stored in the database, because workers serve no metrics."""
 
     def __init__(self) -> None:
         self.totals: Totals | None = None
 
     def collect(self) -> Iterator[Metric]:
-        """Nothing before the totals were read for the first time."""
+        """Yield the metrics, or nothing before the totals were read for the first time."""
         if self.totals is None:
             return
         found = CounterMetricFamily(
@@ -217,13 +218,13 @@ class AlignmentMetrics:
 
 
 class BacklogMetrics:
-    """The backlog in the ledger, read for each page."""
+    """The backlog in the ledger, read for each scrape."""
 
     def __init__(self) -> None:
         self.seen: LedgerBacklog | None = None
 
     def collect(self) -> Iterator[Metric]:
-        """Nothing while the ledger cannot be read: an old figure would say that all is well."""
+        """Yield the metrics, or nothing while the ledger cannot be read: an old figure would look healthy."""
         if self.seen is None:
             return
         items = GaugeMetricFamily("chordwise_ingest_items", "Documents that are not done, by state.", labels=["state"])

@@ -1,4 +1,4 @@
-"""The description of the interface: what FastAPI knows of the routes, and the shapes of bodies that it never reads."""
+"""The OpenAPI document: FastAPI's description of the routes, with the shapes of bodies that the routes read themselves."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _DESCRIPTION = (
 
 
 def describe(app: FastAPI) -> dict[str, Any]:
-    """The OpenAPI document of the app, made once."""
+    """Return the OpenAPI document of the app, built once."""
     if app.openapi_schema is None:
         document = get_openapi(
             title="Chordwise", version=installed_version(), description=_DESCRIPTION, routes=app.routes
@@ -40,19 +40,19 @@ def describe(app: FastAPI) -> dict[str, Any]:
 
 @router.get("/openapi.json")
 async def openapi_json(request: Request) -> Response:
-    """The description itself."""
+    """Return the OpenAPI document as JSON."""
     return json_response(describe(request.app))
 
 
 @router.get("/docs")
 async def docs(request: Request) -> Response:
-    """A page that lists every operation. It loads nothing, neither scripts nor anything from elsewhere."""
+    """Return a page that lists every operation. It loads no scripts and no external resources."""
     policy = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
     return HTMLResponse(docs_page(describe(request.app)), headers={"Content-Security-Policy": policy})
 
 
 def docs_page(document: dict[str, Any]) -> str:
-    """The description as one page of HTML."""
+    """Render the OpenAPI document as one HTML page."""
     sections = [
         _section(method.upper(), path, operation)
         for path, operations in document["paths"].items()
@@ -80,7 +80,7 @@ def _section(method: str, path: str, operation: dict[str, Any]) -> str:
 
 
 def _text(markdown: str) -> str:
-    """Escaped text in which what stood between back-ticks is code."""
+    """Escape a text and render its back-ticked parts as code."""
     parts = html.escape(markdown).split("`")
     return "".join(f"<code>{part}</code>" if place % 2 else part for place, part in enumerate(parts))
 
@@ -105,7 +105,7 @@ FORM = "multipart/form-data"
 
 
 def flatten_forms(document: dict[str, Any]) -> None:
-    """Put one schema in the place of each ``allOf`` of a form."""
+    """Replace each ``allOf`` of a form by one schema."""
     schemas = document["components"]["schemas"]
     for operations in document["paths"].values():
         for operation in operations.values():

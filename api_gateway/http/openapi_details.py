@@ -1,5 +1,4 @@
-"""Describe in every operation the parts in front of every route: keys, limits, conditions,
-problems with their codes, and examples."""
+"""Add to every operation the behaviour shared by all routes: keys, limits, conditions, problem codes, examples."""
 
 from __future__ import annotations
 
@@ -61,7 +60,8 @@ _FORMATS: Final = {
 
 
 def example_of(schema: Schema, schemas: Mapping[str, Schema], name: str = "", depth: int = 0) -> Any:
-    """A value that fits ``schema``. ``schemas`` are those it may refer to; ``name``: what the value is called."""
+    """Return a value that fits ``schema``. ``schemas`` holds the schemas it may refer to; ``name`` is the value's field
+    name."""
     if "$ref" in schema:
         return example_of(schemas[str(schema["$ref"]).rsplit("/", 1)[-1]], schemas, name, depth + 1)
     for known in ("example", "const", "default"):
@@ -144,7 +144,7 @@ _NAME: Final = {"type": "string"}
 
 
 def operations(document: Mapping[str, Any]) -> Iterator[tuple[str, str, Operation]]:
-    """Every operation: method in capitals, path, description."""
+    """Yield every operation: method in capitals, path, description."""
     for path, found in document["paths"].items():
         for method, operation in found.items():
             if method in ("get", "put", "post", "delete", "patch"):
@@ -152,7 +152,7 @@ def operations(document: Mapping[str, Any]) -> Iterator[tuple[str, str, Operatio
 
 
 def complete(document: dict[str, Any], *, ttl_s: int) -> None:
-    """Add to every operation of version 1 what it has in common with the others. Other dialects describe their own."""
+    """Add the shared behaviour to every operation of version 1. Other dialects describe their own."""
     schemas = document["components"]["schemas"]
     readable = {path for method, path, _ in operations(document) if method == "GET"}
     for method, path, operation in operations(document):
@@ -219,7 +219,7 @@ def _problem(operation: Operation, status: int) -> None:
 
 
 def _problems(method: str, path: str, operation: Operation, *, idempotent: bool) -> None:
-    """Say which codes each problem can have."""
+    """Add the possible codes to each problem."""
     for status, response in operation["responses"].items():
         content = response.get("content", {}).get(MEDIA_TYPE)
         if content is None:

@@ -1,4 +1,4 @@
-"""Methods and query parameters of operations, read from the routes: the OpenAPI document would take seconds to generate."""
+"""Methods and query parameters of operations, read from the routes: generating the OpenAPI document would take seconds."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def methods_in(app: FastAPI) -> Mapping[str, set[str]]:
     return known
 
 
-# Clients of other dialects send parameters of versions to come, which their protocols let a server ignore.
+# Clients of other dialects send parameters of later versions, which their protocols allow a server to ignore.
 _OWN = ("/v1/", "/internal/")
 
-LENIENT = "takes_any_parameter"  # in a request's state: a read before a conditional write has the write's parameters
+LENIENT = "takes_any_parameter"  # in a request's state: a read ahead of a conditional write has the write's parameters
 
 
 def refuse_unknown(request: Request) -> None:
@@ -54,5 +54,5 @@ def refuse_unknown(request: Request) -> None:
 
 
 def declared(route: APIRoute) -> set[str]:
-    """Return the names of the query parameters of an operation and of everything that it depends on."""
+    """Return the names of the query parameters of an operation and of all its dependencies."""
     return {field.alias for field in get_flat_params(route.dependant) if isinstance(field.field_info, params.Query)}

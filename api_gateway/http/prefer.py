@@ -9,10 +9,10 @@ from itertools import islice
 
 LONGEST_WAIT_S = 60
 
-_MOST_ITEMS = 64  # of one header that are looked at
+_MOST_ITEMS = 64  # items of one header that are parsed
 # An item between two commas; a comma within quotes does not separate, and unclosed quotes extend to the end.
 _ITEM = re.compile(r"""(?:[^",]++|"(?:[^"\\]++|\\.?)*+"?+)++""", re.DOTALL)
-# A preference, its value if it has one, and parameters, which none of ours takes.
+# A preference, its value if it has one, and its parameters, which no known preference uses.
 _PREFERENCE = re.compile(
     r"""\s*+([!#$%&'*+.^_`|~0-9A-Za-z-]++)\s*+(?:=\s*+("(?:[^"\\]|\\.)*+"|[^\s,;"]*+))?\s*+(?:;.*+)?""", re.DOTALL
 )
@@ -26,7 +26,7 @@ class Preference:
     respond_async: bool = False
 
     def applied(self, *, waited: bool, ready: bool) -> str | None:
-        """The value of Preference-Applied, None if no preference had a part in the answer."""
+        """Return the value of Preference-Applied, None if no preference affected the answer."""
         parts = ["respond-async"] if self.respond_async and not ready else []
         if waited and self.wait_s is not None:
             parts.append(f"wait={self.wait_s}")

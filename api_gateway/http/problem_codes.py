@@ -1,6 +1,6 @@
-"""Which `code`s an operation's problems can have: what holds for every route, and what each adds to it.
+"""The `code`s that the problems of each operation can have: those of every route, and the additions of each.
 
-`tests/unit/gateway/http/test_openapi.py` fails for a code of the gateway's that stands nowhere here.
+`tests/unit/gateway/http/test_openapi.py` fails for a code of the gateway that is missing here.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ _NOT_FOUND: Final = {
     "namespace": "namespace_not_found",
 }
 
-# Patterns of "METHOD path", and what they add.
+# Patterns of "METHOD path" and the codes that they add.
 _OWN: Final[tuple[tuple[str, Codes], ...]] = (
     (r"(POST|PUT|DELETE) .*", {403: ("tenant_mismatch",)}),
     (r"(PUT|PATCH|DELETE) .*(\}|/dictionary|/quotas)", {409: ("write_in_progress",)}),
@@ -165,7 +165,7 @@ _OWN: Final[tuple[tuple[str, Codes], ...]] = (
 
 
 def codes_of(method: str, path: str, status: int, *, idempotent: bool) -> tuple[str, ...]:
-    """Every code that a problem with this status can have there; sorted."""
+    """Return every code that a problem with this status can have at this operation; sorted."""
     found = set(_COMMON.get(status, ()))
     if idempotent:
         found.update(_KEY.get(status, ()))
@@ -178,7 +178,7 @@ def codes_of(method: str, path: str, status: int, *, idempotent: bool) -> tuple[
 
 
 def known() -> Iterator[str]:
-    """Every code that stands here."""
+    """Yield every code listed here."""
     for codes in (_COMMON, _KEY, *(codes for _, codes in _OWN)):
         for some in codes.values():
             yield from some

@@ -37,10 +37,10 @@ from pipeline.errors import (
 
 MEDIA_TYPE = "application/problem+json"
 MOST_ERRORS = 100  # entries of ``errors`` in one answer
-LONGEST_POINTER = 255  # as many characters as the ledger keeps
+LONGEST_POINTER = 255  # as many characters as the ledger stores
 _RETRY_AFTER_S = 2
 
-# The first base class found here decides. Errors of ours that have no line are bugs and answer 500.
+# The first matching base class decides. An error class of ours without a line is a bug and answers 500.
 _TABLE: dict[type[PipelineError], tuple[int, str]] = {
     MigrationRefused: (409, "The migration is in another state"),
     QuotaExceeded: (403, "The tenant may not store more"),
@@ -79,7 +79,7 @@ TITLES = {
     503: "The service cannot answer now",
 }
 
-# What pydantic says, in the words of someone who sent JSON.
+# Pydantic's messages in the terms of JSON.
 _SENTENCES = {
     "missing": "is required",
     "extra_forbidden": "is not a known field",
@@ -98,9 +98,8 @@ _SENTENCES = {
 
 
 class Problem(Exception):
-    """An answer that is an error. ``errors``: the places at fault, each with ``pointer`` and ``detail``. ``quota``: the
-    one that is used up, with its ``name``, its ``limit`` and how much is ``used``. ``extensions``: further members.
-    """
+    """An error answer. ``errors``: the locations at fault, each with ``pointer`` and ``detail``. ``quota``: the
+    exhausted quota with its ``name``, ``limit`` and ``used``. ``extensions``: further members."""
 
     def __init__(
         self,
@@ -125,7 +124,7 @@ class Problem(Exception):
         self.headers = dict(headers or {})
 
     def response(self, scope: Scope) -> Response:
-        """The problem as it is sent: as RFC 9457 has it, or in the dialect that is spoken at the path."""
+        """Return the problem as a response: in RFC 9457 form, or in the dialect of the path."""
         for prefix, told in DIALECTS.items():
             if scope.get("path", "").startswith(prefix):
                 return told(self, scope)
@@ -146,12 +145,12 @@ class Problem(Exception):
         return Response(orjson.dumps(body), status_code=self.status, headers=self.headers, media_type=MEDIA_TYPE)
 
 
-# Paths under which errors are told another way; whoever speaks a dialect adds its own.
+# Path prefixes with another error format; each dialect registers its own.
 DIALECTS: dict[str, Callable[[Problem, Scope], Response]] = {}
 
 
 def from_error(error: PipelineError) -> Problem:
-    """The problem an error of ours is told as. An error without a line in the table tells no details."""
+    """Return the problem for an error. Details of an error without a line in the table are withheld."""
     found = next((_TABLE[base] for base in type(error).__mro__ if base in _TABLE), None)
     if found is None:
         return misconfigured() if isinstance(error, Misconfigured) else internal()
@@ -168,12 +167,12 @@ def from_error(error: PipelineError) -> Problem:
 
 
 def internal() -> Problem:
-    """A bug of ours; the log has the rest under the request's id."""
+    """Return the problem for a bug; the log has the details under the request's id."""
     return Problem(500, "internal_error", "The request failed through no fault of yours; its id helps to find out why.")
 
 
 def misconfigured() -> Problem:
-    """The installation has to be put right by its operator; the log says how."""
+    """Return the problem for an incorrectly configured installation; the log has the details for its operator."""
     return Problem(
         500, "misconfigured", "This installation is not set up completely; its operator finds why in the log."
     )
@@ -182,7 +181,7 @@ def misconfigured() -> Problem:
 def invalid(
     errors: Sequence[Mapping[str, str]], *, code: str = "invalid_request", detail: str | None = None
 ) -> Problem:
-    """422 with the places at fault."""
+    """Return Problem(422) with the locations at fault."""
     first = errors[0] if errors else {"pointer": "", "detail": "is not valid"}
     sentence = detail or f"{first['pointer'] or 'the body'} {first['detail']}" + (
         f", and {len(errors) - 1} more." if len(errors) > 1 else "."
@@ -191,18 +190,18 @@ def invalid(
 
 
 def pointer(path: Iterable[str | int]) -> str:
-    """A JSON Pointer (RFC 6901), fit to be stored and sent whatever a sender called his fields."""
+    """Return a JSON Pointer (RFC 6901) that can be stored and sent whatever field names the sender used."""
     text = "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)
     return printable(text)[:LONGEST_POINTER]
 
 
 def printable(text: str) -> str:
-    """Text without what UTF-8 or a log line cannot hold."""
+    """Return the text without characters that UTF-8 or a log line cannot hold."""
     return "".join(character if character.isprintable() else "\ufffd" for character in text)
 
 
 def places(error: ValidationError, *, under: Sequence[str | int] = ()) -> list[dict[str, str]]:
-    """Return the first errors of a validation error, up to the limit; ``under``: path to the validated value."""
+    """Return the first errors of a validation error, up to the limit; ``under`` is the path of the validated value."""
     return [
         {"pointer": pointer([*under, *(part for part in found["loc"] if part != "[key]")]), "detail": sentence(found)}
         for found in islice(error.errors(include_url=False, include_input=False), MOST_ERRORS)
@@ -210,7 +209,7 @@ def places(error: ValidationError, *, under: Sequence[str | int] = ()) -> list[d
 
 
 def sentence(found: Mapping[str, Any]) -> str:
-    """Return the fault at one place, in the words of JSON."""
+    """Return one validation error as a sentence in the terms of JSON."""
     kind = found["type"]
     if kind in _SENTENCES:
         return _SENTENCES[kind]
@@ -241,6 +240,6 @@ def sentence(found: Mapping[str, Any]) -> str:
 
 
 def instance_of(scope: Scope) -> str:
-    """The path that was asked for, as it came over the wire."""
+    """Return the requested path as it came over the wire."""
     raw = scope.get("raw_path") or b""
     return printable(raw.partition(b"?")[0].decode("latin-1"))

@@ -25,12 +25,13 @@ from pipeline.tenants.request_buckets import BucketReply, Rate
 log = structlog.get_logger(__name__)
 
 POLICY = "requests"
-_WITHOUT_REDIS_S = 2.0  # Redis is not asked again for so long after it did not answer
+_WITHOUT_REDIS_S = 2.0  # pause before asking Redis again after it did not answer
 _FREE = ("/healthz", "/readyz", "/openapi.json", "/docs", "/console", "/v1/metrics")
 
 
 class RateLimits:
-    """Around every request of a tenant. Plain ASGI. While Redis is away nobody is limited, and the log says so."""
+    """Apply rate limits to every request of a tenant. Plain ASGI. While Redis is away no limit applies, and a warning
+    is logged."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -55,7 +56,7 @@ class RateLimits:
         async def send_with_limits(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                for name, value in told.items():  # a full queue has told of itself already
+                for name, value in told.items():  # a full queue is logged elsewhere
                     headers[name] = f"{headers[name]}, {value}" if name in headers else value
             await send(message)
 
@@ -99,7 +100,7 @@ async def _tenant_of(
 
 
 def headers_of(rate: Rate, allowance: BucketReply) -> dict[str, str]:
-    """Return the headers that state the limit and its remainder."""
+    """Return the headers that state the limit and the remainder."""
     to_fill = rate.burst - allowance.left
     reset_s = math.ceil(60 * to_fill / rate.per_minute) if allowance.left else math.ceil(allowance.wait_s)
     return {
@@ -110,6 +111,6 @@ def headers_of(rate: Rate, allowance: BucketReply) -> dict[str, str]:
 
 def _refusal(rate: Rate, allowance: BucketReply) -> Problem:
     wait_s = max(1, math.ceil(allowance.wait_s))
-    detail = f"The tenant may send {rate.per_minute} requests a minute, and {rate.burst} at once; come back later."
+    detail = f"The tenant may send {rate.per_minute} requests a minute, and {rate.burst} at once; try again later."
     quota: dict[str, str | int] = {"name": "requests_per_minute", "limit": rate.per_minute, "used": rate.per_minute}
     return Problem(429, "too_many_requests", detail, headers={"Retry-After": str(wait_s)}, quota=quota)

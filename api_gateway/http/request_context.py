@@ -1,4 +1,4 @@
-"""Around every request: its id, its log line, its metrics, and the last resort for errors. Plain ASGI."""
+"""Surround every request: its id, its log line, its metrics, and the fallback for errors. Plain ASGI."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ _HEADERS = {
 }
 MOST_PARAMETERS = 100  # of one query string
 _PARAMETERS = {"name": "parameters", "limit": MOST_PARAMETERS}
-_CLIENT_WENT = 499  # nginx's number for a client that did not wait; it is only logged, never sent
+_CLIENT_WENT = 499  # nginx's status for a client that disconnected; logged only, never sent
 _METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 
-# Stands for an encoded slash while routes are matched. No id of ours can contain it.
+# Stands for an encoded slash while routes are matched. No id can contain it.
 SLASH = "\0"
 
 
 class RequestContext:
-    """Gives each request an id that reaches every log line, task and answer of it, and logs one line at its end."""
+    """Give each request an id that reaches all its log lines, tasks and answers, and log one line at its end."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -77,7 +77,7 @@ class RequestContext:
                 await self._app(scope, receive, send_with_headers)
             except ClientDisconnect:
                 status = status or _CLIENT_WENT
-            except Exception:  # the outermost place: a bug becomes a logged traceback and the problem internal_error
+            except Exception:  # the outermost handler: a bug becomes a logged traceback and the problem internal_error
                 log.exception("request_failed")
                 if not status:
                     await internal().response(scope)(scope, receive, send_with_headers)
@@ -116,7 +116,7 @@ def _observe(scope: Scope, status: int, seconds: float, span: Span) -> None:
 
 
 def _text_headers(scope: Scope) -> dict[str, str]:
-    """The caller's place in a trace. A header that is there twice is none: nobody knows which of them is meant."""
+    """Return the caller's trace headers. A repeated header is ignored, because it is ambiguous."""
     wanted = (TRACEPARENT.encode(), TRACESTATE.encode())
     found = [
         (bytes(name).decode(), bytes(value).decode("latin-1")) for name, value in scope["headers"] if name in wanted
@@ -126,7 +126,7 @@ def _text_headers(scope: Scope) -> dict[str, str]:
 
 
 def request_id_of(scope: Scope) -> str:
-    """The caller's X-Request-ID if it is 1 to 128 visible ASCII characters, else a new one."""
+    """Return the caller's X-Request-ID if it is 1 to 128 visible ASCII characters, else a new one."""
     for name, value in scope["headers"]:
         if name == b"x-request-id":
             given = bytes(value)
@@ -136,7 +136,7 @@ def request_id_of(scope: Scope) -> str:
 
 
 def keep_encoded_slashes(scope: Scope) -> None:
-    """Let ``%2F`` stand for a slash inside a path segment: ids may hold slashes, and servers decode before routing."""
+    """Replace ``%2F`` inside a path segment by a stand-in: ids may contain slashes, and servers decode before routing."""
     raw: bytes = (scope.get("raw_path") or b"").partition(b"?")[0]
     if b"%2f" in raw.lower() and b"%00" not in raw:
         kept = raw.replace(b"%2F", b"%00").replace(b"%2f", b"%00")

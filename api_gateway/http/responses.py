@@ -10,11 +10,11 @@ from starlette.responses import Response
 
 
 def json_response(value: Any, *, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """``value`` as JSON; moments are written with a Z."""
+    """Return ``value`` as a JSON response; times end in Z."""
     content = orjson.dumps(value, option=orjson.OPT_UTC_Z)
     return Response(content, status_code=status, headers=headers, media_type="application/json")
 
 
 def page_response(entries: Sequence[Any], cursor: str | None) -> Response:
-    """One page of a list."""
+    """Return one page of a list."""
     return json_response({"data": entries, "next_cursor": cursor})

@@ -1,4 +1,4 @@
-"""Asking and waiting for the answer: one way for every route and every dialect."""
+"""Send a query and wait for its answer; used by every route and every dialect."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ async def await_answer(
     """
 
     async def look() -> bytes | None:
-        with suppress(Unavailable):  # Redis may be back before the deadline
+        with suppress(Unavailable):  # Redis may recover before the deadline
             return await gateway.run_or_leave(answer_so_far, query.tenant_id, query.query_id, gateway)
         return None
 
@@ -154,9 +154,11 @@ async def send(query: Query, gateway: Gateway, *, cache_control: str = "", waits
 
 
 async def _without_missing_namespaces(query: Query, gateway: Gateway) -> Query:
-    """Return the query without its optional namespaces that do not exist. Raises Problem(404) for any other one.
+    """Return the query without its optional namespaces that do not exist. Raises Problem(404) for any other missing
+    one.
 
-    While MySQL is away and nobody knows, the workers find out what their index has of them."""
+    While MySQL is away and the cache is empty, the workers use the namespaces that their index has.
+    """
     optional = query.plan.retrieve.optional_namespaces
     try:
         missing = await gateway.namespaces.require(query.tenant_id, query.namespaces, optional=optional)
@@ -174,7 +176,7 @@ async def _without_missing_namespaces(query: Query, gateway: Gateway) -> Query:
 def _open(query: Query, gateway: Gateway, *, cache_control: str, chord: bool) -> tuple[Query, bytes | None]:
     """Store the query as it is understood, and enqueue it if ``chord``. Return it, and the answer if there is one."""
     queries = gateway.resources.queries(query.tenant_id)
-    with suppress(Unavailable):  # then each part takes the active space as it knows it
+    with suppress(Unavailable):  # then each part uses the active space as it knows it
         query = replace(
             query, embedding_space=gateway.quick.spaces.live(patient=not gateway.keys.is_away()).active.number
         )
@@ -184,7 +186,7 @@ def _open(query: Query, gateway: Gateway, *, cache_control: str, chord: bool) ->
         return query, answer
     query = understand_at_once(query, gateway.resources)
     queries.open(query)
-    if not query.channels:  # small talk: there is nothing to ask and nothing to wait for
+    if not query.channels:  # small talk: nothing to retrieve and nothing to wait for
         answer_now(query.tenant_id, query.query_id, gateway.resources, {})
         return query, queries.noted(query.query_id, "answer")
     if chord:
@@ -193,7 +195,7 @@ def _open(query: Query, gateway: Gateway, *, cache_control: str, chord: bool) ->
 
 
 def _enqueue(query: Query, gateway: Gateway) -> None:
-    """Send an open query to the workers. Raises StoreUnavailable, and the query is gone then."""
+    """Send an open query to the workers. On StoreUnavailable, which is raised, the query is deleted."""
     try:
         dispatch.ask(query)
     except Unavailable:
@@ -231,8 +233,7 @@ async def state_in_time(tenant_id: TenantId, query_id: QueryId, gateway: Gateway
 
 
 def answer_so_far(tenant_id: TenantId, query_id: QueryId, gateway: Gateway) -> bytes | None:
-    """Return the answer to a query, or None if it is not answered yet. Blocking. Raises Problem(404), or
-    Unavailable."""
+    """Return the answer to a query, or None if it is not answered yet. Blocking. Raises Problem(404), or Unavailable."""
     answer = gateway.resources.queries(tenant_id).noted(query_id, "answer")
     return current_state(tenant_id, query_id, gateway).answer if answer is None else answer
 
@@ -247,5 +248,5 @@ def retrieved(answer: bytes) -> dict[str, Any]:
 
 
 def not_found() -> Problem:
-    """404."""
+    """Return Problem(404) for an unknown query."""
     return Problem(404, "query_not_found", "There is no such query; it may have been cancelled, or have expired.")

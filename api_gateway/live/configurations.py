@@ -20,11 +20,11 @@ from pipeline.tenants.request_buckets import Rate
 log = structlog.get_logger(__name__)
 
 _RATE_FRESH_S = 30.0
-FRESH_S = 2.0  # a change of a profile holds everywhere after this long
+FRESH_S = 2.0  # a changed profile applies everywhere after this long
 
 
 class Configurations:
-    """Configurations of tenants, read again when they are older than `FRESH_S`."""
+    """Configurations of tenants, re-read when older than `FRESH_S`."""
 
     def __init__(
         self,
@@ -39,8 +39,11 @@ class Configurations:
         )
 
     async def of(self, tenant_id: TenantId) -> Configuration:
-        """The tenant's configuration. While MySQL is away, the one of the last minutes; else what is built in, so that
-        plain queries go on. A profile that is not built in is then not known, which its sender is told."""
+        """Return the tenant's configuration.
+
+        While MySQL is away, return the one of the last minutes, else the built-in one, so that plain queries continue.
+        A custom profile is then reported as unknown to its sender.
+        """
         try:
             return await self._known.of(tenant_id, lambda: self._read(tenant_id))
         except Unavailable as error:
@@ -48,12 +51,12 @@ class Configurations:
             return replace(built_in_configuration(), is_known=False)
 
     def forget(self, tenant_id: TenantId) -> None:
-        """Something was changed here; other processes notice within `FRESH_S`."""
+        """Drop the cached value after a change; other processes notice within `FRESH_S`."""
         self._known.forget(lambda known: known == tenant_id)
 
 
 class OwnRates:
-    """Every tenant's rate. ``run`` calls something that blocks, in a thread."""
+    """Rates of all tenants. ``run`` calls a blocking function in a thread."""
 
     def __init__(
         self, run: Callable[..., Awaitable[Any]], use: Resources, *, away: Callable[[], bool] = lambda: False
@@ -64,7 +67,7 @@ class OwnRates:
         self._known: Remembered[TenantId, Rate] = Remembered("rate", fresh_s=_RATE_FRESH_S, away=away)
 
     async def of(self, tenant_id: TenantId) -> Rate | None:
-        """None for no limit. While MySQL is away, what was known last holds, or the setting."""
+        """Return the tenant's rate, None for no limit. While MySQL is away, return the last known rate, or the setting."""
         try:
             rate = await self._known.of(tenant_id, lambda: self._run(self._read, tenant_id))
         except Unavailable as error:

@@ -1,4 +1,5 @@
-"""Gather what `maintenance.doctor` judges: ask the stores, the broker, every worker and Flower. Blocking, a few seconds."""
+"""Gather the facts that `maintenance.doctor` judges, from the stores, the broker, every worker and Flower. Blocking, a
+few seconds."""
 
 from __future__ import annotations
 
@@ -36,8 +37,8 @@ log = structlog.get_logger(__name__)
 
 _WORKERS_ASKED_S = 2.0  # a busy worker answers late
 _FLOWER_ASKED_S = 2.0
-_DEFAULT_VISIBILITY_S = 3600.0  # kombu's own
-_COMMAND = "chordwise_facts"  # workers.heartbeat, which loads the worker's part of Celery
+_DEFAULT_VISIBILITY_S = 3600.0  # a task of kombu
+_COMMAND = "chordwise_facts"  # defined in workers.heartbeat, which would load the worker's part of Celery
 
 _BROKER_ERRORS = (KombuError, redis.RedisError, OSError)
 
@@ -57,8 +58,8 @@ def examine(
 ) -> list[CheckResult]:
     """Run every check, in the order of the documentation; a store or worker that does not answer is a finding too.
 
-    ``app`` reaches the workers; ``watched_s``: seconds during which this process could have seen a sweep; ``lane``: how
-    the gateway's own processes for queries are, if it has any.
+    ``app`` reaches the workers; ``watched_s``: seconds during which this process could have seen a sweep; ``lane``: the
+    state of the gateway's own query processes, if it has any.
     """
     beating = heartbeats or WorkerHeartbeats(use.quick_redis).all
     checks = _checks(use, broker, settings, app, beating, watched_s, lane)
@@ -134,7 +135,7 @@ def _asked(name: str, ask: Ask) -> list[CheckResult]:
 
 
 def models(use: Resources) -> list[CheckResult]:
-    """Name the model of each live space, and check that a local one can be made here. Raises StoreUnavailable."""
+    """Return the model of each live space, and whether a local one can be loaded here. Raises StoreUnavailable."""
     findings = []
     for space in use.spaces.live().every:
         detail = f"space {space.number}: {space.model}, {space.dimension} numbers, {space.provider}"
@@ -166,14 +167,14 @@ def deletions(use: Resources) -> CheckResult:
 
 
 def result_expiry(settings: Settings, app: Celery = producer) -> CheckResult:
-    """How long Celery keeps the parts of a chord."""
+    """Check that Celery keeps the parts of a chord long enough."""
     expires = app.conf.result_expires
     seconds = expires.total_seconds() if hasattr(expires, "total_seconds") else expires
     return doctor.expiry(seconds, deadline_s=settings.query_deadline_ms / 1000)
 
 
 def worker_clocks(told: Sequence[WorkerFacts]) -> list[CheckResult]:
-    """The worker whose clock is furthest from ours; one line for all, as they may be many."""
+    """Report the worker whose clock differs most from ours, in one line for all workers."""
     known = [(abs(each.skew_s), each) for each in told if each.skew_s is not None]
     if not known:
         return []
@@ -240,7 +241,7 @@ def _facts(
 
 
 def flower_facts(url: str, *, own_addresses: Callable[[], Sequence[str]] | None = None) -> FlowerFacts | None:
-    """Return what Flower tells without a password, and whether other machines reach it; None without a URL."""
+    """Return Flower's public facts, and whether other machines reach it; None without a URL."""
     if not url:
         return None
     parts = urlsplit(url)
@@ -278,5 +279,5 @@ def _resolved(host: str) -> list[str]:
 
 
 def _own_addresses() -> list[str]:
-    """This machine's addresses by its own name, without loopback."""
+    """Return this machine's addresses by its own name, without loopback."""
     return [each for each in _resolved(socket.gethostname()) if not ipaddress.ip_address(each).is_loopback]

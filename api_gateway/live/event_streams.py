@@ -1,4 +1,4 @@
-"""Server-sent events as an ASGI response: what streams of every kind have in common."""
+"""Server-sent events as an ASGI response: the common part of all streams."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 from api_gateway.live.wakes import disconnected
 
 HEARTBEAT_S = 15.0
-_STUCK_S = 60.0  # a client that takes nothing for so long is let go
+_STUCK_S = 60.0  # a client that reads nothing for this long is disconnected
 _RETRY_MS = 2000
 
 HEADERS = {"Cache-Control": "no-cache, no-store", "X-Accel-Buffering": "no"}
@@ -25,7 +25,7 @@ Write = Callable[[bytes], Awaitable[None]]
 
 
 class EventStream(Response):
-    """A stream of events. What a subclass sends, it sends from `stream`."""
+    """A stream of events. Subclasses send theirs from `stream`."""
 
     def __init__(self) -> None:
         super().__init__(media_type="text/event-stream", headers=HEADERS)
@@ -60,15 +60,15 @@ class EventStream(Response):
             await asyncio.gather(gone, sending, return_exceptions=True)
 
     async def nothing_more(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """204, by which a browser is told not to come back for more."""
+        """Answer 204, which tells a browser not to reconnect."""
         await Response(status_code=204, headers=HEADERS)(scope, receive, send)
 
 
 def event(name: str, event_id: str, data: dict[str, Any]) -> bytes:
-    """One event as it is sent; JSON holds no line break."""
+    """Return one event as it is sent; JSON holds no line break."""
     return raw_event(name, event_id, orjson.dumps(data, option=orjson.OPT_UTC_Z))
 
 
 def raw_event(name: str, event_id: str, body: bytes) -> bytes:
-    """The same, of JSON that is written already and holds no line break."""
+    """Return one event with a body of encoded JSON without line breaks."""
     return b"id: %s\nevent: %s\ndata: %s\n\n" % (event_id.encode(), name.encode(), body)

@@ -1,7 +1,7 @@
-"""Following jobs: however many clients follow one, it is looked at once, when it has moved, and a few times a second.
+"""Follow jobs: each job is read once for all its clients, when it has changed, and at most a few times a second.
 
-Redis wakes the one follower that a process has for a job. What Redis does not tell, or cannot, is found by one statement
-for all followed jobs of a tenant: every ten seconds as a safety net, every second while Redis is away.
+Redis wakes the one follower that a process has for a job. One statement for all followed jobs of a tenant finds changes
+that Redis did not announce: every ten seconds as a safety net, every second while Redis is away.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import Unavailable
 from pipeline.jobs.bell_store import progress_name
 from pipeline.jobs.progress_rate import ProgressRate, pace
-from pipeline.jobs.signal_store import Failure, Fingerprint, JobSignals, Position, Snapshot
+from pipeline.jobs.signal_store import Failure, FailurePosition, Fingerprint, JobSignals, Snapshot
 from pipeline.query.query_store import wake_name
 from pipeline.records import ItemState, JobId, TenantId
 from pipeline.resources import Resources
@@ -31,29 +31,29 @@ log = structlog.get_logger(__name__)
 MOST_STREAMS = 10_000
 MOST_STREAMS_OF_A_TENANT = 2_000
 FAILURES_AT_ONCE = 100
-_SHORTEST_PAUSE_S = 0.3  # between two looks at one job
-_RUNNING_LOOK_S = 2.0  # a job that is worked on is looked at so often, whatever the bells say
-_LONGEST_LOOK_S = 60.0  # why a job waits changes without anything being written
+_SHORTEST_PAUSE_S = 0.3  # between two reads of one job
+_RUNNING_LOOK_S = 2.0  # reading interval of a job in progress, whatever the wake channel announces
+_LONGEST_LOOK_S = 60.0  # the reason for a wait changes without a write
 _SAFETY_S, _WITHOUT_REDIS_S = 10.0, 1.0
 _MOST_SEEN = 128
 
 
 class Source(Protocol):
-    """Where jobs are looked at. Every method may raise Unavailable."""
+    """The store of followed jobs. Every method may raise Unavailable."""
 
     async def snapshot(self, tenant_id: TenantId, job_id: JobId) -> Snapshot | None:
-        """How a job stands, or None."""
+        """Return the job's state, or None."""
 
-    async def failures(self, tenant_id: TenantId, job_id: JobId, after: Position) -> Sequence[Failure]:
-        """The next failures, at most FAILURES_AT_ONCE."""
+    async def failures(self, tenant_id: TenantId, job_id: JobId, after: FailurePosition) -> Sequence[Failure]:
+        """Return the next failures, at most FAILURES_AT_ONCE."""
 
     async def fingerprints(self, tenant_id: TenantId, job_ids: Sequence[JobId]) -> dict[JobId, Fingerprint]:
-        """Return the fingerprint by which a change of a job is noticed."""
+        """Return the fingerprints that reveal changes of these jobs."""
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """How a job stood at the latest look, and how fast it goes. ``number`` differs from look to look."""
+    """A job's state at the latest read, and its speed. ``number`` differs from read to read."""
 
     number: int
     job: Snapshot
@@ -66,27 +66,27 @@ class Followed:
     def __init__(self, tenant_id: TenantId, job_id: JobId, source: Source, wakes: Wakes) -> None:
         self.tenant_id, self.job_id = tenant_id, job_id
         self.clients = 0
-        self.gone = False  # deleted, or the process is about to go
+        self.gone = False  # deleted, or the process is stopping
         self.fingerprint: Fingerprint | None = None
         self._source, self._wakes = source, wakes
         self._view: View | None = None
         self._moved = asyncio.Event()
         self._rung = asyncio.Event()
         self._seen: deque[tuple[float, int]] = deque(maxlen=_MOST_SEEN)
-        self._reading: dict[Position, asyncio.Task[Sequence[Failure]]] = {}
+        self._reading: dict[FailurePosition, asyncio.Task[Sequence[Failure]]] = {}
 
     @property
     def view(self) -> View:
-        """The latest look."""
+        """Return the latest state."""
         assert self._view is not None
         return self._view
 
     def look_soon(self) -> None:
-        """Something has happened to the job."""
+        """Schedule a read after an announced change."""
         self._rung.set()
 
     async def look(self) -> bool:
-        """Look now. False if there is no such job. Raises Unavailable."""
+        """Read the job now. Return False if it does not exist. Raises Unavailable."""
         job = await self._source.snapshot(self.tenant_id, self.job_id)
         if job is None:
             return False
@@ -101,7 +101,7 @@ class Followed:
         return True
 
     async def changed(self, since: int, *, seconds: float) -> View | None:
-        """The latest view, as soon as there is another one than number ``since``; None when the seconds are over."""
+        """Return the latest view as soon as its number differs from ``since``; None when the seconds are over."""
         moved = self._moved
         if self.view.number == since and not self.gone:
             with suppress(TimeoutError):
@@ -109,8 +109,8 @@ class Followed:
                     await moved.wait()
         return None if self.view.number == since else self.view
 
-    async def failures(self, after: Position) -> Sequence[Failure]:
-        """The next failures behind ``after``. Clients that ask for the same ones together share one look."""
+    async def failures(self, after: FailurePosition) -> Sequence[Failure]:
+        """Return the next failures after ``after``. Concurrent clients with the same position share one read."""
         task = self._reading.get(after)
         if task is None:
             task = asyncio.ensure_future(self._source.failures(self.tenant_id, self.job_id, after))
@@ -119,7 +119,7 @@ class Followed:
         return await asyncio.shield(task)
 
     async def keep(self) -> None:
-        """Look whenever the job has moved, for as long as anyone follows it."""
+        """Read the job whenever it has changed, for as long as anyone follows it."""
         try:
             with ExitStack() as stack:
                 for name in (wake_name("job", self.tenant_id, self.job_id), progress_name(self.tenant_id, self.job_id)):
@@ -131,13 +131,13 @@ class Followed:
             self._tell()
 
     async def _look_again(self) -> bool:
-        """Look at the job as soon as there is reason to. False if that was the last time."""
+        """Read the job as soon as there is reason to. Return False after the last read."""
         running = self.view.job.items[ItemState.RUNNING] > 0
         with suppress(TimeoutError):
             async with asyncio.timeout(_RUNNING_LOOK_S if running else _LONGEST_LOOK_S):
                 await self._rung.wait()
         self._rung.clear()
-        if self._wakes.released or not self.clients:  # whoever asked may have gone before the first look was over
+        if self._wakes.released or not self.clients:  # the client may have left before the first read ended
             return False
         try:
             return await self.look()
@@ -152,7 +152,7 @@ class Followed:
 
 
 class Following:
-    """Every job that clients of this process follow."""
+    """All jobs that clients of this process follow."""
 
     def __init__(self, source: Source, wakes: Wakes) -> None:
         self._source, self._wakes = source, wakes
@@ -164,14 +164,14 @@ class Following:
 
     @property
     def count(self) -> int:
-        """How many clients follow a job or a query now."""
+        """Return the number of open streams of jobs and queries."""
         return sum(self._clients.values())
 
     @asynccontextmanager
     async def follow(self, tenant_id: TenantId, job_id: JobId) -> AsyncIterator[Followed | None]:
-        """The job, looked at once at least; None if there is no such job.
+        """Yield the job, read at least once; None if it does not exist.
 
-        Raises Unavailable when it cannot be looked at, and Problem 429 or 503 when too many follow jobs already.
+        Raises Unavailable when it cannot be read, and Problem(429) or Problem(503) when too many clients follow jobs.
         """
         key = (tenant_id, job_id)
         with self.counted(tenant_id):
@@ -191,7 +191,8 @@ class Following:
 
     @contextmanager
     def counted(self, tenant_id: TenantId) -> Iterator[None]:
-        """One stream more of this tenant, of whatever kind. Raises Problem 429 or 503 when there are too many."""
+        """Count one more stream of this tenant, of whatever kind. Raises Problem(429) or Problem(503) when there are
+        too many."""
         self._admit(tenant_id)
         self._clients[tenant_id] = self._clients.get(tenant_id, 0) + 1
         try:
@@ -202,7 +203,7 @@ class Following:
                 del self._clients[tenant_id]
 
     async def _open(self, key: tuple[TenantId, JobId]) -> bool:
-        """Begin to look after a job; clients that come together share the first look. False if there is no such job."""
+        """Start following a job; concurrent clients share the first read. Return False if the job does not exist."""
         task = self._opening.get(key)
         if task is None:
             task = asyncio.ensure_future(self._first_look(key))
@@ -239,13 +240,13 @@ class Following:
             raise Problem(503, "too_many_streams", "Too many streams are open already.", headers={"Retry-After": "30"})
 
     async def _look_for_moves(self) -> None:
-        """The safety net, for as long as anything is followed."""
+        """Poll the fingerprints of all followed jobs as a safety net."""
         while self._jobs:
             for _ in range(int(_SAFETY_S / _WITHOUT_REDIS_S)):
                 listening = self._wakes.listening
                 await asyncio.sleep(_WITHOUT_REDIS_S)
                 if not (listening and self._wakes.listening):
-                    break  # also when Redis has just come back: it did not tell what happened before
+                    break  # also when Redis has just recovered: it did not announce earlier changes
             by_tenant: dict[TenantId, list[Followed]] = {}
             for followed in self._jobs.values():
                 by_tenant.setdefault(followed.tenant_id, []).append(followed)
@@ -265,7 +266,7 @@ class Following:
                 followed.look_soon()
 
     async def close(self) -> None:
-        """Stop looking."""
+        """Stop following."""
         tasks = [*self._keepers.values(), *([self._poll] if self._poll else [])]
         for task in tasks:
             task.cancel()
@@ -276,22 +277,22 @@ T = TypeVar("T")
 
 
 class JobSource:
-    """See ``following.Source``. ``run`` calls something that blocks, in a thread."""
+    """The `Source` that reads the ledger. ``run`` calls a blocking function in a thread."""
 
     def __init__(self, run: Callable[..., Awaitable[Any]], use: Resources) -> None:
         self._run = run
         self._use = use
 
     async def snapshot(self, tenant_id: TenantId, job_id: JobId) -> Snapshot | None:
-        """How the job stands."""
+        """Return the job's state."""
         return await self._ask(tenant_id, lambda signals: signals.snapshot(job_id))
 
-    async def failures(self, tenant_id: TenantId, job_id: JobId, after: Position) -> Sequence[Failure]:
-        """Its next failures."""
+    async def failures(self, tenant_id: TenantId, job_id: JobId, after: FailurePosition) -> Sequence[Failure]:
+        """Return the job's next failures."""
         return await self._ask(tenant_id, lambda signals: signals.failures(job_id, after=after, limit=FAILURES_AT_ONCE))
 
     async def fingerprints(self, tenant_id: TenantId, job_ids: Sequence[JobId]) -> dict[JobId, Fingerprint]:
-        """Return the fingerprints by which changes of these jobs are noticed."""
+        """Return the fingerprints that reveal changes of these jobs."""
         return await self._ask(tenant_id, lambda signals: signals.fingerprints(job_ids))
 
     async def _ask(self, tenant_id: TenantId, question: Callable[[JobSignals], T]) -> T:

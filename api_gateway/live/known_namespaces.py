@@ -1,4 +1,4 @@
-"""Which namespaces were there a moment ago: few are ever unmade, so only the absent ones are asked for often."""
+"""Cache existing namespaces: they are rarely deleted, so only missing ones are looked up often."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FRESH_S = 5.0
 
 
 class KnownNamespaces:
-    """Namespaces that requests name. Notes their use: vector stores may expire when unused. ``run`` calls in a thread."""
+    """The namespaces that requests name. Records their use: unused vector stores may expire. ``run`` calls in a thread."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class KnownNamespaces:
         self._missing: Remembered[tuple[TenantId, tuple[Namespace, ...], tuple[str, ...]], tuple[Namespace, ...]] = (
             Remembered("namespaces", fresh_s=_FRESH_S, away=away, clock=clock)
         )
-        # Read each time, because a new one must be found at once; what was read last serves while MySQL is away.
+        # Read each time, because a new one must be visible at once; the last read serves while MySQL is away.
         self._every: Remembered[tuple[TenantId, int], tuple[Namespace, ...]] = Remembered(
             "namespaces", fresh_s=0.0, away=away, clock=clock
         )
@@ -52,7 +52,7 @@ class KnownNamespaces:
         may_miss = tuple(name for name in names if name in optional)
         key = (tenant_id, tuple(names), may_miss)
         missing = await self._missing.of(key, lambda: self._run(self._look, tenant_id, names, may_miss))
-        if missing:  # it may be made at any moment, and is not to be missed for seconds then
+        if missing:  # it may be created at any moment and must be visible at once
             self._missing.forget(lambda known: known == key)
         return missing
 
@@ -62,7 +62,7 @@ class KnownNamespaces:
         return await self._every.of((tenant_id, limit), lambda: self._run(self._first, tenant_id, limit))
 
     def forget(self, tenant_id: TenantId, name: Namespace) -> None:
-        """This one was unmade; other processes notice within seconds."""
+        """Drop a deleted namespace from the cache; other processes notice within seconds."""
         self._missing.forget(lambda key: key[0] == tenant_id and name in key[1])
 
     def _first(self, tenant_id: TenantId, limit: int) -> tuple[Namespace, ...]:
@@ -85,5 +85,5 @@ class KnownNamespaces:
     def _note_use(self, tenant_id: TenantId, names: Collection[Namespace]) -> None:
         try:
             edit_vector_stores.note_use(tenant_id, names, self._use)
-        except Unavailable as error:  # no reason to refuse what they are wanted for
+        except Unavailable as error:  # a failure to record the use must not fail the request
             log.warning("namespace_use_not_noted", namespaces=len(names), code=error.code)

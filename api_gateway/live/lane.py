@@ -1,7 +1,7 @@
 """The in-process lane: processes of this gateway that answer queries with the code of the workers, without the broker.
 
 The event loop's interpreter computes nothing (decision 38); it sends ids over a socket to a process of its own, which
-stores the answer in Redis as a worker does (decision 50). Whatever is wrong with the lane, the chord is there.
+stores the answer in Redis as a worker does (decision 50). If the lane fails, the chord answers.
 """
 
 from __future__ import annotations
@@ -33,14 +33,12 @@ log = structlog.get_logger(__name__)
 _PROGRAM: Final = ("-m", "workers.lane")
 _ROOT: Final = Path(pipeline.__file__).parent.parent
 _START_S: Final = 60.0  # for loading the model on a busy host
-_MOST_OPEN: Final = (
-    32  # queries that a process holds, most of them waiting for a thread; the chord takes what is beyond
-)
+_MOST_OPEN: Final = 32  # queries that a process holds, most of them waiting for a thread; the chord takes the others
 _OVERDUE_S: Final = 5.0  # after a query's deadline: a process that still holds it is replaced
 _LOOK_S: Final = 1.0
-_AGAIN_S: Final = (0.2, 1.0, 5.0)  # before a process is started again, longer each time it dies young
+_AGAIN_S: Final = (0.2, 1.0, 5.0)  # before a process is restarted, longer each time it dies young
 _YOUNG_S: Final = 20.0
-_STOP_S: Final = 6.0  # for the queries under way when the gateway ends
+_STOP_S: Final = 6.0  # for running queries when the gateway stops
 _LEAST_S: Final = 0.05  # before its deadline a query is worth sending again
 _WITHHELD: Final = frozenset({"CHORDWISE_ADMIN_KEY"})
 
@@ -49,7 +47,7 @@ Run = Callable[..., Coroutine[Any, Any, Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneFacts:
-    """How the lane is: ``wanted`` processes, ``ready`` ones, the ``queries`` they hold."""
+    """The state of the lane: ``wanted`` processes, ``ready`` ones, the ``queries`` they hold."""
 
     wanted: int
     ready: int
@@ -58,7 +56,7 @@ class LaneFacts:
 
 @dataclass(slots=True, eq=False)
 class _Process:
-    """A process that is ready, and the queries that were sent to it: each with how often it was sent to any."""
+    """A ready process and its queries, each with the number of times it was sent to any process."""
 
     pid: int
     writer: asyncio.StreamWriter
@@ -90,19 +88,19 @@ class Lane:
 
     @property
     def facts(self) -> LaneFacts | None:
-        """How it is; None if no query has wanted it so far."""
+        """Return the lane's state; None if no query has wanted it so far."""
         if not self._keepers:
             return None
         queries = sum(len(process.queries) for process in self._ready)
         return LaneFacts(wanted=self._wanted, ready=len(self._ready), queries=queries)
 
     def start(self) -> None:
-        """Start the processes, if that was not done already."""
+        """Start the processes, once."""
         if not self._keepers and not self._closing:
             self._keepers = [asyncio.create_task(self._keep(number)) for number in range(1, self._wanted + 1)]
 
     def is_for(self, query: Query) -> bool:
-        """Return whether a query whose caller waits can be answered here: its plan wants it, and a process has room. The
+        """Return whether the lane can answer a query whose caller waits: its plan wants it, and a process has room. The
         first such query starts the processes, and the chord answers until they are ready."""
         if query.plan.lane != "in_process" or not self._wanted:
             return False
@@ -135,7 +133,7 @@ class Lane:
         return bool(others)
 
     async def close(self) -> None:
-        """End the processes, after the queries under way."""
+        """End the processes, after the running queries."""
         self._closing = True
         for process in tuple(self._ready):
             process.writer.close()
@@ -172,7 +170,7 @@ class Lane:
                 cwd=_ROOT,
                 env=_environment(),
                 pass_fds=(theirs.fileno(),),
-                start_new_session=True,  # a Ctrl-C ends the gateway, which ends this
+                start_new_session=True,  # Ctrl-C stops the gateway, which stops this process
             )
         reader, writer = await asyncio.open_connection(sock=ours)
         try:
@@ -204,7 +202,7 @@ class Lane:
                 if not line:
                     return
                 reply = read_reply(line)
-                if reply.step == "answer":  # else another process has it still
+                if reply.step == "answer":  # otherwise another process still holds it
                     process.queries.pop(QueryId(reply.query_id), None)
             log.error("lane_process_stuck", number=number, process=process.pid, queries=len(process.queries))
         except (TimeoutError, ConnectionError) as error:
@@ -221,7 +219,8 @@ class Lane:
         return any(query.deadline_at < latest for query, _ in process.queries.values())
 
     def _send_again(self, query: Query, sent: int) -> None:
-        """Send a query whose process died to another one, once; then to the workers, as it may be what ended both."""
+        """Resend a query whose process died, to another process once, then to the workers: the query may have caused
+        both crashes."""
         if query.deadline_at - time.time() < _LEAST_S:
             return
         self._count("process_ended")
@@ -242,8 +241,8 @@ class Lane:
 
 
 def _environment() -> dict[str, str]:
-    """The gateway's own, with the folders from which it imports, without the operator's key, which only the gateway
-    compares; several threads of numpy would only get into each other's way."""
+    """Return the environment of a lane process: the gateway's own with its import folders, without the operator's key,
+    which only the gateway compares, and with one numpy thread."""
     folders = [str(_ROOT), *(folder for folder in sys.path if os.path.isabs(folder))]
     own = {name: value for name, value in os.environ.items() if name not in _WITHHELD}
     return {"OPENBLAS_NUM_THREADS": "1", **own, "PYTHONPATH": os.pathsep.join(folders)}

@@ -1,4 +1,4 @@
-"""Waiting for what nobody announces: it is looked at again and again, once for all who wait for it."""
+"""Poll a value that no message announces, once for all requests that wait for it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ async def until(
     is_settled: Callable[[T], bool],
     seconds: float,
 ) -> T:
-    """Return what ``read`` gives once it is settled or the time is over. ``name``: a cache key that begins with the tenant."""
+    """Return the result of ``read`` once it is settled or the time is over. ``name``: a cache key that begins with the
+    tenant."""
 
     async def look() -> T:
         return await gateway.looks.look(name, lambda: gateway.run(read))
@@ -35,7 +36,7 @@ async def until(
         return found
     loop = asyncio.get_running_loop()
     ends_at, pause_s = loop.time() + seconds, _FIRST_PAUSE_S
-    with gateway.wakes.watch(name):  # counted among those who wait
+    with gateway.wakes.watch(name):  # counted among the waiting requests
         gone = asyncio.ensure_future(disconnected(request.receive))
         try:
             while not is_settled(found) and (left_s := ends_at - loop.time()) > 0 and not gateway.wakes.released:

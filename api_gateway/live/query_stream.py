@@ -1,7 +1,7 @@
-"""One client's stream of what happens to a query.
+"""One client's stream of a query's events.
 
-Nothing is kept for a client: what it has seen stands in the id of the last event that it saw, as the names of the steps.
-So it may come back to any gateway and misses nothing.
+The server keeps no state per client: the id of the last event names the steps that the client has seen. A client may
+therefore reconnect to any gateway and misses nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class QueryStep(Shape):
 
 
 class ChannelAnswered(Shape):
-    """`data` of `channel`. `hits`: how many chunks it proposes. `code`: why it has none, where something went wrong."""
+    """`data` of `channel`. `hits`: number of chunks it proposes. `code`: the reason for no proposal after an error."""
 
     query_id: str
     channel: str
@@ -56,18 +56,18 @@ def channel_answered(query_id: str, envelope: Envelope, elapsed_ms: float | None
 
 _END = "finished"
 _STEP = re.compile(rf"queued|running|{CHANNEL_NAME.pattern}:(?:ok|failed|timeout)|finished")
-_TRUSTED_S, _ALONE_S = 5.0, 0.5  # a look at least so often, while Redis tells of steps and while it cannot
-_LATE_S = 0.05  # after the deadline, when the answer is about to be there; then twice as long each time
+_TRUSTED_S, _ALONE_S = 5.0, 0.5  # interval between reads, while Redis announces steps and while it cannot
+_LATE_S = 0.05  # after the deadline, when the answer is due; then twice as long each time
 
 
 def seen_of(event_id: str) -> set[str]:
-    """The steps that a client has seen. None for an id that is none of ours."""
+    """Return the steps that a client has seen. None for an unknown event id."""
     steps = event_id.strip().split("+")
     return set(steps) if all(_STEP.fullmatch(step) for step in steps) else set()
 
 
 class QueryStream(EventStream):
-    """Events from ``last_event_id`` on, until the query is answered or gone, or the client is."""
+    """Stream events after ``last_event_id``, until the query is answered or gone, or the client disconnects."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class QueryStream(EventStream):
         last_event_id: str,
         missing: Callable[[], Exception],
     ) -> None:
-        """``look`` says how the query stands, None if it is gone, and may raise Unavailable."""
+        """Set up the stream. ``look`` returns the query's state, None if it is gone, and may raise Unavailable."""
         super().__init__()
         self._gateway, self._tenant_id, self._query_id = gateway, tenant_id, query_id
         self._look, self._missing = look, missing
@@ -88,7 +88,8 @@ class QueryStream(EventStream):
         self._late_s = _LATE_S
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Raises what ``missing`` makes, Unavailable or Problem before anything is sent; ClientDisconnect later."""
+        """Send the events. Raises the error that ``missing`` makes, Unavailable or Problem before the first byte;
+        ClientDisconnect later."""
         wakes = self._gateway.wakes
         with self._gateway.following.counted(self._tenant_id), ExitStack() as stack:
             for name in (
@@ -127,7 +128,7 @@ class QueryStream(EventStream):
         await write(event("cancelled", self._id(), step))
 
     async def _sleep(self, state: QueryState) -> None:
-        """Until something is said of the query, or until it is time to look anyway."""
+        """Sleep until the query is announced, or until it is time to read it anyway."""
         left_s = state.query.deadline_at - time.time()
         seconds = min(left_s + 0.005, _TRUSTED_S if self._gateway.wakes.listening else _ALONE_S)
         with suppress(TimeoutError):

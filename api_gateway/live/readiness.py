@@ -51,7 +51,7 @@ Probe = Callable[[], str | None]
 
 @functools.cache
 def installed_version() -> str:
-    """The version of this installation."""
+    """Return the version of this installation."""
     try:
         return version("chordwise")
     except PackageNotFoundError:
@@ -112,7 +112,7 @@ async def readiness(gateway: Gateway) -> dict[str, Any]:
 
 
 class Probes:
-    """How to ask each dependency whether it is there. Blocking; a probe raises what it finds."""
+    """The probe of each dependency. Blocking; a failing probe raises."""
 
     def __init__(self, settings: Settings, quick: Resources) -> None:
         self.settings = settings
@@ -140,11 +140,11 @@ class Probes:
         return LastSweep(self._quick.quick_redis).age_s()
 
     def indexers(self) -> list[IndexerFacts]:
-        """Return what the hosts' indexers say of themselves. Raises StoreUnavailable."""
+        """Return the state of the hosts' indexers. Raises StoreUnavailable."""
         return IndexerReports(self._quick.quick_redis).all()
 
     def watched_s(self) -> float:
-        """Return for how many seconds this process could have seen a sweep."""
+        """Return the seconds during which this process could have seen a sweep."""
         return time.monotonic() - self._started
 
     def _mysql(self) -> None:
@@ -178,7 +178,7 @@ class Probes:
 
 
 async def _probed(probe: Probe, *, limit_s: float = PROBE_S) -> Check:
-    """One dependency's line. A probe that hangs is left behind in its thread; its own timeouts end it."""
+    """Return the check of one dependency. A hanging probe is abandoned in its thread; its own timeouts end it."""
     started = time.perf_counter()
     problem: str | None = f"no answer within {limit_s:g} s"
     with anyio.move_on_after(limit_s):
@@ -244,7 +244,7 @@ async def _sweeper(probes: Probes) -> dict[str, Check]:
 
 
 async def _indexers(probes: Probes) -> dict[str, Check]:
-    """Return the check of the keyword indexes, nothing for an engine without them."""
+    """Return the check of the keyword indexes; empty for an engine without them."""
     if probes.settings.keyword_engine != "tantivy":
         return {}
     indexers: list[IndexerFacts] = []
@@ -259,7 +259,7 @@ async def _indexers(probes: Probes) -> dict[str, Check]:
 
 
 def _lane(facts: LaneFacts | None) -> dict[str, Check]:
-    """Return the check of the in-process lane, nothing while no query wants it."""
+    """Return the check of the in-process lane; empty while no query wants it."""
     if facts is None:
         return {}
     finding = doctor.query_lane(wanted=facts.wanted, ready=facts.ready)

@@ -1,4 +1,4 @@
-"""A cache of the values that every request needs from MySQL: kept for a moment, and longer while MySQL is away."""
+"""A cache of values that every request needs from MySQL: kept briefly, and longer while MySQL is away."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from pipeline.errors import StoreUnavailable, Unavailable
 
 log = structlog.get_logger(__name__)
 
-STALE_S: Final = 300.0  # how long what is known goes on holding while MySQL is away
-PATIENCE_S: Final = 0.25  # for what a request could go on without
+STALE_S: Final = 300.0  # lifetime of a cached value while MySQL is away
+PATIENCE_S: Final = 0.25  # for values that a request can do without
 FIRST_S: Final = 1.0  # for a value that was never read, so that a request that needs it is refused in time
-PAUSE_S: Final = 3.0  # after a reading that failed or took too long nobody waits; longer than a reading may take
+PAUSE_S: Final = 3.0  # after a failed or slow read, requests do not wait for this long; longer than a read may take
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -64,7 +64,7 @@ class Remembered(Generic[K, V]):
         return len(self._known)
 
     def is_away(self) -> bool:
-        """Whether it was lately waited for in vain."""
+        """Return whether the last read timed out or failed."""
         return self._clock() < self._away_until
 
     def last(self, key: K) -> V | None:
@@ -73,7 +73,7 @@ class Remembered(Generic[K, V]):
         return None if known is None else known.value
 
     async def of(self, key: K, read: Callable[[], Awaitable[V]]) -> V:
-        """The key's value. Raises what ``read`` raises; Unavailable only if nothing usable is known."""
+        """Return the key's value. Raises the errors of ``read``; Unavailable only if no usable value is cached."""
         known = self._known.get(key)
         age_s = float("inf") if known is None else self._clock() - known.at
         if known is not None and age_s < self._fresh_s:
@@ -104,7 +104,7 @@ class Remembered(Generic[K, V]):
             raise StoreUnavailable(f"MySQL did not answer within {patience_s:g} s ({self._what})") from None
 
     def forget(self, forgotten: Callable[[K], bool]) -> None:
-        """Something was changed here: what is read of these keys from now on is new."""
+        """Drop these keys after a change; the next read is fresh."""
         for of_keys in (self._known, self._reading):
             for key in [key for key in of_keys if forgotten(key)]:
                 del of_keys[key]
@@ -124,7 +124,7 @@ class Remembered(Generic[K, V]):
         except Unavailable:
             self._note_away()
             raise
-        except Problem:  # it is not there any more, whoever waited to hear that
+        except Problem:  # the row no longer exists, whether or not anyone waited for the read
             if self._reading.get(key) is reading:
                 self._known.pop(key, None)
             raise
@@ -142,6 +142,6 @@ class Remembered(Generic[K, V]):
 
 
 def _look_at(reading: asyncio.Task[V]) -> None:
-    """Take note of how a reading ended for which nobody may have waited."""
+    """Retrieve the result of a read that nobody may have awaited, so that asyncio does not report it."""
     if not reading.cancelled():
         reading.exception()

@@ -1,4 +1,4 @@
-"""Waiting for queries and jobs: one Redis subscriber per process wakes whoever waits for a name."""
+"""Wait for queries and jobs: one Redis subscriber per process wakes the waiters of a name."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 LOOK_AGAIN_S = 1.0  # while Redis is away, and at first
-TRUSTED_S = 5.0  # while Redis would tell: what a message that was never sent costs at most
-_AFTER_ALARM_S = 0.005  # until the next look, then twice as long each time
+TRUSTED_S = 5.0  # while Redis is connected: the cost of a message that was never sent
+_AFTER_ALARM_S = 0.005  # until the next read, then twice as long each time
 MOST_WAITERS = 10_000
-_SHARE = 4  # a tenant may have a fourth of the places
+_SHARE = 4  # a tenant may use a fourth of the places
 _LISTEN_S = 15.0  # a silent connection is pinged this often
 _BACKOFF_S = (0.05, 0.2, 0.5, 1.0, 2.0)
 
 
 class Waiter:
-    """One who waits for a name. Waking it twice, or before it waits, does no harm."""
+    """One waiter of a name. Waking it twice, or before it waits, is harmless."""
 
     __slots__ = ("_woken",)
 
@@ -40,19 +40,19 @@ class Waiter:
         self._woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def wake(self) -> None:
-        """Let it look."""
+        """Wake the waiter."""
         if not self._woken.done():
             self._woken.set_result(None)
 
     async def sleep(self, seconds: float, gone: asyncio.Future[None]) -> None:
-        """Until woken, until ``gone`` is done, or until the time is over."""
+        """Sleep until woken, until ``gone`` is done, or until the time is over."""
         await asyncio.wait({self._woken, gone}, timeout=max(0.0, seconds), return_when=asyncio.FIRST_COMPLETED)
         if self._woken.done():
             self._woken = asyncio.get_running_loop().create_future()
 
 
 class Bell:
-    """Rings whenever its name is said, for someone who does not wait but is kept busy. Not rung by ``wake_all``."""
+    """A callback for a name, for an object that works instead of waiting. ``wake_all`` does not ring it."""
 
     __slots__ = ("wake",)
 
@@ -61,7 +61,7 @@ class Bell:
 
 
 class Wakes:
-    """Everyone who waits in this process, by the name that is said on the wake channel."""
+    """All waiters of this process, by their names on the wake channel."""
 
     def __init__(self, *, most_waiters: int = MOST_WAITERS) -> None:
         self._waiters: dict[str, set[Waiter | Bell]] = {}
@@ -69,25 +69,25 @@ class Wakes:
         self._count = 0
         self._most_waiters = most_waiters
         self._released = False
-        self.listening = False  # whether Redis would tell; if not, everyone has to look by himself
+        self.listening = False  # whether the subscription works; if not, each waiter polls
 
     @property
     def released(self) -> bool:
-        """Whether all waiting has ended, because the process is about to go."""
+        """Return whether all waiting has ended because the process is stopping."""
         return self._released
 
     @property
     def count(self) -> int:
-        """How many wait now."""
+        """Return the number of waiters."""
         return self._count
 
     @contextmanager
     def watch(self, name: str) -> Iterator[Waiter]:
-        """Be woken for ``name``, which begins with the tenant, from here on. Watch first, publish then, and nothing can
-        be missed.
+        """Register a waiter for ``name``, which begins with the tenant. Watch first and publish then, and no message is
+        missed.
 
-        Raises Problem 503 when too many wait already, and 429 when too many of the tenant's do: nobody's long polls
-        keep others from theirs.
+        Raises Problem(503) when too many wait already, and Problem(429) when too many of the tenant do, so that one
+        tenant's long polls do not block the others.
         """
         tenant = name.partition(":")[0]
         if self._count >= self._most_waiters:
@@ -109,13 +109,13 @@ class Wakes:
                 del self._by_tenant[tenant]
 
     def watch_for(self, name: str, *, seconds: float) -> AbstractContextManager[Waiter | None]:
-        """``watch`` for one who waits, and None for one who does not: it takes no place among those who do, and is not
-        refused when there is none. Raises Problem 503 and 429."""
+        """Return ``watch`` for a caller that waits, and a null context otherwise, which takes no place and is never
+        refused. Raises Problem(503) and Problem(429)."""
         return self.watch(name) if seconds > 0 else nullcontext()
 
     @contextmanager
     def bell(self, name: str, ring: Callable[[], object]) -> Iterator[None]:
-        """Call ``ring`` whenever the name is said, and when all waiting ends."""
+        """Call ``ring`` whenever the name is announced, and when all waiting ends."""
         with self._listed(name, Bell(ring)):
             yield
 
@@ -140,12 +140,12 @@ class Wakes:
                 del self._waiters[name]
 
     def wake(self, name: str) -> None:
-        """Wake who waits for this name."""
+        """Wake the waiters of this name."""
         for waiter in tuple(self._waiters.get(name, ())):
             waiter.wake()
 
     def wake_all(self) -> None:
-        """Let everyone look for himself: messages may have been missed."""
+        """Wake all waiters to read again: messages may have been missed."""
         for waiter in self._everyone():
             if isinstance(waiter, Waiter):
                 waiter.wake()
@@ -154,7 +154,7 @@ class Wakes:
         return [waiter for waiters in self._waiters.values() for waiter in waiters]
 
     def release(self) -> None:
-        """End all waiting, for good: the process is about to go."""
+        """End all waiting permanently: the process is stopping."""
         self._released = True
         for waiter in self._everyone():
             waiter.wake()
@@ -205,7 +205,7 @@ class Wakes:
             gone.cancel()
 
     async def listen(self, client: redis.asyncio.Redis) -> None:
-        """Pass on what is said on the wake channel, for ever; connects again whenever the connection is lost."""
+        """Forward messages of the wake channel, forever; reconnect whenever the connection is lost."""
         failures = 0
         while True:
             try:
@@ -241,6 +241,6 @@ class Wakes:
 
 
 async def disconnected(receive: Receive) -> None:
-    """Returns once the client is gone; the request's body has been read."""
+    """Return once the client has disconnected; the request's body has been read."""
     while (await receive())["type"] != "http.disconnect":
         pass

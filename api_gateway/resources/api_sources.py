@@ -1,4 +1,4 @@
-"""API sources: the business APIs that queries may ask."""
+"""API sources: business APIs that queries may call."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ from api_gateway.http.problems import Problem, invalid, places
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.resources.retrieval.query_body import QueryRequest, to_query
 from pipeline.administration import edit_api_sources as flow
-from pipeline.administration.edit_api_sources import Tried
+from pipeline.administration.edit_api_sources import SourceTrial
 from pipeline.api_sources.api_source import ApiMapping, ApiSource, header_value, read_source, source_as_json
 from pipeline.api_sources.api_source_store import StoredSource
 from pipeline.channel_time import ChannelTime
 from pipeline.query.channel_options import SOURCE_NAME
 from pipeline.tenants.accounts import Principal
 
-# What an answer has beside the source; whoever sends one back need not take it out.
+# Fields that an answer adds to the source; a client may send them back.
 _NOT_OF_THE_SOURCE = frozenset({"tenant_id", "name", "created_at", "updated_at"})
 
 
 class HeaderIn(Wire):
-    """A header whose value is not in the request: `from` names a secret that the environment gives the installation,
-    `kept` leaves what is stored as it is."""
+    """A header whose value is not in the request: `from` names a secret in the installation's environment, `kept` keeps
+    the stored value."""
 
     from_: Annotated[str | None, Field(alias="from")] = None
     kept: bool | None = None
 
 
 class ApiSourceRequest(Wire):
-    """A business API. `mapping` says, in JSON Pointers, where the passages are in its answers; strings of `params` and
-    `body` may hold `{query}`, `{top_k}`, `{namespaces}` and `{filters}`. The value of a header is text, which is never
-    shown again, or an object that says where it is."""
+    """A business API. `mapping` gives, in JSON Pointers, where the passages are in its answers; strings of `params` and
+    `body` may contain `{query}`, `{top_k}`, `{namespaces}` and `{filters}`. The value of a header is a text, which is
+    never shown again, or an object that says where it is."""
 
     url: str
     method: Literal["GET", "POST"] = "GET"
@@ -64,14 +64,14 @@ class ApiSourceRequest(Wire):
 
 
 class HeaderOut(Shape):
-    """Where a header's value is: in the environment, under the name `from`, or stored."""
+    """The location of a header's value: in the environment, under the name `from`, or stored."""
 
     from_: Annotated[str | None, Field(alias="from")] = None
     kept: bool | None = None
 
 
 class ApiSourceOut(Shape):
-    """A source without the values of its headers; it may be sent back as it is."""
+    """A source without the values of its headers; it may be sent back unchanged."""
 
     name: str
     url: str
@@ -112,8 +112,8 @@ class TriedPassage(Shape):
 
 
 class TriedSource(Shape):
-    """What came of asking once. `left_out`: how many items were not taken, by reason. `code` and `detail`: why there is
-    nothing; null if the source answered."""
+    """The outcome of a test call. `left_out`: number of rejected items, by reason. `code` and `detail`: the error; null
+    if the source answered."""
 
     ok: bool
     code: str | None
@@ -125,7 +125,7 @@ class TriedSource(Shape):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Described:
-    """A source out of a request: what to keep, and which values of headers were given or stay."""
+    """A source from a request: the definition to store, and which header values were given or stay."""
 
     source: ApiSource
     values: Mapping[str, str]
@@ -133,7 +133,7 @@ class Described:
 
 
 def described(body: Mapping[str, Any]) -> Described:
-    """The source in a body. Raises Problem 422."""
+    """Return the source in a body. Raises Problem(422)."""
     fields = {name: value for name, value in body.items() if name not in _NOT_OF_THE_SOURCE}
     given = fields.pop("headers", None)
     values: dict[str, str] = {}
@@ -168,7 +168,7 @@ def described(body: Mapping[str, Any]) -> Described:
 
 
 def api_source(stored: StoredSource) -> dict[str, Any]:
-    """A source as it is sent."""
+    """Return a source as it is sent."""
     sent: dict[str, Any] = orjson.loads(source_as_json(stored.source))
     sent["headers"] = {
         name: {"kept": True} if secret is None else {"from": secret} for name, secret in stored.source.headers.items()
@@ -176,7 +176,7 @@ def api_source(stored: StoredSource) -> dict[str, Any]:
     return {"name": stored.name, **sent, "created_at": stored.created_at, "updated_at": stored.updated_at}
 
 
-def tried(found: Tried) -> dict[str, Any]:
+def tried(found: SourceTrial) -> dict[str, Any]:
     """Convert the outcome of a trial to its JSON form."""
     return {
         "ok": found.error is None,
@@ -199,7 +199,7 @@ def tried(found: Tried) -> dict[str, Any]:
     }
 
 
-# Reading takes the scope write too: address and parameters of a business API often are secrets.
+# Reading takes the scope write too: the address and parameters of a business API often contain secrets.
 router = APIRouter(tags=["api sources"])
 
 _MAX_BODY_BYTES = 64 * 1024
@@ -219,7 +219,7 @@ _EXAMPLE = {
     summary="List API sources",
 )
 async def list_api_sources(request: Request, principal: Writer) -> Response:
-    """There are twenty at most."""
+    """List the sources; at most twenty exist."""
     gateway = gateway_of(request)
     found = await gateway.run(flow.list_api_sources, principal.tenant_id, gateway.resources)
     return page_response([api_source(one) for one in found], None)
@@ -231,7 +231,7 @@ async def list_api_sources(request: Request, principal: Writer) -> Response:
     summary="Look at an API source",
 )
 async def look(request: Request, principal: Writer, name: str) -> Response:
-    """What is answered may be changed and put back: headers that say `kept` keep their value."""
+    """Return a source. It may be changed and sent back: headers with `kept` keep their value."""
     gateway = gateway_of(request)
     return json_response(api_source(await gateway.run(_found, principal, name, gateway)))
 
@@ -246,9 +246,9 @@ async def look(request: Request, principal: Writer, name: str) -> Response:
     summary="Add or change an API source",
 )
 async def put(request: Request, principal: Writer, name: str) -> Response:
-    """The next query asks it as it is described now. The host must be on the public internet, unless the operator
-    permits its network; over plain http only permitted networks are called. Stored values of headers are encrypted
-    with `CHORDWISE_SECRET_KEY`, and given again when the source moves to another server."""
+    """Create or replace a source; the next query uses it. The host must be on the public internet, unless the operator
+    permits its network; plain http is limited to permitted networks. Stored header values are encrypted with
+    `CHORDWISE_SECRET_KEY`, and must be sent again when the source moves to another server."""
     gateway = gateway_of(request)
     if not re.fullmatch(SOURCE_NAME, name):
         detail = "must be 1 to 64 lower-case letters, digits, '-' and '_', a letter or digit first"
@@ -279,7 +279,7 @@ async def put(request: Request, principal: Writer, name: str) -> Response:
     summary="Remove an API source",
 )
 async def remove(request: Request, principal: Writer, name: str) -> Response:
-    """Queries that name it go on without it, and say so."""
+    """Delete a source. Queries that name it continue without it and report that."""
     gateway = gateway_of(request)
     is_name = re.fullmatch(SOURCE_NAME, name) is not None
     if not is_name or not await gateway.run(flow.remove_api_source, principal.tenant_id, name, gateway.resources):
@@ -289,12 +289,12 @@ async def remove(request: Request, principal: Writer, name: str) -> Response:
 
 @router.post(
     "/v1/api-sources/{name}/test",
-    responses=answers(200, TriedSource, "What came of it, also if it failed.", 404, *_BODY_PROBLEMS),
+    responses=answers(200, TriedSource, "The outcome of the call, also if it failed.", 404, *_BODY_PROBLEMS),
     openapi_extra=json_body(QueryRequest, {"query_text": "open invoices", "namespaces": ["kb"]}),
     summary="Try out an API source",
 )
 async def test(request: Request, principal: Writer, name: str) -> Response:
-    """Asks it now, as this query would, and shows the passages that were read from its answer."""
+    """Call the source as this query would, and return the passages in its answer."""
     gateway = gateway_of(request)
     query = to_query(
         await _body(request, principal),

@@ -1,4 +1,4 @@
-"""The audit: who searched and who wrote, for whoever holds a key with the scope admin."""
+"""The audit of searches and writes, for keys with the scope admin."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from pipeline.tenants.audit_store import AuditFilter, AuditRow
 
 
 class AuditActor(Shape):
-    """Who it was: the key's id in the audit, its name and scopes, never the key. An empty id is the installation."""
+    """The actor: the key's id in the audit, its name and scopes, never the key. An empty id is the installation."""
 
     key_id: str
     key_name: str
@@ -33,7 +33,7 @@ class AuditActor(Shape):
 
 
 class AuditEntry(Shape):
-    """One search or one write. `ids` names the first hundred of `count`: the documents found, or what was written."""
+    """One search or one write. `ids` holds the first hundred of `count`: the documents found or written."""
 
     audit_id: str
     at: datetime
@@ -46,7 +46,7 @@ class AuditEntry(Shape):
     count: int
     status: str
     query_hash: str | None
-    query_text: str | None = Field(description="Only if the installation keeps what was asked.")
+    query_text: str | None = Field(description="Only if the installation stores query texts.")
     detail: dict[str, Any] = Field(description="Of a search: channels, hits, source_share, degraded, latency_ms …")
 
 
@@ -58,7 +58,7 @@ class AuditPage(Shape):
 
 
 def audit_entry(row: AuditRow, tenant_id: str) -> dict[str, Any]:
-    """A row as it is sent."""
+    """Return a row as it is sent."""
     return shown(AuditEntry, row, tenant_id=tenant_id, actor=shown(AuditActor, row.actor))
 
 
@@ -91,7 +91,7 @@ async def list_audit(
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
-    """The tenant's own rows. A search appears within seconds of its answer, a write with its transaction."""
+    """Return the tenant's own rows. A search appears within seconds of its answer, a write with its transaction."""
     gateway = gateway_of(request)
     wanted = _filter(action, since, until)
     before = cursors.before(cursor, "audit", is_uuid=False)
@@ -104,7 +104,7 @@ async def list_audit(
 async def export_audit(
     request: Request, principal: Admin, action: Action = None, since: Since = None, until: Until = None
 ) -> Response:
-    """The same rows as JSON lines, all of them. What is added while it runs is not among them."""
+    """Return all of the same rows as JSON lines. Rows added while it runs are not included."""
     gateway = gateway_of(request)
     wanted = _filter(action, since, until)
     first = await gateway.run(list_rows, principal.tenant_id, wanted, None, _EXPORTED_AT_ONCE, gateway.resources)
@@ -116,8 +116,8 @@ async def export_audit(
 async def _lines(
     tenant_id: TenantId, wanted: AuditFilter, first: list[AuditRow], gateway: Gateway
 ) -> AsyncIterator[bytes]:
-    """Page by page, so that neither side holds more than one. A database that goes away ends the stream early, and with
-    it the connection, so that a client notices."""
+    """Yield page by page, so that neither side holds more than one. If the database fails, the stream and the
+    connection end early, so that the client notices."""
     rows = first
     while rows:
         entries = [audit_entry(row, tenant_id) for row in rows]
@@ -129,7 +129,8 @@ async def _lines(
 
 
 def _filter(action: str | None, since: datetime | None, until: datetime | None) -> AuditFilter:
-    """Raises Problem 422 for a span that ends before it begins; a moment without a zone is taken as UTC."""
+    """Return the filter; a time without a zone counts as UTC. Raises Problem(422) for a span that ends before it
+    begins."""
     begins, ends = (each if each is None or each.tzinfo else each.replace(tzinfo=UTC) for each in (since, until))
     if begins is not None and ends is not None and ends < begins:
         raise invalid([{"pointer": "/until", "in": "query", "detail": "lies before since"}])

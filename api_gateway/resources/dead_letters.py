@@ -1,4 +1,4 @@
-"""Dead letters: look at what failed for good, try it again, or let it go."""
+"""Dead letters: list, replay or drop documents that failed for good."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response, page_response
 from pipeline.administration import steer_jobs
 from pipeline.jobs.dead_letter_store import DeadLetter as StoredDeadLetter
-from pipeline.jobs.dead_letter_store import LedgerPosition, Selection
+from pipeline.jobs.dead_letter_store import DeadLetterFilter, LedgerPosition
 from pipeline.records import FailureReason, JobId
 from workers.dispatch import ring_for
 
@@ -30,7 +30,7 @@ Code = Annotated[str, Field(min_length=1, max_length=64, pattern="^[a-z0-9_]+$")
 
 
 class PayloadReference(Shape):
-    """What was to be ingested, without its text. `available` is false once it cannot be tried again."""
+    """The payload that failed, without its text. `available` is false once it cannot be replayed."""
 
     media_type: str | None
     uri: str | None
@@ -40,8 +40,8 @@ class PayloadReference(Shape):
 
 
 class DeadLetter(Shape):
-    """A document that failed for good. `reason`: it is at fault, something was away at every attempt, or we are at
-    fault. `stage`: the last step it had finished."""
+    """A document that failed for good. `reason`: the document's fault, an outage at every attempt, or a bug. `stage`:
+    the last completed step."""
 
     id: str
     job_id: str
@@ -59,7 +59,7 @@ class DeadLetter(Shape):
 
 
 class DeadLetterPage(Shape):
-    """Dead letters, the latest first."""
+    """Dead letters, newest first."""
 
     data: list[DeadLetter]
     next_cursor: str | None
@@ -72,7 +72,7 @@ class Replayed(Shape):
 
 
 class ReplayRequest(Wire):
-    """Which dead letters to try again: those that fit every field given, or all with `{"all": true}`."""
+    """The dead letters to replay: those that match every field given, or all with `{"all": true}`."""
 
     tenant_id: str | None = None
     all: bool = False
@@ -90,7 +90,7 @@ class ReplayRequest(Wire):
 
 
 def dead_letter(letter: StoredDeadLetter) -> dict[str, Any]:
-    """A dead letter as it is sent."""
+    """Return a dead letter as it is sent."""
     place, payload = letter.place, letter.payload
     sent = shown(PayloadReference, payload, uri=payload.source_uri, bytes=payload.body_bytes)
     return shown(DeadLetter, letter, id=place.to_id(), job_id=place.job_id, ordinal=place.ordinal, payload=sent)
@@ -116,8 +116,8 @@ async def list_dead_letters(
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
-    """Documents that were accepted and failed for good. Those refused in the request were never accepted: they are
-    among the errors of their job and not here."""
+    """List documents that were accepted and failed for good. Those refused in the request were never accepted: they are
+    listed among the errors of their job."""
     gateway = gateway_of(request)
     chosen = _selection(job_id, None if namespace is None else namespace_parameter(namespace), code, reason)
     before = _before(cursor)
@@ -133,7 +133,7 @@ async def list_dead_letters(
     summary="Look at a dead letter",
 )
 async def look(request: Request, principal: Reader, letter_id: str) -> Response:
-    """Everything known of the failure; never the text of the document."""
+    """Return the details of a failure, without the document's text."""
     gateway = gateway_of(request)
     place = _place(letter_id)
     letter = await gateway.run(steer_jobs.find_dead_letter, principal.tenant_id, place, gateway.resources)
@@ -150,7 +150,7 @@ async def look(request: Request, principal: Reader, letter_id: str) -> Response:
     summary="Try dead letters again",
 )
 async def replay_selected(request: Request, principal: Writer) -> Response:
-    """Those that fit every field given, or all with `{"all": true}`; an empty object is an error."""
+    """Replay the dead letters that match every field given, or all with `{"all": true}`; an empty object is an error."""
     gateway = gateway_of(request)
     asked = await read_shape(request, principal, ReplayRequest, limit=_MAX_BODY_BYTES)
     chosen = _selection(asked.job_id, asked.namespace, asked.code, asked.reason)
@@ -166,7 +166,7 @@ async def replay_selected(request: Request, principal: Writer) -> Response:
     summary="Try a dead letter again",
 )
 async def replay(request: Request, principal: Writer, letter_id: str) -> Response:
-    """Its attempts are counted anew, and its job is open again."""
+    """Replay one dead letter: its attempts start again, and its job is open again."""
     gateway = gateway_of(request)
     place = _place(letter_id)
     if not await gateway.run(steer_jobs.replay, principal.tenant_id, place, gateway.resources, ring=ring_for):
@@ -181,7 +181,7 @@ async def replay(request: Request, principal: Writer, letter_id: str) -> Respons
     summary="Drop a dead letter",
 )
 async def drop(request: Request, principal: Writer, letter_id: str) -> Response:
-    """The document's bytes are deleted and it cannot be tried again; in its job it stays among the failed."""
+    """Delete the document's bytes, so that it cannot be replayed; its job still lists it as failed."""
     gateway = gateway_of(request)
     place = _place(letter_id)
     if not await gateway.run(steer_jobs.drop_dead_letter, principal.tenant_id, place, gateway.resources):
@@ -189,12 +189,12 @@ async def drop(request: Request, principal: Writer, letter_id: str) -> Response:
     return Response(status_code=204)
 
 
-def _selection(job_id: str | None, namespace: str | None, code: str | None, reason: str | None) -> Selection:
+def _selection(job_id: str | None, namespace: str | None, code: str | None, reason: str | None) -> DeadLetterFilter:
     try:
         known = None if job_id is None else JobId(str(uuid.UUID(job_id)))
     except ValueError:
         raise invalid([{"pointer": "/job_id", "detail": "is not the id of a job"}]) from None
-    return Selection(
+    return DeadLetterFilter(
         job_id=known, namespace=namespace, code=code, reason=None if reason is None else FailureReason(reason)
     )
 

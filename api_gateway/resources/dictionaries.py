@@ -35,8 +35,8 @@ Expression = Annotated[str, Field(min_length=1, max_length=128), AfterValidator(
 
 
 class RuleIn(Wire):
-    """Where the query contains `when`, the document's chunks join the candidates and score `boost` times. From 2 on, its
-    best chunk scores at least as high as the best other one of the keyword channel."""
+    """Where the query contains `when`, the document's chunks join the candidates with a score multiplied by `boost`.
+    From 2 on, its best chunk scores at least as high as the best other one of the keyword channel."""
 
     when: Expression
     document_id: DocumentIdText
@@ -45,8 +45,8 @@ class RuleIn(Wire):
 
 
 class DictionaryIn(Wire):
-    """The whole dictionary: what is not in it any more is forgotten. Applies to queries from the next seconds on, and to
-    nothing that is stored."""
+    """The complete dictionary; it replaces the previous one. It applies to queries within seconds, and to no stored
+    data."""
 
     tenant_id: str | None = None
     synonyms: Annotated[
@@ -73,7 +73,7 @@ class RuleOut(Shape):
 
 
 class DictionaryOut(Shape):
-    """A dictionary as it is kept. `namespace` is null for the one that holds for all of them."""
+    """A stored dictionary. `namespace` is null for the one that applies to all of them."""
 
     namespace: str | None
     version: int
@@ -84,7 +84,7 @@ class DictionaryOut(Shape):
 
 
 def to_dictionary(sent: DictionaryIn, namespace: Namespace) -> Dictionary:
-    """The dictionary a body describes. Raises ValueError for a rule that does not say where its document is."""
+    """Return the dictionary in a body. Raises ValueError for a rule without its document's namespace."""
     if any(rule.namespace is None for rule in sent.rules) and not namespace:
         raise ValueError("must say the namespace of its document, since the dictionary holds for all of them")
     return Dictionary(
@@ -104,7 +104,7 @@ def to_dictionary(sent: DictionaryIn, namespace: Namespace) -> Dictionary:
 
 
 def dictionary_json(found: Dictionary, namespace: Namespace, version: int) -> dict[str, Any]:
-    """A dictionary as it is sent."""
+    """Return a dictionary as it is sent."""
     return shown(DictionaryOut, found, namespace=namespace or None, version=version)
 
 
@@ -128,7 +128,7 @@ _EXAMPLE = {
     summary="Look at a dictionary",
 )
 async def look(request: Request, principal: Reader, namespace: Within = None) -> Response:
-    """What the tenant says of words."""
+    """Return the dictionary."""
     gateway = gateway_of(request)
     within = _within(namespace)
     found, version = await gateway.run(load_dictionary, principal.tenant_id, within, gateway.resources)
@@ -139,16 +139,14 @@ async def look(request: Request, principal: Reader, namespace: Within = None) ->
 
 @router.put(
     "/v1/dictionary",
-    responses=answers(
-        200, DictionaryOut, "It is kept, and holds for queries within seconds.", 400, 401, 403, 413, 415, 422, 503
-    ),
+    responses=answers(200, DictionaryOut, "Stored; queries use it within seconds.", 400, 401, 403, 413, 415, 422, 503),
     openapi_extra=json_body(DictionaryIn, _EXAMPLE),
     summary="Replace a dictionary",
 )
 async def replace(request: Request, principal: Writer, namespace: Within = None) -> Response:
-    """Synonyms count as one term, stop words are not looked for, phrases score higher in one piece, and rules prefer
-    documents. A query obeys the dictionary of all namespaces and those of the namespaces it names. Only how queries are
-    read changes: nothing is indexed again."""
+    """Replace the dictionary. Synonyms count as one term, stop words are ignored, phrases score higher in one piece,
+    and rules prefer documents. A query uses the dictionary of all namespaces and those of the namespaces it names. Only
+    the analysis of queries changes: nothing is indexed again."""
     gateway = gateway_of(request)
     within = _within(namespace)
     sent = await read_shape(request, principal, DictionaryIn)
@@ -167,7 +165,7 @@ async def replace(request: Request, principal: Writer, namespace: Within = None)
     summary="Forget a dictionary",
 )
 async def delete(request: Request, principal: Writer, namespace: Within = None) -> Response:
-    """Queries are read without it again, within seconds."""
+    """Delete the dictionary. Queries stop using it within seconds."""
     gateway = gateway_of(request)
     within = _within(namespace)
     if not await gateway.run(delete_dictionary, principal.tenant_id, within, gateway.resources):

@@ -18,7 +18,7 @@ from pipeline.maintenance.doctor import CheckResult, Severity
 
 
 class FindingBody(Shape):
-    """One thing that was looked at; `advice` says what to do, and is empty where all is well."""
+    """One check; `advice` says what to do, and is empty if all is well."""
 
     check: str
     severity: Severity
@@ -27,14 +27,14 @@ class FindingBody(Shape):
 
 
 class Diagnosis(Shape):
-    """Everything that was looked at. `ok` is false if anything failed; warnings do not count."""
+    """All checks. `ok` is false if any failed; warnings do not count."""
 
     ok: bool
     findings: list[FindingBody]
 
 
 def diagnosis(findings: Sequence[CheckResult]) -> dict[str, Any]:
-    """The body of GET /v1/doctor."""
+    """Return the body of GET /v1/doctor."""
     return {
         "ok": all(finding.severity is not Severity.FAILED for finding in findings),
         "findings": [
@@ -54,13 +54,13 @@ router = APIRouter(tags=["operation"], dependencies=[Depends(require_operator)])
 
 @router.get(
     "/v1/doctor",
-    responses=answers(200, Diagnosis, "What was looked at, and what to do about it.", 401, 403, 503),
+    responses=answers(200, Diagnosis, "The checks, and advice for each that failed.", 401, 403, 503),
     summary="Examine the installation",
 )
 async def doctor(request: Request) -> Response:
-    """Broker timeouts, eviction, result expiry, vectors against the settings, clocks, queues without a worker, worker
-    versions, the last sweep, Flower. Takes about three seconds, as every worker is given two to answer. Says nothing of
-    any tenant; takes the installation's own key or one with the scope `operator`. `docs/operations.md` explains each
+    """Check broker timeouts, eviction, result expiry, vectors against the settings, clocks, queues without a worker,
+    worker versions, the last sweep, Flower. Takes about three seconds, as every worker has two to answer. Contains no
+    tenant's data; takes the installation's own key or one with the scope `operator`. `docs/operations.md` explains each
     check."""
     gateway = gateway_of(request)
     watched_s = gateway.probes.watched_s()

@@ -1,4 +1,4 @@
-"""Move the installation to another embedding model: for whoever operates it, not for a tenant."""
+"""Migrations of the installation to another embedding model, for its operator."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pipeline.errors import Misconfigured
 from pipeline.local_models import flaw_of, local_model
 from pipeline.maintenance import migrate_model
 from pipeline.maintenance.compare_models import GoldenQuery, compare_models
-from pipeline.maintenance.migrate_model import Status
+from pipeline.maintenance.migrate_model import MigrationStatus
 from pipeline.records import Namespace, TenantId
 from pipeline.tenants.accounts import TENANT_ID
 
@@ -33,8 +33,8 @@ _DEFAULT = Gate()
 
 
 class StartRequest(Wire):
-    """The model to move to. `service`: `default` is where `OPENAI_BASE_URL` points, `next` where
-    `CHORDWISE_EMBEDDING_NEXT_BASE_URL` does; keys are settings and never in a request."""
+    """The model to migrate to. `service`: `default` is the one at `OPENAI_BASE_URL`, `next` the one at
+    `CHORDWISE_EMBEDDING_NEXT_BASE_URL`; keys are settings and never in a request."""
 
     provider: Literal["local", "openai"]
     model: Annotated[str, Field(min_length=1, max_length=255)]
@@ -53,7 +53,7 @@ class StartRequest(Wire):
 
 
 class GoldenQueryRequest(Wire):
-    """A question to both models. `relevant`: grades of the documents that should be found, by their ids."""
+    """A question to both models. `relevant`: grades of the expected documents, by their ids."""
 
     tenant_id: Annotated[str, Field(pattern=f"^{TENANT_ID.pattern}$")]
     namespaces: Annotated[list[NamespaceName], Field(min_length=1, max_length=64)]
@@ -62,8 +62,8 @@ class GoldenQueryRequest(Wire):
 
 
 class CompareRequest(Wire):
-    """What to ask, and what has to come out. Without `queries`, up to `sample` are taken from the latest searches, and
-    from the texts themselves where those are too few."""
+    """The questions and the thresholds of a comparison. Without `queries`, up to `sample` are taken from the latest
+    searches, and from the texts themselves where those are too few."""
 
     queries: Annotated[list[GoldenQueryRequest], Field(max_length=500, default_factory=list)]
     sample: Annotated[int, Field(ge=1, le=500)] = 50
@@ -73,12 +73,12 @@ class CompareRequest(Wire):
 
     @property
     def gate(self) -> Gate:
-        """What has to come out."""
+        """Return the thresholds."""
         return Gate(k=self.k, min_overlap=self.min_overlap, max_ndcg_loss=self.max_ndcg_loss)
 
     @property
     def golden(self) -> list[GoldenQuery]:
-        """What to ask."""
+        """Return the questions."""
         return [
             GoldenQuery(
                 tenant_id=TenantId(each.tenant_id),
@@ -91,14 +91,14 @@ class CompareRequest(Wire):
 
 
 class SwitchRequest(Wire):
-    """`skip_gate`: without a comparison that has passed. `accept_missing`: though the model refused some chunks."""
+    """`skip_gate`: switch without a passed comparison. `accept_missing`: switch although the model refused some chunks."""
 
     skip_gate: bool = False
     accept_missing: bool = False
 
 
 class MigrationProgress(Shape):
-    """How far the present pass is, over all tenants. `embedded` counts the vectors of all passes."""
+    """Progress of the current pass, over all tenants. `embedded` counts the vectors of all passes."""
 
     tenants: int
     tenants_done: int
@@ -110,7 +110,7 @@ class MigrationProgress(Shape):
 
 
 class Comparison(Shape):
-    """What both models found: means over all queries; nDCG over the judged ones."""
+    """The results of both models: means over all queries; nDCG over the judged ones."""
 
     queries: int
     judged: int
@@ -127,8 +127,8 @@ class Comparison(Shape):
 
 
 class EmbeddingMigration(Shape):
-    """A move to another model. `active`: searches use it now. `behind`: documents whose vectors in the space on standby
-    are still to be made. `missing`: chunks the model gave no vector, known once it is ready."""
+    """A model migration. `active`: searches use the new model now. `behind`: documents whose vectors in the standby
+    space are still missing. `missing`: chunks without a vector from the model, known once it is ready."""
 
     number: int
     source: int
@@ -151,13 +151,13 @@ class EmbeddingMigration(Shape):
 
 
 class EmbeddingMigrationList(Shape):
-    """All there ever were, the latest first."""
+    """All migrations, newest first."""
 
     data: list[EmbeddingMigration]
 
 
-def embedding_migration(status: Status) -> dict[str, Any]:
-    """A move as it is sent."""
+def embedding_migration(status: MigrationStatus) -> dict[str, Any]:
+    """Return a migration as it is sent."""
     found = status.migration
     progress = shown(MigrationProgress, status.progress)
     kept = ("state", "source", "missing", "comparison", "error_code", "error_detail")
@@ -190,13 +190,15 @@ _GOLDEN = {
 @router.post(
     _ROOT,
     status_code=202,
-    responses=answers(202, EmbeddingMigration, "The move has begun; `Location` says how far it is.", *_WITH_BODY),
+    responses=answers(
+        202, EmbeddingMigration, "The migration has begun; `Location` reports its progress.", *_WITH_BODY
+    ),
     openapi_extra=json_body(StartRequest, {"provider": "openai", "model": "bge-m3", "dimension": 1024}),
     summary="Begin to move to another embedding model",
 )
 async def start(request: Request) -> Response:
-    """The new model is asked for one vector first. Searches go on as before; what is ingested is written for both
-    models from now on. Asked again for the same model, it gives the move that is under way."""
+    """Start a migration, after one test call to the new model. Searches continue as before; new documents are embedded
+    with both models. A second request for the same model returns the running migration."""
     gateway = gateway_of(request)
     asked = await read_shape(request, None, StartRequest, limit=_MAX_BODY_BYTES)
 
@@ -212,11 +214,11 @@ async def start(request: Request) -> Response:
 
 @router.get(
     _ROOT,
-    responses=answers(200, EmbeddingMigrationList, "Every move, the latest first.", 401, 403, 503),
+    responses=answers(200, EmbeddingMigrationList, "Every migration, newest first.", 401, 403, 503),
     summary="List moves to other embedding models",
 )
 async def list_migrations(request: Request) -> Response:
-    """Empty as long as the model is the one of the settings."""
+    """List the migrations; empty if the model is still the one of the settings."""
     gateway = gateway_of(request)
     found = await gateway.run(migrate_model.every_status, gateway.resources)
     return json_response({"data": [embedding_migration(status) for status in found]})
@@ -228,20 +230,20 @@ async def list_migrations(request: Request) -> Response:
     summary="Look at a move",
 )
 async def look(request: Request, number: Number) -> Response:
-    """`ready` means that every shown chunk has a vector of the new model, of the text it has now."""
+    """Return a migration. `ready` means that every visible chunk has a vector of the new model for its current text."""
     gateway = gateway_of(request)
     return await gateway.run(_told, number, gateway)
 
 
 @router.post(
     _ROOT + "/{number}/compare",
-    responses=answers(200, EmbeddingMigration, "The move with what came out.", *_WITH_BODY),
+    responses=answers(200, EmbeddingMigration, "The migration with the results of the comparison.", *_WITH_BODY),
     openapi_extra=json_body(CompareRequest, _GOLDEN),
     summary="Compare both models",
 )
 async def compare(request: Request, number: Number) -> Response:
-    """Asks both models the same questions. With judgments nDCG decides, otherwise how many of the first hits they
-    share. The numbers are kept, the texts are not."""
+    """Ask both models the same questions. With judgments nDCG decides, otherwise the share of common first hits. The
+    numbers are stored, the texts are not."""
     asked = await read_shape(request, None, CompareRequest, limit=_MAX_BODY_BYTES)
 
     def do(gateway: Gateway) -> None:
@@ -257,8 +259,9 @@ async def compare(request: Request, number: Number) -> Response:
     summary="Switch to the new model",
 )
 async def switch(request: Request, number: Number) -> Response:
-    """One row is changed, and every process follows within about a second. Refused while vectors are missing, and
-    unless the latest comparison has passed. Both models' vectors are kept up to date until `finish`."""
+    """Switch searches to the new model: one row changes, and every process follows within about a second. Refused while
+    vectors are missing, and unless the latest comparison has passed. Both models' vectors are kept up to date until
+    `finish`."""
     asked = await read_shape(request, None, SwitchRequest, limit=_MAX_BODY_BYTES)
 
     def do(gateway: Gateway) -> None:
@@ -273,32 +276,33 @@ async def switch(request: Request, number: Number) -> Response:
     summary="Go back to the old model",
 )
 async def rollback(request: Request, number: Number) -> Response:
-    """At once, as often as needed, until `finish`. `behind` counts documents the old model failed to embed since."""
+    """Switch back at once, as often as needed, until `finish`. `behind` counts documents the old model failed to embed
+    since."""
     return await _steer(request, number, lambda gateway: migrate_model.rollback(number, gateway.resources))
 
 
 @router.post(
     _ROOT + "/{number}/finish",
-    responses=answers(200, EmbeddingMigration, "The old vectors go.", *_STEERED),
+    responses=answers(200, EmbeddingMigration, "The old vectors are being deleted.", *_STEERED),
     summary="Drop the old model's vectors",
 )
 async def finish(request: Request, number: Number) -> Response:
-    """Once no query can need them any more, about half a minute later. There is no way back."""
+    """Delete the old model's vectors once no query can need them, about half a minute later. This cannot be undone."""
     return await _steer(request, number, lambda gateway: migrate_model.finish(number, gateway.resources))
 
 
 @router.post(
     _ROOT + "/{number}/abort",
-    responses=answers(200, EmbeddingMigration, "The new vectors go.", *_STEERED),
+    responses=answers(200, EmbeddingMigration, "The new vectors are being deleted.", *_STEERED),
     summary="Give a move up",
 )
 async def abort(request: Request, number: Number) -> Response:
-    """Searches never noticed it. After a switch, go back first."""
+    """Abort the migration; searches are not affected. After a switch, roll back first."""
     return await _steer(request, number, lambda gateway: migrate_model.abort(number, gateway.resources))
 
 
 async def _steer(request: Request, number: int, what: Callable[[Gateway], object]) -> Response:
-    """Do it, and show the move as it is afterwards."""
+    """Apply the change, and return the migration afterwards."""
     gateway = gateway_of(request)
 
     def run() -> Response:

@@ -1,4 +1,4 @@
-"""Entities of a story: write their states, look them up as of a story time, delete them."""
+"""Entities of a story: write their states, look them up at a story time, delete them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ EntityName = Annotated[str, Field(min_length=1, max_length=255), AfterValidator(
 
 
 class EntityIn(Wire):
-    """What an entity is like from `story_time` on; without one, from the beginning. `state` is any object."""
+    """The state of an entity from `story_time` on; without one, from the beginning. `state` is any object."""
 
     entity_id: DocumentIdText
     name: EntityName
@@ -57,7 +57,7 @@ class EntityIn(Wire):
 
 
 class EntitiesRequest(Wire):
-    """States of entities of one namespace. What an entity has at the same story time is replaced."""
+    """States of entities of one namespace. A state with the same entity and story time is replaced."""
 
     tenant_id: str | None = None
     namespace: NamespaceName
@@ -65,7 +65,7 @@ class EntitiesRequest(Wire):
 
 
 class EntitiesDeleteRequest(Wire):
-    """Exactly the entities that are to go, with all their states. An empty list is refused."""
+    """The entities to delete, with all their states. An empty list is refused."""
 
     tenant_id: str | None = None
     namespace: NamespaceName
@@ -73,7 +73,7 @@ class EntitiesDeleteRequest(Wire):
 
 
 class EntityShape(Shape):
-    """What an entity is like; `story_time` is since when, null from the beginning."""
+    """A state of an entity; `story_time` is its start, null from the beginning."""
 
     entity_id: str
     namespace: str
@@ -98,13 +98,13 @@ class EntitiesWritten(Shape):
 
 
 class EntitiesDeleted(Shape):
-    """How many states went."""
+    """How many states were deleted."""
 
     deleted: int
 
 
 def to_states(sent: EntitiesRequest) -> list[EntityState]:
-    """The states as records."""
+    """Return the states as records."""
     return [
         EntityState(
             namespace=sent.namespace,
@@ -119,7 +119,7 @@ def to_states(sent: EntitiesRequest) -> list[EntityState]:
 
 
 def entity(state: EntityState) -> dict[str, Any]:
-    """An entity as it is sent."""
+    """Return an entity as it is sent."""
     return shown(EntityShape, state)
 
 
@@ -130,12 +130,13 @@ _EXAMPLE = {"entity_id": "lin", "name": "林远", "type": "person", "story_time"
 
 @router.put(
     "/v1/entities",
-    responses=answers(200, EntitiesWritten, "They are written, all of them.", 400, 401, 403, 413, 415, 422, 503),
+    responses=answers(200, EntitiesWritten, "All states are written.", 400, 401, 403, 413, 415, 422, 503),
     openapi_extra=json_body(EntitiesRequest, {"namespace": "novel", "entities": [_EXAMPLE]}),
     summary="Write states of entities",
 )
 async def put(request: Request, principal: Writer) -> Response:
-    """Each says what an entity is like from a story time on. The same entity and story time again replaces the state."""
+    """Write states of entities, each valid from a story time on. The same entity and story time again replaces the
+    state."""
     gateway = gateway_of(request)
     sent = await read_shape(request, principal, EntitiesRequest)
     first: dict[tuple[str, int | None], int] = {}
@@ -163,11 +164,13 @@ async def list_entities(
     as_of: Annotated[
         int | None, Parameter(ge=-INT64, le=INT64 - 1, description="No state later than this; without it, the latest.")
     ] = None,
-    name: Annotated[str | None, Parameter(max_length=255, description="Only those that are called so then.")] = None,
+    name: Annotated[
+        str | None, Parameter(max_length=255, description="Only entities with this name at that time.")
+    ] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
-    """The latest state of each entity that is not later than `as_of`. Entities that have none yet are not listed."""
+    """List the latest state of each entity that is not later than `as_of`. Entities without one are omitted."""
     gateway = gateway_of(request)
     within = namespace_parameter(namespace)
     after = cursors.decode(cursor, "entities", str)
@@ -192,7 +195,7 @@ async def list_entities(
     summary="Delete entities",
 )
 async def delete(request: Request, principal: Writer) -> Response:
-    """Those that are named, with all their states. One that is not there counts as nothing."""
+    """Delete the named entities with all their states. Unknown names are ignored."""
     gateway = gateway_of(request)
     sent = await read_shape(request, principal, EntitiesDeleteRequest)
     gone = await gateway.run_heavy(

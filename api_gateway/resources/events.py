@@ -1,4 +1,4 @@
-"""Following a job or a query as it happens."""
+"""Event streams of jobs and queries."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from api_gateway.live.query_stream import ChannelAnswered, QueryStep, QueryStrea
 from api_gateway.resources.jobs import known_id, not_found
 from api_gateway.resources.retrieval.queries import known_id as known_query
 from pipeline.errors import Unavailable
-from pipeline.jobs.signal_store import Failure, Position
+from pipeline.jobs.signal_store import Failure, FailurePosition
 from pipeline.query.query_store import QueryState
 from pipeline.records import ItemState, JobId, TenantId
 
 
 class JobProgress(Shape):
-    """`data` of `progress` and `finished`. `rate`: documents a second lately; `eta_seconds`: until the end at that rate.
-    Both are null while the recent past says too little about the future."""
+    """`data` of `progress` and `finished`. `rate`: recent documents per second; `eta_seconds`: time to the end at that
+    rate. Both are null while there is too little history."""
 
     job_id: str
     namespace: str
@@ -64,7 +64,7 @@ class ItemFailed(Shape):
 
 
 def progress(view: View) -> dict[str, Any]:
-    """How the job stands."""
+    """Return the job's progress."""
     job, pace = view.job, view.pace
     eta_s = pace.eta_s if pace else None
     return {
@@ -86,39 +86,41 @@ def progress(view: View) -> dict[str, Any]:
 
 
 def finished(view: View) -> dict[str, Any]:
-    """How the job ended: the same words."""
+    """Return the job's outcome, in the form of its progress."""
     return progress(view)
 
 
 def item_failed(failure: Failure) -> dict[str, Any]:
-    """A document that failed."""
+    """Return a failed document."""
     return shown(ItemFailed, failure)
 
 
 LIFETIME_S = 900.0
-_KEY_CHECKED_S = 3.0  # a stream tells nothing more to a key that was revoked before that
+_KEY_CHECKED_S = 3.0  # a stream stops within this time after its key was revoked
 _AGAIN_S = 1.0
 
 _EVENT_ID = re.compile(r"(\d{1,18})-(\d{1,10}|end)", re.ASCII)
 _EVERYTHING = 2**32
 
 
-def position_of(event_id: str) -> tuple[Position, bool]:
-    """How far a client got that saw this id last, and whether it saw the end. An unknown id is the beginning."""
+def position_of(event_id: str) -> tuple[FailurePosition, bool]:
+    """Return the position of a client with this last event id, and whether it saw the end. An unknown id is the
+    beginning."""
     match = _EVENT_ID.fullmatch(event_id.strip())
     if match is None:
-        return Position(), False
+        return FailurePosition(), False
     ended = match[2] == "end"
-    return Position(revision=int(match[1]), ordinal=_EVERYTHING if ended else int(match[2]) - 1), ended
+    return FailurePosition(revision=int(match[1]), ordinal=_EVERYTHING if ended else int(match[2]) - 1), ended
 
 
-def id_of(position: Position) -> str:
-    """The id of an event after which a client has got so far."""
+def id_of(position: FailurePosition) -> str:
+    """Return the id of an event that ends at this position."""
     return f"{position.revision}-{position.ordinal + 1}"
 
 
 class JobStream(EventStream):
-    """Events from ``last_event_id`` on, until the job has ended, the client is gone, or a quarter of an hour is over."""
+    """Stream events after ``last_event_id``, until the job has ended, the client is gone, or a quarter of an hour has
+    passed."""
 
     def __init__(
         self,
@@ -136,7 +138,8 @@ class JobStream(EventStream):
         self._missing, self._still_allowed = missing, still_allowed
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Raises what ``missing`` makes, Unavailable or Problem before anything is sent; ClientDisconnect later."""
+        """Send the events. Raises the error that ``missing`` makes, Unavailable or Problem before the first byte;
+        ClientDisconnect later."""
         async with self._following.follow(self._tenant_id, self._job_id) as followed:
             if followed is None:
                 raise self._missing()
@@ -168,7 +171,7 @@ class JobStream(EventStream):
                         break
                     number = view.number
                 except Unavailable:
-                    number = 0  # tell it all again, once the database answers
+                    number = 0  # repeat everything once the database answers
                     await asyncio.sleep(_AGAIN_S)
             elif followed.gone:
                 break
@@ -176,7 +179,7 @@ class JobStream(EventStream):
                 await write(PING)
 
     async def _send_view(self, followed: Followed, view: View, write: Write) -> bool:
-        """Progress, then the failures since, then the end if that is what it is. True after the end."""
+        """Send the progress, new failures, and the end if it is reached. Return True after the end."""
         await write(event("progress", id_of(self._position), progress(view)))
         more = view.job.items[ItemState.FAILED] > 0
         while more:
@@ -208,14 +211,14 @@ _OF_QUERY = answers(200, None, "Events until the query is answered.", 401, 403, 
 _OF_QUERY[200]["content"] = {"text/event-stream": {"schema": {"type": "string"}}}
 _OF_QUERY[204] = {"description": "The query is answered, and the client has seen its answer."}
 for _shape in (JobProgress, ItemFailed, QueryStep, ChannelAnswered):
-    reference(_shape, "serialization")  # the data of events, which FastAPI does not see
+    reference(_shape, "serialization")  # the data of events, which FastAPI cannot discover
 
 
 @router.get("/v1/jobs/{job_id}/events", responses=_SUCCESS, summary="Follow a job")
 async def follow(request: Request, principal: Reader, job_id: str, last_event_id: LastEventId = "") -> Response:
-    """Server-sent events: `progress` with all counters whenever one has changed, a few times a second at most;
-    `item_failed` for every document that fails; `finished` as the last. With `Last-Event-ID` the stream goes on where
-    it broke off, without a gap. It is ended after a quarter of an hour, for the client to come back."""
+    """Stream server-sent events: `progress` with all counters on each change, a few times a second at most;
+    `item_failed` for every document that fails; `finished` as the last. With `Last-Event-ID` the stream resumes without
+    a gap. It ends after a quarter of an hour, for the client to reconnect."""
     gateway = gateway_of(request)
     return JobStream(
         gateway.following,
@@ -229,9 +232,9 @@ async def follow(request: Request, principal: Reader, job_id: str, last_event_id
 
 @router.get("/v1/queries/{query_id}/events", responses=_OF_QUERY, summary="Follow a query", tags=["retrieval"])
 async def follow_query(request: Request, principal: Reader, query_id: str, last_event_id: LastStep = "") -> Response:
-    """Server-sent events: `queued`, `running`, a `channel` for each one that comes back, in the order in which they do,
-    and `finished` with the result, the same JSON as `GET /v1/queries/{query_id}` gives. `cancelled` is the last if the
-    query is taken away meanwhile. With `Last-Event-ID` nothing that was seen is sent again."""
+    """Stream server-sent events: `queued`, `running`, a `channel` for each channel as it answers, and `finished` with
+    the result, the same JSON as `GET /v1/queries/{query_id}` gives. `cancelled` is the last if the query is cancelled
+    meanwhile. With `Last-Event-ID` no event is repeated."""
     gateway = gateway_of(request)
     tenant_id, known = principal.tenant_id, known_query(query_id)
 

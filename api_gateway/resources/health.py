@@ -1,4 +1,4 @@
-"""Whether the process lives, whether it can serve, and its metrics. No key is needed; no tenant's data is shown."""
+"""Liveness, readiness and metrics. They need no key and show no tenant's data."""
 
 from __future__ import annotations
 
@@ -34,8 +34,9 @@ from workers.producer import waiting_messages
 
 
 class DependencyHealth(Shape):
-    """One check. `required`: unless it is `ok`, the gateway is not ready. `checked_at`: when it was looked at, `age_s`
-    seconds before the answer. `workers`: of a queue, how many listen to it. `sweep_age_s`: seconds since the last sweep."""
+    """One check. `required`: the gateway is not ready unless it is `ok`. `checked_at`: time of the result, `age_s`
+    seconds before the answer. `workers`: number of workers that consume a queue. `sweep_age_s`: seconds since the last
+    sweep."""
 
     status: Literal["ok", "warning", "down", "unknown"]
     required: bool
@@ -48,8 +49,8 @@ class DependencyHealth(Shape):
 
 
 class Readiness(Shape):
-    """Whether documents and queries can be served, check by check. `failing` names every check that is not `ok`, also
-    those that do not make the gateway `not_ready`."""
+    """Readiness for documents and queries, check by check. `failing` names every check that is not `ok`, also those
+    that do not make the gateway `not_ready`."""
 
     status: Literal["ready", "not_ready"]
     version: str
@@ -75,8 +76,8 @@ _PAGE = threading.Lock()
 @router.head("/healthz", include_in_schema=False)
 @router.get("/healthz", responses=answers(200, Alive, "The process answers."), summary="Is it alive?")
 async def healthz(request: Request) -> Response:
-    """Touches nothing but the process itself. `installation_id` tells two gateways apart: it is that of the stores with
-    which this one started."""
+    """Return at once, without using any store. `installation_id` tells two gateways apart: it is that of the stores
+    with which this one started."""
     return json_response({"status": "ok", "installation_id": gateway_of(request).installation_id})
 
 
@@ -89,10 +90,12 @@ async def healthz(request: Request) -> Response:
     summary="Can it serve?",
 )
 async def readyz(request: Request) -> Response:
-    """Every check by name, each within 1.5 seconds and with its age. 503 unless MySQL, PostgreSQL, Redis, the broker and
-    the schema are well and a worker listens to each of `ingest`, `recall` and `answer`; `queue:rerank`, `queue:upkeep`,
-    `worker_versions`, `worker_brokers`, `last_sweep`, `keyword_index` (the indexers; not with the engine `mysql`) and
-    `query_lane` (this gateway's processes for queries, once it has any) are named in `failing` and decide nothing."""
+    """Return every check by name, each within 1.5 seconds and with its age. 503 unless MySQL, PostgreSQL, Redis, the
+    broker and the schema are well and a worker listens to each of `ingest`, `recall` and `answer`; `queue:rerank`,
+    `queue:upkeep`, `worker_versions`, `worker_brokers`, `last_sweep`, `keyword_index` (the indexers; not with the
+    engine `mysql`) and `query_lane` (this gateway's processes for queries, once it has any) are named in `failing` and
+    decide nothing.
+    """
     found = await readiness(gateway_of(request))
     return json_response(found, status=200 if found["status"] == "ready" else 503)
 
@@ -105,8 +108,8 @@ async def readyz(request: Request) -> Response:
     summary="Metrics",
 )
 async def metrics(request: Request) -> Response:
-    """Queries, channels and their times as all processes counted them, requests by route and status, what waits and for
-    how long, dead letters, alignment: docs/metrics.md. Labels hold no ids."""
+    """Return queries, channels and their times over all processes, requests by route and status, backlog and queue age,
+    dead letters, alignment: docs/metrics.md. Labels hold no ids."""
     gateway = gateway_of(request)
     WAITERS.set(gateway.wakes.count)
     STREAMS.set(gateway.following.count)
@@ -119,13 +122,13 @@ async def metrics(request: Request) -> Response:
 
 def _page(gateway: Gateway) -> bytes:
     """Render all metrics, in a thread: thousands of series take a tenth of a second of the processor."""
-    with _PAGE:  # the figures are of one page at a time
+    with _PAGE:  # one page at a time uses the figures
         _read_stores(gateway)
         return generate_latest(REGISTRY)
 
 
 def _read_stores(gateway: Gateway) -> None:
-    """Take over what the reconciler noted, whose last known figures stay where MySQL does not answer, and what waits."""
+    """Read the backlog and the reconciler's findings, whose last values stay while MySQL is away."""
     try:
         with unit_of_work(gateway.quick.mysql) as work:
             ALIGNMENT.totals = reconcile_store.totals(work.connection)
@@ -140,7 +143,7 @@ def _read_stores(gateway: Gateway) -> None:
         STORES_MATCH.set(0)
     except PipelineError as error:
         log.warning("installation_not_compared", code=error.code)
-    gateway.quick.meter.flush()  # this gateway's own part of the sums is as new as the page
+    gateway.quick.meter.flush()  # this gateway's own counts must be as recent as the page
     gateway.kept_answers.use.meter.flush()
     gateway.resources.meter.flush()
     try:

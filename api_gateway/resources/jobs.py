@@ -1,4 +1,4 @@
-"""Jobs: how far a submission has come; cancel it, try again, pause it, resume it."""
+"""Jobs: progress of a submission; cancel, retry, pause and resume it."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from workers.dispatch import ring_for
 
 
 class Item(Shape):
-    """One document of a job. `outcome` says what it came to: the document is new, has another generation, is as it was
-    (`unchanged`), was there and left alone (`skipped`), was overtaken by a later upload or a deletion (`superseded`),
-    or was never accepted (`refused`, with a code). It is null until the item has ended, and where it failed later.
-    `encoding` and the fields beside it: as in the document's source; null for one that is unchanged. `requested_id`: the
-    id it was sent with, where `on_conflict: new` gave it another one. `duplicate_of`: as in the document."""
+    """One document of a job. `outcome`: the document is new, has another generation, is `unchanged`, existed and was
+    left alone (`skipped`), was replaced by a later upload or a deletion (`superseded`), or was never accepted
+    (`refused`, with a code). It is null until the item has ended, and if it failed later. `encoding` and the fields
+    beside it: as in the document's source; null for one that is unchanged. `requested_id`: the id it was sent with, if
+    `on_conflict: new` gave it another one. `duplicate_of`: as in the document."""
 
     ordinal: int
     document_id: str | None
@@ -84,7 +84,7 @@ Status = Annotated[
 
 
 def item_json(view: ItemView) -> dict[str, Any]:
-    """An item as it is sent."""
+    """Return an item as it is sent."""
     return shown(Item, view, **encoding_json(view.encoding))
 
 
@@ -102,7 +102,7 @@ async def list_jobs(
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
-    """Every submission of the tenant, or those with a status."""
+    """List the tenant's submissions, or those with a status."""
     gateway = gateway_of(request)
     before = cursors.before(cursor, "jobs")
     views = await gateway.run(
@@ -122,7 +122,7 @@ async def list_jobs(
     summary="Look at a job, or wait for it",
 )
 async def look(request: Request, principal: Reader, job_id: str, wait: Wait = 0) -> Response:
-    """With `wait`, the answer comes when the job has ended or the seconds have passed."""
+    """Return a job. With `wait`, the answer comes when the job has ended or the seconds have passed."""
     gateway = gateway_of(request)
     known = known_id(job_id)
     if wait > 0:
@@ -164,7 +164,7 @@ async def list_items(
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
-    """One entry per document, with what became of it."""
+    """List the documents of a job, each with its outcome."""
     gateway = gateway_of(request)
     known = known_id(job_id)
     after = cursors.decode(cursor, "items", int)
@@ -185,7 +185,7 @@ async def list_items(
 
 
 def view_of(tenant_id: TenantId, job_id: JobId, gateway: Gateway) -> JobView:
-    """The job. Blocking. Raises Problem 404."""
+    """Return the job. Blocking. Raises Problem 404."""
     view = jobs_of_tenant.find_job(tenant_id, job_id, gateway.resources)
     if view is None:
         raise not_found()
@@ -193,7 +193,7 @@ def view_of(tenant_id: TenantId, job_id: JobId, gateway: Gateway) -> JobView:
 
 
 def known_id(job_id: str) -> JobId:
-    """The id in its usual form. Raises Problem 404 for what can be none."""
+    """Return the id in its usual form. Raises Problem(404) for an invalid one."""
     try:
         return JobId(str(uuid.UUID(job_id)))
     except ValueError:
@@ -201,7 +201,7 @@ def known_id(job_id: str) -> JobId:
 
 
 def not_found() -> Problem:
-    """404 for a job that this tenant does not have."""
+    """Return Problem(404) for a job that this tenant does not have."""
     return Problem(404, "job_not_found", "There is no such job.")
 
 
@@ -210,22 +210,22 @@ _PROBLEMS = (401, 403, 404, 409, 422, 503)
 
 @router.post(
     "/v1/jobs/{job_id}/cancel",
-    responses=answers(200, Job, "The job; nothing of it is open any more.", *_PROBLEMS),
+    responses=answers(200, Job, "The job; none of its documents is pending.", *_PROBLEMS),
     summary="Cancel a job",
 )
 async def cancel(request: Request, principal: Writer, job_id: str) -> Response:
-    """Documents that are done stay; the others are called back, also those a worker is busy with. Cancelling again
-    changes nothing. A job that ended by itself is a 409."""
+    """Cancel a job. Completed documents stay; the others are cancelled, also those a worker is processing. Cancelling
+    again changes nothing. A job that ended by itself is a 409."""
     return await _steer(request, principal, job_id, steer_jobs.cancel)
 
 
 @router.post(
     "/v1/jobs/{job_id}/retry",
-    responses=answers(200, Job, "The job; what failed or was cancelled is queued.", *_PROBLEMS, 429),
+    responses=answers(200, Job, "The job; failed and cancelled documents are queued again.", *_PROBLEMS, 429),
     summary="Try failed documents again",
 )
 async def retry(request: Request, principal: Writer, job_id: str) -> Response:
-    """Attempts are counted anew. A job that has ended without anything that could be tried again is a 409."""
+    """Retry a job's failed or cancelled documents with new attempts. A job that has ended without any of them is a 409."""
     return await _steer(request, principal, job_id, functools.partial(steer_jobs.retry, ring=ring_for))
 
 
@@ -235,7 +235,7 @@ async def retry(request: Request, principal: Writer, job_id: str) -> Response:
     summary="Pause a job",
 )
 async def pause(request: Request, principal: Writer, job_id: str) -> Response:
-    """Pausing again changes nothing. A job that has ended is a 409."""
+    """Pause a job. Pausing again changes nothing. A job that has ended is a 409."""
     return await _steer(request, principal, job_id, steer_jobs.pause)
 
 
@@ -245,14 +245,14 @@ async def pause(request: Request, principal: Writer, job_id: str) -> Response:
     summary="Resume a job",
 )
 async def resume(request: Request, principal: Writer, job_id: str) -> Response:
-    """Resuming a job that is not paused changes nothing. A job that has ended is a 409."""
+    """Resume a job. Resuming a job that is not paused changes nothing. A job that has ended is a 409."""
     return await _steer(request, principal, job_id, functools.partial(steer_jobs.resume, ring=ring_for))
 
 
 async def _steer(
     request: Request, principal: Principal, job_id: str, what: Callable[[TenantId, JobId, Resources], object]
 ) -> Response:
-    """Do it and show the job as it is afterwards."""
+    """Apply the change and return the job afterwards."""
     gateway = gateway_of(request)
     known = known_id(job_id)
 
@@ -261,7 +261,7 @@ async def _steer(
             what(principal.tenant_id, known, gateway.resources)
         except steer_jobs.NoSuchJob:
             raise not_found() from None
-        except steer_jobs.NotNow as error:
+        except steer_jobs.WrongJobState as error:
             raise Problem(409, error.code, str(error)) from None
         return json_response(job_json(view_of(principal.tenant_id, known, gateway)))
 

@@ -1,4 +1,4 @@
-"""API keys of the asking tenant: listed, made, rotated, revoked. Also what the operator's routes share with these."""
+"""The tenant's own API keys: list, create, rotate, revoke; and the parts shared with the operator's routes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from api_gateway.http.problems import Problem
 from api_gateway.http.responses import json_response, page_response
 from pipeline.administration import manage_tenants
 from pipeline.records import TenantId
-from pipeline.tenants.accounts import OPERATOR, ApiKey, Issued, Principal, TooManyKeys
+from pipeline.tenants.accounts import OPERATOR, ApiKey, IssuedKey, Principal, TooManyKeys
 
 LONGEST_OVERLAP_S = 30 * 86_400
 
@@ -36,7 +36,7 @@ def _future(moment: datetime) -> datetime:
 
 
 class KeyRequest(Wire):
-    """A key to be made. Without `expires_at` it works until it is revoked."""
+    """A new key. Without `expires_at` it works until it is revoked."""
 
     name: Label
     scopes: Annotated[list[ScopeName], Field(min_length=1, max_length=3)]
@@ -45,14 +45,14 @@ class KeyRequest(Wire):
 
 
 class KeyRotateRequest(Wire):
-    """`overlap_seconds`: how long the old key works beside the new one; a day, unless said otherwise."""
+    """`overlap_seconds`: how long the old key works beside the new one; a day by default."""
 
     overlap_seconds: Annotated[int, Field(ge=0, le=LONGEST_OVERLAP_S)] = 86_400
     tenant_id: str | None = None
 
 
 class Key(Shape):
-    """A key without its secret. `key_id` is what the audit calls it. `last_used_at` is true to the minute.
+    """A key without its secret. `key_id` is its name in the audit. `last_used_at` is accurate to the minute.
     `replaced_by`: the key that it was rotated to."""
 
     key_id: str
@@ -67,7 +67,7 @@ class Key(Shape):
 
 
 class KeyWithSecret(Key):
-    """A key and what to send as `Authorization: Bearer`, which is shown this once."""
+    """A key and its value for `Authorization: Bearer`, which is shown this once."""
 
     api_key: str
 
@@ -80,7 +80,7 @@ class KeyPage(Shape):
 
 
 class CurrentKey(Shape):
-    """Whose key this is and what it may do."""
+    """The tenant and the scopes of this key."""
 
     tenant_id: str
     key_id: str
@@ -89,7 +89,7 @@ class CurrentKey(Shape):
 
 
 def key_json(stored: ApiKey, *, secret: str | None = None) -> dict[str, Any]:
-    """A key as it is sent; with its secret only when it was just made."""
+    """Return a key as it is sent; with its secret only when it was just made."""
     sent: dict[str, Any] = {name: getattr(stored, name) for name in Key.model_fields if name not in ("state", "scopes")}
     sent |= {"scopes": list(stored.scopes), "state": stored.state(datetime.now(UTC))}
     return sent if secret is None else {**sent, "api_key": secret}
@@ -113,7 +113,7 @@ _KEY_ID = re.compile(r"[0-9a-f]{16}")
     summary="Make an API key",
 )
 async def make(request: Request, principal: Admin) -> Response:
-    """The answer is the only place where the key itself is ever shown: what is stored is its hash."""
+    """Create a key. Only this answer shows the key itself: the database holds its hash."""
     asked = await read_shape(request, principal, KeyRequest, limit=MAX_BODY_BYTES)
     return await issue_key(gateway_of(request), principal.tenant_id, asked, under="/v1/keys")
 
@@ -124,7 +124,7 @@ async def make(request: Request, principal: Admin) -> Response:
     summary="List API keys",
 )
 async def list_keys(request: Request, principal: Admin, limit: Limit = 50, cursor: Cursor = None) -> Response:
-    """Without their secrets, and those that have ended included."""
+    """List the keys without their secrets, including those that have ended."""
     return await keys_page(gateway_of(request), principal.tenant_id, limit, cursor)
 
 
@@ -134,7 +134,7 @@ async def list_keys(request: Request, principal: Admin, limit: Limit = 50, curso
     summary="Look at the key in use",
 )
 async def current(principal: Reader) -> Response:
-    """Whose it is and what it may do."""
+    """Return the tenant and the scopes of this key."""
     scopes = list(principal.actor.scopes)
     said = {"key_id": principal.key_id, "name": principal.key_name, "scopes": scopes}
     return json_response({"tenant_id": principal.tenant_id, **said})
@@ -146,7 +146,7 @@ async def current(principal: Reader) -> Response:
     summary="Look at an API key",
 )
 async def look(request: Request, principal: Admin, key_id: str) -> Response:
-    """When it was made and used, and when it ends."""
+    """Return a key with the times of its creation, last use and end."""
     found = await gateway_of(request).run(key_of, gateway_of(request), principal.tenant_id, key_id)
     return json_response(key_json(found))
 
@@ -159,8 +159,8 @@ async def look(request: Request, principal: Admin, key_id: str) -> Response:
     summary="Rotate an API key",
 )
 async def rotate(request: Request, principal: Admin, key_id: str) -> Response:
-    """A new key of the same name and scopes; the old one goes on for the overlap, so that no request fails meanwhile.
-    One that has ended, or was rotated before, is a 409."""
+    """Create a key of the same name and scopes; the old one works until the end of the overlap, so that no request
+    fails. A key that has ended, or was rotated before, is a 409."""
     gateway = gateway_of(request)
     asked = await read_shape(request, principal, KeyRotateRequest, limit=MAX_BODY_BYTES)
     await gateway.run(_refuse_operators, gateway, principal, key_id)
@@ -174,16 +174,16 @@ async def rotate(request: Request, principal: Admin, key_id: str) -> Response:
     summary="Revoke an API key",
 )
 async def revoke(request: Request, principal: Admin, key_id: str) -> Response:
-    """Every gateway refuses it within three seconds. Revoking again changes nothing."""
+    """Revoke a key. Every gateway refuses it within three seconds. Revoking again changes nothing."""
     gateway = gateway_of(request)
     await gateway.run(_refuse_operators, gateway, principal, key_id)
     return await revoke_key(gateway, principal.tenant_id, key_id)
 
 
 async def issue_key(gateway: Gateway, tenant_id: TenantId, asked: KeyRequest, *, under: str) -> Response:
-    """Make a key for a tenant that is there. Raises Problem 409."""
+    """Create a key for an existing tenant. Raises Problem(409)."""
 
-    def make_it() -> Issued:
+    def make_it() -> IssuedKey:
         scopes = tuple(asked.scopes)
         return manage_tenants.issue_key(tenant_id, asked.name, scopes, asked.expires_at, gateway.resources)
 
@@ -191,7 +191,7 @@ async def issue_key(gateway: Gateway, tenant_id: TenantId, asked: KeyRequest, *,
 
 
 async def keys_page(gateway: Gateway, tenant_id: TenantId, limit: int, cursor: str | None) -> Response:
-    """One page of a tenant's keys. Raises Problem 422."""
+    """Return one page of a tenant's keys. Raises Problem 422."""
     rows = await gateway.run(manage_tenants.list_keys, tenant_id, _after(cursor), limit + 1, gateway.resources)
     found, following = cursors.page(
         rows,
@@ -206,7 +206,7 @@ async def rotate_key(
 ) -> Response:
     """Rotate a key. Raises Problem 404 or 409."""
 
-    def rotate_it() -> Issued:
+    def rotate_it() -> IssuedKey:
         key_of(gateway, tenant_id, key_id)
         overlap = timedelta(seconds=asked.overlap_seconds)
         made = manage_tenants.rotate_key(tenant_id, key_id, overlap, gateway.resources)
@@ -226,7 +226,7 @@ async def revoke_key(gateway: Gateway, tenant_id: TenantId, key_id: str) -> Resp
 
 
 def key_of(gateway: Gateway, tenant_id: TenantId, key_id: str) -> ApiKey:
-    """The key. Blocking. Raises Problem 404."""
+    """Return the key. Blocking. Raises Problem 404."""
     found = None
     if _KEY_ID.fullmatch(key_id):
         found = manage_tenants.find_key(tenant_id, key_id, gateway.resources)
@@ -236,20 +236,20 @@ def key_of(gateway: Gateway, tenant_id: TenantId, key_id: str) -> ApiKey:
 
 
 def _refuse_operators(gateway: Gateway, principal: Principal, key_id: str) -> None:
-    """Whoever administers a tenant must neither become an operator by rotating an operator's key nor shut one out.
-    Raises Problem 403 or 404."""
+    """Raise Problem(403) or Problem(404) for an operator's key: an administrator of a tenant must not become an
+    operator by rotating such a key, nor lock an operator out."""
     if OPERATOR in key_of(gateway, principal.tenant_id, key_id).scopes and OPERATOR not in principal.scopes:
         raise Problem(403, "insufficient_scope", "An operator's key can be changed with an operator's key only.")
 
 
-async def _within_bounds(gateway: Gateway, make_it: Callable[[], Issued]) -> Issued:
+async def _within_bounds(gateway: Gateway, make_it: Callable[[], IssuedKey]) -> IssuedKey:
     try:
         return await gateway.run(make_it)
     except TooManyKeys as error:
         raise Problem(409, "too_many_keys", str(error)) from None
 
 
-def _made(issued: Issued, under: str) -> Response:
+def _made(issued: IssuedKey, under: str) -> Response:
     location = {"Location": f"{under}/{issued.key.key_id}"}
     return json_response(key_json(issued.key, secret=issued.secret), status=201, headers=location)
 

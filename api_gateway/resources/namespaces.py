@@ -1,4 +1,4 @@
-"""A whole namespace, taken away."""
+"""Namespaces: list, verify and delete them."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from pipeline.records import Namespace
 
 
 class Differences(Shape):
-    """How two stores differ: chunks without vector, vectors without chunk, vectors of another text or model, vectors in the
-    wrong place, documents with too few or too many chunks, rows nobody needs, wrong keyword statistics, wrong vectors of
-    whole documents."""
+    """The differences between the stores: chunks without vector, vectors without chunk, vectors of another text or
+    model, misplaced vectors, documents with too few or too many chunks, orphaned rows, wrong keyword statistics, wrong
+    vectors of whole documents."""
 
     missing: int
     orphaned: int
@@ -50,8 +50,8 @@ class NamespaceAlignment(Differences):
 
 
 class Alignment(Differences):
-    """How the two stores compare. `repaired` counts what was put right, `withheld` the vectors and rows of chunks that
-    were not deleted because they are too large a share of what the tenant has."""
+    """The comparison of the two stores. `repaired` counts corrections, `withheld` the vectors and rows of chunks that
+    were not deleted because they are too large a share of the tenant's data."""
 
     namespaces: list[NamespaceAlignment]
     repaired: int
@@ -59,7 +59,7 @@ class Alignment(Differences):
 
 
 class NamespaceDeleted(Shape):
-    """How much went with a namespace. `generations`: those whose rows were dropped in both stores at once."""
+    """Numbers of deleted objects. `generations`: those whose rows were deleted in both stores at once."""
 
     namespace: str
     documents: int
@@ -77,7 +77,8 @@ router = APIRouter(tags=["namespaces"])
 async def delete(
     request: Request, principal: Writer, namespace: Annotated[str, Path(description="The namespace's name.")]
 ) -> Response:
-    """With all its documents, also those that are still on their way. If the answer does not come, ask again: it goes on."""
+    """Delete a namespace with all its documents, also those being ingested. If the answer is lost, repeat the request:
+    it continues."""
     gateway = gateway_of(request)
     try:
         name = Namespace(tidy_namespace(namespace))
@@ -99,8 +100,8 @@ _MAX_BODY_BYTES = 1024 * 1024
 
 
 class VerifyRequest(Wire):
-    """Which namespaces to compare, all if none are named, and whether to put right what differs. `delete_share` confirms
-    that a repair may delete up to this share of the tenant's vectors and of its rows of chunks."""
+    """The namespaces to compare, all by default, and whether to repair differences. `delete_share` confirms that a
+    repair may delete up to this share of the tenant's vectors and of its rows of chunks."""
 
     tenant_id: str | None = None
     namespaces: Annotated[list[NamespaceName], Field(min_length=1, max_length=1000)] | None = None
@@ -120,7 +121,7 @@ async def list_namespaces(
     cursor: Cursor = None,
     examples: Annotated[bool, Parameter(description="Only those that hold examples of the library.")] = False,
 ) -> Response:
-    """A namespace is made by the first document that names it."""
+    """List the namespaces. The first document that names a namespace creates it."""
     gateway = gateway_of(request)
     after = cursors.decode(cursor, "namespaces", str)
     start, use = after[0] if after else None, gateway.resources
@@ -138,7 +139,7 @@ async def list_namespaces(
     summary="Compare both stores",
 )
 async def verify_stores(request: Request, principal: Reader) -> Response:
-    """Every chunk against every vector; it may take a while. `repair` needs the scope `write`."""
+    """Compare every chunk with every vector; it may take a while. `repair` needs the scope `write`."""
     gateway = gateway_of(request)
     asked = await read_shape(request, principal, VerifyRequest, limit=_MAX_BODY_BYTES)
     if asked.repair:

@@ -1,4 +1,4 @@
-"""Answers that several resources send: their shapes, and records converted to them. Tests compare both."""
+"""Answers shared by several resources: their shapes, and the conversion of records. Tests compare both."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Outcome = Literal["created", "replaced", "unchanged", "skipped", "superseded", "
 
 
 class Renamed(Shape):
-    """A document that is stored under another id, because `requested_id` is that of a document with other bytes."""
+    """A document stored under another id, because a document with other bytes has `requested_id`."""
 
     ordinal: int
     requested_id: str
@@ -33,8 +33,8 @@ class Renamed(Shape):
 
 
 class JobAccepted(Shape):
-    """The documents are durable; a worker will take them. `renamed`: those that `on_conflict: new` gave another id; left
-    out if there are none."""
+    """The documents are durable; a worker will process them. `renamed`: those that `on_conflict: new` gave another id;
+    absent if there are none."""
 
     job_id: str
     status: Literal["queued", "running", "succeeded", "partly_failed", "failed"]
@@ -43,7 +43,7 @@ class JobAccepted(Shape):
 
 
 class JobError(Shape):
-    """Why one document of a job was not ingested."""
+    """The reason for one document's failure in a job."""
 
     document_id: str | None
     code: str
@@ -52,8 +52,8 @@ class JobError(Shape):
 
 
 class Usage(Shape):
-    """What embedding cost. `texts` were sent in `requests` and counted as `tokens` by whoever embedded them; `cached`
-    texts were known already and would have been about `saved_tokens`. `cost`: at the prices that held then."""
+    """The cost of embedding. `texts` were sent in `requests` and counted as `tokens` by the embedding service; `cached`
+    texts would have taken about `saved_tokens`. `cost`: at the prices of that time."""
 
     tokens: int
     requests: int
@@ -64,9 +64,9 @@ class Usage(Shape):
 
 
 class Job(Shape):
-    """A job with its counters. `stages`: how many documents have finished each step. `outcomes`: how many ended how, as
-    in `Outcome`. `reused`: how many of the chunks kept the vector they had. `waiting_reason`: why nothing of
-    it is being worked on, null if something is, or if it has waited for less than five seconds."""
+    """A job with its counters. `stages`: how many documents have finished each step. `outcomes`: how many ended in
+    which `Outcome`. `reused`: how many of the chunks kept their vector. `waiting_reason`: the reason for a lack of
+    progress, null if it is being processed, or has waited for less than five seconds."""
 
     job_id: str
     namespace: str
@@ -90,13 +90,13 @@ class Job(Shape):
 
 
 class Source(Shape):
-    """Where a document came from. Documents with the same `source_id` in one namespace came from one source; `kind` is the
-    way in which it arrived last.
+    """The origin of a document. Documents with the same `source_id` in one namespace have one source; `kind` is the way
+    in which it was last submitted.
 
-    `encoding`: the character encoding its bytes were read in, with the probability that its text is right (0 to 1), null
-    until it is read, for formats that are no text and for documents of an imported archive. `encoding_warning`: the
-    reason to look at its text, null if there is none. `page_start` and `page_end`: the first and the last page with text,
-    null until it is read and for formats without pages.
+    `encoding`: the character encoding of its bytes, with the probability that its text is right (0 to 1), null until it
+    is read, for formats that are not text and for documents of an imported archive. `encoding_warning`: the reason to
+    check its text, null if there is none. `page_start` and `page_end`: the first and the last page with text, null
+    until it is read and for formats without pages.
     """
 
     source_id: str
@@ -111,10 +111,10 @@ class Source(Shape):
 
 
 class Document(Shape):
-    """A document without its text. `status` is that of its latest upload. `generation` is the upload that searches see,
-    null while there is none; an upload that fails leaves the one before searchable. `chunking`: the strategy it is cut by,
-    with every option that applied. `duplicate_of`: the document that has been in the namespace longest of those with the
-    same bytes, null for that document itself and where no other has them."""
+    """A document without its text. `status` is that of its latest upload. `generation` is the searchable upload, null
+    while there is none; an upload that fails leaves the previous one searchable. `chunking`: its chunking strategy,
+    with all options. `duplicate_of`: the oldest document in the namespace with the same bytes, null for that document
+    itself and without duplicates."""
 
     namespace: str
     document_id: str
@@ -136,12 +136,12 @@ class Document(Shape):
 
 
 class Chunk(Shape):
-    """A passage of the generation that searches see. Offsets count characters of the parsed text; `end` is exclusive.
+    """A passage of the searchable generation. Offsets count characters of the parsed text; `end` is exclusive.
 
     `chunk_type` is `parent` for a chunk that is part of no other, else `child`, `sentence`, `qa` or `segment`;
-    `chunk_index` is its place in its parent, or in the document. `window`: the text that is read with it. `chapter_id`,
-    `story_time`, `entity_names`, `summary` and `attributes` are those of its segment. `edited`: its text was changed by
-    hand, and its offsets and pages name the passage that it replaces.
+    `chunk_index` is its position in its parent, or in the document. `window`: the text that is read with it.
+    `chapter_id`, `story_time`, `entity_names`, `summary` and `attributes` are those of its segment. `edited`: its text
+    was changed by hand, and its offsets and pages name the passage that it replaces.
     """
 
     chunk_id: str
@@ -170,7 +170,7 @@ class Chunk(Shape):
 
 
 class Namespace(Shape):
-    """A knowledge base and how much is searchable in it."""
+    """A knowledge base and the amount of its searchable data."""
 
     namespace: str
     documents: int
@@ -186,7 +186,7 @@ class DocumentPage(Shape):
 
 
 class ChunkPage(Shape):
-    """Chunks by parent and place in it; parents, and chunks without one, come first."""
+    """Chunks by parent and position in it; parents, and chunks without one, come first."""
 
     data: list[Chunk]
     next_cursor: str | None
@@ -200,7 +200,7 @@ class NamespacePage(Shape):
 
 
 def accepted_response(ticket: AcceptedJob) -> Response:
-    """202 for a job that stands in the ledger."""
+    """Return 202 for a job in the ledger."""
     body: dict[str, Any] = {"job_id": ticket.job_id, "status": "queued", "total": ticket.total}
     if ticket.renamed:
         body["renamed"] = renamed_json(ticket)
@@ -208,12 +208,12 @@ def accepted_response(ticket: AcceptedJob) -> Response:
 
 
 def renamed_json(ticket: AcceptedJob) -> list[dict[str, Any]]:
-    """The documents of a job that were stored under other ids, as they are sent."""
+    """Return the documents of a job that were stored under other ids, as they are sent."""
     return [shown(Renamed, each) for each in ticket.renamed]
 
 
 def job_json(view: JobView) -> dict[str, Any]:
-    """A job as it is sent."""
+    """Return a job as it is sent."""
     return shown(Job, view, usage=usage_json(view.usage), errors=[shown(JobError, error) for error in view.errors])
 
 
@@ -223,7 +223,7 @@ def usage_json(row: UsageRow) -> dict[str, Any]:
 
 
 def document_json(view: DocumentView) -> dict[str, Any]:
-    """A document as it is sent."""
+    """Return a document as it is sent."""
     place = {"kind": view.source_kind, "uri": view.source_uri, "media_type": original_type(view.media_type)}
     given: dict[str, Any] = {
         **{field.name: getattr(view.fields, field.name) for field in fields(DocumentFields)},
@@ -235,7 +235,7 @@ def document_json(view: DocumentView) -> dict[str, Any]:
 
 
 def encoding_json(found: Encoding | None) -> dict[str, Any]:
-    """The encoding a document was read in, as it is sent."""
+    """Return the encoding a document was read in, as it is sent."""
     return {
         "encoding": found.name if found else None,
         "encoding_probability": found.probability if found else None,
@@ -244,5 +244,5 @@ def encoding_json(found: Encoding | None) -> dict[str, Any]:
 
 
 def namespace_json(view: NamespaceView) -> dict[str, Any]:
-    """A namespace as it is sent."""
+    """Return a namespace as it is sent."""
     return shown(Namespace, view)

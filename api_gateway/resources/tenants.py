@@ -1,4 +1,4 @@
-"""Tenants of the installation and their keys: for the operator."""
+"""Tenants of the installation and their keys, for the operator."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ QuotaNumber = Annotated[int, Field(ge=0, le=10**15)]
 
 
 class QuotasIn(Wire):
-    """A tenant's own quotas. What is left out or null is the installation's setting, 0 is no limit."""
+    """A tenant's own quotas. An omitted quota or null is the installation's setting, 0 is no limit."""
 
     documents: QuotaNumber | None = None
     chunks: QuotaNumber | None = None
@@ -50,8 +50,8 @@ class QuotasIn(Wire):
 
 
 class TenantRequest(Wire):
-    """A tenant to be made. The id stands in each of its keys: lower-case letters, digits and hyphens. `chordwise` is
-    the installation's own."""
+    """A new tenant. The id is part of each of its keys: lower-case letters, digits and hyphens. `chordwise` is reserved
+    for the installation."""
 
     tenant_id: Annotated[str, Field(pattern=f"^{TENANT_ID.pattern}$"), AfterValidator(_not_reserved)]
     name: Annotated[str, Field(min_length=1, max_length=255)]
@@ -68,7 +68,7 @@ class TenantView(Shape):
 
 
 class OwnQuotasView(Shape):
-    """A tenant's own quotas; null where the installation's setting holds, 0 for no limit."""
+    """A tenant's own quotas; null where the installation's setting applies, 0 for no limit."""
 
     documents: int | None
     chunks: int | None
@@ -90,12 +90,13 @@ def own_quotas_json(stored: OwnQuotas) -> dict[str, Any]:
 
 
 def tenant_json(stored: Tenant) -> dict[str, Any]:
-    """A tenant as it is sent."""
+    """Return a tenant as it is sent."""
     return shown(TenantView, stored)
 
 
 class TenantErased(Shape):
-    """Rows that went, by store and table, since the erasure was first asked for; `remaining` is what a recount finds."""
+    """The deleted rows, by store and table, since the erasure was first requested; `remaining` is the result of a
+    recount."""
 
     tenant_id: str
     erased: dict[str, int]
@@ -115,7 +116,7 @@ Id = Annotated[str, Path(description="The tenant, as it stands in its keys.")]
     summary="Make a tenant",
 )
 async def make(request: Request) -> Response:
-    """An id that is taken is a 409. One that was erased may be taken anew, once nothing of it is left."""
+    """Create a tenant. An id that is taken is a 409. The id of an erased tenant is free once none of its data is left."""
     gateway = gateway_of(request)
     asked = await read_shape(request, None, TenantRequest, limit=keys.MAX_BODY_BYTES)
     tenant_id = TenantId(asked.tenant_id)
@@ -132,7 +133,7 @@ async def make(request: Request) -> Response:
     summary="List tenants",
 )
 async def list_tenants(request: Request, limit: Limit = 50, cursor: Cursor = None) -> Response:
-    """All of the installation's, disabled ones included."""
+    """List all tenants of the installation, including disabled ones."""
     gateway = gateway_of(request)
     position = cursors.decode(cursor, "tenants", str)
     if position is not None and not TENANT_ID.fullmatch(position[0]):
@@ -149,7 +150,7 @@ async def list_tenants(request: Request, limit: Limit = 50, cursor: Cursor = Non
     summary="Look at a tenant",
 )
 async def look(request: Request, tenant_id: Id) -> Response:
-    """Its name, and whether its keys work."""
+    """Return a tenant's name, and whether its keys work."""
     gateway = gateway_of(request)
     return json_response(tenant_json(await gateway.run(_found, gateway, tenant_id)))
 
@@ -160,7 +161,8 @@ async def look(request: Request, tenant_id: Id) -> Response:
     summary="Look at a tenant's own quotas",
 )
 async def look_at_quotas(request: Request, tenant_id: Id) -> Response:
-    """Null where the installation's setting holds. `GET /v1/quotas` shows the tenant itself what holds, and its use."""
+    """Return a tenant's own quotas; null where the installation's setting applies. `GET /v1/quotas` shows the tenant
+    the effective ones, and its use."""
     gateway = gateway_of(request)
 
     def read() -> OwnQuotas:
@@ -181,8 +183,8 @@ async def look_at_quotas(request: Request, tenant_id: Id) -> Response:
     summary="Set a tenant's own quotas",
 )
 async def set_quotas(request: Request, tenant_id: Id) -> Response:
-    """Replaces all of them: a quota that is left out follows the installation's setting again. Gateways count requests
-    by the new number within 30 seconds; the others hold at once."""
+    """Replace all quotas of a tenant: an omitted one follows the installation's setting again. Gateways apply a new
+    request rate within 30 seconds, and the others at once."""
     gateway = gateway_of(request)
     asked = (await read_shape(request, None, QuotasIn, limit=keys.MAX_BODY_BYTES)).own()
 
@@ -199,8 +201,8 @@ async def set_quotas(request: Request, tenant_id: Id) -> Response:
     summary="Shut a tenant out",
 )
 async def disable(request: Request, tenant_id: Id) -> Response:
-    """Every gateway refuses its keys within three seconds. Nothing of it is deleted, and what was handed in before is
-    still worked on. Doing it again changes nothing."""
+    """Disable a tenant. Every gateway refuses its keys within three seconds. No data is deleted, and accepted documents
+    are still ingested. Disabling again changes nothing."""
     return await _admit(request, tenant_id, admitted=False)
 
 
@@ -210,7 +212,8 @@ async def disable(request: Request, tenant_id: Id) -> Response:
     summary="Let a tenant in again",
 )
 async def enable(request: Request, tenant_id: Id) -> Response:
-    """Keys that were revoked or have expired meanwhile stay so. A tenant that is being erased stays shut out."""
+    """Enable a tenant. Keys that were revoked or have expired meanwhile stay so. A tenant that is being erased stays
+    disabled."""
     return await _admit(request, tenant_id, admitted=True)
 
 
@@ -222,7 +225,7 @@ async def enable(request: Request, tenant_id: Id) -> Response:
     summary="Make an API key for a tenant",
 )
 async def make_key(request: Request, tenant_id: Id) -> Response:
-    """With the scope `admin`, the tenant can make the others itself."""
+    """Create a key. With the scope `admin`, the tenant can create further keys itself."""
     gateway = gateway_of(request)
     asked = await read_shape(request, None, KeyRequest, limit=keys.MAX_BODY_BYTES)
     if asked.tenant_id not in (None, tenant_id):
@@ -237,7 +240,7 @@ async def make_key(request: Request, tenant_id: Id) -> Response:
     summary="List a tenant's API keys",
 )
 async def list_keys(request: Request, tenant_id: Id, limit: Limit = 50, cursor: Cursor = None) -> Response:
-    """Without their secrets, and those that have ended included."""
+    """List a tenant's keys without their secrets, including those that have ended."""
     gateway = gateway_of(request)
     tenant = await gateway.run(_found, gateway, tenant_id)
     return await keys.keys_page(gateway, tenant.tenant_id, limit, cursor)
@@ -249,7 +252,7 @@ async def list_keys(request: Request, tenant_id: Id, limit: Limit = 50, cursor: 
     summary="Look at an API key of a tenant",
 )
 async def look_at_key(request: Request, tenant_id: Id, key_id: str) -> Response:
-    """When it was made and used, and when it ends."""
+    """Return a key with the times of its creation, last use and end."""
     gateway = gateway_of(request)
     tenant = await gateway.run(_found, gateway, tenant_id)
     return json_response(key_json(await gateway.run(keys.key_of, gateway, tenant.tenant_id, key_id)))
@@ -263,7 +266,7 @@ async def look_at_key(request: Request, tenant_id: Id, key_id: str) -> Response:
     summary="Rotate an API key of a tenant",
 )
 async def rotate_key(request: Request, tenant_id: Id, key_id: str) -> Response:
-    """As the tenant can do itself."""
+    """Rotate a key, as the tenant can do itself."""
     gateway = gateway_of(request)
     asked = await read_shape(request, None, KeyRotateRequest, limit=keys.MAX_BODY_BYTES)
     tenant = await gateway.run(_found, gateway, tenant_id)
@@ -277,7 +280,7 @@ async def rotate_key(request: Request, tenant_id: Id, key_id: str) -> Response:
     summary="Revoke an API key of a tenant",
 )
 async def revoke_key(request: Request, tenant_id: Id, key_id: str) -> Response:
-    """Every gateway refuses it within three seconds. Revoking again changes nothing."""
+    """Revoke a key. Every gateway refuses it within three seconds."""
     gateway = gateway_of(request)
     tenant = await gateway.run(_found, gateway, tenant_id)
     return await keys.revoke_key(gateway, tenant.tenant_id, key_id)
@@ -294,7 +297,7 @@ async def _admit(request: Request, tenant_id: str, *, admitted: bool) -> Respons
 
 
 def _found(gateway: Gateway, tenant_id: str) -> Tenant:
-    """The tenant. Blocking. Raises Problem 404."""
+    """Return the tenant. Blocking. Raises Problem 404."""
     found = None
     if TENANT_ID.fullmatch(tenant_id):
         found = manage_tenants.find_tenant(TenantId(tenant_id), gateway.resources)
@@ -305,14 +308,16 @@ def _found(gateway: Gateway, tenant_id: str) -> Tenant:
 
 @router.delete(
     "/v1/tenants/{tenant_id}",
-    responses=answers(200, TenantErased, "What went from where, and a recount.", 401, 403, 404, 422, 503),
+    responses=answers(
+        200, TenantErased, "The deleted rows by store and table, and a recount.", 401, 403, 404, 422, 503
+    ),
     summary="Erase a tenant",
 )
 async def erase(
     request: Request, tenant_id: Annotated[str, Path(description="The tenant, as it stands in its keys.")]
 ) -> Response:
-    """Everything it has, in every store; only an operator may. Asked again, it goes on and tells the same sums.
-    `remaining` is empty once nothing is left."""
+    """Delete all data of a tenant, in every store; for operators only. A repeated request continues and returns the
+    same totals. `remaining` is empty once nothing is left."""
     gateway = gateway_of(request)
     known = TENANT_ID.fullmatch(tenant_id) is not None
     gone = await gateway.run_heavy(erase_tenant, TenantId(tenant_id), gateway.resources) if known else None

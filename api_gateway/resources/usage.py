@@ -24,15 +24,15 @@ from pipeline.tenants.usage_store import UsageKey
 
 
 class Quota(Shape):
-    """How much there may be, null for any number, and how much there is."""
+    """The limit, null for none, and the current amount."""
 
     limit: int | None
     used: int
 
 
 class QuotaUse(Shape):
-    """What the tenant may store and queue. `queued` counts documents that wait for a worker, `tokens` those
-    embedded in this calendar month."""
+    """The tenant's use of its quotas. `queued` counts documents that wait for a worker, `tokens` those embedded in this
+    calendar month."""
 
     documents: Quota
     chunks: Quota
@@ -41,14 +41,14 @@ class QuotaUse(Shape):
 
 
 class UsageRow(Usage):
-    """What embedding cost in one day, for one job or model, or for one purpose. `key` is empty for what no job asked
-    for: queries, edits, repairs."""
+    """The cost of embedding in one day, for one job or model, or for one purpose. `key` is empty for work without a
+    job: queries, edits, repairs."""
 
     key: str
 
 
 class UsagePage(Shape):
-    """What embedding cost in some days, both included. `total` is of all of them, whatever the page."""
+    """The cost of embedding in some days, both included. `total` is of all of them, whatever the page."""
 
     start: date = Field(alias="from")
     to: date
@@ -82,8 +82,8 @@ async def usage(
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
-    """Tokens as the embedding service counted them; with the built-in model, as Chordwise counts them. `saved_tokens`
-    is what cached texts would have been, estimated. Counts follow the work by less than a second."""
+    """Return the tokens as the embedding service counted them; with the built-in model, as Chordwise counts them.
+    `saved_tokens` is an estimate for cached texts. Counts follow the work within a second."""
     gateway = gateway_of(request)
     last = to or datetime.now(UTC).date()
     start = first or last.replace(day=1)
@@ -120,7 +120,8 @@ async def usage(
     summary="Look at the quotas",
 )
 async def look(request: Request, principal: Reader) -> Response:
-    """`limit` is null where there is none. Counted when asked; a request that goes beyond one is refused as a whole."""
+    """Return the quotas. `limit` is null for none. They are counted on request; a request that exceeds a quota is
+    refused as a whole."""
     gateway = gateway_of(request)
     found = await gateway.run(quota_use, principal.tenant_id, gateway.resources)
     return json_response({name: {"limit": limit or None, "used": used} for name, (limit, used) in found.items()})

@@ -1,4 +1,4 @@
-"""Webhooks: who is told how jobs end, and what became of the telling."""
+"""Webhooks: endpoints that are called when jobs end, and the deliveries to them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Standing = Literal["pending", "delivered", "dead"]
 
 
 class WebhookRequest(Wire):
-    """An endpoint to be told how jobs end. `events`: the four ends of a job, unless named."""
+    """An endpoint for the ends of jobs. `events`: all four ends of a job by default."""
 
     url: Annotated[str, Field(min_length=1, max_length=2048)]
     events: Annotated[list[EventName], Field(min_length=1, max_length=5)] | None = None
@@ -40,15 +40,15 @@ class WebhookRequest(Wire):
 
 
 class RotateRequest(Wire):
-    """`overlap_seconds`: how long the secret from before signs too; a day, unless said otherwise."""
+    """`overlap_seconds`: how long the previous secret signs too; a day by default."""
 
     overlap_seconds: Annotated[int, Field(ge=0, le=7 * 86_400)] = 86_400
     tenant_id: str | None = None
 
 
 class Webhook(Shape):
-    """An endpoint. `failing_since`: no call has come through since then. `disabled_reason`: `failing` for days, or
-    `gone`, because it answered 410."""
+    """An endpoint. `failing_since`: no call has succeeded since then. `disabled_reason`: `failing` for days, or `gone`,
+    because it answered 410."""
 
     webhook_id: str
     url: str
@@ -63,7 +63,7 @@ class Webhook(Shape):
 
 
 class WebhookWithSecret(Webhook):
-    """An endpoint and the secret its calls are signed with, which is shown this once."""
+    """An endpoint and the secret that signs its calls, which is shown this once."""
 
     secret: str
 
@@ -92,7 +92,7 @@ class Delivery(Shape):
 
 
 class DeliveryPage(Shape):
-    """One page of deliveries, the newest first."""
+    """One page of deliveries, newest first."""
 
     data: list[Delivery]
     next_cursor: str | None
@@ -105,18 +105,18 @@ class DeliveryQueued(Shape):
 
 
 def webhook(stored: StoredWebhook, *, secret: str | None = None) -> dict[str, Any]:
-    """An endpoint as it is sent; with its secret only when that was just made."""
+    """Return an endpoint as it is sent; with its secret only when that was just made."""
     until = stored.previous_until if len(stored.valid_secrets()) > 1 else None
     sent = shown(Webhook, stored, events=list(stored.events), previous_secret_until=until)
     return sent if secret is None else {**sent, "secret": secret}
 
 
 def delivery(stored: StoredDelivery) -> dict[str, Any]:
-    """A delivery as it is sent."""
+    """Return a delivery as it is sent."""
     return shown(Delivery, stored, event=stored.event.value, state=stored.standing.value)
 
 
-# Reading takes the scope write too: the URL of an endpoint often is a secret.
+# Reading takes the scope write too: the URL of an endpoint often contains a secret.
 router = APIRouter(tags=["webhooks"])
 
 _MAX_BODY_BYTES = 16 * 1024
@@ -132,8 +132,8 @@ _BODY_PROBLEMS = (400, 401, 403, 413, 415, 422, 503)
     summary="Add a webhook",
 )
 async def add(request: Request, principal: Writer) -> Response:
-    """Calls are signed after the Standard Webhooks specification with the secret that this answer shows, once. The host
-    must be on the public internet, unless the operator permits its network."""
+    """Add an endpoint. Calls are signed after the Standard Webhooks specification with the secret in this answer, which
+    is shown once. The host must be on the public internet, unless the operator permits its network."""
     gateway = gateway_of(request)
     asked = await read_shape(request, principal, WebhookRequest, limit=_MAX_BODY_BYTES)
     events = list(dict.fromkeys(asked.events)) if asked.events else [event.value for event in DEFAULT_EVENTS]
@@ -142,7 +142,7 @@ async def add(request: Request, principal: Writer) -> Response:
     except NotAllowed as error:
         said = str(error)
         raise invalid([{"pointer": "/url", "detail": said}], code=error.code, detail=f"The URL: {said}.") from None
-    except flow.TooMany as error:
+    except flow.TooManyWebhooks as error:
         raise Problem(409, "too_many_webhooks", str(error)) from None
     location = {"Location": f"/v1/webhooks/{made.webhook_id}"}
     return json_response(webhook(made, secret=secret), status=201, headers=location)
@@ -154,7 +154,7 @@ async def add(request: Request, principal: Writer) -> Response:
     summary="List webhooks",
 )
 async def list_webhooks(request: Request, principal: Writer) -> Response:
-    """There are twenty at most."""
+    """List the endpoints; at most twenty exist."""
     gateway = gateway_of(request)
     found = await gateway.run(flow.list_webhooks, principal.tenant_id, gateway.resources)
     return page_response([webhook(one) for one in found], None)
@@ -166,7 +166,7 @@ async def list_webhooks(request: Request, principal: Writer) -> Response:
     summary="Look at a webhook",
 )
 async def look(request: Request, principal: Writer, webhook_id: str) -> Response:
-    """Whether it is called, and since when calls fail."""
+    """Return an endpoint, and since when its calls fail."""
     gateway = gateway_of(request)
     found = await gateway.run(_found, principal, _known(webhook_id), gateway)
     return json_response(webhook(found))
@@ -179,7 +179,7 @@ async def look(request: Request, principal: Writer, webhook_id: str) -> Response
     summary="Remove a webhook",
 )
 async def remove(request: Request, principal: Writer, webhook_id: str) -> Response:
-    """A call that is under way may still arrive."""
+    """Delete an endpoint. A call in progress may still arrive."""
     gateway = gateway_of(request)
     if not await gateway.run(flow.remove, principal.tenant_id, _known(webhook_id), gateway.resources):
         raise _not_found()
@@ -193,8 +193,8 @@ async def remove(request: Request, principal: Writer, webhook_id: str) -> Respon
     summary="Change the secret",
 )
 async def rotate(request: Request, principal: Writer, webhook_id: str) -> Response:
-    """For the time of the overlap calls carry a signature with either secret. A secret from before the last one ends
-    at once."""
+    """Create a new secret. During the overlap calls carry a signature with either secret. An even older secret ends at
+    once."""
     gateway = gateway_of(request)
     known = _known(webhook_id)
     asked = await read_shape(request, principal, RotateRequest, limit=_MAX_BODY_BYTES)
@@ -211,7 +211,8 @@ async def rotate(request: Request, principal: Writer, webhook_id: str) -> Respon
     summary="Enable a webhook again",
 )
 async def enable(request: Request, principal: Writer, webhook_id: str) -> Response:
-    """What it missed while it was disabled is not sent; what was dead before can be sent again one by one."""
+    """Enable an endpoint again. Messages from its disabled time are not sent; earlier dead ones can be sent again one
+    by one."""
     gateway = gateway_of(request)
     known = _known(webhook_id)
 
@@ -230,7 +231,8 @@ async def enable(request: Request, principal: Writer, webhook_id: str) -> Respon
     summary="Send a test message",
 )
 async def test(request: Request, principal: Writer, webhook_id: str) -> Response:
-    """One message of the type `webhook.test`, tried once, also to a disabled endpoint; its delivery says how it went."""
+    """Send one message of the type `webhook.test`, tried once, also to a disabled endpoint; its delivery reports the
+    outcome."""
     gateway = gateway_of(request)
     known = _known(webhook_id)
 
@@ -254,7 +256,7 @@ async def list_deliveries(
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
-    """Delivered ones are kept for a week, dead ones for a month, news of progress for an hour."""
+    """List the deliveries. Delivered ones are kept for a week, dead ones for a month, progress messages for an hour."""
     gateway = gateway_of(request)
     known = _known(webhook_id)
     before = cursors.before(cursor, "deliveries", is_uuid=False)
@@ -280,7 +282,8 @@ async def list_deliveries(
 async def look_at_delivery(
     request: Request, principal: Writer, webhook_id: str, delivery_id: str, wait: Wait = 0
 ) -> Response:
-    """What the last attempt led to, and when the next one is due. With `wait`, once there is nothing due any more."""
+    """Return the outcome of the last attempt and the time of the next. With `wait`, answer once no further attempt is
+    due."""
     gateway = gateway_of(request)
     known = _known(webhook_id)
 
@@ -301,14 +304,14 @@ async def look_at_delivery(
     summary="Send a delivery again",
 )
 async def redeliver(request: Request, principal: Writer, webhook_id: str, delivery_id: str) -> Response:
-    """The same message under the same id, with its attempts counted anew. One that is still to be sent is a 409."""
+    """Send the same message under the same id, with new attempts. A delivery that is still pending is a 409."""
     gateway = gateway_of(request)
     tenant_id, known = principal.tenant_id, _known(webhook_id)
     is_queued = await gateway.run(flow.redeliver, tenant_id, known, delivery_id, gateway.resources)
     if is_queued is None:
         raise _no_delivery()
     if not is_queued:
-        raise Problem(409, "delivery_pending", "The delivery is still to be sent; it needs no help.")
+        raise Problem(409, "delivery_pending", "The delivery is still pending.")
     return json_response({"delivery_id": delivery_id}, status=202)
 
 

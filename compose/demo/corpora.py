@@ -1,4 +1,4 @@
-"""The demo's documents: what Python's standard library says of itself, and Chinese articles written for the project."""
+"""The demo's documents: docstrings of Python's standard library, and Chinese articles written for the project."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NEW_WORDS = "琥珀松风"
 
 KINDS = ("module", "class", "function", "method")
 
-MIN_CHARACTERS = 240  # shorter docstrings say little that their name does not
+MIN_CHARACTERS = 240  # shorter docstrings add little to their names
 MAX_CHARACTERS = 6_000
 MAX_ID_CHARACTERS = 64
 MAX_PER_PACKAGE = 12  # so that no package fills the corpus
@@ -41,7 +41,7 @@ PACKAGES = """
 
 
 def python_docs(library: Path | None = None) -> list[Document]:
-    """One document per module, class or public function of the standard library that explains itself at some length.
+    """Return one document per module, class or public function of the standard library with a long docstring.
 
     The sources are parsed, never imported. Ids are the dotted names, so every run on the same Python gives the same
     documents in the same order. ``library`` is the folder of the standard library, by default the running Python's.
@@ -55,7 +55,7 @@ def python_docs(library: Path | None = None) -> list[Document]:
 
 
 def chinese_notes() -> list[Document]:
-    """The Chinese articles, in the order of their file."""
+    """Return the Chinese articles, in the order of their file."""
     lines = (Path(__file__).parent / "corpus_zh.jsonl").read_text(encoding="utf-8").splitlines()
     return [
         Document(**{**entry, "tags": tuple(entry["tags"])}, metadata={"language": "zh"})
@@ -64,7 +64,7 @@ def chinese_notes() -> list[Document]:
 
 
 def changed_notice(notes: Iterable[Document]) -> Document:
-    """The maintenance notice as it reads after its correction: same id, other words."""
+    """Return the corrected maintenance notice: same id, other words."""
     notice = next(note for note in notes if note.document_id == NOTICE_ID)
     return Document(
         document_id=NOTICE_ID,
@@ -79,7 +79,7 @@ def changed_notice(notes: Iterable[Document]) -> Document:
 
 
 def _explained(root: Path, package: str) -> Iterator[Document]:
-    """The documents of one package: modules, classes, functions, methods; within each the order of the sources."""
+    """Yield the documents of one package: modules, classes, functions, methods; within each the order of the sources."""
     found = [document for path in _sources(root, package) for document in _documents(root, path)]
     seen: set[str | None] = set()
     for document in sorted(found, key=lambda each: KINDS.index(str(each.metadata["kind"]))):

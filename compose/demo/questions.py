@@ -1,4 +1,4 @@
-"""What the demo asks, what it expects to be told, and how an answer is held against that."""
+"""The demo's questions, their expected answers, and the comparison with actual answers."""
 
 from __future__ import annotations
 
@@ -88,13 +88,13 @@ QUESTIONS = (
 
 
 def shortfalls(question: Question, result: QueryResult, corpus: Mapping[str, Document]) -> Iterator[str]:
-    """What is wrong with an answer, one sentence each; nothing if it is as expected."""
+    """Yield the faults of an answer, one sentence each; nothing if it is as expected."""
     first = [hit.document_id for hit in result.chunks[:WITHIN_FIRST]]
     if not set(first) & set(question.expected):
         yield f"none of {_listed(question.expected)} is among the first {WITHIN_FIRST}, which are {_listed(first)}"
     strangers = {hit.namespace for hit in result.chunks} - set(question.namespaces)
     if strangers:
-        yield f"hits come from {_listed(sorted(strangers))}, which was not asked"
+        yield f"hits come from {_listed(sorted(strangers))}, which was not queried"
     if question.from_everywhere and {hit.namespace for hit in result.chunks} != set(question.namespaces):
         yield f"not every one of {_listed(question.namespaces)} has a hit"
     unfit = [hit.document_id for hit in result.chunks if not _fits(corpus.get(hit.document_id), question.filters)]
@@ -105,7 +105,7 @@ def shortfalls(question: Question, result: QueryResult, corpus: Mapping[str, Doc
 
 
 def place_of_expected(question: Question, result: QueryResult) -> int | None:
-    """The place, counted from 1, of the first hit that was expected."""
+    """Return the rank, counted from 1, of the first expected hit."""
     places = (place for place, hit in enumerate(result.chunks, start=1) if hit.document_id in question.expected)
     return next(places, None)
 

@@ -1,4 +1,4 @@
-"""`make demo`: real documents through the whole machine, with everything that happens on the way printed.
+"""`make demo`: ingest and query real documents on a complete stack, and print every step.
 
 Reads CHORDWISE_URL and CHORDWISE_API_KEY. Exits 0 if every expectation holds, 1 if one does not, 2 if not configured.
 """
@@ -40,7 +40,7 @@ def main() -> int:
 
 
 def tour(client: Chordwise, printer: Printer) -> None:
-    """Everything the demo shows, in order. Raises ChordwiseError if the server cannot go on."""
+    """Run every part of the demo, in order. Raises ChordwiseError if the server fails."""
     printer.step("Health")
     health = client.health()
     printer.health(health)
@@ -69,7 +69,7 @@ def tour(client: Chordwise, printer: Printer) -> None:
 
 
 def ingest(client: Chordwise, printer: Printer, namespace: str, documents: Sequence[Document]) -> None:
-    """Send documents into a namespace and wait until each can be found."""
+    """Send documents into a namespace and wait until each is searchable."""
     began = time.monotonic()
     accepted = client.ingest(documents, namespace=namespace, on_conflict="replace")
     took_ms = (time.monotonic() - began) * 1000
@@ -90,7 +90,7 @@ def ingest(client: Chordwise, printer: Printer, namespace: str, documents: Seque
 
 
 def ask(client: Chordwise, printer: Printer, question: Question, corpus: dict[str, Document]) -> QueryResult:
-    """Ask one question, print the answer and whether it is the expected one."""
+    """Ask one question, print the answer and whether it is as expected."""
     result = client.query(
         question.text,
         namespaces=question.namespaces,
@@ -127,13 +127,13 @@ def replace(client: Chordwise, printer: Printer, chinese: Sequence[Document]) ->
 
 
 def notice_texts(client: Chordwise, words: str) -> list[str]:
-    """The texts of the notice's chunks that a search for its password returns."""
+    """Return the texts of the notice's chunks that a search for its password returns."""
     result = client.query(f"机房检修的应急口令 {words}", namespace=CHINESE, top_k=10, timeout=QUERY_TIMEOUT_S)
     return [hit.text for hit in result.chunks if hit.document_id == NOTICE_ID]
 
 
 def sentence_with(words: str, texts: Sequence[str]) -> str:
-    """The sentence that holds ``words``, from the first text that has one."""
+    """Return the sentence that contains ``words``, from the first text that has one."""
     sentences = (sentence for text in texts for sentence in text.split("。") if words in sentence)
     return next(sentences, "(not found)") + "。"
 

@@ -1,4 +1,4 @@
-"""How the demo's results look: plain enough for a log of 120 columns, with Chinese characters counted as two."""
+"""Formatting of the demo's results for a log of 120 columns, with Chinese characters counted as two."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ STAGES = ("keyword", "semantic", "fuse", "rerank", "hydrate", "total")
 
 
 def console() -> Console:
-    """Where the demo prints: as wide as the terminal, or ``LOG_COLUMNS`` in a log."""
+    """Return the demo's console: as wide as the terminal, or ``LOG_COLUMNS`` in a log."""
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(encoding="utf-8", errors="replace")
     return Console(width=None if sys.stdout.isatty() else LOG_COLUMNS, highlight=False, soft_wrap=False)
 
 
 class Printer:
-    """Says what the demo does, as it does it, and remembers what went wrong."""
+    """Prints the demo's steps, and counts the failed expectations."""
 
     def __init__(self, to: Console) -> None:
         self._to = to
@@ -40,7 +40,7 @@ class Printer:
         self._to.rule(f"[bold]{escape(title)}", align="left", characters="-")
 
     def say(self, sentence: str) -> None:
-        """One line of text."""
+        """Print one line of text."""
         self._to.print(escape(sentence))
 
     def check(self, holds: bool, sentence: str) -> None:
@@ -51,13 +51,13 @@ class Printer:
         self._to.print(f"[green]ok[/]      {escape(sentence)}" if holds else f"[bold red]FAILED[/]  {escape(sentence)}")
 
     def health(self, health: Health) -> None:
-        """Each dependency of the gateway, and whether it answers."""
+        """Print each dependency of the gateway, and whether it answers."""
         for name, dependency in health.dependencies.items():
             took = "" if dependency.latency_ms is None else f", {dependency.latency_ms:.1f} ms"
             self.say(f"  {name:<12} {dependency.status}{took}")
 
     def progress(self, namespace: str, ingestion: Ingestion) -> None:
-        """How far an ingestion is; a repetition is not printed."""
+        """Print the progress of an ingestion, unless it is unchanged."""
         said = (
             f"  {namespace}: {ingestion.succeeded} of {ingestion.total} documents searchable, {ingestion.chunks} chunks"
         )
@@ -66,7 +66,7 @@ class Printer:
             self._said = said
 
     def answer(self, question: Question, result: QueryResult) -> None:
-        """The hits of one query and how each channel saw them, then where the time went."""
+        """Print the hits of one query with their ranks in each channel, and the timing."""
         self._to.print()
         self._to.print(f"[bold]? {escape(str(question))}")
         self._to.print(hits_table(result))
@@ -74,17 +74,18 @@ class Printer:
             self.say(f"  {line}")
 
     def summary(self, asked: Sequence[tuple[Question, QueryResult]]) -> None:
-        """One row per query, and the averages over all."""
+        """Print one row per query, and the averages over all."""
         self._to.print(summary_table(asked))
         self.say("  " + averages_line([result for _, result in asked]))
 
     def alignment(self, alignment: Alignment) -> None:
-        """What both stores hold, namespace by namespace."""
+        """Print the contents of both stores, namespace by namespace."""
         self._to.print(alignment_table(alignment))
 
 
 def hits_table(result: QueryResult) -> Table:
-    """Best first: rank and raw score in each channel, the fused score, the score after rerank, and the movement."""
+    """Return the hits, best first: rank and raw score in each channel, the fused score, the score after rerank, and the
+    movement."""
     channels = list(dict.fromkeys(source.channel for hit in result.chunks for source in hit.sources))
     channels.sort(key=lambda name: ("keyword", "semantic").index(name) if name in ("keyword", "semantic") else 2)
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1))
@@ -110,20 +111,20 @@ def hits_table(result: QueryResult) -> Table:
 
 
 def fused_score(hit: Hit) -> float | None:
-    """What the channels contributed together, before reranking; None if the answer does not say."""
+    """Return the sum of the channels' contributions, before reranking; None if the answer lacks them."""
     parts = [source.contribution for source in hit.sources if source.contribution is not None]
     return sum(parts) if parts else None
 
 
 def movement(place: int, from_rank: int | None) -> str:
-    """How many places reranking lifted (+) or lowered (-) a hit."""
+    """Return how many places reranking lifted (+) or lowered (-) a hit."""
     if from_rank is None:
         return "-"
     return "=" if from_rank == place else f"{from_rank - place:+d}"
 
 
 def stats_lines(result: QueryResult) -> tuple[str, str]:
-    """Hits per channel, share of the sources and rerank lift; then where the time went, in milliseconds."""
+    """Return hits per channel, share of the sources and rerank lift; then the timing, in milliseconds."""
     stats = result.stats
     times = [f"{stage} {stats.latency_ms[stage]:.1f}" for stage in STAGES if stage in stats.latency_ms]
     found = (
@@ -135,7 +136,7 @@ def stats_lines(result: QueryResult) -> tuple[str, str]:
 
 
 def summary_table(asked: Sequence[tuple[Question, QueryResult]]) -> Table:
-    """For every query: where the expected document came, what the channels contributed, and how long it took."""
+    """Return for every query: the rank of the expected document, the channels' contributions, and the time."""
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1))
     table.add_column("query", max_width=44, no_wrap=True, overflow="ellipsis")
     table.add_column("found at", justify="right", no_wrap=True)
@@ -154,7 +155,7 @@ def summary_table(asked: Sequence[tuple[Question, QueryResult]]) -> Table:
 
 
 def averages_line(results: Sequence[QueryResult]) -> str:
-    """The shares and the lift averaged over queries, and the median time."""
+    """Return the shares and the lift averaged over queries, and the median time."""
     channels = dict.fromkeys(name for result in results for name in result.stats.source_share)
     shares = {name: fmean(result.stats.source_share.get(name, 0.0) for result in results) for name in channels}
     lifts = [result.stats.rerank_lift for result in results if result.stats.rerank_lift is not None]
@@ -169,7 +170,7 @@ def averages_line(results: Sequence[QueryResult]) -> str:
 
 
 def alignment_table(alignment: Alignment) -> Table:
-    """Counts in both stores, and the three ways in which they could disagree."""
+    """Return the counts in both stores, and their three kinds of differences."""
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1))
     table.add_column("namespace", no_wrap=True)
     for name in ("documents", "chunks", "vectors", "missing", "orphaned", "stale"):

@@ -1,4 +1,4 @@
-"""Packages of the distribution, unpacked into a folder of ours: no root, nothing of the system touched.
+"""The distribution's packages, unpacked into a folder of ours: without root, and without changes to the system.
 
 apt runs with its own lists, cache and an empty list of installed packages. Signatures are checked with the
 distribution's keyring as always.
@@ -14,15 +14,15 @@ from . import shell
 from .apt_sources import Sources, distribution_only
 from .progress import Failure
 
-# Of the packages that others depend on, libraries alone are needed to run a server. The C library stays the system's:
-# a second one would not match the loader. The rest is for maintainer scripts and terminals.
+# Of a server's dependencies, only libraries are needed. The C library stays the system's: a second one would not match
+# the loader. The rest is for maintainer scripts and terminals.
 _LIBRARY = re.compile(r"lib(?!c6$|c-bin$|perl|pam|debian-installer|db5|newt|slang|elogind).*(?<!-perl)")
-# Of the machine's own apt settings, those about reaching the mirror and judging its dates.
+# From the machine's own apt settings, take those about reaching the mirror and checking its dates.
 _OWNER_CHOICES = re.compile(r"Acquire::(?:(?:http|https|ftp)::.*|Check-Valid-Until|Check-Date|ForceIPv[46]|Retries) ")
 
 
 def available() -> bool:
-    """Whether this machine has apt at all."""
+    """Return whether this machine has apt at all."""
     return all(shutil.which(tool) for tool in ("apt-get", "apt-cache", "dpkg-deb"))
 
 
@@ -37,9 +37,9 @@ def unpack(
 ) -> None:
     """Download ``packages``, with ``libraries`` also the libraries they depend on, and unpack them all below ``into``.
 
-    ``without``: libraries that are left out, and with them what only they depend on; then dependencies are followed
-    through libraries alone, which takes a few more seconds. ``into`` appears only when complete. ``work`` is scratch
-    space, emptied in the end. Raises Failure.
+    ``without``: libraries to leave out, and with them their own dependencies; then dependencies are followed through
+    libraries alone, which takes a few more seconds. ``into`` appears only when complete. ``work`` is scratch space,
+    emptied in the end. Raises Failure.
     """
     environment = _prepare(work)
     shell.run(
@@ -66,7 +66,7 @@ def unpack(
 
 
 def _prepare(work: Path) -> dict[str, str]:
-    """Make the private configuration; returns the environment in which apt uses it."""
+    """Make the private configuration; return apt's environment."""
     shutil.rmtree(work, ignore_errors=True)
     for folder in ("lists/partial", "cache/archives/partial", "sources.list.d"):
         (work / folder).mkdir(parents=True)
@@ -86,7 +86,7 @@ def _prepare(work: Path) -> dict[str, str]:
         'Dir::Etc::Main "/dev/null";',  # hooks of the machine's own updates, and indexes of desktop applications
         'Dir::Etc::Parts "/dev/null";',
         *where,
-        'APT::Sandbox::User "root";',  # an unprivileged helper could not write below a closed home folder,
+        'APT::Sandbox::User "root";',  # an unprivileged helper could not write below a closed home folder
         'Acquire::Languages "none";',
         'Acquire::Retries "2";',
         'Acquire::http::Timeout "20";',
@@ -112,7 +112,8 @@ def _sources() -> Sources:
 
 
 def _actual_name(name: str, environment: dict[str, str]) -> str:
-    """``name``, or the newest package of that name with a version at its end (older releases have those), or nothing."""
+    """Return ``name``, or the newest package of that name with a version at its end (older releases have those), or an
+    empty text."""
     known = shell.output(["apt-cache", "pkgnames", name], environment=environment).split()
     if name in known:
         return name
@@ -121,14 +122,14 @@ def _actual_name(name: str, environment: dict[str, str]) -> str:
 
 
 def _libraries_of(names: list[str], environment: dict[str, str]) -> list[str]:
-    """The library packages that ``names`` need, directly or not."""
+    """Return the library packages that ``names`` need, directly or not."""
     left_out = [f"--no-{kind}" for kind in ("recommends", "suggests", "conflicts", "breaks", "replaces", "enhances")]
     listing = shell.output(["apt-cache", "depends", "--recurse", *left_out, *names], environment=environment)
     return sorted({line for line in listing.splitlines() if _LIBRARY.fullmatch(line)} - set(names))
 
 
 def _needed_of(names: list[str], without: re.Pattern[str], environment: dict[str, str]) -> list[str]:
-    """The library packages that ``names`` need themselves, and those that these need, save for ``without``."""
+    """Return the library packages that ``names`` need directly, and the needs of those, except for ``without``."""
     found: set[str] = set()
     looking = names
     while looking:

@@ -1,11 +1,11 @@
-"""Which of a machine's apt sources carry the distribution itself: pure text in, text out."""
+"""Find the apt sources of the distribution itself; pure text functions."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
-# Where Debian and Ubuntu keep the servers and their libraries; a source with none of these is somebody else's.
+# Where Debian and Ubuntu keep the servers and their libraries; a source with none of these belongs to a third party.
 _COMPONENTS = ("main", "universe")
 _ONE_LINE = re.compile(r"^deb\s+(?:\[(?P<options>[^\]]*)\]\s+)?(?P<uri>\S+)\s+(?P<suite>\S+)\s+(?P<components>.+)$")
 
@@ -22,9 +22,9 @@ class Sources:
 
 
 def distribution_only(one_line_files: list[str], stanza_files: list[str], *, codename: str) -> Sources:
-    """The entries for release ``codename``, its updates and its security fixes, less the components nobody needs here.
+    """Return the entries for release ``codename``, its updates and its security fixes, without unneeded components.
 
-    Third parties are left out: they may be slow, broken or enormous, and must not matter.
+    Third parties are left out: they may be slow, broken or enormous.
     """
     suites = {codename, *(f"{codename}{ending}" for ending in ("-updates", "-security", "/updates"))}
     lines = (_kept_line(line, suites) for text in one_line_files for line in text.splitlines())
@@ -47,7 +47,7 @@ def _kept_stanza(stanza: str, suites: set[str]) -> str:
     for line in stanza.splitlines():
         if line.startswith("#") or not line.strip():
             continue
-        if line[0] in " \t":  # a continuation, as of a key written into the file
+        if line[0] in " \t":  # a continuation, as of an embedded key
             fields[name] += f"\n{line}"
         else:
             name, _, value = line.partition(":")

@@ -1,4 +1,4 @@
-"""`up` and `down`: a stack whose supervisor runs on after the command has returned."""
+"""`up` and `down`: a stack whose supervisor continues after the command has returned."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def up(*, adopt: bool = False) -> int:
 
 
 def supervise(*, adopt: bool = False) -> int:
-    """What `up` starts: run the stack until told to end. Its output is the supervisor's log."""
+    """Run the stack until told to end, as the background process of `up`. Its output is the supervisor's log."""
     with Stack("up", adopt=adopt) as stack:
         stack.start(servers_only=False)
         stack.watch()
@@ -44,7 +44,7 @@ def supervise(*, adopt: bool = False) -> int:
 
 
 def down() -> int:
-    """End the stack `up`, and whatever a killed command of this checkout left behind. Returns when all is gone."""
+    """End the stack `up`, and the remains of killed commands of this checkout. Return when all processes are gone."""
     known = state.read(_UP)
     ended = 0
     if known is not None and state.is_held(_UP) and known.supervisor.alive:
@@ -53,7 +53,7 @@ def down() -> int:
         ended += 1
     for name in stack_names():
         folder = StackFolder(name)
-        with suppress(Failure), state.held(folder):  # held by somebody else: then nothing in it is left over
+        with suppress(Failure), state.held(folder):  # held by another command, so nothing in it is left over
             ended += end_leftovers(folder)
     if not ended:
         say("  nothing was running")
@@ -61,7 +61,7 @@ def down() -> int:
 
 
 def _start_and_follow(*, adopt: bool) -> int:
-    """Start the supervisor unless one is starting already; repeat what it says until the stack is ready or given up."""
+    """Start the supervisor unless one is starting already; repeat its output until the stack is ready or has failed."""
     _UP.make()
     seen = _LOG.stat().st_size if _LOG.exists() else 0
     supervisor: subprocess.Popen[bytes] | None = None
@@ -94,7 +94,7 @@ def _start_and_follow(*, adopt: bool) -> int:
 
 
 def _repeat(log: Path, seen: int) -> int:
-    """Print what was added to ``log`` after ``seen`` bytes, complaints on standard error; returns the new length."""
+    """Print the additions to ``log`` after ``seen`` bytes, complaints on standard error; return the new length."""
     with log.open("rb") as file:
         file.seek(seen)
         added = file.read()
@@ -105,8 +105,8 @@ def _repeat(log: Path, seen: int) -> int:
 
 
 def first_told(note: Path, password: str, *, where: str) -> str:
-    """Words for Flower's password: itself the first time that one was made here, afterwards where it stands. What
-    FLOWER_BASIC_AUTH gave is known to whoever set it and never repeated."""
+    """Return the text about Flower's password: itself when it was just generated, afterwards its location. A password
+    from FLOWER_BASIC_AUTH is never repeated."""
     if flower_login() is None and not note.exists():
         note.touch(mode=0o600)
         return f"password {password}, shown this once and kept as CHORDWISE_FLOWER_PASSWORD in {where}"

@@ -17,7 +17,7 @@ _NAMES = ("chromium", "chromium-browser", "google-chrome")
 _UNPACKED = LOCAL / "browser"
 # A font with Chinese characters, and one for the rest: without the first, Chinese is boxes and tests see no difference.
 _PACKAGES = ("chromium", "chromium-common", "fonts-wqy-zenhei", "fonts-dejavu-core")
-# Drawing with a graphics card, which headless tests do not: a third of what would be downloaded.
+# Graphics drivers, which headless tests do not use: a third of the download.
 _WITHOUT = re.compile(r"libgl1-mesa-dri|libllvm|libgtk-4|libqt|libkf5")
 _FONTS = """<?xml version="1.0"?>
 <!DOCTYPE fontconfig SYSTEM "fonts.dtd">
@@ -30,14 +30,14 @@ _FONTS = """<?xml version="1.0"?>
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chromium:
-    """An executable, and what its environment needs."""
+    """An executable and its environment."""
 
     executable: Path
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
 def chromium() -> Chromium | None:
-    """The browser, from PATH or unpacked; None when there is neither."""
+    """Return the browser, from PATH or unpacked; None when there is neither."""
     for name in _NAMES:
         if found := shutil.which(name):
             return Chromium(executable=Path(found))
@@ -45,7 +45,7 @@ def chromium() -> Chromium | None:
 
 
 def unpacked(root: Path) -> Chromium | None:
-    """The browser below ``root``, if it is there and runs."""
+    """Return the browser below ``root``, if it exists and runs."""
     executable = root / "usr/lib/chromium/chromium"
     if not executable.is_file():
         return None
@@ -55,8 +55,8 @@ def unpacked(root: Path) -> Chromium | None:
 
 
 def fetch_missing(*, log: Path) -> None:
-    """Unpack the browser if there is none. What cannot be had is said and stops nothing: the tests that need it fail
-    with the same sentence."""
+    """Unpack the browser if there is none. A failure is printed and stops nothing: the tests that need it fail with the
+    same sentence."""
     if chromium() is not None:
         return
     if not apt.available():
@@ -80,7 +80,8 @@ def fetch(root: Path, *, log: Path) -> None:
 
 
 def _environment(root: Path) -> dict[str, str]:
-    """Where its libraries and fonts are; the security library opens its own parts by name, from a folder beside."""
+    """Return the paths of its libraries and fonts; the security library opens its own parts by name, from a folder
+    beside."""
     parents = {path.parent for folder in ("lib", "usr/lib") for path in root.glob(f"{folder}/*/**/*.so*")}
     libraries = sorted(str(path) for path in parents if "chromium" not in path.parts)
     return {

@@ -1,4 +1,4 @@
-"""`make check`: everything that needs no server, each tool in turn, so that one run shows all that is wrong."""
+"""`make check`: all checks without a server, each tool in turn, so that one run shows every fault."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from .stack import Stack
 
 
 def main(arguments: list[str]) -> int:
-    """Run one command; returns its exit code: 0 done, 1 failed (one sentence on standard error), 2 usage."""
+    """Run one command. Exit code 0: done, 1: failed (one sentence on standard error), 2: usage."""
     ours, _, command = _split(arguments)
     parser = _parser()
     chosen = parser.parse_args(ours)
@@ -29,7 +29,7 @@ def main(arguments: list[str]) -> int:
     except stopping.Stopped as stopped:
         print("stopped", file=sys.stderr)
         return stopped.exit_code
-    except OSError as error:  # a full disk, a folder of somebody else's: the system's own words say it best
+    except OSError as error:  # a full disk, or a folder of another user: the system's own message is the clearest
         print(f"error: {error.strerror}: {error.filename}", file=sys.stderr, flush=True)
         return 1
     except Failure as failure:
@@ -63,12 +63,12 @@ def _run(chosen: argparse.Namespace, command: list[str]) -> int:
 
 
 def _missing_servers(*, wanted: bool) -> dict[str, bool]:
-    """Which servers `install` has to provide: none of those that run elsewhere."""
+    """Return which servers `install` has to provide: none of those that run elsewhere."""
     return {"need_mariadb": wanted and not external("mysql"), "need_redis": wanted and not external("redis")}
 
 
 def _split(arguments: list[str]) -> tuple[list[str], str, list[str]]:
-    """What comes before and after the first ``--``."""
+    """Return the parts before and after the first ``--``."""
     if "--" not in arguments:
         return arguments, "", []
     at = arguments.index("--")

@@ -1,4 +1,4 @@
-"""Where everything of one stack answers, as the variables that programs are given."""
+"""The addresses of one stack, as the variables that programs are given."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ _URLS = {"mysql": "CHORDWISE_MYSQL_URL", "postgres": "CHORDWISE_POSTGRES_URL", "
 
 
 def external(server: str, environment: Mapping[str, str] = os.environ) -> str:
-    """The URL of an existing server that is to be used instead of one of ours; empty when ours is to be started."""
+    """Return the URL of an existing server to use instead of one of ours; empty when ours is to be started."""
     return environment.get(_URLS[server], "").strip()
 
 
 def flower_login(environment: Mapping[str, str] = os.environ) -> tuple[str, str, str] | None:
-    """Who may look at Flower, as FLOWER_BASIC_AUTH says (user:password); None if it does not, so that one is made.
+    """Return Flower's user and password from FLOWER_BASIC_AUTH (user:password); None if it is unset, so that one is
+    made.
 
-    Raises Failure when it is not of that form: Flower would let nobody in, or everybody.
+    Raises Failure for another form: Flower would accept nobody, or everybody.
     """
     given = environment.get("FLOWER_BASIC_AUTH", "").strip()
     if not given:
@@ -54,7 +55,7 @@ class Endpoints:
         ports: Mapping[str, int],
         environment: Mapping[str, str] = os.environ,
     ) -> Endpoints:
-        """The stack's own servers, save for those that ``environment`` says are elsewhere."""
+        """Return the stack's own servers, except for those that ``environment`` places elsewhere."""
         mysql = f"mysql+pymysql://chordwise:{passwords['mysql']}@127.0.0.1:{ports['mysql']}/chordwise?charset=utf8mb4"
         postgres = f"postgresql+psycopg://chordwise:{passwords['postgres']}@127.0.0.1:{ports['postgres']}/chordwise"
         redis = f"redis://:{passwords['redis']}@127.0.0.1:{ports['redis']}/0"
@@ -72,20 +73,20 @@ class Endpoints:
         )
 
     def with_key(self, api_key: str) -> Endpoints:
-        """The same with the key of tenant demo."""
+        """Return these endpoints with the key of tenant demo."""
         return replace(self, api_key=api_key)
 
     @property
     def url(self) -> str:
-        """Where the gateway answers."""
+        """Return the gateway's address."""
         return f"http://127.0.0.1:{self.gateway_port}"
 
     def for_client(self) -> dict[str, str]:
-        """All that the command line client needs."""
+        """Return the variables of the command line client."""
         return {"CHORDWISE_URL": self.url, "CHORDWISE_API_KEY": self.api_key}
 
     def variables(self) -> dict[str, str]:
-        """All variables of the stack. Without a key, as with servers alone, the key is empty."""
+        """Return all variables of the stack. Without a key, as with servers alone, the key is empty."""
         return {
             "CHORDWISE_MYSQL_URL": self.mysql_url,
             "CHORDWISE_POSTGRES_URL": self.postgres_url,

@@ -43,7 +43,7 @@ def _fetch_tools() -> None:
     promtool.fetch_missing(log=LOCAL / "logs" / "promtool.log")
 
 
-# Compiled here once: left to the processes of the stack, each compiles all of it, eight of them side by side.
+# Compiled here once: otherwise each of the stack's processes compiles all of it, eight of them concurrently.
 _LOADED = (
     *("alembic.command", "celery.bin.celery", "celery.bin.worker", "celery.beat", "fastapi", "flower.command", "httpx"),
     *(
@@ -60,13 +60,13 @@ _LOADED = (
 
 
 def up_to_date(stamp: str, wanted: str, *, dev: bool) -> bool:
-    """Whether an environment stamped ``stamp`` serves ``wanted``: the same locks, and the tools if they are asked for."""
+    """Return whether an environment stamped ``stamp`` serves ``wanted``: the same locks, and the tools if requested."""
     made_from, _, extent = stamp.strip().partition(" ")
     return made_from == wanted and (extent == "dev" or not dev)
 
 
 def fingerprint(root: Path, python: str) -> str:
-    """Changes whenever an environment made in ``root`` with ``python`` would come out different."""
+    """Return a fingerprint that changes whenever an environment made in ``root`` with ``python`` would differ."""
     digest = hashlib.sha256(f"{root}\n{python}\n".encode())
     for name in (*RUNTIME_LOCKS, DEV_LOCK, "pyproject.toml"):
         digest.update((root / name).read_bytes())
@@ -95,7 +95,7 @@ def _virtual_environment(*, dev: bool) -> None:
 
 
 def _usable() -> bool:
-    """Whether .venv is a working environment of this Python, made in this very folder."""
+    """Return whether .venv is a working environment of this Python, made in this very folder."""
     asked = shell.output([PYTHON, "-c", "import sys, pip; print(sys.prefix, sys.version_info[:2])"]).strip()
     return asked == f"{VENV} {sys.version_info[:2]}"
 
@@ -106,7 +106,7 @@ def _make() -> None:
     shell.run([sys.executable, "-m", "venv", "--without-pip", VENV], what="making the virtual environment", log=_LOG)
     wheel = _pip_wheel()
     packages = next(VENV.glob("lib/python3*/site-packages"))
-    with zipfile.ZipFile(wheel) as archive:  # what installing a pure wheel comes to, in a fraction of ensurepip's time
+    with zipfile.ZipFile(wheel) as archive:  # installs a pure wheel, in a fraction of ensurepip's time
         archive.extractall(packages)
 
 
@@ -125,7 +125,7 @@ def _pip_wheel() -> Path:
 
 
 def _install_locked(texts: list[str]) -> None:
-    """Install every entry, each by one pip alone; dependencies are not looked at, `pip check` does that once at the end."""
+    """Install every entry, each by one pip alone; dependencies are ignored and checked by `pip check` once at the end."""
     parts = lockfile.shares(texts, _SIDE_BY_SIDE)
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(len(parts)) as beside:
         files = [Path(folder) / f"part-{number}.txt" for number in range(len(parts))]

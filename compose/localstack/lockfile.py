@@ -1,4 +1,4 @@
-"""The lock files' names, and their text taken apart: an entry is a pin, its hashes and its remarks."""
+"""Names and parser of the lock files: an entry is a pin, its hashes and its remarks."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ _PIN = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)")
 
 
 def pins(text: str) -> dict[str, str]:
-    """Package name, in small letters, to version."""
+    """Return the version of each package, by its name in small letters."""
     return {name: version for name, version, _ in _entries(text)}
 
 
 def without(text: str, names: set[str]) -> str:
-    """The text less the entries of ``names``; comments between entries go as well."""
+    """Return the text without the entries of ``names``; comments between entries are removed as well."""
     return "".join(entry for name, _, entry in _entries(text) if name not in names)
 
 
 def shares(texts: Iterable[str], count: int) -> list[str]:
-    """The entries of all ``texts`` dealt out into up to ``count`` texts; none of them is empty."""
+    """Return the entries of all ``texts`` distributed over up to ``count`` texts; none of them is empty."""
     entries = [entry for text in texts for _, _, entry in _entries(text)]
     dealt = ("".join(entries[first::count]) for first in range(count))
     return [text for text in dealt if text]
 
 
 def _entries(text: str) -> Iterator[tuple[str, str, str]]:
-    """Name, version and whole text of each entry."""
+    """Yield name, version and whole text of each entry."""
     name, version, lines = "", "", [""]
     for line in text.splitlines(keepends=True):
         if pin := _PIN.match(line):

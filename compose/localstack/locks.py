@@ -1,7 +1,7 @@
-"""`make lock`: the lock files, from pyproject.toml.
+"""`make lock`: write the lock files from pyproject.toml.
 
-Three layers: what every installation needs, PostgreSQL for the local stack, the tools. A layer is resolved with the
-ones before it as constraints and repeats none of their packages, so that they can be installed together.
+Three layers: the requirements of every installation, PostgreSQL for the local stack, the tools. A layer is resolved
+with the previous ones as constraints and repeats none of their packages, so that they can be installed together.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .lockfile import DEV_LOCK, RUNTIME_LOCKS, pins, without
 from .places import LOCAL, ROOT
 from .progress import Failure, say, step
 
-# Needed by some Pythons that we support and not by the one that resolves; asked for by name, or the lock lacks them.
+# Needed by some supported Pythons and not by the one that resolves; requested by name, or the lock lacks them.
 _FOR_OTHER_PYTHONS = ("async-timeout>=4.0.3",)  # redis, on Python before 3.11.3
 _OLDEST = (3, 11)
 _LOG = LOCAL / "logs" / "lock.log"
@@ -36,7 +36,7 @@ def lock(*, upgrade: bool) -> int:
         )
     tools = _tools()
     layers = wanted(tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8")))
-    # The machine's own pip configuration must leave no trace in the result.
+    # The machine's own pip configuration must not affect the result.
     environment = {name: value for name, value in shell.plain_environment().items() if not name.startswith("PIP_")}
     environment |= {"PIP_CONFIG_FILE": "/dev/null", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
     with tempfile.TemporaryDirectory() as scratch:
@@ -64,14 +64,15 @@ def lock(*, upgrade: bool) -> int:
 
 
 def wanted(project: dict[str, Any]) -> dict[str, list[str]]:
-    """The requirements of each lock file, in the order in which they build on each other."""
+    """Return the requirements of each lock file, in the order in which they build on each other."""
     table, extras = project["project"], project["project"]["optional-dependencies"]
     runtime = [*table["dependencies"], *project["build-system"]["requires"], *_FOR_OTHER_PYTHONS]
     return {RUNTIME_LOCKS[0]: runtime, RUNTIME_LOCKS[1]: list(extras["local"]), DEV_LOCK: list(extras["dev"])}
 
 
 def _tools() -> Path:
-    """pip-tools in an environment of its own: it depends on pip's inside, and nothing else here should have to."""
+    """Return pip-tools in an environment of its own: it depends on pip's internals, and nothing else here should have
+    to."""
     venv = LOCAL / "lock-tools"
     python = venv / "bin" / "python"
     if not shell.output([python, "-m", "piptools", "--version"]):

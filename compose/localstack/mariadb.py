@@ -1,4 +1,4 @@
-"""MariaDB: its data folder, and how it is run."""
+"""MariaDB: its data folder and its program."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .variables import write_private
 
 
 def prepare(server: MariaDb, data: Path, log: Path) -> None:
-    """Make the data folder unless it is there. Raises Failure."""
+    """Make the data folder unless it exists. Raises Failure."""
     if data.exists():
         return
     unfinished = data.with_name(f"{data.name}.unfinished")
@@ -36,7 +36,7 @@ def prepare(server: MariaDb, data: Path, log: Path) -> None:
 
 
 def program(server: MariaDb, folder: StackFolder, passwords: dict[str, str], *, port: int) -> Program:
-    """The server as the supervisor runs it: loopback only, and nothing acknowledged before it is on disk."""
+    """Return the server as the supervisor runs it: loopback only, and durable before it acknowledges."""
     first_statements = folder.run / "mariadb.sql"
     write_private(first_statements, accounts(passwords))
     options = (
@@ -71,7 +71,8 @@ def program(server: MariaDb, folder: StackFolder, passwords: dict[str, str], *, 
 
 
 def accounts(passwords: dict[str, str]) -> str:
-    """What the server runs at every start: root gets its password, the project its database and user. One per line."""
+    """Return the statements that the server runs at every start, one per line: root gets its password, the project its
+    database and user."""
     root, ours = passwords["mysql_root"], passwords["mysql"]
     statements = [
         *(f"ALTER USER IF EXISTS root@'{host}' IDENTIFIED BY '{root}'" for host in ("localhost", "127.0.0.1", "::1")),
@@ -79,7 +80,7 @@ def accounts(passwords: dict[str, str]) -> str:
         "CREATE DATABASE IF NOT EXISTS chordwise",
         "CREATE USER IF NOT EXISTS chordwise@'127.0.0.1'",
         f"ALTER USER chordwise@'127.0.0.1' IDENTIFIED BY '{ours}'",
-        "GRANT ALL ON `chordwise%`.* TO chordwise@'127.0.0.1'",  # tests make databases beside the main one
+        "GRANT ALL ON `chordwise%`.* TO chordwise@'127.0.0.1'",  # tests create databases beside the main one
         "FLUSH PRIVILEGES",
     ]
     return "".join(f"{statement};\n" for statement in statements)

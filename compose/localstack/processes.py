@@ -1,4 +1,4 @@
-"""Processes that outlive a call: how they are started, recognised again, and ended together with their children."""
+"""Processes that outlive a call: start them, recognise them again, and end them with their children."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ class Program:
 
 
 def identify(pid: int) -> Identity | None:
-    """Who has this process id now; None when nobody has, or only a zombie is left."""
+    """Return the identity of the process with this id; None when there is none, or only a zombie."""
     try:
-        # The name, in parentheses, may itself hold spaces and parentheses.
+        # The name, in parentheses, may contain spaces and parentheses.
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:
@@ -92,9 +92,9 @@ def _identify_without_proc(pid: int) -> Identity | None:
 
 
 def spawn(program: Program) -> subprocess.Popen[bytes]:
-    """Start ``program`` in a session of its own, so that a Ctrl-C reaches us alone and we end things in order.
+    """Start ``program`` in a session of its own, so that Ctrl-C reaches only us and we end the programs in order.
 
-    On Linux it also dies with us, should we be killed. Call from the main thread: that promise is tied to the thread.
+    On Linux it is killed together with us. Call from the main thread: that guarantee is tied to the thread.
     """
     ourselves = os.getpid()
 
@@ -119,7 +119,7 @@ def spawn(program: Program) -> subprocess.Popen[bytes]:
 
 
 def signal_group(pid: int, number: signal.Signals) -> None:
-    """Signal every process in the session that ``pid`` leads; nothing happens when there is none left."""
+    """Signal every process in the session that ``pid`` leads; do nothing when none is left."""
     try:
         os.killpg(pid, number)
     except (ProcessLookupError, PermissionError):
@@ -127,7 +127,7 @@ def signal_group(pid: int, number: signal.Signals) -> None:
 
 
 def finished(process: subprocess.Popen[bytes]) -> bool:
-    """Whether a child of ours has ended. If so its own children are killed while its id still cannot be reused."""
+    """Return whether a child of ours has ended. If so, kill its own children while its id cannot be reused yet."""
     if process.returncode is not None:
         return True
     if os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
@@ -138,7 +138,7 @@ def finished(process: subprocess.Popen[bytes]) -> bool:
 
 
 def end_children(processes: list[tuple[Program, subprocess.Popen[bytes]]]) -> None:
-    """End children of ours, all at the same time; returns when every one of them is gone."""
+    """End children of ours, all at the same time; return when every one of them is gone."""
     now = time.monotonic()
     for program, process in processes:
         if not finished(process):
@@ -152,7 +152,7 @@ def end_children(processes: list[tuple[Program, subprocess.Popen[bytes]]]) -> No
 
 
 def end_stranger(who: Identity, *, asking: signal.Signals = signal.SIGTERM, grace_s: float = 15.0) -> None:
-    """End a process that is not our child, together with its session; returns when it is gone, at once if it was."""
+    """End a process that is not our child, together with its session; return when it is gone, at once if it was."""
     until = time.monotonic() + grace_s
     if not who.alive:
         return

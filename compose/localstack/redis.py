@@ -13,7 +13,7 @@ from .variables import write_private
 
 
 def program(server: Redis, folder: StackFolder, password: str, *, port: int) -> Program:
-    """The server as the supervisor runs it. Its settings, with the password, go into a file of its owner's."""
+    """Return the server as a Program. Write its settings, with the password, into a file that only the owner may read."""
     data = folder.data / "redis"
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
     settings = folder.run / "redis.conf"
@@ -30,9 +30,9 @@ def program(server: Redis, folder: StackFolder, password: str, *, port: int) -> 
 
 
 def configuration(data: Path, password: str, *, port: int) -> str:
-    """Return the settings file. Memory pressure must not lose a message, and a crash no more than one second of them.
+    """Return the settings file. Memory pressure must not lose a message, and a crash at most one second of them.
 
-    Redis rewrites the append-only file again and again, and compression would take four times the processor time. Tests
+    Redis rewrites the append-only file repeatedly, and compression would take four times the processor time. Tests
     create installations beside the main one, each with its own database.
     """
     quoted = str(data).replace("\\", "\\\\").replace('"', '\\"')

@@ -1,4 +1,4 @@
-"""What Chordwise itself runs, in one table: the gateway, a worker per role, the indexer, the clock, the view of queues."""
+"""Chordwise's own services, in one table: the gateway, a worker per role, the indexer, beat and Flower."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .places import ROOT, VENV, StackFolder
 from .probes import Probe, answers, answers_as, log_says
 from .processes import Program
 
-# A product of small matrices is quicker than waking the other processors for it, and they spin while they wait for
+# A product of small matrices takes less time than waking the other processors for it, and they spin while they wait for
 # more.
 _ONE_THREAD_EACH = {"OPENBLAS_NUM_THREADS": "1"}
 # A process gets no secret that it does not use: reading a worker's environment must not give operator rights.
@@ -38,8 +38,9 @@ def _words(command: str) -> tuple[str, ...]:
 
 
 def _worker(name: str, *, queues: tuple[str, ...], pool: str, concurrency: int, events: str = " -E") -> Service:
-    """A Celery worker. Prefetch 1: no task waits behind a slow one; gossip and mingle cost and bring nothing here.
-    ``events``: what Flower needs to show its tasks."""
+    """Return a Celery worker. Prefetch 1: no task waits behind a slow one; gossip and mingle cost and bring nothing
+    here. ``events``: what Flower needs to show its tasks.
+    """
     command = f"celery -A workers.app worker -n {name}@%h -Q {','.join(queues)} --pool {pool} -c {concurrency}"
     flags = f"--prefetch-multiplier 1 --without-gossip --without-mingle -l INFO{events}"
     return Service(name=f"worker-{name}", arguments=_words(f"{command} {flags}"), queues=queues)
@@ -55,9 +56,8 @@ SERVICES = (
     # These wait for databases, in threads; two processes, because threads of one share an interpreter.
     _worker("queries", queues=("recall", "answer"), pool="threads", concurrency=4, events=""),
     _worker("queries-2", queues=("recall", "answer"), pool="threads", concurrency=4, events=""),
-    # Previews, books of examples, edits and comparisons: in processes, which a time limit can stop, and apart from
-    # queries
-    # and documents. Three, because one tenant keeps at most two of them busy for long.
+    # Previews, books of examples, edits and comparisons: in processes, which a time limit can stop, separate from
+    # queries and documents. Three, because one tenant occupies at most two of them for long.
     _worker("compute", queues=("compute",), pool="prefork", concurrency=3),
     # These wait for models and the clock: many threads, so that slow models leave some to the sweeper.
     _worker("upkeep", queues=("upkeep", "rerank"), pool="threads", concurrency=16),

@@ -1,4 +1,4 @@
-"""Running a command to its end, its output in a log, and ending it early when we are asked to stop."""
+"""Run a command to its end with its output in a log, or end it early when the stack is asked to stop."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Command = Sequence[str | Path]
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """An operating system user to run something as."""
+    """An operating system user that runs a command."""
 
     uid: int
     gid: int
 
 
 def plain_environment() -> dict[str, str]:
-    """Our environment without what would change how a Python we start finds or caches its modules."""
+    """Return our environment without variables that change how another Python finds or caches its modules."""
     dropped = {"PYTHONPATH", "PYTHONHOME", "PYTHONDONTWRITEBYTECODE", "VIRTUAL_ENV", "__PYVENV_LAUNCHER__"}
     return {name: value for name, value in os.environ.items() if name not in dropped}
 
@@ -43,7 +43,7 @@ def run(
     stdout: IO[bytes] | None = None,
     may_fail: bool = False,
 ) -> None:
-    """Run ``command`` to its end, output appended to ``log``; what it prints goes to ``stdout`` instead, if given.
+    """Run ``command`` to its end, output appended to ``log``; standard output goes to ``stdout`` instead, if given.
 
     Raises Failure naming ``what``, unless the command ran and ``may_fail``; and Stopped, once the command is ended.
     """
@@ -67,7 +67,7 @@ def run(
 
 
 def output(command: Command, *, environment: Mapping[str, str] | None = None) -> str:
-    """What a quick command prints on standard output; empty when it cannot be run or fails."""
+    """Return the standard output of a quick command; empty when it cannot be run or fails."""
     try:
         done = subprocess.run(
             [str(part) for part in command],
@@ -85,7 +85,7 @@ def output(command: Command, *, environment: Mapping[str, str] | None = None) ->
 
 
 def secret_line(command: Command, *, what: str, log: Path, environment: Mapping[str, str], cwd: Path) -> str:
-    """The last line a command prints, kept out of the log. Raises Failure, also when it prints nothing."""
+    """Return the last output line of a command, kept out of the log. Raises Failure, also without output."""
     with tempfile.TemporaryFile() as printed:
         run(command, what=what, log=log, environment=environment, cwd=cwd, stdout=printed)
         printed.seek(0)
@@ -96,7 +96,7 @@ def secret_line(command: Command, *, what: str, log: Path, environment: Mapping[
 
 
 def allowed(account: Account, command: Command) -> bool:
-    """Whether ``command`` succeeds as ``account``: the one sure way to ask what another user may reach."""
+    """Return whether ``command`` succeeds as ``account``: the only reliable test of another user's access."""
     try:
         done = subprocess.run(
             [str(part) for part in command],
@@ -114,7 +114,7 @@ def allowed(account: Account, command: Command) -> bool:
 
 
 def as_account(account: Account | None) -> dict[str, Any]:
-    """The arguments that make subprocess run something as ``account``; none when it is None."""
+    """Return the arguments that make subprocess run something as ``account``; none when it is None."""
     return {} if account is None else {"user": account.uid, "group": account.gid, "extra_groups": []}
 
 

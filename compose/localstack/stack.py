@@ -1,4 +1,4 @@
-"""One stack from start to end: servers, schemas, a key, services; and everything gone afterwards."""
+"""The lifetime of one stack: servers, schemas, a key, services; and a complete end."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from .supervisor import Supervisor
 
 _PASSWORDS = ("mysql_root", "mysql", "postgres_superuser", "postgres", "redis", "admin_key", "flower")
 _USUAL_PORTS = {"gateway": 8080, "flower": 5555, "mysql": 3306, "postgres": 5432, "redis": 6379}
-_PORT_OF = {"mariadb": "mysql"}  # the other servers have the names of their ports
+_PORT_OF = {"mariadb": "mysql"}  # the other servers' names are those of their ports
 _OTHER_PORTS = 5  # how often a start may find a port taken before it fails
 _SERVERS_WITHIN_S = 60.0
 _SERVICES_WITHIN_S = 180.0  # a shared machine may need most of them for the imports of eight processes
@@ -106,7 +106,7 @@ class Stack:
         say(f"  stack '{self.folder.name}' is ready after {time.monotonic() - begun:.1f} s")
 
     def watch(self) -> None:
-        """Keep everything running until asked to stop: raises Stopped."""
+        """Keep everything running until asked to stop. Raises Stopped."""
         while True:
             self._supervisor.tick()
             stopping.pause(0.5)
@@ -168,7 +168,7 @@ class Stack:
         self._supervisor.start(table, within_s=_SERVICES_WITHIN_S)
 
     def _start_servers(self, passwords: dict[str, str]) -> None:
-        """Make the data folders side by side, then start the servers, save for those that run elsewhere."""
+        """Make the data folders side by side, then start the servers, except for those that run elsewhere."""
         chosen = self._ports
         folder, log = self.folder, self.folder.logs / "prepare.log"
         programs_: list[Program] = []
@@ -274,7 +274,7 @@ class Stack:
 
 
 def end_leftovers(folder: StackFolder) -> int:
-    """End processes of a stack whose supervisor was killed; returns how many there were. The caller holds the stack."""
+    """End processes of a stack whose supervisor was killed; return how many there were. The caller holds the stack."""
     known = state.read(folder)
     left = [identity for identity in known.processes.values() if identity.alive] if known else []
     for identity in left:
@@ -283,8 +283,7 @@ def end_leftovers(folder: StackFolder) -> int:
 
 
 def _end_command(process: subprocess.Popen[bytes], number: int) -> None:
-    """Let the command end. Ctrl-C has reached it through the terminal already, most likely; any other signal has
-    not."""
+    """End the command. Ctrl-C has most likely reached it through the terminal already; other signals have not."""
     polite_until = time.monotonic() + (2 if number == signal.SIGINT else 0)
     patient_until = polite_until + 15
     asked = False

@@ -1,4 +1,4 @@
-"""What a stack's supervisor writes down for others: who it is, how far it is, which processes are its own."""
+"""The supervisor's state file: its process, its progress, and the processes of the stack."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class State:
 
 
 def write(folder: StackFolder, state: State) -> None:
-    """Replace what is written down, in one step."""
+    """Replace the state file in one step."""
     write_private(folder.state, json.dumps(asdict(state), indent=1) + "\n")
 
 
 def read(folder: StackFolder) -> State | None:
-    """What was written down last; None when nothing was."""
+    """Return the last state; None without one."""
     try:
         raw = json.loads(folder.state.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -41,9 +41,10 @@ def read(folder: StackFolder) -> State | None:
 
 @contextmanager
 def held(folder: StackFolder, *, patience_s: float = 1.0) -> Iterator[None]:
-    """Be the only supervisor of this stack; the system lets go when we die. Raises Failure when somebody else is.
+    """Hold the stack as its only supervisor; the system releases it when the process dies. Raises Failure when another
+    one holds it.
 
-    The patience is for those who hold it for a moment only, to see whether anybody does.
+    ``patience_s`` allows for commands that hold it for a moment to check it.
     """
     folder.path.mkdir(parents=True, exist_ok=True)
     until = time.monotonic() + patience_s
@@ -61,7 +62,7 @@ def held(folder: StackFolder, *, patience_s: float = 1.0) -> Iterator[None]:
 
 
 def is_held(folder: StackFolder) -> bool:
-    """Whether a supervisor of this stack is alive."""
+    """Return whether a supervisor of this stack is alive."""
     if not folder.path.is_dir():
         return False
     try:

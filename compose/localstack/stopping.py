@@ -1,4 +1,5 @@
-"""Being asked to stop. Signals only leave a note; whoever waits looks at it, so no step is torn in the middle."""
+"""Requests to stop. Signal handlers only set a flag, and waiting code checks it, so no step is interrupted in the
+middle."""
 
 from __future__ import annotations
 
@@ -19,12 +20,12 @@ class Stopped(Exception):
 
     @property
     def exit_code(self) -> int:
-        """What a shell expects of a program that a signal ended."""
+        """Return the exit code that a shell expects of a program that a signal ended."""
         return 128 + self.number
 
 
 def listen() -> None:
-    """Take note of signals from now on instead of dying of them. Call once, from the main thread."""
+    """Record signals from now on instead of dying of them. Call once, from the main thread."""
 
     def note(number: int, _frame: FrameType | None) -> None:
         _asked.append(number)
@@ -40,7 +41,7 @@ def check() -> None:
 
 
 def forget() -> None:
-    """Take the note as read, so that clearing up can wait for things in peace."""
+    """Clear the flag, so that the cleanup can wait."""
     _asked.clear()
 
 

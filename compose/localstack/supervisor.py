@@ -1,4 +1,4 @@
-"""Keeps programs running: starts them together, notices when they are ready, starts the dead again."""
+"""Keep programs running: start them together, notice when they are ready, restart the dead."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from .processes import Identity, Program
 from .progress import Failure, say, tail
 
 _LONGEST_WAIT_S = 30.0
-_STEADY_AFTER_S = 60.0  # whoever ran this long has recovered, and starts with the shortest wait again
-_HOPELESS_AFTER_DEATHS = 3  # before having been ready even once
+_STEADY_AFTER_S = 60.0  # a program that ran this long has recovered, and its next wait is the shortest again
+_HOPELESS_AFTER_DEATHS = 3  # deaths before the program was ready even once
 _TICK_S = 0.1
 _ADDRESS_IN_USE = re.compile(r"address already in use", re.IGNORECASE)  # in every server's own words
 
 
 def wait_before_restart(deaths: int) -> float:
-    """Seconds to wait after the given number of deaths in a row, counted from 1: 1, 2, 4, 8, 16, 30, 30 ..."""
-    return min(_LONGEST_WAIT_S, 2.0 ** min(deaths - 1, 10))  # no float holds 2.0 ** 1024
+    """Return the seconds to wait after the given number of deaths in a row, counted from 1: 1, 2, 4, 8, 16, 30, 30 ..."""
+    return min(_LONGEST_WAIT_S, 2.0 ** min(deaths - 1, 10))  # 2.0 ** 1024 overflows a float
 
 
 @dataclass(slots=True)
@@ -47,7 +47,7 @@ def _is_ready(child: _Child, pid: int) -> bool:
 
 
 class Supervisor:
-    """One stack's processes. ``record`` is told every change as a mapping from name to identity."""
+    """One stack's processes. ``record`` receives every change as a mapping from name to identity."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class Supervisor:
         return {child.program.name for child in self._children}
 
     def stop(self, names: Iterable[str] | None = None) -> None:
-        """End the programs called ``names``, or all of them, side by side; return when they are gone."""
+        """End the programs called ``names``, or all of them, concurrently; return when they are gone."""
         wanted = {child.program.name for child in self._children} if names is None else set(names)
         leaving = [child for child in self._children if child.program.name in wanted]
         self._children = [child for child in self._children if child.program.name not in wanted]

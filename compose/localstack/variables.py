@@ -24,31 +24,31 @@ def open_log(path: Path) -> BinaryIO:
     """Open a log for appending. Only the owner may read it and its folder, because nothing removes secrets from what
     servers and clients write there."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path.parent.chmod(0o700)  # one that was there before, too
+    path.parent.chmod(0o700)  # also one that existed before
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     os.fchmod(descriptor, 0o600)
     return os.fdopen(descriptor, "ab")
 
 
 def dump(values: Mapping[str, str]) -> str:
-    """``values`` as KEY=value lines, in the order given."""
+    """Return ``values`` as KEY=value lines, in the order given."""
     return "".join(f"{name}={value}\n" for name, value in values.items())
 
 
 def parse(text: str) -> dict[str, str]:
-    """KEY=value lines back into a mapping; empty lines and comments are passed over."""
+    """Parse KEY=value lines into a mapping; empty lines and comments are ignored."""
     lines = (line.strip() for line in text.splitlines())
     pairs = (line.partition("=") for line in lines if line and not line.startswith("#"))
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 
 def read(path: Path) -> dict[str, str]:
-    """The variables in ``path``; none when there is no such file."""
+    """Return the variables in ``path``; empty without such a file."""
     return parse(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
 
 def passwords(path: Path, names: Iterable[str]) -> dict[str, str]:
-    """One password per name, made at the first call and the same ever after. Letters, digits, `-` and `_` only."""
+    """Return one password per name, made at the first call and stable afterwards. Letters, digits, `-` and `_` only."""
     known: dict[str, str] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     missing = [name for name in names if name not in known]
     if missing:

@@ -1,17 +1,17 @@
-"""Edits of chunks, and what becomes of them."""
+"""Edits of chunks and their results."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from pipeline.documents.chunk_edit_store import OwnedChunk
-from pipeline.documents.edited_chunk import Bound
+from pipeline.documents.edited_chunk import TokenBound
 from pipeline.records import ChunkId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
-    """What is to become of one chunk; None leaves it as it is. ``etag``: only if it is still this one."""
+    """The edit of one chunk; None leaves a field as it is. ``etag``: the state in which the edit applies."""
 
     chunk_id: ChunkId
     text: str | None = None
@@ -35,29 +35,29 @@ class Edited:
 
 
 def done(chunk: OwnedChunk, status: str) -> Edited:
-    """As it is now, with what became of it."""
+    """Return the result of an edit with the chunk's present state."""
     pending = chunk.latest > chunk.generation.number
     return Edited(chunk_id=chunk.chunk_id, status=status, etag=chunk.etag, replacement_pending=pending)
 
 
 def failed(chunk_id: ChunkId, code: str, detail: str) -> Edited:
-    """With a code and a sentence."""
+    """Return a failure with a code and a sentence."""
     return Edited(chunk_id=chunk_id, status="failed", code=code, detail=detail)
 
 
 def not_found(chunk_id: ChunkId) -> Edited:
-    """It is not shown, or not this tenant's."""
+    """Return the failure of a chunk that is not published or another tenant's."""
     return failed(chunk_id, "chunk_not_found", "there is no such chunk in what is published")
 
 
 def changed(chunk: OwnedChunk) -> Edited:
-    """The etag is not that of what is there."""
+    """Return the failure of an edit with an outdated etag."""
     detail = "the chunk is not the one the etag stands for; read it again"
     return Edited(chunk_id=chunk.chunk_id, status="failed", etag=chunk.etag, code="precondition_failed", detail=detail)
 
 
 def overtaken(before: OwnedChunk, current: OwnedChunk | None) -> Edited:
-    """Somebody else was faster."""
+    """Return the failure of an edit that lost against a concurrent change."""
     if current is None:
         detail = "the document was replaced or deleted meanwhile; nothing was changed"
         return failed(before.chunk_id, "document_replaced", detail)
@@ -65,12 +65,12 @@ def overtaken(before: OwnedChunk, current: OwnedChunk | None) -> Edited:
 
 
 def empty(chunk_id: ChunkId) -> Edited:
-    """Nothing is left of the text once it is cleaned."""
+    """Return the failure of a text that is empty once it is cleaned."""
     return failed(chunk_id, "empty_chunk", "the text holds nothing but white space and invisible characters")
 
 
-def too_long(before: OwnedChunk, tokens: int, bound: Bound) -> Edited:
-    """The text has more tokens than the document's chunking allows."""
+def too_long(before: OwnedChunk, tokens: int, bound: TokenBound) -> Edited:
+    """Return the failure of a text with more tokens than the document's chunking allows."""
     what = "chunk" if before.searched else "parent"
     detail = (
         f"the text has {tokens} tokens, and a {what} of document {before.generation.document_id} at most {bound.tokens}:"

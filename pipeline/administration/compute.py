@@ -74,7 +74,7 @@ def carry_out(
 
 
 def _perform(computation: Computation, performer: Performer) -> Done | Further:
-    """Do a step in the name of the caller who asked for it, and limit the size of the answer."""
+    """Perform a step in the name of the caller, and limit the size of the answer."""
     act_as(computation.actor, request_id=computation.request_id)
     outcome = performer(computation)
     if isinstance(outcome, Done) and len(outcome.body) > LARGEST_ANSWER:
@@ -83,7 +83,7 @@ def _perform(computation: Computation, performer: Performer) -> Done | Further:
 
 
 def drop_expired(use: Resources) -> int:
-    """Delete large bodies of computations that no caller waits for any more. Returns the number of rows."""
+    """Delete large bodies of computations that no caller waits for any more; return the number of rows."""
     with unit_of_work(use.mysql) as work:
         tenants = tenants_with_expired_bodies(work.connection)
     dropped = 0

@@ -1,17 +1,25 @@
-"""Take documents away again."""
+"""Delete documents by id, or all documents of a source."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipeline.database.unit_of_work import UnitOfWork, unit_of_work
+import structlog
+
+from pipeline.database.unit_of_work import UnitOfWork, retry_conflicts, unit_of_work
 from pipeline.documents.chunk_store import Chunks
 from pipeline.documents.document_store import Documents
 from pipeline.documents.retention_store import Retired
+from pipeline.documents.source_view_store import SourceViews
 from pipeline.keyword.statistics_store import Statistics
 from pipeline.records import DocumentId, Namespace, TenantId
 from pipeline.resources import Resources
 from pipeline.tenants.audit_store import Audit
+from pipeline.tenants.namespace_store import Namespaces
+
+log = structlog.get_logger(__name__)
+
+_DOCUMENTS_AT_ONCE = 100  # of a source
 
 
 def delete_document(tenant_id: TenantId, namespace: Namespace, document_id: DocumentId, use: Resources) -> bool:
@@ -24,12 +32,53 @@ def delete_document(tenant_id: TenantId, namespace: Namespace, document_id: Docu
 def delete_within(
     work: UnitOfWork, tenant_id: TenantId, namespace: Namespace, document_ids: Sequence[DocumentId]
 ) -> int:
-    """Delete these documents in a transaction that is under way. Gives how many there were."""
+    """Delete these documents in a running transaction; return how many there were."""
     deleted = Documents(work.connection, tenant_id).delete(namespace, document_ids)
-    shown = [each.shown for each in deleted.values() if each.shown is not None]
+    shown = [document.shown for document in deleted.values() if document.shown is not None]
     terms = Chunks(work.connection, tenant_id).terms_of(shown)
     Statistics(work.connection, tenant_id).count(namespace, [], terms, document_ids=list(deleted))
-    Retired(work.connection, tenant_id).add([generation for each in deleted.values() for generation in each.gone])
+    Retired(work.connection, tenant_id).add(
+        [generation for document in deleted.values() for generation in document.gone]
+    )
     if deleted:
         Audit(work.connection, tenant_id).wrote("delete", namespaces=[namespace], ids=list(deleted))
     return len(deleted)
+
+
+@retry_conflicts(attempts=8)
+def delete_some(tenant_id: TenantId, namespace: Namespace, use: Resources, *, limit: int) -> int:
+    """Delete up to ``limit`` documents of a namespace, shown or under way, in one transaction; return how many."""
+    with unit_of_work(use.mysql) as work:
+        ids = Namespaces(work.connection, tenant_id).living_documents(namespace, limit=limit)
+        delete_within(work, tenant_id, namespace, [DocumentId(document_id) for document_id in ids])
+    return len(ids)
+
+
+def delete_source(tenant_id: TenantId, namespace: Namespace, source_id: str, use: Resources) -> int | None:
+    """Delete a source's documents, also those under way, some hundred at a time; return how many, None without such a
+    source. May be repeated after a crash; a document handed in meanwhile may stay. Raises StoreUnavailable."""
+    deleted, after = 0, ""
+    while some := _delete_some(tenant_id, namespace, source_id, after, use):
+        deleted, after = deleted + some[0], some[1]
+    if not deleted:
+        return None
+    with unit_of_work(use.mysql) as work:
+        Audit(work.connection, tenant_id).wrote("source_delete", namespaces=[namespace], ids=[source_id], count=deleted)
+    log.info("source_deleted", tenant_id=tenant_id, documents=deleted)
+    return deleted
+
+
+@retry_conflicts(attempts=8)
+def _delete_some(
+    tenant_id: TenantId, namespace: Namespace, source_id: str, after: str, use: Resources
+) -> tuple[int, DocumentId] | None:
+    """Delete the source's next documents; return how many and the last id, None after the end. Documents moved before
+    the lock stay."""
+    with unit_of_work(use.mysql) as work:
+        views = SourceViews(work.connection, tenant_id)
+        candidates = views.documents(namespace, source_id, after=after, limit=_DOCUMENTS_AT_ONCE)
+        if not candidates:
+            return None
+        views.lock(namespace, candidates)
+        ids = views.documents(namespace, source_id, among=candidates, limit=len(candidates))
+        return delete_within(work, tenant_id, namespace, ids), candidates[-1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
 from pipeline.documents.document_store import Documents
-from pipeline.documents.retention_store import Dropping, Retired
+from pipeline.documents.retention_store import GenerationRows, Retired
 from pipeline.records import TenantId
 from pipeline.resources import Resources
 
@@ -12,7 +12,7 @@ _DROPPED_AT_ONCE = 200
 
 
 def drop_retired(tenant_id: TenantId, use: Resources) -> int:
-    """Drop the rows of generations whose time has come, in both stores. Gives how many; dying in here repeats work."""
+    """Drop the due rows of retired generations in both stores; return how many. A crash repeats work."""
     dropped = 0
     while True:
         some = _drop_some(tenant_id, use)
@@ -28,8 +28,8 @@ def _drop_some(tenant_id: TenantId, use: Resources) -> int:
         due = retired.due(limit=_DROPPED_AT_ONCE)
         shown = documents.shown(due)
         if due:
-            use.installation.confirm(work.connection)  # the connection that decides what is retired
+            use.installation.confirm(work.connection)  # the connection that read the retired generations
         use.vectors(tenant_id).drop([generation for generation in due if generation not in shown])
-        Dropping(work.connection, tenant_id).drop(due)
+        GenerationRows(work.connection, tenant_id).drop(due)
         retired.forget(due)
     return len(due)

@@ -1,4 +1,4 @@
-"""API sources: described, tried out, and forgotten."""
+"""Store, try out and delete API sources."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ MOST_SOURCES = 20  # of one tenant
 
 
 class TooManySources(Exception):
-    """The tenant has as many sources as it may have."""
+    """The tenant has as many sources as allowed."""
 
 
 class SourceFlaw(Exception):
-    """The source cannot be kept as it was described; ``pointer`` says where."""
+    """A flaw in a source's description; ``pointer``: its location."""
 
     def __init__(self, pointer: str, detail: str) -> None:
         super().__init__(detail)
@@ -40,8 +40,8 @@ class SourceFlaw(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tried:
-    """What came of asking a source once. ``error``: why there is nothing."""
+class SourceTrial:
+    """The result of calling a source once. ``error``: why there are no passages."""
 
     passages: Passages = field(default_factory=Passages)
     elapsed_ms: float
@@ -70,15 +70,15 @@ def put(
         before = store.one(name)
         if before is None and count >= MOST_SOURCES:
             raise TooManySources(f"There are {MOST_SOURCES} API sources already, and no more may be added.")
-        known = secrets.opened(tenant_id, before) if before is not None and kept else {}
+        opened = secrets.opened(tenant_id, before) if before is not None and kept else {}
         for header in kept:
-            if before is None or header not in known:
+            if before is None or header not in opened:
                 raise SourceFlaw(f"/headers/{header}", "has no stored value that could be kept")
             if _origin(before.source) != _origin(source):
                 raise SourceFlaw(
                     f"/headers/{header}", "must be given again, because the source is on another server now"
                 )
-        every = {**{header: known[header] for header in kept}, **values}
+        every = {**{header: opened[header] for header in kept}, **values}
         store.put(name, source, secrets.sealed(tenant_id, name, every))
         stored = store.one(name)
     assert stored is not None
@@ -104,23 +104,23 @@ def remove_api_source(tenant_id: TenantId, name: str, use: Resources) -> bool:
         return ApiSources(work.connection, tenant_id).remove(name)
 
 
-def try_out(tenant_id: TenantId, stored: StoredSource, query: Query, use: Resources) -> Tried:
-    """Ask a source as a query would, with all the time that the source itself allows, switched on or not."""
+def try_out(tenant_id: TenantId, stored: StoredSource, query: Query, use: Resources) -> SourceTrial:
+    """Call a source as a query would, with the source's own full time limit, enabled or not."""
     patient = ChannelPlan(timeout_ms=2 * stored.source.timeout_ms + 100)
     retrieve = replace(query.plan.retrieve, channels={"api": patient}, method="hybrid")
-    asked = replace(query, tenant_id=tenant_id, plan=replace(query.plan, retrieve=retrieve))
+    trial_query = replace(query, tenant_id=tenant_id, plan=replace(query.plan, retrieve=retrieve))
     started = time.perf_counter()
     try:
-        found, error = make_api_channel(use).ask(stored, asked), None
+        envelope, error = make_api_channel(use).ask(stored, trial_query), None
     except PipelineError as raised:
-        found, error = Passages(), raised
+        envelope, error = Passages(), raised
     elapsed_ms = (time.perf_counter() - started) * 1000
     log.info("api_source_tried", tenant_id=tenant_id, source=stored.name, code=error.code if error else None)
-    return Tried(passages=found, elapsed_ms=elapsed_ms, error=error)
+    return SourceTrial(passages=envelope, elapsed_ms=elapsed_ms, error=error)
 
 
 def _require_address(source: ApiSource, use: Resources) -> None:
-    """A host that is an address is looked at now; a name may mean another address by the time it is called."""
+    """Check a host that is an IP address now; a name may resolve to another address by the time of a call."""
     address = web_address(source.url)
     permitted = use.settings.api_allow_networks
     try:

@@ -1,6 +1,6 @@
-"""Change single published chunks: their text, whether searches see them, whether they exist.
+"""Edit single published chunks: their text, whether searches see them, whether they exist.
 
-The model is asked first; then one transaction locks the documents and writes vectors, rows and statistics. A crash
+The model is called first; then one transaction locks the documents and writes vectors, rows and statistics. A crash
 leaves the old text with, at worst, the new text's vector, which the reconciler repairs.
 """
 
@@ -29,7 +29,7 @@ from pipeline.chunking.tokens import count_tokens
 from pipeline.database.unit_of_work import UnitOfWork, retry_conflicts, unit_of_work
 from pipeline.documents.chunk_edit_store import ChunkEdits, OwnedChunk
 from pipeline.documents.document_store import Documents
-from pipeline.documents.edited_chunk import bound_of, edited, prepared, repeats
+from pipeline.documents.edited_chunk import bound_of, cleaned, rebuild_edited, repeats
 from pipeline.documents.parent_store import Parents
 from pipeline.documents.retention_store import Retired
 from pipeline.errors import EmbedderRefused, Unavailable
@@ -70,13 +70,13 @@ def edit_chunks(tenant_id: TenantId, edits: Sequence[Edit], use: Resources) -> l
     its children; its text may change and is not searched. Raises EmbedderUnavailable or StoreUnavailable if nothing
     could be done."""
     with unit_of_work(use.mysql) as work:
-        known = ChunkEdits(work.connection, tenant_id).named([edit.chunk_id for edit in edits])
-        children = children_of(tenant_id, list(known.values()), work)
+        chunks = ChunkEdits(work.connection, tenant_id).named([edit.chunk_id for edit in edits])
+        children = children_of(tenant_id, list(chunks.values()), work)
     results: dict[ChunkId, Edited] = {}
     plans: list[_Plan] = []
     for sent in edits:
-        edit = sent if sent.text is None else replace(sent, text=prepared(sent.text))
-        before = known.get(edit.chunk_id)
+        edit = sent if sent.text is None else replace(sent, text=cleaned(sent.text))
+        before = chunks.get(edit.chunk_id)
         if before is None:
             results[edit.chunk_id] = not_found(edit.chunk_id)
         elif edit.etag is not None and edit.etag != before.etag:
@@ -100,10 +100,10 @@ def delete_chunks(tenant_id: TenantId, chunk_ids: Sequence[ChunkId], use: Resour
         return []
     with unit_of_work(use.mysql) as work:
         edits = ChunkEdits(work.connection, tenant_id)
-        known = edits.named(chunk_ids)
-        children = children_of(tenant_id, list(known.values()), work)
+        chunks = edits.named(chunk_ids)
+        children = children_of(tenant_id, list(chunks.values()), work)
         below = edits.named([child for some in children.values() for child in some])
-    gone = _remove(tenant_id, [chunk for chunk in (known | below).values() if chunk.searched], use)
+    gone = _remove(tenant_id, [chunk for chunk in (chunks | below).values() if chunk.searched], use)
     for parent_id, ids in children.items():
         left = next((gone[child] for child in ids if gone[child].status != "deleted"), None)
         gone[parent_id] = replace(left or Edited(chunk_id=parent_id, status="deleted"), chunk_id=parent_id)
@@ -113,13 +113,13 @@ def delete_chunks(tenant_id: TenantId, chunk_ids: Sequence[ChunkId], use: Resour
 def _edit_parent(
     tenant_id: TenantId, edit: Edit, before: OwnedChunk, children: Sequence[ChunkId], use: Resources
 ) -> Edited:
-    """Its text for itself, and whether searches see it for its children."""
+    """Edit a parent: its own text, and the visibility of its children."""
     switched = edit_chunks(tenant_id, [Edit(chunk_id=child, enabled=edit.enabled) for child in children], use)
-    stuck = next((each for each in switched if each.status == "failed"), None)
+    stuck = next((result for result in switched if result.status == "failed"), None)
     if stuck is not None:
         return replace(stuck, chunk_id=before.chunk_id)
     if edit.text is None or edit.text == before.passage.text:
-        return done(before, "updated" if any(each.status == "updated" for each in switched) else "unchanged")
+        return done(before, "updated" if any(result.status == "updated" for result in switched) else "unchanged")
     text = edit.text
 
     def write(work: UnitOfWork) -> dict[ChunkId, Edited]:
@@ -131,7 +131,7 @@ def _edit_parent(
 
 
 def _fault(edit: Edit, before: OwnedChunk) -> Edited | None:
-    """Why the text cannot be taken. A text that is no longer than the one that is there is never too long."""
+    """Return why the text is refused, if it is. A text no longer than the present one is never too long."""
     if edit.text is None:
         return None
     if not edit.text:
@@ -149,7 +149,7 @@ def _plan(edit: Edit, before: OwnedChunk) -> _Plan | None:
     text = before.passage.text if edit.text is None else edit.text
     if enabled == before.enabled and text == before.passage.text:
         return None
-    chunk = edited(
+    chunk = rebuild_edited(
         chunk_id=before.chunk_id,
         generation=before.generation,
         ordinal=before.ordinal,
@@ -176,7 +176,7 @@ def _carry_out(tenant_id: TenantId, plans: Sequence[_Plan], use: Resources) -> d
         refused = {chunk_id: failed(chunk_id, error.code, str(error)) for chunk_id in guilty}
         others = [plan for plan in plans if plan.before.chunk_id not in guilty]
         return refused | (_carry_out(tenant_id, others, use) if others else {})
-    places = {plan.before.chunk_id: place for place, plan in enumerate(embedded)}
+    row_of = {plan.before.chunk_id: row for row, plan in enumerate(embedded)}
 
     def write(work: UnitOfWork) -> dict[ChunkId, Edited]:
         now_there = _locked(tenant_id, [plan.before for plan in plans], work)
@@ -188,7 +188,7 @@ def _carry_out(tenant_id: TenantId, plans: Sequence[_Plan], use: Resources) -> d
             else:
                 standing.append(plan)
         if with_vector := [plan for plan in standing if plan.needs_vector]:
-            rows = [places[plan.before.chunk_id] for plan in with_vector]
+            rows = [row_of[plan.before.chunk_id] for plan in with_vector]
             write_everywhere(
                 tenant_id,
                 work.connection,
@@ -218,7 +218,7 @@ def _carry_out(tenant_id: TenantId, plans: Sequence[_Plan], use: Resources) -> d
 
 
 def _repeated_in(before: OwnedChunk, chunk: Chunk, edits: ChunkEdits) -> tuple[ChunkId, ...]:
-    """The chunks beside a reworded one that still have words of it which the edit took out."""
+    """Return the chunks beside a reworded one that still hold words that the edit removed."""
     beside = edits.beside(before)
     return tuple(other for other, passage in beside if repeats(passage, before.passage, chunk.passage.text))
 
@@ -260,8 +260,8 @@ def _remove(tenant_id: TenantId, wanted: Sequence[OwnedChunk], use: Resources) -
             _remove_from(tenant_id, generation, chunks, work)
         _note("chunk_delete", tenant_id, list(there.values()), work)
         work.after_commit(lambda: _settle_vectors(tenant_id, list(there), set(by_generation), use))
-        overtaken = {chunk.chunk_id: overtaken(chunk, None) for chunk in wanted if chunk.chunk_id not in there}
-        return overtaken | {chunk_id: Edited(chunk_id=chunk_id, status="deleted") for chunk_id in there}
+        missing = {chunk.chunk_id: overtaken(chunk, None) for chunk in wanted if chunk.chunk_id not in there}
+        return missing | {chunk_id: Edited(chunk_id=chunk_id, status="deleted") for chunk_id in there}
 
     return _transact(use, write)
 
@@ -280,7 +280,7 @@ def _remove_from(tenant_id: TenantId, generation: Generation, chunks: Sequence[O
         gone: Iterable[Generation] = [generation]
     else:
         deleted = Documents(work.connection, tenant_id).delete(namespace, [generation.document_id])
-        gone = [each for document in deleted.values() for each in document.gone]
+        gone = [hidden for document in deleted.values() for hidden in document.gone]
     Retired(work.connection, tenant_id).add(list(gone))
 
 
@@ -292,7 +292,7 @@ def _note(action: str, tenant_id: TenantId, chunks: Sequence[OwnedChunk], work: 
 
 
 def _locked(tenant_id: TenantId, chunks: Sequence[OwnedChunk], work: UnitOfWork) -> dict[ChunkId, OwnedChunk]:
-    """Those that are still published, their documents held still."""
+    """Return the chunks that are still published, with their documents locked."""
     edits = ChunkEdits(work.connection, tenant_id)
     documents: defaultdict[Namespace, set[DocumentId]] = defaultdict(set)
     for chunk in chunks:

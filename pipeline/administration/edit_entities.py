@@ -1,4 +1,4 @@
-"""Entities: written by whoever keeps the story, read with the answers that name them."""
+"""Write, list and delete entities, which answers that name them return."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ log = structlog.get_logger(__name__)
 
 @retry_conflicts(attempts=8)
 def put_states(tenant_id: TenantId, states: Sequence[EntityState], use: Resources) -> int:
-    """Write these states, all or none. Gives how many."""
+    """Write these states, all or none; return how many."""
     with unit_of_work(use.mysql) as work:
         Entities(work.connection, tenant_id).put(states)
     log.info("entity_states_written", tenant_id=tenant_id, states=len(states))
@@ -34,14 +34,14 @@ def list_states(
     after: str,
     limit: int,
 ) -> list[EntityState]:
-    """A page of `Entities.page`."""
+    """Return a page of `Entities.page`."""
     with reading(use.mysql) as connection:
         return Entities(connection, tenant_id).page(namespace, as_of=as_of, name=name, after=after, limit=limit)
 
 
 @retry_conflicts(attempts=8)
 def delete_entities(tenant_id: TenantId, namespace: Namespace, entity_ids: Sequence[str], use: Resources) -> int:
-    """Delete these entities with all their states. Gives how many states went."""
+    """Delete these entities with all their states; return the number of states."""
     with unit_of_work(use.mysql) as work:
         gone = Entities(work.connection, tenant_id).delete(namespace, entity_ids)
     log.info("entities_deleted", tenant_id=tenant_id, states=gone)

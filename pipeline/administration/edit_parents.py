@@ -1,4 +1,4 @@
-"""Parents under edits: what is done to them, and what edits of their children do to them."""
+"""Edit parents, and update them after edits of their children."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ def follow_children(tenant_id: TenantId, changed: Sequence[tuple[OwnedChunk, str
     for chunk, text in changed:
         if chunk.parent_id is not None:
             of_parent[chunk.parent_id].append((chunk, text))
-    known = parents.stored_texts(list(of_parent))
-    passages = parents.passages(list(known))
+    texts = parents.stored_texts(list(of_parent))
+    passages = parents.passages(list(texts))
     after = {
-        parent_id: _rewritten(whole, passages[parent_id], of_parent[parent_id]) for parent_id, whole in known.items()
+        parent_id: _rewritten(whole, passages[parent_id], of_parent[parent_id]) for parent_id, whole in texts.items()
     }
     rewritten: set[ChunkId] = set()
     for parent_id, text in after.items():
-        if text and text != known[parent_id]:
+        if text and text != texts[parent_id]:
             parents.rewrite(parent_id, text, count_tokens(text))
             rewritten.add(parent_id)
-    places = {chunk.generation.scope.namespace for chunk, _ in changed if chunk.parent_id in rewritten}
-    for namespace in sorted(places):  # a child that searches do not see is still read with its parent
+    namespaces = {chunk.generation.scope.namespace for chunk, _ in changed if chunk.parent_id in rewritten}
+    for namespace in sorted(namespaces):  # a child that searches do not see is still read with its parent
         Namespaces(work.connection, tenant_id).revise(namespace)
 
 
 def _rewritten(whole: str, passages: dict[int, Passage], changed: Sequence[tuple[OwnedChunk, str]]) -> str:
-    """The text of a parent with that of these children changed; ``passages`` are those that are there now."""
+    """Return the text of a parent after edits of these children; ``passages``: its present passages."""
     texts = dict(passages)
     for chunk, _ in changed:
         texts[chunk.ordinal] = _placed(chunk, chunk.passage.text)
@@ -76,6 +76,6 @@ def rewrite_parent(tenant_id: TenantId, before: OwnedChunk, text: str, work: Uni
 
 
 def children_of(tenant_id: TenantId, chunks: Sequence[OwnedChunk], work: UnitOfWork) -> dict[ChunkId, list[ChunkId]]:
-    """The children of those of these that are parents."""
+    """Return the children of those of these chunks that are parents."""
     parents = [chunk.chunk_id for chunk in chunks if not chunk.searched]
     return Parents(work.connection, tenant_id).children(parents)

@@ -1,4 +1,4 @@
-"""Profiles and experiments: read together, changed one at a time, and never stored unless they can work."""
+"""Read and change profiles and experiments; only working ones are stored."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ log = structlog.get_logger(__name__)
 
 
 def load_configuration(tenant_id: TenantId, use: Resources) -> Configuration:
-    """The tenant's configuration as it is now. Raises StoreUnavailable."""
+    """Return the tenant's present configuration. Raises StoreUnavailable."""
     with reading(use.mysql) as connection:
         profiles = Profiles(connection, tenant_id).heads()
         experiments = Experiments(connection, tenant_id).all()
@@ -64,7 +64,7 @@ def remove_experiment(tenant_id: TenantId, experiment_id: str, use: Resources) -
 def store_profile(
     tenant_id: TenantId, name: str, config: Mapping[str, Any], *, note: str, by: str, share: float, use: Resources
 ) -> tuple[int, Plan]:
-    """Add a version that ``share`` of the queries get; 0: none yet. Returns its number and its whole plan. Raises
+    """Add a version for a ``share`` of the queries, 0 for none yet; return its number and its whole plan. Raises
     PlanFlaw."""
     plan = plan_of(use.settings, config, {})
     with unit_of_work(use.mysql) as work:
@@ -77,7 +77,7 @@ def store_profile(
 
 
 def activate(tenant_id: TenantId, name: str, version: int, *, share: float, use: Resources) -> bool:
-    """Let queries have another version, all or ``share`` of them. False if there is no such version."""
+    """Activate another version for all queries or a ``share`` of them. False if there is no such version."""
     with unit_of_work(use.mysql) as work:
         done = Profiles(work.connection, tenant_id).point(name, version, share=share)
     if done:
@@ -86,7 +86,7 @@ def activate(tenant_id: TenantId, name: str, version: int, *, share: float, use:
 
 
 def roll_back(tenant_id: TenantId, name: str, use: Resources) -> int | None:
-    """End a trial; without one, return to the version active before. Gives the version that counts now, or None."""
+    """End a trial; without one, return to the version active before. Return the version that is active now, or None."""
     with unit_of_work(use.mysql) as work:
         profiles = Profiles(work.connection, tenant_id)
         head = profiles.heads().get(name)
@@ -108,7 +108,7 @@ def store_experiment(
     active: bool,
     use: Resources,
 ) -> None:
-    """Keep an experiment. Raises PlanFlaw for an arm that could not work, with a pointer into the experiment."""
+    """Store an experiment. Raises PlanFlaw for an arm without a valid plan, with a pointer into the experiment."""
     configuration = load_configuration(tenant_id, use)
     check_arms(experiment, configuration, use)
     with unit_of_work(use.mysql) as work:
@@ -117,12 +117,12 @@ def store_experiment(
 
 
 def check_arms(experiment: Experiment, configuration: Configuration, use: Resources) -> None:
-    """Raises PlanFlaw unless every arm makes a plan over the profile that it is most likely laid over."""
-    for place, arm in enumerate(experiment.arms):
+    """Raise PlanFlaw unless every arm makes a valid plan over its most likely profile."""
+    for index, arm in enumerate(experiment.arms):
         name = arm.profile or DEFAULT_PROFILE
         if name not in configuration.profiles:
-            raise PlanFlaw([(f"/arms/{place}/profile", "is not the name of a profile")])
+            raise PlanFlaw([(f"/arms/{index}/profile", "is not the name of a profile")])
         try:
             plan_of(use.settings, overlaid(configuration.profiles[name].active.config, arm.overrides), {})
         except PlanFlaw as flaw:
-            raise PlanFlaw([(f"/arms/{place}/overrides{pointer}", detail) for pointer, detail in flaw.flaws]) from None
+            raise PlanFlaw([(f"/arms/{index}/overrides{pointer}", detail) for pointer, detail in flaw.flaws]) from None

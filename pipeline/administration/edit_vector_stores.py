@@ -1,4 +1,4 @@
-"""A namespace as a vector store: files are put into it, described anew and taken out, by the way all documents go."""
+"""A namespace as a vector store: add, describe and remove files as documents."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class NoSuchFile(LookupError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Put:
-    """A file to be put into a namespace, cut like this, and found by these attributes."""
+    """A file to add to a namespace, with its chunking and attributes."""
 
     file_id: str
     chunking: Chunking
@@ -52,7 +52,7 @@ class Put:
 
 
 def open_store(tenant_id: TenantId, store: VectorStore, use: Resources) -> None:
-    """Make an empty vector store."""
+    """Create an empty vector store."""
     with unit_of_work(use.mysql) as work:
         _open(work.connection, tenant_id, store)
 
@@ -140,13 +140,13 @@ def list_files(
 def change_store(
     tenant_id: TenantId, namespace: Namespace, change: Callable[[VectorStore], VectorStore], use: Resources
 ) -> VectorStore | None:
-    """What ``change`` makes of a vector store is noted; None if there is none."""
+    """Apply ``change`` to a vector store and store the result; None if there is none."""
     with unit_of_work(use.mysql) as work:
         stores = VectorStores(work.connection, tenant_id)
-        found = stores.one(namespace, lock=True)
-        if found is None:
+        store = stores.one(namespace, lock=True)
+        if store is None:
             return None
-        stores.put(change(found))
+        stores.put(change(store))
         Audit(work.connection, tenant_id).wrote("vector_store_change", namespaces=[namespace])
         return stores.one(namespace)
 
@@ -260,7 +260,7 @@ def take_out(tenant_id: TenantId, namespace: Namespace, document_id: DocumentId,
 
 
 def shown_attributes(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of a document's metadata that attributes can show: texts, numbers and truth values."""
+    """Return the part of a document's metadata that attributes can show: texts, numbers and booleans."""
     return {key: value for key, value in metadata.items() if kind_of(value) is not None}
 
 
@@ -274,7 +274,7 @@ def _open(connection: Connection, tenant_id: TenantId, store: VectorStore) -> No
 
 
 def _entry(file: StoredFile, put: Put) -> Upload | Refusal:
-    """The document a file becomes, without its bytes, which never leave the database."""
+    """Return the document that a file becomes, without its bytes, which never leave the database."""
     try:
         media_type = _media_type_of(file)
     except UnsupportedMediaType as error:
@@ -291,14 +291,15 @@ def _entry(file: StoredFile, put: Put) -> Upload | Refusal:
 
 
 def _media_type_of(file: StoredFile) -> str:
-    """As for every document, but JSON lines are one document and programs are text. Raises UnsupportedMediaType."""
+    """Return the media type as for other documents, but JSON lines are one document and programs are text. Raises
+    UnsupportedMediaType."""
     suffix = PurePosixPath(file.filename).suffix.lower()
     if suffix in _TEXT_SUFFIXES:
         return PLAIN
     try:
-        found = media_type_of(file.filename, file.declared_type)
+        media_type = media_type_of(file.filename, file.declared_type)
     except UnsupportedMediaType:
         if (file.declared_type or "").lower().startswith("text/"):
             return PLAIN
         raise
-    return PLAIN if found.partition(";")[0] == JSONL else found
+    return PLAIN if media_type.partition(";")[0] == JSONL else media_type

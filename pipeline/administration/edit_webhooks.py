@@ -1,4 +1,4 @@
-"""Endpoints and what they are told: made, rotated, called, and given up when nobody has answered for days."""
+"""Manage endpoints of webhooks, deliver messages, and disable endpoints that have failed for days."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ _NAME_S = 5.0  # to look up the name of an endpoint while its tenant waits
 _USER_AGENT = "Chordwise-Webhooks/1"
 
 
-class TooMany(Exception):
-    """The tenant has as many endpoints as it may have."""
+class TooManyWebhooks(Exception):
+    """The tenant has as many endpoints as allowed."""
 
 
 def add(tenant_id: TenantId, url: str, events: Sequence[str], use: Resources) -> tuple[Webhook, str]:
@@ -54,7 +54,7 @@ def add(tenant_id: TenantId, url: str, events: Sequence[str], use: Resources) ->
     with unit_of_work(use.mysql) as work:
         store = Webhooks(work.connection, tenant_id)
         if store.lock() >= MOST_WEBHOOKS:
-            raise TooMany(f"There are {MOST_WEBHOOKS} endpoints already, and no more may be added.")
+            raise TooManyWebhooks(f"There are {MOST_WEBHOOKS} endpoints already, and no more may be added.")
         store.add(webhook_id, url, events, sealed)
         Audit(work.connection, tenant_id).wrote("webhook_add", ids=[webhook_id])
         made = store.one(webhook_id)
@@ -64,14 +64,14 @@ def add(tenant_id: TenantId, url: str, events: Sequence[str], use: Resources) ->
 
 
 def _require_address(url: str, use: Resources) -> None:
-    found = checked_url(url)
+    address = checked_url(url)
     refusal = Deadline.after(REFUSED_AFTER_S)
     try:
-        within(lambda: resolve(found, permitted=use.settings.webhook_allow_private), seconds=_NAME_S)
+        within(lambda: resolve(address, permitted=use.settings.webhook_allow_private), seconds=_NAME_S)
     except TimeoutError:
-        raise not_allowed(found.host) from None
+        raise not_allowed(address.host) from None
     except NotAllowed:
-        if not is_address(found.host):
+        if not is_address(address.host):
             time.sleep(refusal.left_s())
         raise
 
@@ -83,10 +83,10 @@ def rotate(tenant_id: TenantId, webhook_id: str, use: Resources, *, overlap_s: f
     with unit_of_work(use.mysql) as work:
         store = Webhooks(work.connection, tenant_id)
         store.rotate(webhook_id, sealed, overlap_s=overlap_s)
-        found = store.one(webhook_id)
-        if found is not None:
+        webhook = store.one(webhook_id)
+        if webhook is not None:
             Audit(work.connection, tenant_id).wrote("webhook_rotate", ids=[webhook_id])
-    return None if found is None else (found, core.secret_text(secret))
+    return None if webhook is None else (webhook, core.secret_text(secret))
 
 
 def list_webhooks(tenant_id: TenantId, use: Resources) -> list[Webhook]:
@@ -198,7 +198,7 @@ def _claim(use: Resources, limit: int) -> list[Sending]:
 
 
 async def _send(sending: Sending, poster: Poster, use: Resources) -> None:
-    """Make one call and write down what came of it. What cannot be written is left to the lease."""
+    """Make one call and record its outcome. If it cannot be recorded, the lease runs out."""
     try:
         call = await asyncio.to_thread(_signed, sending, use)
         if call is None:
@@ -217,7 +217,7 @@ async def _send(sending: Sending, poster: Poster, use: Resources) -> None:
 
 
 def _signed(sending: Sending, use: Resources) -> tuple[str, dict[str, str], bytes] | None:
-    """Where to, with which headers, and what; None if the endpoint is gone by now."""
+    """Return URL, headers and body of a call; None if the endpoint is gone."""
     with unit_of_work(use.mysql) as work:
         endpoint = Webhooks(work.connection, sending.tenant_id).one(sending.webhook_id)
     if endpoint is None:
@@ -269,20 +269,20 @@ def _settle(sending: Sending, reply: Reply, use: Resources) -> None:
 
 
 def note_progress(use: Resources) -> int:
-    """Write news of unfinished jobs for endpoints that want them, of those jobs that have moved on. Gives how many."""
+    """Write messages on the progress of unfinished jobs for endpoints that subscribe to it; return how many."""
     with unit_of_work(use.mysql) as work:
         tenants = tenants_following_progress(work.connection)
-    told = 0
+    messages = 0
     for tenant_id in tenants:
         with unit_of_work(use.mysql) as work:
             outbox = Outbox(work.connection, tenant_id)
             for job_id in Ledger(work.connection, tenant_id).unfinished():
-                told += outbox.job_progressed(job_id)
-    return told
+                messages += outbox.job_progressed(job_id)
+    return messages
 
 
 def forget_old(use: Resources) -> int:
-    """Forget deliveries that nobody will ask about any more. Gives how many."""
+    """Delete old deliveries; return how many."""
     with unit_of_work(use.mysql) as work:
         return prune(
             work.connection, delivered_s=7 * _DAY_S, dead_s=30 * _DAY_S, progress_s=3600, limit=_PRUNED_AT_ONCE

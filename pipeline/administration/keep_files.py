@@ -1,4 +1,4 @@
-"""Files that are kept until they are put somewhere: handed in, given back, forgotten."""
+"""Store and delete uploaded files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def keep_file(
     declared_type: str | None,
     expires_after_s: int | None = None,
 ) -> StoredFile:
-    """Keep a file; when this returns, it is durable. Raises QuotaExceeded, and StoreUnavailable if nothing was kept."""
+    """Store a file; it is durable on return. Raises QuotaExceeded, and StoreUnavailable if nothing was stored."""
     file_id = new_id(ID_PREFIX)
     created_at = made_at(ID_PREFIX, file_id) or datetime.now(UTC)
     file = StoredFile(

@@ -1,4 +1,4 @@
-"""Chunks as their owner lists them, with the windows that are read with them."""
+"""List chunks for their owner, with the windows that are read with them."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _AT_ONCE = 500  # chunks read at a time
 
 
 def list_chunks(
-    tenant_id: TenantId, namespace: Namespace, use: Resources, **asked: Any
+    tenant_id: TenantId, namespace: Namespace, use: Resources, **selection: Any
 ) -> Sequence[tuple[OwnedChunk, str | None]]:
-    """A page of chunks, asked for as in `ChunkEdits.page`, each with its window where its strategy has one."""
+    """Return a page of `ChunkEdits.page`, each chunk with its window where its strategy has one."""
     with unit_of_work(use.mysql) as work:
-        found = ChunkEdits(work.connection, tenant_id).page(namespace, **asked)
-        sizes: dict[ChunkId, int] = {chunk.chunk_id: window_of(chunk.chunking) for chunk in found}
+        chunks = ChunkEdits(work.connection, tenant_id).page(namespace, **selection)
+        sizes: dict[ChunkId, int] = {chunk.chunk_id: window_of(chunk.chunking) for chunk in chunks}
         around = windows(work.connection, tenant_id, sizes)
-    return [(chunk, around.get(chunk.chunk_id)) for chunk in found]
+    return [(chunk, around.get(chunk.chunk_id)) for chunk in chunks]
 
 
 def read_passages(
@@ -49,9 +49,9 @@ def read_passages(
 
 def _searched(edits: ChunkEdits, namespace: Namespace, document_id: DocumentId) -> list[OwnedChunk]:
     """Return the passages of a document that searches see; their parents say nothing that they do not."""
-    found: list[OwnedChunk] = []
+    chunks: list[OwnedChunk] = []
     after: Position | None = None
     while page := edits.page(namespace, document_id=document_id, after=after, limit=_AT_ONCE):
-        found += [chunk for chunk in page if chunk.searched and chunk.enabled]
+        chunks += [chunk for chunk in page if chunk.searched and chunk.enabled]
         after = page[-1].place
-    return found
+    return chunks

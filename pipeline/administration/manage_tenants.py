@@ -9,7 +9,7 @@ from pipeline.database.unit_of_work import unit_of_work
 from pipeline.records import TenantId
 from pipeline.resources import Resources
 from pipeline.tenants import quota_store
-from pipeline.tenants.accounts import ApiKey, Issued, OwnQuotas, Principal, Tenant, tenant_of
+from pipeline.tenants.accounts import ApiKey, IssuedKey, OwnQuotas, Principal, Tenant, tenant_of
 from pipeline.tenants.api_key_store import ApiKeys
 from pipeline.tenants.audit_store import Audit, AuditFilter, AuditRow
 from pipeline.tenants.tenant_store import Tenants, tenants_page
@@ -94,7 +94,7 @@ def list_audit(
 
 def issue_key(
     tenant_id: TenantId, name: str, scopes: tuple[str, ...], expires_at: datetime | None, use: Resources
-) -> Issued:
+) -> IssuedKey:
     """Issue a key to a tenant that exists. Raises TooManyKeys."""
     with unit_of_work(use.mysql) as work:
         return ApiKeys(work.connection, tenant_id).issue(name, scopes, expires_at=expires_at)
@@ -112,7 +112,7 @@ def find_key(tenant_id: TenantId, key_id: str, use: Resources) -> ApiKey | None:
         return ApiKeys(work.connection, tenant_id).one(key_id)
 
 
-def rotate_key(tenant_id: TenantId, key_id: str, overlap: timedelta, use: Resources) -> Issued | None:
+def rotate_key(tenant_id: TenantId, key_id: str, overlap: timedelta, use: Resources) -> IssuedKey | None:
     """Issue a key in the place of another, which works for ``overlap`` longer; None if that one has ended or was rotated.
     Raises TooManyKeys."""
     with unit_of_work(use.mysql) as work:

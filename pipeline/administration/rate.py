@@ -1,5 +1,5 @@
-"""Store ratings of hits and derive judgments from them. A query expires within the hour, so what is needed of it is
-copied. No text is logged."""
+"""Store ratings of hits and derive judgments from them. A query expires within the hour, so its data is copied. No text
+is logged."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
-    """What somebody says of a query's answer: of a chunk, or of a document as a whole. ``namespace``: where the document
-    is, should more than one of the query's namespaces hold it. ``session_id``: who says so; None is the query's."""
+class RatingRequest:
+    """A user's rating of a query's answer: of a chunk, or of a whole document. ``namespace``: of the document, if
+    several of the query's namespaces may hold it. ``session_id``: of the rater; None is the query's."""
 
     rating: Rating
     chunk_id: str | None = None
@@ -43,7 +43,7 @@ class Said:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArmResult:
-    """One arm of an experiment: what its searches came to, and what people thought of those they rated."""
+    """One arm of an experiment: the outcomes of its searches, and the ratings of their answers."""
 
     thought: ArmCounts
     searched: ArmSearches
@@ -51,7 +51,7 @@ class ArmResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Rated:
-    """The thing that is rated. The last three are None for what the answer did not hold."""
+    """The rated hit. The last three are None if the answer did not hold it."""
 
     namespace: str
     document_id: str
@@ -61,26 +61,28 @@ class _Rated:
 
 
 def rate(
-    tenant_id: TenantId, state: QueryState, said: Said, *, request_id: str, use: Resources
+    tenant_id: TenantId, state: QueryState, rating: RatingRequest, *, request_id: str, use: Resources
 ) -> tuple[Feedback, bool]:
-    """Store a rating and return it with whether it is new; repeating changes nothing. What the answer missed may be
-    rated if the query could have found it. Raises QueryUnanswered, NothingRated."""
+    """Store a rating and return it with whether it is new; repeating changes nothing. A hit that is not in the answer
+    may be rated if the query could have found it. Raises QueryUnanswered, NothingRated."""
     if state.answer is None:
         raise QueryUnanswered("the query has no answer yet; rate it once it has one")
     query = state.query
-    session_id = said.session_id or query.session_id
+    session_id = rating.session_id or query.session_id
     with unit_of_work(use.mysql) as work:
-        rated = _in_answer(orjson.loads(state.answer), said)
-        if rated is None and said.rating is not Rating.CLICK:
+        rated = _in_answer(orjson.loads(state.answer), rating)
+        if rated is None and rating.rating is not Rating.CLICK:
             chunks, documents = Chunks(work.connection, tenant_id), DocumentViews(work.connection, tenant_id)
-            rated = _in_stores(query, said, chunks, documents)
+            rated = _in_stores(query, rating, chunks, documents)
         if rated is None:
-            raise NothingRated(_missing(said))
+            raise NothingRated(_missing(rating))
         moment = datetime.now(UTC)
-        kind, target = ("chunk", said.chunk_id) if said.chunk_id else ("document", said.document_id or "")
+        kind, target = ("chunk", rating.chunk_id) if rating.chunk_id else ("document", rating.document_id or "")
         stored, new = FeedbackStore(work.connection, tenant_id).add(
             Feedback(
-                feedback_id=feedback_id(query.query_id, kind, f"{rated.namespace}\n{target}", said.rating, session_id),
+                feedback_id=feedback_id(
+                    query.query_id, kind, f"{rated.namespace}\n{target}", rating.rating, session_id
+                ),
                 created_at=moment,
                 rated_at=moment,
                 query_id=query.query_id,
@@ -88,9 +90,9 @@ def rate(
                 namespaces=query.namespaces,
                 namespace=rated.namespace,
                 document_id=rated.document_id,
-                chunk_id=said.chunk_id,
-                rating=said.rating,
-                note=said.note,
+                chunk_id=rating.chunk_id,
+                rating=rating.rating,
+                note=rating.note,
                 place=rated.place,
                 score=rated.score,
                 source=rated.source,
@@ -105,7 +107,7 @@ def rate(
     log.info(
         "feedback_given",
         query_id=query.query_id,
-        rating=said.rating,
+        rating=rating.rating,
         place=rated.place,
         new=new,
         config_version=query.config_version,
@@ -144,20 +146,20 @@ def judgment_page(
     with reading(use.mysql) as connection:
         store = FeedbackStore(connection, tenant_id)
         keys = store.texts(namespace, after=after, limit=limit + 1)
-        found = store.of_texts(namespace, first=keys[0], last=keys[:limit][-1]) if keys else []
-    return judgments(found, min_votes=min_votes), keys[limit - 1] if len(keys) > limit else None
+        ratings = store.of_texts(namespace, first=keys[0], last=keys[:limit][-1]) if keys else []
+    return judgments(ratings, min_votes=min_votes), keys[limit - 1] if len(keys) > limit else None
 
 
 def experiment_results(tenant_id: TenantId, experiment_id: str, use: Resources) -> list[ArmResult] | None:
     """Return each arm's searches and ratings in the experiment's order, zeros where there are none; None for an unknown
     experiment."""
     with reading(use.mysql) as connection:
-        known = Experiments(connection, tenant_id).all().get(experiment_id)
+        experiment = Experiments(connection, tenant_id).all().get(experiment_id)
         thought = {counts.bucket: counts for counts in FeedbackStore(connection, tenant_id).arms(experiment_id)}
         searched = {counts.bucket: counts for counts in Audit(connection, tenant_id).arms(experiment_id)}
-    if known is None and not thought and not searched:
+    if experiment is None and not thought and not searched:
         return None
-    arms = [] if known is None else [arm.name for arm in read_experiment(known[0]).arms]
+    arms = [] if experiment is None else [arm.name for arm in read_experiment(experiment[0]).arms]
     return [
         ArmResult(
             thought=thought.get(bucket, ArmCounts(bucket=bucket)),
@@ -167,37 +169,37 @@ def experiment_results(tenant_id: TenantId, experiment_id: str, use: Resources) 
     ]
 
 
-def _in_answer(answer: Mapping[str, Any], said: Said) -> _Rated | None:
-    """The hit that is rated; of a document, its best one."""
+def _in_answer(answer: Mapping[str, Any], rating: RatingRequest) -> _Rated | None:
+    """Return the rated hit; of a document, its best one."""
     hits: Sequence[Mapping[str, Any]] = answer.get("chunks") or ()
-    for place, hit in enumerate(hits, start=1):
-        same = hit["chunk_id"] == said.chunk_id if said.chunk_id else hit["document_id"] == said.document_id
-        if same and said.namespace in (None, hit["namespace"]):
+    for position, hit in enumerate(hits, start=1):
+        same = hit["chunk_id"] == rating.chunk_id if rating.chunk_id else hit["document_id"] == rating.document_id
+        if same and rating.namespace in (None, hit["namespace"]):
             return _Rated(
                 namespace=hit["namespace"],
                 document_id=hit["document_id"],
-                place=place,
+                place=position,
                 score=hit["score"],
                 source=hit["source"],
             )
     return None
 
 
-def _in_stores(query: Query, said: Said, chunks: Chunks, documents: DocumentViews) -> _Rated | None:
-    """What the query could have found: in the first of its namespaces that holds it."""
-    namespaces = [each for each in query.namespaces if said.namespace in (None, each)]
-    if said.chunk_id is not None:
-        found = chunks.hydrate([ChunkId(said.chunk_id)], namespaces=namespaces) if namespaces else {}
-        chunk = found.get(ChunkId(said.chunk_id))
+def _in_stores(query: Query, rating: RatingRequest, chunks: Chunks, documents: DocumentViews) -> _Rated | None:
+    """Return a hit that the query could have found, in the first of its namespaces that holds it."""
+    namespaces = [searched for searched in query.namespaces if rating.namespace in (None, searched)]
+    if rating.chunk_id is not None:
+        chunks_by_id = chunks.hydrate([ChunkId(rating.chunk_id)], namespaces=namespaces) if namespaces else {}
+        chunk = chunks_by_id.get(ChunkId(rating.chunk_id))
         return None if chunk is None else _Rated(namespace=chunk.namespace, document_id=chunk.document_id)
-    document_id = DocumentId(said.document_id or "")
+    document_id = DocumentId(rating.document_id or "")
     held = (namespace for namespace in namespaces if documents.view(namespace, document_id) is not None)
     namespace = next(held, None)
     return None if namespace is None else _Rated(namespace=namespace, document_id=document_id)
 
 
-def _missing(said: Said) -> str:
-    thing = "chunk" if said.chunk_id else "document"
-    if said.rating is Rating.CLICK:
+def _missing(rating: RatingRequest) -> str:
+    thing = "chunk" if rating.chunk_id else "document"
+    if rating.rating is Rating.CLICK:
         return f"the answer holds no such {thing}, so nobody can have opened it there"
     return f"neither the answer nor a namespace of the query holds such a {thing}"

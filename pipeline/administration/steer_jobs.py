@@ -1,4 +1,4 @@
-"""Steer jobs: cancel, try again, pause, resume; and the same for dead letters."""
+"""Steer jobs: cancel, retry, pause, resume; and the same for dead letters."""
 
 from __future__ import annotations
 
@@ -6,18 +6,16 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 import structlog
-import tenacity
 
 from pipeline.administration.drop_retired import drop_retired
-from pipeline.database.engines import Conflict
 from pipeline.database.rows import now
-from pipeline.database.unit_of_work import unit_of_work
+from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
 from pipeline.documents.retention_store import Retired
 from pipeline.errors import Unavailable
 from pipeline.ingestion.accept import quotas
 from pipeline.ingestion.finish_items import close_jobs
-from pipeline.jobs.control_store import Control
-from pipeline.jobs.dead_letter_store import DeadLetter, DeadLetters, LedgerPosition, Selection
+from pipeline.jobs.control_store import JobControl
+from pipeline.jobs.dead_letter_store import DeadLetter, DeadLetterFilter, DeadLetters, LedgerPosition
 from pipeline.jobs.ledger_store import Ledger
 from pipeline.records import JobId, TenantId
 from pipeline.resources import Resources
@@ -29,21 +27,16 @@ Ring = Callable[[TenantId, JobId], object]
 
 _REPLAYED_AT_ONCE = 1000
 
-# Documents are locked in the order of their items here, and in the order of their ids by whoever uploads them again.
-_again = tenacity.retry(
-    retry=tenacity.retry_if_exception_type(Conflict),
-    stop=tenacity.stop_after_attempt(5),
-    wait=tenacity.wait_random_exponential(multiplier=0.05, max=1),
-    reraise=True,
-)
+# Documents are locked in the order of their items here, and in the order of their ids by an upload of them.
+_again = retry_conflicts()
 
 
 class NoSuchJob(LookupError):
     """The tenant has no such job."""
 
 
-class NotNow(Exception):
-    """The job is in a state in which this cannot be done. ``code`` is stable, ``str(error)`` a sentence."""
+class WrongJobState(Exception):
+    """The job's state does not allow the action. ``code`` is stable, ``str(error)`` a sentence."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -53,9 +46,9 @@ class NotNow(Exception):
 @_again
 def cancel(tenant_id: TenantId, job_id: JobId, use: Resources) -> int:
     """Cancel the job's unfinished documents and return how many; idempotent. A worker's next write is refused. Raises
-    NoSuchJob, and NotNow for a job that has ended."""
+    NoSuchJob, and WrongJobState for a job that has ended."""
     with unit_of_work(use.mysql) as work:
-        control = Control(work.connection, tenant_id)
+        control = JobControl(work.connection, tenant_id)
         if control.standing(job_id) is None:
             raise NoSuchJob(job_id)
         cancelled = control.cancel(job_id)
@@ -64,7 +57,7 @@ def cancel(tenant_id: TenantId, job_id: JobId, use: Resources) -> int:
         # A worker may be writing vectors of these until it finds out, at the latest when its lease would have ended.
         retired.add(cancelled.held, after_s=use.settings.ingest_lease_s)
         if not cancelled.total and not control.was_cancelled(job_id):
-            raise NotNow("job_finished", "The job has ended already; there is nothing left to cancel.")
+            raise WrongJobState("job_finished", "The job has ended already; there is nothing left to cancel.")
         control.resume(job_id)
         close_jobs(tenant_id, [job_id], Ledger(work.connection, tenant_id), use, work)
         Audit(work.connection, tenant_id).wrote("job_cancel", ids=[job_id], count=cancelled.total)
@@ -78,14 +71,16 @@ def retry(tenant_id: TenantId, job_id: JobId, use: Resources, *, ring: Ring) -> 
     nothing can be retried, QuotaExceeded, QueueFull."""
     _clear(tenant_id, use)
     with unit_of_work(use.mysql) as work:
-        control = Control(work.connection, tenant_id)
+        control = JobControl(work.connection, tenant_id)
         standing = control.standing(job_id)
         if standing is None:
             raise NoSuchJob(job_id)
         quotas(work.connection, tenant_id, use).check(arriving=control.reopen(job_id))
         queued = control.requeue(job_id)
         if not queued and standing.finished:
-            raise NotNow("nothing_to_retry", "Nothing in this job failed or was cancelled that can be tried again.")
+            raise WrongJobState(
+                "nothing_to_retry", "Nothing in this job failed or was cancelled that can be tried again."
+            )
         if queued:
             Audit(work.connection, tenant_id).wrote("job_retry", ids=[job_id], count=queued)
             work.after_commit(lambda: _ring([job_id], tenant_id, ring))
@@ -95,74 +90,74 @@ def retry(tenant_id: TenantId, job_id: JobId, use: Resources, *, ring: Ring) -> 
 
 
 def pause(tenant_id: TenantId, job_id: JobId, use: Resources) -> None:
-    """Let no further document of the job be begun. Raises NoSuchJob, and NotNow for a job that has ended."""
+    """Begin no further document of the job. Raises NoSuchJob, and NotNow for a job that has ended."""
     with unit_of_work(use.mysql) as work:
-        control = _unfinished(Control(work.connection, tenant_id), job_id)
+        control = _unfinished(JobControl(work.connection, tenant_id), job_id)
         control.pause(job_id)
         Audit(work.connection, tenant_id).wrote("job_pause", ids=[job_id])
         work.after_commit(lambda: use.bells.progressed(tenant_id, job_id, always=True))
 
 
 def resume(tenant_id: TenantId, job_id: JobId, use: Resources, *, ring: Ring) -> None:
-    """Go on with a paused job. Raises NoSuchJob, and NotNow for a job that has ended."""
+    """Continue a paused job. Raises NoSuchJob, and NotNow for a job that has ended."""
     with unit_of_work(use.mysql) as work:
-        control = _unfinished(Control(work.connection, tenant_id), job_id)
+        control = _unfinished(JobControl(work.connection, tenant_id), job_id)
         control.resume(job_id)
         Audit(work.connection, tenant_id).wrote("job_resume", ids=[job_id])
         work.after_commit(lambda: use.bells.progressed(tenant_id, job_id, always=True))
         work.after_commit(lambda: _ring([job_id], tenant_id, ring))
 
 
-def replay(tenant_id: TenantId, place: LedgerPosition, use: Resources, *, ring: Ring) -> bool:
-    """Queue one dead letter again. False if there is none at this place."""
+def replay(tenant_id: TenantId, position: LedgerPosition, use: Resources, *, ring: Ring) -> bool:
+    """Queue one dead letter again. False if there is none at this position."""
     _clear(tenant_id, use)
-    return bool(_requeue(tenant_id, [place], use, ring=ring))
+    return bool(_requeue(tenant_id, [position], use, ring=ring))
 
 
-def replay_selected(tenant_id: TenantId, chosen: Selection, use: Resources, *, ring: Ring) -> int:
+def replay_selected(tenant_id: TenantId, chosen: DeadLetterFilter, use: Resources, *, ring: Ring) -> int:
     """Queue the chosen dead letters of this moment again, in slices, and return how many; a crash leaves the rest as
     they were."""
     _clear(tenant_id, use)
     until, replayed = now(), 0
     while True:
         with unit_of_work(use.mysql) as work:
-            places = DeadLetters(work.connection, tenant_id).places(chosen, until=until, limit=_REPLAYED_AT_ONCE)
-        replayed += _requeue(tenant_id, places, use, ring=ring)
-        if len(places) < _REPLAYED_AT_ONCE:
+            positions = DeadLetters(work.connection, tenant_id).places(chosen, until=until, limit=_REPLAYED_AT_ONCE)
+        replayed += _requeue(tenant_id, positions, use, ring=ring)
+        if len(positions) < _REPLAYED_AT_ONCE:
             log.info("dead_letters_replayed", tenant_id=tenant_id, documents=replayed)
             return replayed
 
 
 def list_dead_letters(
-    tenant_id: TenantId, chosen: Selection, before: tuple[datetime, str, int] | None, limit: int, use: Resources
+    tenant_id: TenantId, chosen: DeadLetterFilter, before: tuple[datetime, str, int] | None, limit: int, use: Resources
 ) -> list[DeadLetter]:
     """Return the chosen dead letters older than the (failed_at, job_id, ordinal) cursor, latest first."""
     with unit_of_work(use.mysql) as work:
         return DeadLetters(work.connection, tenant_id).page(chosen, before=before, limit=limit)
 
 
-def find_dead_letter(tenant_id: TenantId, place: LedgerPosition, use: Resources) -> DeadLetter | None:
-    """Return the dead letter at this place, or None."""
+def find_dead_letter(tenant_id: TenantId, position: LedgerPosition, use: Resources) -> DeadLetter | None:
+    """Return the dead letter at this position, or None."""
     with unit_of_work(use.mysql) as work:
-        return DeadLetters(work.connection, tenant_id).one(place)
+        return DeadLetters(work.connection, tenant_id).one(position)
 
 
-def drop_dead_letter(tenant_id: TenantId, place: LedgerPosition, use: Resources) -> bool:
-    """Delete the bytes of a dead letter, so that it cannot be replayed; False if there is none at this place."""
+def drop_dead_letter(tenant_id: TenantId, position: LedgerPosition, use: Resources) -> bool:
+    """Delete the bytes of a dead letter, so that it cannot be replayed; False if there is none at this position."""
     with unit_of_work(use.mysql) as work:
-        dropped = DeadLetters(work.connection, tenant_id).drop(place)
+        dropped = DeadLetters(work.connection, tenant_id).drop(position)
         if dropped:
-            Audit(work.connection, tenant_id).wrote("dead_letter_drop", ids=[place.to_id()])
+            Audit(work.connection, tenant_id).wrote("dead_letter_drop", ids=[position.to_id()])
         return dropped
 
 
 @_again
-def _requeue(tenant_id: TenantId, places: Sequence[LedgerPosition], use: Resources, *, ring: Ring) -> int:
+def _requeue(tenant_id: TenantId, positions: Sequence[LedgerPosition], use: Resources, *, ring: Ring) -> int:
     by_job: dict[JobId, list[int]] = {}
-    for place in places:
-        by_job.setdefault(place.job_id, []).append(place.ordinal)
+    for position in positions:
+        by_job.setdefault(position.job_id, []).append(position.ordinal)
     with unit_of_work(use.mysql) as work:
-        control = Control(work.connection, tenant_id)
+        control = JobControl(work.connection, tenant_id)
         arriving = sum(control.reopen(job_id, by_job[job_id], dead_only=True) for job_id in sorted(by_job))
         quotas(work.connection, tenant_id, use).check(arriving=arriving)
         queued = sum(control.requeue(job_id, by_job[job_id], dead_only=True) for job_id in sorted(by_job))
@@ -173,7 +168,7 @@ def _requeue(tenant_id: TenantId, places: Sequence[LedgerPosition], use: Resourc
 
 
 def _clear(tenant_id: TenantId, use: Resources) -> None:
-    """Drop now what is left of failed attempts: until it is gone, a new attempt must wait."""
+    """Drop the rows of failed attempts now: until they are gone, a new attempt must wait."""
     try:
         drop_retired(tenant_id, use)
     except Unavailable as error:
@@ -185,10 +180,10 @@ def _ring(job_ids: Sequence[JobId], tenant_id: TenantId, ring: Ring) -> None:
         ring(tenant_id, job_id)
 
 
-def _unfinished(control: Control, job_id: JobId) -> Control:
+def _unfinished(control: JobControl, job_id: JobId) -> JobControl:
     standing = control.standing(job_id)
     if standing is None:
         raise NoSuchJob(job_id)
     if standing.finished:
-        raise NotNow("job_finished", "The job has ended already.")
+        raise WrongJobState("job_finished", "The job has ended already.")
     return control

@@ -1,13 +1,17 @@
-"""The passages of an answer as one text for a prompt, within a budget of tokens."""
+"""Build the context of an answer: its passages as one text for a prompt, within a budget of tokens."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
+from pipeline.answer.result import AnswerChunk, AnswerContext
+from pipeline.chunking.strategies.question_answer import pair_of
 from pipeline.chunking.tokens import count_tokens
+from pipeline.query.plan import ContextOptions
+from pipeline.ranking.hits import Hydrated
 from pipeline.records import ChunkId
 
 ContextStyle = Literal["markdown", "text"]
@@ -19,14 +23,17 @@ _SEAM = 4  # tokens that a joint may cost less than its sides, counted apart
 _SEPARATORS: dict[ContextStyle, str] = {"markdown": _RULE, "text": "\n\n"}
 _HEADERS: dict[ContextStyle, str] = {"markdown": "### ", "text": ""}
 
-# A chapter that says itself what it is, instead of its number or short name.
+# A chapter with a name of its own, instead of its number or short name.
 _NAMED_CHAPTER = re.compile(r"第|[章回卷部节篇]|\s")
+
+# Names under which metadata may hold a question and its answer: of the example library, then of curated pairs.
+_PAIR_KEYS = (("user_input", "agent_response"), ("question", "answer"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextPassage:
-    """A passage offered for the context: its text, and where it stands. ``text`` may be more than what was found;
-    ``found`` is that alone, and is read instead where ``text`` does not fit."""
+    """A passage offered for the context. ``text`` may include the hit's surroundings; ``found`` is the hit alone, read
+    instead where ``text`` does not fit."""
 
     chunk_id: ChunkId
     title: str | None
@@ -47,10 +54,10 @@ class ContextPassage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Citation:
-    """Which chunk a marker in the context stands for, and where in its document it stands. Offsets count characters of
-    the parsed text, ``end`` is exclusive; they are the chunk's own, whatever else is read with it. ``page`` and
-    ``page_start``: the page it begins on, counted from 1; ``page_end``: the page it ends on.
-    ``edited``: its text was changed since; all of these still name the passage of the document that it stands for."""
+    """The chunk that a marker in the context names, and its position in the document. Offsets count characters of the
+    parsed text, ``end`` is exclusive; they are the chunk's own, without surroundings. ``page`` and ``page_start``: the
+    page it begins on, counted from 1; ``page_end``: the page it ends on. ``edited``: its text was changed since; the
+    offsets still name the original passage."""
 
     marker: str
     chunk_id: ChunkId
@@ -68,7 +75,8 @@ class Citation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """``token_count`` is what ``count`` says of ``text``: headers and separators count."""
+    """A text for a prompt. ``token_count``: the tokens of ``text`` by the caller's count, headers and separators
+    included."""
 
     text: str
     token_count: int
@@ -85,21 +93,21 @@ def build_context(
     count: Callable[[str], int] = count_tokens,
     fewest: Callable[[str], int] = lambda _: 0,
 ) -> Context:
-    """The passages in the order given, each under its header; never above ``max_tokens`` as ``count`` counts them.
-    ``fewest`` tells sooner of how many tokens no text has fewer.
+    """Join the passages in the order given, each under its header; never above ``max_tokens`` as ``count`` counts them.
+    ``fewest``: a fast lower bound of a text's tokens.
 
     ========  ====================================================  =====================================
     header    above a passage                                       between passages
     ========  ====================================================  =====================================
     title     ``### [1] title > heading > heading``, a blank line   ``---`` in markdown, else a blank line
-    story     ``[来源：第X章，故事时间：T]``, without what is unknown    ``---``
+    story     ``[来源：第X章，故事时间：T]``, without unknown parts      ``---``
     none      nothing                                               as under title
     ========  ====================================================  =====================================
 
-    Passages are taken whole. One that does not fit is read without what surrounds it; if that does not fit either, it is
-    left out, and ``over_budget`` says whether later, smaller ones may still come in (``skip``) or not (``stop``).
-    Markers count what came in, from 1; only ``title`` shows them. Left out, too, are passages without text and those
-    that stand word for word in an earlier one of their document. Nothing that fits is an ordinary, empty context.
+    Passages are taken whole. One that does not fit is read without its surroundings; if that does not fit either, it is
+    omitted, and ``over_budget`` decides whether later, smaller ones may still be taken (``skip``) or not (``stop``).
+    Markers number the taken passages from 1; only ``title`` shows them. Passages without text, and those whose text an
+    earlier one of their document contains, are omitted. If none fits, the context is empty.
     """
     separator = _RULE if header == "story" else _SEPARATORS[style]
     separator_tokens = count(separator)
@@ -126,30 +134,30 @@ def build_context(
             if over_budget == "stop" and passage.text.strip():
                 break
     text, total = _joined(pieces, separator, max_tokens, count)
-    citations = tuple(_citation(passage, place) for place, (passage, _) in enumerate(taken[: len(pieces)], start=1))
+    citations = tuple(_citation(passage, number) for number, (passage, _) in enumerate(taken[: len(pieces)], start=1))
     return Context(text=text, token_count=total, citations=citations)
 
 
 def _readings(passage: ContextPassage) -> Iterable[str]:
-    """What may be read of a passage, the most first."""
+    """Return the candidate texts of a passage, the longest first."""
     texts = (text.strip() for text in (passage.text, passage.found or ""))
     return dict.fromkeys(text for text in texts if text)
 
 
 def _is_said(passage: ContextPassage, taken: Iterable[tuple[ContextPassage, str]]) -> bool:
-    found = (passage.found or passage.text).strip()
+    hit_text = (passage.found or passage.text).strip()
     return any(
         (before.namespace, before.document_id) == (passage.namespace, passage.document_id)
         and before.chunk_id != passage.chunk_id
-        and found in text
+        and hit_text in text
         for before, text in taken
         if before.document_id
     )
 
 
 def _joined(pieces: list[str], separator: str, max_tokens: int, count: Callable[[str], int]) -> tuple[str, int]:
-    """The pieces as one text. Byte-pair encodings may count a seam a little differently from its sides: what is then too
-    much is taken from the end of ``pieces``."""
+    """Join the pieces. A byte-pair encoding may count a seam differently from its sides, so pieces are dropped from the
+    end until the text fits."""
     while pieces:
         text = separator.join(pieces)
         total = count(text)
@@ -159,9 +167,9 @@ def _joined(pieces: list[str], separator: str, max_tokens: int, count: Callable[
     return "", 0
 
 
-def _citation(passage: ContextPassage, place: int) -> Citation:
+def _citation(passage: ContextPassage, number: int) -> Citation:
     return Citation(
-        marker=f"[{place}]",
+        marker=f"[{number}]",
         chunk_id=passage.chunk_id,
         document_id=passage.document_id,
         namespace=passage.namespace,
@@ -176,31 +184,109 @@ def _citation(passage: ContextPassage, place: int) -> Citation:
     )
 
 
-def _header(passage: ContextPassage, header: ContextHeader, style: ContextStyle, place: int) -> str:
-    """What stands before the text, its line ends included."""
+def _header(passage: ContextPassage, header: ContextHeader, style: ContextStyle, number: int) -> str:
+    """Return the header of a passage with its line ends."""
     if header == "none":
         return ""
     if header == "story":
         line = story_line(passage.chapter, passage.story_time, title=passage.title)
         return f"{line}\n" if line else ""
     headline = _headline(passage)
-    return f"{_HEADERS[style]}[{place}]{' ' if headline else ''}{headline}\n\n"
+    return f"{_HEADERS[style]}[{number}]{' ' if headline else ''}{headline}\n\n"
 
 
 def _headline(passage: ContextPassage) -> str:
-    """One line, whatever line ends title and headings hold; a heading that repeats the title is not said twice."""
+    """Return title and headings as one line; a heading that repeats the title is omitted."""
     title = " ".join((passage.title or "").split())
     headings = [" ".join(heading.split()) for heading in passage.heading_path]
-    return " > ".join(part for part in (title, *(each for each in headings if each != title)) if part)
+    return " > ".join(
+        part for part in (title, *(heading_line for heading_line in headings if heading_line != title)) if part
+    )
 
 
 def story_line(chapter: str | None, story_time: int | None, *, title: str | None = None) -> str:
-    """``[来源：第X章，故事时间：T]``; without what is not known, the title standing in for the chapter; empty if nothing is.
-    A chapter with a name of its own, such as ``第三章 风起`` or ``Chapter 3``, keeps it."""
-    place = " ".join((chapter or title or "").split())
-    if chapter and place and not _NAMED_CHAPTER.search(place):
-        place = f"第{place}章"
+    """Return ``[来源：第X章，故事时间：T]`` without unknown parts, empty if all are unknown. The title stands in for a missing
+    chapter. A chapter with a name of its own, such as ``第三章 风起`` or ``Chapter 3``, keeps it."""
+    chapter_name = " ".join((chapter or title or "").split())
+    if chapter and chapter_name and not _NAMED_CHAPTER.search(chapter_name):
+        chapter_name = f"第{chapter_name}章"
     time = "" if story_time is None else f"故事时间：{story_time}"
-    if not place and not time:
+    if not chapter_name and not time:
         return ""
-    return f"[来源：{'，'.join(part for part in (place, time) if part)}]"
+    return f"[来源：{'，'.join(part for part in (chapter_name, time) if part)}]"
+
+
+def dialogue(question: str, answer: str) -> str:
+    """Return ``用户：…``, a line end, ``助手：…``."""
+    return f"用户：{question}\n助手：{answer}"
+
+
+def dialogue_of(text: str, metadata: Mapping[str, Any]) -> str | None:
+    """Return the question-answer pair of a chunk, from its metadata or its own text, as a dialogue; None if it holds
+    none."""
+    for question_key, answer_key in _PAIR_KEYS:
+        question, answer = metadata.get(question_key), metadata.get(answer_key)
+        if isinstance(question, str) and isinstance(answer, str) and question.strip() and answer.strip():
+            return dialogue(question.strip(), answer.strip())
+    pair = pair_of(text)
+    return dialogue(*pair) if pair and all(pair) else None
+
+
+def answer_context(
+    chunks: Sequence[AnswerChunk],
+    hydrated: Mapping[str, Hydrated],
+    options: ContextOptions,
+    *,
+    widened: Mapping[str, str] | None = None,
+    count: Callable[[str], int] = count_tokens,
+    fewest: Callable[[str], int] = lambda _: 0,
+    entities: Sequence[Mapping[str, Any]] = (),
+) -> AnswerContext:
+    """Return an answer's passages as a prompt. A ``widened`` hit is read with its surroundings unless they take over
+    half the budget. As a ``dialogue`` a question-answer pair is read alone, and other text stays plain."""
+    more = {name: text for name, text in (widened or {}).items() if 2 * count(text) <= options.max_tokens}
+    passages = (_passage(chunk, hydrated[chunk.chunk_id], options, more.get(chunk.chunk_id)) for chunk in chunks)
+    context = build_context(
+        passages,
+        max_tokens=options.max_tokens,
+        style=options.format,
+        header=options.header,
+        over_budget=options.over_budget,
+        count=count,
+        fewest=fewest,
+    )
+    return AnswerContext(
+        text=context.text,
+        token_count=context.token_count,
+        citations=tuple(asdict(citation) for citation in context.citations),
+        entities=tuple(entities),
+    )
+
+
+def _passage(chunk: AnswerChunk, hydrated: Hydrated, options: ContextOptions, more: str | None) -> ContextPassage:
+    pair = _dialogue(chunk, hydrated, more) if options.passages == "dialogue" else None
+    text, hit_text = (pair, None) if pair else (more, chunk.text) if more else (chunk.text, None)
+    return ContextPassage(
+        chunk_id=ChunkId(chunk.chunk_id),
+        title=chunk.title,
+        heading_path=hydrated.heading_path,
+        text=text,
+        found=hit_text,
+        namespace=chunk.namespace,
+        document_id=chunk.document_id,
+        chapter=hydrated.chapter_id,
+        story_time=hydrated.story_time,
+        start=hydrated.start,
+        end=hydrated.end,
+        page=hydrated.page,
+        page_end=hydrated.page_end,
+        source_uri=hydrated.source_uri,
+        edited=hydrated.reworded,
+    )
+
+
+def _dialogue(chunk: AnswerChunk, hydrated: Hydrated, more: str | None) -> str | None:
+    """Return the pair of a chunk, or of the parent that a part of a long pair is read with."""
+    is_pair = hydrated.chunk_type in (None, "qa")  # None: a channel brought it, and knows no types
+    pair = dialogue_of(chunk.text if is_pair else "", chunk.metadata)
+    return pair or (dialogue_of(more, {}) if more and hydrated.chunk_type == "qa" else None)

@@ -1,4 +1,4 @@
-"""What is different between two answers to the same question."""
+"""Compare two answers to the same question."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 
 def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """Both as they were sent. ``moved``, ``added`` and ``removed`` are chunks, with places from 1 and scores; ``overlap``
-    is the share of the longer answer that both have."""
+    """Return the difference of two sent answers. ``moved``, ``added`` and ``removed`` are chunks with positions from 1
+    and scores; ``overlap`` is the share of the longer answer that both have."""
     first, second = _places(before), _places(after)
     size = max(len(first), len(second))
     both = [chunk_id for chunk_id in second if chunk_id in first]
@@ -33,25 +33,25 @@ def difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str,
 
 
 def plan_difference(before: Mapping[str, Any], after: Mapping[str, Any], *, at: str = "") -> list[dict[str, Any]]:
-    """The settings in which two plans differ, each with a JSON pointer, ``before`` and ``after``."""
-    found: list[dict[str, Any]] = []
+    """Return the settings in which two plans differ, each with a JSON pointer, ``before`` and ``after``."""
+    differences: list[dict[str, Any]] = []
     for name in dict.fromkeys([*before, *after]):
         old, new = before.get(name), after.get(name)
         if isinstance(old, Mapping) and isinstance(new, Mapping):
-            found += plan_difference(old, new, at=f"{at}/{name}")
+            differences += plan_difference(old, new, at=f"{at}/{name}")
         elif old != new:
-            found.append({"pointer": f"{at}/{name}", "before": old, "after": new})
-    return found
+            differences.append({"pointer": f"{at}/{name}", "before": old, "after": new})
+    return differences
 
 
 def _places(answer: Mapping[str, Any]) -> dict[str, tuple[int, float, Mapping[str, float]]]:
     return {
         chunk["chunk_id"]: (
-            place,
+            position,
             chunk["score"],
             {source["channel"]: source["contribution"] for source in chunk["sources"]},
         )
-        for place, chunk in enumerate(answer["chunks"], start=1)
+        for position, chunk in enumerate(answer["chunks"], start=1)
     }
 
 
@@ -60,5 +60,5 @@ def _contributions(before: Mapping[str, float], after: Mapping[str, float]) -> d
     return {name: {"before": before.get(name), "after": after.get(name)} for name in names}
 
 
-def _entry(chunk_id: str, place: int, score: float) -> dict[str, Any]:
-    return {"chunk_id": chunk_id, "place": place, "score": score}
+def _entry(chunk_id: str, position: int, score: float) -> dict[str, Any]:
+    return {"chunk_id": chunk_id, "place": position, "score": score}

@@ -1,4 +1,4 @@
-"""A query that has its answer, as the view of the queues shows it: the tasks that ran, and which queries are shown."""
+"""An answered query as the view of the queues shows it: its tasks, and whether it is shown."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def task_id_of(query_id: QueryId, part: str) -> str:
 
 
 def is_shown(query: EndedQuery, *, percent: float, slow_ms: float) -> bool:
-    """Whether to show a query: ``percent`` of all by id, and all that failed, lost something or took ``slow_ms`` or
-    longer."""
+    """Return whether to show a query: ``percent`` of all by id, and every one that failed, was degraded or took at
+    least ``slow_ms``."""
     if query.error or query.degraded or query.total_ms >= slow_ms:
         return True
     return position(_SALT, query.query_id) * 100 < percent

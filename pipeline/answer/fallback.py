@@ -1,4 +1,4 @@
-"""The last resort: which queries get it, and how what it gives stands in an answer."""
+"""The last resort: the queries that get it, and its chunks."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _WORDS: dict[Reason, str] = {"empty": "nothing was found", "below_threshold": "n
 
 
 def reason_for(plan: FallbackPlan, chunks: Sequence[AnswerChunk]) -> Reason | None:
-    """Why an answer gets the last resort: it is empty, or no chunk has a confidence of ``threshold``. None: it does not,
-    or nothing is configured that could be given."""
+    """Return why an answer gets the last resort: it is empty, or no chunk has a confidence of ``threshold``. None if it
+    does not need one, or none is configured."""
     if not plan.enabled or not (plan.faq or plan.hint):
         return None
     if not chunks:
@@ -32,7 +32,7 @@ def reason_for(plan: FallbackPlan, chunks: Sequence[AnswerChunk]) -> Reason | No
 
 
 def hint_passage(text: str, *, tenant_id: TenantId, namespace: str) -> Hydrated:
-    """The hint for people as a passage; its id is the same every time."""
+    """Return the hint for people as a passage with a stable id."""
     chunk_id = str(uuid.uuid5(_HINTS, f"{tenant_id}\x1f{text}"))
     return Hydrated(
         chunk_id=chunk_id,
@@ -47,10 +47,10 @@ def hint_passage(text: str, *, tenant_id: TenantId, namespace: str) -> Hydrated:
 def fallback_chunk(
     passage: Hydrated, kind: Kind, reason: Reason, *, score: float, rank: int, below: float
 ) -> AnswerChunk:
-    """A last-resort chunk. ``confidence`` is the score it has by itself; ``score``, which orders the answer, is never
-    above ``below``, the score of what stands before it."""
-    said = "a curated answer" if kind == "faq" else "a hint"
-    place = min(score, below)
+    """Return a last-resort chunk. ``confidence`` is its own score; ``score``, which orders the answer, is at most
+    ``below``, the score of the chunk before it."""
+    source = "a curated answer" if kind == "faq" else "a hint"
+    capped_score = min(score, below)
     return AnswerChunk(
         chunk_id=passage.chunk_id,
         document_id=passage.document_id,
@@ -58,23 +58,26 @@ def fallback_chunk(
         title=passage.title,
         text=passage.text,
         metadata=passage.metadata,
-        score=place,
+        score=capped_score,
         confidence=round(score, 4),
         source=ChannelName.FALLBACK.value,
         sources=(
-            HitSource(channel=ChannelName.FALLBACK.value, rank=rank, score=score, normalized=None, contribution=place),
+            HitSource(
+                channel=ChannelName.FALLBACK.value, rank=rank, score=score, normalized=None, contribution=capped_score
+            ),
         ),
-        reason=f"fallback: {said}, because {_WORDS[reason]}",
+        reason=f"fallback: {source}, because {_WORDS[reason]}",
         rerank=None,
     )
 
 
 def with_room(chunks: Sequence[AnswerChunk], more: Sequence[AnswerChunk], *, top_k: int) -> tuple[AnswerChunk, ...]:
-    """Found chunks, then last-resort ones; of the found ones the last make room, so that there are ``top_k`` at most."""
+    """Return recalled chunks, then last-resort ones. The last of the recalled chunks make room, so that at most
+    ``top_k`` are returned."""
     given = list(more)[:top_k]
     return (*list(chunks)[: top_k - len(given)], *given)
 
 
-def told(kinds: Sequence[Kind], reason: Reason) -> str | None:
-    """What ``stats.fallback`` says: ``faq:empty``, ``faq+hint:below_threshold``; None if nothing was given."""
+def fallback_label(kinds: Sequence[Kind], reason: Reason) -> str | None:
+    """Return ``stats.fallback``: ``faq:empty``, ``faq+hint:below_threshold``; None if the last resort gave nothing."""
     return f"{'+'.join(dict.fromkeys(kinds))}:{reason}" if kinds else None

@@ -1,4 +1,4 @@
-"""Where a text answers a query's words: spans to be shown in another colour."""
+"""Find the spans of a text that match a query's words."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pipeline.keyword.terms import (
     terms_of_words,
 )
 
-_LONGEST_TEXT = 20_000  # characters; what comes after them is not looked at
+_LONGEST_TEXT = 20_000  # characters; the rest gets no spans
 _MOST = 100  # spans of a text
 _ACCENT = re.compile("[\u0300-\u036f]")
 _PIECE = re.compile(r"\S+")
@@ -40,9 +40,11 @@ _SAME_LENGTH = str.maketrans(
 
 
 def highlight(chunks: Sequence[AnswerChunk], terms: Collection[str]) -> tuple[AnswerChunk, ...]:
-    """The same chunks with the spans of these terms in their texts."""
-    found = {language: _Marked(terms, language) for language in (None, *LANGUAGES)}
-    return tuple(replace(chunk, highlights=_spans(chunk.text, found[language_of(chunk.text)])) for chunk in chunks)
+    """Return the chunks with the spans of these terms in their texts."""
+    marked_by_language = {language: _Marked(terms, language) for language in (None, *LANGUAGES)}
+    return tuple(
+        replace(chunk, highlights=_spans(chunk.text, marked_by_language[language_of(chunk.text)])) for chunk in chunks
+    )
 
 
 def spans(text: str, terms: Collection[str]) -> tuple[TextSpan, ...]:
@@ -53,14 +55,14 @@ def spans(text: str, terms: Collection[str]) -> tuple[TextSpan, ...]:
 
 
 def _spans(text: str, marked: _Marked) -> tuple[TextSpan, ...]:
-    found: list[TextSpan] = []
+    spans: list[TextSpan] = []
     if not marked.terms:
         return ()
     for start, piece in _pieces(text[:_LONGEST_TEXT], marked):
-        found.extend(TextSpan(start=start + first, end=start + end) for first, end in marked[piece])
-        if len(found) >= _MOST:
+        spans.extend(TextSpan(start=start + first, end=start + end) for first, end in marked[piece])
+        if len(spans) >= _MOST:
             break
-    return tuple(found[:_MOST])
+    return tuple(spans[:_MOST])
 
 
 def _pieces(text: str, marked: _Marked) -> Iterable[tuple[int, str]]:
@@ -71,7 +73,7 @@ def _pieces(text: str, marked: _Marked) -> Iterable[tuple[int, str]]:
 
 
 class _Marked(dict[str, tuple[tuple[int, int], ...]]):
-    """What of a piece of text is marked. Fills itself, for the passages of one answer hold the same words."""
+    """The matching spans of pieces of text, computed on first access: the passages of one answer share many words."""
 
     def __init__(self, terms: Collection[str], language: Language | None) -> None:
         super().__init__()
@@ -79,12 +81,12 @@ class _Marked(dict[str, tuple[tuple[int, int], ...]]):
 
     def __missing__(self, piece: str) -> tuple[tuple[int, int], ...]:
         if _ACCENT.search(piece):  # written as signs of their own, as in names of files
-            edges = [place for place, sign in enumerate(piece) if not place or not _ACCENT.match(sign)] + [len(piece)]
+            edges = [index for index, sign in enumerate(piece) if not index or not _ACCENT.match(sign)] + [len(piece)]
             composed = "".join(normal_form("NFC", piece[start:end])[:1] for start, end in pairwise(edges))
             marked = self[piece] = tuple((edges[start], edges[end]) for start, end in self[composed])
             return marked
         plain = piece.translate(_SAME_LENGTH)
-        found = [
+        spans = [
             (word.start() + start, word.start() + end)
             for word in ANY_WORD.finditer(plain)
             for start, end in self._inside(word[0])
@@ -92,14 +94,14 @@ class _Marked(dict[str, tuple[tuple[int, int], ...]]):
         lower = plain.lower()
         if len(lower) == len(piece):
             joined = joined_parts(lower, terms_of_words)
-            found += [(start, end) for term, start, end in joined if term in self.terms]
-        marked = self[piece] = tuple(_united(found))
+            spans += [(start, end) for term, start, end in joined if term in self.terms]
+        marked = self[piece] = tuple(_united(spans))
         return marked
 
     def _inside(self, word: str) -> Iterable[tuple[int, int]]:
         if self.language and not self.terms.isdisjoint(stems(word, self.language)):
             return ((0, len(word)),)
-        if word.isascii() and word.isalpha():  # nearly all of them; what follows says the same in ten times the time
+        if word.isascii() and word.isalpha():  # nearly all words; the general way below takes ten times as long
             return () if self.terms.isdisjoint(terms_of_word(word)) else ((0, len(word)),)
         return (_in_run if UNSPACED_START.match(word) else _in_word)(word, self.terms)
 
@@ -119,13 +121,13 @@ def _united(spans: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
 
 
 def _in_word(word: str, terms: Collection[str]) -> Iterator[tuple[int, int]]:
-    known = analyze(word)
-    if not any(map(terms.__contains__, known)):
+    word_terms = analyze(word)
+    if not any(map(terms.__contains__, word_terms)):
         return
     parts = list(_PART.finditer(word))
     meant = [part.span() for part in parts if any(map(terms.__contains__, analyze(part[0])))]
     # Where a word is kept whole, that is its first term, and those of its parts come after it.
-    is_whole = known[0] in terms and known[0] not in analyze(parts[0][0])
+    is_whole = word_terms[0] in terms and word_terms[0] not in analyze(parts[0][0])
     if is_whole or len(meant) == len(parts):
         yield 0, len(word)
     else:
@@ -139,13 +141,13 @@ def _in_run(run: str, terms: Collection[str]) -> Iterator[tuple[int, int]]:
     if not any(term in folded for term in terms):  # as in most runs of a text
         return
     marked = [character in terms for character in folded]
-    for place in range(len(folded) - 1):
-        if folded[place : place + 2] in terms:
-            marked[place] = marked[place + 1] = True
+    for index in range(len(folded) - 1):
+        if folded[index : index + 2] in terms:
+            marked[index] = marked[index + 1] = True
     start = None
-    for place, is_marked in enumerate([*marked, False]):
+    for index, is_marked in enumerate([*marked, False]):
         if is_marked and start is None:
-            start = place
+            start = index
         elif not is_marked and start is not None:
-            yield start, place
+            yield start, index
             start = None

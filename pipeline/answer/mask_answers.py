@@ -14,7 +14,7 @@ _IDS = frozenset({"parent_id", "chapter_id"})
 
 
 def masked(hit: Hydrated, *, kinds: Collection[MaskedKind] = tuple(MaskedKind)) -> Hydrated:
-    """``hit`` with its text, title, headings, source and the text in its metadata masked."""
+    """Return ``hit`` with its text, title, headings, source and the texts in its metadata masked."""
     return replace(
         hit,
         title=None if hit.title is None else redact(hit.title, kinds=kinds),
@@ -26,12 +26,12 @@ def masked(hit: Hydrated, *, kinds: Collection[MaskedKind] = tuple(MaskedKind)) 
 
 
 def masked_texts(texts: Mapping[str, str], *, kinds: Collection[MaskedKind] = tuple(MaskedKind)) -> dict[str, str]:
-    """What is read with hits, masked."""
+    """Return the texts that are read with hits, masked."""
     return {chunk_id: redact(text, kinds=kinds) for chunk_id, text in texts.items()}
 
 
 def masked_value(value: Any, kinds: Collection[MaskedKind]) -> Any:
-    """A JSON value with its text masked, at any depth; numbers are no text, and names of fields are the tenant's own."""
+    """Return a JSON value with its texts masked at any depth; numbers and names of fields stay."""
     if isinstance(value, str):
         return redact(value, kinds=kinds)
     if isinstance(value, Mapping):

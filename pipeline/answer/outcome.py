@@ -1,5 +1,5 @@
-"""What distinguishes an outage from an empty result. A query fails if it could not be asked, if none of the found texts
-could be read, or by a defect; finding nothing is success."""
+"""Distinguish an outage from an empty result. A query fails if no channel answered, if no hit's text could be read, or
+by a defect; an empty result is a success."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The answer to a query: its chunks, where they came from, and what was lost on the way.
+"""The answer to a query: its chunks, their origin, and the losses on the way.
 
 Field names are those of the HTTP contract, because the answer is stored as it is sent.
 """
@@ -14,8 +14,8 @@ from pipeline.query.request import Degradation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HitSource:
-    """One channel's say in a hit. ``rank`` counts from 1 and is null when the channel only scored what another found.
-    ``contribution`` is null where a custom fusion gave the score."""
+    """The part of one channel in a hit. ``rank`` counts from 1 and is null when the channel only scored a hit of
+    another one. ``contribution`` is null where a custom fusion gave the score."""
 
     channel: str
     rank: int | None
@@ -26,7 +26,7 @@ class HitSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RerankMove:
-    """What reranking did to a hit: its score there and the place it came from."""
+    """The effect of reranking on a hit: its rerank score and its rank before."""
 
     score: float
     from_rank: int
@@ -42,9 +42,9 @@ class TextSpan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerChunk:
-    """One returned chunk. ``score`` orders the answer, unless grades or diversity had a say in it; ``confidence`` is
-    comparable between queries. ``feedback``: the part of the fused score that came from the candidates like it, below
-    zero where they are worse than it."""
+    """One returned chunk. ``score`` orders the answer, unless grades or diversity changed the order; ``confidence`` is
+    comparable between queries. ``feedback``: the part of the fused score that came from similar candidates, negative
+    where they score lower."""
 
     chunk_id: str
     document_id: str
@@ -65,7 +65,7 @@ class AnswerChunk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerContext:
-    """The passages as a prompt would get them."""
+    """The passages as a text for a prompt."""
 
     text: str
     token_count: int
@@ -75,7 +75,7 @@ class AnswerContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stats:
-    """How the answer came about. Times in milliseconds."""
+    """Statistics of an answer. Times in milliseconds."""
 
     hits: Mapping[str, int]
     source_share: Mapping[str, float]
@@ -98,7 +98,7 @@ class Stats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnderstoodQuery:
-    """The part of a query that its sender may want to see confirmed."""
+    """The part of a query that is returned with the answer for confirmation."""
 
     query_text: str
     namespaces: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Put the answer together: from fused and hydrated hits to what the caller gets, in the shape of the contract."""
+"""Turn fused and hydrated hits into the chunks of an answer, in the shape of the contract."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from pipeline.records import ChannelName
 
 
 def answer_chunks(hits: Sequence[Hit], *, envelopes: Mapping[ChannelName, Envelope]) -> tuple[AnswerChunk, ...]:
-    """The returned chunks, in order."""
+    """Return the chunks of the answer, in order."""
     return tuple(_chunk(hit, envelopes) for hit in hits)
 
 
 def understood(query: Query) -> UnderstoodQuery:
-    """What the sender may want to see confirmed."""
+    """Return the query as it was understood, for confirmation."""
     plan = query.plan
-    known = query.understanding or Understanding(route=plan.retrieve.method)
+    understanding = query.understanding or Understanding(route=plan.retrieve.method)
     return UnderstoodQuery(
         query_text=query.query_text,
         namespaces=query.namespaces,
@@ -32,15 +32,15 @@ def understood(query: Query) -> UnderstoodQuery:
         strategy=plan.retrieve.fusion.strategy,
         enable_expand=plan.understand.enabled,
         enable_rerank=plan.rerank.enabled,
-        route=known.route,
-        rewritten=known.rewritten,
-        keywords=known.keywords,
-        entities=known.entities,
+        route=understanding.route,
+        rewritten=understanding.rewritten,
+        keywords=understanding.keywords,
+        entities=understanding.entities,
     )
 
 
 def source_share(chunks: Sequence[AnswerChunk]) -> dict[str, float]:
-    """Which part of the returned chunks each channel brought, by the strongest channel of each."""
+    """Return the share of the chunks that each channel brought, by the strongest channel of each chunk."""
     counted = Counter(chunk.source for chunk in chunks)
     return {source: round(count / len(chunks), 4) for source, count in sorted(counted.items())}
 
@@ -48,16 +48,7 @@ def source_share(chunks: Sequence[AnswerChunk]) -> dict[str, float]:
 def _chunk(hit: Hit, envelopes: Mapping[ChannelName, Envelope]) -> AnswerChunk:
     fused, hydrated = hit.fused, hit.passage
     strongest = max(fused.contributions, key=_strength)
-    sources = tuple(
-        HitSource(
-            channel=part.channel,
-            rank=part.rank,
-            score=part.score,
-            normalized=part.normalized,
-            contribution=part.contribution,
-        )
-        for part in fused.contributions
-    )
+    sources = tuple(HitSource(**part._asdict()) for part in fused.contributions)
     return AnswerChunk(
         chunk_id=hydrated.chunk_id,
         document_id=hydrated.document_id,
@@ -81,8 +72,8 @@ def _reason(sources: Sequence[HitSource], feedback: float, hit: Hit, envelopes: 
     for source in sources:
         envelope = envelopes.get(ChannelName(source.channel))
         total = len(envelope.chunk_ids) if envelope else 0
-        place = f"{source.rank} of {total}" if source.rank else "not recalled, scored afterwards"
-        parts.append(f"{source.channel}: {place}")
+        rank = f"{source.rank} of {total}" if source.rank else "not recalled, scored afterwards"
+        parts.append(f"{source.channel}: {rank}")
     if feedback:
         parts.append(f"{feedback:+.3f} from the candidates like it")
     if hit.decay is not None:
@@ -97,5 +88,5 @@ def _reason(sources: Sequence[HitSource], feedback: float, hit: Hit, envelopes: 
 
 
 def _strength(part: Contribution) -> tuple[float, bool, int]:
-    """By contribution, and where a custom fusion names none by rank."""
+    """Return the sort key of a channel's part in a hit: its contribution, or its rank where a custom fusion gives none."""
     return part.contribution or 0.0, part.rank is not None, -(part.rank or 0)

@@ -1,13 +1,13 @@
-"""The record of one run of the pipeline: what every stage was given and made of it, in numbers and ids, without texts.
+"""The trace of one run of retrieval: input and result of every stage, in numbers and ids, without texts.
 
-A trace only records. It is made from what the pipeline keeps anyway, so there is no second way for debugging that could
-disagree with the one that answers.
+A trace is made of data that the pipeline keeps anyway, so there is no second code path that could disagree with the
+answer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from pipeline.answer.result import Answer, AnswerChunk
@@ -28,11 +28,11 @@ def trace_of(
     rerank_weight: float | None = None,
     lane: Lane = "chord",
 ) -> dict[str, Any]:
-    """Everything that led to ``answer``, as JSON. ``explained`` says the same of each returned chunk in words.
+    """Return the trace of ``answer`` as JSON. ``explain_position`` describes each returned chunk in words.
 
-    ``orders``: the hits after each stage; those of a second retrieval follow those of the first. ``rerank_weight``: what
-    the reranker's reading counted, beside the order there was; None if nothing was read. ``lane``: the one that composed
-    the answer.
+    ``orders``: the hits after each stage; those of a second retrieval follow those of the first. ``rerank_weight``: the
+    weight of the reranker's score beside the order before it; None if nothing was reranked. ``lane``: the one that
+    composed the answer.
     """
     last = {hit.chunk_id: hit for _, hits in orders for hit in hits}
     return {
@@ -57,49 +57,47 @@ def trace_of(
         },
         "stages": _stages(orders),
         "rerank_weight": rerank_weight,
-        "drops": [_drop(drop) for drop in drops],
+        "drops": [asdict(drop) for drop in drops],
         "returned": [chunk.chunk_id for chunk in answer.chunks],
-        "explained": [
-            explained(place, chunk, last.get(chunk.chunk_id), rerank_weight)
-            for place, chunk in enumerate(answer.chunks, start=1)
+        "explain_position": [
+            explain_position(position, chunk, last.get(chunk.chunk_id), rerank_weight)
+            for position, chunk in enumerate(answer.chunks, start=1)
         ],
         "timings_ms": dict(answer.stats.latency_ms),
         "second": answer.stats.second,
         "ladder": answer.stats.ladder,
         "fallback": answer.stats.fallback,
-        "degradations": [
-            {"part": lost.part, "code": lost.code, "detail": lost.detail} for lost in answer.stats.degradations
-        ],
+        "degradations": [asdict(lost) for lost in answer.stats.degradations],
         "remarks": list(answer.stats.remarks),
     }
 
 
 def mentions(trace: Mapping[str, Any], chunk_id: str) -> bool:
-    """Whether a run had to do with a chunk at all: a channel found it, a rule left it out, or it was returned."""
-    found = (hit["chunk_id"] for said in trace["channels"].values() for hit in said["hits"])
+    """Return whether a run involved a chunk: a channel recalled it, a rule dropped it, or it was returned."""
+    recalled = (hit["chunk_id"] for channel in trace["channels"].values() for hit in channel["hits"])
     dropped = (drop["chunk_id"] for drop in trace["drops"])
-    return any(chunk_id in ids for ids in (trace["returned"], found, dropped))
+    return any(chunk_id in ids for ids in (trace["returned"], recalled, dropped))
 
 
-def explained(place: int, chunk: AnswerChunk, hit: Hit | None, rerank_weight: float | None) -> str:
-    """Why a chunk stands at its place, in words that name every number that had a part in it. ``hit``: what it was when
-    it was chosen; None for what the last resort brought."""
+def explain_position(position: int, chunk: AnswerChunk, hit: Hit | None, rerank_weight: float | None) -> str:
+    """Explain a chunk's position in words with every number that determined it. ``hit``: the chunk as it was selected;
+    None for a last-resort chunk."""
     if hit is None:
-        return f"{place}. {chunk.document_id} is {chunk.reason}; it stands with {chunk.score:.4f}."
+        return f"{position}. {chunk.document_id} is {chunk.reason}; it stands with {chunk.score:.4f}."
     parts = [_found(part) for part in hit.fused.contributions]
     if hit.fused.feedback:
         parts.append(f"candidates like it add {hit.fused.feedback:+.4f}")
-    said = [f"{'; '.join(parts) or 'no channel brought it'}. That makes {hit.fused.score:.4f}"]
+    sentences = [f"{'; '.join(parts) or 'no channel brought it'}. That makes {hit.fused.score:.4f}"]
     if hit.decay is not None:
-        said.append(f"its age leaves {hit.decay:.3f} of that")
+        sentences.append(f"its age leaves {hit.decay:.3f} of that")
     if hit.duplicates:
-        said.append(f"it stands for {len(hit.duplicates)} more that are the same, and has their channels' say")
+        sentences.append(f"it stands for {len(hit.duplicates)} more that are the same, and has their channels' say")
     if hit.rerank is not None:
         counts = "" if rerank_weight is None else f", which counts {rerank_weight:.0%} beside the order so far,"
-        said.append(f"reading it scored {hit.rerank:.3f}{counts} and {_moved(hit.from_rank, place)}")
+        sentences.append(f"reading it scored {hit.rerank:.3f}{counts} and {_moved(hit.from_rank, position)}")
     if hit.likeness is not None:
-        said.append(f"it is {hit.likeness:.2f} like what stands above it")
-    return f"{place}. {chunk.document_id}: {'; '.join(said)}. Its score is {chunk.score:.4f}."
+        sentences.append(f"it is {hit.likeness:.2f} like what stands above it")
+    return f"{position}. {chunk.document_id}: {'; '.join(sentences)}. Its score is {chunk.score:.4f}."
 
 
 def _found(part: Contribution) -> str:
@@ -110,36 +108,36 @@ def _found(part: Contribution) -> str:
     return f"{part.channel} {how}{share}{adding}"
 
 
-def _moved(before: int, place: int) -> str:
-    return f"left it at place {place}" if before == place else f"took it from place {before} towards this one"
+def _moved(before: int, position: int) -> str:
+    return f"left it at place {position}" if before == position else f"took it from place {before} towards this one"
 
 
 def _understood(query: Query) -> dict[str, Any] | None:
-    known = query.understanding
-    if known is None:
+    understanding = query.understanding
+    if understanding is None:
         return None
     return {
-        "route": known.route,
-        "rewritten": known.rewritten,
-        "keywords": list(known.keywords),
-        "entities": list(known.entities),
-        "sub_queries": list(known.sub_queries),
-        "hypothetical": known.hypothetical,
-        "conversation_words": list(known.conversation_words),
-        "profile_words": list(known.profile_words),
+        "route": understanding.route,
+        "rewritten": understanding.rewritten,
+        "keywords": list(understanding.keywords),
+        "entities": list(understanding.entities),
+        "sub_queries": list(understanding.sub_queries),
+        "hypothetical": understanding.hypothetical,
+        "conversation_words": list(understanding.conversation_words),
+        "profile_words": list(understanding.profile_words),
     }
 
 
 def _channel(query: Query, name: ChannelName, envelope: Envelope | None) -> dict[str, Any]:
-    if name not in query.channels:  # as it was asked for before a route, or by another method
+    if name not in query.channels:  # as before a route, or by another method
         plan = query.asked.plan
         query = replace(query, plan=replace(plan, retrieve=replace(plan.retrieve, method="hybrid")))
     weight = query.plan.channels[name].weight if name in query.channels else 0.0
-    asked = {"weight": weight, "pool": query.pool_of(name)}
+    settings = {"weight": weight, "pool": query.pool_of(name)}
     if envelope is None:
-        return {**asked, "status": "missing", "hits": []}
+        return {**settings, "status": "missing", "hits": []}
     return {
-        **asked,
+        **settings,
         "status": envelope.status,
         "code": envelope.code,
         "error": envelope.error,
@@ -157,18 +155,18 @@ def _channel(query: Query, name: ChannelName, envelope: Envelope | None) -> dict
 
 
 def _stages(orders: Sequence[tuple[str, Sequence[Hit]]]) -> list[dict[str, Any]]:
-    """Every order, with the round it belongs to: each begins with fusion."""
-    found, round_ = [], 0
+    """Return every order with its round; each round begins with fusion."""
+    stages, round_ = [], 0
     for stage, hits in orders:
         round_ += stage == "fuse"
-        placed = [_hit(place, hit) for place, hit in enumerate(hits, start=1)]
-        found.append({"stage": stage, "round": max(1, round_), "hits": placed})
-    return found
+        placed = [_hit(position, hit) for position, hit in enumerate(hits, start=1)]
+        stages.append({"stage": stage, "round": max(1, round_), "hits": placed})
+    return stages
 
 
-def _hit(place: int, hit: Hit) -> dict[str, Any]:
+def _hit(position: int, hit: Hit) -> dict[str, Any]:
     return {
-        "place": place,
+        "place": position,
         "chunk_id": hit.chunk_id,
         "document_id": hit.passage.document_id,
         "score": hit.score,
@@ -179,25 +177,5 @@ def _hit(place: int, hit: Hit) -> dict[str, Any]:
         "from_rank": hit.from_rank or None,
         "duplicates": list(hit.duplicates),
         "likeness": hit.likeness,
-        "contributions": [_contribution(part) for part in hit.fused.contributions],
-    }
-
-
-def _contribution(part: Contribution) -> dict[str, Any]:
-    return {
-        "channel": part.channel,
-        "rank": part.rank,
-        "score": part.score,
-        "normalized": part.normalized,
-        "contribution": part.contribution,
-    }
-
-
-def _drop(drop: Drop) -> dict[str, Any]:
-    return {
-        "chunk_id": drop.chunk_id,
-        "stage": drop.stage,
-        "reason": drop.reason,
-        "value": drop.value,
-        "limit": drop.limit,
+        "contributions": [part._asdict() for part in hit.fused.contributions],
     }

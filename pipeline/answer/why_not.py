@@ -1,4 +1,4 @@
-"""Why a chunk is not in an answer: the first stage at which it was lost, and the number that decided it."""
+"""Explain why a chunk is not in an answer: the stage that lost it first, and the number that decided."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pipeline.records import ChannelName, Comparison, Compound
 
 # The field of a document that a filter of another name is about.
 _FIELDS = {"start": "published_at", "end": "published_at", "where": "metadata"}
-# What such a drop says is that it was not there to be read, or a filter was against it: the store tells which, and why.
+# Stages whose drops mean that a chunk was not readable or a filter excluded it; its row in MySQL tells which, and why.
 _TOLD_BETTER_BY_ITS_STANDING = frozenset({"fuse", "filter"})
 
 
@@ -34,10 +34,10 @@ class WhyNotVerdict:
     channels: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
-def in_the_answer(place: int) -> WhyNotVerdict:
-    """The finding for a chunk that was returned."""
+def in_the_answer(position: int) -> WhyNotVerdict:
+    """Return the verdict for a returned chunk."""
     return WhyNotVerdict(
-        stage="returned", reason="returned", detail=f"It is in the answer, at place {place}.", value=place
+        stage="returned", reason="returned", detail=f"It is in the answer, at place {position}.", value=position
     )
 
 
@@ -49,12 +49,13 @@ def why_not(
     *,
     query: Query,
 ) -> WhyNotVerdict:
-    """Return the finding for a chunk, going by the run before the present. ``trace``: of the run, or of one like it
-    now. ``standing``: None for what our stores do not hold; ``scores``: each channel's score of the chunk now."""
+    """Return the verdict on a chunk; the run takes precedence over the present. ``trace``: of the run, or of a
+    repetition now. ``standing``: the chunk in MySQL, None if it is not there; ``scores``: each channel's present score
+    of the chunk."""
     if chunk_id in trace["returned"]:
-        place = trace["returned"].index(chunk_id) + 1
-        detail = f"The answer does not have it; run again, the query returns it at place {place}."
-        return WhyNotVerdict(stage="returned", reason="returned_when_run_again", detail=detail, value=place)
+        position = trace["returned"].index(chunk_id) + 1
+        detail = f"The answer does not have it; run again, the query returns it at place {position}."
+        return WhyNotVerdict(stage="returned", reason="returned_when_run_again", detail=detail, value=position)
     dropped = next((drop for drop in trace["drops"] if drop["chunk_id"] == chunk_id), None)
     if dropped is not None and dropped["stage"] not in _TOLD_BETTER_BY_ITS_STANDING:
         return _dropped(dropped)
@@ -68,7 +69,7 @@ def why_not(
 
 
 def _hidden(standing: RecordedChunk | None, query: Query) -> WhyNotVerdict | None:
-    """What the system of record has against a chunk; None for nothing."""
+    """Return why MySQL hides a chunk from the query; None if it does not."""
     if standing is None:
         detail = "Its document was replaced or deleted since, and nothing is left of it."
         return WhyNotVerdict(stage="published", reason="gone", detail=detail)
@@ -83,8 +84,8 @@ def _hidden(standing: RecordedChunk | None, query: Query) -> WhyNotVerdict | Non
     failed = unmet(query.filters, standing.fields)
     if failed is None:
         return None
-    asked, has = getattr(query.filters, failed), getattr(standing.fields, _FIELDS.get(failed, failed))
-    detail = f"The filter {failed} asks for {_said(asked)}; it has {_said(has)}."
+    wanted, has = getattr(query.filters, failed), getattr(standing.fields, _FIELDS.get(failed, failed))
+    detail = f"The filter {failed} asks for {_said(wanted)}; it has {_said(has)}."
     return WhyNotVerdict(stage="filter", reason=failed, detail=detail)
 
 
@@ -112,39 +113,40 @@ def _dropped(drop: Mapping[str, Any]) -> WhyNotVerdict:
 
 
 def _not_recalled(chunk_id: str, trace: Mapping[str, Any], scores: Mapping[str, float], query: Query) -> WhyNotVerdict:
-    """No rule touched it: either no channel brought it, or what brought it was lost on the way."""
+    """Return the verdict on a chunk that no rule dropped: no channel recalled it, or its text was lost afterwards."""
     if not trace["channels"]:
         detail = "The query was understood as one that needs no search, so nothing was searched."
         return WhyNotVerdict(stage="route", reason="searched_nowhere", detail=detail)
     channels = {
-        name: _in_channel(name, chunk_id, said, scores.get(name), query) for name, said in trace["channels"].items()
+        name: _in_channel(name, chunk_id, channel, scores.get(name), query)
+        for name, channel in trace["channels"].items()
     }
-    if any(each["rank"] for each in channels.values()):
+    if any(facts["rank"] for facts in channels.values()):
         detail = "A channel found it, and its text could not be read any more when the answer was put together."
         return WhyNotVerdict(stage="hydrate", reason="not_hydrated", detail=detail, channels=channels)
-    broken = [name for name, said in trace["channels"].items() if said["status"] != "ok"]
-    working = {name: each for name, each in channels.items() if name not in broken}
+    broken = [name for name, channel in trace["channels"].items() if channel["status"] != "ok"]
+    working = {name: facts for name, facts in channels.items() if name not in broken}
     if not working:
         detail = f"No channel answered: {', '.join(broken)}."
         return WhyNotVerdict(stage="channel", reason="channel_lost", detail=detail, channels=channels)
-    name, each = max(working.items(), key=lambda item: _nearness(item[1]))
-    reason, detail, limit = _missed(name, each)
+    name, facts = max(working.items(), key=lambda item: _nearness(item[1]))
+    reason, detail, limit = _missed(name, facts)
     lost = f" The {', '.join(broken)} channel did not answer." if broken else ""
     return WhyNotVerdict(
-        stage="recall", reason=reason, detail=detail + lost, value=each["score"], limit=limit, channels=channels
+        stage="recall", reason=reason, detail=detail + lost, value=facts["score"], limit=limit, channels=channels
     )
 
 
-def _missed(name: str, each: Mapping[str, Any]) -> tuple[str, str, float | None]:
-    """Why the channel that came nearest did not recall it: the reason, in words, and the number that was needed."""
-    score, cutoff, least, recalled = each["score"], each["cutoff"], each["min_score"], each["recalled"]
+def _missed(name: str, facts: Mapping[str, Any]) -> tuple[str, str, float | None]:
+    """Explain why the nearest channel did not recall a chunk: the reason, a sentence, and the number it needed."""
+    score, cutoff, least, recalled = facts["score"], facts["cutoff"], facts["min_score"], facts["recalled"]
     if score is None:
         what = "It shares no word with the query." if name == "keyword" else f"The {name} channel has no score for it."
         return "no_match", what, cutoff
     if least is not None and score < least:
         detail = f"{name} scores it {score:.6g}, and recalls nothing below {least:.6g}."
         return "below_min_score", detail, least
-    if cutoff is None or score > cutoff or recalled < each["pool"]:
+    if cutoff is None or score > cutoff or recalled < facts["pool"]:
         detail = (
             f"{name} scores it {score:.6g} now, and had room for it: it came or changed after the query was asked, or an"
             " index that finds nearly everything passed it over."
@@ -157,23 +159,26 @@ def _missed(name: str, each: Mapping[str, Any]) -> tuple[str, str, float | None]
     return "beyond_pool", detail, cutoff
 
 
-def _in_channel(name: str, chunk_id: str, said: Mapping[str, Any], score: float | None, query: Query) -> dict[str, Any]:
-    hits, plan = said["hits"], query.plan.channels.get(ChannelName(name))
+def _in_channel(
+    name: str, chunk_id: str, channel: Mapping[str, Any], score: float | None, query: Query
+) -> dict[str, Any]:
+    hits, plan = channel["hits"], query.plan.channels.get(ChannelName(name))
     rank = next((hit["rank"] for hit in hits if hit["chunk_id"] == chunk_id), None)
     return {
-        "status": said["status"],
+        "status": channel["status"],
         "score": None if name == ChannelName.KEYWORD and not score else score,  # its 0 is: no word in common
         "rank": rank,
         "recalled": len(hits),
         "cutoff": hits[-1]["score"] if hits else None,
-        "pool": said["pool"],
+        "pool": channel["pool"],
         "min_score": None if plan is None else plan.min_score,
     }
 
 
-def _nearness(each: Mapping[str, Any]) -> float:
-    """How near a chunk came to being recalled, 1 being the last that was: how far it is below that, as a share of it."""
-    score, cutoff = each["score"], each["cutoff"]
+def _nearness(facts: Mapping[str, Any]) -> float:
+    """Return how near a chunk came to being recalled: 1 is the last recalled score, and less by the relative distance
+    below it."""
+    score, cutoff = facts["score"], facts["cutoff"]
     if score is None:
         return -math.inf
     if cutoff is None:

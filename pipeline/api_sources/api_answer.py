@@ -1,4 +1,4 @@
-"""From what a business API answered to passages: whatever it holds, what is taken of it has a bound and a type."""
+"""Read passages from a business API's answer; every value is bounded and checked for its type."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def passages_of(
     if not isinstance(items, list):
         raise ApiSourceFailed("the answer has no list where its items should be")
     left_out: Counter[str] = Counter(beyond_max_items=max(0, len(items) - source.max_items))
-    found: dict[str, tuple[Brought, float]] = {}
-    for place, item in enumerate(items[: source.max_items], start=1):
+    passages: dict[str, tuple[Brought, float]] = {}
+    for rank, item in enumerate(items[: source.max_items], start=1):
         text = _text(resolve(item, source.mapping.text), source.max_text)
         if text is None:
             left_out["no_text"] += 1
@@ -59,30 +59,30 @@ def passages_of(
         if not source.applies_filters and not fits(filters, read):
             left_out["filtered"] += 1
             continue
-        score = _score(item, source.mapping, place)
+        score = _score(item, source.mapping, rank)
         if score < source.min_score:
             left_out["below_min_score"] += 1
             continue
         passage = _passage(read, text, name=name, tenant_id=tenant_id, namespace=namespace)
-        if passage.chunk_id in found:
+        if passage.chunk_id in passages:
             left_out["same_id"] += 1
             continue
-        found[passage.chunk_id] = (passage, score)
-    best = sorted(found.values(), key=lambda pair: (-pair[1], pair[0].chunk_id))
+        passages[passage.chunk_id] = (passage, score)
+    best = sorted(passages.values(), key=lambda pair: (-pair[1], pair[0].chunk_id))
     return Passages(found=best, left_out={reason: count for reason, count in sorted(left_out.items()) if count})
 
 
 def fits(filters: Filters, read: Mapping[str, Any]) -> bool:
-    """Whether an item's fields fit the filters, as in the stores: a field asked for must be there. An item has no story
-    time."""
-    said = DocumentFields(
+    """Return whether an item's fields meet the filters, as in the stores: a filtered field must be present. An item has
+    no story time."""
+    fields = DocumentFields(
         author=read["author"],
         type=read["type"],
         tags=tuple(read["tags"]),
         published_at=read["published_at"],
         metadata=read["metadata"],
     )
-    return unmet(filters, said) is None
+    return unmet(filters, fields) is None
 
 
 def _decoded(answer: bytes) -> Any:
@@ -112,7 +112,7 @@ def _read(item: Any, mapping: ApiMapping) -> dict[str, Any]:
 def _passage(read: Mapping[str, Any], text: str, *, name: str, tenant_id: TenantId, namespace: str) -> Brought:
     identity = read["id"] or read["url"] or hashlib.sha256(f"{read['title']}\x1f{text}".encode()).hexdigest()
     chunk_id = str(uuid.uuid5(_API_IDS, "\x1f".join((tenant_id, name, identity))))
-    said = {
+    fields = {
         "type": read["type"],
         "author": read["author"],
         "tags": read["tags"],
@@ -126,15 +126,15 @@ def _passage(read: Mapping[str, Any], text: str, *, name: str, tenant_id: Tenant
         namespace=namespace,
         title=read["title"],
         text=text,
-        metadata={**read["metadata"], **{key: value for key, value in said.items() if value not in (None, [])}},
+        metadata={**read["metadata"], **{key: value for key, value in fields.items() if value not in (None, [])}},
         published_at=read["published_at"],
     )
 
 
-def _score(item: Any, mapping: ApiMapping, place: int) -> float:
+def _score(item: Any, mapping: ApiMapping, rank: int) -> float:
     given: Any = MISSING if mapping.score is None else _number(resolve(item, mapping.score))
     if given is MISSING:
-        return 1.0 / (1 + place)
+        return 1.0 / (1 + rank)
     lowest, highest = mapping.score_range
     # Halved so that no span is infinite.
     placed = (float(given) / 2 - lowest / 2) / (highest / 2 - lowest / 2)
@@ -150,10 +150,10 @@ def _number(value: Any) -> Any:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return MISSING
     try:
-        found = float(value)
+        number = float(value)
     except OverflowError:
         return MISSING
-    return found if math.isfinite(found) else MISSING
+    return number if math.isfinite(number) else MISSING
 
 
 def _identity(value: Any) -> str | None:
@@ -164,7 +164,8 @@ def _identity(value: Any) -> str | None:
 
 
 def _text(value: Any, most: int, *, whole: bool = False) -> str | None:
-    """Text without what breaks logs and prompts, cut to ``most`` characters; with ``whole``, longer text is none."""
+    """Return text without characters that break logs and prompts, cut to ``most`` characters; with ``whole``, None if
+    longer."""
     if not isinstance(value, str):
         return None
     text = _clean(value[: most + 1] if not whole else value).strip()
@@ -174,7 +175,9 @@ def _text(value: Any, most: int, *, whole: bool = False) -> str | None:
 def _clean(text: str) -> str:
     if text.isprintable():
         return text
-    return "".join(each for each in text if each in "\n\t" or unicodedata.category(each) not in {"Cc", "Cs"})
+    return "".join(
+        character for character in text if character in "\n\t" or unicodedata.category(character) not in {"Cc", "Cs"}
+    )
 
 
 def _link(url: str | None) -> str | None:
@@ -183,15 +186,15 @@ def _link(url: str | None) -> str | None:
 
 def _tags(value: Any) -> list[str]:
     tags = value if isinstance(value, list) else [value]
-    found = (_text(tag, _LONGEST_TAG, whole=True) for tag in tags[:_MOST_TAGS])
-    return list(dict.fromkeys(tag for tag in found if tag))
+    texts = (_text(tag, _LONGEST_TAG, whole=True) for tag in tags[:_MOST_TAGS])
+    return list(dict.fromkeys(tag for tag in texts if tag))
 
 
 def _moment(value: Any) -> datetime | None:
     if isinstance(value, str):
         try:
-            found = datetime.fromisoformat(value[:64].strip())
-            return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+            moment = datetime.fromisoformat(value[:64].strip())
+            return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
         except (ValueError, OverflowError):
             return None
     number = _number(value)
@@ -204,11 +207,11 @@ def _moment(value: Any) -> datetime | None:
 
 
 def _plain(value: Any, *, listed: bool = False) -> Any:
-    """A value as metadata keeps it: text, a number, true, false, or a list of such. Anything deeper is left out."""
+    """Return a value for metadata: text, a number, true, false, or a list of such. Deeper values are omitted."""
     if isinstance(value, str):
         return _clean(value[:_LONGEST_VALUE])
     if isinstance(value, bool | int | float):
         return value
     if isinstance(value, list) and not listed:
-        return [found for found in (_plain(each, listed=True) for each in value[:_MOST_VALUES]) if found is not MISSING]
+        return [plain for plain in (_plain(item, listed=True) for item in value[:_MOST_VALUES]) if plain is not MISSING]
     return MISSING

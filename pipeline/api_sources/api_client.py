@@ -1,4 +1,4 @@
-"""One call of a business API, with every bound that somebody else's server needs."""
+"""Call a business API once, within bounds on time and size."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ class ApiCaller:
         resolve: Resolve | None = None,
         ssl_context: ssl.SSLContext | None = None,
     ) -> None:
-        """``permitted``: networks that may be called although not public. ``resolve``, ``ssl_context``: replace the
-        system's."""
+        """Set the bounds of calls. ``permitted``: networks that may be called although not public. ``resolve``,
+        ``ssl_context``: replace the system's."""
         self._permitted = tuple(permitted)
         self._resolve = resolve or resolved
         self._given_ssl_context = ssl_context
 
     def call(self, request: ApiRequest, *, headers: Mapping[str, str], timeout_s: float, max_bytes: int) -> bytes:
-        """Return the answer's body within ``timeout_s``. Raises ApiSourceUnavailable for what may pass, ApiSourceFailed
-        for a refusal, a redirect, more than ``max_bytes``, or a forbidden address."""
+        """Return the answer's body within ``timeout_s``. Raises ApiSourceUnavailable for temporary failures,
+        ApiSourceFailed for a refusal, a redirect, more than ``max_bytes``, or a forbidden address."""
         with _translated(request.host, timeout_s, max_bytes):
             backend = GuardedBackend(
                 Deadline.after(timeout_s), permitted=self._permitted, resolve=self._resolver(request)
@@ -67,12 +67,14 @@ class ApiCaller:
                     content=request.body,
                 ) as answer,
             ):
-                told = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in answer.headers}
+                answer_headers = {
+                    name.decode("latin-1").lower(): value.decode("latin-1") for name, value in answer.headers
+                }
                 _require_success(answer.status, request.host)
                 return read_body(
                     answer.iter_stream(),
-                    encoding=told.get("content-encoding"),
-                    declared=told.get("content-length"),
+                    encoding=answer_headers.get("content-encoding"),
+                    declared=answer_headers.get("content-length"),
                     max_bytes=max_bytes,
                 )
 
@@ -123,10 +125,10 @@ def _require_success(status: int, host: str) -> None:
         return
     if 300 <= status < 400:
         raise ApiSourceFailed(f"{host} answered {status}; redirects are not followed")
-    told = told_status(host, status)
+    reason = told_status(host, status)
     if status in _TRY_LATER or status >= 500:
-        raise ApiSourceUnavailable(told)
-    raise ApiSourceFailed(told)
+        raise ApiSourceUnavailable(reason)
+    raise ApiSourceFailed(reason)
 
 
 @contextmanager

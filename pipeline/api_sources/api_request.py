@@ -21,7 +21,7 @@ _PLACEHOLDER = re.compile("|".join(rf"\{{{name}\}}" for name in PLACEHOLDERS))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiRequest:
-    """What is sent, headers apart. ``target`` is path and query as they go over the wire."""
+    """A request without its headers. ``target``: path and query as they are sent."""
 
     method: str
     scheme: str
@@ -32,7 +32,7 @@ class ApiRequest:
 
 
 def values_of(query: Query) -> dict[str, Any]:
-    """What stands for each placeholder."""
+    """Return the value of each placeholder."""
     return {
         "query": query.text,
         "top_k": query.top_k,
@@ -42,7 +42,7 @@ def values_of(query: Query) -> dict[str, Any]:
 
 
 def request_of(source: ApiSource, values: Mapping[str, Any]) -> ApiRequest:
-    """The request. Raises ApiSourceFailed for an address that gets too long."""
+    """Return the request. Raises ApiSourceFailed for an address that gets too long."""
     address = web_address(source.url)
     target = address.target
     if source.params:
@@ -70,7 +70,7 @@ def filled(template: Any, values: Mapping[str, Any]) -> Any:
 
 
 def _text(template: str, values: Mapping[str, Any]) -> str:
-    return _PLACEHOLDER.sub(lambda found: _as_text(values[found[0][1:-1]]), template)
+    return _PLACEHOLDER.sub(lambda match: _as_text(values[match[0][1:-1]]), template)
 
 
 def _as_text(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""A business API as a source of passages: how it is asked, and where in its answer the passages are."""
+"""A business API as a source of passages: its request, and the positions of passages in its answer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _STRICT = ConfigDict(extra="forbid")
 
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}")
 _HEADER_VALUE = re.compile(r"[\x20-\x7e\u00a0-\u00ff]{0,4096}")
-# What belongs to the connection or to us; a source that could set them could make two requests of one.
+# Headers of the connection or of our own; a source that could set them could smuggle a second request.
 _OURS = frozenset(
     {"accept-encoding", "connection", "content-length", "content-type", "expect", "host", "keep-alive", "te", "trailer"}
     | {"transfer-encoding", "upgrade", "user-agent", "via", "x-request-id"}
@@ -33,22 +33,22 @@ PLACEHOLDERS = ("query", "top_k", "namespaces", "filters")
 
 
 def is_pointer(text: str) -> bool:
-    """Whether it is a pointer at all; the empty one means the whole document."""
+    """Return whether the text is a JSON Pointer; the empty one means the whole document."""
     return _FORM.fullmatch(text) is not None
 
 
 def resolve(document: Any, pointer: str) -> Any:
-    """What ``pointer`` leads to, `MISSING` if it leads nowhere. Never raises, whatever the document holds."""
-    found = document
+    """Return the value at ``pointer``, `MISSING` if there is none. Never raises, whatever the document holds."""
+    value = document
     for step in pointer.split("/")[1:]:
         name = step.replace("~1", "/").replace("~0", "~")
-        if isinstance(found, dict):
-            found = found.get(name, MISSING)
-        elif isinstance(found, list) and _INDEX.fullmatch(name) and int(name) < len(found):
-            found = found[int(name)]
+        if isinstance(value, dict):
+            value = value.get(name, MISSING)
+        elif isinstance(value, list) and _INDEX.fullmatch(name) and int(name) < len(value):
+            value = value[int(name)]
         else:
             return MISSING
-    return found
+    return value
 
 
 def _pointer(text: str) -> str:
@@ -73,7 +73,7 @@ def _header_name(name: str) -> str:
 
 
 def header_value(value: str) -> str:
-    """The value of a header as it may be sent. Raises ValueError for one that would not stay one."""
+    """Return the value of a header as it may be sent. Raises ValueError for one that would break the header."""
     if not _HEADER_VALUE.fullmatch(value):
         raise ValueError("must be printable text of Latin-1 with up to 4096 characters")
     return value
@@ -104,9 +104,9 @@ Score = Annotated[float, Field(allow_inf_nan=False)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiMapping:
-    """Where an answer holds things, as JSON Pointers: ``items`` into the answer, the others into an item. ``metadata``:
-    what to keep beside the text. ``score_range``: the API's lowest and highest score; without ``score`` the order
-    counts."""
+    """The positions of values in an answer, as JSON Pointers: ``items`` into the answer, the others into an item.
+    ``metadata``: values to keep beside the text. ``score_range``: the API's lowest and highest score; without ``score``
+    the order counts."""
 
     __pydantic_config__ = _STRICT
 
@@ -130,8 +130,8 @@ class ApiMapping:
 class ApiSource:
     """One business API of one tenant. ``params`` and strings in ``body`` may hold ``{query}``, ``{top_k}``,
     ``{namespaces}`` and ``{filters}``. ``headers``: name to an environment secret, None for a stored one.
-    ``namespaces``: where it is asked, empty for all. ``applies_filters``: the API applies filters, else its passages
-    are checked."""
+    ``namespaces``: those whose queries call it, empty for all. ``applies_filters``: the API applies filters, else its
+    passages are checked."""
 
     __pydantic_config__ = _STRICT
 
@@ -153,7 +153,7 @@ class ApiSource:
     enabled: bool = True
 
     def serves(self, namespaces: Sequence[str]) -> str | None:
-        """The first of these namespaces that it is asked for, None if it is asked for none of them."""
+        """Return the first of these namespaces that the source serves, None if it serves none."""
         return next((name for name in namespaces if not self.namespaces or name in self.namespaces), None)
 
 
@@ -161,10 +161,10 @@ _SOURCE: TypeAdapter[ApiSource] = TypeAdapter(ApiSource)
 
 
 def read_source(document: bytes | str) -> ApiSource:
-    """A source from its JSON form. Raises pydantic's ValidationError, with the place of each flaw."""
+    """Return the source in a JSON form. Raises pydantic's ValidationError, with the location of each flaw."""
     return _SOURCE.validate_json(document, strict=True)
 
 
 def source_as_json(source: ApiSource) -> bytes:
-    """Its JSON form; no secret is in it."""
+    """Return the JSON form of a source, without secrets."""
     return _SOURCE.dump_json(source)

@@ -31,7 +31,7 @@ class ApiSources(TenantStore):
     """One tenant's sources."""
 
     def lock(self) -> int:
-        """How many there are; until the transaction ends, nobody else adds one."""
+        """Return the number of sources, and block adding others until the transaction ends."""
         self._run(text("SELECT 1 FROM tenants WHERE tenant_id = :tenant FOR UPDATE"))
         statement = select(func.count()).select_from(api_sources).where(self._own(api_sources))
         return int(self._connection.execute(statement).scalar_one())
@@ -46,18 +46,18 @@ class ApiSources(TenantStore):
         Audit(self._connection, self._tenant_id).wrote("api_source_put", ids=[name])
 
     def all(self) -> list[StoredSource]:
-        """Every source, by name."""
+        """Return every source, by name."""
         return [_stored(row) for row in self._connection.execute(self._sources())]
 
     def named(self, names: Sequence[str]) -> list[StoredSource]:
-        """The sources of these names that there are, by name."""
+        """Return the sources of these names that there are, by name."""
         if not names:
             return []
         statement = self._sources().where(api_sources.c.name.in_(names))
         return [_stored(row) for row in self._connection.execute(statement)]
 
     def one(self, name: str) -> StoredSource | None:
-        """One source, or None."""
+        """Return one source, or None."""
         return next(iter(self.named([name])), None)
 
     def remove(self, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""The values of an API source's headers: sealed beside it, or named and given by the environment."""
+"""The values of an API source's headers: sealed beside the source, or from the environment."""
 
 from __future__ import annotations
 
@@ -15,32 +15,34 @@ from pipeline.records import TenantId
 
 
 class HeaderSecrets:
-    """Seals and opens. ``given``: the secrets of the environment, by tenant and name; a tenant never reaches another's,
-    nor any other variable."""
+    """Seals and opens header values. ``given``: the environment's secrets by tenant and name; a tenant reaches neither
+    another's nor other variables."""
 
     def __init__(self, key: SecretStr | None, given: Mapping[str, Mapping[str, SecretStr]]) -> None:
         self._sealer = Sealer(key)
         self._given = given
 
     def sealed(self, tenant_id: TenantId, name: str, values: Mapping[str, str]) -> bytes | None:
-        """What to store beside a source; None if it has no secrets of its own."""
+        """Return the sealed values to store beside a source; None without any."""
         return self._sealer.seal(orjson.dumps(values), belongs_to=_row(tenant_id, name)) if values else None
 
     def opened(self, tenant_id: TenantId, stored: StoredSource) -> dict[str, str]:
-        """The stored values by header. Raises Misconfigured if they cannot be read."""
+        """Return the stored values by header. Raises Misconfigured if they cannot be read."""
         if stored.secrets is None:
             return {}
-        found: dict[str, str] = orjson.loads(self._sealer.open(stored.secrets, belongs_to=_row(tenant_id, stored.name)))
-        return found
+        secrets: dict[str, str] = orjson.loads(
+            self._sealer.open(stored.secrets, belongs_to=_row(tenant_id, stored.name))
+        )
+        return secrets
 
     def knows(self, tenant_id: TenantId, name: str) -> bool:
-        """Whether the environment gives the tenant a secret of this name."""
+        """Return whether the environment has a secret of this name for the tenant."""
         return name in self._given.get(tenant_id, {})
 
     def headers(self, tenant_id: TenantId, stored: StoredSource) -> dict[str, str]:
-        """The headers as they are sent. Raises Misconfigured, which names no value, for one that is not to be had."""
+        """Return the headers to send. Raises Misconfigured for a missing value, without naming any value."""
         own = self.opened(tenant_id, stored)
-        found: dict[str, str] = {}
+        headers: dict[str, str] = {}
         for header, secret in stored.source.headers.items():
             if secret is None:
                 value = own.get(header)
@@ -50,10 +52,10 @@ class HeaderSecrets:
             if value is None:
                 raise Misconfigured(f"there is no value for the header {header} of the API source {stored.name}")
             try:
-                found[header] = header_value(value)
+                headers[header] = header_value(value)
             except ValueError:
                 raise Misconfigured(f"the value for the header {header} cannot be sent") from None
-        return found
+        return headers
 
 
 def _row(tenant_id: TenantId, name: str) -> str:

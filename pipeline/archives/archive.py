@@ -1,7 +1,7 @@
 """Documents with chunks and vectors as bytes, to move between installations; docs/portability.md has the format.
 
 A part is an uncompressed ZIP of ``header.json``, ``documents.jsonl``, ``chunks.jsonl`` and ``vectors.f16``; a waiting
-document is a part of one. Unknown entries and fields are ignored; what must not be raises the version.
+document is a part of one. Unknown entries and fields are ignored; an incompatible change raises the version.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MOST_DIMENSIONS = 65_535
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Where vectors come from: they mean something only to the same model. ``distance`` is told, nothing depends on it."""
+    """The source of vectors: they are meaningful only to the same model. ``distance`` is informative."""
 
     model: str
     dimension: int
@@ -50,7 +50,7 @@ class Enclosed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """What a part holds."""
+    """The content of a part."""
 
     origin: Origin
     documents: Sequence[Enclosed]
@@ -67,7 +67,7 @@ class Part:
 
 
 def write_part(part: Part) -> bytes:
-    """The part as a file. The same part always gives the same bytes."""
+    """Return the part as a file, always with the same bytes."""
     origin, size = part.origin, part.origin.dimension * _HALF
     header = {
         "format": "chordwise-part",
@@ -85,7 +85,9 @@ def write_part(part: Part) -> bytes:
     ]
     entries = (
         orjson.dumps(header),
-        b"".join(orjson.dumps(each, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_UTC_Z) for each in described),
+        b"".join(
+            orjson.dumps(description, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_UTC_Z) for description in described
+        ),
         b"".join(line + b"\n" for document in part.documents for line in document.chunks),
         b"".join(document.vectors for document in part.documents),
     )
@@ -103,29 +105,31 @@ def read_part(body: bytes) -> Part:
     lines = _lines(entries[_CHUNKS])
     size = origin.dimension * _HALF
     vectors = entries[_VECTORS]
-    documents, line, place = [], 0, 0
-    for description in (_object(each, _DOCUMENTS) for each in _lines(entries[_DOCUMENTS])):
+    documents, line, lines_before = [], 0, 0
+    for description in (_object(line_bytes, _DOCUMENTS) for line_bytes in _lines(entries[_DOCUMENTS])):
         chunks, numbers = _count(description, "chunks"), _count(description, "vectors") * size
         documents.append(
             Enclosed(
-                description=description, chunks=lines[line : line + chunks], vectors=vectors[place : place + numbers]
+                description=description,
+                chunks=lines[line : line + chunks],
+                vectors=vectors[lines_before : lines_before + numbers],
             )
         )
-        line, place = line + chunks, place + numbers
-    if line != len(lines) or place != len(vectors):
+        line, lines_before = line + chunks, lines_before + numbers
+    if line != len(lines) or lines_before != len(vectors):
         raise DamagedPart("the documents of the part do not add up to its chunks and vectors")
     return Part(origin=origin, documents=documents)
 
 
 def packed_type(media_type: str) -> str:
-    """What a packed document is stored as: that it is packed, and what it was before."""
+    """Return the media type under which a packed document is stored: a marker and the original type."""
     base = media_type.partition(";")[0].strip().lower()
     fits = 0 < len(base) <= _LONGEST_MEDIA_TYPE and base.isascii() and base.isprintable() and " " not in base
     return f"{PACKED};of={base if fits else 'application/octet-stream'}"
 
 
 def is_packed(media_type: str) -> bool:
-    """Whether a body of this type is a packed document."""
+    """Return whether a body of this type is a packed document."""
     return media_type.partition(";")[0] == PACKED
 
 
@@ -133,7 +137,7 @@ def _entries(body: bytes) -> dict[str, bytes]:
     try:
         with zipfile.ZipFile(io.BytesIO(body)) as archive:
             return {name: _stored(archive, name, len(body)) for name in _NAMES}
-    # What zipfile raises for bytes that are no ZIP file is not written down anywhere; these are what it was seen to.
+    # zipfile does not document its errors for bytes that are no ZIP file; these were observed.
     except (zipfile.BadZipFile, EOFError, ValueError, NotImplementedError, RuntimeError, OSError, OverflowError):
         raise DamagedPart("the part is not a ZIP file of stored entries, or it is damaged") from None
 
@@ -141,10 +145,10 @@ def _entries(body: bytes) -> dict[str, bytes]:
 def _stored(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
     if name not in archive.NameToInfo:
         raise DamagedPart(f"the part has no {name}")
-    found = archive.getinfo(name)
-    if found.compress_type != zipfile.ZIP_STORED or found.flag_bits & 1 or found.file_size > most:
+    entry = archive.getinfo(name)
+    if entry.compress_type != zipfile.ZIP_STORED or entry.flag_bits & 1 or entry.file_size > most:
         raise DamagedPart(f"{name} is not stored as it is")
-    return archive.read(found)
+    return archive.read(entry)
 
 
 def _origin(header: Mapping[str, Any]) -> Origin:
@@ -166,14 +170,14 @@ def _lines(content: bytes) -> list[bytes]:
 
 def _object(content: bytes, where: str) -> Mapping[str, Any]:
     try:
-        found = json_limits.loads(content)
+        document = json_limits.loads(content)
     except json_limits.TooComplex as error:
         raise DamagedPart(f"{where} holds JSON that {error}") from None
     except orjson.JSONDecodeError:
         raise DamagedPart(f"{where} holds something that is not JSON") from None
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise DamagedPart(f"{where} holds something that is not a JSON object")
-    return found
+    return document
 
 
 def _count(description: Mapping[str, Any], name: str) -> int:

@@ -1,4 +1,4 @@
-"""Chunks of a packed document: their lines, and what becomes of lines that somebody else wrote."""
+"""The lines of a packed document's chunks: write them, and check and read foreign ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pipeline.keyword.terms import Tokenizer
 from pipeline.outbound import json_limits
 from pipeline.records import Chunk, Generation, ParentChunk, Passage, Segment
 
-_MOST = 2**31 - 1  # of every number: what fits into all columns it may end in
+_MOST = 2**31 - 1  # of every number: fits into all columns it may be stored in
 _LONGEST_TEXT = 1_000_000  # characters of a chunk; an edited one has at most 64,000
 _MOST_HEADINGS = 64
 _LONGEST_TYPE = 16  # characters
@@ -32,7 +32,7 @@ _UNIT = 0.02  # how far from 1 the length of a unit vector of halves may be
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """What happened to a chunk since it was cut. The default is: nothing."""
+    """Changes of a chunk since it was cut. The default: none."""
 
     enabled: bool = True
     version: int = 1
@@ -44,8 +44,8 @@ UNMARKED = Mark()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unpacked:
-    """A packed document as chunks of a new generation. ``marks`` and ``vectors`` are by ordinal, and only those that
-    there are: a chunk without a vector is to be embedded, unless it is switched off. ``model`` made the vectors."""
+    """A packed document as chunks of a new generation. ``marks`` and ``vectors``: by ordinal, where there are any; an
+    enabled chunk without a vector is to be embedded. ``model`` made the vectors."""
 
     chunks: Sequence[Chunk]
     marks: Mapping[int, Mark]
@@ -55,16 +55,9 @@ class Unpacked:
 
 
 def chunk_line(*, ordinal: int, passage: Passage, content_hash: bytes, mark: Mark, has_vector: bool) -> bytes:
-    """A chunk as its line of ``chunks.jsonl``. ``content_hash`` is of the text that was embedded."""
-    found = {
-        "ordinal": ordinal,
-        "text": passage.text,
-        "start": passage.start,
-        "end": passage.end,
-        "token_count": passage.token_count,
-        "heading_path": passage.heading_path,
-        "page": passage.page,
-        "page_end": passage.page_end,
+    """Return a chunk as its line of ``chunks.jsonl``. ``content_hash`` is of the text that was embedded."""
+    fields = {
+        **parent_as_json(ordinal, passage),
         "content_hash": content_hash.hex(),
         "enabled": mark.enabled,
         "version": mark.version,
@@ -76,11 +69,11 @@ def chunk_line(*, ordinal: int, passage: Passage, content_hash: bytes, mark: Mar
         "index": passage.index,
         "segment": None if passage.segment is None else _segment_said(passage.segment),
     }
-    return orjson.dumps(found, option=orjson.OPT_UTC_Z)
+    return orjson.dumps(fields, option=orjson.OPT_UTC_Z)
 
 
-def parent_said(ordinal: int, passage: Passage) -> dict[str, Any]:
-    """A parent as it stands in its document's line."""
+def parent_as_json(ordinal: int, passage: Passage) -> dict[str, Any]:
+    """Return a parent as it is written in its document's line."""
     return {
         "ordinal": ordinal,
         "text": passage.text,
@@ -128,8 +121,8 @@ def unpack(
         raise DocumentTooLarge(f"the document has {len(enclosed.chunks)} chunks; this installation takes {limit}")
     chunks: list[Chunk] = []
     marks: dict[int, Mark] = {}
-    places: dict[int, int] = {}
-    told = 0
+    row_of: dict[int, int] = {}
+    vector_count = 0
     for number, line in enumerate(enclosed.chunks):
         read = _Line(line, number)
         ordinal = read.whole("ordinal")
@@ -141,8 +134,8 @@ def unpack(
         digest = hashlib.sha256(text.encode()).digest()
         if read.flag("vector"):
             if mark.enabled and read.value("content_hash") == digest.hex():
-                places[ordinal] = told
-            told += 1
+                row_of[ordinal] = vector_count
+            vector_count += 1
         if mark != UNMARKED:
             marks[ordinal] = mark
         found_by = indexed(passage, title, strategy=strategy, tokenizer=tokenizer)
@@ -159,23 +152,23 @@ def unpack(
             )
         )
         between()
-    matrix = _vectors(enclosed.vectors, told, origin.dimension)
+    matrix = _vectors(enclosed.vectors, vector_count, origin.dimension)
     same = (origin.model, origin.dimension) == (model, dimension)
     if same:
         _require_unit(matrix)
-    vectors = {ordinal: matrix[place] for ordinal, place in places.items()} if same else {}
+    vectors = {ordinal: matrix[row] for ordinal, row in row_of.items()} if same else {}
     parents = _parents(enclosed.description.get("parents"), generation)
-    known = {parent.ordinal for parent in parents}
-    if any(chunk.passage.parent is not None and chunk.passage.parent not in known for chunk in chunks):
+    parent_ordinals = {parent.ordinal for parent in parents}
+    if any(chunk.passage.parent is not None and chunk.passage.parent not in parent_ordinals for chunk in chunks):
         raise InvalidPackedDocument("a chunk names a parent that the document does not have")
     return Unpacked(chunks=chunks, marks=marks, vectors=vectors, model=model, parents=parents)
 
 
-def _vectors(content: bytes, told: int, dimension: int) -> NDArray[np.float32]:
-    if len(content) != told * dimension * 2:
-        detail = f"{told} chunks say that they have a vector, and there are {len(content) // (2 * dimension)} vectors"
+def _vectors(content: bytes, count: int, dimension: int) -> NDArray[np.float32]:
+    if len(content) != count * dimension * 2:
+        detail = f"{count} chunks say that they have a vector, and there are {len(content) // (2 * dimension)} vectors"
         raise InvalidPackedDocument(detail)
-    return np.frombuffer(content, dtype="<f2").reshape(told, dimension).astype(np.float32)
+    return np.frombuffer(content, dtype="<f2").reshape(count, dimension).astype(np.float32)
 
 
 def _require_unit(vectors: NDArray[np.float32]) -> None:
@@ -216,13 +209,13 @@ def _passage(read: _Line) -> Passage:
 
 
 def _segment(read: _Line) -> Segment | None:
-    found = read.value("segment", None)
-    if found is None:
+    segment = read.value("segment", None)
+    if segment is None:
         return None
-    if not isinstance(found, dict):
+    if not isinstance(segment, dict):
         raise read.wrong("segment", "must be an object")
-    chapter, summary, time = found.get("chapter_id"), found.get("summary"), found.get("story_time")
-    names, attributes = found.get("entity_names", []), found.get("attributes", {})
+    chapter, summary, time = segment.get("chapter_id"), segment.get("summary"), segment.get("story_time")
+    names, attributes = segment.get("entity_names", []), segment.get("attributes", {})
     are_texts = (
         isinstance(names, list)
         and isinstance(attributes, dict)
@@ -237,19 +230,19 @@ def _segment(read: _Line) -> Segment | None:
     )
 
 
-def _parents(said: Any, generation: Generation) -> list[ParentChunk]:
-    if said is None:
+def _parents(items: Any, generation: Generation) -> list[ParentChunk]:
+    if items is None:
         return []
-    if not isinstance(said, list):
+    if not isinstance(items, list):
         raise InvalidPackedDocument("parents must be a list")
-    found = {}
-    for number, line in enumerate(said):
+    passages = {}
+    for number, line in enumerate(items):
         read = _Line(orjson.dumps(line), number)
         ordinal = read.whole("ordinal")
-        found[ordinal] = ParentChunk(
+        passages[ordinal] = ParentChunk(
             chunk_id=generation.parent_id(ordinal), generation=generation, ordinal=ordinal, passage=_passage(read)
         )
-    return list(found.values())
+    return list(passages.values())
 
 
 def _mark(read: _Line) -> Mark:
@@ -261,10 +254,10 @@ def _mark(read: _Line) -> Mark:
 
 
 def _moment(value: str) -> datetime:
-    found = datetime.fromisoformat(value)
-    if found.tzinfo is None or not 1000 <= found.year <= 9998:
+    moment = datetime.fromisoformat(value)
+    if moment.tzinfo is None or not 1000 <= moment.year <= 9998:
         raise ValueError(value)
-    return found.astimezone(UTC)
+    return moment.astimezone(UTC)
 
 
 def _storable(value: object) -> bool:
@@ -275,46 +268,46 @@ _REQUIRED = object()
 
 
 class _Line:
-    """One line of ``chunks.jsonl``, of which nothing is believed."""
+    """One untrusted line of ``chunks.jsonl``."""
 
     def __init__(self, line: bytes, number: int) -> None:
         self._number = number
         try:
-            found = json_limits.loads(line)
+            values = json_limits.loads(line)
         except json_limits.TooComplex as error:
             raise InvalidPackedDocument(f"chunk {number} of the document {error}") from None
         except orjson.JSONDecodeError:
-            found = None
-        if not isinstance(found, dict):
+            values = None
+        if not isinstance(values, dict):
             raise InvalidPackedDocument(f"chunk {number} of the document is not a JSON object")
-        self._found: dict[str, Any] = found
+        self._found: dict[str, Any] = values
 
     def wrong(self, name: str, detail: str) -> InvalidPackedDocument:
         return InvalidPackedDocument(f"chunk {self._number} of the document: {name} {detail}")
 
     def value(self, name: str, default: Any = _REQUIRED) -> Any:
-        found = self._found.get(name, default)
-        if found is _REQUIRED:
+        value = self._found.get(name, default)
+        if value is _REQUIRED:
             raise self.wrong(name, "is required")
-        return found
+        return value
 
     def whole(self, name: str, default: Any = _REQUIRED) -> int:
-        found = self.value(name, default)
-        if type(found) is not int or not 0 <= found <= _MOST:
+        number = self.value(name, default)
+        if type(number) is not int or not 0 <= number <= _MOST:
             raise self.wrong(name, f"must be an integer from 0 to {_MOST}")
-        return found
+        return number
 
     def flag(self, name: str, default: Any = _REQUIRED) -> bool:
-        found = self.value(name, default)
-        if not isinstance(found, bool):
+        flag = self.value(name, default)
+        if not isinstance(flag, bool):
             raise self.wrong(name, "must be true or false")
-        return found
+        return flag
 
     def text(self, name: str, *, most: int, default: Any = _REQUIRED) -> str:
-        found = self.value(name, default)
-        if not _storable(found) or len(found) > most:
+        text = self.value(name, default)
+        if not _storable(text) or len(text) > most:
             raise self.wrong(name, f"must be a string of at most {most} characters, none of them NUL")
-        return str(found)
+        return str(text)
 
     def moment(self, name: str) -> datetime:
         try:

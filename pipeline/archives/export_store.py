@@ -1,4 +1,4 @@
-"""What a namespace shows, read to be taken elsewhere: documents, their chunks, and the vectors of these."""
+"""Read what a namespace shows for an export: documents, their chunks and vectors."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _HEAD = 4  # bytes before the numbers of a halfvec as PostgreSQL sends it
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownDocument:
-    """A published generation with all that is known of it but its chunks."""
+    """A published generation with everything but its chunks."""
 
     generation: Generation
     fields: DocumentFields
@@ -58,7 +58,7 @@ class ShownChunk:
 
 @dataclass(frozen=True, slots=True)
 class StoredVector:
-    """A vector as two bytes for each number, little end first, and what it was made by and from."""
+    """A vector as two bytes per number, little-endian, with its model and the hash of its text."""
 
     model: str
     content_hash: bytes
@@ -67,7 +67,7 @@ class StoredVector:
 
 @contextmanager
 def snapshot(mysql: Engine) -> Iterator[Connection]:
-    """A transaction whose every statement sees the same moment. Raises StoreUnavailable."""
+    """Open a transaction whose statements all see the same moment. Raises StoreUnavailable."""
     with (
         mysql_errors(),
         mysql.connect() as connection,
@@ -77,7 +77,7 @@ def snapshot(mysql: Engine) -> Iterator[Connection]:
 
 
 class Exports:
-    """One tenant's namespace, for leaving."""
+    """One tenant's namespace, for an export."""
 
     def __init__(self, connection: Connection, tenant_id: TenantId, namespace: Namespace) -> None:
         self._connection = connection
@@ -85,12 +85,12 @@ class Exports:
         self._key: dict[str, Any] = {"tenant": tenant_id, "namespace": namespace}
 
     def listed(self, *, after: str, limit: int) -> list[tuple[DocumentId, int]]:
-        """Documents that are shown, in order of their ids, those after the given one, with how many chunks they have."""
+        """Return published documents in order of their ids, after the given one, with their numbers of chunks."""
         rows = self._connection.execute(_LISTED, {**self._key, "after": after, "limit": limit})
         return [(DocumentId(document_id), count or 0) for document_id, count in rows]
 
     def documents(self, document_ids: Sequence[DocumentId]) -> list[ShownDocument]:
-        """Those of these that are shown, in order of their ids."""
+        """Return those of these documents that are published, in order of their ids."""
         rows = self._connection.execute(_DOCUMENTS, {**self._key, "ids": list(document_ids)})
         return [
             record_of(
@@ -109,10 +109,10 @@ class Exports:
         ]
 
     def chunks(self, document_ids: Sequence[DocumentId]) -> dict[DocumentId, list[ShownChunk]]:
-        """The chunks of what these show, in the order of the text."""
-        found: dict[DocumentId, list[ShownChunk]] = {}
+        """Return the chunks of the published documents, in the order of the text."""
+        chunks: dict[DocumentId, list[ShownChunk]] = {}
         for row in self._connection.execute(_CHUNKS, {**self._key, "ids": list(document_ids)}):
-            found.setdefault(DocumentId(row.document_id), []).append(
+            chunks.setdefault(DocumentId(row.document_id), []).append(
                 record_of(
                     ShownChunk,
                     row,
@@ -133,11 +133,11 @@ class Exports:
                     mark=Mark(enabled=bool(row.enabled), version=row.version, edited_at=as_utc(row.edited_at)),
                 )
             )
-        return found
+        return chunks
 
     def parents(self, document_ids: Sequence[DocumentId]) -> dict[DocumentId, list[tuple[int, Passage]]]:
-        """The parents of what these show, with their ordinals."""
-        found: dict[DocumentId, list[tuple[int, Passage]]] = {}
+        """Return the parents of the published documents, with their ordinals."""
+        parents: dict[DocumentId, list[tuple[int, Passage]]] = {}
         for row in self._connection.execute(_PARENTS, {**self._key, "ids": list(document_ids)}):
             passage = record_of(
                 Passage,
@@ -146,12 +146,12 @@ class Exports:
                 end=row.end_offset,
                 heading_path=tuple(json.loads(row.heading_path)),
             )
-            found.setdefault(DocumentId(row.document_id), []).append((row.ordinal, passage))
-        return found
+            parents.setdefault(DocumentId(row.document_id), []).append((row.ordinal, passage))
+        return parents
 
 
 def stored_vectors(postgres: Engine, generations: Sequence[Generation], *, table: str) -> dict[ChunkId, StoredVector]:
-    """The vectors of these generations of one namespace. Raises StoreUnavailable."""
+    """Return the vectors of these generations of one namespace. Raises StoreUnavailable."""
     if not generations:
         return {}
     scope = generations[0].scope

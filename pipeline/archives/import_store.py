@@ -1,4 +1,4 @@
-"""What is remembered of imports: which parts arrived, and as which job; and what imported chunks bring with them."""
+"""The records of imports: accepted parts with their jobs, and the marks of imported chunks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pipeline.records import Generation, JobId, Namespace, TenantId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewPart:
-    """A part that is being accepted. ``vectors``: how many came with it, and whether they fit this installation."""
+    """A part to accept. ``vectors``: how many came with it; ``vectors_kept``: whether they fit this installation."""
 
     import_id: str
     number: int
@@ -29,7 +29,7 @@ class NewPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartView:
-    """A part that was accepted, and what has become of its documents."""
+    """An accepted part, and the state of its documents."""
 
     part: int
     sha256: str
@@ -51,7 +51,7 @@ class Imports:
 
     def note(self, part: NewPart, job_id: JobId) -> None:
         """Record that a part became this job, after any other transaction about the same part. Raises PartKnown if it
-        did before; the transaction must then not commit."""
+        was recorded before; the transaction must then not commit."""
         values = {
             **self._key,
             "import": part.import_id,
@@ -68,7 +68,7 @@ class Imports:
             raise PartKnown(f"part {part.number} of import {part.import_id} was accepted before")
 
     def parts(self, import_id: str) -> list[PartView]:
-        """The parts that arrived, in order."""
+        """Return the parts that arrived, in order."""
         rows = self._connection.execute(_PARTS, {**self._key, "import": import_id})
         return [
             record_of(
@@ -82,12 +82,12 @@ class Imports:
         ]
 
     def forget(self, import_id: str) -> int:
-        """Let the same parts be taken once more. What they became stays. Gives how many were known."""
+        """Allow the same parts to be imported again; their documents stay. Return how many parts there were."""
         return self._connection.execute(_FORGET, {**self._key, "import": import_id}).rowcount
 
 
 def mark_chunks(connection: Connection, tenant_id: TenantId, marks: Mapping[Generation, Mapping[int, Mark]]) -> None:
-    """Give chunks that were just written what they bring with them. Alike ones together, in one statement."""
+    """Write the marks of imported chunks, equal ones in one statement."""
     for generation, by_ordinal in marks.items():
         alike: dict[Mark, list[int]] = {}
         for ordinal, mark in by_ordinal.items():

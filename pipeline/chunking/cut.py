@@ -14,22 +14,22 @@ from pipeline.records import Chunking, Parsed, Passage, Section
 _SMALL_SECTION = 0.5  # neighbouring sections are put into one passage up to this size
 _BARE_HEADING = 0.125  # up to this size a section goes with the one below it, however long that is
 _SMALL_PASSAGE = 0.25  # up to this size a passage is filled from the next paragraph rather than closed before it
-_MOST_OVERLAP = 1.5  # times the overlap asked for: how much a whole sentence more may repeat
+_MOST_OVERLAP = 1.5  # times the requested overlap: the most that a further whole sentence may repeat
 
 
 def chunk(parsed: Parsed, chunking: Chunking) -> list[Passage]:
-    """Passages of at most ``chunking.max_tokens`` tokens, in order, that hold every character of the text but white space.
+    """Return passages of at most ``chunking.max_tokens`` tokens, in order, that hold every character of the text but
+    white space.
 
     Whole paragraphs are put together while they fit; a paragraph that does not fit by itself is cut between sentences,
     into windows of which each repeats the last sentences of the one before, about ``chunking.overlap`` of the budget.
     Nothing else is repeated. A sentence is cut only if it alone is too long: between clauses, else between words, else
     between characters. A heading starts a new passage, except that small sections under one heading share a passage,
-    whose heading path is what they have in common, and that a heading with little below it goes with what follows. Small
-    sections of two pages share none.
-    Takes time linear in the text.
+    whose heading path is their common part, and that a heading with little below it goes with the next section. Small
+    sections of two pages share none. Takes time linear in the text.
 
-    This is the strategy ``sentences``, and what the others are made of (see `core/strategies`).
-    Raises ValueError for another strategy, a budget below 1 or an overlap outside [0, 1).
+    This is the strategy ``sentences``, on which the others build (see `chunking/strategies`). Raises ValueError for
+    another strategy, a budget below 1 or an overlap outside [0, 1).
     """
     return list(chunks(parsed, chunking))
 
@@ -62,14 +62,14 @@ def embedding_text(passage: Passage, title: str | None, *, text: str | None = No
     headings = [heading for heading in passage.heading_path if heading != title]
     if headings and passage.text.startswith(headings[-1]):
         headings.pop()
-    place = " > ".join([title, *headings] if title else headings)
+    path = " > ".join([title, *headings] if title else headings)
     body = passage.text if text is None else text
-    return f"{place}\n{body}" if place else body
+    return f"{path}\n{body}" if path else body
 
 
 def _grouped(parsed: Parsed, tokens: TokenMap, max_tokens: int) -> Iterator[list[Section]]:
-    """Each section by itself, but small ones of a page together: with the sections below them, or with those beside
-    them. Only a heading at the foot of a page goes with what follows it on the next one."""
+    """Yield each section by itself, but small ones of a page together: with the sections below them, or with those
+    beside them. Only a heading at the foot of a page goes with what follows it on the next one."""
     sections = parsed.sections
     group: list[Section] = []
     group_size = 0
@@ -106,7 +106,7 @@ def _is_below(section: Section, other: Section, *, strictly: bool = False) -> bo
 def _packed(
     text: str, tokens: TokenMap, paragraphs: Iterable[Sentence], chunking: Chunking
 ) -> Iterator[list[Sentence]]:
-    """The stretches of each passage: whole paragraphs, and the sentences of those that do not go in as they are."""
+    """Yield the stretches of each passage: whole paragraphs, and the sentences of those that do not go in as they are."""
     budget = chunking.max_tokens
     passage: list[Sentence] = []
     size = 0
@@ -124,7 +124,7 @@ def _packed(
             if passage and size + sentence.tokens > budget:
                 yield passage
                 passage = _tail(passage[others:], chunking, room=budget - sentence.tokens) if is_long else []
-                size, others = sum(each.tokens for each in passage), 0
+                size, others = sum(piece.tokens for piece in passage), 0
             passage.append(sentence)
             size += sentence.tokens
     if passage:
@@ -132,7 +132,8 @@ def _packed(
 
 
 def _tail(passage: Sequence[Sentence], chunking: Chunking, *, room: int) -> list[Sentence]:
-    """The last sentences of ``passage`` that the next one repeats; never all of it, as what did not fit takes its room."""
+    """Return the last sentences of ``passage`` that the next one repeats; never all of it, as what did not fit takes
+    its room."""
     wanted = chunking.overlap * chunking.max_tokens
     most = min(room, wanted * _MOST_OVERLAP)
     size, first = 0, len(passage)
@@ -143,9 +144,9 @@ def _tail(passage: Sequence[Sentence], chunking: Chunking, *, room: int) -> list
 
 
 def _passage(text: str, tokens: TokenMap, start: int, end: int, sections: Sequence[Section]) -> Passage:
-    found = touched(sections, start, end)
-    path = found[0].heading_path
-    for section in found[1:]:
+    touched_section = touched(sections, start, end)
+    path = touched_section[0].heading_path
+    for section in touched_section[1:]:
         path = _common(path, section.heading_path)
     return Passage(
         text=text[start:end],
@@ -153,8 +154,8 @@ def _passage(text: str, tokens: TokenMap, start: int, end: int, sections: Sequen
         end=end,
         token_count=tokens.count(start, end),
         heading_path=path,
-        page=found[0].page,
-        page_end=found[-1].page,
+        page=touched_section[0].page,
+        page_end=touched_section[-1].page,
     )
 
 

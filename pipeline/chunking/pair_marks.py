@@ -1,4 +1,4 @@
-"""How curated question-answer pairs are marked in both stores: by the type of a chunk, or by the metadata of an example."""
+"""The marks of curated question-answer pairs in both stores: the type of a chunk, or the metadata of an example."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where paragraphs and sentences begin and end, in Chinese and in English, and how a sentence too long is cut."""
+"""Find paragraphs and sentences in Chinese and English, and cut sentences that are too long."""
 
 from __future__ import annotations
 
@@ -58,7 +58,8 @@ class Sentence:
 
 
 def paragraphs(text: str, *, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Start and end of each paragraph of ``text[start:end]``: what blank lines part, white space around it left out."""
+    """Yield start and end of each paragraph of ``text[start:end]``, delimited by blank lines, without surrounding white
+    space."""
     position = start
     for blank in _BLANK_LINE.finditer(text, start, end):
         yield from _stripped(text, position, blank.start())
@@ -106,7 +107,7 @@ def _ends(text: str, mark: re.Match[str], start: int) -> bool:
 
 
 def _abbreviated(text: str, stop: int, start: int, after: str) -> bool:
-    """Whether the full stop at ``stop`` belongs to the word before it."""
+    """Return whether the full stop at ``stop`` belongs to the word before it."""
     before = text[max(start, stop - _LONGEST_ABBREVIATION) : stop]
     words = before.split()
     if not words or before[-1].isspace():
@@ -128,7 +129,7 @@ def _line_ends(text: str, at: int, start: int) -> bool:
 
 
 def _pieces(text: str, tokens: TokenMap, start: int, end: int, max_tokens: int) -> Iterator[Sentence]:
-    """A sentence too long for a passage, cut at clauses, else at spaces, else within words, into small pieces."""
+    """Yield a sentence too long for a passage, cut at clauses, else at spaces, else within words, into small pieces."""
     fine = max(1, max_tokens // _PIECES_PER_BUDGET)
     piece: tuple[int, int] | None = None
     for first, last in _units(text, tokens, start, end, max_tokens, fine):
@@ -181,7 +182,7 @@ def _within_character(text: str, at: int) -> bool:
 
 
 def _stripped(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """``start`` and ``end`` without the white space between them and the text, or nothing if that is all there is."""
+    """Return ``start`` and ``end`` without surrounding white space, or nothing if only that is there."""
     while start < end and text[start].isspace():
         start += 1
     while end > start and text[end - 1].isspace():

@@ -1,4 +1,4 @@
-"""How many tokens a text costs: an estimate without a vocabulary, fast enough to be taken of everything.
+"""Count the tokens of a text: an estimate without a vocabulary, fast enough for every text.
 
 The text is read as runs of one kind of character, and a run costs one token for every few characters it begins:
 
@@ -10,10 +10,10 @@ other signs (full-width marks, emoji)      1
 spaces, control and invisible characters   nothing
 =========================================  =====================
 
-This gives about 1.3 tokens an English word, punctuation included. Next to byte-pair encodings: Llama 2 counts 3 % less
-on plain English prose and 16 % more on biomedical abstracts, whose long words it cuts finer. For Chinese the estimate
-is what BERT-like embedders use, above what recent large vocabularies need (0.6 to 0.9 a character) and below what old
-ones do (1.3 to 1.6). Leave a fifth of a model's window free and little will ever be cut off.
+This gives about 1.3 tokens an English word, punctuation included. Compared with byte-pair encodings: Llama 2 counts 3 %
+less on plain English prose and 16 % more on biomedical abstracts, whose long words it cuts finer. For Chinese the
+estimate matches BERT-like embedders, above recent large vocabularies (0.6 to 0.9 a character) and below old ones (1.3
+to 1.6). Leave a fifth of a model's window free and texts will hardly ever be cut off.
 """
 
 from __future__ import annotations
@@ -43,16 +43,12 @@ _TAGS = 0xE0000
 
 
 def count_tokens(text: str) -> int:
-    """About how many tokens a model sees in ``text``.
-
-    Cutting a text never makes it cheaper: the parts cost at least what the whole does, and exactly that if every cut
-    is at a space or where `token_starts` is true. A part never costs more than the whole.
-    """
+    """Estimate the number of tokens of ``text``."""
     return int(np.count_nonzero(token_starts(text)))
 
 
 def token_starts(text: str) -> NDArray[np.bool_]:
-    """For each character of ``text``, whether a token starts with it."""
+    """Return for each character of ``text`` whether a token starts with it."""
     kinds = _kinds(text)
     count = len(kinds)
     if not count:
@@ -74,13 +70,15 @@ class TokenMap:
         self._before = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(self._starts, dtype=np.int64)])
 
     def count(self, start: int, end: int) -> int:
-        """The tokens of ``text[start:end]``: exact if the part begins with a space or a token, else one too many at most."""
+        """Return the tokens of ``text[start:end]``: exact if the part begins with a space or a token, else one too many
+        at most."""
         if start >= end:
             return 0
         return int(self._before[end] - self._before[start]) + (0 if self._starts[start] else 1)
 
     def reach(self, start: int, limit: int) -> int:
-        """The furthest end for which ``text[start:end]`` has no more than ``limit`` tokens, ``start`` being a token's."""
+        """Return the furthest end for which ``text[start:end]`` has no more than ``limit`` tokens, ``start`` being a
+        token's."""
         return int(np.searchsorted(self._before, self._before[start] + limit, side="right")) - 1
 
 
@@ -95,7 +93,7 @@ def _kinds(text: str) -> NDArray[np.uint8]:
 
 @functools.cache
 def _table() -> NDArray[np.uint8]:
-    """The kind of every character of the basic plane; the last entry stands for all others (rare Han, emoji)."""
+    """Return the kind of every character of the basic plane; the last entry is for all others (rare Han, emoji)."""
     table = np.array([_kind(chr(code)) for code in range(_BASIC_PLANE)] + [_SINGLE], dtype=np.uint8)
     for first, last in _SINGLE_LETTERS:
         span = table[first : last + 1]

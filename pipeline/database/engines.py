@@ -21,8 +21,8 @@ from pipeline.database.store_errors import Conflict as Conflict
 from pipeline.settings import Settings
 from pipeline.telemetry.tracing import edge
 
-# A query's few statements would otherwise travel with as many BEGINs, ROLLBACKs and pings. A connection that was closed
-# meanwhile fails its first statement, and the channel is tried again on a new one.
+# A query's few statements would otherwise carry as many BEGINs, ROLLBACKs and pings. A connection closed by the server
+# fails its first statement, and the channel is retried on a new one.
 _READING: dict[str, Any] = {
     "isolation_level": "AUTOCOMMIT",
     "skip_autocommit_rollback": True,
@@ -30,9 +30,9 @@ _READING: dict[str, Any] = {
     "pool_pre_ping": False,
 }
 
-# Which way PostgreSQL goes through the vectors is decided here and not by what it believes of their number: statements are
-# planned once, for all tenants, and only through an index. Left alone, the plan of a search that was prepared while
-# large tenants asked reads the whole table for small ones.
+# PostgreSQL must plan vector searches by these settings and not by its row estimates: statements are planned once, for
+# all tenants, and only through an index. By default, the plan of a search prepared for large tenants would read the
+# whole table for small ones.
 PINNED = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off"
 
 _LOOPBACK = (None, "localhost", "127.0.0.1", "::1")
@@ -50,8 +50,8 @@ def mysql_engine(settings: Settings, *, timeout_s: float | None = None, reading:
         max_overflow=settings.mysql_pool_size,
         pool_timeout=seconds,
         pool_recycle=1800,
-        hide_parameters=True,  # an error is logged, and what was to be written may be somebody's text
-        # REPEATABLE READ deadlocks when documents are re-indexed side by side.
+        hide_parameters=True,  # errors are logged, and the parameters may contain a user's text
+        # REPEATABLE READ deadlocks when documents are re-indexed concurrently.
         **(_READING if reading else {"isolation_level": "READ COMMITTED", "pool_pre_ping": True}),
         connect_args={
             "charset": "utf8mb4",
@@ -78,8 +78,9 @@ def _encryption(url: URL) -> dict[str, Any]:
 def postgres_engine(
     settings: Settings, *, timeout_s: float | None = None, reading: bool = False, options: str = ""
 ) -> Engine:
-    """A pool on PostgreSQL, for ``reading`` as above. ``timeout_s`` is the statement timeout and TCP_USER_TIMEOUT, by
-    which a dead peer is noticed. ``options``: more of the server's settings, as ``-c name=value``."""
+    """Return a pool on PostgreSQL, for ``reading`` as above. ``timeout_s`` is the statement timeout and
+    TCP_USER_TIMEOUT, by which a dead peer is noticed. ``options``: more of the server's settings, as ``-c name=value``.
+    """
     seconds = timeout_s or settings.store_timeout_s
     milliseconds = int(seconds * 1000)
     if reading:
@@ -91,10 +92,10 @@ def postgres_engine(
         max_overflow=settings.postgres_pool_size,
         pool_timeout=seconds,
         pool_recycle=1800,
-        hide_parameters=True,  # an error is logged, and what was to be written may be somebody's text
+        hide_parameters=True,  # errors are logged, and the parameters may contain a user's text
         **(_READING if reading else {"pool_pre_ping": True}),
         connect_args={
-            "connect_timeout": max(2, min(5, int(seconds))),  # libpq takes nothing below 2
+            "connect_timeout": max(2, min(5, int(seconds))),  # libpq's minimum is 2
             "options": f"-c statement_timeout={milliseconds} -c jit=off -c TimeZone=UTC {options}".rstrip(),
             "tcp_user_timeout": milliseconds,
         },
@@ -105,32 +106,34 @@ def postgres_engine(
 
 
 def _ids_as_text(connection: psycopg.Connection[Any], _: object) -> None:
-    """Ids are texts here; nothing is to make an object of each on the way."""
+    """Return ids as text, to avoid an object for each."""
     connection.adapters.register_loader("uuid", TextLoader)
 
 
 def indexed_engine(settings: Settings, *, longest_scan: int, timeout_s: float | None = None) -> Engine:
-    """A pool on PostgreSQL for searches through approximate indexes alone: sorting is off, so that they are the only plan.
+    """Return a pool on PostgreSQL for searches through approximate indexes alone: sorting is off, so that they are the
+    only plan.
 
-    How many lists are read is set before a statement, and no more are (a scan that goes on gives them out of order). HNSW
-    indexes are those that earlier versions built; their scan goes on until its statement has enough, or its bound.
+    The number of lists is set before each statement and is a hard limit (a continued scan returns them out of order).
+    HNSW indexes were built by earlier versions; their scan continues until the statement has enough rows, or up to its
+    bound.
     """
     options = (
         "-c enable_sort=off -c hnsw.iterative_scan=relaxed_order -c hnsw.ef_search=1000"
         f" -c hnsw.max_scan_tuples={10 * longest_scan} -c hnsw.scan_mem_multiplier=16"
-        " -c work_mem=16MB"  # 60,000 rows of lists are sorted without a file
+        " -c work_mem=16MB"  # 60,000 rows of lists are sorted in memory
     )
     return postgres_engine(settings, timeout_s=timeout_s, reading=True, options=options)
 
 
 def redis_client(settings: Settings, *, timeout_s: float = 1.0) -> redis.Redis:
-    """A client with bounded waits: Redis answers at once or counts as down."""
+    """Return a client with bounded waits: Redis answers at once or counts as down."""
     return redis.Redis.from_url(
         settings.redis_url.get_secret_value(),
         socket_timeout=timeout_s,
         socket_connect_timeout=timeout_s,
         health_check_interval=30,
-        # A connection that was closed meanwhile is opened again; a Redis that is silent is not asked three times.
+        # A closed connection is reopened; do not retry on timeout.
         retry=Retry(ExponentialBackoff(cap=0.2, base=0.02), 2, supported_errors=(redis.ConnectionError,)),
     )
 
@@ -168,7 +171,7 @@ def redis_errors() -> Iterator[None]:
 
 
 def traced(engine: Engine, system: str) -> Engine:
-    """The same engine; each of its statements is a span that says which kind of statement it was, never its text."""
+    """Return the engine with a span for each statement, which names the kind of statement and never its text."""
 
     def begin(_connection: Any, _cursor: Any, statement: str, _parameters: Any, context: Any, _many: bool) -> None:
         kind = statement.lstrip("( \n").partition(" ")[0].upper()[:16]

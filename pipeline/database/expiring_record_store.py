@@ -1,5 +1,5 @@
-"""Expiring records in Redis, of workers and of indexers. A worker writes its heartbeat with the queues it consumes
-twice a second; one that is killed or cut off disappears after `EXPIRES_S`, one that ends in order at once."""
+"""Expiring records in Redis, of workers and of indexers. A worker writes its heartbeat with its queues twice a second.
+The heartbeat of a killed worker disappears after `EXPIRES_S`, that of a stopping worker at once."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ class ExpiringRecords:
         self._expires_ms = int(expires_s * 1000)
 
     def write(self, record_id: str, record: Any) -> None:
-        """Store a record for as long as records live."""
+        """Store a record for ``expires_s`` seconds."""
         with redis_errors(), self._redis.pipeline(transaction=False) as pipe:
             pipe.sadd(self._registry, record_id)
             pipe.set(self._key.format(record_id), orjson.dumps(record), px=self._expires_ms)
             pipe.execute()
 
     def withdraw(self, record_id: str) -> None:
-        """Forget a record at once."""
+        """Delete a record at once."""
         with redis_errors(), self._redis.pipeline(transaction=False) as pipe:
             pipe.srem(self._registry, record_id)
             pipe.delete(self._key.format(record_id))
             pipe.execute()
 
     def all(self) -> list[dict[str, Any]]:
-        """Return the records that have not expired, by id, and forget the others' ids. Costs two commands."""
+        """Return the records that have not expired, by id, and delete the others' ids. Costs two commands."""
         with redis_errors():
             ids = sorted(member.decode() for member in self._redis.smembers(self._registry))  # type: ignore[union-attr]
             if not ids:
@@ -105,7 +105,7 @@ _FIELDS: Final = frozenset(field.name for field in fields(WorkerHeartbeat))
 
 
 def _read(stored: dict[str, Any]) -> WorkerHeartbeat:
-    known = {name: value for name, value in stored.items() if name in _FIELDS}  # a newer worker may write more
+    known = {name: value for name, value in stored.items() if name in _FIELDS}  # a newer worker may write more fields
     return WorkerHeartbeat(**{**known, "queues": tuple(known["queues"])})
 
 

@@ -33,12 +33,12 @@ log = structlog.get_logger(__name__)
 KEY: Final = "chordwise:installation"  # in Redis
 
 _SAMPLED_TENANTS = 20
-_SAMPLED_CHUNKS = 10  # of each of them, in every table of vectors
-_SHARE_KNOWN = 0.5  # of the sampled vectors, from which on an unnamed store belongs to this MySQL
+_SAMPLED_CHUNKS = 10  # of vectors sampled in each table
+_SHARE_KNOWN = 0.5  # of the sampled vectors; from this share on, an unnamed store belongs to this MySQL
 _SCANNED_AT_ONCE = 1000
 
-# Keys of another installation in a Redis, wrong for this one: kept answers, running queries, messages, searches
-# on their way into the audit. docs/data-model.md names each.
+# Keys that a previous installation left in Redis and that are wrong for this one: cached answers, running queries,
+# messages, searches on their way into the audit. docs/data-model.md names each.
 _LEFT_IN_REDIS = re.compile(
     rb"[^:]+:(query|answer|understood|vectors|audit|requests|writing|rung)(:.*)?"
     rb"|chordwise:(audit|vectors|circuits|pace)(:.*)?|ingest|recall|answer|rerank|upkeep|unacked.*"
@@ -72,9 +72,11 @@ class Installation:
         return self._own
 
     def confirm(self, connection: Connection | None = None, *, within_s: float = 0.0) -> str:
-        """Return the id that MySQL and PostgreSQL agree on. ``connection``: whose rows decide what is deleted.
-        ``within_s``: the age of an earlier comparison to accept. Raises WrongInstallation, StoreUnavailable,
-        Misconfigured without a schema."""
+        """Return the id that MySQL and PostgreSQL agree on.
+
+        ``connection``: the one whose rows decide deletions. ``within_s``: the age of an earlier comparison to accept.
+        Raises WrongInstallation, StoreUnavailable, Misconfigured without a schema.
+        """
         with self._lock:
             if self._own is not None and time.monotonic() - self._confirmed_at < within_s:
                 return self._own
@@ -228,7 +230,7 @@ def confirm_redis(own: str, settings: Settings) -> None:
         if theirs != own:
             raise WrongInstallation(
                 f"{address} belongs to installation {theirs}, but {where['mysql']} to installation {own}:"
-                " give each installation a Redis database of its own, as queues and kept answers would mix, or run"
+                " give each installation a Redis database of its own, as queues and cached answers would mix, or run"
                 f" {ADOPT} if the other installation is gone"
             )
 
@@ -250,7 +252,7 @@ def release_redis(mysql: Engine, settings: Settings) -> None:
 
 
 def _adopt_redis(own: str, settings: Settings) -> None:
-    """Claim the Redis and delete what another installation, or an older state of this one, has left in it."""
+    """Claim the Redis and delete the leftovers of another installation, or of an older state of this one."""
     clients = [redis_client(settings), *([_broker_client(settings)] if has_redis_broker(settings) else [])]
     for client in clients:
         try:

@@ -66,7 +66,7 @@ def has_redis_broker(settings: Settings) -> bool:
 
 
 def named(claim: InstallationClaim) -> str:
-    """Return the words for the owner of a store."""
+    """Return a description of a store's owner."""
     return "no installation yet" if claim.installation_id is None else f"installation {claim.installation_id}"
 
 

@@ -32,7 +32,7 @@ from pipeline.database.mysql_columns import (
 from pipeline.database.mysql_columns import metadata as metadata  # of all these tables
 
 # fmt: off
-# --- tenants, keys, what they did -------------------------------------------------------------------------------------
+# --- tenants, keys, audit ---------------------------------------------------------------------------------------------
 tenants = table("tenants", key("tenant_id"),
     required(utf8(255), "name"), required(TIME, "created_at"),
     optional(UBIGINT, "quota_documents", "quota_chunks", "quota_queued", "quota_tokens"),  # NULL: as in the settings
@@ -42,7 +42,7 @@ api_keys = table("api_keys", key("tenant_id", key_hash=SHA256),  # the first 8 b
     required(utf8(255), "name"),
     required(ascii_(255), "scopes"),                # separated by spaces
     required(TIME, "created_at"),
-    optional(TIME, "expires_at", "revoked_at", "last_used_at"),  # the last one is true to the minute
+    optional(TIME, "expires_at", "revoked_at", "last_used_at"),  # last_used_at is accurate to the minute
     optional(mysql.CHAR(16, **ASCII), "replaced_by"))  # the id of the key it was rotated to
 
 audit = table("audit", key("tenant_id", at=TIME, audit_id=UUID),
@@ -50,14 +50,14 @@ audit = table("audit", key("tenant_id", at=TIME, audit_id=UUID),
     required(utf8(255), "key_name"),
     required(ascii_(255), "scopes"), required(ascii_(128), "request_id"),
     required(JSON, "namespaces", "ids", "detail"),
-    required(UBIGINT, "entries"),                   # how many things were written or found; ids holds the first of them
+    required(UBIGINT, "entries"),                   # how many objects were written or found; ids has the first
     required(ascii_(16), "status"),
     optional(mysql.CHAR(64, **ASCII), "query_hash"),
-    optional(mysql.TEXT(**UTF8), "query_text"),     # only where the installation keeps texts
+    optional(mysql.TEXT(**UTF8), "query_text"),     # only if the installation stores query texts
     Index("audit_by_action", "tenant_id", "action", "at", "audit_id"))
 
 idempotency_keys = table("idempotency_keys", key("tenant_id", digest=SHA256),  # of route and Idempotency-Key
-    required(UUID, "work_id", "token"),             # work_id survives a caller that died, token is the present one's
+    required(UUID, "work_id", "token"),             # work_id survives a caller that died, token is the current one's
     required(TIME, "claimed_until", "expires_at"),
     optional(SHA256, "fingerprint"),                # of the request; NULL until it is answered, as the next two
     optional(mysql.SMALLINT(unsigned=True), "status"),
@@ -80,13 +80,13 @@ erasures = table("erasures", key("tenant_id"),     # outlives the tenant
 namespaces = table("namespaces", key("tenant_id", "namespace"),
     required(mysql.BIGINT(), "chunk_count", "term_count", default="0"),  # of published chunks, for BM25
     required(TIME, "created_at"),
-    required(mysql.BIGINT(), "revision", default="0"),  # grows with every change of what searches see
+    required(mysql.BIGINT(), "revision", default="0"),  # grows with every change that searches see
     optional(TIME, "revised_at"))
 
 # Pointers into generations, whose numbers count up from 1 and never repeat, also after a deletion.
 documents = table("documents", key("tenant_id", "namespace", "document_id"),
     required(UINT, "latest_generation"),
-    optional(UINT, "published_generation"),         # the one that searches see; NULL: none
+    optional(UINT, "published_generation"),         # the searchable one; NULL: none
     required(UINT, "deleted_generation", default="0"),  # everything up to it was deleted
     required(TIME, "created_at", "updated_at"),
     # settled: the newest upload that changed nothing; failed, cancelled: the newest upload that ended so
@@ -103,7 +103,7 @@ generations = table("generations", key("tenant_id", "namespace", "document_id", 
     optional(utf8(1024), "title"),
     optional(utf8(255), "author"), optional(utf8(64), "type"),
     required(JSON, "tags", "metadata", "chunking"),
-    optional(TIME, "published_at"),                 # of the text, as its sender said; not when searches saw it
+    optional(TIME, "published_at"),                 # of the text, as its sender stated; independent of its publication
     optional(mysql.BIGINT(), "story_time"),
     required(NAME, "source_id", default="''"),
     optional(utf8(2048), "source_uri"),
@@ -134,10 +134,10 @@ chunks = table("chunks", key("tenant_id", "namespace", "document_id", "generatio
     required(SHA256, "content_hash"),
     # Tokens of 13 characters, hashes of tenant, namespace and term, so that the one FULLTEXT index keeps tenants apart.
     required(mysql.MEDIUMTEXT(**ASCII), "terms"),
-    required(UINT, "title_terms", "summary_terms", "entity_terms", default="0"),  # how many are of that field
-    required(FLAG, "enabled", default="1"),         # 0: switched off, without a vector, invisible
+    required(UINT, "title_terms", "summary_terms", "entity_terms", default="0"),  # how many belong to that field
+    required(FLAG, "enabled", default="1"),         # 0: disabled, without a vector, invisible
     required(UINT, "version", default="1"),         # counts edits by hand
-    required(FLAG, "reworded", default="0"),        # 1: the text is not what the document says
+    required(FLAG, "reworded", default="0"),        # 1: the text differs from the document's
     optional(TIME, "edited_at"),
     required(ascii_(16), "chunk_type", default="'parent'"),
     optional(UUID, "parent_id"),                    # the row of parent_chunks that it is read with
@@ -219,7 +219,7 @@ jobs = table("jobs", key("tenant_id", "job_id"),
 
 job_items = table("job_items", key("tenant_id", "job_id", "ordinal"),
     required(NAME, "namespace"),
-    optional(NAME, "document_id", "requested_id"),  # requested_id: what a renamed document was sent as
+    optional(NAME, "document_id", "requested_id"),  # requested_id: the id that a renamed document was sent with
     optional(UINT, "generation"),                   # NULL: refused before it became one
     required(UINT, "body_bytes", "chunk_count", "reused_count", "attempts", default="0"),
     required(ascii_(16), "state", "stage"),         # state: queued, running, succeeded, failed, cancelled
@@ -236,7 +236,7 @@ job_items = table("job_items", key("tenant_id", "job_id", "ordinal"),
     Index("items_due", "tenant_id", "job_id", "state", "next_attempt_at"),
     Index("items_dead", "tenant_id", "dead_at", "job_id", "ordinal"),
     Index("items_failed", "tenant_id", "job_id", "failed_revision", "ordinal"),
-    # Answers a look at a job without reading a row.
+    # Answers a request for a job without reading a row.
     Index("items_by_state", "tenant_id", "job_id", "state", "stage", "outcome", "chunk_count", "reused_count"))
 
 ingest_turns = table("ingest_turns", key("tenant_id"),
@@ -249,7 +249,7 @@ computation_bodies = table("computation_bodies", key("tenant_id", computation_id
     Index("computation_bodies_expiring", "expires_at", "tenant_id"))
 
 alignment_state = table("alignment_state", key("tenant_id"),
-    optional(NAME, "namespace", "after_document"),  # where the reconciler goes on, with the phase
+    optional(NAME, "namespace", "after_document"),  # where the reconciler continues, with the phase
     optional(ascii_(16), "phase"),
     required(TIME, "checked_at"),
     required(UBIGINT, "chunks", "missing", "orphaned", "stale", "misplaced", "miscounted", "leftover", "statistics",
@@ -310,7 +310,7 @@ experiments = table("experiments", key("tenant_id", experiment_id=NAME),
 feedback = table("feedback", key("tenant_id", feedback_id=UUID),
     required(TIME, "created_at", "rated_at"),
     required(UUID, "query_id"), required(mysql.TEXT(**UTF8), "query_text"),
-    required(mysql.BINARY(16), "text_key"),         # a hash of the text: ratings of one question come together
+    required(mysql.BINARY(16), "text_key"),         # a hash of the text, which groups the ratings of one question
     required(JSON, "namespaces"),
     required(NAME, "namespace"), required(utf8(255), "document_id"),  # or an id of another system
     optional(utf8(255), "chunk_id"),
@@ -361,7 +361,7 @@ webhook_deliveries = table("webhook_deliveries", key("tenant_id", "webhook_id", 
 embedding_backfill = table("embedding_backfill", key("tenant_id", space=UINT),
     required(UINT, "pass"),
     required(FLAG, "finished", default="0"),
-    optional(NAME, "namespace", "after_document"),  # where the pass goes on, with the phase
+    optional(NAME, "namespace", "after_document"),  # where the pass continues, with the phase
     optional(ascii_(16), "phase"),
     required(UBIGINT, "chunks", "found", "mended", "embedded", default="0"),
     required(TIME, "updated_at"))
@@ -376,7 +376,7 @@ installation = table("installation", key(id=mysql.TINYINT(unsigned=True)),  # on
     required(UUID, "installation_id"),
     required(TIME, "created_at"))
 
-# One row, id 1. Changing it is the switch to another model; a transaction that publishes a document holds it still.
+# One row, id 1. Updating it switches to another model; a transaction that publishes a document locks it.
 embedding_pointer = table("embedding_pointer", key(id=mysql.TINYINT(unsigned=True)),
     required(UINT, "active_space"),
     optional(UINT, "standby_space"))
@@ -387,7 +387,7 @@ embedding_spaces = table("embedding_spaces", key(number=UINT),
     required(ascii_(16), "provider", "service", "state"),
     required(utf8(255), "model"),
     required(UINT, "dimension"),
-    optional(UINT, "source"),                       # the space it was made beside; NULL: of no migration
+    optional(UINT, "source"),                       # the space it was derived from; NULL: no migration
     required(UINT, "pass", default="1"),
     optional(UBIGINT, "missing"),                   # chunks that the last verification could not give a vector
     optional(JSON, "comparison"),

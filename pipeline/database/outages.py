@@ -1,4 +1,4 @@
-"""Whether a store is known not to answer, so that a query does not wait for it again and again."""
+"""Outages of a store, noted so that queries do not wait for it repeatedly."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pipeline.errors import StoreUnavailable
 
 log = structlog.get_logger(__name__)
 
-_GRACE_S: Final = 0.05  # a connection that the server closed fails once, and a new one is made within this time
+_GRACE_S: Final = 0.05  # a connection closed by the server fails once, and a new one is made within this time
 _PAUSE_S: Final = 0.25  # between two probes
 _FORGOTTEN_S: Final = 30.0  # after the last query the probes end
 
@@ -31,20 +31,20 @@ class Outage:
         self._clock = clock
         self._lock = threading.Lock()
         self._suspected_at: float | None = None
-        self._failed = False  # a probe failed since then
-        self._waited = False  # a call waited in vain
+        self._failed = False  # a probe has failed since then
+        self._waited = False  # a call timed out
         self._asked_at = 0.0
 
     @property
     def is_on(self) -> bool:
-        """Whether a call would be in vain, as far as anybody knows."""
+        """Return whether a call would fail, as far as is known."""
         self._asked_at = self._clock()
         since = self._suspected_at
         return since is not None and (self._waited or self._failed or self._asked_at - since > _GRACE_S)
 
     def suspect(self, *, waited: bool = False) -> None:
-        """Note a call that failed; one that ``waited`` in vain proves an outage at once, since no closed connection makes a
-        caller wait. A false suspicion ends with the probe that begins now."""
+        """Note a failed call. One that timed out (``waited``) proves an outage at once, since a closed connection fails
+        without a wait. A false suspicion ends with the probe that starts now."""
         with self._lock:
             self._waited |= waited
             if self._suspected_at is not None:
@@ -57,7 +57,7 @@ class Outage:
     def refused(self) -> Iterator[None]:
         """Raise StoreUnavailable at once while the outage lasts, and suspect one if the block raises it."""
         if self.is_on:
-            raise StoreUnavailable("MySQL: it did not answer a moment ago", public="MySQL is not answering")
+            raise StoreUnavailable("MySQL: the last call timed out", public="MySQL is not answering")
         try:
             yield
         except StoreUnavailable:
@@ -83,7 +83,7 @@ _OUTAGES: weakref.WeakKeyDictionary[Engine, Outage] = weakref.WeakKeyDictionary(
 
 
 def watch(engine: Engine) -> None:
-    """Have outages of this engine's server noted."""
+    """Start to note outages of this engine's server."""
     held = weakref.ref(engine)
 
     def probe() -> None:
@@ -95,5 +95,5 @@ def watch(engine: Engine) -> None:
 
 
 def outage_of(engine: Engine) -> Outage | None:
-    """Return what is noted of an engine's server; None if it is not watched."""
+    """Return the outage of an engine's server; None if it is not watched."""
     return _OUTAGES.get(engine)

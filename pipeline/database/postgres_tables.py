@@ -35,7 +35,7 @@ def vector_table(name: str, metadata: MetaData, *, dimension: int, operator_clas
     """Return the table of one embedding space. ``operator_class``: the one that indexes of its distance have.
 
     The first space's table is `chunk_embeddings`. The table of a further one, `chunk_embeddings_2` …, is made when a model
-    migration begins, as a copy of the one in use whose indexes have other names (`embedding.space_table_store`).
+    migration begins, as a copy of the one in use whose indexes have other names (`embedding.space_store`).
     Approximate indexes of ranges of large tenants come and go at run time: `semantic.vector_index_store`.
     """
     return Table(
@@ -50,7 +50,7 @@ def vector_table(name: str, metadata: MetaData, *, dimension: int, operator_clas
         Column("embedding", HALFVEC(dimension), nullable=False, comment=operator_class),
         Column("model", Text, nullable=False),
         Column("content_hash", LargeBinary, nullable=False),  # SHA-256 of the text that was embedded
-        Column("type", Text),  # from here on what searches filter by
+        Column("type", Text),  # from here on the columns that searches filter by
         Column("author", Text),
         Column("tags", ARRAY(Text), nullable=False),
         Column("published_at", TIMESTAMP(timezone=True)),
@@ -74,7 +74,7 @@ document_embeddings = Table(
     Column("namespace", Text, primary_key=True),
     Column("document_id", Text, primary_key=True),
     Column("generation", Integer, primary_key=True, autoincrement=False),
-    Column("embedding", HALFVEC, nullable=False),  # of any dimension: two spaces' vectors may stand here for a while
+    Column("embedding", HALFVEC, nullable=False),  # of any dimension: vectors of two spaces may coexist for a while
     Column("model", Text, nullable=False),
     Column("chunk_count", Integer, nullable=False),
     Column("content_hash", LargeBinary, nullable=False),  # of the chunks' hashes in order of chunk id

@@ -1,4 +1,4 @@
-"""Small things every MySQL store needs: bulk statements, times, JSON."""
+"""Shared helpers of the MySQL stores: bulk statements, times, JSON."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class TenantStore:
 
 
 def generation_key(generation: Generation) -> dict[str, Any]:
-    """The parameters that name the rows of one generation."""
+    """Return the parameters that name the rows of one generation."""
     return {
         "tenant": generation.scope.tenant_id,
         "namespace": generation.scope.namespace,
@@ -54,7 +54,7 @@ def generation_key(generation: Generation) -> dict[str, Any]:
 
 
 def now() -> datetime:
-    """The present in UTC without a zone, as DATETIME columns hold it."""
+    """Return the current time in UTC without a zone, as DATETIME columns hold it."""
     return datetime.now(UTC).replace(tzinfo=None)
 
 
@@ -63,7 +63,7 @@ def as_utc(moment: datetime) -> datetime: ...
 @overload
 def as_utc(moment: None) -> None: ...
 def as_utc(moment: datetime | None) -> datetime | None:
-    """A DATETIME column's value with its zone put back."""
+    """Return a DATETIME column's value in UTC, with its zone."""
     return None if moment is None else moment.replace(tzinfo=UTC)
 
 
@@ -77,7 +77,7 @@ def record_of(kind: type[Record], row: Any, **given: Any) -> Record:
 
 
 def to_naive(moment: datetime | None) -> datetime | None:
-    """Return a moment for a DATETIME column; without a zone it is UTC. Beyond the years 1 and 9999 in UTC: the first or
+    """Return a time for a DATETIME column; without a zone it is UTC. Beyond the years 1 and 9999 in UTC: the first or
     last second."""
     if moment is None or moment.tzinfo is None:
         return moment
@@ -90,7 +90,7 @@ def to_naive(moment: datetime | None) -> datetime | None:
 def follows(
     at: Column[Any], key: Column[Any], place: tuple[datetime, Any], *, newest_first: bool = True
 ) -> ColumnElement[bool]:
-    """Return the condition that a row comes after a place in a list by ``at``, then ``key``."""
+    """Return the condition that a row comes after a position in a list ordered by ``at``, then ``key``."""
     moment, identifier = to_naive(place[0]), place[1]
     if newest_first:
         return or_(at < moment, and_(at == moment, key < identifier))
@@ -98,7 +98,7 @@ def follows(
 
 
 def to_json(value: Any) -> str:
-    """JSON as the MySQL stores write it."""
+    """Return the JSON text that the MySQL stores write."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -117,11 +117,11 @@ def insert_many(connection: Connection, statement: str, rows: Sequence[tuple[Any
 
 
 def placeholders(values: Iterable[Any]) -> str:
-    """``%s, %s, …`` for an IN list."""
+    """Return ``%s, %s, …`` for an IN list."""
     return ", ".join("%s" for _ in values)
 
 
 def slices(values: Sequence[Any], size: int) -> Iterable[Sequence[Any]]:
-    """``values`` in pieces of at most ``size``."""
+    """Yield ``values`` in pieces of at most ``size``."""
     for start in range(0, len(values), size):
         yield values[start : start + size]

@@ -79,8 +79,8 @@ def record(mysql: Connection, postgres: Connection) -> str:
 
 
 def missing(side: Side, connection: Connection, *, vector_tables: Iterable[str] = ()) -> list[str]:
-    """Return the names of recorded things that the live schema lacks. ``vector_tables``: live spaces, each like the
-    recorded one."""
+    """Return the names of recorded objects that the live schema lacks. ``vector_tables``: live spaces, each compared
+    with the recorded one."""
     wanted, live = dict(recorded(side)), read(side, connection)
     template = wanted.pop(VECTORS, None)
     lacks = [line for name, table in wanted.items() for line in _differences(name, table, live.get(name))]

@@ -1,4 +1,4 @@
-"""Secrets that must be read again, such as those webhooks are signed with: sealed before they are stored."""
+"""Encryption of secrets that must be read again, such as those that sign webhooks."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ _NONCE_BYTES = 12
 
 
 class Sealer:
-    """Seals with AES-256-GCM under a key made of ``key``, bound to the row the secret belongs to. Without a key it only
-    marks secrets as plain: then whoever can read the database can read them."""
+    """Encrypt with AES-256-GCM under a key derived from ``key``, bound to the secret's row. Without a key secrets are
+    only marked as plain, and readable by anyone with access to the database."""
 
     def __init__(self, key: SecretStr | None) -> None:
         given = key.get_secret_value() if key else ""
         self._cipher = AESGCM(hashlib.sha256(b"chordwise secrets\x00" + given.encode()).digest()) if given else None
 
     def seal(self, secret: bytes, *, belongs_to: str) -> bytes:
-        """What to store."""
+        """Return the encrypted form to store."""
         if self._cipher is None:
             return _PLAIN + secret
         nonce = secrets.token_bytes(_NONCE_BYTES)
         return _SEALED + nonce + self._cipher.encrypt(nonce, secret, belongs_to.encode())
 
     def open(self, stored: bytes, *, belongs_to: str) -> bytes:
-        """The secret. Raises Misconfigured if it was sealed with another key, or for another row."""
+        """Return the secret. Raises Misconfigured if it was sealed with another key, or for another row."""
         kind, rest = stored[:1], stored[1:]
         if kind == _PLAIN:
             return rest

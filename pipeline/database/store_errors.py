@@ -248,7 +248,8 @@ def of_redis(error: redis.RedisError) -> StoreUnavailable:
 
 
 def _untrusted(error: BaseException) -> str | None:
-    """Return why a certificate was refused, None if none was. OpenSSL's reason is in a cause of the driver's error."""
+    """Return the reason for a refused certificate, None if none was refused. OpenSSL's reason is in a cause of the
+    driver's error."""
     below: BaseException | None = getattr(error, "orig", None) or error
     while below is not None:
         if isinstance(below, ssl.SSLCertVerificationError):

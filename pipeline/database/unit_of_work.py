@@ -1,4 +1,4 @@
-"""One block, one transaction; what must be told to others leaves after the commit."""
+"""A unit of work: one block, one transaction; its messages are sent after the commit."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ class UnitOfWork:
         self._waiting: list[Callable[[], None]] = []
 
     def after_commit(self, send: Callable[[], None]) -> None:
-        """Call ``send`` once the transaction stands; never if it fails."""
+        """Call ``send`` after a successful commit; never after a rollback."""
         self._waiting.append(send)
 
     def send_all(self) -> None:
-        """Tell what waited, in the order it was given."""
+        """Send the waiting messages, in the order in which they were added."""
         for send in self._waiting:
             send()
 
@@ -60,15 +60,15 @@ def unit_of_work(mysql: Engine) -> Iterator[UnitOfWork]:
 
 @contextmanager
 def reading(mysql: Engine) -> Iterator[Connection]:
-    """A connection for statements that only read, each by itself: on an engine made for reading, no BEGIN and no
-    ROLLBACK travel around them. Raises StoreUnavailable, and there at once while the server is known to be away."""
+    """Yield a connection for single read statements: on an engine made for reading, without BEGIN and ROLLBACK. Raises
+    StoreUnavailable, at once during a known outage."""
     outage = outage_of(mysql)
     with nullcontext() if outage is None else outage.refused(), mysql_errors(), mysql.connect() as connection:
         yield connection
 
 
 def read_soon(mysql: Engine, read: Callable[[Connection], T], *, seconds: float) -> T:
-    """Return what a small read gives. Raises what it raises, and StoreUnavailable if it takes longer than ``seconds``."""
+    """Return the result of a small read. Raises its errors, and StoreUnavailable if it takes longer than ``seconds``."""
 
     def call() -> T:
         with reading(mysql) as connection:
@@ -76,7 +76,7 @@ def read_soon(mysql: Engine, read: Callable[[Connection], T], *, seconds: float)
 
     outage = outage_of(mysql)
     if outage is not None and outage.is_on:
-        return call()  # which is refused; no thread is needed for it
+        return call()  # it is refused; no thread is needed for it
     running = _SOON.submit(copy_context().run, call)
     try:
         return running.result(timeout=seconds)

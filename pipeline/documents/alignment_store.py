@@ -1,4 +1,4 @@
-"""What each store holds of some documents, told in the same terms, so that the two can be compared page by page."""
+"""Read the contents of both stores for some documents in the same terms, to compare them page by page."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from pipeline.records import ChunkId, DocumentId, Namespace, TenantId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
-    """Some documents of a namespace in their order. ``last``: where the next page begins, None if there is none."""
+class DocumentPage:
+    """Some documents of a namespace in order. ``last``: the next page begins after it, None at the end."""
 
     document_ids: tuple[DocumentId, ...]
     last: DocumentId | None
@@ -23,7 +23,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VectorRow:
-    """What PostgreSQL says of one vector."""
+    """The row of one vector in PostgreSQL."""
 
     chunk_id: ChunkId
     namespace: str
@@ -35,7 +35,7 @@ class VectorRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkRow:
-    """What MySQL says of one chunk."""
+    """The row of one chunk in MySQL."""
 
     chunk_id: ChunkId
     document_id: str
@@ -47,7 +47,7 @@ class ChunkRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentRow:
-    """The pointer of a document. ``chunk_count`` is what the shown generation was published with, less what was deleted."""
+    """The pointer of a document. ``chunk_count``: the chunks of the published generation, less deleted ones."""
 
     document_id: str
     published: int | None
@@ -56,8 +56,8 @@ class DocumentRow:
 
 def page_of_documents(
     connection: Connection, tenant_id: TenantId, namespace: Namespace, *, after: str, documents: int, chunks: int
-) -> Page:
-    """The documents MySQL knows after the given id, as many as stay within both bounds, at least one."""
+) -> DocumentPage:
+    """Return the documents in MySQL after the given id, within both bounds, at least one."""
     rows = connection.execute(
         _DOCUMENT_PAGE, {"tenant": tenant_id, "namespace": namespace, "after": after, "limit": documents}
     ).all()
@@ -66,24 +66,24 @@ def page_of_documents(
 
 def page_of_vectors(
     postgres: Engine, tenant_id: TenantId, namespace: Namespace, *, table: str, after: str, documents: int, chunks: int
-) -> Page:
-    """The same of the documents that have vectors in ``table``, in PostgreSQL's own order."""
+) -> DocumentPage:
+    """Return the documents that have vectors in ``table``, in PostgreSQL's own order; see `page_of_documents`."""
     values = {"tenant": tenant_id, "namespace": namespace, "after": after, "limit": documents}
     with postgres_errors(), postgres.connect() as connection:
         rows = connection.execute(text(_VECTOR_PAGE.format(table=table)), values).all()
     return _page([(row.document_id, row.vectors) for row in rows], documents=documents, chunks=chunks)
 
 
-def _page(found: Sequence[tuple[str, int]], *, documents: int, chunks: int) -> Page:
+def _page(counts: Sequence[tuple[str, int]], *, documents: int, chunks: int) -> DocumentPage:
     taken: list[DocumentId] = []
     size = 0
-    for document_id, count in found:
+    for document_id, count in counts:
         if taken and size + count > chunks:
             break
         size += count
         taken.append(DocumentId(document_id))
-    more = len(taken) < len(found) or len(found) == documents
-    return Page(document_ids=tuple(taken), last=taken[-1] if taken and more else None)
+    more = len(taken) < len(counts) or len(counts) == documents
+    return DocumentPage(document_ids=tuple(taken), last=taken[-1] if taken and more else None)
 
 
 def documents_of(
@@ -94,7 +94,7 @@ def documents_of(
     *,
     lock: bool = False,
 ) -> dict[str, DocumentRow]:
-    """The pointers of these documents; with ``lock`` they stand still until the transaction ends."""
+    """Return the pointers of these documents; ``lock``: locked until the transaction ends."""
     values = {"tenant": tenant_id, "namespace": namespace, "ids": list(document_ids)}
     if not document_ids:
         return {}
@@ -111,7 +111,7 @@ def documents_of(
 def chunk_rows(
     connection: Connection, tenant_id: TenantId, namespace: Namespace, document_ids: Sequence[DocumentId]
 ) -> list[ChunkRow]:
-    """Every chunk of these documents, of whichever generation."""
+    """Return every chunk of these documents, of any generation."""
     if not document_ids:
         return []
     values = {"tenant": tenant_id, "namespace": namespace, "ids": list(document_ids)}
@@ -121,7 +121,7 @@ def chunk_rows(
 def busy_generations(
     connection: Connection, tenant_id: TenantId, namespace: Namespace, document_ids: Sequence[DocumentId]
 ) -> set[tuple[str, int]]:
-    """Generations of jobs that are not finished, and those that wait to be dropped: neither missing nor orphaned."""
+    """Return generations of unfinished jobs and those that wait to be dropped: neither missing nor orphaned."""
     if not document_ids:
         return set()
     values = {"tenant": tenant_id, "namespace": namespace, "ids": list(document_ids)}
@@ -131,7 +131,7 @@ def busy_generations(
 def vector_rows(
     postgres: Engine, tenant_id: TenantId, namespace: Namespace, document_ids: Sequence[DocumentId], *, table: str
 ) -> dict[ChunkId, VectorRow]:
-    """Every vector of ``table`` that says it belongs to one of these documents."""
+    """Return every vector of ``table`` under one of these documents."""
     values = {"tenant": tenant_id, "namespace": namespace, "ids": list(document_ids)}
     with postgres_errors(), postgres.connect() as connection:
         return _vectors(connection.execute(text(_VECTORS.format(table=table)), values))
@@ -140,17 +140,17 @@ def vector_rows(
 def vectors_by_id(
     postgres: Engine, tenant_id: TenantId, chunk_ids: Sequence[ChunkId], *, table: str
 ) -> dict[ChunkId, VectorRow]:
-    """The vectors of these chunks, wherever they say they belong."""
-    found: dict[ChunkId, VectorRow] = {}
+    """Return the vectors of these chunks, under whichever document."""
+    vectors: dict[ChunkId, VectorRow] = {}
     with postgres_errors(), postgres.connect() as connection:
         for ids in slices(list(chunk_ids), 1000):
             statement = text(_VECTORS_BY_ID.format(table=table))
-            found |= _vectors(connection.execute(statement, {"tenant": tenant_id, "ids": list(ids)}))
-    return found
+            vectors |= _vectors(connection.execute(statement, {"tenant": tenant_id, "ids": list(ids)}))
+    return vectors
 
 
 def chunks_elsewhere(connection: Connection, tenant_id: TenantId, chunk_ids: Sequence[ChunkId]) -> set[ChunkId]:
-    """Which of these are chunks of another tenant: their vectors were put under a wrong one. Reads nothing but ids."""
+    """Return which of these are chunks of another tenant, so that their vectors are under a wrong one. Reads only ids."""
     if not chunk_ids:
         return set()
     rows = connection.execute(_ELSEWHERE, {"tenant": tenant_id, "ids": list(chunk_ids)}).scalars()
@@ -158,7 +158,7 @@ def chunks_elsewhere(connection: Connection, tenant_id: TenantId, chunk_ids: Seq
 
 
 def vector_namespaces(postgres: Engine, tenant_id: TenantId, *, table: str) -> set[Namespace]:
-    """Namespaces that have vectors, whether MySQL knows them or not. Costs one look into the index for each."""
+    """Return the namespaces that have vectors, known to MySQL or not. Costs one index lookup for each."""
     with postgres_errors(), postgres.connect() as connection:
         rows = connection.execute(text(_VECTOR_NAMESPACES.format(table=table)), {"tenant": tenant_id}).scalars()
         return {Namespace(namespace) for namespace in rows if namespace is not None}

@@ -1,4 +1,4 @@
-"""Chunks as their owner sees and changes them: those of published generations, enabled or not."""
+"""List and change chunks of published generations for their owner, enabled or not."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _ORDERS: dict[ChunkOrder, tuple[str, str]] = {
 
 
 class ChunkEdits(TenantStore):
-    """One tenant's chunks, for listing and changing. Changes belong into the transaction that locked their documents."""
+    """One tenant's chunks, to list and change. Make changes in the transaction that locked their documents."""
 
     def page(
         self,
@@ -53,12 +53,13 @@ class ChunkEdits(TenantStore):
         offset: int = 0,
         limit: int,
     ) -> list[OwnedChunk]:
-        """Published chunks and parents of a namespace, of a source or a document in it, in the order asked for.
+        """Return published chunks and parents of a namespace, of a source or of a document in it, in the given order.
 
-        ``filters`` hold for their documents, as in a query. ``offset`` rows are read and left out, so a large one is slow.
+        ``filters`` apply to their documents, as in a query. ``offset`` rows are read and discarded, so a large one is
+        slow.
 
-        ``document_id`` is by document, parent and place in the parent: parents and chunks without one come first. The
-        ordinals of chunks are in this order (`assemble_all`), so both tables are read along their keys.
+        ``document_id`` orders by document, parent and position in the parent: parents and chunks without one come
+        first. The ordinals of chunks are in this order (`assemble_all`), so both tables are read along their keys.
         """
         condition, filtered = mysql_condition(filters or Filters(), alias="g", chunk="c")
         values: dict[str, Any] = {
@@ -67,42 +68,42 @@ class ChunkEdits(TenantStore):
             "limit": offset + limit,
             **filtered,
         }
-        asked = {"document_id": document_id, "chunk_type": chunk_type, "parent_id": parent_id}
-        values |= {name: value for name, value in asked.items() if value is not None}
+        exact = {"document_id": document_id, "chunk_type": chunk_type, "parent_id": parent_id}
+        values |= {name: value for name, value in exact.items() if value is not None}
         values |= {} if source_id is None else {"source_id": source_id}
         values |= {} if enabled is None else {"enabled": int(enabled)}
-        values |= {f"p{place}": value for place, value in enumerate(after or ())}
+        values |= {f"p{index}": value for index, value in enumerate(after or ())}
         rows = self._connection.execute(text(_statement(_OWNED, 1, order_by, condition, values)), values).mappings()
-        found = [owned_chunk(self._tenant_id, row) for row in rows]
+        chunks = [owned_chunk(self._tenant_id, row) for row in rows]
         if parent_id is None and chunk_type in (None, "parent"):
             named = {name: value for name, value in values.items() if name != "chunk_type"}
             statement = _statement(_OWNED_PARENTS, 0, order_by, condition, named)
             rows = self._connection.execute(text(statement), named).mappings()
-            found += [owned_parent(self._tenant_id, row) for row in rows]
-        found.sort(
+            chunks += [owned_parent(self._tenant_id, row) for row in rows]
+        chunks.sort(
             key=lambda chunk: chunk.place if order_by == "document_id" else (chunk.updated_at, *chunk.place),
             reverse=order_by == "-updated_at",
         )
-        return found[offset : offset + limit]
+        return chunks[offset : offset + limit]
 
     def named(self, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, OwnedChunk]:
-        """Those of these chunks and parents that belong to a published generation of this tenant."""
+        """Return those of these chunks and parents that belong to a published generation of this tenant."""
         if not chunk_ids:
             return {}
         values = {"tenant": self._tenant_id, "ids": list(chunk_ids)}
         rows = self._connection.execute(_NAMED, values).mappings()
-        found = {chunk.chunk_id: chunk for chunk in (owned_chunk(self._tenant_id, row) for row in rows)}
-        if len(found) < len(chunk_ids):
+        chunks = {chunk.chunk_id: chunk for chunk in (owned_chunk(self._tenant_id, row) for row in rows)}
+        if len(chunks) < len(chunk_ids):
             rows = self._connection.execute(_NAMED_PARENTS, values).mappings()
-            found |= {chunk.chunk_id: chunk for chunk in (owned_parent(self._tenant_id, row) for row in rows)}
-        return found
+            chunks |= {chunk.chunk_id: chunk for chunk in (owned_parent(self._tenant_id, row) for row in rows)}
+        return chunks
 
     def lock(self, namespace: Namespace, document_ids: Sequence[DocumentId]) -> None:
-        """Let nothing of these documents be published or changed until the transaction ends. In key order."""
+        """Lock these documents, in key order, against publishing and changes until the transaction ends."""
         self._run(_LOCK, namespace=namespace, ids=sorted(set(document_ids))).all()
 
     def beside(self, chunk: OwnedChunk) -> list[tuple[ChunkId, Passage]]:
-        """The chunks of its document that overlap a chunk by their offsets."""
+        """Return the chunks of the same document that overlap a chunk by their offsets."""
         passage = chunk.passage
         values = {**generation_key(chunk.generation), "id": chunk.chunk_id, "start": passage.start, "end": passage.end}
         values |= {"first": max(0, chunk.ordinal - _MOST_BESIDE), "last": chunk.ordinal + _MOST_BESIDE}
@@ -115,7 +116,7 @@ class ChunkEdits(TenantStore):
         ]
 
     def rewrite(self, chunk: Chunk) -> None:
-        """Give an existing chunk the text, terms and hash of this one; its place in the document stays."""
+        """Replace text, terms and hash of an existing chunk; its position in the document stays."""
         self._run(
             _REWRITE,
             id=chunk.chunk_id,
@@ -132,34 +133,34 @@ class ChunkEdits(TenantStore):
         )
 
     def switch(self, chunk_ids: Sequence[ChunkId], *, enabled: bool) -> None:
-        """Show or hide these."""
+        """Enable or disable these chunks."""
         if chunk_ids:
             self._run(_SWITCH, ids=list(chunk_ids), enabled=int(enabled), now=now())
 
     def differs(self, generation: Generation) -> None:
-        """Note that these are not the chunks its bytes become: handing the same in again is a change from now on."""
+        """Note that the chunks differ from those of the bytes, so that uploading the same bytes counts as a change."""
         self._connection.execute(_DIFFERS, generation_key(generation))
 
     def remove(self, generation: Generation, ordinals: Sequence[int]) -> int:
-        """Delete exactly these chunks of a generation, and remember that they are not missing. Gives how many are left."""
+        """Delete exactly these chunks of a generation and note that they are not missing. Return how many are left."""
         key = generation_key(generation)
         if ordinals:
             self._connection.execute(_REMOVE, {**key, "ordinals": list(ordinals)})
         left = int(self._connection.execute(_LEFT, key).scalar_one())
-        known = self._connection.execute(_REMOVED, key).scalar_one_or_none()
-        removed = sorted({*(json.loads(known) if known else ()), *ordinals})
+        column = self._connection.execute(_REMOVED, key).scalar_one_or_none()
+        removed = sorted({*(json.loads(column) if column else ()), *ordinals})
         self._connection.execute(_RECOUNT, {**key, "count": left, "removed": to_json(removed)})
         return left
 
     def ordinals(self, generation: Generation) -> tuple[set[int], set[int]]:
-        """Which chunks of a generation are there, and which were deleted by hand."""
+        """Return the ordinals of a generation's chunks, and those deleted by hand."""
         key = generation_key(generation)
         there = set(self._connection.execute(_ORDINALS, key).scalars())
         removed = self._connection.execute(_REMOVED, key).scalar_one_or_none()
         return there, set(json.loads(removed) if removed else ())
 
     def unpublish(self, generation: Generation) -> None:
-        """Show nothing of this document until the upload that is on its way is there."""
+        """Hide this document until its pending upload is published."""
         self._connection.execute(_UNPUBLISH, {**generation_key(generation), "now": now()})
 
 

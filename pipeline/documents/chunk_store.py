@@ -1,4 +1,4 @@
-"""Chunks with their text and their terms: written before they are shown, read back only for what is shown."""
+"""Chunks with their text and terms: written before they are published, read only if published."""
 
 from __future__ import annotations
 
@@ -9,10 +9,21 @@ from datetime import datetime
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, bindparam, text
+from sqlalchemy import bindparam, text
 
-from pipeline.database.rows import as_utc, insert_many, metadata_of, now, placeholders, slices, to_json, to_naive
-from pipeline.records import Chunk, ChunkId, Chunking, Generation, Segment, TenantId
+from pipeline.database.rows import (
+    TenantStore,
+    as_utc,
+    generation_key,
+    insert_many,
+    metadata_of,
+    now,
+    placeholders,
+    slices,
+    to_json,
+    to_naive,
+)
+from pipeline.records import Chunk, ChunkId, Chunking, Generation, Segment
 
 _GENERATIONS_AT_ONCE = 200
 
@@ -49,16 +60,12 @@ class StoredChunk:
     reworded: bool = False
 
 
-class Chunks:
+class Chunks(TenantStore):
     """One tenant's chunks."""
 
-    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
-
     def write(self, chunks: Sequence[Chunk], *, again: Sequence[Generation] = ()) -> None:
-        """Write chunks of generations that are not shown yet; what ``again`` names is cleared first, because an
-        earlier attempt may have left rows there."""
+        """Write chunks of unpublished generations; clear those in ``again`` first, because an earlier attempt may have
+        left rows."""
         for generation in again:
             self.drop(generation)
         moment = now()
@@ -109,38 +116,40 @@ class Chunks:
                     f"DELETE FROM {table} WHERE tenant_id = :tenant AND namespace = :namespace"
                     " AND document_id = :document AND generation = :generation"
                 ),
-                _key(generation),
+                generation_key(generation),
             )
 
     def terms_of(self, generations: Sequence[Generation]) -> list[list[str]]:
-        """The terms of every enabled chunk of these generations, for the statistics that count them."""
-        found: list[list[str]] = []
-        for some in slices(sorted(generations, key=lambda each: each.scope.namespace), _GENERATIONS_AT_ONCE):
-            wanted = {(each.scope.namespace, each.document_id, each.number) for each in some}
-            # Two lists and not pairs, of which MariaDB makes no range; what is too much is left out here.
+        """Return the terms of every enabled chunk of these generations, for the statistics."""
+        terms: list[list[str]] = []
+        for some in slices(
+            sorted(generations, key=lambda generation: generation.scope.namespace), _GENERATIONS_AT_ONCE
+        ):
+            wanted = {(generation.scope.namespace, generation.document_id, generation.number) for generation in some}
+            # Lists and not pairs, of which MariaDB makes no range; extra rows are dropped here.
             values = {
                 "tenant": self._tenant_id,
                 "namespaces": sorted({namespace for namespace, _, _ in wanted}),
                 "documents": sorted({document_id for _, document_id, _ in wanted}),
                 "numbers": sorted({number for _, _, number in wanted}),
             }
-            found += [
+            terms += [
                 row.terms.split()
                 for row in self._connection.execute(_TERMS, values)
                 if (row.namespace, row.document_id, row.generation) in wanted
             ]
-        return found
+        return terms
 
     def hydrate(
         self, chunk_ids: Sequence[ChunkId], *, namespaces: Sequence[str], since: datetime | None = None
     ) -> dict[ChunkId, StoredChunk]:
-        """The shown chunks among these, by id. One that is missing, of another tenant or namespace, or of a generation
-        that is not shown, is not in the answer: this is what keeps a stale vector from ever being returned.
+        """Return the published chunks among these, by id. Omits missing chunks, those of another tenant or namespace,
+        and those of unpublished generations, so a stale vector is never returned.
 
-        With ``since``, chunks of a generation that was replaced after that moment count as shown: a query that began
-        before a document was replaced sees the old one rather than none.
+        With ``since``, chunks of a generation replaced after that moment count as published: a query that began before
+        sees the old document rather than none.
         """
-        found: dict[ChunkId, StoredChunk] = {}
+        chunks: dict[ChunkId, StoredChunk] = {}
         for ids in slices(list(chunk_ids), 1000):
             rows = self._connection.exec_driver_sql(
                 _HYDRATE,
@@ -151,8 +160,8 @@ class Chunks:
                     "since": to_naive(since) or now(),
                 },
             )
-            found.update((chunk.chunk_id, chunk) for chunk in (stored_chunk(*row) for row in rows))
-        return found
+            chunks.update((chunk.chunk_id, chunk) for chunk in (stored_chunk(*row) for row in rows))
+        return chunks
 
 
 _TERMS = text(
@@ -206,19 +215,19 @@ _HYDRATE = (
 
 def stored_chunk(text_: str, others: str | bytes) -> StoredChunk:
     """Return the chunk that the two columns of `STORED` describe."""
-    said = orjson.loads(others)
+    columns = orjson.loads(others)
     changed = {
         "text": text_,
-        "heading_path": tuple(orjson.loads(said["heading_path"])),
-        "tags": tuple(orjson.loads(said["tags"])),
-        "published_at": _moment(said["published_at"]),
-        "metadata": metadata_of(said["metadata"]),
-        "updated_at": _moment(said["updated_at"]),
-        "segment": segment_of(said["segment"]),
-        "chunking": _chunking(said["chunking"]),
-        "reworded": bool(said["reworded"]),
+        "heading_path": tuple(orjson.loads(columns["heading_path"])),
+        "tags": tuple(orjson.loads(columns["tags"])),
+        "published_at": _moment(columns["published_at"]),
+        "metadata": metadata_of(columns["metadata"]),
+        "updated_at": _moment(columns["updated_at"]),
+        "segment": segment_of(columns["segment"]),
+        "chunking": _chunking(columns["chunking"]),
+        "reworded": bool(columns["reworded"]),
     }
-    return StoredChunk(**said | changed)
+    return StoredChunk(**columns | changed)
 
 
 def _moment(written: str | None) -> datetime | None:
@@ -231,7 +240,7 @@ def _chunking(column: str) -> Chunking:
 
 
 def segment_to_json(segment: Segment) -> str:
-    """What the column ``segment`` holds."""
+    """Return the value of the column ``segment``."""
     return to_json(
         {
             "chapter_id": segment.chapter_id,
@@ -244,17 +253,8 @@ def segment_to_json(segment: Segment) -> str:
 
 
 def segment_of(column: str | None) -> Segment | None:
-    """The segment in a column ``segment``."""
+    """Return the segment in a column ``segment``."""
     if column is None:
         return None
-    said = orjson.loads(column)
-    return Segment(**{**said, "entity_names": tuple(said["entity_names"])})
-
-
-def _key(generation: Generation) -> dict[str, Any]:
-    return {
-        "tenant": generation.scope.tenant_id,
-        "namespace": generation.scope.namespace,
-        "document": generation.document_id,
-        "generation": generation.number,
-    }
+    fields = orjson.loads(column)
+    return Segment(**{**fields, "entity_names": tuple(fields["entity_names"])})

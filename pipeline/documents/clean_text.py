@@ -10,7 +10,7 @@ _SPACES = re.compile("[\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-# Controls, non-characters, and what cannot be seen yet parts a word or hides text: zero-width spaces, soft hyphens,
+# Controls, non-characters, and invisible characters that split a word or hide text: zero-width spaces, soft hyphens,
 # direction marks, tags. The joiners U+200C and U+200D stay: Persian, Indic scripts and emoji are written with them.
 _UNSEEN = re.compile(
     "[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u00ad\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff0-\ufffb"

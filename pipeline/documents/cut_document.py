@@ -16,8 +16,8 @@ LONGEST_TITLE = 1024  # characters
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutRequest:
-    """How to read and cut a document. ``title``: the caller's, instead of the document's. ``most_chunks``: more are
-    refused. ``scope``: whose tokenizer makes keyword tokens, None for none."""
+    """Settings to read and cut a document. ``title``: replaces the document's own. ``most_chunks``: the limit on
+    chunks. ``scope``: the scope of the keyword tokenizer, None for no tokens."""
 
     media_type: str
     chunking: Chunking
@@ -29,8 +29,8 @@ class CutRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutDocument:
-    """A document in pieces. ``passages``: in the order of their ordinals. ``searched``: the text that finds each
-    passage, None for its own. ``indexed``: each passage's keyword tokens, empty without a scope."""
+    """A cut document. ``passages``: in the order of their ordinals. ``searched``: the text that finds each passage,
+    None for its own. ``indexed``: each passage's keyword tokens, empty without a scope."""
 
     title: str | None
     passages: Sequence[Passage]
@@ -46,8 +46,8 @@ def cut_document(
     """Cut and analyse a document without a time limit of its own (see `sandbox.process`). The title is analysed with
     every chunk. Raises EmptyDocument, and DocumentTooLarge above ``most`` chunks."""
     title = (title or parsed.title or "")[:LONGEST_TITLE] or None
-    found = cut(parsed, chunking, most=most)
-    passages = in_order(found.passages)
+    pieces = cut(parsed, chunking, most=most)
+    passages = in_order(pieces.passages)
     if not passages:
         raise EmptyDocument("the document has no text to index")
     searched = [searched_text(passage, chunking.strategy) for passage in passages]
@@ -58,7 +58,7 @@ def cut_document(
         indexed=[indexed(passage, title, strategy=chunking.strategy, tokenizer=tokenizer) for passage in passages]
         if tokenizer
         else [],
-        parents=found.parents,
+        parents=pieces.parents,
         encoding=parsed.encoding,
     )
 

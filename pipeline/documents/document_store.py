@@ -1,4 +1,4 @@
-"""Documents and their generations: what was accepted, what is shown, what is gone."""
+"""Documents and their generations: accepted, published and deleted ones."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _NO_INGREDIENTS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """What there is to ingest for one generation."""
+    """The input of ingestion for one generation."""
 
     generation: Generation
     fields: DocumentFields
@@ -49,14 +49,14 @@ class Source:
 
     @property
     def recipe(self) -> bytes:
-        """Equal for two sources that become the same chunks. Whatever is added to this class counts by itself."""
-        how = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in _NO_INGREDIENTS}
+        """A hash, equal for two sources that become the same chunks. New fields of this class are part of it."""
+        how = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in _NO_INGREDIENTS}
         return recipe(self.body, {**how, "chunking": asdict(self.chunking), "title": self.fields.title})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
-    """Findings of ingestion. ``title``: found in the text, if any. ``pages``: the first and last page with text."""
+class IngestedDocument:
+    """Results of ingestion. ``title``: found in the text, if any. ``pages``: the first and last page with text."""
 
     chunk_count: int
     title: str | None
@@ -66,8 +66,9 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Deleted:
-    """A document that was there: the generation that searches saw, and all whose rows are to be dropped."""
+class DeletedDocument:
+    """A deleted document. ``shown``: the generation that was published; ``gone``: the generations whose rows are to be
+    dropped."""
 
     shown: Generation | None
     gone: tuple[Generation, ...]
@@ -109,17 +110,17 @@ class Documents(TenantStore):
                     there.append(key)
                 else:
                     numbered[key] = Generation(scope=scope, document_id=key, number=row.latest_generation)
-            if there:  # a latest generation that nobody uploads would hide the one that is on its way
+            if there:  # an unused latest generation would hide the pending one
                 self._connection.execute(_TAKE_BACK, {**values, "ids": there})
         return numbered
 
     def existing(self, namespace: Namespace, document_ids: Iterable[DocumentId]) -> set[DocumentId]:
         """Return which documents are there, shown or under way, without locks. A failed or cancelled upload leaves none."""
-        found: set[DocumentId] = set()
+        existing: set[DocumentId] = set()
         for ids in slices(sorted(set(document_ids)), _ROWS_PER_STATEMENT):
             rows = self._run(_NUMBERS, namespace=namespace, ids=list(ids))
-            found.update(DocumentId(row.document_id) for row in rows if _is_there(row, latest=row.latest_generation))
-        return found
+            existing.update(DocumentId(row.document_id) for row in rows if _is_there(row, latest=row.latest_generation))
+        return existing
 
     def store(self, job_id: JobId, uploads: Sequence[tuple[Generation, Upload]]) -> None:
         """Write the generations with their sources and bytes, not yet published."""
@@ -173,8 +174,8 @@ class Documents(TenantStore):
         )
 
     def sources(self, generations: Sequence[Generation]) -> dict[Generation, Source]:
-        """What was uploaded for each of these; a generation that is gone meanwhile is not in the answer."""
-        found: dict[Generation, Source] = {}
+        """Return the upload of each generation; generations that are gone are omitted."""
+        sources: dict[Generation, Source] = {}
         for namespace, wanted in _by_namespace(generations):
             # Pairs would be exact, but MariaDB makes no range of (a, b) IN (…): two lists, and the rest is dropped here.
             rows = self._run(
@@ -183,19 +184,19 @@ class Documents(TenantStore):
                 ids=[generation.document_id for generation in wanted],
                 numbers=sorted({generation.number for generation in wanted}),
             ).mappings()
-            known = {(generation.document_id, generation.number): generation for generation in wanted}
+            by_number = {(generation.document_id, generation.number): generation for generation in wanted}
             for row in rows:
-                generation = known.get((row["document_id"], row["generation"]))
+                generation = by_number.get((row["document_id"], row["generation"]))
                 if generation is None:
                     continue
-                found[generation] = record_of(
+                sources[generation] = record_of(
                     Source,
                     row,
                     generation=generation,
                     fields=fields_of(row),
                     chunking=Chunking(**json.loads(row["chunking"])),
                 )
-        return found
+        return sources
 
     def lock(self, generations: Sequence[Generation]) -> dict[Generation, int | None]:
         """Lock these generations' documents in key order and return which generation each shows. Left out: generations
@@ -211,17 +212,17 @@ class Documents(TenantStore):
         return current
 
     def shown(self, generations: Sequence[Generation]) -> set[Generation]:
-        """Those of the generations that searches see now. Nothing is locked."""
-        found: set[Generation] = set()
+        """Return those of the generations that are published. Locks nothing."""
+        shown: set[Generation] = set()
         for namespace, wanted in _by_namespace(generations):
             rows = self._run(_SHOWN, namespace=namespace, ids=[g.document_id for g in wanted])
             published = dict(tuple(row) for row in rows)
-            found.update(g for g in wanted if published.get(g.document_id) == g.number)
-        return found
+            shown.update(g for g in wanted if published.get(g.document_id) == g.number)
+        return shown
 
-    def show(self, generations: Mapping[Generation, Shown], *, model: str) -> None:
-        """Move each document's pointer to its generation: two statements for all that have the same number."""
-        grouped: dict[tuple[Namespace, int], list[tuple[DocumentId, Shown]]] = {}
+    def show(self, generations: Mapping[Generation, IngestedDocument], *, model: str) -> None:
+        """Move each document's pointer to its generation: two statements for all of the same number."""
+        grouped: dict[tuple[Namespace, int], list[tuple[DocumentId, IngestedDocument]]] = {}
         for generation, shown in sorted(generations.items(), key=lambda pair: pair[0].document_id):
             grouped.setdefault((generation.scope.namespace, generation.number), []).append(
                 (generation.document_id, shown)
@@ -255,8 +256,9 @@ class Documents(TenantStore):
                 (number, now(), self._tenant_id, namespace, *ids),
             )
 
-    def delete(self, namespace: Namespace, document_ids: Sequence[DocumentId]) -> dict[DocumentId, Deleted]:
-        """Hide these documents at once and for every upload accepted before now. What is not there is not in the answer."""
+    def delete(self, namespace: Namespace, document_ids: Sequence[DocumentId]) -> dict[DocumentId, DeletedDocument]:
+        """Hide these documents at once, and all their uploads accepted before. Missing documents are omitted from the
+        result."""
         values: dict[str, Any] = {"tenant": self._tenant_id, "namespace": namespace, "ids": sorted(document_ids)}
         there = self._connection.execute(_LOCK_ALIVE, values)
         rows = [row for row in there if row.latest_generation > row.deleted_generation]
@@ -264,22 +266,22 @@ class Documents(TenantStore):
             return {}
         values |= {"ids": [row.document_id for row in rows], "now": now()}
         self._connection.execute(_HIDE, values)
-        known: dict[DocumentId, list[Generation]] = {}
+        generations: dict[DocumentId, list[Generation]] = {}
         for document_id, number in self._connection.execute(_GENERATIONS, values):
             key = DocumentId(document_id)
-            known.setdefault(key, []).append(self._generation(namespace, key, number))
+            generations.setdefault(key, []).append(self._generation(namespace, key, number))
         return {
-            DocumentId(row.document_id): Deleted(
+            DocumentId(row.document_id): DeletedDocument(
                 shown=None
                 if row.published_generation is None
                 else self._generation(namespace, row.document_id, row.published_generation),
-                gone=tuple(known.get(DocumentId(row.document_id), ())),
+                gone=tuple(generations.get(DocumentId(row.document_id), ())),
             )
             for row in rows
         }
 
     def published(self, namespace: Namespace, document_id: DocumentId) -> Generation | None:
-        """The generation searches see, locked until the transaction ends."""
+        """Return the published generation, locked until the transaction ends."""
         row = self._run(_LOCK_ONE, namespace=namespace, document=document_id).one_or_none()
         if row is None or row.published_generation is None:
             return None
@@ -366,5 +368,5 @@ def encoding_of(value: str | None) -> Encoding | None:
 
 
 def fields_of(row: Mapping[Any, Any]) -> DocumentFields:
-    """The fields in a row of ``generations``."""
+    """Return the fields in a row of ``generations``."""
     return record_of(DocumentFields, row, tags=tuple(json.loads(row["tags"])), metadata=metadata_of(row["metadata"]))

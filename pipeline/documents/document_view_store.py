@@ -19,7 +19,7 @@ from pipeline.tenants.quota_store import ALIVE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentView:
-    """One document as its owner sees it. ``status``: what became of its latest upload. ``generation``: what searches see."""
+    """One document as its owner sees it. ``status``: of its latest upload. ``generation``: the published one."""
 
     namespace: str
     document_id: str
@@ -41,10 +41,10 @@ class DocumentView:
 
 
 class DocumentViews(TenantStore):
-    """One tenant's documents, to be looked at."""
+    """One tenant's documents, for reading."""
 
     def view(self, namespace: Namespace, document_id: DocumentId) -> DocumentView | None:
-        """The document as its owner sees it, or None."""
+        """Return the document as its owner sees it, or None."""
         where = "AND d.namespace = :namespace AND d.document_id = :document"
         rows = self._views(where, {"namespace": namespace, "document": document_id}, limit=1)
         return rows[0] if rows else None

@@ -1,4 +1,4 @@
-"""Documents of one namespace that have the same bytes. Nothing is stored for it: the answer follows from the hashes."""
+"""Documents of one namespace with the same bytes, derived from their hashes; nothing is stored for it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pipeline.tenants.quota_store import ALIVE
 _ROWS_PER_STATEMENT = 1000
 _UNKNOWN = hashlib.sha256(b"").digest()  # of a document whose bytes are not fetched yet
 
-# The generation that a document is described by: what searches see, or else its latest upload.
+# The generation that describes a document: the published one, or else its latest upload.
 _DESCRIBED = (
     "{g}.tenant_id = {d}.tenant_id AND {g}.namespace = {d}.namespace AND {g}.document_id = {d}.document_id"
     " AND {g}.generation = COALESCE({d}.published_generation, {d}.latest_generation)"
@@ -37,8 +37,8 @@ IS_DUPLICATE = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Content:
-    """What a document was made from: the SHA-256 of its bytes, and where they came from."""
+class DocumentContent:
+    """The SHA-256 of a document's bytes, and their source."""
 
     content_hash: bytes
     source_uri: str | None
@@ -55,14 +55,14 @@ class Duplicates(TenantStore):
         rows = self._run(_ORIGINALS, namespace=namespace, hashes=wanted)
         return {bytes(row.content_hash): DocumentId(row.document_id) for row in rows}
 
-    def contents(self, namespace: Namespace, document_ids: Collection[DocumentId]) -> dict[DocumentId, Content]:
+    def contents(self, namespace: Namespace, document_ids: Collection[DocumentId]) -> dict[DocumentId, DocumentContent]:
         """Return what these documents hold: the latest upload if it is on its way, else what searches see."""
-        found: dict[DocumentId, Content] = {}
+        contents: dict[DocumentId, DocumentContent] = {}
         for ids in slices(sorted(set(document_ids)), _ROWS_PER_STATEMENT):
             for row in self._run(_CONTENTS, namespace=namespace, ids=list(ids)):
-                content = Content(content_hash=bytes(row.content_hash), source_uri=row.source_uri)
-                found[DocumentId(row.document_id)] = content
-        return found
+                content = DocumentContent(content_hash=bytes(row.content_hash), source_uri=row.source_uri)
+                contents[DocumentId(row.document_id)] = content
+        return contents
 
     def of(self, namespace: Namespace, document_ids: Sequence[DocumentId]) -> dict[DocumentId, DocumentId]:
         """Return the original of each of these documents that is a duplicate."""
@@ -73,8 +73,10 @@ class Duplicates(TenantStore):
             for row in self._run(_HASHES, namespace=namespace, ids=list(document_ids))
         }
         originals = self.originals(namespace, set(hashes.values()))
-        found = {known: duplicate_of(known, originals.get(digest)) for known, digest in hashes.items()}
-        return {known: original for known, original in found.items() if original is not None}
+        duplicates = {
+            document_id: duplicate_of(document_id, originals.get(digest)) for document_id, digest in hashes.items()
+        }
+        return {document_id: original for document_id, original in duplicates.items() if original is not None}
 
 
 def duplicate_of(document_id: DocumentId, original: DocumentId | None) -> DocumentId | None:

@@ -1,4 +1,4 @@
-"""A chunk whose text was changed by hand: everything that follows from its text is made again, its place is kept."""
+"""Rebuild an edited chunk: everything derived from its text is made again, its position stays."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pipeline.records import Chunk, ChunkId, Chunking, DocumentFields, Generatio
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedChunk:
-    """A chunk as MySQL has it now. ``shown``: whether its generation is the published one."""
+    """A chunk in MySQL. ``shown``: whether its generation is published."""
 
     namespace: str
     document_id: str
@@ -27,24 +27,24 @@ class RecordedChunk:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bound:
-    """The most tokens that a text may have, and the option of the document's chunking that says so."""
+class TokenBound:
+    """The most tokens of a text, and the option of the document's chunking that sets it."""
 
     option: str
     tokens: int
 
 
-def prepared(text: str) -> str:
+def cleaned(text: str) -> str:
     """Return an edited text as ingestion would have it: one kind of line end, no invisible characters, nothing around it."""
     return clean(text)
 
 
-def bound_of(chunking: Chunking, *, is_parent: bool) -> Bound | None:
+def bound_of(chunking: Chunking, *, is_parent: bool) -> TokenBound | None:
     """Return the bound of a chunk or of a parent; None for a parent whose length its strategy does not bound."""
     if not is_parent:
-        return Bound(option="max_tokens", tokens=chunking.max_tokens)
-    found = options_of(chunking).get("parent_tokens")
-    return None if found is None else Bound(option="parent_tokens", tokens=int(found))
+        return TokenBound(option="max_tokens", tokens=chunking.max_tokens)
+    tokens = options_of(chunking).get("parent_tokens")
+    return None if tokens is None else TokenBound(option="parent_tokens", tokens=int(tokens))
 
 
 def position_in(whole: str, siblings: Iterable[Passage], wanted: Passage) -> int:
@@ -73,7 +73,7 @@ def spliced(whole: str, at: int, part: str, new: str) -> str:
 
 
 def repeats(other: Passage, before: Passage, text: str) -> bool:
-    """Whether a passage has words in common with ``before``, by their offsets, that are not in its new ``text``."""
+    """Return whether a passage shares words with ``before``, by their offsets, that its new ``text`` lacks."""
     start, end = max(other.start, before.start), min(other.end, before.end)
     if start >= end or before.reworded:
         return False
@@ -81,7 +81,7 @@ def repeats(other: Passage, before: Passage, text: str) -> bool:
     return bool(common) and common in other.text and common not in text
 
 
-def edited(
+def rebuild_edited(
     *,
     chunk_id: ChunkId,
     generation: Generation,

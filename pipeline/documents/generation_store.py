@@ -1,4 +1,4 @@
-"""Generations of documents beside each other: what an upload would replace, and what a document has had."""
+"""Generations of documents: the one that an upload would replace, and the history of a document."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ from sqlalchemy import bindparam, text
 
 from pipeline.database.rows import TenantStore, generation_key, now, record_of
 from pipeline.documents.document_store import Documents, fields_of
+from pipeline.documents.outcome_store import by_namespace_and_number
 from pipeline.documents.source_store import Sources
 from pipeline.records import DocumentFields, DocumentId, Generation, JobId, Namespace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedState:
-    """What an upload finds. ``shown``: what searches see now, described by the rest; ``recipe``: None if its bytes
-    would not become its chunks today. ``overtaken``: never to be shown, since a later upload was or it was deleted."""
+    """The state that an upload finds. ``shown``: the published generation, described by the rest; ``recipe``: None if
+    its bytes would become other chunks today. ``overtaken``: the upload must not be published, because a later one was
+    or the document was deleted."""
 
     overtaken: bool
     shown: Generation | None = None
@@ -32,7 +34,7 @@ class PublishedState:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerationView:
     """A generation for its owner. ``state``: shown, previous, pending, failed, cancelled, or retired (replaced, about
-    to go). ``kept_until``: for what can be rolled back to."""
+    to be dropped). ``kept_until``: of a retained generation."""
 
     number: int
     state: str
@@ -47,7 +49,7 @@ class GenerationView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """The generations of one document, the newest first, and what names their present state."""
+    """The generations of one document, newest first, with the etag of their present state."""
 
     etag: str
     generations: tuple[GenerationView, ...]
@@ -57,10 +59,11 @@ class Generations(TenantStore):
     """One tenant's generations."""
 
     def standing(self, uploads: Sequence[Generation], *, lock: bool = False) -> dict[Generation, PublishedState]:
-        """Return what these uploads find. ``lock``: documents are locked in key order until the transaction ends."""
+        """Return the state that each upload finds. ``lock``: lock the documents in key order until the transaction
+        ends."""
         if lock:
             Documents(self._connection, self._tenant_id).lock(uploads)
-        found: dict[Generation, PublishedState] = {}
+        states: dict[Generation, PublishedState] = {}
         for namespace in sorted({upload.scope.namespace for upload in uploads}):
             here = [upload for upload in uploads if upload.scope.namespace == namespace]
             rows = {
@@ -69,13 +72,13 @@ class Generations(TenantStore):
                     _STANDING, namespace=namespace, ids=[upload.document_id for upload in here]
                 ).mappings()
             }
-            found |= {upload: _standing(upload, rows.get(upload.document_id)) for upload in here}
-        return found
+            states |= {upload: _standing(upload, rows.get(upload.document_id)) for upload in here}
+        return states
 
     def settle(self, uploads: Sequence[Generation]) -> None:
-        """Keep what is shown in place of these and all earlier uploads, now from their sources. Lock the documents
-        first."""
-        for namespace, number, ids in _alike(uploads):
+        """Keep the published generation instead of these and all earlier uploads, and take over their sources. Lock the
+        documents first."""
+        for namespace, number, ids in by_namespace_and_number(uploads):
             values = {"tenant": self._tenant_id, "namespace": namespace, "generation": number, "ids": ids}
             if left := set(self._connection.execute(_OTHER_SOURCES, values).scalars()):
                 self._connection.execute(_MOVE_SOURCE, values)
@@ -83,8 +86,8 @@ class Generations(TenantStore):
             self._connection.execute(_SETTLE, values)
 
     def discard(self, uploads: Sequence[Generation]) -> None:
-        """Delete the bytes and fields of these, which nothing else was written of."""
-        for namespace, number, ids in _alike(uploads):
+        """Delete the bytes and fields of these, which have no other rows."""
+        for namespace, number, ids in by_namespace_and_number(uploads):
             values = {"tenant": self._tenant_id, "namespace": namespace, "generation": number, "ids": ids}
             sources = Sources(self._connection, self._tenant_id)
             named = sources.named_by(namespace, number, ids)
@@ -95,19 +98,19 @@ class Generations(TenantStore):
     def outdated(self, shown: Sequence[Generation]) -> list[Generation]:
         """Return earlier generations of documents that show these, failed or kept, unless they wait to be dropped or
         have an open job."""
-        found: list[Generation] = []
+        outdated: list[Generation] = []
         for namespace in sorted({generation.scope.namespace for generation in shown}):
             numbers = {g.document_id: g.number for g in shown if g.scope.namespace == namespace}
-            found += [
+            outdated += [
                 self._generation(namespace, document_id, number)
                 for document_id, number in self._run(_AT_REST, namespace=namespace, ids=sorted(numbers))
                 if number < numbers[DocumentId(document_id)]
             ]
-        return found
+        return outdated
 
     def history(self, namespace: Namespace, document_id: DocumentId, *, lock: bool = False) -> History | None:
-        """Return every generation of which something is left; None without such a document. ``lock``: nothing is
-        accepted or shown until the transaction ends."""
+        """Return every generation with rows; None without such a document. ``lock``: block accepting and publishing
+        until the transaction ends."""
         values = {"tenant": self._tenant_id, "namespace": namespace, "document": document_id}
         pointers = self._connection.execute(_POINTERS_LOCKED if lock else _POINTERS, values).one_or_none()
         if pointers is None or pointers.latest_generation <= pointers.deleted_generation:
@@ -128,7 +131,7 @@ class Generations(TenantStore):
         )
 
     def copy(self, source: Generation, target: Generation, job_id: JobId) -> int:
-        """Accept what was uploaded as ``source`` once more, as ``target``. Gives the size in bytes, 0 if it is gone."""
+        """Accept the upload ``source`` again as ``target``. Return the size in bytes, 0 if it is gone."""
         values = {**generation_key(source), "target": target.number, "job": job_id, "now": now()}
         if not self._connection.execute(_COPY_PAYLOAD, values).rowcount:
             return 0
@@ -247,11 +250,3 @@ def _state(row: Any, published: int | None) -> str:
     if row.kept_until is not None:
         return "previous"
     return _STATES.get(row.state, "retired")
-
-
-def _alike(generations: Sequence[Generation]) -> list[tuple[Namespace, int, list[DocumentId]]]:
-    """Grouped by namespace and number, all in order: one statement does for a group."""
-    grouped: dict[tuple[Namespace, int], list[DocumentId]] = {}
-    for generation in generations:
-        grouped.setdefault((generation.scope.namespace, generation.number), []).append(generation.document_id)
-    return [(namespace, number, sorted(ids)) for (namespace, number), ids in sorted(grouped.items())]

@@ -27,18 +27,21 @@ WORKED_ON = (
 )
 
 
+def by_namespace_and_number(generations: Sequence[Generation]) -> list[tuple[Namespace, int, list[DocumentId]]]:
+    """Group documents by namespace and generation number, all sorted, so that one statement serves a group."""
+    grouped: dict[tuple[Namespace, int], list[DocumentId]] = {}
+    for generation in generations:
+        grouped.setdefault((generation.scope.namespace, generation.number), []).append(generation.document_id)
+    return [(namespace, number, sorted(ids)) for (namespace, number), ids in sorted(grouped.items())]
+
+
 class DocumentOutcomes(TenantStore):
     """Uploads of one tenant that ended without becoming searchable. Call with their items locked."""
 
     def failed(self, generations: Sequence[Generation]) -> None:
         """Note that these uploads failed, each where it is the latest of its document."""
-        grouped: dict[tuple[Namespace, int], list[DocumentId]] = {}
-        for generation in generations:
-            key = (generation.scope.namespace, generation.number)
-            grouped.setdefault(key, []).append(generation.document_id)
-        for (namespace, number), document_ids in sorted(grouped.items()):
-            values = {"namespace": namespace, "number": number, "ids": sorted(document_ids)}
-            self._run(_FAILED, now=now(), **values)
+        for namespace, number, document_ids in by_namespace_and_number(generations):
+            self._run(_FAILED, now=now(), namespace=namespace, number=number, ids=document_ids)
 
     def cancelled(self, job_id: JobId, *, where: str) -> None:
         """Note that the items of a job that fit the condition ``where`` are cancelled; call before they are."""

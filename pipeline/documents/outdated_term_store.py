@@ -1,4 +1,4 @@
-"""Generations whose terms were made by rules that are not those of today, and their rows."""
+"""Generations whose terms were made by outdated rules, and their rows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class OutdatedGeneration:
 
 
 class OutdatedTerms(TenantStore):
-    """One tenant's part of what upkeep has to index again."""
+    """One tenant's generations with outdated terms."""
 
     def due(self, *, limit: int) -> list[OutdatedGeneration]:
         """Return up to ``limit`` generations, shown or not."""
@@ -41,7 +41,7 @@ class OutdatedTerms(TenantStore):
         return [owned_chunk(self._tenant_id, row) for row in rows], bool(rows and rows[0]["is_shown"])
 
     def rewrite(self, changed: Sequence[tuple[ChunkId, IndexedTokens]]) -> None:
-        """Give chunks these terms. Text, hash, version and time of the last edit stay."""
+        """Replace the terms of chunks. Text, hash, version and time of the last edit stay."""
         values = [
             {
                 "tenant": self._tenant_id,
@@ -58,7 +58,7 @@ class OutdatedTerms(TenantStore):
             self._connection.execute(_REWRITE, values)
 
     def settle(self, generations: Sequence[Generation]) -> None:
-        """Note that the terms of these are those of today."""
+        """Note that the terms of these generations are up to date."""
         values = [{**generation_key(generation), "version": VERSION} for generation in generations]
         if values:
             self._connection.execute(_SETTLE, values)

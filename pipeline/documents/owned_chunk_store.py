@@ -1,4 +1,4 @@
-"""A chunk or a parent as its owner sees it, and how its row becomes one."""
+"""A chunk or a parent as its owner sees it, read from its row."""
 
 from __future__ import annotations
 
@@ -54,17 +54,17 @@ class OwnedChunk:
 
     @property
     def etag(self) -> str:
-        """Another one after every change of this chunk."""
+        """A value that changes with every edit of this chunk."""
         return f'"{self.version}-{self.content_hash.hex()[:16]}"'
 
     @property
     def parent_id(self) -> ChunkId | None:
-        """The id of the parent it is part of."""
+        """The id of its parent."""
         return None if self.passage.parent is None else self.generation.parent_id(self.passage.parent)
 
     @property
     def place(self) -> tuple[str, int, int]:
-        """Where it stands in a list: documents in order, in each the parents first."""
+        """The sort key in a list: documents in order, in each the parents first."""
         return self.generation.document_id, int(self.searched), self.ordinal
 
 
@@ -72,7 +72,7 @@ class OwnedChunk:
 COLUMNS = (
     "c.chunk_id, c.namespace, c.document_id, c.generation, c.ordinal, c.text, c.heading_path, c.page, c.page_end,"
     " c.start_offset, c.end_offset, c.token_count, c.version, COALESCE(c.edited_at, c.created_at) AS changed_at,"
-    # An upload that was found to be what is shown is not on its way any more.
+    # An upload equal to the published generation is not pending any more.
     " IF(d.latest_generation > d.settled_generation, d.latest_generation, c.generation) AS latest_generation,"
     " g.title, g.author, g.type, g.tags, g.published_at, g.story_time, g.metadata, g.source_uri, g.source_id,"
     " g.chunking"
@@ -87,7 +87,7 @@ JOINED = (
 
 
 def owned_chunk(tenant_id: TenantId, row: Mapping[Any, Any]) -> OwnedChunk:
-    """A row of ``chunks``."""
+    """Return the chunk in a row of ``chunks``."""
     return _owned(
         tenant_id,
         row,
@@ -108,7 +108,7 @@ def owned_chunk(tenant_id: TenantId, row: Mapping[Any, Any]) -> OwnedChunk:
 
 
 def owned_parent(tenant_id: TenantId, row: Mapping[Any, Any]) -> OwnedChunk:
-    """A row of ``parent_chunks``."""
+    """Return the parent in a row of ``parent_chunks``."""
     return _owned(
         tenant_id,
         row,
@@ -148,7 +148,7 @@ def _passage(row: Mapping[Any, Any], **structure: Any) -> Passage:
 
 
 def standing_of(connection: Connection, tenant_id: TenantId, chunk_id: ChunkId) -> RecordedChunk | None:
-    """Where one of the tenant's chunks stands, None if there is none of this id."""
+    """Return the row of one of the tenant's chunks, None if there is none of this id."""
     row = connection.execute(_STANDING, {"tenant": tenant_id, "chunk": chunk_id}).mappings().one_or_none()
     if row is None:
         return None

@@ -1,4 +1,4 @@
-"""Parents: the larger passages that children are part of. They have no terms and no vectors, and no search finds them."""
+"""Parents: larger passages that children are part of. They have no terms and no vectors; no search finds them."""
 
 from __future__ import annotations
 
@@ -45,47 +45,47 @@ class Parents(TenantStore):
         )
 
     def texts(self, parent_ids: Sequence[ChunkId]) -> dict[ChunkId, str]:
-        """What is read with their children: their text, without that of children which are switched off."""
+        """Return the parents' texts to read with their children, without those of disabled children."""
         if not parent_ids:
             return {}
-        found = self.stored_texts(parent_ids)
+        texts = self.stored_texts(parent_ids)
         for row in self._run(_HIDDEN, ids=list(parent_ids)):
-            found[row.parent_id] = without(found.get(row.parent_id, ""), row.text)
-        return found
+            texts[row.parent_id] = without(texts.get(row.parent_id, ""), row.text)
+        return texts
 
     def stored_texts(self, parent_ids: Sequence[ChunkId]) -> dict[ChunkId, str]:
-        """Their text, whole."""
+        """Return the whole texts of parents."""
         if not parent_ids:
             return {}
         return {ChunkId(row.chunk_id): str(row.text) for row in self._run(_TEXTS, ids=list(parent_ids))}
 
     def passages(self, parent_ids: Sequence[ChunkId]) -> dict[ChunkId, dict[int, Passage]]:
-        """The text and the offsets of the chunks that are part of each, by ordinal."""
-        found: dict[ChunkId, dict[int, Passage]] = {parent_id: {} for parent_id in parent_ids}
+        """Return text and offsets of each parent's chunks, by ordinal."""
+        passages: dict[ChunkId, dict[int, Passage]] = {parent_id: {} for parent_id in parent_ids}
         if parent_ids:
             for row in self._run(_PASSAGES, ids=list(parent_ids)):
                 passage = Passage(text=row.text, start=row.start_offset, end=row.end_offset, token_count=0)
-                found[ChunkId(row.parent_id)][row.ordinal] = passage
-        return found
+                passages[ChunkId(row.parent_id)][row.ordinal] = passage
+        return passages
 
     def rewrite(self, parent_id: ChunkId, new_text: str, token_count: int) -> None:
-        """Give a parent another text."""
+        """Replace the text of a parent."""
         self._run(_REWRITE, id=parent_id, text=new_text, tokens=token_count, now=now())
 
     def children(self, parent_ids: Sequence[ChunkId]) -> dict[ChunkId, list[ChunkId]]:
-        """The chunks that are part of each."""
-        found: dict[ChunkId, list[ChunkId]] = {parent_id: [] for parent_id in parent_ids}
+        """Return the chunks of each parent."""
+        children: dict[ChunkId, list[ChunkId]] = {parent_id: [] for parent_id in parent_ids}
         if parent_ids:
             for row in self._run(_CHILDREN, ids=list(parent_ids)):
-                found[ChunkId(row.parent_id)].append(ChunkId(row.chunk_id))
-        return found
+                children[ChunkId(row.parent_id)].append(ChunkId(row.chunk_id))
+        return children
 
     def remove_childless(self, generation: Generation) -> None:
-        """Delete the parents of a generation of which no child is left."""
+        """Delete the parents of a generation that have no child left."""
         self._connection.execute(_REMOVE_CHILDLESS, generation_key(generation))
 
     def restore(self, parents: Sequence[ParentChunk], generation: Generation) -> int:
-        """Write those of a generation's parents that have children and are not there. Gives how many."""
+        """Write a generation's missing parents that have children. Return how many."""
         wanted = set(self._connection.execute(_WANTED, generation_key(generation)).scalars())
         lost = [parent for parent in parents if parent.chunk_id in wanted]
         self.write(lost)
@@ -93,7 +93,7 @@ class Parents(TenantStore):
 
 
 def without(whole: str, part: str) -> str:
-    """``whole`` with the first ``part`` taken out, and the white space before it; as it is if it does not hold it."""
+    """Return ``whole`` without the first ``part`` and the white space before it; unchanged if it does not hold it."""
     at = whole.find(part)
     return spliced(whole, at, part, "") if part and at >= 0 else whole
 
@@ -101,7 +101,7 @@ def without(whole: str, part: str) -> str:
 def parents_lost(
     connection: Connection, tenant_id: TenantId, namespace: Namespace, document_ids: Sequence[DocumentId]
 ) -> set[str]:
-    """Documents that show a child whose parent is not there."""
+    """Return the documents that publish a child whose parent is missing."""
     if not document_ids:
         return set()
     values = {"tenant": tenant_id, "namespace": namespace, "ids": list(document_ids)}
@@ -111,7 +111,7 @@ def parents_lost(
 def parent_counts(
     connection: Connection, tenant_id: TenantId, namespace: Namespace, document_ids: Sequence[DocumentId]
 ) -> dict[tuple[str, int], int]:
-    """How many parents there are of each generation of these documents."""
+    """Return the number of parents of each generation of these documents."""
     if not document_ids:
         return {}
     values = {"tenant": tenant_id, "namespace": namespace, "ids": list(document_ids)}

@@ -1,4 +1,4 @@
-"""What decides which chunks a document becomes, as one hash: equal recipes give equal chunks."""
+"""Hash everything that decides the chunks of a document: equal recipes give equal chunks."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ ANALYSIS = 3
 def recipe(body: bytes, how: Mapping[str, Any], *, analysis: int = ANALYSIS) -> bytes:
     """Return the SHA-256 of the bytes, of ``how`` they are read and cut (JSON of everything chunks depend on: the given
     title, but no other field nor the model), and of the number above."""
-    said = json.dumps([analysis, how], ensure_ascii=False, sort_keys=True, separators=(",", ":"))
-    digest = hashlib.sha256(said.encode())
+    ingredients = json.dumps([analysis, how], ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    digest = hashlib.sha256(ingredients.encode())
     digest.update(b"\x00")
     digest.update(body)
     return digest.digest()
 
 
 def same_fields(one: DocumentFields, other: DocumentFields) -> bool:
-    """Whether nothing a search could filter by or show differs. The title is no matter here: it is in the recipe."""
+    """Return whether no field that searches filter by or show differs. The title is part of the recipe instead."""
     return _plain(one) == _plain(other)
 
 

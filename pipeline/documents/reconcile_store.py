@@ -1,4 +1,4 @@
-"""Where the reconciler is with each tenant, and what it has found so far: survives every restart."""
+"""The reconciler's position with each tenant and its counts; both survive restarts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_NAMED = 3  # tenants whose deletions are withheld
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReconcilePosition:
-    """Where to go on with a tenant: a namespace, the phase in it, the document after which the next page begins."""
+    """The position to continue at: a namespace, the phase in it, the document after which the next page begins."""
 
     namespace: Namespace | None
     phase: str | None
@@ -36,7 +36,7 @@ class Deletions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
-    """What the reconciler has counted for all tenants together, and when it last looked at anything (Unix time)."""
+    """The reconciler's counts of all tenants, and the time of its last run (Unix time)."""
 
     counted: Mapping[str, int]
     last_run: float | None
@@ -44,13 +44,13 @@ class Totals:
 
 
 def next_tenant(connection: Connection) -> TenantId | None:
-    """The tenant that was not looked at for longest, None if there is no tenant."""
-    found = connection.execute(_NEXT).scalar_one_or_none()
-    return None if found is None else TenantId(found)
+    """Return the tenant with the oldest check, None if there is no tenant."""
+    tenant_id = connection.execute(_NEXT).scalar_one_or_none()
+    return None if tenant_id is None else TenantId(tenant_id)
 
 
 def place_of(connection: Connection, tenant_id: TenantId) -> ReconcilePosition:
-    """Where the last run stopped with this tenant; the beginning if there was none."""
+    """Return the position at which the last run stopped; the beginning without one."""
     row = connection.execute(_PLACE, {"tenant": tenant_id}).one_or_none()
     if row is None or row.namespace is None:
         return ReconcilePosition(namespace=None, phase=None, after=None)
@@ -71,13 +71,13 @@ def note(
 
 
 def deletions_of(connection: Connection, tenant_id: TenantId) -> Deletions:
-    """Return the counts of what the tenant's passes have deleted and withheld."""
+    """Return how many rows the tenant's passes have deleted and withheld."""
     row = connection.execute(_DELETIONS, {"tenant": tenant_id}).mappings().one_or_none()
     return Deletions() if row is None else Deletions(**{name: int(count) for name, count in row.items()})
 
 
 def note_withheld(connection: Connection, tenant_id: TenantId, withheld: int) -> None:
-    """Store how much a whole comparison outside the reconciler has withheld; 0 lets the reconciler delete again."""
+    """Store how much a comparison outside the reconciler has withheld; 0 lets the reconciler delete again."""
     connection.execute(_NOTE_WITHHELD, {"tenant": tenant_id, "now": now(), "withheld": withheld})
 
 
@@ -87,7 +87,7 @@ def withheld_by_tenant(connection: Connection) -> dict[TenantId, int]:
 
 
 def totals(connection: Connection) -> Totals:
-    """Sums over all tenants; no ids."""
+    """Return sums over all tenants; no ids."""
     row = connection.execute(_TOTALS).mappings().one()
     return Totals(
         counted={name: int(row[name] or 0) for name in COUNTED},
@@ -103,7 +103,7 @@ _NEXT = text(
 
 _PLACE = text("SELECT namespace, phase, after_document FROM alignment_state WHERE tenant_id = :tenant")
 
-_OF_DELETIONS = tuple(each.name for each in fields(Deletions))
+_OF_DELETIONS = tuple(field.name for field in fields(Deletions))
 
 _NOTE = text(
     "INSERT INTO alignment_state"

@@ -1,5 +1,5 @@
-"""Generations that were replaced: kept for rollback, or retired until the sweeper drops their rows a while later, as
-running queries may still read them."""
+"""Replaced generations: retained for rollback, or retired until the sweeper drops their rows, as running queries may
+still read them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import BindParameter, Connection, bindparam, text
 
-from pipeline.database.rows import TenantStore, insert_many, now
+from pipeline.database.rows import TenantStore, generation_key, insert_many, now
 from pipeline.documents.source_store import Sources
 from pipeline.records import Generation, Namespace, TenantId
 
@@ -21,29 +21,24 @@ class Retired(TenantStore):
     """One tenant's generations that wait to be dropped."""
 
     def add(self, generations: Sequence[Generation], *, after_s: float = 0.0, replaced: bool = False) -> None:
-        """Let these be dropped in ``after_s`` seconds. ``replaced``: another one is shown in their place since now."""
+        """Drop these in ``after_s`` seconds at the earliest. ``replaced``: another generation was published instead
+        just now."""
         moment = now()
+        due_at = moment + timedelta(seconds=after_s)
         insert_many(
             self._connection,
             "INSERT INTO retired_generations (tenant_id, namespace, document_id, generation, due_at, replaced_at)"
             " VALUES (%s, %s, %s, %s, %s, %s)"
             " ON DUPLICATE KEY UPDATE due_at = VALUES(due_at)",
             [
-                (
-                    self._tenant_id,
-                    generation.scope.namespace,
-                    generation.document_id,
-                    generation.number,
-                    moment + timedelta(seconds=after_s),
-                    moment if replaced else None,
-                )
-                for generation in sorted(generations, key=lambda g: (g.scope.namespace, g.document_id, g.number))
+                (self._tenant_id, g.scope.namespace, g.document_id, g.number, due_at, moment if replaced else None)
+                for g in sorted(generations, key=lambda g: (g.scope.namespace, g.document_id, g.number))
             ],
         )
 
     def due(self, *, limit: int) -> list[Generation]:
-        """Return what is to be dropped now, locked until the transaction ends, without rows of other sweepers. Keep the
-        lock from before the drop until ``forget``: a generation here is not written anew (`Ledger.claim`)."""
+        """Return the generations to drop now, locked until the transaction ends, skipping rows of other sweepers. Hold
+        the lock from before the drop until ``forget``: a generation here is not written anew (`Ledger.claim`)."""
         rows = self._run(
             text(
                 "SELECT namespace, document_id, generation FROM retired_generations"
@@ -56,30 +51,30 @@ class Retired(TenantStore):
         return [self._generation(*row) for row in rows]
 
     def forget(self, generations: Sequence[Generation]) -> None:
-        """The rows of these are gone."""
-        for namespace in sorted({each.scope.namespace for each in generations}):
-            mine = [(str(each.document_id), each.number) for each in generations if each.scope.namespace == namespace]
+        """Note that the rows of these are dropped."""
+        for namespace in sorted({generation.scope.namespace for generation in generations}):
+            mine = [(str(g.document_id), g.number) for g in generations if g.scope.namespace == namespace]
             for number, ids in by_number(mine):
                 self._run(_DELETE["retired_generations"], namespace=namespace, ids=ids, generation=number)
 
 
 def tenants_with_retired(connection: Connection) -> list[TenantId]:
-    """Whom the sweeper has to visit; reads nothing but their ids."""
+    """Return the tenants with generations to drop; reads only their ids."""
     rows = connection.execute(
         text("SELECT DISTINCT tenant_id FROM retired_generations WHERE due_at <= :now"), {"now": now()}
     ).scalars()
     return [TenantId(tenant_id) for tenant_id in rows]
 
 
-class Dropping(TenantStore):
-    """One tenant's rows."""
+class GenerationRows(TenantStore):
+    """One tenant's rows to drop."""
 
     def drop(self, generations: Sequence[Generation]) -> None:
         """Drop the chunks of exactly these hidden generations, and their bytes and fields unless they may be retried or
         rolled back to."""
-        ordered = sorted(generations, key=lambda each: (each.scope.namespace, each.document_id, each.number))
-        for namespace, group in groupby(ordered, key=lambda each: each.scope.namespace):
-            self._drop(namespace, [(str(each.document_id), each.number) for each in group])
+        ordered = sorted(generations, key=lambda g: (g.scope.namespace, g.document_id, g.number))
+        for namespace, group in groupby(ordered, key=lambda generation: generation.scope.namespace):
+            self._drop(namespace, [(str(generation.document_id), generation.number) for generation in group])
 
     def _drop(self, namespace: Namespace, pairs: Sequence[Pair]) -> None:
         rows = {
@@ -135,11 +130,11 @@ _LOCK = text(
 ).bindparams(bindparam("ids", expanding=True))
 
 
-class Kept(TenantStore):
-    """One tenant's kept generations: of each document at most the one that was shown before."""
+class RetainedGenerations(TenantStore):
+    """One tenant's retained generations: of each document at most the one published before."""
 
     def keep(self, replaced: Sequence[Generation], *, for_s: float) -> None:
-        """Keep these for ``for_s`` seconds, 0 for not at all, and forget what was kept of their documents before."""
+        """Keep these for ``for_s`` seconds, 0 for not at all, instead of those retained before."""
         for namespace in sorted({generation.scope.namespace for generation in replaced}):
             ids = sorted({g.document_id for g in replaced if g.scope.namespace == namespace})
             self._run(_FORGET_KEPT, namespace=namespace, ids=ids)
@@ -151,22 +146,22 @@ class Kept(TenantStore):
             "INSERT INTO kept_generations (tenant_id, namespace, document_id, generation, kept_until)"
             " VALUES (%s, %s, %s, %s, %s) ON DUPLICATE KEY UPDATE kept_until = VALUES(kept_until)",
             [
-                (self._tenant_id, each.scope.namespace, each.document_id, each.number, until)
-                for each in sorted(replaced, key=lambda g: (g.scope.namespace, g.document_id))
+                (self._tenant_id, g.scope.namespace, g.document_id, g.number, until)
+                for g in sorted(replaced, key=lambda g: (g.scope.namespace, g.document_id))
             ],
         )
 
     def expired(self, *, limit: int) -> list[Generation]:
-        """Forget those whose time is up, and say which they were: retire them in the same transaction."""
+        """Release the retained generations whose time is up, and return them; retire them in the same transaction."""
         rows = self._run(_EXPIRED, now=now(), limit=limit).all()
-        found = [self._generation(*row) for row in rows]
-        for each in found:
-            self._run(_FORGET_ONE, namespace=each.scope.namespace, document=each.document_id, generation=each.number)
-        return found
+        expired = [self._generation(*row) for row in rows]
+        for generation in expired:
+            self._connection.execute(_FORGET_ONE, generation_key(generation))
+        return expired
 
 
 def tenants_with_expired(connection: Connection) -> list[TenantId]:
-    """Whom the sweeper has to visit; reads nothing but their ids."""
+    """Return the tenants with expired retained generations; reads only their ids."""
     return [TenantId(tenant_id) for tenant_id in connection.execute(_UNTIDY, {"now": now()}).scalars()]
 
 
@@ -174,7 +169,7 @@ _FORGET_KEPT = text(
     "DELETE FROM kept_generations WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids"
 ).bindparams(bindparam("ids", expanding=True))
 
-# One look into the index for each tenant: what is kept may be as many rows as there are documents.
+# One index lookup per tenant: there may be as many retained generations as documents.
 _UNTIDY = text(
     "SELECT t.tenant_id FROM tenants t WHERE EXISTS (SELECT 1 FROM kept_generations k"
     " WHERE k.tenant_id = t.tenant_id AND k.kept_until <= :now)"

@@ -46,7 +46,7 @@ class Sources(TenantStore):
         return ids
 
     def _correct(self, rows: dict[tuple[Namespace, str], tuple[SourceKind | None, str | None, str]]) -> None:
-        """Give sources that were there the description of their latest upload."""
+        """Update existing sources to the description of their latest upload."""
         for namespace in sorted({namespace for namespace, _ in rows}):
             mine = sorted(source_id for where, source_id in rows if where == namespace)
             for some in slices(mine, _ROWS_PER_STATEMENT):

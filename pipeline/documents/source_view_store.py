@@ -1,4 +1,4 @@
-"""Sources as their owner sees them: counted from their documents when asked, so nothing can drift."""
+"""Sources as their owner sees them, counted from their documents on each read."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ class SourceViews(TenantStore):
 
     def one(self, namespace: Namespace, source_id: str) -> SourceView | None:
         """Return the source, or None if it has no document; one whose upload failed or was cancelled counts."""
-        found = self._viewed(namespace, self._run(_ONE, namespace=namespace, id=source_id).all())
-        return found[0] if found and found[0].documents else None
+        sources = self._viewed(namespace, self._run(_ONE, namespace=namespace, id=source_id).all())
+        return sources[0] if sources and sources[0].documents else None
 
     def documents(
         self,
@@ -75,7 +75,7 @@ class SourceViews(TenantStore):
         return [DocumentId(document_id) for document_id in rows.scalars()]
 
     def lock(self, namespace: Namespace, document_ids: Sequence[DocumentId]) -> None:
-        """Let nothing of these documents be accepted, published or deleted until the transaction ends; in key order."""
+        """Lock these documents in key order against accepting, publishing and deleting until the transaction ends."""
         self._run(_LOCK, namespace=namespace, ids=sorted(document_ids)).all()
 
     def _viewed(self, namespace: Namespace, rows: Sequence[Any]) -> list[SourceView]:

@@ -8,11 +8,11 @@ from pipeline.records import Passage
 
 
 def joined(passages: Iterable[Passage]) -> str:
-    """Join passages in document order without repeating overlaps; reworded passages stand whole. A gap of one character
+    """Join passages in document order without repeating overlaps; reworded passages stay whole. A gap of one character
     becomes a space, a longer one an empty line."""
     parts: list[str] = []
     written = 0  # up to which place of the document the text has come
-    for passage in sorted(passages, key=lambda each: (each.start, -each.end)):
+    for passage in sorted(passages, key=lambda part: (part.start, -part.end)):
         if parts and passage.end <= written and not passage.reworded:
             continue
         overlap = max(0, written - passage.start) if parts and not passage.reworded else 0

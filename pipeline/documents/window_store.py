@@ -1,4 +1,4 @@
-"""Windows: the chunks around a chunk, read together with it. Nothing is stored, so no edit leaves a window behind."""
+"""Windows: the chunks around a chunk, read together with it. They are not stored, so no edit leaves a stale window."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from pipeline.records import ChunkId, TenantId
 
 
 def windows(connection: Connection, tenant_id: TenantId, sizes: Mapping[ChunkId, int]) -> dict[ChunkId, str]:
-    """Return each chunk's text with up to ``sizes`` enabled neighbours on either side; a missing chunk is left out.
-    Joined by a space, at a paragraph or heading by a blank line, overlaps said once."""
+    """Return each chunk's text with up to ``sizes`` enabled neighbours on either side; a missing chunk is omitted.
+    Joined by a space, at a paragraph or heading by a blank line; overlaps appear once."""
     by_size: defaultdict[int, list[ChunkId]] = defaultdict(list)
     for chunk_id, size in sizes.items():
         if size > 0:
             by_size[size].append(chunk_id)
-    found: dict[ChunkId, str] = {}
+    texts: dict[ChunkId, str] = {}
     for size, chunk_ids in by_size.items():
         rows = connection.execute(_AROUND, {"tenant": tenant_id, "ids": chunk_ids, "size": size})
         ends: dict[ChunkId, int] = {}
         for row in rows:
             chunk_id = ChunkId(row.chunk_id)
-            if chunk_id not in found:
-                found[chunk_id] = row.text
+            if chunk_id not in texts:
+                texts[chunk_id] = row.text
             elif row.start_offset < ends[chunk_id] and not row.reworded:
-                found[chunk_id] += row.text[ends[chunk_id] - row.start_offset :]
+                texts[chunk_id] += row.text[ends[chunk_id] - row.start_offset :]
             else:
-                found[chunk_id] += _seam(row.start_offset - ends[chunk_id]) + row.text
+                texts[chunk_id] += _seam(row.start_offset - ends[chunk_id]) + row.text
             ends[chunk_id] = row.end_offset
-    return found
+    return texts
 
 
 def whole_documents(
@@ -45,7 +45,7 @@ def whole_documents(
 
 
 def _seam(gap: int) -> str:
-    """What stands between two parts of a text that were ``gap`` characters of white space apart."""
+    """Return the separator of two parts of a text that were ``gap`` characters of white space apart."""
     return "" if gap == 0 else " " if gap == 1 else "\n\n"
 
 

@@ -1,6 +1,5 @@
-"""A cache in Redis of vectors that a service made, in two layers of hashes per tenant and model. The upper layer
-becomes the lower when it has half the memory or age allowed; what is found below moves up, so unused vectors go after
-two turns."""
+"""A Redis cache of vectors that a service made, in two layers of hashes per tenant and model. The upper layer becomes
+the lower at half the allowed memory or age; vectors found below move up, so unused ones expire after two turns."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ log = structlog.get_logger(__name__)
 
 _STATE: Final = "chordwise:vectors"
 _AT_ONCE: Final = 1000  # texts in one call of a script
-_OVERHEAD_BYTES: Final = 100  # what Redis needs for an entry besides the vector
+_OVERHEAD_BYTES: Final = 100  # Redis' overhead of an entry
 _LEFT_ALONE_S: Final = 2.0  # after Redis did not answer
 
 _GET = """
@@ -65,7 +64,8 @@ return bytes
 
 
 class VectorCacheStore:
-    """What the caches of all tenants share: the connection, the size of it all, and when Redis was last away."""
+    """The shared part of all tenants' caches: the connection, the total size, and the time of the last failure of
+    Redis."""
 
     def __init__(self, client: redis.Redis, *, most_bytes: int, ttl_s: int) -> None:
         self.redis = client
@@ -75,11 +75,11 @@ class VectorCacheStore:
 
     @property
     def usable(self) -> bool:
-        """Whether it is worth asking."""
+        """Whether Redis is worth a request now."""
         return self.most_bytes > 0 and self.pause.has_passed
 
     def away(self, error: StoreUnavailable) -> None:
-        """Treat everything as missing for a moment, because Redis did not answer."""
+        """Note that Redis did not answer: every vector is missing for a moment."""
         self.pause = Deadline.after(_LEFT_ALONE_S)
         log.warning("vector_cache_away", code=error.code, detail=str(error))
 
@@ -94,18 +94,18 @@ class VectorCache:
         self._bytes = dimension * 2
 
     def get(self, digests: Sequence[bytes]) -> dict[bytes, NDArray[np.float32]]:
-        """The vectors that are there, by what ``digest_of`` says of their texts."""
-        found: dict[bytes, NDArray[np.float32]] = {}
+        """Return the cached vectors by the digests of their texts."""
+        vectors: dict[bytes, NDArray[np.float32]] = {}
         again: dict[bytes, NDArray[np.float32]] = {}
         for start in range(0, len(digests), _AT_ONCE):
             some = digests[start : start + _AT_ONCE]
             upper, lower = self._call(_GET, *some) or ([], [])
             above = dict(zip(some, upper, strict=False))
             below = dict(zip([digest for digest in some if above.get(digest) is None], lower, strict=False))
-            found |= self._vectors(above)
+            vectors |= self._vectors(above)
             again |= self._vectors(below)
         self.put(again)
-        return found | again
+        return vectors | again
 
     def put(self, vectors: Mapping[bytes, NDArray[np.floating[Any]]]) -> None:
         """Keep vectors by digest."""
@@ -134,5 +134,5 @@ class VectorCache:
 
 
 def digest_of(text: str) -> bytes:
-    """What stands for a text in the cache."""
+    """Return the digest that names a text in the cache."""
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()

@@ -24,7 +24,7 @@ OPEN: tuple[MigrationState, ...] = ("backfilling", "verifying", "ready", "switch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelMigration:
-    """One move. ``missing``: chunks without a vector that the last verification could not give one, None before it."""
+    """One model migration. ``missing``: the chunks that the last verification could not embed, None before it."""
 
     space: EmbeddingSpace
     source: int
@@ -43,13 +43,13 @@ class ModelMigration:
 
     @property
     def open(self) -> bool:
-        """Whether there is anything left to do or to decide."""
+        """Whether the migration has steps or decisions left."""
         return self.state in OPEN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cursor:
-    """Where the present pass is with a tenant; no namespace means its beginning."""
+    """The position of the present pass with a tenant; no namespace means its beginning."""
 
     namespace: Namespace | None = None
     phase: str | None = None
@@ -71,31 +71,31 @@ class MigrationProgress:
 
 
 class ModelMigrations:
-    """The installation's moves. Belongs to no tenant; only ids and counts of tenants are read."""
+    """The installation's migrations. They belong to no tenant; only ids and counts of tenants are read."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def every(self) -> list[ModelMigration]:
-        """All there ever were, the latest first."""
+        """Return all migrations, latest first."""
         return [_migration(row) for row in self._connection.execute(text(f"{_SELECT} ORDER BY number DESC"))]
 
     def one(self, number: int, *, lock: bool = False) -> ModelMigration | None:
-        """The move to this space; with ``lock`` nobody else changes its state until the transaction ends."""
+        """Return the migration to this space; ``lock``: block changes of its state until the transaction ends."""
         statement = f"{_SELECT} AND number = :number" + (" FOR UPDATE" if lock else "")
         row = self._connection.execute(text(statement), {"number": number}).one_or_none()
         return None if row is None else _migration(row)
 
     def space(self, number: int) -> EmbeddingSpace:
-        """A space that took part in any move."""
+        """Return a space that took part in any migration."""
         return _space(self._connection.execute(text(_ANY), {"number": number}).one())
 
     def next_number(self) -> int:
-        """A number no space ever had."""
+        """Return an unused number for a space."""
         return max(1, int(self._connection.execute(_LAST).scalar_one() or 1)) + 1
 
     def add(self, target: EmbeddingSpace, source: EmbeddingSpace, *, begin_after_s: float) -> None:
-        """Note a new move, and both spaces as they are. Work on it begins when every process knows of it."""
+        """Store a new migration, and both spaces as they are. It begins when every process knows of it."""
         moment = now()
         for space, state, origin in ((source, "base", None), (target, "backfilling", source.number)):
             self._connection.execute(
@@ -110,7 +110,7 @@ class ModelMigrations:
             )
 
     def move(self, number: int, state: MigrationState, **noted: Any) -> None:
-        """Change the state, and with it columns such as ``switched_at``. An error that was noted is forgotten."""
+        """Change the state, and with it columns such as ``switched_at``; clear a stored error."""
         columns = "".join(f", {name} = :{name}" for name in noted)
         statement = f"UPDATE embedding_spaces SET state = :state, error_code = NULL, error_detail = NULL{columns}"
         self._connection.execute(
@@ -118,14 +118,15 @@ class ModelMigrations:
         )
 
     def compared(self, number: int, comparison: Mapping[str, Any]) -> None:
-        """Keep what a comparison found; it holds numbers only."""
+        """Store the result of a comparison; it holds numbers only."""
         values = {"number": number, "comparison": to_json(comparison)}
         self._connection.execute(
             text("UPDATE embedding_spaces SET comparison = :comparison WHERE number = :number"), values
         )
 
     def take(self, *, lease_s: float) -> ModelMigration | None:
-        """The open move whose next step is due and which nobody works on, under a lease; None if there is none."""
+        """Take the open migration whose next step is due and which no process holds, under a lease; return None if
+        there is none."""
         moment = now()
         row = self._connection.execute(_TAKE, {"now": moment}).one_or_none()
         if row is None:
@@ -135,7 +136,7 @@ class ModelMigrations:
         return self.one(row.number)
 
     def hold(self, migration: ModelMigration, *, lease_s: float) -> bool:
-        """Renew the lease and lock the row; False if another has the move or it was steered elsewhere."""
+        """Renew the lease and lock the row; False if another process holds the migration or it was steered elsewhere."""
         values = {
             "number": migration.space.number,
             "token": migration.lease_token,
@@ -145,7 +146,7 @@ class ModelMigrations:
         return self._connection.execute(_RENEW, values).rowcount == 1
 
     def release(self, migration: ModelMigration, *, wait_s: float, code: str | None, detail: str | None) -> None:
-        """Give the lease back; the next step is due in ``wait_s``."""
+        """End the lease; the next step is due in ``wait_s``."""
         self._connection.execute(
             _RELEASE,
             {
@@ -159,12 +160,12 @@ class ModelMigrations:
         )
 
     def next_tenant(self, number: int, pass_number: int) -> TenantId | None:
-        """Who waited longest of those with whom this pass is not done."""
-        found = self._connection.execute(_NEXT_TENANT, {"space": number, "pass": pass_number}).scalar_one_or_none()
-        return None if found is None else TenantId(found)
+        """Return the tenant that waited longest of those that this pass has not finished."""
+        tenant_id = self._connection.execute(_NEXT_TENANT, {"space": number, "pass": pass_number}).scalar_one_or_none()
+        return None if tenant_id is None else TenantId(tenant_id)
 
     def cursor(self, tenant_id: TenantId, number: int, pass_number: int) -> Cursor:
-        """Where this pass stopped with a tenant."""
+        """Return the position of this pass with a tenant."""
         values = {"tenant": tenant_id, "space": number, "pass": pass_number}
         row = self._connection.execute(_CURSOR, values).one_or_none()
         if row is None or row.namespace is None:
@@ -181,7 +182,7 @@ class ModelMigrations:
         finished: bool,
         counts: Mapping[str, int],
     ) -> None:
-        """Remember where to go on with a tenant, and add to what was counted."""
+        """Store the position with a tenant, and add to the counts."""
         self._connection.execute(
             _NOTE,
             {
@@ -198,7 +199,7 @@ class ModelMigrations:
         )
 
     def progress(self, number: int, pass_number: int) -> MigrationProgress:
-        """How far the present pass has come."""
+        """Return the progress of the present pass."""
         row = self._connection.execute(_PROGRESS, {"space": number, "pass": pass_number}).mappings().one()
         return MigrationProgress(**{name: int(value or 0) for name, value in row.items()})
 

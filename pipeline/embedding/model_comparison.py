@@ -1,6 +1,7 @@
-"""How far two models agree on a set of queries, and whether the newer one may take over.
+"""Compare two models on a set of queries, and decide whether the newer one may take over.
 
-Rankings are ids, best first, without repeats. ``grades`` maps document ids to judged grades; a missing id is not relevant.
+Rankings are ids, best first, without repeats. ``grades`` maps document ids to judged grades; a missing id is not
+relevant.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from statistics import fmean
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
-    """What a comparison has to show before a switch. ``min_overlap``: mean share of the first ``k`` hits that both
-    models find, asked for where nothing was judged; ``max_ndcg_loss``: how much nDCG@k may fall, where it was."""
+    """The conditions of a comparison for a switch. ``min_overlap``: mean share of the first ``k`` hits that both models
+    find, required of queries without judgments; ``max_ndcg_loss``: the largest loss of nDCG@k for queries with
+    judgments."""
 
     k: int = 10
     min_overlap: float = 0.5
@@ -46,32 +48,33 @@ class ComparisonResult:
 
 
 def overlap(first: Sequence[str], second: Sequence[str], *, k: int) -> float:
-    """The share of the first ``k`` of the longer ranking that the other one's first ``k`` hold too; 1 if both are empty."""
+    """Return the share of the first ``k`` of the longer ranking that the other one's first ``k`` hold too; 1 if both
+    are empty."""
     size = min(k, max(len(first), len(second)))
     return len(set(first[:k]).intersection(second[:k])) / size if size else 1.0
 
 
 def ndcg(ranking: Sequence[str], grades: Mapping[str, int], *, k: int) -> float:
-    """Normalised gain of the first ``k``: grade / log2(1 + position), positions from 1, over the best possible; 0
-    without any."""
+    """Return normalised gain of the first ``k``: grade / log2(1 + position), positions from 1, over the best possible;
+    0 without any."""
     best = _discounted(sorted((grade for grade in grades.values() if grade > 0), reverse=True)[:k])
     gained = _discounted([max(0, grades.get(document, 0)) for document in ranking[:k]])
     return min(1.0, gained / best) if best else 0.0
 
 
-def judge(asked: Sequence[ComparedQuery], gate: Gate) -> ComparisonResult:
+def judge(queries: Sequence[ComparedQuery], gate: Gate) -> ComparisonResult:
     """Compare the models over all queries. Judgments decide where there are any, agreement where there are none."""
-    if not asked:
+    if not queries:
         return ComparisonResult(
             queries=0, judged=0, overlap=0.0, ndcg_active=None, ndcg_target=None, passed=False, reason="no queries"
         )
-    shared = fmean(overlap(each.active_chunks, each.target_chunks, k=gate.k) for each in asked)
-    judged = [(each, each.grades) for each in asked if each.grades]
+    shared = fmean(overlap(query.active_chunks, query.target_chunks, k=gate.k) for query in queries)
+    judged = [(query, query.grades) for query in queries if query.grades]
     if not judged:
         passed = shared >= gate.min_overlap
         reason = None if passed else f"overlap@{gate.k} is {shared:.3f}, below {gate.min_overlap:g}"
         return ComparisonResult(
-            queries=len(asked),
+            queries=len(queries),
             judged=0,
             overlap=shared,
             ndcg_active=None,
@@ -79,12 +82,12 @@ def judge(asked: Sequence[ComparedQuery], gate: Gate) -> ComparisonResult:
             passed=passed,
             reason=reason,
         )
-    active = fmean(ndcg(each.active_documents, grades, k=gate.k) for each, grades in judged)
-    target = fmean(ndcg(each.target_documents, grades, k=gate.k) for each, grades in judged)
+    active = fmean(ndcg(query.active_documents, grades, k=gate.k) for query, grades in judged)
+    target = fmean(ndcg(query.target_documents, grades, k=gate.k) for query, grades in judged)
     passed = target >= active - gate.max_ndcg_loss
     reason = None if passed else f"nDCG@{gate.k} falls from {active:.3f} to {target:.3f}"
     return ComparisonResult(
-        queries=len(asked),
+        queries=len(queries),
         judged=len(judged),
         overlap=shared,
         ndcg_active=active,
@@ -95,4 +98,4 @@ def judge(asked: Sequence[ComparedQuery], gate: Gate) -> ComparisonResult:
 
 
 def _discounted(gains: Sequence[float]) -> float:
-    return math.fsum(gain / math.log2(1 + place) for place, gain in enumerate(gains, start=1))
+    return math.fsum(gain / math.log2(1 + rank) for rank, gain in enumerate(gains, start=1))

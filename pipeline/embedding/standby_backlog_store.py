@@ -14,7 +14,7 @@ from pipeline.records import DocumentId, Namespace, TenantId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Behind:
+class LaggingDocument:
     """A document that waits for its vectors; ``noted_at`` moves when it changes again."""
 
     namespace: Namespace
@@ -41,36 +41,36 @@ class StandbyBacklog(TenantStore):
             [(self._tenant_id, self._space, *document, moment, moment) for document in sorted(set(documents))],
         )
 
-    def due(self, *, limit: int) -> list[Behind]:
-        """What may be tried now."""
+    def due(self, *, limit: int) -> list[LaggingDocument]:
+        """Return the documents that are due now."""
         rows = self._run(_DUE, space=self._space, now=now(), limit=limit)
-        return [record_of(Behind, row, noted_at=row.noted_at) for row in rows]
+        return [record_of(LaggingDocument, row, noted_at=row.noted_at) for row in rows]
 
-    def settle(self, done: Sequence[Behind], left: Sequence[Behind]) -> None:
-        """Forget what is done, unless it was noted again meanwhile; put off what is not, up to ten minutes."""
-        for each in done:
-            self._connection.execute(_FORGET, {**self._key(each), "noted": each.noted_at})
-        for each in left:
-            wait = timedelta(seconds=min(600, 2 ** min(each.attempts + 1, 10)))
-            self._connection.execute(_PUT_OFF, {**self._key(each), "at": now() + wait})
+    def settle(self, done: Sequence[LaggingDocument], left: Sequence[LaggingDocument]) -> None:
+        """Delete finished documents, unless they were noted again meanwhile; postpone the others, up to ten minutes."""
+        for behind in done:
+            self._connection.execute(_FORGET, {**self._key(behind), "noted": behind.noted_at})
+        for behind in left:
+            wait = timedelta(seconds=min(600, 2 ** min(behind.attempts + 1, 10)))
+            self._connection.execute(_PUT_OFF, {**self._key(behind), "at": now() + wait})
 
-    def _key(self, each: Behind) -> dict[str, object]:
+    def _key(self, behind: LaggingDocument) -> dict[str, object]:
         return {
             "tenant": self._tenant_id,
             "space": self._space,
-            "namespace": each.namespace,
-            "document": each.document_id,
+            "namespace": behind.namespace,
+            "document": behind.document_id,
         }
 
 
 def tenants_behind(connection: Connection, space: int) -> list[TenantId]:
-    """Whose documents may be tried now; reads nothing but ids."""
+    """Return the tenants with due documents; reads only ids."""
     rows = connection.execute(_TENANTS, {"space": space, "now": now()}).scalars()
     return [TenantId(tenant_id) for tenant_id in rows]
 
 
 def size(connection: Connection, space: int) -> int:
-    """How many documents of all tenants are behind."""
+    """Return how many documents of all tenants are behind."""
     return int(connection.execute(_SIZE, {"space": space}).scalar_one())
 
 

@@ -16,7 +16,7 @@ _MOST_NAMES = 1000  # of one answer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntityState:
-    """What an entity is like from ``story_time`` on, until its next state. None: from the beginning."""
+    """The state of an entity from ``story_time`` on, until its next state. None: from the beginning."""
 
     namespace: str
     entity_id: str
@@ -28,19 +28,21 @@ class EntityState:
 
 
 def name_key(name: str) -> str:
-    """What two spellings of a name have in common: compatibility forms, case and white space do not count."""
+    """Return the key under which spellings of a name match: compatibility forms, case and white space do not count."""
     return " ".join(normal_form("NFKC", name).casefold().split())[:_LONGEST_KEY]
 
 
 def names_in(passages: Iterable[Hydrated]) -> list[tuple[str, str]]:
-    """Namespace and key of every entity that the passages name, in the order in which they are named, each once."""
+    """Return namespace and key of every entity that the passages name, in the order in which they are named, each once."""
     named = ((passage.namespace, name_key(name)) for passage in passages for name in passage.entity_names)
     return [pair for pair in dict.fromkeys(named) if pair[1]][:_MOST_NAMES]
 
 
 def in_order_of_mention(
-    found: Mapping[tuple[str, str], Sequence[EntityState]], named: Sequence[tuple[str, str]]
+    states_by_name: Mapping[tuple[str, str], Sequence[EntityState]], named: Sequence[tuple[str, str]]
 ) -> list[EntityState]:
-    """Return the named states in order of mention, each entity once. A shared name stands for all its entities, by id."""
-    states = (state for pair in named for state in sorted(found.get(pair, ()), key=lambda each: each.entity_id))
+    """Return the named states in order of mention, each entity once. A shared name returns all its entities, by id."""
+    states = (
+        state for pair in named for state in sorted(states_by_name.get(pair, ()), key=lambda entity: entity.entity_id)
+    )
     return list({(state.namespace, state.entity_id): state for state in states}.values())

@@ -1,4 +1,4 @@
-"""States of entities by story time. What an entity is like at a time is its latest state that is not later."""
+"""States of entities by story time. The state at a time is the latest one that is not later."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Entities(TenantStore):
         for namespace in sorted({state.namespace for state in states}):
             self._run(_NAMESPACE, namespace=namespace, now=moment)
             Namespaces(self._connection, self._tenant_id).revise(Namespace(namespace))
-        ordered = sorted(states, key=lambda each: (each.namespace, each.entity_id, _time(each)))
+        ordered = sorted(states, key=lambda entity: (entity.namespace, entity.entity_id, _time(entity)))
         insert_many(
             self._connection,
             "INSERT INTO entity_states (tenant_id, namespace, entity_id, story_time, name, name_key, type, state,"
@@ -52,7 +52,9 @@ class Entities(TenantStore):
                 for state in ordered
             ],
         )
-        self._note("entities_put", sorted({state.namespace for state in states}), [each.entity_id for each in ordered])
+        self._note(
+            "entities_put", sorted({state.namespace for state in states}), [entity.entity_id for entity in ordered]
+        )
 
     def named(self, pairs: Sequence[tuple[str, str]], *, as_of: int | None) -> dict[tuple[str, str], list[EntityState]]:
         """Return, for each pair of namespace and name key, the states at ``as_of``, or the last ones, of entities that
@@ -64,13 +66,13 @@ class Entities(TenantStore):
             "namespaces": sorted({namespace for namespace, _ in pairs}),
             "names": sorted({name for _, name in pairs}),
         }
-        found: defaultdict[tuple[str, str], list[EntityState]] = defaultdict(list)
+        states_by_name: defaultdict[tuple[str, str], list[EntityState]] = defaultdict(list)
         wanted = set(pairs)
         for row in self._connection.execute(_NAMED, values).mappings():
             pair = (row["namespace"], row["asked"])
             if pair in wanted:  # a name of one namespace says nothing about another
-                found[pair].append(_state(row))
-        return found
+                states_by_name[pair].append(_state(row))
+        return states_by_name
 
     def page(
         self, namespace: Namespace, *, as_of: int | None, name: str | None, after: str, limit: int
@@ -86,7 +88,7 @@ class Entities(TenantStore):
         return [_state(row) for row in self._connection.execute(_PAGE, values).mappings()]
 
     def delete(self, namespace: Namespace, entity_ids: Sequence[str]) -> int:
-        """Delete these entities with all their states. Gives how many states went; of no ids, none."""
+        """Delete these entities with all their states; return the number of states."""
         gone = 0
         if entity_ids:
             Namespaces(self._connection, self._tenant_id).revise(namespace)  # first, as `put` locks its row first

@@ -1,4 +1,4 @@
-"""From rows to examples: what is in order goes on, what is not is told, row by row."""
+"""Check rows and turn the valid ones into examples; report the others row by row."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from pipeline.keyword.normal_form import normal_form
 from pipeline.keyword.terms import holds_unspaced
 from pipeline.records import DocumentId
 
-THRESHOLD: Final = 0.7  # Jaccard similarity of shingles, from which on two questions count as nearly the same
+THRESHOLD: Final = 0.7  # Jaccard similarity of shingles from which two questions count as nearly the same
 
 # A pair at the threshold is a candidate with a probability of 1 - (1 - 0.7^4)^16 = 0.987.
 _PERMUTATIONS, _BANDS, _SEED = 64, 16, 1
-_MOST_CANDIDATES = 20  # compared with one question
+_MOST_CANDIDATES = 20  # for one question
 _NO_WORD = re.compile(r"[\W_]+")
 MOST_BYTES = 15_000  # of both texts as JSON: they are stored as metadata too, which takes 16 KiB
 MOST_TAGS, LONGEST_TAG = 64, 128
@@ -47,7 +47,7 @@ class NearDuplicates:
     decides."""
 
     def __init__(self) -> None:
-        # Not at the top: the parser process imports this package, and its memory is limited.
+        # Imported here: the parser process imports this package, and its memory is limited.
         from rensa import RMinHash, RMinHashLSH
 
         self._signature = partial(RMinHash, num_perm=_PERMUTATIONS, seed=_SEED)
@@ -56,9 +56,11 @@ class NearDuplicates:
         self._by_text: dict[str, str] = {}
 
     def add(self, question: str, place: str) -> tuple[str, float] | None:
-        """Return the place of a nearly equal earlier question and the similarity in [0, 1], or None. Case, width,
-        punctuation and white space do not count. Only questions unlike all earlier ones are indexed, which bounds the
-        cost."""
+        """Return the position of a nearly equal earlier question and the similarity in [0, 1], or None.
+
+        Case, width, punctuation and white space do not count. Only questions unlike all earlier ones are indexed, which
+        bounds the cost.
+        """
         text = _NO_WORD.sub("", normal_form("NFKC", question).casefold())
         if not text:
             return None
@@ -79,7 +81,7 @@ class NearDuplicates:
 
 
 def _shingles(text: str) -> frozenset[str]:
-    """Return characters and pairs of characters of a text in a script without spaces, else triples of letters."""
+    """Return single characters and pairs of a text in a script without spaces, else triples of letters."""
     lengths = (1, 2) if holds_unspaced(text) else (3,)
     found = (text[at : at + length] for length in lengths for at in range(max(1, len(text) - length + 1)))
     return frozenset(found)
@@ -91,7 +93,7 @@ def _jaccard(one: frozenset[str], other: frozenset[str]) -> float:
 
 @dataclass(slots=True, kw_only=True)
 class Checked:
-    """What became of a book. ``refused``: the rows with errors, one entry each, the errors of a row together."""
+    """The outcome for a book. ``refused``: the rows with errors, one entry each, the errors of a row together."""
 
     examples: list[Example] = field(default_factory=list)
     refused: list[list[Flaw]] = field(default_factory=list)
@@ -100,14 +102,14 @@ class Checked:
 
     @property
     def errors(self) -> list[Flaw]:
-        """Every error of the book, in its order."""
+        """Return every error of the book, in its order."""
         return [flaw for flaws in self.refused for flaw in flaws]
 
 
 def check(book: Book) -> Checked:
     """Check every row of the book.
 
-    A document id is the category and the row's ``id``, else the category and a hash of the user input and its count so
+    A document id is the category and the row's ``id``, else the category, a hash of the user input and its count so
     far, so importing a book again replaces answers. A row with both texts of an earlier one of its category is a
     duplicate and not imported; a nearly equal question is imported with a warning.
     """
@@ -129,7 +131,7 @@ def check(book: Book) -> Checked:
 
 
 class _Checker:
-    """Remembers the rows that it has seen."""
+    """Checks rows against the earlier ones."""
 
     def __init__(self, checked: Checked) -> None:
         self._checked = checked
@@ -160,7 +162,7 @@ class _Checker:
             return
         document_id = self._document_id(table.category, user_input, own_id)
         if own_id and document_id in self._ids:
-            reading.refuse(Column.ID, "duplicate_id", f"stands already in {self._ids[document_id]}")
+            reading.refuse(Column.ID, "duplicate_id", f"is used already in {self._ids[document_id]}")
         if reading.flaws:
             statistics.refused += 1
             self._checked.refused.append(reading.flaws)
@@ -197,13 +199,13 @@ class _Checker:
         if own_id:
             return f"{category}-{own_id}"
         occurrence = self._inputs[category, user_input]
-        self._inputs[category, user_input] += 1  # also for a row that is refused: it keeps its place until it is mended
+        self._inputs[category, user_input] += 1  # a refused row also keeps its position until it is corrected
         digest = hashlib.sha256(f"{user_input}\x1f{occurrence}".encode()).hexdigest()
         return f"{category}-{digest[:_HASH_DIGITS]}"
 
 
 class _Reading:
-    """The values of one row, and what is wrong with them."""
+    """The values of one row, and their errors."""
 
     def __init__(self, row: BookRow, table: ExampleSheet) -> None:
         self._row, self._sheet = row, table.name
@@ -220,7 +222,7 @@ class _Reading:
         )
 
     def text(self, column: Column) -> str:
-        """One of the two texts; empty if it is missing or wrong."""
+        """Return one of the two texts; empty if it is missing or wrong."""
         value = self._row.values.get(column)
         if column in self._row.faults:
             return ""
@@ -233,7 +235,7 @@ class _Reading:
         return text
 
     def tags(self) -> tuple[str, ...]:
-        """The tags, each once."""
+        """Return the tags, each once."""
         value = self._row.values.get(Column.TAGS)
         if isinstance(value, list) and all(isinstance(tag, str) for tag in value):
             found = [tag for tag in map(one_line, value) if tag]
@@ -252,7 +254,7 @@ class _Reading:
         return tags
 
     def grade(self) -> str | None:
-        """The grade, None if there is none."""
+        """Return the grade, None if there is none."""
         value = self._row.values.get(Column.QUALITY_GRADE)
         grade = one_line(value) if isinstance(value, str) and value not in GRADES else value
         if grade is None or grade == "":
@@ -264,7 +266,7 @@ class _Reading:
         return str(grade)
 
     def own_id(self) -> str:
-        """The row's own id, empty if it has none."""
+        """Return the row's own id, empty if it has none."""
         value = self._row.values.get(Column.ID)
         if isinstance(value, int) and not isinstance(value, bool):
             value = str(value)
@@ -278,7 +280,7 @@ class _Reading:
         return own_id
 
     def require_room(self, user_input: str, agent_response: str) -> None:
-        """Refuse texts that cannot be kept whole beside their document."""
+        """Refuse texts that are too long to be stored as metadata of their document."""
         size = len(orjson.dumps([user_input, agent_response]))
         if size > MOST_BYTES:
             longer = Column.USER_INPUT if len(user_input) > len(agent_response) else Column.AGENT_RESPONSE

@@ -1,4 +1,4 @@
-"""What the parts of the example library hand to each other."""
+"""Records of the example library."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from pipeline.document_sources import SourceKind, SourceRef
 from pipeline.parsing import JSON, XLSX
 from pipeline.records import Chunking, DocumentFields, DocumentId, Upload
 
-_ONE_CHUNK = 512  # tokens, up to which a row is never cut
-_WHOLE = Chunking(strategy="sentences", max_tokens=2 * _ONE_CHUNK, overlap=0.0)  # sentences are counted generously
+_ONE_CHUNK = 512  # tokens up to which a row is never cut
+_WHOLE = Chunking(strategy="sentences", max_tokens=2 * _ONE_CHUNK, overlap=0.0)  # an upper estimate for sentences
 _CUT = Chunking(strategy="sentences", max_tokens=_ONE_CHUNK, overlap=0.2)
 
 
 class Category(enum.StrEnum):
-    """What an example is for; it is the ``type`` of its document."""
+    """The kind of an example; it is the ``type`` of its document."""
 
     QA = "qa"
     RECORD = "record"
@@ -28,7 +28,7 @@ class Category(enum.StrEnum):
 
 
 class Column(enum.StrEnum):
-    """What a row may hold. ``notes`` are for the people who keep the book, and go nowhere."""
+    """A column of a book. ``notes`` are for its editors and are not imported."""
 
     USER_INPUT = "user_input"
     AGENT_RESPONSE = "agent_response"
@@ -75,7 +75,7 @@ class BookRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExampleSheet:
-    """A sheet of a book. ``unusable``: why none of its rows can be read. ``blank`` counts rows that hold nothing."""
+    """A sheet of a book. ``unusable``: the reason why none of its rows can be read. ``blank`` counts empty rows."""
 
     name: str
     category: Category
@@ -87,13 +87,13 @@ class ExampleSheet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Book:
-    """All of a book that is to be imported. ``warnings``: what was left out on the way, such as unknown sheets."""
+    """The part of a book to be imported. ``warnings``: omissions, such as unknown sheets."""
 
     tables: Sequence[ExampleSheet]
     warnings: Sequence[Flaw] = ()
 
     def only(self, category: Category | None) -> Book:
-        """The sheets of one category, as if the book had no others; the whole book for None."""
+        """Return the sheets of one category, as if the book had no others; the whole book for None."""
         if category is None:
             return self
         return Book(tables=[table for table in self.tables if table.category is category], warnings=self.warnings)
@@ -101,7 +101,7 @@ class Book:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
-    """A row in order."""
+    """A valid row."""
 
     document_id: DocumentId
     category: Category
@@ -114,7 +114,7 @@ class Example:
 
     @property
     def text(self) -> str:
-        """What is searched."""
+        """Return the searched text."""
         return f"{self.user_input} {self.agent_response}"
 
 
@@ -159,4 +159,4 @@ def _type_of(book: str | None) -> str | None:
 
 
 def _fits(text: str) -> bool:
-    return len(text) <= _ONE_CHUNK or count_tokens(text) <= _ONE_CHUNK  # no token is shorter than a character
+    return len(text) <= _ONE_CHUNK or count_tokens(text) <= _ONE_CHUNK  # every token has at least one character

@@ -1,4 +1,4 @@
-"""What is stored of the example library: counts, lengths, duplicates, and whether an import can be found."""
+"""Statistics of the stored example library: counts, lengths, duplicates, and whether an import can be found."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from pipeline.database.rows import TenantStore
 from pipeline.jobs.job_view_store import status_of
 from pipeline.records import ItemState, JobId, Namespace
 
-LENGTHS = (50, 100, 200, 500, 1000, 2000)  # characters; longer ones are counted without an upper bound
+LENGTHS = (50, 100, 200, 500, 1000, 2000)  # characters; longer texts are counted without an upper bound
 _GROUPS_SHOWN = 20
-_GROUP_SHOWN = 20  # documents named of one group of duplicates
+_GROUP_SHOWN = 20  # documents named in one group of duplicates
 _MISSING_SHOWN = 100
 
 
 @dataclass(slots=True, kw_only=True)
 class Spread:
-    """Lengths in characters. ``up_to``: how many fall between each of `LENGTHS` and the one before; None: longer ones."""
+    """Lengths in characters. ``up_to``: number of texts between each of `LENGTHS` and the previous one; None: longer
+    ones."""
 
     count: int = 0
     total: int = 0
@@ -51,7 +52,7 @@ class Duplicated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accepted:
-    """A row of an import, as it stands now."""
+    """An imported row and its present state."""
 
     document_id: str
     status: str
@@ -62,7 +63,7 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verified:
-    """An import compared with what is shown. ``missing``: the first of those that no search can find."""
+    """An import compared with the visible documents. ``missing``: the first of those that no search can find."""
 
     job_id: JobId
     namespace: Namespace
@@ -77,7 +78,7 @@ class Examples(TenantStore):
     """One tenant's example libraries, for reading. An example is a shown document that keeps its ``user_input``."""
 
     def stored(self, namespace: Namespace, types: Sequence[str]) -> dict[str, Stored]:
-        """Counts and lengths by type, of these types. Two scans of the namespace's documents."""
+        """Return counts and lengths by type, of these types. Two scans of the namespace's documents."""
         found = {each: Stored() for each in types}
         values = {"tenant": self._tenant_id, "namespace": namespace, "types": list(types)}
         for row in self._connection.execute(_COUNTS, values):
@@ -96,7 +97,7 @@ class Examples(TenantStore):
         return found
 
     def duplicates(self, namespace: Namespace, types: Sequence[str]) -> Duplicated:
-        """Exact duplicates: documents of one type whose bytes are the same."""
+        """Return exact duplicates: documents of one type with the same bytes."""
         values: dict[str, Any] = {"tenant": self._tenant_id, "namespace": namespace, "types": list(types)}
         rows = self._connection.execute(_REPEATED, values).all()
         largest = rows[:_GROUPS_SHOWN]

@@ -1,4 +1,4 @@
-"""What people call the sheets and columns of a book, in Chinese and English."""
+"""Names of the sheets and columns of a book, in Chinese and English."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _COLUMNS: dict[Column, tuple[str, ...]] = {
 _GUIDES = ("说明", "填写说明", "使用说明", "填写指南", "guide", "readme", "instructions", "help")
 _ENDINGS = ("examples", "example", "示例表", "示例", "案例", "样例", "类问题", "类", "表")
 _LONGEST_NAME = 1000  # characters, including remarks in brackets; longer names are not examined
-# "(必填)", "[required]", a star. What no bracket closes up to the end of its line is taken as a whole and kept.
+# "(必填)", "[required]", a star. A bracket without its partner extends to the end of its line and is kept.
 _ASIDE = re.compile(r"([(\[【（<《][^)\]】）>》\n]*+)([)\]】）>》]?)|[*:：]")
 _STARS = str.maketrans("", "", "*:：")
 _SPACE = re.compile(r"[\s_\-]+")
@@ -50,7 +50,7 @@ _GUIDE_NAMES = frozenset(map(_plain, _GUIDES))
 
 
 def category_of(sheet: str) -> Category | None:
-    """The category a sheet, or a key of the JSON form, is named for: ``qa``, ``QA_examples``, ``QA示例``, ``问答``."""
+    """Return the category named by a sheet, or by a key of the JSON form: ``qa``, ``QA_examples``, ``QA示例``, ``问答``."""
     name = _plain(sheet)
     while name not in _CATEGORY_OF:
         ending = next((ending for ending in _ENDINGS if name.endswith(ending) and name != ending), None)
@@ -61,32 +61,32 @@ def category_of(sheet: str) -> Category | None:
 
 
 def column_of(header: str) -> Column | None:
-    """The column a header names: ``user_input``, ``User input *``, ``用户输入（必填）``."""
+    """Return the column a header names: ``user_input``, ``User input *``, ``用户输入（必填）``."""
     return _COLUMN_OF.get(_plain(header))
 
 
 def is_guide(sheet: str) -> bool:
-    """Whether a sheet only tells people how to fill in the others."""
+    """Return whether a sheet only explains how to fill in the others."""
     return _plain(sheet) in _GUIDE_NAMES
 
 
 def one_line(text: str) -> str:
-    """``text`` in normal form C without control characters, every stretch of white space one space."""
+    """Return ``text`` in normal form C without control characters, with white space collapsed to single spaces."""
     return " ".join(normal_form("NFC", clean(text)).split())
 
 
 def lines(text: str) -> str:
-    """The same, but line ends stay; blank lines go, and white space around lines."""
+    """Return the text as `one_line` does, but with its line ends; blank lines and white space around lines are removed."""
     tidy = (" ".join(line.split()) for line in normal_form("NFC", clean(text)).split("\n"))
     return "\n".join(line for line in tidy if line)
 
 
 def split_tags(text: str) -> list[str]:
-    """The tags in a cell, which may stand between commas, semicolons, enumeration commas, bars, or on lines."""
+    """Return the tags in a cell, separated by commas, semicolons, enumeration commas, bars or line ends."""
     return [tag for tag in map(one_line, _BETWEEN_TAGS.split(text)) if tag]
 
 
 def shown(value: object) -> str:
-    """A value in quotes, short enough for a sentence and with nothing that could move a cursor."""
+    """Return a value in quotes, short enough for a sentence and without control characters."""
     text = one_line(str(value))
     return f"“{text[: _LONGEST_SHOWN - 1]}…”" if len(text) > _LONGEST_SHOWN else f"“{text}”"

@@ -1,4 +1,4 @@
-"""The template of a book: four sheets to fill in, and a guide. Chinese, because those who fill it in are."""
+"""The template of a book: four sheets to fill in, and a guide. In Chinese, like its users."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ _RULES = (
 
 @functools.cache
 def template() -> bytes:
-    """The workbook. It can be imported as it is: each sheet has one row in order."""
-    # Loaded here, because a gateway that is never asked for it can do without.
+    """Return the workbook. It can be imported as it is: each sheet has one valid row."""
+    # Imported here: most gateways never need it.
     from openpyxl import Workbook
     from openpyxl.worksheet.datavalidation import DataValidation
 

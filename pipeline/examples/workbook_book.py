@@ -15,12 +15,12 @@ from pipeline.parsing.sheets import Row, column_letters, column_number
 from pipeline.parsing.workbook import Workbook, open_workbook
 from pipeline.parsing.xlsx import MOST_ROWS, MOST_SHEETS, TOO_MANY_ROWS
 
-_HEADER_WITHIN = 20  # rows that hold something; above a header there may be a heading
+_HEADER_WITHIN = 20  # non-empty rows; above a header there may be a heading
 _LONGEST_NAME = 64
 _NO_VALUE = "holds a formula that was saved without its value; open the book in a spreadsheet program and save it"
 _NO_HEADER = "has no header: a row must name the columns, at least user_input and agent_response (用户输入, 助手回复)"
 _RANGE = re.compile(r"\$?([A-Z]{1,2}|[A-X][A-F][A-D])\$?(\d{1,7}):\$?([A-Z]{1,3})\$?(\d{1,7})")
-_MOST_COPIES = 500_000  # of values; ranges that overlap, which no spreadsheet program writes, could ask for any number
+_MOST_COPIES = 500_000  # of values; overlapping ranges, which no spreadsheet program writes, could ask for any number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,7 @@ def _sheets(workbook: Workbook) -> Iterator[Sheet]:
 
 
 def workbook_tables(sheets: Sequence[Sheet], *, most_rows: int) -> Book:
-    """The book in a workbook. Hidden sheets are left out, hidden rows are not. Raises DocumentTooLarge."""
+    """Return the book in a workbook. Hidden sheets are left out, hidden rows are not. Raises DocumentTooLarge."""
     tables: list[ExampleSheet] = []
     warnings: list[Flaw] = []
     rows = 0
@@ -92,7 +92,7 @@ def _table(name: str, category: Category, sheet: Sheet) -> ExampleSheet:
     repeated = next((column for column, named in columns.items() if _is_repeated(column, named, columns)), None)
     if repeated is not None:
         cell = f"{column_letters(repeated)}{top.number}"
-        detail = f"stands in the header more than once, last as {shown(top.cells[repeated])}"
+        detail = f"is in the header more than once, last as {shown(top.cells[repeated])}"
         flaw = Flaw(
             sheet=name, row=top.number, column=columns[repeated], cell=cell, code="repeated_column", detail=detail
         )
@@ -110,7 +110,7 @@ def _table(name: str, category: Category, sheet: Sheet) -> ExampleSheet:
 
 
 def _header(rows: Sequence[Row]) -> tuple[int, dict[int, Column | None]]:
-    """Which of the rows is the header, and what its cells name; -1 if none is."""
+    """Return the index of the header row, and the columns of its cells; -1 if there is none."""
     for place, row in enumerate(rows[:_HEADER_WITHIN]):
         header = {column: column_of(text) for column, text in row.cells.items()}
         known = {named for named in header.values() if named is not None}
@@ -129,7 +129,7 @@ def _unusable(name: str, category: Category, rows: Sequence[Row], flaw: Flaw) ->
 
 
 def _row(row: Row, columns: Mapping[int, Column]) -> BookRow | None:
-    """The row with its values under their columns; None if it holds nothing, or nothing but notes."""
+    """Return the row with its values under their columns; None if it is empty, or has only notes."""
     values: dict[Column, str] = {}
     cells: dict[Column, str] = {}
     faults: dict[Column, tuple[str, str]] = {}
@@ -170,7 +170,7 @@ def _about_sheet(name: str, sheet: Sheet, place: int) -> Iterator[Flaw]:
     hidden = [row.number for row in sheet.rows[place + 1 :] if row.is_hidden]
     if hidden:
         what = "row is hidden, and was" if len(hidden) == 1 else "rows are hidden, and were"
-        yield Flaw(sheet=name, row=hidden[0], code="hidden_rows", detail=f"{len(hidden)} {what} read all the same")
+        yield Flaw(sheet=name, row=hidden[0], code="hidden_rows", detail=f"{len(hidden)} {what} read nevertheless")
     if sheet.merged:
         detail = (
             f"cells are merged ({', '.join(sheet.merged[:3])}{'…' if len(sheet.merged) > 3 else ''}); "

@@ -1,6 +1,6 @@
-"""From what people thought of hits to judgments: which documents answer which question how well. Pure functions.
+"""Derive judgments of documents from users' ratings of hits. Pure functions.
 
-Nothing to do with `ranking.neighbours`, which is what the candidates of one query say about each other.
+Unrelated to `ranking.neighbours`, the mutual support of a query's candidates.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from typing import Final
 from pipeline.keyword.normal_form import normal_form
 from pipeline.records import QueryId
 
-CLICK_VOTE: Final = 0.5  # what stands in front is clicked whether it fits or not, so a click is worth half a rating
+CLICK_VOTE: Final = 0.5  # the first hits are clicked whether they fit or not, so a click is worth half a rating
 DEFAULT_MIN_VOTES: Final = 1.0
 
 _FEEDBACK_IDS = uuid.UUID("b7d5d1c6-0b0e-4d43-9c1f-6a0f5d8a2e11")
 
 
 class Rating(enum.StrEnum):
-    """What somebody thought of a hit: said so, or opened it."""
+    """A user's rating of a hit: explicit, or by opening it."""
 
     GOOD = "good"
     BAD = "bad"
@@ -37,7 +37,7 @@ GRADES: Final = {Rating.GOOD: 2, Rating.CLICK: 1, Rating.BAD: 0}
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feedback:
     """One rating of a hit with its query. ``created_at``: first given; ``rated_at``: last given. ``chunk_id`` None: a
-    document was rated. ``place`` from 1, ``score`` and ``source`` are None for what the answer did not hold."""
+    document was rated. ``place`` from 1, ``score`` and ``source`` are None if the answer did not hold it."""
 
     feedback_id: str
     created_at: datetime
@@ -62,14 +62,14 @@ class Feedback:
 
     @property
     def rater(self) -> str:
-        """Who speaks, as far as that is known: a session, or else whoever asked this query."""
+        """The rater, as far as known: a session, or else the query."""
         return f"session:{self.session_id}" if self.session_id else f"query:{self.query_id}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedDocument:
-    """How well a document answers a question: ``grade`` 2 good, 1 opened, 0 bad; counts of ratings by kind; ``votes``:
-    their total weight."""
+    """The judgment of a document for a question: ``grade`` 2 good, 1 opened, 0 bad; counts of ratings by kind;
+    ``votes``: their total weight."""
 
     document_id: str
     grade: int
@@ -95,7 +95,7 @@ def feedback_id(query_id: str, kind: str, target: str, rating: Rating, session_i
 
 
 def text_key(query_text: str) -> bytes:
-    """What brings the ratings of one question together: 16 bytes that case, width and white space do not change."""
+    """Return the key that groups ratings of one question: 16 bytes, the same for any case, width and white space."""
     folded = " ".join(normal_form("NFKC", query_text).casefold().split())
     return hashlib.blake2b(folded.encode(), digest_size=16).digest()
 
@@ -103,43 +103,43 @@ def text_key(query_text: str) -> bytes:
 def judgments(feedback: Iterable[Feedback], *, min_votes: float = DEFAULT_MIN_VOTES) -> list[JudgedText]:
     """Combine ratings of one namespace, by key. A session, or query without one, counts once per document and question:
     an explicit rating one vote, an opening `CLICK_VOTE`; below ``min_votes`` there is no judgment. The best rated
-    passage of an answer and the newest explicit rating decide; clicks only where nobody rated."""
+    passage of an answer and the newest explicit rating decide; clicks only without explicit ratings."""
     texts: defaultdict[bytes, list[Feedback]] = defaultdict(list)
-    for each in feedback:
-        texts[text_key(each.query_text)].append(each)
-    found = []
+    for rating in feedback:
+        texts[text_key(rating.query_text)].append(rating)
+    result = []
     for key, rated in sorted(texts.items()):
         documents: defaultdict[str, list[Feedback]] = defaultdict(list)
-        for each in rated:
-            documents[each.document_id].append(each)
+        for rating in rated:
+            documents[rating.document_id].append(rating)
         judged = (_judged(document_id, own) for document_id, own in sorted(documents.items()))
-        kept = tuple(each for each in judged if each.votes >= min_votes)
+        kept = tuple(rating for rating in judged if rating.votes >= min_votes)
         if kept:
-            latest = max(rated, key=lambda each: (each.rated_at, each.feedback_id))
-            found.append(JudgedText(key=key.hex(), query_text=latest.query_text, documents=kept))
-    return found
+            latest = max(rated, key=lambda rating: (rating.rated_at, rating.feedback_id))
+            result.append(JudgedText(key=key.hex(), query_text=latest.query_text, documents=kept))
+    return result
 
 
 def _judged(document_id: str, feedback: Sequence[Feedback]) -> JudgedDocument:
-    explicit = [each for each in feedback if each.rating is not Rating.CLICK]
-    speakers = {each.rater for each in explicit}
-    clickers = {each.rater for each in feedback if each.rating is Rating.CLICK}
+    explicit = [rating for rating in feedback if rating.rating is not Rating.CLICK]
+    speakers = {rating.rater for rating in explicit}
+    clickers = {rating.rater for rating in feedback if rating.rating is Rating.CLICK}
     return JudgedDocument(
         document_id=document_id,
         grade=_grade(explicit) if explicit else GRADES[Rating.CLICK],
-        good=len({each.rater for each in explicit if each.rating is Rating.GOOD}),
-        bad=len({each.rater for each in explicit if each.rating is Rating.BAD}),
+        good=len({rating.rater for rating in explicit if rating.rating is Rating.GOOD}),
+        bad=len({rating.rater for rating in explicit if rating.rating is Rating.BAD}),
         clicks=len(clickers),
         votes=len(speakers) + CLICK_VOTE * len(clickers - speakers),
-        rated_at=max(each.rated_at for each in feedback),
+        rated_at=max(rating.rated_at for rating in feedback),
     )
 
 
 def _grade(explicit: Sequence[Feedback]) -> int:
-    """The grade that the answer rated last gives: the best of its passages, each as it was last rated."""
-    latest = max(explicit, key=lambda each: (each.rated_at, each.feedback_id))
+    """Return the grade of the answer that was rated last: the best of its passages, each by its last rating."""
+    latest = max(explicit, key=lambda rating: (rating.rated_at, rating.feedback_id))
     passages: dict[str | None, Feedback] = {}
-    for each in sorted(explicit, key=lambda each: (each.rated_at, each.feedback_id)):
-        if each.query_id == latest.query_id:
-            passages[each.chunk_id] = each
-    return max(GRADES[each.rating] for each in passages.values())
+    for rating in sorted(explicit, key=lambda rating: (rating.rated_at, rating.feedback_id)):
+        if rating.query_id == latest.query_id:
+            passages[rating.chunk_id] = rating
+    return max(GRADES[rating.rating] for rating in passages.values())

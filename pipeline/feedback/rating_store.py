@@ -1,4 +1,4 @@
-"""What people thought of hits, in MySQL. Query texts and notes are their data: never in a log."""
+"""Users' ratings of hits in MySQL. Query texts and notes are their data: never in a log."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class FeedbackStore(TenantStore):
     """One tenant's feedback."""
 
     def add(self, given: Feedback) -> tuple[Feedback, bool]:
-        """Store a rating, or renew an earlier one with its new note, if any. Return what is stored and whether it is
+        """Store a rating, or renew an earlier one with its new note, if any. Return the stored rating and whether it is
         new."""
         values = {name: getattr(given, name) for name in _NAMES} | {
             "tenant_id": self._tenant_id,
@@ -62,7 +62,7 @@ class FeedbackStore(TenantStore):
         before: tuple[datetime, str] | None,
         limit: int,
     ) -> list[Feedback]:
-        """The newest first, no older than ``since``, those before the given moment and id."""
+        """Return ratings, newest first, no older than ``since``, before the given moment and id."""
         at, feedback_id = feedback.c.created_at, feedback.c.feedback_id
         statement = select(feedback).where(self._own(feedback)).order_by(at.desc(), feedback_id.desc()).limit(limit)
         if since is not None:
@@ -76,15 +76,15 @@ class FeedbackStore(TenantStore):
         return [_feedback(row) for row in self._connection.execute(statement).mappings()]
 
     def texts(self, namespace: str, *, after: bytes | None, limit: int) -> list[bytes]:
-        """Keys of the questions with feedback on what is in ``namespace``, in order, those after the given one."""
+        """Return keys of the questions with feedback on documents of ``namespace``, in order, after the given one."""
         return [bytes(key) for key in self._run(_TEXTS, namespace=namespace, after=after or b"", limit=limit).scalars()]
 
     def of_texts(self, namespace: str, *, first: bytes, last: bytes) -> list[Feedback]:
-        """All feedback on the questions from key ``first`` to ``last``, but on documents that are gone."""
+        """Return all feedback on the questions from key ``first`` to ``last``, except on documents that are gone."""
         return [_feedback(row) for row in self._run(_OF_TEXTS, namespace=namespace, first=first, last=last).mappings()]
 
     def arms(self, experiment_id: str) -> list[ArmCounts]:
-        """What was thought of the answers of each arm, of those with feedback."""
+        """Return the ratings of each arm's answers, for arms with feedback."""
         return [
             record_of(
                 ArmCounts,
@@ -113,7 +113,7 @@ _TEXTS = text(
     "SELECT DISTINCT text_key FROM feedback WHERE tenant_id = :tenant AND namespace = :namespace"
     " AND text_key > :after ORDER BY text_key LIMIT :limit"
 )
-# What a channel brings along stands in no table of documents, so nothing can be said of its being there.
+# A passage that a channel supplied is in no table of documents, so its existence is unknown.
 _OF_TEXTS = text(
     f"SELECT {', '.join(f'f.{name}' for name in _NAMES)} FROM feedback f LEFT JOIN documents d"
     " ON d.tenant_id = f.tenant_id AND d.namespace = f.namespace AND d.document_id = f.document_id"

@@ -21,15 +21,15 @@ _ORDERS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
 
 
 def holds(condition: Condition, metadata: Mapping[str, Any]) -> bool:
-    """Whether metadata are as the condition asks."""
+    """Return whether metadata meet the condition."""
     if isinstance(condition, Comparison):
         return _compared(condition, metadata.get(condition.key))
-    found = (holds(part, metadata) for part in condition.parts)
-    return all(found) if condition.operator == "and" else any(found)
+    results = (holds(part, metadata) for part in condition.parts)
+    return all(results) if condition.operator == "and" else any(results)
 
 
 def kind_of(value: object) -> str | None:
-    """``boolean``, ``number`` or ``string``; None for what cannot be compared."""
+    """Return ``boolean``, ``number`` or ``string``; None for a value that cannot be compared."""
     if isinstance(value, bool):
         return "boolean"
     if isinstance(value, int | float):
@@ -38,12 +38,12 @@ def kind_of(value: object) -> str | None:
 
 
 def choices_of(comparison: Comparison) -> tuple[Scalar, ...]:
-    """The values that ``eq``, ``ne``, ``in`` or ``nin`` asks for or excludes."""
+    """Return the values that ``eq``, ``ne``, ``in`` or ``nin`` includes or excludes."""
     return comparison.value if isinstance(comparison.value, tuple) else (comparison.value,)
 
 
 def condition_as_json(condition: Condition) -> dict[str, Any]:
-    """The condition in JSON: ``{"type", "key", "value"}`` or ``{"type", "filters"}``."""
+    """Return the condition in JSON: ``{"type", "key", "value"}`` or ``{"type", "filters"}``."""
     if isinstance(condition, Comparison):
         value = list(condition.value) if isinstance(condition.value, tuple) else condition.value
         return {"type": condition.operator, "key": condition.key, "value": value}

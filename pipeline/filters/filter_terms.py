@@ -47,7 +47,7 @@ class Every:
 
 @dataclass(frozen=True, slots=True)
 class Either:
-    """One of these holds."""
+    """A disjunction of conditions."""
 
     parts: tuple[Clause, ...]
 
@@ -65,18 +65,18 @@ EVERYTHING = Every(())
 
 def terms_of_fields(fields: DocumentFields, *, chunk_type: str) -> list[str]:
     """Return the terms of a chunk's fields, each once."""
-    found = [f"tag:{tag}" for tag in fields.tags]
+    terms = [f"tag:{tag}" for tag in fields.tags]
     if fields.type is not None:
-        found.append(f"type:{fields.type}")
+        terms.append(f"type:{fields.type}")
     if fields.author is not None:
-        found.append(f"author:{fields.author}")
+        terms.append(f"author:{fields.author}")
     if chunk_type == PAIR_TYPE or (QUESTION_KEY in fields.metadata and ANSWER_KEY in fields.metadata):
-        found.append(_PAIR)
-    found += (
+        terms.append(_PAIR)
+    terms += (
         _named("where", (key,), value) for key, value in fields.metadata.items() if isinstance(value, str | int | float)
     )
-    found += _held(fields.metadata, ())
-    return list(dict.fromkeys(found))
+    terms += _held(fields.metadata, ())
+    return list(dict.fromkeys(terms))
 
 
 def clause_of(filters: Filters) -> Clause | None:
@@ -93,11 +93,11 @@ def clause_of(filters: Filters) -> Clause | None:
         parts.append(Between("published_at", *bounds))
     if filters.story_time is not None and filters.story_time < _MOST:
         parts.append(Never(Between("story_time", filters.story_time + 1, None)))
-    asked = [_asked(path, value) for path, value in leaves(filters.metadata, ())]
+    clauses = [_asked(path, value) for path, value in leaves(filters.metadata, ())]
     condition = None if filters.where is None else _condition(filters.where)
-    if None in asked or (condition is None and filters.where is not None):
+    if None in clauses or (condition is None and filters.where is not None):
         return None
-    parts += [part for part in (*asked, condition) if part is not None]
+    parts += [part for part in (*clauses, condition) if part is not None]
     return Every(tuple(parts))
 
 
@@ -130,9 +130,9 @@ def _single(values: Sequence[Any]) -> Iterator[Any]:
             yield value
 
 
-def leaves(asked: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+def leaves(metadata: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Yield what objects within objects hold in the end, each with the keys that lead to it."""
-    for key, value in asked.items():
+    for key, value in metadata.items():
         if isinstance(value, Mapping) and value:
             yield from leaves(value, (*path, key))
         else:
@@ -144,10 +144,10 @@ def _asked(path: tuple[str, ...], value: Any) -> Clause | None:
         return Having(_named("object", path, None))
     if isinstance(value, Sequence) and not isinstance(value, str):
         if any(
-            isinstance(each, Mapping) or (isinstance(each, Sequence) and not isinstance(each, str)) for each in value
+            isinstance(item, Mapping) or (isinstance(item, Sequence) and not isinstance(item, str)) for item in value
         ):
             return None
-        return Every((Having(_named("list", path, None)), *(Having(_named("lists", path, each)) for each in value)))
+        return Every((Having(_named("list", path, None)), *(Having(_named("lists", path, item)) for item in value)))
     return Having(_named("has", path, value))
 
 

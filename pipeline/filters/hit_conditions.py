@@ -21,7 +21,7 @@ LOOKED_AT: Final = 1000
 # As many of one channel mean that there may have been more: the keyword channel proposes about 500 of common words.
 _MAY_BE_ALL: Final = 400
 
-# Names under which an answer shows fields of its own; what else is in metadata is the document's own.
+# Names of an answer's own fields in metadata; the others are the document's.
 _OWN_FIELDS: Final = frozenset(
     {
         *("type", "author", "tags", "published_at", "story_time", "updated_at", "source_uri", "generation", "position"),
@@ -59,13 +59,13 @@ class HitCondition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HitConditions:
-    """What hits have to meet: ``every`` condition, or any of them. At least one."""
+    """Conditions on hits: ``every`` condition, or any of them. At least one."""
 
     each: tuple[HitCondition, ...]
     every: bool = True
 
     def met_by(self, fields: Mapping[str, Any]) -> bool:
-        """Whether a hit with these fields meets them."""
+        """Return whether a hit with these fields meets them."""
         met = (_holds(condition, fields) != condition.negated for condition in self.each)
         return all(met) if self.every else any(met)
 
@@ -73,16 +73,13 @@ class HitConditions:
 def fields_named(
     metadata: Mapping[str, Any], *, title: str | None, document_id: str, chunk_id: str, namespace: str
 ) -> dict[str, Any]:
-    """The same of a hit that is in an answer already."""
+    """Return the fields that conditions apply to, of a hit that is in an answer already."""
     own = {"document_id": document_id, "chunk_id": chunk_id, "namespace": namespace}
     return {**metadata, **({} if title is None else {"title": title}), **own}
 
 
 def narrowing(conditions: HitConditions) -> Filters:
-    """Filters that everything meets that meets the conditions: what of them a channel can already search by.
-
-    Only texts that documents have in metadata of their own: a field that an answer shows may come from either place.
-    """
+    """Return filters that every hit meets which meets the conditions: the part of them that channels can search by."""
     equal = {
         condition.names[0]: condition.texts[0]
         for condition in (conditions.each if conditions.every else ())
@@ -98,21 +95,22 @@ def narrowing(conditions: HitConditions) -> Filters:
 
 
 def may_be_more(recalled: Sequence[int], read: int) -> bool:
-    """Whether unread hits may meet the conditions. ``recalled``: hits by channel; ``read``: how many texts were read."""
+    """Return whether unread hits may meet the conditions. ``recalled``: hits by channel; ``read``: how many texts were
+    read."""
     return read >= LOOKED_AT or any(count >= _MAY_BE_ALL for count in recalled)
 
 
 def as_sent(conditions: HitConditions) -> dict[str, Any]:
-    """The conditions in words, for whoever wants to see how they were understood."""
-    said = [
-        f"{' or '.join(each.names)} {'not ' if each.negated else ''}{each.operator} {_said(each)}".rstrip()
-        for each in conditions.each
+    """Return the conditions as JSON, as the caller sent them."""
+    conditions_json = [
+        f"{' or '.join(condition.names)} {'not ' if condition.negated else ''}{condition.operator} {_said(condition)}".rstrip()
+        for condition in conditions.each
     ]
-    return {"conditions": {"every" if conditions.every else "any": said}}
+    return {"conditions": {"every" if conditions.every else "any": conditions_json}}
 
 
 def number_in(value: Any) -> float | None:
-    """The number that a value is, or that a text spells; None for anything else, and for what is not finite."""
+    """Return the number of a numeric value or of a text that spells one; None for others and for non-finite ones."""
     if isinstance(value, str):
         return finite(float(value)) if _NUMBER.fullmatch(value.strip()) else None
     return finite(value)
@@ -139,8 +137,8 @@ def moment_in(value: Any) -> datetime | None:
         if number is not None and (not isinstance(value, str) or len(value.strip()) > 8):  # 20260102 is a day
             return datetime.fromtimestamp(number / 1000 if abs(number) > _LATEST_SECONDS else number, UTC)
         if isinstance(value, str):
-            found = datetime.fromisoformat(value.strip())
-            return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
+            moment = datetime.fromisoformat(value.strip())
+            return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
     except (ValueError, OverflowError, OSError):
         return None
     return None
@@ -152,14 +150,14 @@ def _holds(condition: HitCondition, fields: Mapping[str, Any]) -> bool:
 
 
 def _values(held: Any) -> tuple[Any, ...]:
-    """The values of a field: each of a list. Nothing, an empty text and an empty list are no value."""
+    """Return the values of a field, those of a list one by one. None, an empty text and an empty list are no value."""
     if isinstance(held, list | tuple):
-        return tuple(value for each in held for value in _values(each))
+        return tuple(value for item in held for value in _values(item))
     return () if held is None or held in ("", {}) else (held,)
 
 
 def spelled(value: Any) -> str:
-    """A value as a condition on text sees it."""
+    """Return a value as a condition on text sees it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float) and value.is_integer():

@@ -1,4 +1,4 @@
-"""One meaning for filters, written down for both databases: every channel applies the same ones."""
+"""Filters as SQL conditions with one meaning for both databases, so that every channel applies the same ones."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def mysql_condition(filters: Filters, *, alias: str, chunk: str) -> tuple[str, d
 
 
 def postgres_condition(filters: Filters) -> tuple[str, dict[str, Any]]:
-    """The same condition on a row of ``chunk_embeddings``."""
+    """Return the same condition on a row of ``chunk_embeddings``."""
     parts: list[str] = []
     values: dict[str, Any] = {}
     if filters.type is not None:
@@ -89,16 +89,16 @@ def postgres_condition(filters: Filters) -> tuple[str, dict[str, Any]]:
     return " AND ".join(parts) or "TRUE", values
 
 
-def _postgres_metadata(asked: Mapping[str, Any], values: dict[str, Any]) -> Iterator[str]:
-    """One condition for each value that is asked for; all together they are JSON_CONTAINS of ``asked``.
+def _postgres_metadata(metadata: Mapping[str, Any], values: dict[str, Any]) -> Iterator[str]:
+    """Yield one condition for each wanted value; together they equal JSON_CONTAINS of ``metadata``.
 
-    A single value is also met by a list that holds it. PostgreSQL's ``@>`` grants that to a whole document but to nothing
-    inside of one, so the list is asked for as well.
+    A single value is also met by a list that holds it. PostgreSQL's ``@>`` grants that at the top level but not below,
+    so the list is a second alternative.
     """
-    for number, (path, value) in enumerate(leaves(asked, ())):
+    for number, (path, value) in enumerate(leaves(metadata, ())):
         wanted = [value] if isinstance(value, list | tuple | Mapping) else [value, [value]]
         names = [f"f_metadata_{number}", f"f_metadata_{number}_listed"][: len(wanted)]
-        values.update({name: to_json(_nested(path, each)) for name, each in zip(names, wanted, strict=True)})
+        values.update({name: to_json(_nested(path, item)) for name, item in zip(names, wanted, strict=True)})
         yield f"({' OR '.join(f'metadata @> CAST(:{name} AS jsonb)' for name in names)})"
 
 
@@ -109,7 +109,7 @@ def _nested(path: tuple[str, ...], value: Any) -> Any:
 
 
 def mysql_where(condition: Condition, column: str, values: dict[str, Any]) -> str:
-    """An SQL condition, true or false and never unknown; what it compares with is added to ``values``."""
+    """Return an SQL condition that is true or false and never unknown; its operands are added to ``values``."""
 
     def compared(comparison: Comparison, value: Scalar, sign: str) -> str:
         path = _named(values, "$." + to_json(comparison.key))  # a key in a path is written as in JSON
@@ -126,7 +126,7 @@ def mysql_where(condition: Condition, column: str, values: dict[str, Any]) -> st
 
 
 def postgres_where(condition: Condition, column: str, values: dict[str, Any]) -> str:
-    """The same for PostgreSQL."""
+    """Return the condition for PostgreSQL; see `mysql_where`."""
 
     def compared(comparison: Comparison, value: Scalar, sign: str) -> str:
         key = f"CAST(:{_named(values, comparison.key)} AS text)"
@@ -158,7 +158,7 @@ def _written(condition: Condition, compared: Compare) -> str:
 
 
 def _named(values: dict[str, Any], value: object) -> str:
-    """A name for a value, another one than those that are there."""
+    """Add a value under a new name, and return the name."""
     name = f"f_where_{len(values)}"
     values[name] = value
     return name

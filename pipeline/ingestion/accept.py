@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
 from pipeline.documents.derived_ids import with_hash
 from pipeline.documents.document_store import Documents
-from pipeline.documents.duplicate_store import Content, Duplicates
+from pipeline.documents.duplicate_store import DocumentContent, Duplicates
 from pipeline.jobs.ledger_store import Ledger, NewItem
 from pipeline.records import DocumentId, Generation, JobId, Namespace, Priority, TenantId, Upload
 from pipeline.resources import Resources
@@ -272,7 +272,7 @@ def assign_ids(
     a suffix from the hash of its bytes, so that equal bytes find their document. Documents stay locked until the
     transaction ends, and unchanged."""
     assigned = AssignedIds()
-    taken: dict[DocumentId, Content] = {}  # by earlier uploads of the same request
+    taken: dict[DocumentId, DocumentContent] = {}  # by earlier uploads of the same request
     waiting = dict(uploads)
     for digits in _DIGITS:
         wanted: defaultdict[DocumentId, list[int]] = defaultdict(list)
@@ -308,11 +308,11 @@ def _digest(upload: Upload) -> bytes:
     return hashlib.sha256((upload.source_uri or "").encode() if upload.to_fetch else upload.body).digest()
 
 
-def _content(upload: Upload) -> Content:
-    return Content(content_hash=hashlib.sha256(upload.body).digest(), source_uri=upload.source_uri)
+def _content(upload: Upload) -> DocumentContent:
+    return DocumentContent(content_hash=hashlib.sha256(upload.body).digest(), source_uri=upload.source_uri)
 
 
-def _is_same(upload: Upload, content: Content | None) -> bool:
+def _is_same(upload: Upload, content: DocumentContent | None) -> bool:
     if content is None:
         return False
     if upload.to_fetch:

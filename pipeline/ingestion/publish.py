@@ -8,9 +8,9 @@ import structlog
 
 from pipeline.database.unit_of_work import UnitOfWork
 from pipeline.documents.chunk_store import Chunks
-from pipeline.documents.document_store import Documents, Shown
+from pipeline.documents.document_store import Documents, IngestedDocument
 from pipeline.documents.generation_store import Generations
-from pipeline.documents.retention_store import Kept, Retired
+from pipeline.documents.retention_store import RetainedGenerations, Retired
 from pipeline.ingestion.finish_items import close
 from pipeline.ingestion.prepare import PreparedDocument
 from pipeline.ingestion.standby import settle
@@ -40,7 +40,9 @@ def publish(lease: Lease, prepared: Sequence[PreparedDocument], use: Resources) 
         retired.add(replaced, after_s=use.settings.retired_grace_s, replaced=True)
         retired.add(vain)
         if again := [g for g in before if g.number > 1]:
-            Kept(work.connection, tenant_id).keep(replaced, for_s=use.settings.previous_generation_kept_s)
+            RetainedGenerations(work.connection, tenant_id).keep(
+                replaced, for_s=use.settings.previous_generation_kept_s
+            )
             retired.add(Generations(work.connection, tenant_id).outdated(again))
         for outcome, generations in _outcomes(before, vain).items():
             shown = {by_generation[g].claim: 0 if g in vain else len(by_generation[g].chunks) for g in generations}
@@ -70,7 +72,7 @@ def _flip(
     before = documents.lock(list(prepared))
     moving = {g: shown for g, shown in before.items() if shown != g.number}
     shown = {
-        g: Shown(
+        g: IngestedDocument(
             chunk_count=len(prepared[g].chunks),
             title=prepared[g].title,
             recipe=prepared[g].recipe,

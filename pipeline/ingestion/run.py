@@ -40,24 +40,16 @@ def ingest_next(use: Resources, *, ring: Callable[[TenantId, JobId], object]) ->
     taken = take_next(use)
     if taken is None:
         return 0
-    _begin(taken.tenant_id, taken.claims, use, ring=ring, aside=_SideWork(use, ring, (taken.tenant_id,)))
+    ingest_claims(taken.tenant_id, taken.claims, use, ring=ring)
     if taken.heir:
         ring(taken.heir.tenant_id, taken.heir.job_id)
     return len(taken.claims)
 
 
-def ingest_batch(
-    tenant_id: TenantId, job_id: JobId, use: Resources, *, ring: Callable[[TenantId, JobId], object]
-) -> int:
-    """Work on one batch of the job's due items; ring again if more are due. Returns how many. Faulty documents fail
-    alone; an unavailable dependency puts items back."""
-    claims = take(tenant_id, job_id, use)
-    if claims is None or not claims.items:
-        return 0
-    _begin(tenant_id, claims.items, use, ring=ring, aside=_SideWork(use, ring, (tenant_id,)))
-    if claims.more:
-        ring(tenant_id, job_id)
-    return len(claims.items)
+def ingest_claims(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources, *, ring: Ring) -> None:
+    """Work on a claimed batch, and on batches of other tenants while one of its documents takes long. Faulty documents
+    fail alone; an unavailable dependency puts items back."""
+    _begin(tenant_id, claims, use, ring=ring, aside=_SideWork(use, ring, (tenant_id,)))
 
 
 def _ingest(lease: Lease, use: Resources, aside: Aside) -> None:

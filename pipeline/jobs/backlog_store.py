@@ -1,4 +1,4 @@
-"""How much waits, for how long, and how much was given up, over all tenants: numbers for a dashboard, no ids."""
+"""The backlog of all tenants: waiting items, their age, and dead letters, as numbers without ids."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class LedgerBacklog:
 
 
 def backlog(connection: Connection) -> LedgerBacklog:
-    """What stands in the ledger now. Reads the open items and the dead letters, both by their keys."""
+    """Return the present backlog. Reads the open items and the dead letters, both by their keys."""
     moment = now()
     rows = {row.standing: row for row in connection.execute(_OPEN, {"now": moment})}
     dead = {reason: int(count) for reason, count in connection.execute(_DEAD)}

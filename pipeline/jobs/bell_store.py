@@ -1,4 +1,4 @@
-"""Wake the followers of a job: cheap enough for every batch, and silent while Redis is away."""
+"""Wake callers that follow a job: cheap enough after every batch, and silent while Redis is away."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MOST_JOBS = 1000
 
 
 class JobBells:
-    """One process's bells; thread-safe, never raises. A missed bell does no harm: listeners also look by themselves."""
+    """One process's bells; thread-safe, never raises. A missed bell is harmless: listeners also poll."""
 
     def __init__(self, client: redis.Redis, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._redis = client
@@ -35,7 +35,7 @@ class JobBells:
         self._silence = Deadline(-math.inf, clock)
 
     def ended(self, tenant_id: TenantId, job_id: JobId) -> None:
-        """Wake the callers that wait for the end of a job, and its followers."""
+        """Wake callers that wait for the end of the job or follow it."""
         with self._lock:
             self._rung.pop(job_id, None)
         try:
@@ -44,7 +44,7 @@ class JobBells:
             log.warning("job_end_not_announced", job_id=job_id, code=error.code)
 
     def progressed(self, tenant_id: TenantId, job_id: JobId, *, always: bool = False) -> None:
-        """Wake the followers of a job that has progressed, unless they were woken a moment ago or ``always`` is set."""
+        """Wake callers that follow the job, unless they were woken a moment ago; ``always``: in any case."""
         if not self._silence.has_passed:
             return
         with self._lock:
@@ -59,5 +59,5 @@ class JobBells:
 
 
 def progress_name(tenant_id: TenantId, job_id: JobId) -> str:
-    """Return the word on the wake channel for a job that has progressed without having ended."""
+    """Return the message on the wake channel that announces progress of an unfinished job."""
     return wake_name("progress", tenant_id, job_id)

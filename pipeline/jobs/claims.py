@@ -1,4 +1,4 @@
-"""What goes into the ledger and what a worker gets out of it, and the table of transitions as SQL."""
+"""Records of the ledger: new items and claims, and the table of transitions as SQL."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class NewItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemClaim:
-    """An item this worker holds. ``again``: it has begun to write under this claim. ``to_fetch``: its bytes are still
-    to be fetched."""
+    """An item that this worker holds. ``again``: it has begun to write under this claim. ``to_fetch``: its bytes are
+    still to be fetched."""
 
     job_id: JobId
     ordinal: int
@@ -40,20 +40,20 @@ class ItemClaim:
 
     @property
     def may_have_rows(self) -> bool:
-        """Whether something of an earlier try may stand aside."""
+        """Whether an earlier attempt may have left rows."""
         return self.again or self.fencing_token > 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claims:
-    """What one bell brought. ``more``: the job has further items that are due now."""
+    """The claimed items of a job. ``more``: further items are due now."""
 
     items: tuple[ItemClaim, ...]
     more: bool
 
 
 def by_job(claims: Sequence[ItemClaim]) -> list[tuple[JobId, list[ItemClaim]]]:
-    """Claims by job, both in order."""
+    """Group claims by job, both in order."""
     grouped: dict[JobId, list[ItemClaim]] = {}
     for claim in sorted(claims, key=lambda claim: (claim.job_id, claim.ordinal)):
         grouped.setdefault(claim.job_id, []).append(claim)
@@ -61,10 +61,10 @@ def by_job(claims: Sequence[ItemClaim]) -> list[tuple[JobId, list[ItemClaim]]]:
 
 
 def becomes(move: Move) -> str:
-    """``state = 'running'`` and the like, for SET."""
+    """Return an assignment for SET, such as ``state = 'running'``."""
     return f"state = '{TRANSITIONS[move].target}'"
 
 
 def may(move: Move) -> str:
-    """``state IN ('queued')`` and the like, for WHERE."""
+    """Return a condition for WHERE, such as ``state IN ('queued')``."""
     return "state IN (" + ", ".join(f"'{state}'" for state in TRANSITIONS[move].sources) + ")"

@@ -105,12 +105,12 @@ def error_as_json(error: PipelineError) -> dict[str, Any]:
     return {"kind": kind, "detail": error.public, **carried}
 
 
-def error_from_json(told: Mapping[str, Any]) -> PipelineError:
+def error_from_json(described: Mapping[str, Any]) -> PipelineError:
     """Return the error that `error_as_json` described: of the same class in `pipeline.errors`, with the same code."""
-    kind = _KINDS[told["kind"]]
+    kind = _KINDS[described["kind"]]
     error = kind.__new__(kind)
-    error.args = (told["detail"],)
+    error.args = (described["detail"],)
     for name in _ATTRIBUTES:
-        if name in told:
-            setattr(error, name, told[name])
+        if name in described:
+            setattr(error, name, described[name])
     return error

@@ -77,7 +77,7 @@ class Computations:
     """One tenant's computations."""
 
     def __init__(self, client: redis.Redis, mysql: Callable[[], Engine], tenant_id: TenantId) -> None:
-        """``mysql`` is called only for large bodies."""
+        """Set the stores. ``mysql`` is called only for large bodies."""
         self._redis = client
         self._mysql = mysql
         self._tenant_id = tenant_id
@@ -111,19 +111,10 @@ class Computations:
     def take(self, computation_id: ComputationId, step: int, *, keep_s: float) -> Computation | None:
         """Begin a step and return its computation; None if it has begun, is at another step, has ended, or has no
         caller left."""
-        with redis_errors():
-            found: Any = self._redis.eval(
-                _TAKE,
-                1,
-                self._key(computation_id),
-                str(step),
-                str(round(keep_s + _SPARE_S)),
-                WAKE_CHANNEL,
-                self.wake_name(computation_id),
-            )
-        if found is None:
+        taken = self._eval(_TAKE, computation_id, str(step), str(round(keep_s + _SPARE_S)))
+        if taken is None:
             return None
-        raw, body, state = found
+        raw, body, state = taken
         request = orjson.loads(raw)
         return Computation(
             tenant_id=self._tenant_id,
@@ -138,55 +129,32 @@ class Computations:
         )
 
     def advance(self, computation: Computation, state: Any) -> bool:
-        """End a step and store ``state`` for the next one. Returns False if the computation has ended or is gone."""
+        """End a step and store ``state`` for the next one; return False if the computation has ended or is gone."""
         keep_s = LIMITS[computation.kind].step_s + _SPARE_S
-        with redis_errors():
-            return bool(
-                self._redis.eval(
-                    _ADVANCE,
-                    1,
-                    self._key(computation.computation_id),
-                    str(computation.step),
-                    str(computation.step + 1),
-                    orjson.dumps(state),  # type: ignore[arg-type]  # bytes are sent as they are
-                    str(round(keep_s)),
-                    WAKE_CHANNEL,
-                    self.wake_name(computation.computation_id),
-                )
-            )
+        step = computation.step
+        values = (str(step), str(step + 1), orjson.dumps(state), str(round(keep_s)))
+        return bool(self._eval(_ADVANCE, computation.computation_id, *values))
 
     def settle(self, computation_id: ComputationId, outcome: Done | Failed) -> bool:
         """Store the outcome and wake the gateway. False if there is one already, or no caller waits."""
         answer = b""
         if isinstance(outcome, Done):
-            told: dict[str, Any] = {"about": outcome.about}
+            reply: dict[str, Any] = {"about": outcome.about}
             answer = outcome.body
         else:
-            told = {"error": None if outcome.error is None else error_as_json(outcome.error)}
-        with redis_errors():
-            return bool(
-                self._redis.eval(
-                    _SETTLE,
-                    1,
-                    self._key(computation_id),
-                    orjson.dumps(told),  # type: ignore[arg-type]
-                    answer,  # type: ignore[arg-type]
-                    str(_ANSWER_KEPT_S),
-                    WAKE_CHANNEL,
-                    self.wake_name(computation_id),
-                )
-            )
+            reply = {"error": None if outcome.error is None else error_as_json(outcome.error)}
+        return bool(self._eval(_SETTLE, computation_id, orjson.dumps(reply), answer, str(_ANSWER_KEPT_S)))
 
     def standing(self, computation_id: ComputationId) -> ComputationProgress | None:
         """Return the progress of a computation, with the outcome once there is one; None if the computation is gone."""
         with redis_errors():
-            step, begun, told, answer = self._redis.hmget(  # type: ignore[misc]
+            step, begun, outcome, answer = self._redis.hmget(  # type: ignore[misc]
                 self._key(computation_id), ["step", "begun", "outcome", "answer"]
             )
         if step is None:
             return None
         return ComputationProgress(
-            step=int(step), begun=begun == step, outcome=None if told is None else _outcome(told, answer)
+            step=int(step), begun=begun == step, outcome=None if outcome is None else _outcome(outcome, answer)
         )
 
     def drop(self, computation: Computation) -> None:
@@ -200,6 +168,12 @@ class Computations:
     def wake_name(self, computation_id: ComputationId) -> str:
         """Return the message that is published on the wake channel when a step begins or ends."""
         return f"{self._tenant_id}:computation:{computation_id}"
+
+    def _eval(self, script: str, computation_id: ComputationId, *values: str | bytes) -> Any:
+        """Run a script on the computation's hash, which publishes on the wake channel if it changes anything."""
+        key = self._key(computation_id)
+        with redis_errors():
+            return self._redis.eval(script, 1, key, *values, WAKE_CHANNEL, self.wake_name(computation_id))  # type: ignore[arg-type]  # bytes are sent as they are
 
     def _fetch(self, computation_id: ComputationId) -> bytes:
         with unit_of_work(self._mysql()) as work:
@@ -236,16 +210,16 @@ def tenants_with_expired_bodies(connection: Connection) -> list[TenantId]:
 
 
 def drop_expired_bodies(connection: Connection, tenant_id: TenantId) -> int:
-    """Delete up to a thousand rows of a tenant's expired bodies. Returns the number of rows."""
+    """Delete up to a thousand rows of a tenant's expired bodies; return the number of rows."""
     values = {"tenant": tenant_id, "now": now(), "limit": _DROPPED_AT_ONCE}
     return int(connection.execute(_DROP_EXPIRED, values).rowcount)
 
 
-def _outcome(told: bytes, answer: bytes | None) -> Done | Failed:
-    found = orjson.loads(told)
-    if "error" in found:
-        return Failed(error=None if found["error"] is None else error_from_json(found["error"]))
-    return Done(body=answer or b"", about=found["about"])
+def _outcome(stored: bytes, answer: bytes | None) -> Done | Failed:
+    fields = orjson.loads(stored)
+    if "error" in fields:
+        return Failed(error=None if fields["error"] is None else error_from_json(fields["error"]))
+    return Done(body=answer or b"", about=fields["about"])
 
 
 _PUT = text(

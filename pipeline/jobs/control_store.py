@@ -1,4 +1,4 @@
-"""What its owner does to a job: call it back, try it again, let it rest."""
+"""Cancel, retry, pause and resume jobs in the ledger."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ROWS_PER_STATEMENT = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobState:
-    """What a job is like when somebody wants to do something to it."""
+    """The state of a job that decides whether it can be steered."""
 
     finished: bool
     paused: bool
@@ -27,7 +27,7 @@ class JobState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cancelled:
-    """Items that were called back, by what may be left of them."""
+    """Cancelled items, by the rows they may have left."""
 
     untouched: int
     begun: tuple[Generation, ...]  # rows of these may stand aside
@@ -35,53 +35,50 @@ class Cancelled:
 
     @property
     def total(self) -> int:
-        """How many items."""
+        """The number of cancelled items."""
         return self.untouched + len(self.begun) + len(self.held)
 
 
-class Control(TenantStore):
-    """One tenant's jobs, as their owner steers them. Items are locked before their job, as workers do it."""
+class JobControl(TenantStore):
+    """One tenant's jobs, as their owner steers them. Items are locked before their job, as in workers."""
 
     def standing(self, job_id: JobId) -> JobState | None:
-        """Whether the job is over or paused; None if there is no such job."""
+        """Return whether the job is finished or paused; None if there is no such job."""
         row = self._run(
             text("SELECT finished_at, paused_at FROM jobs WHERE tenant_id = :tenant AND job_id = :job"), job=job_id
         ).one_or_none()
         return None if row is None else JobState(finished=row.finished_at is not None, paused=row.paused_at is not None)
 
     def cancel(self, job_id: JobId) -> Cancelled:
-        """End every open item. The fencing tokens move, so nothing a worker writes about one afterwards is kept."""
+        """Cancel every open item. The fencing tokens move, so later writes of a worker are refused."""
         values = {"tenant": self._tenant_id, "job": job_id, "now": now()}
         rows = self._connection.execute(_OPEN, values).all()
         if rows:
             DocumentOutcomes(self._connection, self._tenant_id).cancelled(job_id, where=may(Move.CANCEL))
             self._connection.execute(_CANCEL, values)
-        held = tuple(
-            self._generation(row.namespace, row.document_id, row.generation) for row in rows if row.state == "running"
-        )
-        begun = tuple(
-            self._generation(row.namespace, row.document_id, row.generation)
-            for row in rows
-            if row.state != "running" and row.attempts
-        )
-        return Cancelled(untouched=len(rows) - len(held) - len(begun), begun=begun, held=held)
+        tried = [
+            (row, self._generation(row.namespace, row.document_id, row.generation)) for row in rows if row.attempts
+        ]
+        held = tuple(generation for row, generation in tried if row.state == "running")
+        begun = tuple(generation for row, generation in tried if row.state != "running")
+        return Cancelled(untouched=len(rows) - len(tried), begun=begun, held=held)
 
     def was_cancelled(self, job_id: JobId) -> bool:
-        """Whether anything of the job has been called back."""
-        found = self._run(
+        """Return whether any item of the job was cancelled."""
+        rows = self._run(
             text("SELECT 1 FROM job_items WHERE tenant_id = :tenant AND job_id = :job AND state = 'cancelled' LIMIT 1"),
             job=job_id,
         )
-        return found.first() is not None
+        return rows.first() is not None
 
     def reopen(self, job_id: JobId, ordinals: Sequence[int] | None = None, *, dead_only: bool = False) -> int:
-        """Count the documents that `requeue` would queue as the tenant's again. Gives how many items there are."""
+        """Count the documents that `requeue` would queue as the tenant's again; return the number of items."""
         items = 0
         for where in _chosen(ordinals, dead_only=dead_only):
-            found = int(self._run(text(_REPLAYABLE.format(where=where)), job=job_id).scalar_one())
-            if found:
+            count = int(self._run(text(_REPLAYABLE.format(where=where)), job=job_id).scalar_one())
+            if count:
                 DocumentOutcomes(self._connection, self._tenant_id).reopened(job_id, where=where)
-            items += found
+            items += count
         return items
 
     def requeue(self, job_id: JobId, ordinals: Sequence[int] | None = None, *, dead_only: bool = False) -> int:
@@ -103,11 +100,11 @@ class Control(TenantStore):
         return queued
 
     def pause(self, job_id: JobId) -> None:
-        """Let no worker take anything of the job; what one has taken is finished."""
+        """Pause the job: workers take no further item of it, and finish those they hold."""
         self._set_paused(job_id, "COALESCE(paused_at, :now)")
 
     def resume(self, job_id: JobId) -> None:
-        """Let workers go on."""
+        """Resume the job."""
         self._set_paused(job_id, "NULL")
 
     def _set_paused(self, job_id: JobId, value: str) -> None:

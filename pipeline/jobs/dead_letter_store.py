@@ -1,4 +1,4 @@
-"""Dead letters: accepted items that failed for good, as a view of the ledger. No text of a document is in one."""
+"""Dead letters: accepted items that failed for good, as a view of the ledger, without document text."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from pipeline.records import FailureReason, JobId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
-    """Which dead letters; without any field, all."""
+class DeadLetterFilter:
+    """A selection of dead letters; without any field, all."""
 
     job_id: JobId | None = None
     namespace: str | None = None
@@ -27,19 +27,19 @@ class Selection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerPosition:
-    """Where a dead letter stands in the ledger."""
+    """The position of a dead letter in the ledger."""
 
     job_id: JobId
     ordinal: int
 
     def to_id(self) -> str:
-        """The opaque id it goes by."""
+        """Return the opaque id of the dead letter."""
         packed = uuid.UUID(self.job_id).bytes + self.ordinal.to_bytes(4, "big")
         return base64.urlsafe_b64encode(packed).rstrip(b"=").decode()
 
     @classmethod
     def from_id(cls, letter_id: str) -> LedgerPosition | None:
-        """The place an id stands for, None for what is no id."""
+        """Return the position that an id names, None for a malformed id."""
         try:
             packed = base64.b64decode(letter_id + "=" * (-len(letter_id) % 4), altchars=b"-_", validate=True)
         except (ValueError, binascii.Error):
@@ -51,7 +51,7 @@ class LedgerPosition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Payload:
-    """What was to be ingested, without its text. ``available``: the bytes are still there to be tried again."""
+    """The upload of a dead letter, without its text. ``available``: the bytes are still there for a retry."""
 
     media_type: str | None
     source_uri: str | None
@@ -62,7 +62,7 @@ class Payload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetter:
-    """One item that failed for good. ``stage``: the last step it had finished."""
+    """One item that failed for good. ``stage``: the last step it finished."""
 
     place: LedgerPosition
     namespace: str
@@ -80,8 +80,10 @@ class DeadLetter:
 class DeadLetters(TenantStore):
     """One tenant's dead letters."""
 
-    def page(self, chosen: Selection, *, before: tuple[datetime, str, int] | None, limit: int) -> list[DeadLetter]:
-        """The newest first, those before the given time, job and ordinal."""
+    def page(
+        self, chosen: DeadLetterFilter, *, before: tuple[datetime, str, int] | None, limit: int
+    ) -> list[DeadLetter]:
+        """Return dead letters, newest first, before the given time, job and ordinal."""
         where, values = _where(chosen)
         if before is not None:
             where += (
@@ -91,14 +93,14 @@ class DeadLetters(TenantStore):
             values |= {"at": before[0].replace(tzinfo=None), "before_job": before[1], "before_ordinal": before[2]}
         return self._read(where, values, limit=limit)
 
-    def one(self, place: LedgerPosition) -> DeadLetter | None:
-        """The letter at this place, or None."""
-        values = {"at_job": place.job_id, "at_ordinal": place.ordinal}
-        found = self._read(" AND i.job_id = :at_job AND i.ordinal = :at_ordinal", values, limit=1)
-        return found[0] if found else None
+    def one(self, position: LedgerPosition) -> DeadLetter | None:
+        """Return the dead letter at this position, or None."""
+        values = {"at_job": position.job_id, "at_ordinal": position.ordinal}
+        letters = self._read(" AND i.job_id = :at_job AND i.ordinal = :at_ordinal", values, limit=1)
+        return letters[0] if letters else None
 
-    def places(self, chosen: Selection, *, until: datetime, limit: int) -> list[LedgerPosition]:
-        """Where the chosen ones stand that died no later than ``until``, the oldest first."""
+    def places(self, chosen: DeadLetterFilter, *, until: datetime, limit: int) -> list[LedgerPosition]:
+        """Return the positions of the chosen letters up to ``until``, oldest first."""
         where, values = _where(chosen)
         rows = self._run(
             text(
@@ -111,9 +113,9 @@ class DeadLetters(TenantStore):
         )
         return [LedgerPosition(job_id=JobId(job_id), ordinal=ordinal) for job_id, ordinal in rows]
 
-    def drop(self, place: LedgerPosition) -> bool:
-        """Give the letter up, and the bytes with it. The item stays failed. False if there is no such letter."""
-        values = {"tenant": self._tenant_id, "job": place.job_id, "ordinal": place.ordinal, "now": now()}
+    def drop(self, position: LedgerPosition) -> bool:
+        """Delete the dead letter and its bytes. The item stays failed. False if there is no such letter."""
+        values = {"tenant": self._tenant_id, "job": position.job_id, "ordinal": position.ordinal, "now": now()}
         dropped = self._connection.execute(
             text(
                 "UPDATE job_items SET failure = NULL, dead_at = NULL, updated_at = :now"
@@ -148,7 +150,7 @@ class DeadLetters(TenantStore):
         ]
 
 
-def _where(chosen: Selection) -> tuple[str, dict[str, Any]]:
+def _where(chosen: DeadLetterFilter) -> tuple[str, dict[str, Any]]:
     columns = {
         "job_id": chosen.job_id,
         "namespace": chosen.namespace,

@@ -1,4 +1,4 @@
-"""Jobs as their owner sees them: everything is counted from the items when asked, so nothing can drift."""
+"""Jobs as their owner sees them, counted from their items on each read."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _STAGES = tuple(Stage)
 
 
 def _has(*states: str) -> str:
-    """Each state is a lookup in the index of items by job and state."""
+    """Return a condition on a job; each state is a lookup in the index of items by job and state."""
     named = ", ".join(f"'{state}'" for state in states)
     return (
         "EXISTS (SELECT 1 FROM job_items i WHERE i.tenant_id = jobs.tenant_id AND i.job_id = jobs.job_id"
@@ -73,8 +73,8 @@ class ItemView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobView:
-    """A job with its counters. ``stages``: how many items have finished each step; ``outcomes``: how many ended how;
-    ``reused``: how many of the chunks needed no embedding; ``usage``: what embedding the others cost."""
+    """A job with its counters. ``stages``: the items that have finished each step; ``outcomes``: the items by outcome;
+    ``reused``: chunks that needed no embedding; ``usage``: the cost of embedding the others."""
 
     job_id: JobId
     namespace: str
@@ -101,12 +101,12 @@ class JobViews(TenantStore):
     """One tenant's jobs, for reading."""
 
     def one(self, job_id: JobId) -> JobView | None:
-        """The job with its first hundred errors, or None."""
-        found = self._select("AND job_id = :job", {"job": job_id}, limit=1)
-        return self._viewed(found, errors=True)[0] if found else None
+        """Return the job with its first hundred errors, or None."""
+        jobs = self._select("AND job_id = :job", {"job": job_id}, limit=1)
+        return self._viewed(jobs, errors=True)[0] if jobs else None
 
     def is_finished(self, job_id: JobId) -> bool | None:
-        """Whether the job has ended; None if there is no such job."""
+        """Return whether the job has ended; None if there is no such job."""
         row = self._run(
             text("SELECT finished_at FROM jobs WHERE tenant_id = :tenant AND job_id = :job"), job=job_id
         ).one_or_none()
@@ -115,7 +115,7 @@ class JobViews(TenantStore):
     def newest(
         self, *, statuses: Sequence[JobStatus] = (), before: tuple[datetime, str] | None, limit: int
     ) -> list[JobView]:
-        """Jobs from the newest to the oldest, those before the given time and id, in one of ``statuses`` if there are any."""
+        """Return jobs older than the ``before`` cursor, newest first; with ``statuses`` only those in one of them."""
         where, values = "", {}
         if statuses:
             where = f"AND ({' OR '.join(in_status(status) for status in dict.fromkeys(statuses))}) "
@@ -176,7 +176,7 @@ class JobViews(TenantStore):
             ),
             job=job_id,
         ).all()
-        by_state, stages = counted(rows)
+        by_state, stages = count_items(rows)
         outcomes: Counter[str] = Counter()
         for row in rows:
             if row.outcome is not None:
@@ -199,7 +199,7 @@ class JobViews(TenantStore):
         )
 
     def waiting_reason(self, job: Any, by_state: dict[ItemState, int]) -> WaitingReason | None:
-        """Why nothing of an unfinished job is worked on; ``job`` is its row."""
+        """Return why an unfinished job makes no progress; ``job`` is its row."""
         queued, running = by_state[ItemState.QUEUED], by_state[ItemState.RUNNING]
         if running or not queued:
             return None
@@ -223,8 +223,8 @@ class JobViews(TenantStore):
         return waiting_reason(standing, now=moment)
 
 
-def counted(rows: Sequence[Any]) -> tuple[dict[ItemState, int], dict[str, int]]:
-    """Items by state, and how many have finished each step, out of rows with ``state``, ``stage`` and ``items``."""
+def count_items(rows: Sequence[Any]) -> tuple[dict[ItemState, int], dict[str, int]]:
+    """Count items by state, and those that have finished each step, from rows with ``state``, ``stage`` and ``items``."""
     by_state = dict.fromkeys(ItemState, 0)
     stages = dict.fromkeys((stage.value for stage in _STAGES), 0)
     for row in rows:
@@ -235,7 +235,7 @@ def counted(rows: Sequence[Any]) -> tuple[dict[ItemState, int], dict[str, int]]:
 
 
 def status_of(items: dict[ItemState, int]) -> str:
-    """A job's status from the states of its items."""
+    """Return a job's status from the states of its items."""
     total = sum(items.values())
     if items[ItemState.QUEUED] + items[ItemState.RUNNING]:
         return "running" if items[ItemState.RUNNING] + items[ItemState.SUCCEEDED] else "queued"

@@ -23,17 +23,17 @@ _DETAIL_LENGTH = 1000
 
 
 class Ledger(TenantStore):
-    """One tenant's jobs, as those see them who accept and carry out work."""
+    """One tenant's jobs, for the code that accepts and carries out work."""
 
     def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
         super().__init__(connection, tenant_id)
         self.deliveries = 0  # to webhooks, that stand in the outbox once the transaction does
 
     def total(self, job_id: JobId) -> int | None:
-        """How many items a job has; None if there is no such job."""
+        """Return the number of items of a job; None if there is no such job."""
         statement = text("SELECT total FROM jobs WHERE tenant_id = :tenant AND job_id = :job")
-        found = self._run(statement, job=job_id).scalar_one_or_none()
-        return None if found is None else int(found)
+        total = self._run(statement, job=job_id).scalar_one_or_none()
+        return None if total is None else int(total)
 
     def renamed(self, job_id: JobId) -> list[tuple[int, str, str]]:
         """Return ordinal, requested id and id of the items that were given another id."""
@@ -53,7 +53,7 @@ class Ledger(TenantStore):
         *,
         priority: Priority = Priority.BULK,
     ) -> None:
-        """Write a job with all its items; one in which nothing is left to do is finished at once."""
+        """Write a job with all its items; finish it at once if none is left to do."""
         moment = now()
         self._run(
             text(
@@ -133,13 +133,13 @@ class Ledger(TenantStore):
         return Claims(items=tuple(taken), more=len(taken) < len(rows))
 
     def hold(self, claims: Sequence[ItemClaim]) -> None:
-        """Lock these items until the transaction ends. Raises LeaseLost if any is not ours any more."""
+        """Lock these items until the transaction ends. Raises LeaseLost if another worker holds one."""
         lost = len(claims) - len(self.still_held(claims))
         if lost:
             raise LeaseLost(f"{lost} of {len(claims)} items are held by another worker or were cancelled")
 
     def still_held(self, claims: Sequence[ItemClaim]) -> list[ItemClaim]:
-        """Those of the claims that are still ours, locked until the transaction ends."""
+        """Return the claims that this worker still holds, locked until the transaction ends."""
         held: list[ItemClaim] = []
         for job_id, group in by_job(claims):
             rows = self._run(_HOLD, job=job_id, ordinals=[claim.ordinal for claim in group])
@@ -148,7 +148,7 @@ class Ledger(TenantStore):
         return held
 
     def advance(self, claims: Sequence[ItemClaim], stage: Stage, *, lease_s: float) -> None:
-        """Note the step that was finished and renew the lease. Call ``hold`` first."""
+        """Note the finished step and renew the lease. Call ``hold`` first."""
         self._update(
             claims,
             "stage = :stage, lease_until = :lease",
@@ -158,7 +158,7 @@ class Ledger(TenantStore):
     def succeed(
         self, claims: Mapping[ItemClaim, int], *, outcome: str, reused: Mapping[ItemClaim, int] | None = None
     ) -> None:
-        """End items well, with their chunks, ``reused`` of them without embedding. Call ``hold`` first."""
+        """Mark items as succeeded with their chunks, ``reused`` of them without embedding. Call ``hold`` first."""
         for job_id, group in by_job(list(claims)):
             counts = [value for claim in group for value in (claim.ordinal, claims[claim])]
             spared = [value for claim in group for value in (claim.ordinal, (reused or {}).get(claim, 0))]
@@ -179,7 +179,7 @@ class Ledger(TenantStore):
         detail: str,
         reason: FailureReason = FailureReason.REJECTED,
     ) -> None:
-        """End items badly, with a code and a sentence: they are dead letters from now on. Call ``hold`` first."""
+        """Mark items as failed, with a code and a sentence: they become dead letters. Call ``hold`` first."""
         DocumentOutcomes(self._connection, self._tenant_id).failed([claim.generation for claim in claims])
         for job_id, _ in by_job(claims):  # locks the job, so that failures are seen in the order of their revisions
             self._run(_NEXT_REVISION, job=job_id)
@@ -195,7 +195,8 @@ class Ledger(TenantStore):
     def put_back(
         self, claims: Sequence[ItemClaim], *, delay_s: float, code: str, detail: str, counted: bool = True
     ) -> None:
-        """Retry items later, remembering why. Call ``hold`` first. Not ``counted``: the attempt does not count."""
+        """Queue items again for later, with the reason. Call ``hold`` first. Not ``counted``: the attempt does not
+        count."""
         uncount = "" if counted else "attempts = GREATEST(attempts, 1) - 1, "
         self._update(
             claims,
@@ -221,14 +222,14 @@ class Ledger(TenantStore):
         return finished
 
     def request_id(self, job_id: JobId) -> str:
-        """The id of the request that made the job, for logs; empty if there is no such job."""
-        found = self._run(
+        """Return the id of the request that made the job, for logs; empty if there is no such job."""
+        request_id = self._run(
             text("SELECT request_id FROM jobs WHERE tenant_id = :tenant AND job_id = :job"), job=job_id
         ).scalar_one_or_none()
-        return str(found or "")
+        return str(request_id or "")
 
     def release_expired(self) -> int:
-        """Queue again what a worker held longer than its lease. Gives how many items."""
+        """Queue items with an expired lease again; return how many."""
         return self._run(
             text(
                 f"UPDATE job_items SET {becomes(Move.EXPIRE)}, lease_until = NULL, next_attempt_at = :now,"
@@ -239,7 +240,7 @@ class Ledger(TenantStore):
         ).rowcount
 
     def due(self) -> dict[JobId, int]:
-        """How many items of which job could be worked on now; nothing of a paused job could."""
+        """Return how many items of each job are due; paused jobs are omitted."""
         rows = self._run(
             text(
                 "SELECT j.job_id, COUNT(*) FROM jobs j JOIN job_items i ON i.tenant_id = j.tenant_id"
@@ -252,7 +253,7 @@ class Ledger(TenantStore):
         return {JobId(job_id): count for job_id, count in rows}
 
     def unfinished(self) -> list[JobId]:
-        """Jobs that are not marked as finished."""
+        """Return the jobs that are not marked as finished."""
         rows = self._run(text("SELECT job_id FROM jobs WHERE tenant_id = :tenant AND finished_at IS NULL")).scalars()
         return [JobId(job_id) for job_id in rows]
 
@@ -270,14 +271,14 @@ class Ledger(TenantStore):
 
 
 def tenants_with_open_jobs(connection: Connection) -> list[TenantId]:
-    """Whom the sweeper has to visit. The one statement that looks across tenants; it reads nothing but their ids."""
+    """Return the tenants with unfinished jobs. Reads only their ids, across tenants."""
     rows = connection.execute(text("SELECT DISTINCT tenant_id FROM jobs WHERE finished_at IS NULL")).scalars()
     return [TenantId(tenant_id) for tenant_id in rows]
 
 
 _DUE = text(
-    # What is left of an earlier attempt and waits to be dropped would go while the new attempt is writing it. One of a
-    # document that was deleted since is taken all the same: it will never be shown.
+    # Rows of an earlier attempt that wait to be dropped would vanish while the new attempt writes them. An item of a
+    # document deleted since is taken all the same: it will never be published.
     "SELECT ordinal, namespace, document_id, generation, body_bytes, fencing_token, attempts FROM job_items i"
     f" WHERE tenant_id = :tenant AND job_id = :job AND {may(Move.CLAIM)} AND next_attempt_at <= :now"
     " AND body_bytes >= :least"

@@ -1,4 +1,4 @@
-"""The outbox: what endpoints are to be told is written in the transaction in which it happens, and sent afterwards."""
+"""The outbox: messages to endpoints, written in the transaction of their event and sent afterwards."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ class Outbox(TenantStore):
     """One tenant's messages to its endpoints."""
 
     def job_ended(self, job_id: JobId) -> int:
-        """Tell endpoints how this job ended, in the transaction that ends it; return the number of messages."""
+        """Write messages on the end of this job, in the transaction that ends it; return their number."""
         if not self._subscribed(None):
             return 0
-        found = JobSignals(self._connection, self._tenant_id).snapshot(job_id, reasons=False)
-        return self._tell(found, Event(f"job.{found.status}")) if found else 0
+        job = JobSignals(self._connection, self._tenant_id).snapshot(job_id, reasons=False)
+        return self._tell(job, Event(f"job.{job.status}")) if job else 0
 
     def job_progressed(self, job_id: JobId) -> int:
-        """Tell endpoints this job's progress, once per revision; replaces news not sent yet."""
-        found = JobSignals(self._connection, self._tenant_id).snapshot(job_id, reasons=False)
-        if found is None or found.finished_at is not None:
+        """Write messages on this job's progress, once per revision; they replace unsent ones."""
+        job = JobSignals(self._connection, self._tenant_id).snapshot(job_id, reasons=False)
+        if job is None or job.finished_at is not None:
             return 0
-        told = self._tell(found, Event.PROGRESS)
-        if told:
-            self._run(_OVERTAKEN, job=job_id, revision=f"%-{found.revision}")
-        return told
+        messages = self._tell(job, Event.PROGRESS)
+        if messages:
+            self._run(_OVERTAKEN, job=job_id, revision=f"%-{job.revision}")
+        return messages
 
     def test(self, webhook_id: str) -> str:
-        """A message that says nothing, to this endpoint. Gives its id."""
+        """Write a test message to this endpoint, and return its id."""
         message_id = f"msg_{uuid.uuid4().hex}"
         self._write([(webhook_id, message_id)], Event.TEST, None, {"webhook_id": webhook_id})
         return message_id
@@ -57,7 +57,7 @@ class Outbox(TenantStore):
         return [webhook_id for webhook_id, events in rows if event is None or event in events.split()]
 
     def _message_id(self, webhook_id: str, job: Snapshot) -> str:
-        """The same however often this is told, and another one once the job has moved on."""
+        """Return a stable id of the message for this revision of the job."""
         name = "\x1f".join((self._tenant_id, webhook_id, job.job_id))
         return f"msg_{uuid.uuid5(_MESSAGE_IDS, name).hex}-{job.revision}"
 
@@ -77,7 +77,7 @@ class Outbox(TenantStore):
 
 
 def _data(job: Snapshot) -> dict[str, Any]:
-    """Ids and counters; nothing of a document is ever in a message."""
+    """Return ids and counters; a message never holds document text."""
     return {
         "job_id": job.job_id,
         "namespace": job.namespace,

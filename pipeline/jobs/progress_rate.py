@@ -1,4 +1,4 @@
-"""How fast a job goes, said only when the recent past is a fair sample of it."""
+"""Estimate the rate of a job, only if the recent past is a fair sample."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _STEADY = 2.0  # how much faster one half of the sample may be than the other
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgressRate:
-    """``rate`` in items a second over the last 30 s at most; ``eta_s`` until the rest is done, were it to go on so."""
+    """``rate``: items per second over the last 30 s at most; ``eta_s``: seconds until the rest is done at this rate."""
 
     rate: float
     eta_s: float | None

@@ -1,7 +1,7 @@
 """A job's counters in one consistent read, and its failures in order.
 
-``jobs.revision`` grows with every failure, ended batch and act of the owner under the job's lock, so whoever has read
-up to a revision has missed no failure.
+``jobs.revision`` grows with every failure, ended batch and act of the owner under the job's lock, so a reader of all
+failures up to a revision has missed none.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any
 from sqlalchemy import bindparam, text
 
 from pipeline.database.rows import TenantStore, record_of
-from pipeline.jobs.job_view_store import JobViews, counted, status_of
+from pipeline.jobs.job_view_store import JobViews, count_items, status_of
 from pipeline.jobs.waiting_reason import WaitingReason
 from pipeline.records import ItemState, JobId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """How a job stands: every counter is of the same moment. ``stages``: how many items have finished each step."""
+    """A job with counters of one moment. ``stages``: the items that have finished each step."""
 
     job_id: JobId
     namespace: str
@@ -39,13 +39,13 @@ class Snapshot:
 
     @property
     def ended(self) -> int:
-        """How many items are final."""
+        """The number of final items."""
         return sum(self.items[state] for state in (ItemState.SUCCEEDED, ItemState.FAILED, ItemState.CANCELLED))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class Position:
-    """How far somebody has read the failures of a job: up to and with this one. The default is the beginning."""
+class FailurePosition:
+    """A reader's position in the failures of a job, inclusive. The default is the beginning."""
 
     revision: int = 0
     ordinal: int = -1
@@ -53,9 +53,9 @@ class Position:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """An item that failed, and its place in the order in which items of its job did."""
+    """A failed item, and its position in the order of failures of its job."""
 
-    position: Position
+    position: FailurePosition
     document_id: str | None
     code: str
     detail: str | None
@@ -67,15 +67,15 @@ Fingerprint = tuple[int, datetime | None]
 
 
 class JobSignals(TenantStore):
-    """One tenant's jobs, for those who follow them."""
+    """One tenant's jobs, for callers that follow them."""
 
     def snapshot(self, job_id: JobId, *, reasons: bool = True) -> Snapshot | None:
-        """How the job stands, None if there is none; without ``reasons``, nothing is said of why it waits."""
+        """Return a snapshot of the job, None if there is none; without ``reasons``, ``waiting_reason`` is None."""
         rows = self._run(_SNAPSHOT, job=job_id).all()
         if not rows:
             return None
         job = rows[0]
-        items, stages = counted([row for row in rows if row.state is not None])
+        items, stages = count_items([row for row in rows if row.state is not None])
         views = JobViews(self._connection, self._tenant_id)
         return record_of(
             Snapshot,
@@ -88,14 +88,14 @@ class JobSignals(TenantStore):
             waiting_reason=views.waiting_reason(job, items) if reasons and not job.finished_at else None,
         )
 
-    def failures(self, job_id: JobId, *, after: Position, limit: int) -> list[Failure]:
+    def failures(self, job_id: JobId, *, after: FailurePosition, limit: int) -> list[Failure]:
         """Return failed items in the order of failing, after ``after``, without those queued again since."""
         rows: Sequence[Any] = self._run(
             _FAILURES, job=job_id, revision=after.revision, ordinal=after.ordinal, limit=limit
         ).all()
         return [
             Failure(
-                position=Position(revision=row.failed_revision, ordinal=row.ordinal),
+                position=FailurePosition(revision=row.failed_revision, ordinal=row.ordinal),
                 document_id=row.document_id,
                 code=row.error_code or "",
                 detail=row.error_detail,
@@ -105,7 +105,7 @@ class JobSignals(TenantStore):
         ]
 
     def fingerprints(self, job_ids: Sequence[JobId]) -> dict[JobId, Fingerprint]:
-        """What to compare in order to know whether a job has to be looked at again. One statement for all."""
+        """Return values to compare to see whether a job has changed. One statement for all."""
         rows = self._run(_FINGERPRINTS, jobs=list(job_ids))
         return {JobId(job_id): (revision, served_at) for job_id, revision, served_at in rows}
 

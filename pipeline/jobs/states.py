@@ -1,4 +1,4 @@
-"""What may become of an item of a job: every state, and every move from one to another. See docs/ingestion.md."""
+"""The states of an item of a job, and the moves between them. See docs/ingestion.md."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ _S = ItemState
 
 
 class Move(enum.StrEnum):
-    """Why an item changes its state."""
+    """The causes of an item's change of state."""
 
     CLAIM = "claim"  # a worker takes it, under a lease
     SUCCEED = "succeed"  # it is searchable, or was overtaken by a later upload
     FAIL = "fail"  # at fault, or given up
     PUT_BACK = "put_back"  # something it needs was away: again, later
-    EXPIRE = "expire"  # whoever held it let the lease run out
+    EXPIRE = "expire"  # its holder let the lease run out
     CANCEL = "cancel"  # its owner calls it back
     REPLAY = "replay"  # its owner wants it tried again from the start
 
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """From which states a move leads to which. Anything else is refused where it would be written."""
+    """The states from which a move is allowed, and the state it leads to. Other moves are refused at the write."""
 
     sources: tuple[ItemState, ...]
     target: ItemState

@@ -1,4 +1,4 @@
-"""Whose turn it is: tenants that have work take it in turns, and so do the jobs of one tenant."""
+"""The order of service: tenants with work take turns, and so do the jobs of one tenant."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TURNS = 200  # looked at for one batch; those behind get there once these were 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingJob:
-    """A job with items that could be worked on now."""
+    """A job with due items."""
 
     tenant_id: TenantId
     job_id: JobId
@@ -25,9 +25,9 @@ class WaitingJob:
 
 
 def turns(connection: Connection) -> list[WaitingJob]:
-    """Jobs with due items: those of the tenant that was served least recently come first, and among a tenant's own the
-    one that was, interactive jobs before bulk; after a few interactive turns in a row, bulk before interactive for one.
-    Looks across tenants, and reads nothing but ids and times."""
+    """Return the jobs with due items: least recently served tenant first, and among a tenant's jobs interactive ones
+    first, then the least recently served; after a few interactive turns in a row, one of bulk. Looks across tenants,
+    and reads only ids and times."""
     rows = connection.execute(_TURNS_NOW, {"now": now(), "limit": _TURNS, "most": MOST_INTERACTIVE})
     return [
         WaitingJob(
@@ -40,13 +40,13 @@ def turns(connection: Connection) -> list[WaitingJob]:
     ]
 
 
-def waiting_for_each_other(found: Sequence[WaitingJob]) -> bool:
-    """Whether some of these should not wait long for others: several tenants, or somebody beside a tenant's bulk."""
-    return len({(turn.tenant_id, turn.priority) for turn in found}) > 1
+def waiting_for_each_other(waiting: Sequence[WaitingJob]) -> bool:
+    """Return whether these should take short turns: several tenants wait, or an interactive job beside a tenant's bulk."""
+    return len({(turn.tenant_id, turn.priority) for turn in waiting}) > 1
 
 
 class Turns(TenantStore):
-    """One tenant's place in the round."""
+    """One tenant's turns."""
 
     def batches_in_flight(self) -> int:
         """Count the tenant's batches held by workers (one lease end each, fetching excluded), with its row locked until
@@ -57,7 +57,7 @@ class Turns(TenantStore):
         return int(self._connection.execute(_IN_FLIGHT, values).scalar_one())
 
     def served(self, job_id: JobId) -> None:
-        """A worker has just taken a batch of this job: everybody else comes first now."""
+        """Note that a worker has just taken a batch of this job; the others come first now."""
         values = {"tenant": self._tenant_id, "job": job_id, "now": now()}
         self._connection.execute(_SERVED, values)
         self._connection.execute(_JOB_SERVED, values)
@@ -95,7 +95,7 @@ _JOB_SERVED = text("UPDATE jobs SET served_at = :now WHERE tenant_id = :tenant A
 
 
 def workers_seen(connection: Connection, *, within_s: float) -> bool:
-    """Whether any worker has taken work within these seconds or holds some under a lease, whoever's it is."""
+    """Return whether any worker has taken work within these seconds or holds some under a lease, of any tenant."""
     return bool(connection.execute(_SEEN, {"since": within_s, "now": now()}).scalar_one())
 
 

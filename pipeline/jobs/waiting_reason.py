@@ -1,4 +1,4 @@
-"""Why a job stands still: waiting its turn is told from nobody being there."""
+"""Explain why a job makes no progress: queued behind others, or no worker."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ PATIENCE = timedelta(seconds=5)
 
 
 class WaitingReason(enum.StrEnum):
-    """Why nothing of an unfinished job is being worked on."""
+    """Reasons why an unfinished job makes no progress."""
 
-    QUEUED_BEHIND_OTHERS = "queued_behind_others"  # starved: workers are busy with somebody else
+    QUEUED_BEHIND_OTHERS = "queued_behind_others"  # starved: workers are busy with other tenants
     NO_WORKER = "no_worker"  # stalled: no worker has rung in
     PAUSED = "paused"
     RETRYING = "retrying"  # everything left failed lately and is to be tried again later
@@ -33,7 +33,7 @@ class JobFacts:
 
 
 def waiting_reason(job: JobFacts, *, now: datetime) -> WaitingReason | None:
-    """The reason, or None for a job that is worked on, has nothing left, or has waited less than ``PATIENCE``."""
+    """Return the reason, or None for a job that is worked on, has nothing left, or has waited less than ``PATIENCE``."""
     if job.running or not job.queued:
         return None
     if job.paused:

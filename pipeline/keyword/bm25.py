@@ -1,12 +1,10 @@
-"""BM25: score chunks for a query's terms, given the statistics of the whole collection."""
+"""The statistics of a collection that BM25 needs, and its upper bound; `keyword.keyword_scoring` scores chunks with them."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
 
 # Tuned on training queries of one English collection, where nDCG@10 is flat within 0.005 for k1 from 0.9 to 1.5 and b
 # from 0.4 to 0.75. Recall there, and collections not used for tuning (English and Chinese), favour full length
@@ -43,44 +41,6 @@ class Collection:
         """Return `idf` of a term that occurs in ``frequency`` chunks."""
         frequency = min(frequency, self.chunk_count)
         return math.log1p((self.chunk_count - frequency + 0.5) / (frequency + 0.5))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TermCounts:
-    """The terms of one chunk: how often each occurs, and how many there are, repetitions included."""
-
-    frequency: Mapping[str, int]
-    length: int
-
-    @classmethod
-    def of(cls, terms: Iterable[str]) -> Self:
-        """Count all of a chunk's terms."""
-        frequency = Counter(terms)
-        return cls(frequency=frequency, length=frequency.total())
-
-
-def bm25(
-    query: Sequence[str], documents: Iterable[TermCounts], collection: Collection, *, k1: float = K1, b: float = B
-) -> list[float]:
-    """Return the score of each document, in order; higher is better, 0 where no term of the query occurs.
-
-    ``sum over the query's distinct terms t of idf(t) * tf * (k1 + 1) / (tf + k1 * (1 - b + b * length / average_length))``
-    with ``tf`` the occurrences of ``t`` in the document and ``idf`` as in `Collection.idf`. A term that the query
-    repeats counts once. Every score is below `upper_bound` of the same query and collection.
-    """
-    weights = [(term, collection.idf(term) * (k1 + 1)) for term in dict.fromkeys(query)]
-    fixed, by_length = k1 * (1 - b), k1 * b / collection.average_length
-    scores = []
-    for document in documents:
-        damping = fixed + by_length * document.length
-        frequency_of = document.frequency.get
-        score = 0.0
-        for term, weight in weights:
-            frequency = frequency_of(term, 0)
-            if frequency:
-                score += weight * frequency / (frequency + damping)
-        scores.append(score)
-    return scores
 
 
 def upper_bound(query: Sequence[str], collection: Collection, *, k1: float = K1) -> float:

@@ -71,7 +71,7 @@ def score(
     length / average))``, where ``tf`` adds up the weights of the fields that the term occurs in; and over phrases the
     same with the number of their occurrences as a run. Length is the number of terms, regardless of the fields'
     weights. ``k1`` may differ from that of `weigh`; with the same ``k1``, all weights 1 and no dictionary the result is
-    `keyword.bm25.bm25`.
+    plain BM25.
     """
     shares: dict[str, NDArray[np.float64]] = {}
 

@@ -1,24 +1,28 @@
-"""Give tenants that outgrow exact search their approximate indexes, and take them back when they are not needed."""
+"""Build approximate indexes for tenants that outgrow exact search, measure their recall, and drop unneeded ones."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import chain
 
+import numpy as np
 import structlog
+from numpy.typing import NDArray
 from sqlalchemy import Connection
 
 from pipeline.database.engines import postgres_errors
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.embedding import space_store
 from pipeline.embedding.migration_store import ModelMigrations
-from pipeline.errors import Unavailable
-from pipeline.maintenance.measure_recall import QuestionVectors, measure, questions_of
+from pipeline.errors import PipelineError, Unavailable
+from pipeline.ingestion.make_vectors import vectors_of
 from pipeline.maintenance.migrate_schema import OPERATOR_CLASSES
 from pipeline.records import EmbeddingSpace, TenantId
 from pipeline.resources import Resources
-from pipeline.semantic import vector_index_store
+from pipeline.semantic import question_text_store, vector_index_store
 from pipeline.semantic.index_plan import (
     IndexRow,
     Step,
@@ -32,23 +36,122 @@ from pipeline.semantic.index_plan import (
     plan_repairs,
     tail_name,
 )
+from pipeline.semantic.short_questions import short_questions
 from pipeline.semantic.vector_index_store import IndexBuilder, index_builder
+from pipeline.semantic.vector_store import halfvec_literal
+from pipeline.tenants.usage_store import Purpose
 
 log = structlog.get_logger(__name__)
 
+QuestionVectors = NDArray[np.float32]
+
+# Of the lists; tried in this order.
+_SHARES = (0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.07, 0.085, 0.1, 0.12, 0.145, 0.18, 0.22, 0.3, 0.4, 0.5, 0.7, 1.0)
+# The recall to guarantee for any question. The sample of questions is small, so the measured recall must exceed it by
+# `_MARGIN` / sqrt(number of questions).
+_GOAL = 0.97
+# Numbers of nearest rows that are measured. With a filter that 10 % pass, the best ten are about the nearest hundred.
+_FEW, _DEEP = 10, 100
+_MARGIN = 0.09  # two standard errors of a recall of 0.97 to 0.99, with ten rows a question
+_MOST_QUESTIONS, _FEWEST_QUESTIONS = 192, 20
+_ROWS_COMPARED = 100_000_000  # of all questions together, for the exact answers: 30 s of PostgreSQL once a day
+_FRESH_S = 86_400.0  # a measured recall is measured again after this
 # By then every process has read again which indexes there are, and every search that began before has ended.
 _GRACE_S = 3 * vector_index_store.FRESH_S
-# The rows of sealed ranges are counted again when the notes differ so much from what the tenant shows.
+# Sealed ranges are counted again when their recorded rows differ by this share from the tenant's.
 _DRIFT = 0.1
 _FEW_SEALED = 10  # times the rows of the smallest index
-_MEASURED_WITHIN_S = 300.0  # however much the tenant grows
+_MEASURED_WITHIN_S = 300.0  # at the latest, even while the tenant grows
+
+
+def measure(
+    row: IndexRow,
+    space: EmbeddingSpace,
+    builder: IndexBuilder,
+    use: Resources,
+    *,
+    questions: Callable[..., QuestionVectors | None],
+) -> int:
+    """Measure a ready index whose recall is unknown or was measured a day ago; return 1 if measured, else 0.
+
+    Chooses the fewest lists that find enough of the nearest ten, and of the nearest hundred, of its range; all lists
+    find everything. Records nothing without questions or without a model.
+    """
+    if row.state != "ready" or row.first is None or (row.measured_s is not None and row.measured_s < _FRESH_S):
+        return 0
+    count = max(_FEWEST_QUESTIONS, min(_MOST_QUESTIONS, _ROWS_COMPARED // max(1, row.chunks)))
+    try:
+        vectors = questions(row.tenant_id, space, use, count=count)
+    except PipelineError as error:
+        log.warning("vector_index_not_measured", tenant_id=row.tenant_id, index=row.name, code=error.code)
+        return 0
+    if vectors is None or not len(vectors):
+        return 0
+    sent = [halfvec_literal(vector) for vector in vectors]
+    truth = _nearest(row, sent, builder, use, probes=None)
+    enough = min(1.0, _GOAL + _MARGIN / math.sqrt(len(sent)))
+    chosen: dict[int, tuple[int, float]] = {}
+    for share in _SHARES:
+        probes = math.ceil(share * row.lists)
+        nearest = _nearest(row, sent, builder, use, probes=probes)
+        for best in (_FEW, _DEEP):
+            # Identical passages have equal distances and may swap places, so even all lists may not reach the goal.
+            if best not in chosen and ((recall := _recall(truth, nearest, best)) >= enough or probes == row.lists):
+                chosen[best] = probes, recall
+        if len(chosen) == 2:
+            break
+    (probes, recall), deep_probes = chosen[_FEW], max(chosen[_FEW][0], chosen[_DEEP][0])
+    builder.note_recall(row, probes=probes, deep_probes=deep_probes, recall=recall, questions=len(sent))
+    use.meter.observe("chordwise_vector_index_recall", recall)
+    log.info(
+        "vector_index_measured",
+        tenant_id=row.tenant_id,
+        index=row.name,
+        recall=round(recall, 3),
+        lists=row.lists,
+        probes=probes,
+        deep_probes=deep_probes,
+        questions=len(sent),
+    )
+    return 1
+
+
+def questions_of(tenant_id: TenantId, space: EmbeddingSpace, use: Resources, *, count: int) -> QuestionVectors | None:
+    """Return vectors of the tenant's questions, if the installation keeps enough of them, else of generated ones; None
+    for a tenant without chunks. Raises the model's errors."""
+    with unit_of_work(use.mysql) as work:
+        texts = question_text_store.asked(work.connection, tenant_id, most=count)
+        if len(texts) < _FEWEST_QUESTIONS:
+            stored = question_text_store.stored(work.connection, tenant_id, most=count)
+            texts = short_questions(stored, seed=len(stored))
+    if not texts:
+        return None
+    return vectors_of(tenant_id, texts, use, purpose=Purpose.QUERY, embedder=use.spaces.embedder(space))
+
+
+def _nearest(
+    row: IndexRow, sent: Sequence[str], builder: IndexBuilder, use: Resources, *, probes: int | None
+) -> list[list[str]]:
+    distance = use.settings.pgvector_distance
+    nearest = []
+    for literal in sent:
+        began = time.monotonic()
+        nearest.append(builder.nearest(row, literal, distance=distance, limit=_DEEP, probes=probes))
+        time.sleep(time.monotonic() - began)  # half of the time belongs to searches
+    return nearest
+
+
+def _recall(truth: Sequence[Sequence[str]], results: Sequence[Sequence[str]], best: int) -> float:
+    """Return the share of the ``best`` nearest rows that was found, over all questions."""
+    here = sum(len(set(right[:best]).intersection(result[:best])) for right, result in zip(truth, results, strict=True))
+    return here / max(1, sum(len(right[:best]) for right in truth))
 
 
 def keep_indexes(use: Resources, *, questions: Callable[..., QuestionVectors | None] = questions_of) -> int:
-    """Adjust the approximate indexes to the tenants' sizes, and measure their recall. Returns the number of changes.
+    """Adjust the approximate indexes to the tenants' sizes, and measure their recall; return the number of changes.
 
     One process at a time does this; others return at once. The run may die at any point and may be repeated: the next
-    run drops unfinished indexes. ``questions`` gives what recall is measured with. Raises StoreUnavailable, and
+    run drops unfinished indexes. ``questions`` returns the vectors to measure recall with. Raises StoreUnavailable, and
     WrongInstallation before anything is dropped: with a MySQL that knows none of the tenants, every index would be
     dropped.
     """
@@ -81,8 +184,8 @@ def keep_indexes(use: Resources, *, questions: Callable[..., QuestionVectors | N
         # Measure only the indexes that searches use, not those that a larger range has replaced.
         for row in chain.from_iterable(map(covering, by_tenant(builder.noted()).values())):
             # While a tenant is filled, its new indexes are soon merged. Until then they use inherited probes, or all lists.
-            known = row.probes or row.chunks <= _FEW_SEALED * exact_chunks
-            waits = known and row.recall is None and row.idle_s < _MEASURED_WITHIN_S
+            is_measured = row.probes or row.chunks <= _FEW_SEALED * exact_chunks
+            waits = is_measured and row.recall is None and row.idle_s < _MEASURED_WITHIN_S
             for space in searched:
                 if space.table == row.table and not (waits and (row.tenant_id, row.table) in growing):
                     changes += measure(row, space, builder, use, questions=questions)
@@ -90,8 +193,8 @@ def keep_indexes(use: Resources, *, questions: Callable[..., QuestionVectors | N
 
 
 def drop_indexes(tenant_id: TenantId, use: Resources) -> int:
-    """Drop every index of a tenant that is being erased. Gives how many; what is left by whatever comes between, the
-    next run of ``keep_indexes`` drops, as nothing is noted of it any more."""
+    """Drop every index of a tenant that is being erased; return how many. The next run of ``keep_indexes`` drops those
+    built meanwhile, as they are not recorded any more."""
     with index_builder(use.postgres) as builder:
         if builder is None:
             return 0
@@ -103,11 +206,12 @@ def drop_indexes(tenant_id: TenantId, use: Resources) -> int:
 
 
 def _searched_spaces(connection: Connection, use: Resources) -> list[EmbeddingSpace]:
-    """The active space; the other one only when it is filled, because filling it through an index takes far longer."""
+    """Return the active space, and the other one only when it is filled, because filling it through an index takes far
+    longer."""
     live = space_store.live(connection, use.spaces.base)
     if live.standby is None:
         return [live.active]
-    open_one = next((each for each in ModelMigrations(connection).every() if each.open), None)
+    open_one = next((migration for migration in ModelMigrations(connection).every() if migration.open), None)
     filled = open_one is not None and open_one.state in ("ready", "switched")
     return [live.active, live.standby] if filled else [live.active]
 
@@ -127,8 +231,8 @@ def _repair(step: Step, builder: IndexBuilder) -> None:
 def _adjust(
     rows: list[IndexRow], chunks: int, tenant_id: TenantId, space: EmbeddingSpace, builder: IndexBuilder, use: Resources
 ) -> tuple[int, bool]:
-    """Note what no index covers, and build the index that is missing most. Gives how many were built, and whether the
-    tenant is being filled."""
+    """Record the range that no index covers, or build the index that is missing most. Return how many were built, and
+    whether the tenant is being filled."""
     ranges = [row for row in covering(rows) if row.first is not None]
     tail = builder.tail(tenant_id, space.table, gaps((row.first or 0, row.end) for row in ranges))
     total = tail.rows + sum(row.chunks for row in ranges)

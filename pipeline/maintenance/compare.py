@@ -1,10 +1,11 @@
-"""One page of the comparison: what differs between the stores for some documents."""
+"""Compare the stores for one page of documents."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from sqlalchemy import Connection
 
@@ -44,31 +45,29 @@ class PageDifferences:
 
     @property
     def guilty(self) -> set[DocumentId]:
-        """Documents for which something differs."""
+        """The documents with differences."""
         by_chunk = (self.missing, self.orphaned, self.stale, self.misplaced)
-        found = {document for group in by_chunk for document in group.values()}
+        documents = {document for group in by_chunk for document in group.values()}
         return {
-            DocumentId(each)
-            for each in found | set(self.miscounted) | {name for name, _ in (*self.leftover, *self.document_vectors)}
+            DocumentId(document_id)
+            for document_id in documents
+            | set(self.miscounted)
+            | {name for name, _ in (*self.leftover, *self.document_vectors)}
         }
 
     @property
     def leftover_rows(self) -> int:
-        """Rows of generations nobody needs."""
+        """The number of rows of unneeded generations."""
         return sum(self.leftover.values())
 
     def confirmed_by(self, other: PageDifferences) -> PageDifferences:
-        """What both looks found."""
-        return replace(
-            self,
-            missing={k: v for k, v in self.missing.items() if k in other.missing},
-            orphaned={k: v for k, v in self.orphaned.items() if k in other.orphaned},
-            stale={k: v for k, v in self.stale.items() if k in other.stale},
-            misplaced={k: v for k, v in self.misplaced.items() if k in other.misplaced},
-            miscounted={k: v for k, v in self.miscounted.items() if k in other.miscounted},
-            leftover={k: v for k, v in self.leftover.items() if k in other.leftover},
-            document_vectors={k: v for k, v in self.document_vectors.items() if k in other.document_vectors},
-        )
+        """Return the differences that both looks found."""
+        kinds = [field.name for field in fields(self) if field.name not in ("chunks", "vectors")]
+        common: dict[str, Any] = {
+            kind: {key: value for key, value in getattr(self, kind).items() if key in getattr(other, kind)}
+            for kind in kinds
+        }
+        return replace(self, **common)
 
 
 def look(
@@ -88,17 +87,17 @@ def look(
         vectors = alignment_store.vector_rows(use.postgres, tenant_id, namespace, document_ids, table=space.table)
         is_searched = space == use.spaces.live().active  # documents have a vector in the searched space only
         whole = use.document_vectors(tenant_id).of_documents(namespace, document_ids) if is_searched else None
-        found = differences(work.connection, tenant_id, namespace, document_ids, vectors, space, whole=whole)
-        strange = list(found.orphaned)[:_LOOKED_FOR_ELSEWHERE]
+        seen = differences(work.connection, tenant_id, namespace, document_ids, vectors, space, whole=whole)
+        strange = list(seen.orphaned)[:_LOOKED_FOR_ELSEWHERE]
         elsewhere = alignment_store.chunks_elsewhere(work.connection, tenant_id, strange)
-    lost = alignment_store.vectors_by_id(use.postgres, tenant_id, list(found.missing), table=space.table)
-    misplaced = {chunk_id: found.missing[chunk_id] for chunk_id in lost}
-    misplaced |= {chunk_id: document for chunk_id, document in found.orphaned.items() if chunk_id in elsewhere}
+    lost = alignment_store.vectors_by_id(use.postgres, tenant_id, list(seen.missing), table=space.table)
+    misplaced = {chunk_id: seen.missing[chunk_id] for chunk_id in lost}
+    misplaced |= {chunk_id: document for chunk_id, document in seen.orphaned.items() if chunk_id in elsewhere}
     return replace(
-        found,
-        missing={k: v for k, v in found.missing.items() if k not in lost},
-        orphaned={k: v for k, v in found.orphaned.items() if k not in elsewhere},
-        misplaced={**found.misplaced, **misplaced},
+        seen,
+        missing={k: v for k, v in seen.missing.items() if k not in lost},
+        orphaned={k: v for k, v in seen.orphaned.items() if k not in elsewhere},
+        misplaced={**seen.misplaced, **misplaced},
     )
 
 
@@ -112,8 +111,8 @@ def differences(
     *,
     whole: Sequence[DocumentVectorRow] | None = None,
 ) -> PageDifferences:
-    """What differs between the chunks of these documents, read over ``connection``, and their vectors as they were read
-    before; ``whole``: the documents' own vectors, None if they are not to be compared."""
+    """Return the differences between the chunks of these documents, read over ``connection``, and their vectors, read
+    before; ``whole``: the documents' own vectors, None to skip them."""
     documents = alignment_store.documents_of(connection, tenant_id, namespace, document_ids)
     rows = alignment_store.chunk_rows(connection, tenant_id, namespace, document_ids)
     shown = {(document.document_id, document.published) for document in documents.values()}
@@ -167,7 +166,8 @@ def _placed(vector: VectorRow, chunk: ChunkRow) -> bool:
 def wrong_document_vectors(
     whole: Sequence[DocumentVectorRow], shown: Sequence[ChunkRow], busy: Collection[tuple[str, int]], *, model: str
 ) -> dict[tuple[str, int], str]:
-    """Return what is wrong with which generation. ``shown``: chunks by MySQL, so a lost chunk vector does not count."""
+    """Return the defect of each generation's document vector. ``shown``: chunks by MySQL, so a lost chunk vector does
+    not count."""
     chunks: defaultdict[tuple[str, int], list[tuple[str, bytes]]] = defaultdict(list)
     for row in shown:
         chunks[row.document_id, row.generation].append((row.chunk_id, row.content_hash))

@@ -1,4 +1,4 @@
-"""Compare the model in use with the one to move to, on queries given by the operator or taken from the installation."""
+"""Compare the model in use with the next one, on queries of the operator or of the installation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pipeline.embedding.migration_store import ModelMigrations
 from pipeline.embedding.model_comparison import ComparedQuery, ComparisonResult, Gate, judge
 from pipeline.errors import MigrationRefused, Unavailable
 from pipeline.maintenance import sample_query_store
-from pipeline.maintenance.sample_query_store import Sampled
+from pipeline.maintenance.sample_query_store import SampleQuery
 from pipeline.models.ports import Matrix, query_vectors
 from pipeline.records import EmbeddingSpace, Filters, Namespace, TenantId
 from pipeline.resources import Resources
@@ -30,7 +30,7 @@ _READ_AHEAD = 4  # chunks read for each one wanted: some belong to generations t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoldenQuery:
-    """A question to both models, and which documents should come first, if somebody has judged that."""
+    """A question to both models, with judged documents, if there are any."""
 
     tenant_id: TenantId
     namespaces: tuple[Namespace, ...]
@@ -41,21 +41,21 @@ class GoldenQuery:
 def compare_models(
     number: int, queries: Sequence[GoldenQuery], gate: Gate, use: Resources, *, sample: int
 ) -> ComparisonResult:
-    """Ask both models, judge, and note the verdict with the migration; ``switch``: ask for one that has passed. Without
-    ``queries`` up to ``sample`` come from searches or the texts. Only numbers are kept. Raises MigrationRefused, and as
-    the models."""
+    """Ask both models, judge, and store the verdict with the migration; ``switch`` requires a passed one. Without
+    ``queries`` up to ``sample`` come from searches or the texts. Only numbers are stored. Raises MigrationRefused, and
+    the models' errors."""
     with unit_of_work(use.mysql) as work:
-        found = ModelMigrations(work.connection).one(number)
+        migration = ModelMigrations(work.connection).one(number)
         live = space_store.live(work.connection, use.spaces.base)
-    if found is None:
+    if migration is None:
         raise MigrationRefused(f"there is no migration {number}", code="migration_not_found")
-    if found.state not in ("ready", "switched"):
-        raise MigrationRefused(f"migration {number} is {found.state}; it can be compared once it is ready")
-    source = live.numbered(found.source)
+    if migration.state not in ("ready", "switched"):
+        raise MigrationRefused(f"migration {number} is {migration.state}; it can be compared once it is ready")
+    source = live.numbered(migration.source)
     if source is None:
-        raise MigrationRefused(f"space {found.source} is not live any more")
-    asked = list(queries) or sampled(sample, use)
-    answered = _ask_both(asked, source, found.space, gate.k, use)
+        raise MigrationRefused(f"space {migration.source} is not live any more")
+    compared = list(queries) or sampled(sample, use)
+    answered = _ask_both(compared, source, migration.space, gate.k, use)
     verdict = judge(answered, gate)
     with unit_of_work(use.mysql) as work:
         noted: dict[str, Any] = {**asdict(verdict), **asdict(gate), "sampled": not queries}
@@ -65,38 +65,38 @@ def compare_models(
 
 
 def sampled(count: int, use: Resources) -> list[GoldenQuery]:
-    """Queries nobody had to write: the latest ones that are still remembered, filled up with beginnings of chunks."""
+    """Return the latest stored queries, completed with beginnings of chunks."""
     try:
-        found = sample_query_store.recent(use.redis, limit=count)
+        samples = sample_query_store.recent(use.redis, limit=count)
     except Unavailable as error:
         log.warning("queries_not_sampled", code=error.code)
-        found = []
+        samples = []
     with unit_of_work(use.mysql) as work:
         tenants = sample_query_store.tenants(work.connection)
         tries = 0
-        while tenants and len(found) < count and tries < 4 * count:
+        while tenants and len(samples) < count and tries < 4 * count:
             tries += 1
             text = sample_query_store.beginning_of_a_chunk(work.connection, random.choice(tenants), str(uuid.uuid4()))
-            found += [text] if text is not None else []
-    return [_golden(each) for each in found]
+            samples += [text] if text is not None else []
+    return [_golden(sample_query) for sample_query in samples]
 
 
-def _golden(each: Sampled) -> GoldenQuery:
-    return GoldenQuery(tenant_id=each.tenant_id, namespaces=each.namespaces, text=each.text)
+def _golden(sample: SampleQuery) -> GoldenQuery:
+    return GoldenQuery(tenant_id=sample.tenant_id, namespaces=sample.namespaces, text=sample.text)
 
 
 def _ask_both(
-    asked: Sequence[GoldenQuery], source: EmbeddingSpace, target: EmbeddingSpace, k: int, use: Resources
+    queries: Sequence[GoldenQuery], source: EmbeddingSpace, target: EmbeddingSpace, k: int, use: Resources
 ) -> list[ComparedQuery]:
-    texts = [query.text for query in asked]
+    texts = [query.text for query in queries]
     if not texts:
         return []
     by_space = {space: query_vectors(use.spaces.embedder(space), texts) for space in (source, target)}
     answered = []
-    for place, query in enumerate(asked):
+    for index, query in enumerate(queries):
         chunks, documents = {}, {}
         for space, vectors in by_space.items():
-            chunks[space], documents[space] = _nearest(query, space, vectors[place : place + 1], k, use)
+            chunks[space], documents[space] = _nearest(query, space, vectors[index : index + 1], k, use)
         answered.append(
             ComparedQuery(
                 active_chunks=chunks[source],
@@ -112,7 +112,7 @@ def _ask_both(
 def _nearest(
     query: GoldenQuery, space: EmbeddingSpace, vector: Matrix, k: int, use: Resources
 ) -> tuple[list[str], list[str]]:
-    """The nearest shown chunks, and their documents, each once."""
+    """Return the nearest published chunks, and their documents, each once."""
     nearest = use.vectors_in(space, query.tenant_id).nearest(
         vector[0], namespaces=query.namespaces, filters=Filters(), limit=_READ_AHEAD * k
     )

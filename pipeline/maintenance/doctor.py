@@ -1,4 +1,4 @@
-"""What is wrong with an installation and what to do about it: every rule is a pure function of gathered facts."""
+"""Diagnose an installation and advise: every rule is a pure function of gathered facts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from pipeline.keyword_index.indexer_facts import IndexerFacts
 
-SKEW_WARNING_S = 0.5  # a query lives for seconds by the clock of whoever accepted it
+SKEW_WARNING_S = 0.5  # a query lives for seconds by the clock of the gateway that accepted it
 SKEW_FAILURE_S = 2.0  # leases of seconds are given and taken by different clocks
 LONGEST_RESULT_EXPIRY_S = 86_400.0
 LONGEST_INDEX_LAG_S = 30.0
@@ -16,7 +16,7 @@ TERM_CHARACTERS = 13  # every keyword term is hashed to so many (pipeline.keywor
 
 
 class Severity(enum.StrEnum):
-    """How bad it is: nothing to do, to be looked at, something does not work or is in danger."""
+    """The severity of a finding: nothing to do, to be looked at, something does not work or is in danger."""
 
     OK = "ok"
     WARNING = "warning"
@@ -25,7 +25,7 @@ class Severity(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckResult:
-    """One thing that was looked at. ``advice``: a sentence saying what to do; empty where all is well."""
+    """The result of one check. ``advice``: a sentence with the remedy; empty if all is well."""
 
     check: str
     severity: Severity
@@ -55,8 +55,8 @@ class Versions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerFacts:
-    """One worker's report; None where its version does not say. ``skew_s``: the least distance of its clock from ours.
-    ``task_time_limit_s`` None: its tasks have no limit."""
+    """One worker's report; None for values that its version does not report. ``skew_s``: the least distance of its
+    clock from ours. ``task_time_limit_s`` None: its tasks have no limit."""
 
     name: str
     queues: tuple[str, ...]
@@ -80,7 +80,7 @@ class RedisFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VectorFacts:
-    """One table of vectors: what it should be, and what it is. ``dimension`` None: there is no such table."""
+    """One table of vectors: the expected shape and the real one. ``dimension`` None: there is no such table."""
 
     table: str
     dimension: int | None
@@ -92,8 +92,8 @@ class VectorFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowerFacts:
-    """What Flower's address shows without a password. ``status`` None: no answer. ``public``: answering addresses
-    anybody may reach. ``elsewhere``: other answering addresses of this machine although it should be on loopback."""
+    """Flower's response without a password. ``status`` None: no answer. ``public``: answering addresses that anyone may
+    reach. ``elsewhere``: other answering addresses of this machine although it should be on loopback."""
 
     url: str
     status: int | None
@@ -105,6 +105,14 @@ def _ok(check: str, detail: str) -> CheckResult:
     return CheckResult(check=check, severity=Severity.OK, detail=detail)
 
 
+def _warning(check: str, detail: str, advice: str) -> CheckResult:
+    return CheckResult(check=check, severity=Severity.WARNING, detail=detail, advice=advice)
+
+
+def _failed(check: str, detail: str, advice: str) -> CheckResult:
+    return CheckResult(check=check, severity=Severity.FAILED, detail=detail, advice=advice)
+
+
 def visibility(
     workers: Sequence[WorkerFacts], *, own_timeout_s: float, own_limit_s: float, seen_s: float
 ) -> CheckResult:
@@ -113,38 +121,38 @@ def visibility(
     check = "broker_visibility_timeout"
     timeouts = [
         own_timeout_s,
-        *(each.visibility_timeout_s for each in workers if each.visibility_timeout_s is not None),
+        *(worker.visibility_timeout_s for worker in workers if worker.visibility_timeout_s is not None),
     ]
-    limits = [own_limit_s, *(each.task_time_limit_s for each in workers if each.task_time_limit_s is not None)]
+    limits = [own_limit_s, *(worker.task_time_limit_s for worker in workers if worker.task_time_limit_s is not None)]
     timeout_s, longest_s = min(timeouts), max([*limits, seen_s])
     detail = f"{timeout_s:g} s; the longest task takes up to {longest_s:g} s"
     if timeout_s <= longest_s:
         advice = "raise visibility_timeout in celery_config.py above the longest task, or work is done twice"
-        return CheckResult(check=check, severity=Severity.FAILED, detail=detail, advice=advice)
+        return _failed(check, detail, advice)
     if len(set(timeouts)) > 1:
         advice = "restart the workers, so that all have the same celery_config.py: the shortest counts for everybody"
-        detail = f"processes disagree: {', '.join(f'{each:g} s' for each in sorted(set(timeouts)))}"
-        return CheckResult(check=check, severity=Severity.WARNING, detail=detail, advice=advice)
+        detail = f"processes disagree: {', '.join(f'{timeout:g} s' for timeout in sorted(set(timeouts)))}"
+        return _warning(check, detail, advice)
     return _ok(check, detail)
 
 
-def eviction(check: str, found: RedisFacts | None) -> CheckResult:
-    """Check that a full Redis cannot evict messages or running queries. ``found`` None: the user may not read the
+def eviction(check: str, facts: RedisFacts | None) -> CheckResult:
+    """Check that a full Redis cannot evict messages or running queries. ``facts`` None: the user may not read the
     policy."""
-    if found is None:
+    if facts is None:
         advice = "check by hand that maxmemory-policy is noeviction, or give the user +info: docs/operations.md"
         detail = "the user may not run INFO, so maxmemory-policy cannot be read"
-        return CheckResult(check=check, severity=Severity.WARNING, detail=detail, advice=advice)
-    limit = f"{found.maxmemory // 2**20} MiB" if found.maxmemory else "no limit"
-    detail = f"maxmemory-policy {found.policy}, {limit}, {found.used_memory // 2**20} MiB used"
-    if found.policy != "noeviction":
+        return _warning(check, detail, advice)
+    limit = f"{facts.maxmemory // 2**20} MiB" if facts.maxmemory else "no limit"
+    detail = f"maxmemory-policy {facts.policy}, {limit}, {facts.used_memory // 2**20} MiB used"
+    if facts.policy != "noeviction":
         advice = (
             "set maxmemory-policy noeviction in redis.conf, or Redis drops messages and running queries when it is full"
         )
-        return CheckResult(check=check, severity=Severity.FAILED, detail=detail, advice=advice)
-    if found.maxmemory and found.used_memory > 0.9 * found.maxmemory:
+        return _failed(check, detail, advice)
+    if facts.maxmemory and facts.used_memory > 0.9 * facts.maxmemory:
         advice = "raise maxmemory or shorten CHORDWISE_QUERY_TTL_S: a full Redis refuses every write"
-        return CheckResult(check=check, severity=Severity.WARNING, detail=detail, advice=advice)
+        return _warning(check, detail, advice)
     return _ok(check, detail)
 
 
@@ -153,7 +161,7 @@ def installation(installation_id: str | None, problem: str = "") -> CheckResult:
     check = "installation"
     if problem:
         advice = "correct the address that is wrong and restart; until then nothing is repaired or deleted"
-        return CheckResult(check=check, severity=Severity.FAILED, detail=problem, advice=advice)
+        return _failed(check, problem, advice)
     return _ok(check, f"MySQL, PostgreSQL and Redis belong to {installation_id}")
 
 
@@ -167,68 +175,66 @@ def deletions(withheld: Mapping[str, int]) -> CheckResult:
         "compare the stores with the last backup; if these deletions are right, run"
         " chordwise verify --repair --delete-share 1.0 with a key of each tenant"
     )
-    return CheckResult(check=check, severity=Severity.FAILED, detail=f"withheld as too many: {named}", advice=advice)
+    return _failed(check, f"withheld as too many: {named}", advice)
 
 
 def expiry(expires_s: float | None, *, deadline_s: float) -> CheckResult:
-    """Whether the parts of a chord live as long as its query, and not for ever."""
+    """Check that the parts of a chord live as long as its query, but not for ever."""
     check = "result_expiry"
     if not expires_s:
         advice = "set result_expires in celery_config.py to minutes: results that never expire fill Redis"
-        return CheckResult(check=check, severity=Severity.FAILED, detail="results never expire", advice=advice)
+        return _failed(check, "results never expire", advice)
     detail = f"{expires_s:g} s; a query lives for {deadline_s:g} s"
     if expires_s <= deadline_s:
         advice = "set result_expires in celery_config.py above CHORDWISE_QUERY_DEADLINE_MS, or chords lose their parts"
-        return CheckResult(check=check, severity=Severity.FAILED, detail=detail, advice=advice)
+        return _failed(check, detail, advice)
     if expires_s > LONGEST_RESULT_EXPIRY_S:
         advice = "set result_expires in celery_config.py to minutes: nobody reads results after the query"
-        return CheckResult(check=check, severity=Severity.WARNING, detail=detail, advice=advice)
+        return _warning(check, detail, advice)
     return _ok(check, detail)
 
 
 def schema(problem: str | None) -> CheckResult:
-    """Check that both servers, pgvector and both schemas are those that this version was written for."""
+    """Check that both servers, pgvector and both schemas are those that this version expects."""
     if problem is None:
         return _ok("schema", "both servers are new enough, and no table, column or index is missing")
     advice = "do what the sentence says; docs/operations.md (Parts of the schema are missing) has more"
-    return CheckResult(check="schema", severity=Severity.FAILED, detail=problem, advice=advice)
+    return _failed("schema", problem, advice)
 
 
-def vectors(found: VectorFacts) -> CheckResult:
-    """Whether a table of vectors is what the settings say."""
-    check = "vectors" if found.table == "chunk_embeddings" else f"vectors:{found.table}"
-    if found.dimension is None:
+def vectors(facts: VectorFacts) -> CheckResult:
+    """Check that a table of vectors matches the settings."""
+    check = "vectors" if facts.table == "chunk_embeddings" else f"vectors:{facts.table}"
+    if facts.dimension is None:
         advice = (
             "run python -m pipeline.maintenance.migrate_schema upgrade, then chordwise verify --repair for each tenant"
         )
-        return CheckResult(
-            check=check, severity=Severity.FAILED, detail=f"there is no table {found.table}", advice=advice
-        )
-    if found.dimension != found.wanted_dimension:
-        detail = f"{found.dimension} dimensions are stored, the settings say {found.wanted_dimension}"
+        return _failed(check, f"there is no table {facts.table}", advice)
+    if facts.dimension != facts.wanted_dimension:
+        detail = f"{facts.dimension} dimensions are stored, the settings say {facts.wanted_dimension}"
         advice = "put CHORDWISE_EMBEDDING_DIM back, or move to the other model as docs/model-migration.md says"
-        return CheckResult(check=check, severity=Severity.FAILED, detail=detail, advice=advice)
-    wrong = [f"{name} ({made})" for name, made in found.indexes if made != found.wanted_operator_class]
-    if found.operator_class != found.wanted_operator_class or wrong:
-        detail = f"made with {', '.join(wrong) or found.operator_class}, the settings say {found.wanted_operator_class}"
+        return _failed(check, detail, advice)
+    wrong = [f"{name} ({made})" for name, made in facts.indexes if made != facts.wanted_operator_class]
+    if facts.operator_class != facts.wanted_operator_class or wrong:
+        detail = f"made with {', '.join(wrong) or facts.operator_class}, the settings say {facts.wanted_operator_class}"
         advice = "put CHORDWISE_PGVECTOR_DISTANCE back, or drop the indexes: with another class they are never used"
-        return CheckResult(check=check, severity=Severity.FAILED, detail=detail, advice=advice)
-    return _ok(check, f"{found.dimension} dimensions, {found.operator_class}, {len(found.indexes)} graph indexes")
+        return _failed(check, detail, advice)
+    return _ok(check, f"{facts.dimension} dimensions, {facts.operator_class}, {len(facts.indexes)} graph indexes")
 
 
 def fulltext(shortest: int, longest: int) -> CheckResult:
-    """Whether the server's FULLTEXT takes terms of the length that ours have."""
+    """Check that the server's FULLTEXT indexes terms of our length."""
     detail = f"terms of {shortest} to {longest} characters are indexed, ours have {TERM_CHARACTERS}"
     if shortest <= TERM_CHARACTERS <= longest:
         return _ok("fulltext", detail)
     advice = (
         "set innodb_ft_min_token_size and innodb_ft_max_token_size back to 3 and 84, restart MySQL, rebuild the index"
     )
-    return CheckResult(check="fulltext", severity=Severity.FAILED, detail=detail, advice=advice)
+    return _failed("fulltext", detail, advice)
 
 
 def clock(whose: str, skew_s: float) -> CheckResult:
-    """Whether somebody's clock goes as the gateway's does."""
+    """Check that a clock agrees with the gateway's."""
     check = f"clock:{whose}"
     if abs(skew_s) < SKEW_WARNING_S:
         return _ok(check, f"within {SKEW_WARNING_S:g} s of the gateway's")
@@ -241,53 +247,49 @@ def clock(whose: str, skew_s: float) -> CheckResult:
 
 
 def workers(
-    found: Sequence[WorkerFacts], *, queues: Sequence[str], own: Versions, broker: str
+    facts: Sequence[WorkerFacts], *, queues: Sequence[str], own: Versions, broker: str
 ) -> Iterator[CheckResult]:
     """Check that a worker listens to each queue, and that each worker has the gateway's versions and broker."""
-    unserved = [finding for queue in queues if (finding := queue_served(queue, found)).severity is not Severity.OK]
+    unserved = [finding for queue in queues if (finding := queue_served(queue, facts)).severity is not Severity.OK]
     yield from unserved
     if not unserved:
-        yield _ok("queues", f"{len(queues)} queues, {len(found)} workers")
-    if found:
-        yield worker_versions(found, own)
-        yield worker_brokers(found, broker)
+        yield _ok("queues", f"{len(queues)} queues, {len(facts)} workers")
+    if facts:
+        yield worker_versions(facts, own)
+        yield worker_brokers(facts, broker)
 
 
-def queue_served(queue: str, found: Sequence[WorkerFacts]) -> CheckResult:
+def queue_served(queue: str, facts: Sequence[WorkerFacts]) -> CheckResult:
     """Check that a worker listens to ``queue``."""
-    check, count = f"queue:{queue}", sum(queue in worker.queues for worker in found)
+    check, count = f"queue:{queue}", sum(queue in worker.queues for worker in facts)
     if count:
         return _ok(check, f"{count} worker{'s' if count > 1 else ''}")
     advice = f"start a worker for it: celery -A workers.app worker -Q {queue}; what is sent there waits until then"
-    return CheckResult(check=check, severity=Severity.FAILED, detail="no worker listens to it", advice=advice)
+    return _failed(check, "no worker listens to it", advice)
 
 
-def worker_versions(found: Sequence[WorkerFacts], own: Versions) -> CheckResult:
+def worker_versions(facts: Sequence[WorkerFacts], own: Versions) -> CheckResult:
     """Check that every worker has the gateway's versions of our code and of the libraries that read the messages."""
     check = "worker_versions"
     theirs = {
         worker.name: Versions(chordwise=worker.version, celery=worker.celery, kombu=worker.kombu).unlike(own)
-        for worker in found
+        for worker in facts
     }
     other = [f"{name} has {', '.join(differing)}" for name, differing in theirs.items() if differing]
     if not other:
         return _ok(check, f"{own} everywhere")
     advice = "restart these workers with the gateway's versions: messages of one version need not suit another"
-    return CheckResult(
-        check=check, severity=Severity.WARNING, detail=f"the gateway has {own}; {'; '.join(other)}", advice=advice
-    )
+    return _warning(check, f"the gateway has {own}; {'; '.join(other)}", advice)
 
 
-def worker_brokers(found: Sequence[WorkerFacts], own: str) -> CheckResult:
+def worker_brokers(facts: Sequence[WorkerFacts], own: str) -> CheckResult:
     """Check that every worker was given the gateway's broker. One broker may have two names, so this is no failure."""
     check = "worker_brokers"
-    other = [f"{worker.name} uses {worker.broker}" for worker in found if worker.broker not in (None, own)]
+    other = [f"{worker.name} uses {worker.broker}" for worker in facts if worker.broker not in (None, own)]
     if not other:
         return _ok(check, own)
     advice = "compare CHORDWISE_BROKER_URL: a worker at another broker never gets what the gateway sends"
-    return CheckResult(
-        check=check, severity=Severity.WARNING, detail=f"the gateway uses {own}; {'; '.join(other)}", advice=advice
-    )
+    return _warning(check, f"the gateway uses {own}; {'; '.join(other)}", advice)
 
 
 def sweep_overdue_after_s(interval_s: float) -> float:
@@ -301,14 +303,14 @@ def last_sweep(age_s: float | None, *, interval_s: float, watched_s: float) -> C
     check, limit_s = "last_sweep", sweep_overdue_after_s(interval_s)
     advice = "see that beat runs, that a worker listens to upkeep, and what its log says of the task upkeep.sweep"
     if age_s is None and watched_s < limit_s:
-        return CheckResult(check=check, severity=Severity.WARNING, detail="no sweep is known yet", advice=advice)
+        return _warning(check, "no sweep is known yet", advice)
     if age_s is None:
-        return CheckResult(check=check, severity=Severity.FAILED, detail="no sweep is known", advice=advice)
+        return _failed(check, "no sweep is known", advice)
     detail = f"{age_s:.0f} s ago"
     if age_s <= limit_s:
         return _ok(check, detail)
     detail = f"{detail}, more than {limit_s:.0f} s: work that was interrupted or is due again is not taken up"
-    return CheckResult(check=check, severity=Severity.FAILED, detail=detail, advice=advice)
+    return _failed(check, detail, advice)
 
 
 def query_lane(*, wanted: int, ready: int) -> CheckResult:
@@ -317,55 +319,53 @@ def query_lane(*, wanted: int, ready: int) -> CheckResult:
     if ready == wanted:
         return _ok(check, detail)
     advice = "see the gateway's log events lane_process_ended and lane_process_not_started; is there memory for them?"
-    return CheckResult(check=check, severity=Severity.WARNING, detail=detail, advice=advice)
+    return _warning(check, detail, advice)
 
 
 def keyword_index(indexers: Sequence[IndexerFacts]) -> CheckResult:
-    """Check that the hosts' keyword indexes follow MySQL. What they do not have is answered by FULLTEXT."""
+    """Check that the hosts' keyword indexes follow MySQL. FULLTEXT answers for the rest."""
     check = "keyword_index"
     if not indexers:
         advice = (
             "start python -m workers.indexer on every host with query workers, or set CHORDWISE_KEYWORD_ENGINE=mysql"
         )
         detail = "no indexer reports: FULLTEXT answers"
-        return CheckResult(check=check, severity=Severity.WARNING, detail=detail, advice=advice)
-    wrong = [line for each in indexers for line in _behind(each)]
+        return _warning(check, detail, advice)
+    wrong = [line for indexer in indexers for line in _behind(indexer)]
     if wrong:
         advice = "see the indexer's log event keyword_index_not_updated: is the disk full, or the folder read-only?"
-        return CheckResult(check=check, severity=Severity.WARNING, detail="; ".join(wrong), advice=advice)
-    return _ok(check, ", ".join(f"{each.host}: {each.disk_bytes / 1e6:.1f} MB" for each in indexers))
+        return _warning(check, "; ".join(wrong), advice)
+    return _ok(check, ", ".join(f"{indexer.host}: {indexer.disk_bytes / 1e6:.1f} MB" for indexer in indexers))
 
 
-def _behind(found: IndexerFacts) -> Iterator[str]:
-    if found.failing:
-        yield f"{found.host}: the indexes of {found.failing} tenants cannot be written"
-    if found.lag_s > LONGEST_INDEX_LAG_S:
+def _behind(indexer: IndexerFacts) -> Iterator[str]:
+    if indexer.failing:
+        yield f"{indexer.host}: the indexes of {indexer.failing} tenants cannot be written"
+    if indexer.lag_s > LONGEST_INDEX_LAG_S:
         yield (
-            f"{found.host}: {found.lag_revisions} changes wait, the oldest for {found.lag_s:.0f} s;"
-            f" {found.built:.0%} of the chunks are indexed"
+            f"{indexer.host}: {indexer.lag_revisions} changes wait, the oldest for {indexer.lag_s:.0f} s;"
+            f" {indexer.built:.0%} of the chunks are indexed"
         )
 
 
-def flower(found: FlowerFacts | None) -> CheckResult:
-    """Whether anybody may look at the tasks, or end them."""
+def flower(facts: FlowerFacts | None) -> CheckResult:
+    """Check that Flower requires a password to view or end tasks."""
     check = "flower"
-    if found is None:
+    if facts is None:
         return _ok(check, "CHORDWISE_FLOWER_URL is not set, so it was not looked at")
-    if found.status is None:
+    if facts.status is None:
         advice = "start Flower, or clear CHORDWISE_FLOWER_URL"
-        return CheckResult(
-            check=check, severity=Severity.WARNING, detail=f"nothing answers at {found.url}", advice=advice
-        )
-    if found.status not in (401, 403):
-        detail = f"{found.url} answers {found.status} to somebody without a password"
+        return _warning(check, f"nothing answers at {facts.url}", advice)
+    if facts.status not in (401, 403):
+        detail = f"{facts.url} answers {facts.status} to somebody without a password"
         advice = "set FLOWER_BASIC_AUTH to user:password and restart Flower: who reaches it can end tasks"
-        return CheckResult(check=check, severity=Severity.FAILED, detail=detail, advice=advice)
-    exposed = (*found.public, *found.elsewhere)
+        return _failed(check, detail, advice)
+    exposed = (*facts.public, *facts.elsewhere)
     if exposed:
         advice = (
             "start Flower with --address=127.0.0.1 and reach it through a tunnel; its /metrics asks for no password"
         )
         detail = f"it answers at {', '.join(exposed)}"
-        severity = Severity.FAILED if found.public else Severity.WARNING
+        severity = Severity.FAILED if facts.public else Severity.WARNING
         return CheckResult(check=check, severity=severity, detail=detail, advice=advice)
-    return _ok(check, f"{found.url} asks for a password")
+    return _ok(check, f"{facts.url} asks for a password")

@@ -10,7 +10,7 @@ import redis
 from sqlalchemy import Connection, Engine, text
 
 from pipeline.database.engines import mysql_errors, postgres_errors, redis_errors
-from pipeline.embedding import space_store, space_table_store
+from pipeline.embedding import space_store
 from pipeline.errors import Misconfigured
 from pipeline.maintenance.doctor import RedisFacts, VectorFacts
 from pipeline.maintenance.migrate_schema import OPERATOR_CLASSES, check
@@ -31,24 +31,24 @@ def skew(ask: Callable[[], float], *, clock: Callable[[], float] = time.time) ->
 
 
 def distance(moment: float, earliest: float, latest: float) -> float:
-    """How far ``moment`` lies outside of a span of time; 0 within."""
+    """Return how far ``moment`` lies outside of a span of time; 0 within."""
     return min(0.0, moment - earliest) or max(0.0, moment - latest)
 
 
 def mysql_skew(mysql: Engine, *, clock: Callable[[], float] = time.time) -> float:
-    """See `skew`. Raises StoreUnavailable."""
+    """Return the skew of MySQL's clock; see `skew`. Raises StoreUnavailable."""
     with mysql_errors(), mysql.connect() as connection:
         return skew(lambda: _number(connection, _MYSQL_NOW), clock=clock)
 
 
 def postgres_skew(postgres: Engine, *, clock: Callable[[], float] = time.time) -> float:
-    """See `skew`. Raises StoreUnavailable."""
+    """Return the skew of PostgreSQL's clock; see `skew`. Raises StoreUnavailable."""
     with postgres_errors(), postgres.connect() as connection:
         return skew(lambda: _number(connection, _POSTGRES_NOW), clock=clock)
 
 
 def redis_skew(client: redis.Redis, *, clock: Callable[[], float] = time.time) -> float:
-    """See `skew`. Raises StoreUnavailable."""
+    """Return the skew of Redis' clock; see `skew`. Raises StoreUnavailable."""
 
     def ask() -> float:
         seconds, microseconds = client.time()  # type: ignore[misc]
@@ -64,7 +64,7 @@ def _number(connection: Connection, statement: Any) -> float:
 
 
 def token_sizes(mysql: Engine) -> tuple[int, int]:
-    """How short and how long a term may be that FULLTEXT indexes. Raises StoreUnavailable."""
+    """Return the shortest and longest term that FULLTEXT indexes. Raises StoreUnavailable."""
     with mysql_errors(), mysql.connect() as connection:
         shortest, longest = connection.execute(_TOKEN_SIZES).one()
     return int(shortest), int(longest)
@@ -95,11 +95,11 @@ def redis_facts(client: redis.Redis) -> RedisFacts | None:
 
 
 def vector_facts(mysql: Engine, postgres: Engine, use: Settings) -> list[VectorFacts]:
-    """Each table of vectors that searches or writers use. Raises StoreUnavailable, Misconfigured."""
+    """Return the facts of each table of vectors that searches or writers use. Raises StoreUnavailable, Misconfigured."""
     with mysql_errors(), mysql.connect() as connection:
         live = space_store.live(connection, space_store.base_space(use))
     with postgres_errors(), postgres.connect() as connection:
-        shapes = [(space, space_table_store.shape(connection, space)) for space in live.every]
+        shapes = [(space, space_store.table_shape(connection, space)) for space in live.every]
     return [
         VectorFacts(
             table=space.table,

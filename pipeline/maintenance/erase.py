@@ -1,4 +1,4 @@
-"""Take a whole namespace or a whole tenant away: exactly what was named, in every store, and proven by counting again."""
+"""Erase a whole namespace or a whole tenant from every store, and prove it by counting again."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from functools import partial
 
 import structlog
 
-from pipeline.administration.delete_documents import delete_within
+from pipeline.administration.delete_documents import delete_some
 from pipeline.administration.drop_retired import drop_retired
 from pipeline.database.rows import now
 from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
 from pipeline.errors import Unavailable
 from pipeline.maintenance.build_indexes import drop_indexes
-from pipeline.records import DocumentId, Namespace, TenantId
+from pipeline.records import Namespace, TenantId
 from pipeline.resources import Resources
 from pipeline.tenants import erasure_store
 from pipeline.tenants.audit_store import Audit
@@ -29,7 +29,7 @@ _SETTLES_AFTER = timedelta(minutes=2)  # longer than a key goes on working, and 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamespaceErased:
-    """How much went. ``generations``: those whose rows were dropped in both stores by this call."""
+    """The counts of an erased namespace. ``generations``: those whose rows this call dropped in both stores."""
 
     namespace: str
     documents: int
@@ -38,7 +38,8 @@ class NamespaceErased:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenantErased:
-    """What went from where since the erasure was first asked for, and what a recount still finds (nothing, if all is well)."""
+    """The rows erased since the erasure was first requested, by store, and the rows that a recount still finds
+    (normally none)."""
 
     tenant_id: str
     erased: dict[str, int]
@@ -53,7 +54,7 @@ def delete_namespace(tenant_id: TenantId, namespace: Namespace, use: Resources) 
             return None
     documents = 0
     while True:
-        deleted = _delete_some(tenant_id, namespace, use)
+        deleted = delete_some(tenant_id, namespace, use, limit=_DOCUMENTS_AT_ONCE)
         documents += deleted
         if not deleted and _close(tenant_id, namespace, use, documents=documents):
             break
@@ -63,16 +64,8 @@ def delete_namespace(tenant_id: TenantId, namespace: Namespace, use: Resources) 
 
 
 @retry_conflicts(attempts=8)
-def _delete_some(tenant_id: TenantId, namespace: Namespace, use: Resources) -> int:
-    with unit_of_work(use.mysql) as work:
-        ids = Namespaces(work.connection, tenant_id).living_documents(namespace, limit=_DOCUMENTS_AT_ONCE)
-        delete_within(work, tenant_id, namespace, [DocumentId(document_id) for document_id in ids])
-    return len(ids)
-
-
-@retry_conflicts(attempts=8)
 def _close(tenant_id: TenantId, namespace: Namespace, use: Resources, *, documents: int) -> bool:
-    """Forget the namespace itself, unless a document was handed in since; uploads wait while this looks."""
+    """Delete the namespace itself, unless a document was uploaded since; uploads wait meanwhile."""
     with unit_of_work(use.mysql) as work:
         closed = Namespaces(work.connection, tenant_id).close(namespace)
         if closed:
@@ -83,9 +76,9 @@ def _close(tenant_id: TenantId, namespace: Namespace, use: Resources, *, documen
 def erase_tenant(tenant_id: TenantId, use: Resources) -> TenantErased | None:
     """Erase a tenant from every store; None if there never was one.
 
-    The order to erase is written first and shuts the tenant out; a crash is continued by the reconciler or a
-    repetition. Keys and ledger go early, so that no worker writes; the tenant's row goes last, so that nobody takes its
-    id before. Raises WrongInstallation before any change.
+    The request is recorded first and disables the tenant; the reconciler or a repetition continues after a crash. Keys
+    and ledger are erased early, so that no worker writes; the tenant's row last, so that its id is not reused before.
+    Raises WrongInstallation before any change.
     """
     use.installation.refuse_wrong()
     with unit_of_work(use.mysql) as work:
@@ -99,11 +92,11 @@ def finish_erasures(use: Resources) -> int:
     """Continue interrupted erasures, and check finished ones for documents taken with a cached key. Return how many."""
     with unit_of_work(use.mysql) as work:
         waiting = erasure_store.unsettled(work.connection)
-    for each in waiting:
+    for erasure in waiting:
         try:
-            _erase(each.tenant_id, use, settled=now() - each.requested_at > _SETTLES_AFTER)
+            _erase(erasure.tenant_id, use, settled=now() - erasure.requested_at > _SETTLES_AFTER)
         except Unavailable as error:
-            log.warning("erasure_postponed", tenant_id=each.tenant_id, code=error.code)
+            log.warning("erasure_postponed", tenant_id=erasure.tenant_id, code=error.code)
     return len(waiting)
 
 

@@ -1,15 +1,14 @@
-"""What was to be kept only for a while, and is let go of when its time is up."""
+"""Delete data that was stored for a limited time."""
 
 from __future__ import annotations
 
 import structlog
 
-from pipeline.administration.delete_documents import delete_within
+from pipeline.administration.delete_documents import delete_some
 from pipeline.administration.keep_files import forget_file
-from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
-from pipeline.records import DocumentId, Namespace, TenantId
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.records import Namespace, TenantId
 from pipeline.resources import Resources
-from pipeline.tenants.namespace_store import Namespaces
 from pipeline.vector_stores.attachment_store import Attachments, tenants_with_old_marks
 from pipeline.vector_stores.collection_store import VectorStores, expired_stores
 from pipeline.vector_stores.file_store import expired_files
@@ -21,7 +20,7 @@ _MARKS_AT_ONCE = 1000
 
 
 def expire(use: Resources) -> int:
-    """Delete files and empty vector stores whose time is up. Gives how many; what is left is taken the next time."""
+    """Delete expired files and empty expired vector stores; return how many. The rest is left to the next run."""
     with unit_of_work(use.mysql) as work:
         files = expired_files(work.connection, limit=_AT_ONCE)
         stores = expired_stores(work.connection, limit=_AT_ONCE)
@@ -38,16 +37,8 @@ def expire(use: Resources) -> int:
 
 def _empty(tenant_id: TenantId, namespace: Namespace, use: Resources) -> None:
     """Delete every document of a vector store but keep its name; a crash leaves the rest to the next run."""
-    while _delete_some(tenant_id, namespace, use):
+    while delete_some(tenant_id, namespace, use, limit=_AT_ONCE):
         pass
     with unit_of_work(use.mysql) as work:
         Attachments(work.connection, tenant_id).detach_all(namespace)
         VectorStores(work.connection, tenant_id).note_emptied(namespace)
-
-
-@retry_conflicts()
-def _delete_some(tenant_id: TenantId, namespace: Namespace, use: Resources) -> int:
-    with unit_of_work(use.mysql) as work:
-        ids = Namespaces(work.connection, tenant_id).living_documents(namespace, limit=_AT_ONCE)
-        delete_within(work, tenant_id, namespace, [DocumentId(document_id) for document_id in ids])
-    return len(ids)

@@ -1,5 +1,5 @@
 """Export a namespace part by part, each document whole and as searches saw it at one moment. The only state between
-parts is the last document's id, so an export can be resumed by anybody at any time."""
+parts is the last document's id, so an export can be resumed at any time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 import structlog
 
 from pipeline.archives.archive import Enclosed, Origin, Part, write_part
-from pipeline.archives.chunk_lines import chunk_line, parent_said
+from pipeline.archives.chunk_lines import chunk_line, parent_as_json
 from pipeline.archives.export_store import Exports, ShownChunk, ShownDocument, StoredVector, snapshot, stored_vectors
 from pipeline.document_sources import derived_source_id, original_type
 from pipeline.records import ChunkId, DocumentId, Namespace, Passage, TenantId
@@ -54,7 +54,7 @@ def export_part(
     part_bytes: int = PART_BYTES,
     sleep: Callable[[float], None] = time.sleep,
 ) -> ExportedPart:
-    """The documents after the given id, as many as a part takes. Raises StoreUnavailable."""
+    """Return the documents after the given id, as many as a part takes. Raises StoreUnavailable."""
     with snapshot(use.mysql) as connection:
         listed = Exports(connection, tenant_id, namespace).listed(after=after, limit=most_documents + 1)
     origin = Origin(model=use.embedder.model, dimension=use.embedder.dimension, distance=use.settings.pgvector_distance)
@@ -82,7 +82,7 @@ def export_part(
 
 
 def _groups(listed: Sequence[tuple[DocumentId, int]]) -> Iterator[list[DocumentId]]:
-    """Neighbours that are read together: up to some hundred chunks, or one document."""
+    """Yield neighbouring documents to read together: up to some hundred chunks, or one document."""
     group: list[DocumentId] = []
     chunks = 0
     for document_id, count in listed:
@@ -103,20 +103,20 @@ def _together(
     use: Resources,
     sleep: Callable[[float], None],
 ) -> list[_Whole]:
-    """Those of the documents that are shown, in order; one that is being changed is looked at again."""
-    found: dict[DocumentId, _Whole] = {}
+    """Return the published documents in order; one that is being changed is read again."""
+    documents: dict[DocumentId, _Whole] = {}
     wanted = list(document_ids)
     for look in range(_LOOKS):
         seen = _read(tenant_id, namespace, wanted, origin, use)
         for document_id in wanted:
-            found.pop(document_id, None)
-        found |= seen
+            documents.pop(document_id, None)
+        documents |= seen
         wanted = [document_id for document_id, whole in seen.items() if not whole.settled]
         if not wanted:
             break
         if look < _LOOKS - 1:
             sleep(_PAUSE_S * (look + 1))
-    return [found[document_id] for document_id in document_ids if document_id in found]
+    return [documents[document_id] for document_id in document_ids if document_id in documents]
 
 
 def _read(
@@ -196,5 +196,5 @@ def _description(document: ShownDocument, parents: Sequence[tuple[int, Passage]]
         **asdict(document.fields),
         "source": _source(document),
         "chunking": document.chunking,
-        **({"parents": [parent_said(*parent) for parent in parents]} if parents else {}),
+        **({"parents": [parent_as_json(*parent) for parent in parents]} if parents else {}),
     }

@@ -36,7 +36,7 @@ log = structlog.get_logger(__name__)
 
 _OPEN_WRITERS = 4
 _LARGE = 20_000  # chunks; building a namespace of more takes long enough to be done beside the others
-_COMPACTED_FROM = 0.3  # of what lies on disk was deleted
+_COMPACTED_FROM = 0.3  # share of deleted chunks on disk
 _LEAST_COMPACTED = 1_000  # chunks
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 60.0
 _FAILURES_BEFORE_REBUILD = 3
@@ -44,9 +44,9 @@ _MEASURED_EVERY_S = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lag:
-    """How far indexes are behind: tenants in work, tenants that failed last, and the oldest pending change's seconds as
-    seen here."""
+class IndexLag:
+    """The lag of the indexes: tenants in work, tenants that failed last, and the age of the oldest pending change in
+    seconds."""
 
     tenants: int
     failing: int
@@ -75,7 +75,7 @@ class KeywordIndexer:
     looked_at_every_s: float = 1.0
     _tenants: dict[TenantId, _Tenant] = field(default_factory=dict)
     _writers: OrderedDict[TenantId, LocalIndexWriter] = field(default_factory=OrderedDict)
-    lag: Lag = Lag(tenants=0, failing=0, seconds=0.0)
+    lag: IndexLag = IndexLag(tenants=0, failing=0, seconds=0.0)
     _wanted: Mapping[TenantId, Mapping[Namespace, str]] = field(default_factory=dict)
     _disk: int = 0
     _measured_at: float = float("-inf")
@@ -84,14 +84,14 @@ class KeywordIndexer:
     _changes: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "index-changes"))
     _builds: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "index-builds"))
 
-    def step(self) -> Lag:
+    def step(self) -> IndexLag:
         """Begin to catch up with MySQL, tenant by tenant, without waiting. Raises StoreUnavailable if MySQL cannot be
         read."""
         with reading(self.mysql) as connection:
             wanted = revisions_of_all(connection)
         moment = time.monotonic()
         self._look_for_damage(moment)
-        for tenant_id in [each for each in self._tenants if each not in wanted and self._is_idle(each)]:
+        for tenant_id in [name for name in self._tenants if name not in wanted and self._is_idle(name)]:
             self._forget(tenant_id)
         for tenant_id, stamps in wanted.items():
             tenant = self._tenants.setdefault(tenant_id, _Tenant())
@@ -103,11 +103,11 @@ class KeywordIndexer:
         behind = [tenant.behind_since for tenant in self._tenants.values() if tenant.behind_since is not None]
         failing = sum(tenant.failures > 0 for tenant in self._tenants.values())
         self._wanted = wanted
-        self.lag = Lag(tenants=len(behind), failing=failing, seconds=moment - min(behind, default=moment))
+        self.lag = IndexLag(tenants=len(behind), failing=failing, seconds=moment - min(behind, default=moment))
         return self.lag
 
     def _look_for_damage(self, moment: float) -> None:
-        """Build anew what somebody deleted, or what a query found to be damaged."""
+        """Rebuild indexes that were deleted, or that a query found damaged."""
         if moment - self._looked_at < self.looked_at_every_s:
             return
         self._looked_at = moment
@@ -119,7 +119,7 @@ class KeywordIndexer:
                 tenant.stamps = None
 
     def facts(self, host: str) -> IndexerFacts:
-        """How far this host's indexes are, as of the last step. Raises StoreUnavailable."""
+        """Return the state of this host's indexes as of the last step. Raises StoreUnavailable."""
         behind = {
             (tenant_id, namespace): _revision(stamp) - _revision((self._tenants[tenant_id].stamps or {}).get(namespace))
             for tenant_id, stamps in self._wanted.items()
@@ -147,7 +147,7 @@ class KeywordIndexer:
         return have / every if every else 1.0
 
     def _disk_bytes(self) -> int:
-        """Thousands of files may have to be looked at, so not at every time."""
+        """Return the size on disk, measured at intervals because there may be thousands of files."""
         moment = time.monotonic()
         if moment - self._measured_at >= _MEASURED_EVERY_S:
             self._disk, self._measured_at = disk_bytes(self.root), moment
@@ -156,12 +156,12 @@ class KeywordIndexer:
     def tidy(self) -> None:
         """Delete the indexes of tenants that MySQL does not know, and those of other formats."""
         with reading(self.mysql) as connection:
-            known = revisions_of_all(connection)
-        if gone := remove_others(self.root, known):
+            revisions = revisions_of_all(connection)
+        if gone := remove_others(self.root, revisions):
             log.info("keyword_indexes_removed", folders=gone)
 
     def close(self) -> None:
-        """Wait for what is under way and let go of all indexes."""
+        """Wait for running work and close all indexes."""
         self._changes.shutdown()
         self._builds.shutdown()
         for writer in self._writers.values():
@@ -175,7 +175,7 @@ class KeywordIndexer:
         tenant.task = pool.submit(self._catch_up, tenant_id, tenant, stamps)
 
     def _is_large(self, tenant_id: TenantId, tenant: _Tenant, stamps: Mapping[Namespace, str]) -> bool:
-        """Whether a namespace with many chunks has to be read that the index does not have."""
+        """Return whether the index lacks a namespace with many chunks."""
         new = [namespace for namespace in stamps if namespace not in (tenant.stamps or {})]
         if not new:
             return False
@@ -188,7 +188,7 @@ class KeywordIndexer:
         return task is None or task.done()
 
     def _forget(self, tenant_id: TenantId) -> None:
-        """A tenant without namespaces leaves nothing on this host."""
+        """Delete the index of a tenant without namespaces."""
         self._tenants.pop(tenant_id)
         self._discard_writer(tenant_id)
         remove(self.root, tenant_id)
@@ -216,8 +216,8 @@ class KeywordIndexer:
     def _failed(
         self, tenant_id: TenantId, tenant: _Tenant, *, code: str, is_damaged: bool = False, is_bug: bool = False
     ) -> None:
-        """Try again later. What is damaged is built anew at once, and what we fail over after some attempts; where the disk
-        is full or read-only the index stays as it was."""
+        """Try again later. A damaged index is rebuilt at once, one that raises a bug after some attempts; if the disk
+        is full or read-only the index stays."""
         tenant.failures += 1
         pause = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** (tenant.failures - 1))
         tenant.retry_at = time.monotonic() + pause
@@ -231,18 +231,18 @@ class KeywordIndexer:
                 tenant.retry_at = 0.0
 
     def _brought_up(self, tenant_id: TenantId, tenant: _Tenant, wanted: Mapping[Namespace, str]) -> int:
-        known = tenant.stamps
-        if known is None:
-            found = LocalIndexReader(self.root, tenant_id).view()
-            known = {} if found is None else {name: state.stamp for name, state in found.states().items()}
-            if known == wanted:
-                tenant.stamps = known
+        held_stamps = tenant.stamps
+        if held_stamps is None:
+            stored = LocalIndexReader(self.root, tenant_id).view()
+            held_stamps = {} if stored is None else {name: state.stamp for name, state in stored.states().items()}
+            if held_stamps == wanted:
+                tenant.stamps = held_stamps
                 return 0
         writer = self._writer(tenant_id)
         view = writer.view
         added = 0
-        stamps = {namespace: stamp for namespace, stamp in wanted.items() if known.get(namespace) == stamp}
-        for namespace in known.keys() - wanted.keys():
+        stamps = {namespace: stamp for namespace, stamp in wanted.items() if held_stamps.get(namespace) == stamp}
+        for namespace in held_stamps.keys() - wanted.keys():
             writer.forget(namespace)
         for namespace in sorted(wanted.keys() - stamps.keys()):
             with snapshot(self.mysql) as connection:
@@ -278,7 +278,7 @@ class KeywordIndexer:
         return state, writer.replace(state, None, chunks.all(namespace))
 
     def _compact(self, tenant_id: TenantId, writer: LocalIndexWriter, namespaces: Sequence[Namespace]) -> None:
-        """Write the index anew where much of it was deleted: tantivy merges by size and would keep that for long."""
+        """Rewrite the index when much of it is deleted: tantivy merges by size and would keep deleted chunks for long."""
         every, deleted = writer.sizes()
         if every < _LEAST_COMPACTED or deleted < _COMPACTED_FROM * every:
             return
@@ -295,10 +295,10 @@ class KeywordIndexer:
     def _writer(self, tenant_id: TenantId) -> LocalIndexWriter:
         with self._lock:
             writer = self._writers.pop(tenant_id, None)
-            idle = [each for each in self._writers if each not in self._tenants or self._is_idle(each)]
-            closing = [self._writers.pop(each) for each in idle[: max(0, len(self._writers) + 1 - _OPEN_WRITERS)]]
-        for each in closing:
-            each.close()
+            idle = [name for name in self._writers if name not in self._tenants or self._is_idle(name)]
+            closing = [self._writers.pop(name) for name in idle[: max(0, len(self._writers) + 1 - _OPEN_WRITERS)]]
+        for idle_writer in closing:
+            idle_writer.close()
         writer = writer or LocalIndexWriter(self.root, tenant_id)
         with self._lock:
             self._writers[tenant_id] = writer

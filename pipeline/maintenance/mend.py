@@ -1,4 +1,4 @@
-"""How each difference between the stores is mended."""
+"""Mend the differences between the stores."""
 
 from __future__ import annotations
 
@@ -51,33 +51,33 @@ _EMBEDDED_AT_ONCE = 500
 def mend(
     tenant_id: TenantId,
     namespace: Namespace,
-    found: PageDifferences,
+    page: PageDifferences,
     use: Resources,
     *,
     space: EmbeddingSpace,
     limit: DeletionLimit | None = None,
 ) -> int:
-    """Repair differences that still hold; return the numbers of mended vectors, rows and counts. Restores chunks, then
+    """Mend differences that still hold; return the numbers of mended vectors, rows and counts. Restores chunks, then
     vectors, and deletes last and within ``limit``, so that searches miss nothing. Raises WrongInstallation."""
     use.installation.confirm()
-    mended = sum(_restore(tenant_id, namespace, DocumentId(each), use) for each in sorted(found.miscounted))
-    if found.miscounted:
-        again = look(tenant_id, namespace, sorted(found.guilty), use, space=space)
-        found = replace(found, missing=again.missing, orphaned=again.orphaned, stale=again.stale)
-    wanted = [*found.missing, *found.stale, *found.misplaced]
+    mended = sum(_restore(tenant_id, namespace, DocumentId(miscounted), use) for miscounted in sorted(page.miscounted))
+    if page.miscounted:
+        again = look(tenant_id, namespace, sorted(page.guilty), use, space=space)
+        page = replace(page, missing=again.missing, orphaned=again.orphaned, stale=again.stale)
+    wanted = [*page.missing, *page.stale, *page.misplaced]
     again_made = sum(_embed_again(tenant_id, chunk_ids, use, space) for chunk_ids in slices(wanted, _EMBEDDED_AT_ONCE))
-    guilty = sorted(found.guilty)
+    guilty = sorted(page.guilty)
     with unit_of_work(use.mysql) as work:
         alignment_store.documents_of(work.connection, tenant_id, namespace, guilty, lock=True)
         vectors = alignment_store.vector_rows(use.postgres, tenant_id, namespace, guilty, table=space.table)
         still = differences(work.connection, tenant_id, namespace, guilty, vectors, space)
-        going = [chunk_id for chunk_id in (*found.orphaned, *found.misplaced) if chunk_id in still.orphaned]
-        left = {key: count for key, count in found.leftover.items() if key in still.leftover}
+        going = [chunk_id for chunk_id in (*page.orphaned, *page.misplaced) if chunk_id in still.orphaned]
+        left = {key: count for key, count in page.leftover.items() if key in still.leftover}
         wrong = look(tenant_id, namespace, guilty, use, space=space).document_vectors
         unneeded = [key for key, what in wrong.items() if what == UNNEEDED]
         if limit is not None and not limit.take(vectors=len(going) + len(unneeded), rows=sum(left.values())):
             going, left, unneeded = [], {}, []
-        use.installation.confirm(work.connection)  # the connection that decides what is not needed
+        use.installation.confirm(work.connection)  # the connection that decided on the deletions
         alignment_store.delete_vectors(use.postgres, tenant_id, going, table=space.table)
         chunks = Chunks(work.connection, tenant_id)
         for document_id, number in left:
@@ -87,12 +87,12 @@ def mend(
         use.document_vectors(tenant_id).drop(namespace, unneeded)
         Namespaces(work.connection, tenant_id).revise(namespace, guilty)
     log.info("stores_mended", tenant_id=tenant_id, vectors=again_made, dropped=len(going), rows=sum(left.values()))
-    kept = sum(what == UNNEEDED for what in found.document_vectors.values()) - len(unneeded)
-    return mended + again_made + len(going) + sum(left.values()) + len(found.document_vectors) - max(0, kept)
+    kept = sum(what == UNNEEDED for what in page.document_vectors.values()) - len(unneeded)
+    return mended + again_made + len(going) + sum(left.values()) + len(page.document_vectors) - max(0, kept)
 
 
 def _embed_again(tenant_id: TenantId, chunk_ids: Sequence[ChunkId], use: Resources, space: EmbeddingSpace) -> int:
-    """Make these chunks' vectors from their text, unless it changes meanwhile or the model refuses it. Returns how many."""
+    """Embed these chunks again, unless they change meanwhile or the model refuses them; return how many."""
     with unit_of_work(use.mysql) as work:
         rows = [chunk for chunk in ChunkEdits(work.connection, tenant_id).named(chunk_ids).values() if chunk.enabled]
     if not rows:
@@ -115,15 +115,12 @@ def _embed_again(tenant_id: TenantId, chunk_ids: Sequence[ChunkId], use: Resourc
         for namespace in sorted(by_namespace):
             edits.lock(namespace, list(by_namespace[namespace]))
         current = edits.named([row.chunk_id for row in rows])
-        standing = [place for place, row in enumerate(rows) if _unchanged(row, current.get(row.chunk_id))]
+        standing = [i for i, row in enumerate(rows) if _unchanged(row, current.get(row.chunk_id))]
         if not standing:
             return 0
-        fields: dict[Generation, DocumentFields] = {rows[place].generation: rows[place].fields for place in standing}
+        fields: dict[Generation, DocumentFields] = {rows[i].generation: rows[i].fields for i in standing}
         use.vectors_in(space, tenant_id).upsert(
-            [chunks[place] for place in standing],
-            np.asarray(vectors)[standing],
-            fields=fields,
-            model=space.model,
+            [chunks[i] for i in standing], np.asarray(vectors)[standing], fields=fields, model=space.model
         )
     return len(standing)
 
@@ -146,24 +143,24 @@ def _chunk(row: OwnedChunk) -> Chunk:
 
 
 def _restore(tenant_id: TenantId, namespace: Namespace, document_id: DocumentId, use: Resources) -> int:
-    """Cut a shown document again, without a lock, and write missing chunks but those deleted by hand. Without its bytes
-    the noted number is corrected; a document that shows another generation meanwhile is left alone."""
+    """Cut a published document again, without a lock, and write missing chunks except those deleted by hand. Without
+    its bytes the stored count is corrected; a document with another generation meanwhile stays."""
     with unit_of_work(use.mysql) as work:
         generation = Documents(work.connection, tenant_id).published(namespace, document_id)
-        known = Documents(work.connection, tenant_id).sources([generation] if generation else [])
+        sources = Documents(work.connection, tenant_id).sources([generation] if generation else [])
     if generation is None:
         return 0
-    found, marks = _cut_again(known[generation], use) if generation in known else (Assembled(chunks=[]), {})
+    assembled, marks = _cut_again(sources[generation], use) if generation in sources else (Assembled(chunks=[]), {})
     with unit_of_work(use.mysql) as work:
         if Documents(work.connection, tenant_id).published(namespace, document_id) != generation:
             return 0
         edits = ChunkEdits(work.connection, tenant_id)
         there, removed = edits.ordinals(generation)
-        lost = [chunk for chunk in found.chunks if chunk.ordinal not in there and chunk.ordinal not in removed]
+        lost = [chunk for chunk in assembled.chunks if chunk.ordinal not in there and chunk.ordinal not in removed]
         Chunks(work.connection, tenant_id).write(lost)
         back = {chunk.ordinal: marks[chunk.ordinal] for chunk in lost if chunk.ordinal in marks}
         mark_chunks(work.connection, tenant_id, {generation: back})
-        parents = Parents(work.connection, tenant_id).restore(found.parents, generation)
+        parents = Parents(work.connection, tenant_id).restore(assembled.parents, generation)
         edits.remove(generation, [])  # notes how many there are now
         Namespaces(work.connection, tenant_id).revise(namespace, [document_id])
     log.warning("chunks_restored", tenant_id=tenant_id, chunks=len(lost), parents=parents)
@@ -171,13 +168,13 @@ def _restore(tenant_id: TenantId, namespace: Namespace, document_id: DocumentId,
 
 
 def _cut_again(source: Source, use: Resources) -> tuple[Assembled, Mapping[int, Mark]]:
-    """The chunks as ingestion made them, and what was known of them already then; none if the document is at fault by now."""
+    """Return the chunks as ingestion made them, with their original marks; none if the document is now at fault."""
     generation = source.generation
     tokenizer = tokenizer_of(generation.scope)
     try:
         if is_packed(source.media_type):
-            found = unpacked(source, generation, tokenizer, use)
-            return Assembled(chunks=list(found.chunks), parents=found.parents), found.marks
+            packed = unpacked(source, generation, tokenizer, use)
+            return Assembled(chunks=list(packed.chunks), parents=packed.parents), packed.marks
         request = CutRequest(
             media_type=source.media_type,
             filename=source.source_uri,

@@ -1,7 +1,8 @@
-"""Move an installation to another embedding model: begin, fill stepwise, switch, roll back, end, without stopping searches.
+"""Migrate an installation to another embedding model without stopping searches: begin, fill stepwise, switch, roll
+back, end.
 
-While both spaces are live, every change is written to both or noted with it (`ingestion/standby`), so one pass over older
-chunks suffices and the next proves it. A step may fail or run twice.
+While both spaces are live, every change is written to both or recorded with it (`ingestion/standby`), so one pass over
+older chunks suffices and the next proves it. A step may fail or run twice.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import structlog
 
 from pipeline.database.rows import now
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.embedding import space_store, space_table_store, standby_backlog_store
+from pipeline.embedding import space_store, standby_backlog_store
 from pipeline.embedding.migration_store import MigrationProgress, MigrationState, ModelMigration, ModelMigrations
 from pipeline.errors import MigrationRefused
 from pipeline.models.make_models import check_embedder, make_space_embedder
@@ -27,8 +28,9 @@ _KNOWN_EVERYWHERE_S = 3.0  # by then every process has read the pointer again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Status:
-    """A migration, how far it is, how many documents wait for the standby's vectors, and which space searches use."""
+class MigrationStatus:
+    """A migration with its progress, the number of documents without the standby's vectors, and the space that searches
+    use."""
 
     migration: ModelMigration
     progress: MigrationProgress
@@ -37,7 +39,7 @@ class Status:
 
 
 def start(provider: str, model: str, dimension: int, service: str, use: Resources) -> ModelMigration:
-    """Begin to move to another model; repeated, return the move under way. Tries the model first. Raises
+    """Begin a migration to another model; repeated, return the running one. Tries the model first. Raises
     MigrationRefused, Misconfigured for a wrong model or dimension, EmbedderUnavailable."""
     name = space_store.model_name(provider, model, dimension)
     if service == "next" and not use.settings.embedding_next_base_url:
@@ -52,7 +54,7 @@ def start(provider: str, model: str, dimension: int, service: str, use: Resource
         space_store.lock(work.connection)
         migrations = ModelMigrations(work.connection)
         live = space_store.live(work.connection, use.spaces.base)
-        under_way = next((each for each in migrations.every() if each.open), None)
+        under_way = next((migration for migration in migrations.every() if migration.open), None)
         if under_way is not None:
             same = (under_way.space.provider, under_way.space.model, under_way.space.dimension)
             if same == (provider, name, dimension) and under_way.state in ("backfilling", "verifying", "ready"):
@@ -72,7 +74,7 @@ def start(provider: str, model: str, dimension: int, service: str, use: Resource
             table=f"chunk_embeddings_{number}",
             service=service,
         )
-        space_table_store.create(use.postgres, target, like=active)
+        space_store.create_table(use.postgres, target, like=active)
         migrations.add(target, active, begin_after_s=_KNOWN_EVERYWHERE_S)
         space_store.point(work.connection, active.number, target.number)
         begun = migrations.one(number)
@@ -82,7 +84,7 @@ def start(provider: str, model: str, dimension: int, service: str, use: Resource
 
 
 def _resettled(active: EmbeddingSpace, use: Resources) -> EmbeddingSpace:
-    """The space in use, at the service of the OPENAI_ variables, where its settings have to be by now."""
+    """Return the space in use, at the service of the OPENAI_ variables, where its settings must be by now."""
     if use.settings.embedding_next_base_url:
         raise MigrationRefused(
             "the model in use is still at CHORDWISE_EMBEDDING_NEXT_BASE_URL; move that to OPENAI_BASE_URL first",
@@ -97,28 +99,28 @@ def _resettled(active: EmbeddingSpace, use: Resources) -> EmbeddingSpace:
     )
 
 
-def status(number: int, use: Resources) -> Status | None:
-    """How a migration stands, None if there never was one of this number."""
+def status(number: int, use: Resources) -> MigrationStatus | None:
+    """Return the status of a migration, None if there never was one of this number."""
     with unit_of_work(use.mysql) as work:
         migrations = ModelMigrations(work.connection)
-        found = migrations.one(number)
-        return None if found is None else _status(work.connection, found, use)
+        migration = migrations.one(number)
+        return None if migration is None else _status(work.connection, migration, use)
 
 
-def every_status(use: Resources) -> list[Status]:
-    """All migrations there ever were, the latest first."""
+def every_status(use: Resources) -> list[MigrationStatus]:
+    """Return all migrations, latest first."""
     with unit_of_work(use.mysql) as work:
-        return [_status(work.connection, found, use) for found in ModelMigrations(work.connection).every()]
+        return [_status(work.connection, migration, use) for migration in ModelMigrations(work.connection).every()]
 
 
-def _status(connection: Any, found: ModelMigration, use: Resources) -> Status:
+def _status(connection: Any, migration: ModelMigration, use: Resources) -> MigrationStatus:
     live = space_store.live(connection, use.spaces.base)
     standby = live.standby.number if live.standby else None
-    return Status(
-        migration=found,
-        progress=ModelMigrations(connection).progress(found.space.number, found.pass_number),
+    return MigrationStatus(
+        migration=migration,
+        progress=ModelMigrations(connection).progress(migration.space.number, migration.pass_number),
         behind=standby_backlog_store.size(connection, standby)
-        if standby in (found.space.number, found.source) and standby
+        if standby in (migration.space.number, migration.source) and standby
         else 0,
         active=live.active.number,
     )
@@ -129,35 +131,37 @@ def switch(number: int, use: Resources, *, skip_gate: bool = False, accept_missi
     while vectors are missing or the comparison has not passed."""
     with unit_of_work(use.mysql) as work:
         space_store.lock(work.connection)
-        found = _in_state(work.connection, number, "ready")
+        migration = _in_state(work.connection, number, "ready")
         behind = standby_backlog_store.size(work.connection, number)
         if behind:
             raise MigrationRefused(f"{behind} documents wait for their vectors; try again soon", code="vectors_behind")
-        if found.missing and not accept_missing:
-            raise MigrationRefused(f"the new model gave no vector for {found.missing} chunks", code="vectors_missing")
+        if migration.missing and not accept_missing:
+            raise MigrationRefused(
+                f"the new model gave no vector for {migration.missing} chunks", code="vectors_missing"
+            )
         if not skip_gate:
-            _check_gate(found)
-        space_store.point(work.connection, number, found.source)
+            _check_gate(migration)
+        space_store.point(work.connection, number, migration.source)
         ModelMigrations(work.connection).move(number, "switched", switched_at=now())
     use.spaces.live(fresh=True)
     log.info("migration_switched", space=number, gate_skipped=skip_gate)
 
 
-def _check_gate(found: ModelMigration) -> None:
-    if found.comparison is None:
+def _check_gate(migration: ModelMigration) -> None:
+    if migration.comparison is None:
         raise MigrationRefused("the models have not been compared yet", code="not_compared")
-    if not found.comparison["passed"]:
-        raise MigrationRefused(f"the comparison did not pass: {found.comparison['reason']}", code="gate_not_passed")
+    if not migration.comparison["passed"]:
+        raise MigrationRefused(f"the comparison did not pass: {migration.comparison['reason']}", code="gate_not_passed")
 
 
 def rollback(number: int, use: Resources) -> int:
-    """Return searches to the old model at once. Gives the documents that lack vectors there: 0 unless it failed since
-    the switch."""
+    """Return searches to the old model at once; return the number of documents without vectors there: 0 unless it
+    failed since the switch."""
     with unit_of_work(use.mysql) as work:
         space_store.lock(work.connection)
-        found = _in_state(work.connection, number, "switched")
-        behind = standby_backlog_store.size(work.connection, found.source)
-        space_store.point(work.connection, found.source, number)
+        migration = _in_state(work.connection, number, "switched")
+        behind = standby_backlog_store.size(work.connection, migration.source)
+        space_store.point(work.connection, migration.source, number)
         ModelMigrations(work.connection).move(number, "ready", switched_at=None)
     use.spaces.live(fresh=True)
     log.info("migration_rolled_back", space=number, behind=behind)
@@ -165,12 +169,12 @@ def rollback(number: int, use: Resources) -> int:
 
 
 def finish(number: int, use: Resources) -> None:
-    """Drop the old vectors once no query can need them, about half a minute from now. There is no way back."""
+    """Drop the old vectors once no query can need them, in about half a minute. This cannot be undone."""
     _end(number, use, state="finishing", allowed=("switched",))
 
 
 def abort(number: int, use: Resources) -> None:
-    """Give the move up and drop the new vectors."""
+    """Abort the migration and drop the new vectors."""
     _end(number, use, state="aborting", allowed=("backfilling", "verifying", "ready"))
 
 
@@ -185,9 +189,9 @@ def _end(number: int, use: Resources, *, state: MigrationState, allowed: tuple[M
 
 
 def _in_state(connection: Any, number: int, *allowed: MigrationState) -> ModelMigration:
-    found = ModelMigrations(connection).one(number, lock=True)
-    if found is None:
+    migration = ModelMigrations(connection).one(number, lock=True)
+    if migration is None:
         raise MigrationRefused(f"there is no migration {number}", code="migration_not_found")
-    if found.state not in allowed:
-        raise MigrationRefused(f"migration {number} is {found.state}, not {' or '.join(allowed)}")
-    return found
+    if migration.state not in allowed:
+        raise MigrationRefused(f"migration {number} is {migration.state}, not {' or '.join(allowed)}")
+    return migration

@@ -20,7 +20,7 @@ from pipeline.database import installation, schema
 from pipeline.database.engines import mysql_engine, mysql_errors, postgres_engine, postgres_errors
 from pipeline.database.schema import Side
 from pipeline.database.store_errors import MYSQL, POSTGRES, location
-from pipeline.embedding import space_store, space_table_store
+from pipeline.embedding import space_store
 from pipeline.errors import Misconfigured, PipelineError
 from pipeline.records import EmbeddingSpace
 from pipeline.settings import Settings, settings
@@ -63,7 +63,7 @@ def _upgrade(mysql: Engine, postgres: Engine, use: Settings) -> None:
 
 
 def upgrade_mysql(mysql: Engine, use: Settings) -> None:
-    """The same for the system of record alone."""
+    """Run the pending migrations of MySQL alone."""
     with mysql_errors(), mysql.connect() as connection:
         connection.execute(text("SELECT GET_LOCK('chordwise_migrations', 60)"))
         try:
@@ -75,18 +75,18 @@ def upgrade_mysql(mysql: Engine, use: Settings) -> None:
 
 
 def _make_lost_spaces(mysql: Engine, postgres: Engine, use: Settings) -> None:
-    """Empty tables for live spaces whose own are gone, as in a new PostgreSQL; `verify --repair` fills them."""
+    """Create empty tables for live spaces without one, as in a new PostgreSQL; `verify --repair` fills them."""
     base = space_store.base_space(use)
     with mysql_errors(), mysql.connect() as connection:
         live = space_store.live(connection, base)
     with postgres_errors(), postgres.connect() as connection:
-        lost = [space for space in live.every if space_table_store.shape(connection, space) is None]
+        lost = [space for space in live.every if space_store.table_shape(connection, space) is None]
     for space in lost:
-        space_table_store.create(postgres, space, like=base)
+        space_store.create_table(postgres, space, like=base)
 
 
 def downgrade(mysql: Engine, postgres: Engine, use: Settings) -> None:
-    """Take every revision back. All data is gone afterwards."""
+    """Revert every revision. All data is lost."""
     installation.release_redis(mysql, use)
     with postgres_errors(), postgres.connect() as connection:
         _migrate("downgrade", "base", "postgres", connection, use)
@@ -113,7 +113,7 @@ def check(mysql: Engine, postgres: Engine, use: Settings) -> None:
 
 
 class SchemaCheck:
-    """`check` for frequent callers: a schema found complete is checked again only after ``fresh_s`` seconds."""
+    """A `check` for frequent callers: a complete schema is checked again only after ``fresh_s`` seconds."""
 
     def __init__(
         self, mysql: Callable[[], Engine], postgres: Callable[[], Engine], use: Settings, *, fresh_s: float = 30.0
@@ -155,31 +155,31 @@ def _check_whole(side: Side, connection: Connection, *, vector_tables: Sequence[
 
 
 def _check_space(connection: Connection, space: EmbeddingSpace, use: Settings) -> None:
-    found = space_table_store.shape(connection, space)
-    if found is None:
+    shape = space_store.table_shape(connection, space)
+    if shape is None:
         raise Misconfigured(
             f"PostgreSQL has no table {space.table}: run python -m pipeline.maintenance.migrate_schema upgrade"
         )
-    if found.dimension != space.dimension:
+    if shape.dimension != space.dimension:
         named = (
             "CHORDWISE_EMBEDDING_DIM" if space.number == space_store.FIRST else f"the dimension of space {space.number}"
         )
         raise Misconfigured(
-            f"{named} is {space.dimension} but the stored vectors have {found.dimension} dimensions:"
+            f"{named} is {space.dimension} but the stored vectors have {shape.dimension} dimensions:"
             " docs/model-migration.md says how to move to another model"
         )
     expected = OPERATOR_CLASSES[use.pgvector_distance]
-    wrong = ", ".join(name for name, operator_class in found.indexes if operator_class != expected)
-    if found.operator_class != expected or wrong:
-        made = wrong or found.operator_class
+    wrong = ", ".join(name for name, operator_class in shape.indexes if operator_class != expected)
+    if shape.operator_class != expected or wrong:
+        made = wrong or shape.operator_class
         raise Misconfigured(f"CHORDWISE_PGVECTOR_DISTANCE needs {expected} but the vector store was made with {made}")
 
 
 def _check_revision(side: Side, connection: Connection) -> None:
-    found, newest = _revision(side, connection), _revisions(side)[-1]
-    if found != newest:
+    revision, newest = _revision(side, connection), _revisions(side)[-1]
+    if revision != newest:
         raise Misconfigured(
-            f"the {side} schema is at revision {found or 'none'}, this code needs {newest}:"
+            f"the {side} schema is at revision {revision or 'none'}, this code needs {newest}:"
             " run python -m pipeline.maintenance.migrate_schema upgrade"
         )
 
@@ -201,15 +201,15 @@ def _revisions(side: Side) -> list[str]:
 
 def _refuse_unknown(side: Side, connection: Connection) -> None:
     """Raise Misconfigured for a database at a revision that this code has no migration from."""
-    found, known = _revision(side, connection), _revisions(side)
-    if found is None or found in known:
+    revision, revisions = _revision(side, connection), _revisions(side)
+    if revision is None or revision in revisions:
         return
     advice = (
-        f"bring it to {known[0]} with version 0.1.0 first (CHANGELOG.md names the commit), or start with an empty database"
-        if found < known[0]
+        f"bring it to {revisions[0]} with version 0.1.0 first (CHANGELOG.md names the commit), or start with an empty database"
+        if revision < revisions[0]
         else "a newer version of Chordwise made it, so use that one"
     )
-    raise Misconfigured(f"the {side} schema is at revision {found}, which this version cannot migrate: {advice}")
+    raise Misconfigured(f"the {side} schema is at revision {revision}, which this version cannot migrate: {advice}")
 
 
 def _migrate(
@@ -217,7 +217,7 @@ def _migrate(
 ) -> None:
     _refuse_unknown(side, connection)
     connection.commit()  # Alembic begins transactions of its own
-    # Every worker and gateway checks the schema when it starts, and none migrates: what that takes is loaded here alone.
+    # Every worker and gateway checks the schema when it starts, and none migrates: Alembic is loaded here alone.
     from alembic import command
     from alembic.config import Config
 
@@ -263,19 +263,19 @@ def _engines(use: Settings) -> Iterator[tuple[Engine, Engine]]:
 
 
 def main(arguments: Sequence[str] | None = None, use: Settings | None = None) -> int:
-    """The command line: exit code 0 when done, 1 with one sentence on standard error when not."""
+    """Run the command line: exit code 0 when done, 1 with one sentence on standard error when not."""
     parser = argparse.ArgumentParser(prog="python -m pipeline.maintenance.migrate_schema", description=__doc__)
     parser.add_argument("action", choices=list(_ACTIONS))
     action = _ACTIONS[parser.parse_args(arguments).action]
     try:
         use = use or settings()
         with _engines(use) as (mysql, postgres):
-            found = action(mysql, postgres, use)
+            lines = action(mysql, postgres, use)
     except PipelineError as error:
         print(f"migrate: {error}", file=sys.stderr)  # noqa: T201 - this is a command
         return 1
-    if found is not None:
-        print(f"installation {found}")  # noqa: T201
+    if lines is not None:
+        print(f"installation {lines}")  # noqa: T201
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Look after the agreement of the stores all the time: a bounded piece of one tenant at a time, mended at once."""
+"""Reconcile the stores continuously: a bounded piece of one tenant at a time, mended at once."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from pipeline.maintenance.erase import finish_erasures
 from pipeline.maintenance.verify import (
     DOCUMENTS,
     AlignmentCounts,
-    Spot,
+    ComparePosition,
     all_namespaces,
     compare,
     documents_by_namespace,
-    recounted,
+    recount_statistics,
 )
 from pipeline.records import Namespace, TenantId
 from pipeline.resources import Resources
@@ -37,26 +37,30 @@ def reconcile(use: Resources) -> AlignmentCounts:
 
 
 def reconcile_tenant(tenant_id: TenantId, use: Resources) -> AlignmentCounts:
-    """The same for a given tenant."""
+    """Reconcile the given tenant; see `reconcile`."""
     use.installation.confirm()
     with unit_of_work(use.mysql) as work:
-        place = reconcile_store.place_of(work.connection, tenant_id)
-    limit = _limit(tenant_id, place, use)
-    known = documents_by_namespace(tenant_id, use)
-    names = sorted(all_namespaces(tenant_id, known, use))
-    waiting = [name for name in names if place.namespace is None or name >= place.namespace]
+        position = reconcile_store.place_of(work.connection, tenant_id)
+    limit = _limit(tenant_id, position, use)
+    documents = documents_by_namespace(tenant_id, use)
+    names = sorted(all_namespaces(tenant_id, documents, use))
+    waiting = [name for name in names if position.namespace is None or name >= position.namespace]
     total = AlignmentCounts()
     for namespace in waiting:
-        resumed = namespace == place.namespace and place.phase is not None
-        start = Spot(phase=place.phase or DOCUMENTS, after=place.after or "") if resumed else Spot()
+        resumed = namespace == position.namespace and position.phase is not None
+        start = (
+            ComparePosition(phase=position.phase or DOCUMENTS, after=position.after or "")
+            if resumed
+            else ComparePosition()
+        )
         for spot, counts in compare(tenant_id, namespace, use, repair=True, start=start, limit=limit.now):
             if spot is None:
-                found = counts + recounted(tenant_id, namespace, use, repair=True)
+                sums = counts + recount_statistics(tenant_id, namespace, use, repair=True)
                 following = _after(namespace, names)
             else:
-                found, following = counts, ReconcilePosition(namespace=namespace, phase=spot.phase, after=spot.after)
-            total += found
-            _note(tenant_id, following, found, limit, use)
+                sums, following = counts, ReconcilePosition(namespace=namespace, phase=spot.phase, after=spot.after)
+            total += sums
+            _note(tenant_id, following, sums, limit, use)
             if total.chunks >= use.settings.reconcile_chunks:
                 return _told(tenant_id, total, limit)
     if not waiting:
@@ -77,15 +81,15 @@ class _PassLimit:
         withheld = self.before.pass_withheld + self.now.withheld
         if ended:
             return Deletions(withheld=withheld if self.now.is_exceeded else 0)
-        asked = max(self.before.withheld, withheld if self.now.is_exceeded else 0)
-        return Deletions(pass_deleted=deleted, pass_withheld=withheld, withheld=asked)
+        withheld_most = max(self.before.withheld, withheld if self.now.is_exceeded else 0)
+        return Deletions(pass_deleted=deleted, pass_withheld=withheld, withheld=withheld_most)
 
 
-def _limit(tenant_id: TenantId, place: ReconcilePosition, use: Resources) -> _PassLimit:
-    """Return the limit of the pass that begins or continues at ``place``."""
+def _limit(tenant_id: TenantId, position: ReconcilePosition, use: Resources) -> _PassLimit:
+    """Return the limit of the pass that begins or continues at ``position``."""
     with unit_of_work(use.mysql) as work:
         before = reconcile_store.deletions_of(work.connection, tenant_id)
-    if place.namespace is None:
+    if position.namespace is None:
         before = Deletions(withheld=before.withheld)
     left = measure(tenant_id, use, use.spaces.live().active)
     spent = before.pass_deleted + before.pass_withheld
@@ -96,17 +100,17 @@ def _limit(tenant_id: TenantId, place: ReconcilePosition, use: Resources) -> _Pa
 
 
 def _after(namespace: Namespace, names: list[Namespace]) -> ReconcilePosition:
-    """The beginning of the next namespace, or of the whole when this was the last."""
+    """Return the beginning of the next namespace, or of the tenant after the last one."""
     following = next((name for name in names if name > namespace), None)
     return ReconcilePosition(namespace=following, phase=None, after=None)
 
 
 def _note(
-    tenant_id: TenantId, place: ReconcilePosition, counts: AlignmentCounts, limit: _PassLimit, use: Resources
+    tenant_id: TenantId, position: ReconcilePosition, counts: AlignmentCounts, limit: _PassLimit, use: Resources
 ) -> None:
-    deletions = limit.noted(ended=place.namespace is None)
+    deletions = limit.noted(ended=position.namespace is None)
     with unit_of_work(use.mysql) as work:
-        reconcile_store.note(work.connection, tenant_id, place, asdict(counts), deletions)
+        reconcile_store.note(work.connection, tenant_id, position, asdict(counts), deletions)
 
 
 def _told(tenant_id: TenantId, total: AlignmentCounts, limit: _PassLimit) -> AlignmentCounts:

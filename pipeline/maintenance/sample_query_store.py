@@ -1,4 +1,4 @@
-"""Where queries for a comparison of models come from when nobody has written any."""
+"""Sample queries for a comparison of models."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ _LENGTH = 200  # characters of a chunk that make a question
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sampled:
-    """A text that somebody asked, or that stands in the beginning of a chunk."""
+class SampleQuery:
+    """The text of a stored query, or of the beginning of a chunk."""
 
     tenant_id: TenantId
     namespaces: tuple[Namespace, ...]
     text: str
 
 
-def recent(client: redis.Redis, *, limit: int) -> list[Sampled]:
-    """Some of the queries that are still remembered, each text once."""
-    found: dict[tuple[str, str], Sampled] = {}
+def recent(client: redis.Redis, *, limit: int) -> list[SampleQuery]:
+    """Return some of the stored queries, each text once."""
+    samples: dict[tuple[str, str], SampleQuery] = {}
     with redis_errors():
         for seen, key in enumerate(client.scan_iter(match="*:query:*", count=500)):
-            if len(found) >= limit or seen >= _LOOKED_AT * limit:
+            if len(samples) >= limit or seen >= _LOOKED_AT * limit:
                 break
             raw = client.hget(key, "query")
             try:
@@ -39,24 +39,24 @@ def recent(client: redis.Redis, *, limit: int) -> list[Sampled]:
             except ValidationError:  # of an older version
                 continue
             if query is not None:
-                each = Sampled(tenant_id=query.tenant_id, namespaces=query.namespaces, text=query.query_text)
-                found.setdefault((each.tenant_id, each.text), each)
-    return list(found.values())
+                sample = SampleQuery(tenant_id=query.tenant_id, namespaces=query.namespaces, text=query.query_text)
+                samples.setdefault((sample.tenant_id, sample.text), sample)
+    return list(samples.values())
 
 
 def tenants(connection: Connection) -> list[TenantId]:
-    """Who has anything to search in; reads nothing but ids."""
+    """Return the tenants with chunks; reads only ids."""
     rows = connection.execute(text("SELECT DISTINCT tenant_id FROM namespaces WHERE chunk_count > 0")).scalars()
     return [TenantId(tenant_id) for tenant_id in rows]
 
 
-def beginning_of_a_chunk(connection: Connection, tenant_id: TenantId, pivot: str) -> Sampled | None:
-    """The first words of the shown chunk whose id follows ``pivot``, a random UUID; None after the last one."""
+def beginning_of_a_chunk(connection: Connection, tenant_id: TenantId, pivot: str) -> SampleQuery | None:
+    """Return the first words of the published chunk whose id follows ``pivot``, a random UUID; None after the last one."""
     row = connection.execute(_CHUNK, {"tenant": tenant_id, "pivot": pivot}).one_or_none()
     words = "" if row is None else row.text[:_LENGTH].rpartition(" ")[0] or row.text[:_LENGTH]
     if row is None or not words.strip():
         return None
-    return Sampled(tenant_id=tenant_id, namespaces=(Namespace(row.namespace),), text=words.strip())
+    return SampleQuery(tenant_id=tenant_id, namespaces=(Namespace(row.namespace),), text=words.strip())
 
 
 _CHUNK = text(

@@ -1,4 +1,4 @@
-"""What the sweeper does: release work that nobody holds, close jobs that nobody closed, renew the terms of older chunks."""
+"""Sweep: release expired leases, close finished jobs, drop and expire rows, renew the terms of older chunks."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from pipeline.deadline import Deadline
 from pipeline.documents.chunk_edit_store import ChunkEdits
 from pipeline.documents.outdated_term_store import OutdatedGeneration, OutdatedTerms, tenants_with_outdated_terms
 from pipeline.documents.owned_chunk_store import OwnedChunk
-from pipeline.documents.retention_store import Kept, Retired, tenants_with_expired, tenants_with_retired
+from pipeline.documents.retention_store import RetainedGenerations, Retired, tenants_with_expired, tenants_with_retired
 from pipeline.errors import Unavailable
 from pipeline.ingestion.finish_items import close_jobs
 from pipeline.jobs.ledger_store import Ledger, tenants_with_open_jobs
 from pipeline.keyword.indexed_fields import IndexedTokens, indexed
 from pipeline.keyword.statistics_store import Statistics, tenants_with_waiting_terms
 from pipeline.keyword.terms import tokenizer_of
-from pipeline.records import ChunkId, JobId, Namespace, TenantId
+from pipeline.records import ChunkId, DocumentId, JobId, Namespace, TenantId
 from pipeline.resources import Resources
 from pipeline.tenants.idempotency_store import IdempotencyKeys, tenants_with_expired_keys
 from pipeline.tenants.publication_store import Publications, tenants_with_old_publications
@@ -38,8 +38,8 @@ _CHUNKS_AT_ONCE: Final = 500
 
 
 def sweep(use: Resources, *, ring: Callable[[TenantId, JobId], object]) -> int:
-    """Ring for every job with due items, release expired holds, close finished jobs. Returns the bells rung. Harmless
-    to running work."""
+    """Sweep all tenants: ring for every job with due items, release expired holds, close finished jobs; return the
+    bells rung. Harmless to running work."""
     with unit_of_work(use.mysql) as work:
         tenants = tenants_with_open_jobs(work.connection)
         uncounted = tenants_with_waiting_terms(work.connection)
@@ -66,7 +66,7 @@ def _prune(tenant_id: TenantId, use: Resources) -> int:
 
 
 def _for_each(tenants: Iterable[TenantId], step: Callable[[TenantId], int]) -> int:
-    """Sum what ``step`` gives. A transaction that loses against a worker is left to the next sweep."""
+    """Return the sum of ``step`` over the tenants. A transaction that loses against a worker is left to the next sweep."""
     done = 0
     for tenant_id in tenants:
         try:
@@ -77,13 +77,13 @@ def _for_each(tenants: Iterable[TenantId], step: Callable[[TenantId], int]) -> i
 
 
 def forget_answers(tenant_id: TenantId, use: Resources) -> int:
-    """Forget what was answered to requests whose idempotency keys have expired. Gives how many."""
+    """Delete expired idempotency keys with their answers; return how many."""
     with unit_of_work(use.mysql) as work:
         return IdempotencyKeys(work.connection, tenant_id).forget_expired(limit=_FORGOTTEN_AT_ONCE)
 
 
 def _add_up(tenant_id: TenantId, use: Resources) -> int:
-    """Count the terms that wait although no job of theirs is going to end soon."""
+    """Add up waiting terms whose job will not end soon."""
     with unit_of_work(use.mysql) as work:
         overdue = Statistics(work.connection, tenant_id).overdue()
     for namespace in overdue:
@@ -93,11 +93,11 @@ def _add_up(tenant_id: TenantId, use: Resources) -> int:
 
 
 def release_kept(tenant_id: TenantId, use: Resources) -> int:
-    """Retire the generations that were kept to be rolled back to and whose time is up. Gives how many."""
+    """Retire expired retained generations; return how many."""
     released = 0
     while True:
         with unit_of_work(use.mysql) as work:
-            expired = Kept(work.connection, tenant_id).expired(limit=_DROPPED_AT_ONCE)
+            expired = RetainedGenerations(work.connection, tenant_id).expired(limit=_DROPPED_AT_ONCE)
             Retired(work.connection, tenant_id).add(expired)
         released += len(expired)
         if len(expired) < _DROPPED_AT_ONCE:
@@ -122,7 +122,8 @@ def _sweep_tenant(tenant_id: TenantId, use: Resources, *, ring: Callable[[Tenant
 
 
 def _may_ring(tenant_id: TenantId, job_id: JobId, use: Resources) -> bool:
-    """Whether nobody rang for the job in the last seconds: a long queue is not made longer by looking at it."""
+    """Return whether no bell was rung for the job in the last seconds, so that the sweeper does not lengthen a long
+    queue."""
     try:
         with redis_errors():
             return bool(use.redis.set(f"{tenant_id}:rung:{job_id}", 1, nx=True, ex=_RING_AGAIN_AFTER_S))
@@ -140,7 +141,7 @@ def renew_terms(tenant_id: TenantId, use: Resources) -> int:
             if not due:
                 break
             namespace = due[0].generation.scope.namespace
-            some = _bounded([each for each in due if each.generation.scope.namespace == namespace])
+            some = _bounded([outdated for outdated in due if outdated.generation.scope.namespace == namespace])
             changed += _renew(tenant_id, namespace, some, work)
     if changed:
         log.info("terms_renewed", tenant_id=tenant_id, chunks=changed)
@@ -150,35 +151,35 @@ def renew_terms(tenant_id: TenantId, use: Resources) -> int:
 def _bounded(due: list[OutdatedGeneration]) -> list[OutdatedGeneration]:
     """Return the first of them, as many as have few chunks together, and one at least."""
     total = 0
-    for place, each in enumerate(due):
-        total += each.chunk_count
+    for index, generation in enumerate(due):
+        total += generation.chunk_count
         if total > _CHUNKS_AT_ONCE:
-            return due[: max(1, place)]
+            return due[: max(1, index)]
     return due
 
 
 def _renew(tenant_id: TenantId, namespace: Namespace, due: list[OutdatedGeneration], work: UnitOfWork) -> int:
-    outdated, documents = OutdatedTerms(work.connection, tenant_id), {each.generation.document_id for each in due}
-    ChunkEdits(work.connection, tenant_id).lock(namespace, sorted(documents))
+    outdated = OutdatedTerms(work.connection, tenant_id)
+    ChunkEdits(work.connection, tenant_id).lock(namespace, sorted({item.generation.document_id for item in due}))
     rewritten: list[tuple[ChunkId, IndexedTokens]] = []
-    removed: defaultdict[str, list[tuple[str, ...]]] = defaultdict(list)
-    added: defaultdict[str, list[tuple[str, ...]]] = defaultdict(list)
-    for each in due:
-        chunks, is_shown = outdated.chunks(each.generation)
+    removed: defaultdict[DocumentId, list[tuple[str, ...]]] = defaultdict(list)
+    added: defaultdict[DocumentId, list[tuple[str, ...]]] = defaultdict(list)
+    for item in due:
+        document_id = item.generation.document_id
+        chunks, is_shown = outdated.chunks(item.generation)
         for chunk, found_by in _differing(chunks):
             rewritten.append((chunk.chunk_id, found_by))
             if is_shown:
-                document_id = each.generation.document_id
                 removed[document_id] += [chunk.terms] if chunk.enabled else []
                 added[document_id] += [found_by.terms] if chunk.enabled else []
     outdated.rewrite(rewritten)
-    outdated.settle([each.generation for each in due])
+    outdated.settle([item.generation for item in due])
     if added:
         Statistics(work.connection, tenant_id).count(
             namespace,
             [terms for of_one in added.values() for terms in of_one],
             [terms for of_one in removed.values() for terms in of_one],
-            document_ids=[each.generation.document_id for each in due if each.generation.document_id in added],
+            document_ids=list(added),
         )
     return len(rewritten)
 

@@ -1,6 +1,6 @@
-"""Compare the two stores page by page, and make both what MySQL says.
+"""Compare the two stores page by page, and repair PostgreSQL and the statistics from MySQL.
 
-A difference counts if it is still there with its documents locked; work in progress is left alone. A repair locks and
+A difference counts if it is still there with its documents locked; unfinished work is left alone. A repair locks and
 looks once more, so that it never undoes an edit or a replacement.
 """
 
@@ -29,19 +29,19 @@ from pipeline.tenants.namespace_store import Namespaces
 STEP_S = 2.0  # seconds per step of a comparison that a caller waits for; workers serve other callers in between
 PAGE_DOCUMENTS = 200
 PAGE_CHUNKS = 10_000
-DOCUMENTS, VECTORS = "documents", "vectors"  # the two phases: what MySQL knows, then what only PostgreSQL knows
+DOCUMENTS, VECTORS = "documents", "vectors"  # the two phases: documents in MySQL, then those only in PostgreSQL
 _NAMESPACES_AT_ONCE = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Differences:
-    """What differs.
+    """The number of differences.
 
-    ``missing``: shown chunks without a vector. ``orphaned``: vectors without a shown chunk. ``stale``: vectors of
-    another text or another model. ``misplaced``: vectors under another tenant, namespace or document than their chunk.
-    ``miscounted``: documents with another number of chunks than they were published with. ``leftover``: chunk rows of
-    generations nobody needs. ``statistics``: rows of the keyword statistics that are wrong. ``document_vectors``:
-    vectors of whole documents that are missing, of other chunks than there are, or unneeded.
+    ``missing``: published chunks without a vector. ``orphaned``: vectors without a published chunk. ``stale``: vectors
+    of another text or another model. ``misplaced``: vectors under another tenant, namespace or document than their
+    chunk. ``miscounted``: documents with another number of chunks than at publication. ``leftover``: chunk rows of
+    unneeded generations. ``statistics``: wrong rows of the keyword statistics. ``document_vectors``: document vectors
+    that are missing, of other chunks, or unneeded.
     """
 
     missing: int = 0
@@ -56,7 +56,7 @@ class Differences:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlignmentCounts(Differences):
-    """How much was looked at, differs and was repaired."""
+    """The numbers of compared, differing and repaired rows."""
 
     chunks: int = 0
     vectors: int = 0
@@ -64,19 +64,19 @@ class AlignmentCounts(Differences):
 
     def __add__(self, other: AlignmentCounts) -> AlignmentCounts:
         return AlignmentCounts(
-            **{each.name: getattr(self, each.name) + getattr(other, each.name) for each in fields(AlignmentCounts)}
+            **{field.name: getattr(self, field.name) + getattr(other, field.name) for field in fields(AlignmentCounts)}
         )
 
     @property
     def wrong(self) -> int:
-        """Everything that differs."""
+        """The sum of all differences."""
         vectors = self.missing + self.orphaned + self.stale + self.misplaced
         return vectors + self.miscounted + self.leftover + self.statistics + self.document_vectors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamespaceReport(Differences):
-    """How one namespace stands."""
+    """The differences of one namespace."""
 
     namespace: str
     documents: int
@@ -85,7 +85,7 @@ class NamespaceReport(Differences):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report(Differences):
+class AlignmentReport(Differences):
     """The result of comparing a tenant's stores. ``withheld``: vectors and chunk rows not deleted, being too large a
     share."""
 
@@ -95,8 +95,8 @@ class Report(Differences):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spot:
-    """Where a comparison is: the phase, and the document after which it goes on."""
+class ComparePosition:
+    """The position of a comparison: the phase, and the document after which it continues."""
 
     phase: str = DOCUMENTS
     after: str = ""
@@ -111,7 +111,7 @@ class VerifyProgress:
     space: int
     waiting: tuple[str, ...]
     documents: Mapping[str, int]
-    spot: Spot | None = Spot()
+    spot: ComparePosition | None = ComparePosition()
     counts: AlignmentCounts = AlignmentCounts()
     finished: tuple[NamespaceReport, ...] = ()
     repaired: int = 0
@@ -123,7 +123,7 @@ _PROGRESS: TypeAdapter[VerifyProgress] = TypeAdapter(VerifyProgress)
 
 
 def verify_step(computation: Computation, use: Resources, *, step_s: float = STEP_S) -> Done | Further:
-    """Compare for about ``step_s`` seconds, at least a page; the state is a `VerifyProgress`, the answer the `Report`.
+    """Compare for about ``step_s`` seconds, at least a page; the state is a `VerifyProgress`, the answer the `AlignmentReport`.
     ``asked``: ``namespaces`` (None: all), ``repair``, ``delete_share`` as for `verify`."""
     tenant_id, repair = computation.tenant_id, bool(computation.asked["repair"])
     if computation.state is None:
@@ -152,7 +152,7 @@ def verify(
     repair: bool,
     space: EmbeddingSpace | None = None,
     delete_share: float | None = None,
-) -> Report:
+) -> AlignmentReport:
     """Compare every chunk and vector of these or all namespaces, and recount the statistics, a page in memory at a
     time. ``space``: by default the active one. ``repair``: repair differences, deleting up to ``delete_share`` of the
     tenant's vectors and chunk rows (None: the settings'). Raises WrongInstallation."""
@@ -194,20 +194,20 @@ def go_on(
         )
         spot, counts = next(pages)
         return replace(progress, spot=spot, counts=progress.counts + counts)
-    counts = progress.counts + recounted(tenant_id, namespace, use, repair=repair)
-    shown = {each.name: getattr(counts, each.name) for each in fields(AlignmentCounts) if each.name != "repaired"}
+    counts = progress.counts + recount_statistics(tenant_id, namespace, use, repair=repair)
+    shown = {field.name: getattr(counts, field.name) for field in fields(AlignmentCounts) if field.name != "repaired"}
     report = NamespaceReport(namespace=namespace, documents=progress.documents.get(namespace, 0), **shown)
     return replace(
         progress,
         waiting=progress.waiting[1:],
-        spot=Spot(),
+        spot=ComparePosition(),
         counts=AlignmentCounts(),
         finished=(*progress.finished, report),
         repaired=progress.repaired + counts.repaired,
     )
 
 
-def finish(tenant_id: TenantId, progress: VerifyProgress, use: Resources, *, repair: bool) -> Report:
+def finish(tenant_id: TenantId, progress: VerifyProgress, use: Resources, *, repair: bool) -> AlignmentReport:
     """Return the report on a finished comparison, and note a repair in the audit."""
     limit = progress.limit
     if repair:
@@ -216,10 +216,10 @@ def finish(tenant_id: TenantId, progress: VerifyProgress, use: Resources, *, rep
             Audit(work.connection, tenant_id).wrote("repair", namespaces=names, count=progress.repaired)
             if limit is not None and (progress.is_whole or limit.is_exceeded):
                 reconcile_store.note_withheld(work.connection, tenant_id, limit.withheld if limit.is_exceeded else 0)
-    kinds = [each.name for each in fields(AlignmentCounts) if each.name not in ("chunks", "vectors", "repaired")]
+    kinds = [field.name for field in fields(AlignmentCounts) if field.name not in ("chunks", "vectors", "repaired")]
     sums = {kind: sum(getattr(report, kind) for report in progress.finished) for kind in kinds}
     withheld = limit.withheld if limit else 0
-    return Report(namespaces=progress.finished, repaired=progress.repaired, withheld=withheld, **sums)
+    return AlignmentReport(namespaces=progress.finished, repaired=progress.repaired, withheld=withheld, **sums)
 
 
 def _same_space(number: int, use: Resources) -> EmbeddingSpace:
@@ -236,13 +236,13 @@ def compare(
     use: Resources,
     *,
     repair: bool,
-    start: Spot | None = None,
+    start: ComparePosition | None = None,
     space: EmbeddingSpace | None = None,
     page_chunks: int | None = None,
     limit: DeletionLimit | None = None,
-) -> Iterator[tuple[Spot | None, AlignmentCounts]]:
+) -> Iterator[tuple[ComparePosition | None, AlignmentCounts]]:
     """Compare page by page, yielding where the next begins (None: the end). ``limit``: the most deletions, None for any."""
-    spot: Spot | None = start or Spot()
+    spot: ComparePosition | None = start or ComparePosition()
     space = space or use.spaces.live().active
     while spot is not None:
         page, unknown = _page(tenant_id, namespace, spot, use, space, chunks=page_chunks or PAGE_CHUNKS)
@@ -250,43 +250,51 @@ def compare(
         if unknown:
             counts = _compare_page(tenant_id, namespace, unknown, use, space, repair=repair, limit=limit)
         if page.last is not None:
-            spot = Spot(phase=spot.phase, after=page.last)
+            spot = ComparePosition(phase=spot.phase, after=page.last)
         else:
-            spot = Spot(phase=VECTORS) if spot.phase == DOCUMENTS else None
+            spot = ComparePosition(phase=VECTORS) if spot.phase == DOCUMENTS else None
         yield spot, counts
 
 
-def recounted(tenant_id: TenantId, namespace: Namespace, use: Resources, *, repair: bool) -> AlignmentCounts:
-    """The keyword statistics against the shown chunks. One pass over the namespace's terms."""
+def recount_statistics(tenant_id: TenantId, namespace: Namespace, use: Resources, *, repair: bool) -> AlignmentCounts:
+    """Compare the keyword statistics with the published chunks, in one pass over the namespace's terms."""
     wrong = recount(use.mysql, tenant_id, namespace, repair=repair).rows
     return AlignmentCounts(statistics=wrong, repaired=wrong if repair else 0)
 
 
 def documents_by_namespace(tenant_id: TenantId, use: Resources) -> dict[str, int]:
-    """How many documents each namespace shows."""
-    found: dict[str, int] = {}
+    """Return the number of published documents of each namespace."""
+    counts: dict[str, int] = {}
     after: str | None = None
     while True:
         with unit_of_work(use.mysql) as work:
             views = Namespaces(work.connection, tenant_id).views(after=after, limit=_NAMESPACES_AT_ONCE)
-        found |= {view.namespace: view.documents for view in views}
+        counts |= {view.namespace: view.documents for view in views}
         if len(views) < _NAMESPACES_AT_ONCE:
-            return found
+            return counts
         after = views[-1].namespace
 
 
 def all_namespaces(
-    tenant_id: TenantId, known: dict[str, int], use: Resources, *, space: EmbeddingSpace | None = None
+    tenant_id: TenantId, documents: dict[str, int], use: Resources, *, space: EmbeddingSpace | None = None
 ) -> set[Namespace]:
-    """Those of MySQL and those that only vectors name."""
+    """Return the namespaces of MySQL and those that only vectors name."""
     table = (space or use.spaces.live().active).table
-    return {Namespace(name) for name in known} | alignment_store.vector_namespaces(use.postgres, tenant_id, table=table)
+    return {Namespace(name) for name in documents} | alignment_store.vector_namespaces(
+        use.postgres, tenant_id, table=table
+    )
 
 
 def _page(
-    tenant_id: TenantId, namespace: Namespace, spot: Spot, use: Resources, space: EmbeddingSpace, *, chunks: int
-) -> tuple[alignment_store.Page, tuple[DocumentId, ...]]:
-    """The next documents, and which of them this phase has to compare."""
+    tenant_id: TenantId,
+    namespace: Namespace,
+    spot: ComparePosition,
+    use: Resources,
+    space: EmbeddingSpace,
+    *,
+    chunks: int,
+) -> tuple[alignment_store.DocumentPage, tuple[DocumentId, ...]]:
+    """Return the next documents, and those that this phase has to compare."""
     if spot.phase == DOCUMENTS:
         with unit_of_work(use.mysql) as work:
             page = alignment_store.page_of_documents(
@@ -308,8 +316,8 @@ def _page(
         chunks=chunks,
     )
     with unit_of_work(use.mysql) as work:
-        known = alignment_store.documents_of(work.connection, tenant_id, namespace, page.document_ids)
-    return page, tuple(document_id for document_id in page.document_ids if document_id not in known)
+        documents = alignment_store.documents_of(work.connection, tenant_id, namespace, page.document_ids)
+    return page, tuple(document_id for document_id in page.document_ids if document_id not in documents)
 
 
 def _compare_page(

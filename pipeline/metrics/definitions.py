@@ -105,6 +105,6 @@ METRICS: Final[dict[str, MetricSpec]] = {
     )
 }
 
-# What is also kept by the minute, for figures of the last minutes: recall_success_rate.
+# Metrics that are also stored by the minute, for figures of the last minutes: recall_success_rate.
 WINDOWED: Final = frozenset({"chordwise_queries"})
 WINDOW_MINUTES: Final = 5

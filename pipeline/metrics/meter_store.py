@@ -22,7 +22,7 @@ log = structlog.get_logger(__name__)
 
 TOTALS: Final = "chordwise:metrics"
 SOON_S: Final = 1.0
-MOST_FIELDS: Final = 20_000  # some 2 MB; what would be one more is not counted
+MOST_FIELDS: Final = 20_000  # some 2 MB; further ones are not counted
 _MOST_PENDING: Final = 5_000  # of one process, while Redis is away
 _MOST_LABEL: Final = 64
 _MINUTE_KEPT_S: Final = 60 * (WINDOW_MINUTES + 2)
@@ -47,7 +47,7 @@ Field = tuple[str, str, tuple[str, ...]]  # metric, part of it, values of its la
 
 
 class Meter:
-    """One process's figures. Safe between threads; nothing here raises, and nobody waits for Redis."""
+    """One process's metrics. Thread-safe; nothing here raises or waits for Redis."""
 
     def __init__(self, client: redis.Redis, *, clock: Callable[[], float] = time.time) -> None:
         self._redis = client
@@ -66,13 +66,13 @@ class Meter:
         """Put one more value, in the unit of the name, into a histogram."""
         spec = _spec(name, labels)
         if spec is not None:
-            place = bisect.bisect_left(spec.buckets, value)
-            bound = str(spec.buckets[place]) if place < len(spec.buckets) else "+Inf"
+            bucket = bisect.bisect_left(spec.buckets, value)
+            bound = str(spec.buckets[bucket]) if bucket < len(spec.buckets) else "+Inf"
             values = _values(spec, labels)
             self._note({(name, bound, values): 1.0, (name, "sum", values): value})
 
     def flush(self) -> None:
-        """Hand over what was noted. What Redis does not take now goes with what comes next."""
+        """Send the collected values to Redis. Those that it does not take now are sent with the next ones."""
         with self._lock:
             self._timer = None
             pending, self._pending = self._pending, defaultdict(float)
@@ -103,7 +103,7 @@ class Meter:
                         self._pending[field] += by
 
     def close(self) -> None:
-        """Hand over what is left."""
+        """Send the remaining values."""
         with self._lock:
             timer, self._timer = self._timer, None
         if timer is not None:
@@ -122,35 +122,35 @@ class Meter:
 
 
 def read_totals(client: redis.Redis) -> dict[Field, float]:
-    """Everything the fleet has counted. Raises StoreUnavailable."""
+    """Return all counts of the fleet. Raises StoreUnavailable."""
     with redis_errors():
-        found: dict[bytes, bytes] = client.hgetall(TOTALS)  # type: ignore[assignment]
-    return _read(found)
+        fields: dict[bytes, bytes] = client.hgetall(TOTALS)  # type: ignore[assignment]
+    return _read(fields)
 
 
 def read_window(client: redis.Redis, *, now: float) -> dict[Field, float]:
-    """What was counted in the last minutes, of the metrics for which that is kept. Raises StoreUnavailable."""
+    """Return the counts of the last minutes, of metrics that keep them. Raises StoreUnavailable."""
     minute = int(now // 60)
     with redis_errors(), client.pipeline(transaction=False) as pipe:
         for back in range(WINDOW_MINUTES):
             pipe.hgetall(minute_key(minute - back))
         minutes: list[dict[bytes, bytes]] = pipe.execute()
     sums: defaultdict[Field, float] = defaultdict(float)
-    for found in minutes:
-        for field, value in _read(found).items():
+    for fields_of_minute in minutes:
+        for field, value in _read(fields_of_minute).items():
             sums[field] += value
     return dict(sums)
 
 
 def minute_key(minute: int) -> str:
-    """Where one minute's figures are, counted from the epoch."""
+    """Return the key of one minute's values, counted from the epoch."""
     return f"{TOTALS}:{minute}"
 
 
-def _read(found: Mapping[bytes, bytes]) -> dict[Field, float]:
-    """Fields of metrics that this version does not know are left out."""
+def _read(stored: Mapping[bytes, bytes]) -> dict[Field, float]:
+    """Return the stored values by metric; metrics unknown to this version are omitted."""
     fields: dict[Field, float] = {}
-    for raw, value in found.items():
+    for raw, value in stored.items():
         name, part, labels = orjson.loads(raw)
         spec = METRICS.get(name)
         if spec is not None and len(spec.labels) == len(labels):

@@ -15,7 +15,7 @@ SENT_AT = "sent_at"  # the header of our messages that says when they were sent,
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Depth:
+class QueueDepth:
     """The backlog of one queue. ``oldest_s``: the next message's wait, 0 if unknown. ``unacked``: of the whole broker.
     None: not reported."""
 
@@ -24,17 +24,17 @@ class Depth:
     unacked: int | None = None
 
 
-def queue_depths(broker: redis.Redis, queues: Sequence[str], *, now: float) -> dict[str, Depth]:
-    """Return each queue's length and age; the oldest message stands on the right. Raises StoreUnavailable."""
+def queue_depths(broker: redis.Redis, queues: Sequence[str], *, now: float) -> dict[str, QueueDepth]:
+    """Return each queue's length and age; the oldest message is on the right. Raises StoreUnavailable."""
     with redis_errors(), broker.pipeline(transaction=False) as pipe:
         pipe.hlen("unacked")
         for queue in queues:
             pipe.llen(queue)
             pipe.lindex(queue, -1)
-        unacked, *found = pipe.execute()
+        unacked, *lengths = pipe.execute()
     return {
-        queue: Depth(messages=found[2 * place], oldest_s=_age_s(found[2 * place + 1], now), unacked=unacked)
-        for place, queue in enumerate(queues)
+        queue: QueueDepth(messages=lengths[2 * index], oldest_s=_age_s(lengths[2 * index + 1], now), unacked=unacked)
+        for index, queue in enumerate(queues)
     }
 
 
@@ -45,4 +45,4 @@ def _age_s(message: bytes | None, now: float) -> float:
         headers: dict[str, Any] = orjson.loads(message)["headers"]
         return max(0.0, now - float(headers[SENT_AT]))
     except (ValueError, KeyError, TypeError):
-        return 0.0  # sent by somebody else
+        return 0.0  # of another sender

@@ -111,10 +111,6 @@ class Spaces:
                 self._embedders[space] = embedder
         return embedder
 
-    def use_embedder(self, space: EmbeddingSpace, embedder: Embedder) -> None:
-        """Replace the model of a space by another embedder."""
-        self._embedders[space] = embedder
-
     @property
     def standby_answers(self) -> bool:
         """Whether the standby's model has not failed within the last half minute."""

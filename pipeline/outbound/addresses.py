@@ -1,4 +1,4 @@
-"""Which addresses users may make us connect to: those of the public internet, and networks that an operator permits.
+"""The addresses that users may connect us to: those of the public internet, and networks that an operator permits.
 
 A caller resolves the name once, checks every address here, and connects to a checked address: a second look-up could
 give another.
@@ -13,7 +13,7 @@ from typing import TypeAlias
 Address: TypeAlias = IPv4Address | IPv6Address
 Network: TypeAlias = IPv4Network | IPv6Network
 
-# IANA's special-purpose registry, and what clouds answer on beside it. Spelled out, because the standard library's
+# IANA's special-purpose registry, and the addresses of cloud services. Spelled out, because the standard library's
 # ``is_global`` differs between patch releases.
 _NOT_PUBLIC_4 = tuple(
     IPv4Network(network)
@@ -22,7 +22,7 @@ _NOT_PUBLIC_4 = tuple(
         "10.0.0.0/8",  # private
         "100.64.0.0/10",  # shared by carriers; one cloud's metadata is at 100.100.100.200
         "127.0.0.0/8",  # loopback
-        "168.63.129.16/32",  # looks public: the host agent of one cloud, seen from its machines
+        "168.63.129.16/32",  # looks public: the host agent of one cloud, as seen from its machines
         "169.254.0.0/16",  # link-local; metadata of most clouds
         "172.16.0.0/12",  # private
         "192.0.0.0/24",  # protocol assignments; another cloud's metadata
@@ -37,7 +37,7 @@ _NOT_PUBLIC_4 = tuple(
     )
 )
 
-_GLOBAL_UNICAST = IPv6Network("2000::/3")  # everything else is loopback, local, multicast or not in use
+_GLOBAL_UNICAST = IPv6Network("2000::/3")  # all other ranges are loopback, local, multicast or unused
 
 _NOT_PUBLIC_6 = tuple(
     IPv6Network(network)
@@ -49,13 +49,13 @@ _NOT_PUBLIC_6 = tuple(
     )
 )
 
-# An IPv6 address in one of these stands for the IPv4 address in its last four bytes. The second is how a host without
-# IPv4 reaches the rest of the internet, so it is as public as what it holds.
+# An IPv6 address in one of these contains an IPv4 address in its last four bytes. The second is used by hosts without
+# IPv4 to reach the internet, so it is as public as the address it contains.
 _EMBEDDING = (IPv6Network("::ffff:0:0/96"), IPv6Network("64:ff9b::/96"))
 
 
 def is_public(address: str | Address) -> bool:
-    """Whether this is an address of the public internet. What is no address in its usual form is not."""
+    """Return whether this is an address of the public internet; False if it is not an address in its usual form."""
     found = _parsed(address)
     if found is None:
         return False
@@ -67,7 +67,7 @@ def is_public(address: str | Address) -> bool:
 
 
 def may_connect(address: str | Address, *, permitted: Iterable[Network] = ()) -> bool:
-    """Whether to connect to ``address``: it is public, or inside a network that the operator permits."""
+    """Return whether to connect to ``address``: it is public, or inside a network that the operator permits."""
     found = _parsed(address)
     return found is not None and (is_public(found) or is_within(found, permitted))
 
@@ -78,13 +78,13 @@ def is_address(host: str) -> bool:
 
 
 def is_within(address: str | Address, networks: Iterable[Network]) -> bool:
-    """Whether ``address`` is in one of these networks."""
+    """Return whether ``address`` is in one of these networks."""
     found = _parsed(address)
     return found is not None and any(found in network for network in networks)
 
 
 def parse_networks(text: str) -> tuple[Network, ...]:
-    """Parse a comma-separated list of networks. Raises ValueError that names the first entry that is none."""
+    """Parse a comma-separated list of networks. Raises ValueError that names the first invalid entry."""
     found = []
     for part in text.split(","):
         if not part.strip():
@@ -97,7 +97,7 @@ def parse_networks(text: str) -> tuple[Network, ...]:
 
 
 def _parsed(address: str | Address) -> Address | None:
-    """The address, or the IPv4 address that it stands for."""
+    """Return the address, or the IPv4 address that it contains."""
     if isinstance(address, str):
         try:
             address = ip_address(address)

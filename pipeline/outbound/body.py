@@ -1,4 +1,4 @@
-"""The body of an answer: unpacked as it comes, and no more of it than a document may have."""
+"""The body of an answer, decompressed as it arrives, up to the size limit of a document."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterable
 
 from pipeline.errors import DocumentTooLarge, FetchFailed, FetchUnavailable
 
-ENCODINGS = ("gzip", "deflate")  # what is asked for
+ENCODINGS = ("gzip", "deflate")  # the accepted encodings
 _GZIP_OR_ZLIB = zlib.MAX_WBITS | 32
 _BARE = -zlib.MAX_WBITS
-_GROWTH = 64 * 1024  # bytes that are unpacked before their number is looked at
+_GROWTH = 64 * 1024  # bytes that are decompressed between two checks of the size
 
 
 def read_body(pieces: Iterable[bytes], *, encoding: str | None, declared: str | None, max_bytes: int) -> bytes:
@@ -22,7 +22,7 @@ def read_body(pieces: Iterable[bytes], *, encoding: str | None, declared: str | 
     names = [name for name in (part.strip().lower() for part in (encoding or "").split(",")) if name]
     names = [name.removeprefix("x-") for name in names if name != "identity"]
     if len(names) > 1 or not set(names) <= set(ENCODINGS):
-        raise FetchFailed(f"the answer is packed as {', '.join(names)[:64]}, which was not asked for")
+        raise FetchFailed(f"the answer has the encoding {', '.join(names)[:64]}, which was not requested")
     unpack = _Unpacking(max_bytes) if names else None
     body = bytearray()
     arrived = 0
@@ -40,7 +40,7 @@ def read_body(pieces: Iterable[bytes], *, encoding: str | None, declared: str | 
 
 
 class _Unpacking:
-    """One stream that is unpacked. What servers call deflate comes with the header of zlib, and from some without."""
+    """A stream to decompress. Servers send deflate with the header of zlib, and some without."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
@@ -49,11 +49,11 @@ class _Unpacking:
 
     @property
     def finished(self) -> bool:
-        """Whether its end was seen."""
+        """Return whether its end was seen."""
         return self._stream.eof
 
     def feed(self, piece: bytes, body: bytearray) -> None:
-        """Unpack what has come onto the end of ``body``."""
+        """Decompress a piece onto the end of ``body``."""
         waiting = piece
         while waiting and not self._stream.eof:
             body += self._unpacked(waiting)
@@ -66,7 +66,7 @@ class _Unpacking:
             found = self._stream.decompress(waiting, _GROWTH)
         except zlib.error:
             if self._begun:
-                raise FetchFailed("the answer is not packed as it says") from None
+                raise FetchFailed("the answer does not have the encoding that it declares") from None
             self._begun = True
             self._stream = zlib.decompressobj(_BARE)
             return self._unpacked(waiting)

@@ -1,4 +1,4 @@
-"""Connections to addresses that were looked at first, all of whose time together is bounded."""
+"""Connections to checked addresses, all within one time limit."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from pipeline.outbound.addresses import Network, is_address, may_connect
 
 Found = TypeVar("Found")
 
-_MOST: Final = 64  # look-ups of one process at a time; those nobody waits for any more go on until the system ends them
+_MOST: Final = 64  # look-ups of one process at a time; abandoned ones continue until the system ends them
 _places = threading.BoundedSemaphore(_MOST)
 Resolve = Callable[[str, int], Sequence[str]]
 
-REFUSED_AFTER_S = 1.0  # from the beginning of a look-up to the refusal of the name, whatever the reason
+REFUSED_AFTER_S = 1.0  # from the start of a look-up to the refusal of the name, the same for every reason
 _MOMENT_S = 0.05
-_AGAIN_S = 0.3  # between look-ups of a name while the system cannot say whether it exists
+_AGAIN_S = 0.3  # between look-ups of a name while DNS fails
 _ONE_ADDRESS_S = 5.0  # for one of several addresses of a host, so that a dead one leaves time for the others
 
 
 def within(look_up: Callable[[], Found], *, seconds: float, places: threading.BoundedSemaphore = _places) -> Found:
-    """Return or raise what ``look_up`` does; TimeoutError when late, its thread then ending alone. ``places``: the most
-    at a time."""
+    """Return or raise the result of ``look_up``; TimeoutError when late, its thread then ending alone. ``places``: the
+    most at a time."""
     deadline = Deadline.after(seconds)
     reply: Future[Found] = Future()
 
@@ -53,7 +53,7 @@ def within(look_up: Callable[[], Found], *, seconds: float, places: threading.Bo
 
 
 def resolved(host: str, port: int) -> list[str]:
-    """Every address of a host. Raises FetchFailed for a host there is none of, FetchUnavailable if nobody can tell."""
+    """Return every address of a host. Raises FetchFailed for a host without one, FetchUnavailable if DNS fails."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except socket.gaierror as error:
@@ -79,8 +79,8 @@ def _left_s(deadline: Deadline) -> float:
 
 
 class GuardedBackend(httpcore.NetworkBackend):
-    """Makes the connections of one fetch: looks a name up once per connection, checks all its addresses, and connects
-    to one of them. Certificates are checked for the name. The look-up counts towards the same time."""
+    """Makes the connections of one fetch: looks up a name once per connection, checks all its addresses, and connects
+    to one of them. Certificates are checked for the name. The look-up is part of the time limit."""
 
     def __init__(
         self,
@@ -139,7 +139,7 @@ class GuardedBackend(httpcore.NetworkBackend):
 
 
 class _BoundedStream(httpcore.NetworkStream):
-    """A connection of which every step gets the time that is left of the whole, however slowly the other side drips."""
+    """A connection on which every step gets the remaining time of the whole fetch, however slowly the other side sends."""
 
     def __init__(self, inner: httpcore.NetworkStream, deadline: Deadline) -> None:
         self._inner = inner

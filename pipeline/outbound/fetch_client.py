@@ -1,4 +1,4 @@
-"""One document from the web, with every bound that a stranger's address needs."""
+"""Fetch one document from the web, with the limits that an untrusted address needs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _HEADERS: list[tuple[bytes | str, bytes | str]] = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetched:
-    """A document as a server gave it. ``uri`` is where it was in the end, ``content_type`` what the server called it."""
+    """A document as a server sent it. ``uri`` is its final address, ``content_type`` the server's declaration."""
 
     uri: str
     body: bytes
@@ -41,7 +41,7 @@ class Fetched:
 
 
 class Fetcher:
-    """Fetches documents, from any thread, without proxies, cookies, or anything that the address does not hold."""
+    """Fetches documents, from any thread, without proxies, cookies, or any data outside the address."""
 
     def __init__(
         self,
@@ -52,8 +52,8 @@ class Fetcher:
         resolve: Resolve | None = None,
         ssl_context: ssl.SSLContext | None = None,
     ) -> None:
-        """``timeout_s`` bounds everything, redirects included. ``permitted``: networks that may be asked although not
-        public. ``resolve``, ``ssl_context``: replace the system's."""
+        """Set the limits. ``timeout_s`` covers everything, redirects included. ``permitted``: networks that may be used
+        although not public. ``resolve``, ``ssl_context``: replace the system's."""
         self.timeout_s = timeout_s
         self._max_bytes = max_bytes
         self._permitted = tuple(permitted)
@@ -73,7 +73,7 @@ class Fetcher:
         raise FetchFailed(f"{address.host} redirects more than {_MOST_REDIRECTS} times")
 
     def _ask(self, address: WebAddress, deadline: Deadline) -> Fetched | WebAddress:
-        """The document, or where it is said to be."""
+        """Return the document, or the target of a redirect."""
         backend = GuardedBackend(deadline, permitted=self._permitted, resolve=self._resolve)
         with (
             _translated(address.host, self.timeout_s),
@@ -97,7 +97,7 @@ class Fetcher:
 
     @cached_property
     def _ssl_context(self) -> ssl.SSLContext:
-        """Loading the authorities takes some hundredths of a second, so once."""
+        """Return the TLS context, loaded once because that takes some hundredths of a second."""
         return self._given_ssl_context or httpx.create_ssl_context()
 
 
@@ -121,7 +121,7 @@ def _require_success(status: int, headers: dict[str, str], host: str) -> None:
 
 @contextmanager
 def _translated(host: str, timeout_s: float) -> Iterator[None]:
-    """Let no error of httpcore past this module."""
+    """Translate every error of httpcore."""
     try:
         yield
     except httpcore.TimeoutException as error:
@@ -131,13 +131,13 @@ def _translated(host: str, timeout_s: float) -> Iterator[None]:
             raise FetchFailed(f"the certificate of {host} is not valid") from error
         raise FetchUnavailable(f"{host} could not be connected to") from error
     except (httpcore.LocalProtocolError, httpcore.UnsupportedProtocol) as error:
-        raise FetchFailed(f"{host} cannot be asked for this address") from error
+        raise FetchFailed(f"{host} cannot be requested with this address") from error
     except (httpcore.NetworkError, httpcore.ProtocolError) as error:
         raise FetchUnavailable(f"{host} broke off ({type(error).__name__})") from error
 
 
 def bad_certificate(error: BaseException | None) -> bool:
-    """Whether a connection failed because of the other side's certificate."""
+    """Return whether a connection failed because of the other side's certificate."""
     while error is not None:
         if isinstance(error, ssl.SSLCertVerificationError):
             return True

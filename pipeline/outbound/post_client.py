@@ -1,4 +1,4 @@
-"""One POST to an address that was checked, within a deadline, whatever the other side does."""
+"""One POST to a checked address, within a deadline."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pipeline.outbound.addresses import Network, is_address, may_connect
 
 CONNECT_S = 5.0
 TOTAL_S = 15.0  # from looking up the name to the head of the answer
-REFUSED_AFTER_S = 1.0  # from the beginning of a look-up to the refusal of the name, whatever the reason
+REFUSED_AFTER_S = 1.0  # from the start of a look-up to the refusal of the name, the same for every reason
 LONGEST_URL = 2048
 _RESOLVERS = 8
 
@@ -32,7 +32,7 @@ class NotAllowed(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What came back: a status, or an error that says why there is none. ``error`` is set for every call that failed."""
+    """The outcome of a call: a status, or the error that prevented one. ``error`` is set for every failed call."""
 
     status: int | None = None
     error: str | None = None
@@ -40,7 +40,7 @@ class Reply:
 
 
 def checked_url(url: str) -> httpx.URL:
-    """The parsed address of an endpoint. Raises NotAllowed for what is no plain http or https URL."""
+    """Return the parsed address of an endpoint. Raises NotAllowed unless it is a plain http or https URL."""
     try:
         found = httpx.URL(url)
     except (httpx.InvalidURL, UnicodeError):
@@ -92,7 +92,7 @@ class Poster:
             trust_env=False,
             follow_redirects=False,
         )
-        # Nor a cookie: they are filed by address, and one tenant's would go to another's endpoint there.
+        # No cookies: they are stored by address, and one tenant's would go to another's endpoint there.
         self._http.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=[]))
         self._resolvers = ThreadPoolExecutor(_RESOLVERS, thread_name_prefix="webhook-names")
 
@@ -106,7 +106,7 @@ class Poster:
         self._resolvers.shutdown(wait=False, cancel_futures=True)
 
     async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> Reply:
-        """Post ``body``. Never raises for anything the other side may do."""
+        """Post ``body``. Never raises because of the other side."""
         try:
             async with asyncio.timeout(self._total_s):
                 return await self._post(checked_url(url), headers, body)
@@ -132,7 +132,7 @@ class Poster:
             url.copy_with(host=found[0]),
             content=body,
             headers={**headers, "Host": url.netloc.decode("ascii"), "Content-Type": "application/json"},
-            extensions={"sni_hostname": url.raw_host.decode("ascii")},  # the certificate must be the name's
+            extensions={"sni_hostname": url.raw_host.decode("ascii")},  # the certificate must match the name
         )
         response = await self._http.send(request, stream=True)
         try:

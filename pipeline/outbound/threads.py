@@ -1,4 +1,4 @@
-"""Threads in which a process waits for other people's servers, and how many of them one tenant may keep waiting."""
+"""Threads that wait for external servers, and a limit on one tenant's share of them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from collections.abc import Callable
 from pipeline.deadline import Deadline
 from pipeline.records import TenantId
 
-PLACES = 16  # documents that one process fetches at a time; they wait far more than they work
-_MOST_OF_ONE = 12  # of these for one tenant: others always find some, however slow its servers are
+PLACES = 16  # documents that one process fetches at a time; the threads mostly wait
+_MOST_OF_ONE = 12  # of these for one tenant: others always get some, however slow its servers are
 
 
 class FetchThreads:
@@ -23,17 +23,17 @@ class FetchThreads:
         self._lock = threading.Lock()
 
     def room(self, tenant_id: TenantId) -> int:
-        """How many more documents of the tenant may be fetched now."""
+        """Return how many more documents of the tenant may be fetched now."""
         with self._lock:
             return max(0, min(PLACES - self._taken.total(), _MOST_OF_ONE - self._taken[tenant_id]))
 
     def take(self, tenant_id: TenantId, count: int) -> None:
-        """Occupy places; who takes more than there are is to wait for the next turn."""
+        """Occupy threads; the caller must wait when there are too few."""
         with self._lock:
             self._taken[tenant_id] += count
 
     def give_back(self, tenant_id: TenantId, count: int) -> None:
-        """Leave places."""
+        """Release threads."""
         with self._lock:
             self._taken[tenant_id] -= count
             if not self._taken[tenant_id]:
@@ -56,7 +56,7 @@ class FetchThreads:
             thread.start()
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait for everything that was begun. Return False if it has not ended within ``timeout_s``."""
+        """Wait for all running calls. Return False if they have not ended within ``timeout_s``."""
         deadline = Deadline.after(timeout_s)
         while True:
             with self._lock:
@@ -68,5 +68,5 @@ class FetchThreads:
                 return False
 
     def close(self) -> None:
-        """Give what is about to end a moment to do so."""
+        """Give calls that are about to end a moment to do so."""
         self.wait(1.0)

@@ -1,4 +1,4 @@
-"""Addresses of the web, and what the headers of an answer mean: no request is made here."""
+"""Parsing of web addresses and of answer headers; makes no requests."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from urllib.parse import quote, urljoin, urlsplit
 
 from pipeline.errors import FetchRefused
 
-LONGEST_URI = 2048  # characters, as many as the stores keep
-_LONGEST_WAIT_S = 3600.0  # what a server may ask for at most
+LONGEST_URI = 2048  # characters, as many as the stores hold
+_LONGEST_WAIT_S = 3600.0  # the longest wait that is accepted from a server
 _PORTS = {"http": 80, "https": 443}
 _HOST = re.compile(r"[a-z0-9_]([a-z0-9_.-]{0,252})", re.ASCII)
 _NEVER = re.compile(r"[\x00-\x20\x7f\\]")
@@ -21,7 +21,7 @@ _QUOTED_ALREADY = "%/:=&?~+!$,;'@()*[]"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebAddress:
-    """An address taken apart: ``host`` in ASCII and without brackets, ``target`` the path with the query, quoted."""
+    """The parts of an address: ``host`` in ASCII and without brackets, ``target`` the path with the query, quoted."""
 
     scheme: str
     host: str
@@ -30,15 +30,15 @@ class WebAddress:
 
     @property
     def uri(self) -> str:
-        """The address as one string, the usual port left out."""
+        """Return the address as one string, without the default port."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         port = "" if self.port == _PORTS[self.scheme] else f":{self.port}"
         return f"{self.scheme}://{host}{port}{self.target}"
 
 
 def web_address(uri: str) -> WebAddress:
-    """Parse ``uri``, dropping the fragment. Raises FetchRefused for no address, another scheme than http(s), or a user
-    or password."""
+    """Parse ``uri``, dropping the fragment. Raises FetchRefused for an invalid address, another scheme than http(s), or
+    a user or password."""
     if len(uri) > LONGEST_URI:
         raise FetchRefused(f"the address has more than {LONGEST_URI} characters")
     try:
@@ -60,7 +60,7 @@ def web_address(uri: str) -> WebAddress:
 
 
 def redirected(uri: str, location: str) -> WebAddress:
-    """Where an answer from ``uri`` sends us. Raises FetchRefused as `web_address` does."""
+    """Return the target of a redirect from ``uri``. Raises FetchRefused as `web_address` does."""
     try:
         return web_address(urljoin(uri, location.strip()))
     except ValueError:
@@ -68,7 +68,7 @@ def redirected(uri: str, location: str) -> WebAddress:
 
 
 def retry_after_s(value: str | None, *, moment: datetime) -> float | None:
-    """The seconds that a ``Retry-After`` header asks for, at most an hour; None for none that can be read."""
+    """Return the seconds in a ``Retry-After`` header, at most an hour; None for an unreadable one."""
     if value is None:
         return None
     text = value.strip()
@@ -84,7 +84,7 @@ def retry_after_s(value: str | None, *, moment: datetime) -> float | None:
 
 
 def _without_spaces(uri: str) -> str:
-    """Refuse control characters and backslashes, which programs read differently; quote spaces."""
+    """Quote spaces; refuse control characters and backslashes, which programs read differently."""
     uri = uri.strip(" ").replace(" ", "%20")
     if _NEVER.search(uri):
         raise FetchRefused("the address holds a control character or a backslash")
@@ -94,7 +94,7 @@ def _without_spaces(uri: str) -> str:
 def _host(name: str) -> str:
     if ":" in name:
         try:
-            return str(IPv6Address(name.replace("%", "/")))  # the zone of an interface means something to one host only
+            return str(IPv6Address(name.replace("%", "/")))  # an interface's zone has a meaning on one host only
         except AddressValueError:
             raise FetchRefused("the address names no host") from None
     try:

@@ -1,4 +1,4 @@
-"""Documents of several formats to text with sections. Adding a format: see `registry`."""
+"""Parsers: documents of several formats to text with sections. Adding a format: see `formats`."""
 
 from pipeline.documents.clean_text import clean
 from pipeline.parsing.detection import codec_of

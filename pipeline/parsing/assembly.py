@@ -1,4 +1,4 @@
-"""What every parser ends with: blocks of text become one text with sections."""
+"""The last step of every parser: join blocks of text into one text with sections."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pipeline.records import Encoding, Parsed, Section
 
 _LONGEST_HEADING = 200  # characters of a heading that are kept in a heading path
 _LONGEST_TITLE = 500  # characters
-LONGEST_TEXT = 32 * 1024 * 1024  # characters of a document; a few megabytes of an archive may unpack to any number
+LONGEST_TEXT = 32 * 1024 * 1024  # characters of a document; a few megabytes of an archive may decompress to any number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +27,7 @@ class Block:
 
 
 def assemble(blocks: Iterable[Block], *, title: str | None = None, encoding: Encoding | None = None) -> Parsed:
-    """Clean the blocks and join them; a heading, a page or a mark opens a section, a heading being its first line.
+    """Clean the blocks and join them. A heading, a page or a mark opens a section, with a heading as its first line.
     Sections cover the text without gaps. Without ``title`` the first heading of level 1 is the title."""
     pieces: list[str] = []
     length = 0
@@ -68,5 +68,5 @@ def assemble(blocks: Iterable[Block], *, title: str | None = None, encoding: Enc
 
 
 def one_line(text: str) -> str:
-    """``text`` with every stretch of white space made one space."""
+    """Return ``text`` with white space collapsed to single spaces."""
     return " ".join(text.split())

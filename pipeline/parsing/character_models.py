@@ -1,9 +1,9 @@
-"""How likely each character is in the languages that documents are written in.
+"""Character frequencies of the languages that documents are written in.
 
 A model is a list of tiers: sets of characters with the share of a text's non-ASCII characters that falls to each set.
-Within a tier all characters are equally likely, but in the lists of letters, where the weight falls with the position
-(1 / (position + 1)). The tiers of ideographs are a hand-made list of the most frequent ones, the first level of the
-national standard (GB 2312, Big5, JIS X 0208, KS X 1001: the ones in common use) and the others.
+Within a tier all characters are equally likely, except in lists of letters, where the weight falls with the position (1
+/ (position + 1)). The tiers of ideographs are a hand-made list of the most frequent ones, the first level of the
+national standard (GB 2312, Big5, JIS X 0208, KS X 1001: the common ones) and the others.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 
-UNKNOWN = -16.5  # natural logarithm of the probability of a character that no tier holds
-IMPOSSIBLE = -25.0  # of one that no text holds: a control, a private-use or an unassigned character, U+FFFD
+UNKNOWN = -16.5  # natural logarithm of the probability of a character outside all tiers
+IMPOSSIBLE = -25.0  # of a character that does not occur in text: control, private-use or unassigned, U+FFFD
 
 _HANS = (
     "的一是在不了有和人这中大为上个国我以要他时来用们生到作地于出就分对成会可主发年动同工也能下过子说产种面而方后多定行学法所民得经十"
@@ -26,7 +26,7 @@ _HANS = (
     "算低持音众书布复容儿须际商非验连断深难近矿千周委素技备半办青省列习响约支般史感劳便团往酸历市克何除消构府称太准精值号率族维划选标"
     "写存候毛亲快效斯院查江型眼王按格养易置派层片始却专状育厂京识适属圆包火住调满县局照参红细引听该铁价严请网页码户测试服版错误启停返"
 )
-# Each simplified character of the list above that is written differently, with its traditional form.
+# The simplified characters of the list above with a different traditional form, each with that form.
 _PAIRS = (
     "这這个個为為国國时時来來们們对對会會发發动動过過说說产產种種后後学學经經进進着著电電里裡现現实實两兩体體机機当當点點从從业業"
     "应應开開还還义義间間样樣与與关關线線内內数數质質气氣变變条條没沒结結问問无無军軍总總设設长長头頭资資边邊级級图圖统統较較将將组組"
@@ -72,7 +72,7 @@ class Language:
 
 @cache
 def languages() -> Mapping[str, Language]:
-    """Return every language, by name; made at the first call, which takes some milliseconds."""
+    """Return every language, by name; computed at the first call, which takes some milliseconds."""
     levels = _levels()
     marks: list[Tier] = [(_CJK_MARKS, 0.13), (_CJK_SIGNS, 0.01), (_RULES, 0.01)]
     kana: list[Tier] = [(_hiragana(), 0.0008), (_katakana(), 0.0008)]
@@ -162,7 +162,7 @@ def _language(
 
 
 def _letters(characters: str) -> Mapping[str, float]:
-    """Return weights of letters, and of the capitals that are not listed an eighth of them."""
+    """Return the weights of letters; a capital that is not listed gets an eighth of its small letter's."""
     listed = {letter: 1 / (place + 3) for place, letter in enumerate(characters) if not letter.isascii()}
     capitals = {letter.upper(): weight / 8 for letter, weight in listed.items() if len(letter.upper()) == 1}
     return {letter: weight for letter, weight in capitals.items() if not letter.isascii()} | listed
@@ -181,7 +181,7 @@ def _katakana() -> str:
 
 
 def _levels() -> dict[str, str]:
-    """The characters of the levels of the national standards."""
+    """Return the characters of the levels of the national standards."""
     return {
         "gb1": _rows("gb2312", range(0xB0, 0xD8)),
         "gb2": _rows("gb2312", range(0xD8, 0xF8)),

@@ -1,4 +1,4 @@
-"""What a file is by its first bytes, and the ZIP archives that Office documents are."""
+"""Recognise files by their first bytes, and open the ZIP archives of Office documents."""
 
 from __future__ import annotations
 
@@ -38,15 +38,18 @@ _READ_AT_ONCE = 64 * 1024  # bytes
 
 
 def what_it_is(body: bytes) -> str:
-    """A few words for a body of another format than it should have."""
+    """Return a few words that describe the actual format of a body."""
     return next((name for signature, name in _SIGNATURES if body.startswith(signature)), "something else")
 
 
 @contextmanager
 def office_archive(body: bytes, what: str) -> Iterator[zipfile.ZipFile]:
-    """Return an Office document's archive after checking its directory, which bounds what is read of it; nothing is
-    unpacked to disk. Raises EncryptedDocument, UnsupportedMediaType for formats before 2007, DocumentTooLarge for a
-    bomb, else MalformedDocument."""
+    """Return an Office document's archive after checking its directory, which bounds the reading; nothing is unpacked
+    to disk.
+
+    Raises EncryptedDocument, UnsupportedMediaType for formats before 2007, DocumentTooLarge for a bomb, else
+    MalformedDocument.
+    """
     if body.startswith(_OLD_OFFICE):
         if _ENCRYPTED_STREAM in body:
             raise EncryptedDocument("the document is protected by a password")
@@ -95,16 +98,16 @@ class XmlReader:
     namespace, so strict and transitional Office documents read alike."""
 
     def started(self, name: str, attributes: dict[str, str], /) -> None:
-        """An element begins."""
+        """Handle the start of an element."""
 
     def ended(self, name: str, /) -> None:
-        """An element ends."""
+        """Handle the end of an element."""
 
     def text(self, text: str, /) -> None:
-        """Characters between tags; a stretch may come in several pieces."""
+        """Handle characters between tags; a run of text may come in several pieces."""
 
     def read(self, archive: zipfile.ZipFile, part: str) -> None:
-        """Read one part of the archive to its end. Raises MalformedDocument, KeyError if there is no such part."""
+        """Read one part of the archive to its end. Raises MalformedDocument, or KeyError if it does not exist."""
         parser = expat.ParserCreate(namespace_separator=" ")
         parser.buffer_text = True
         parser.EntityDeclHandler = refuse_entities
@@ -123,7 +126,7 @@ class XmlReader:
 
 
 class Properties(XmlReader):
-    """What an Office document says of itself, in its part `PROPERTIES`."""
+    """The properties of an Office document, in its part `PROPERTIES`."""
 
     def __init__(self) -> None:
         self._title: list[str] = []
@@ -131,7 +134,7 @@ class Properties(XmlReader):
 
     @property
     def title(self) -> str:
-        """Empty if there is none."""
+        """Return the title; empty if there is none."""
         return "".join(self._title).strip()
 
     def started(self, name: str, _attributes: dict[str, str], /) -> None:
@@ -150,5 +153,5 @@ def _local(name: str) -> str:
 
 
 def refuse_entities(*_: object) -> None:
-    """For a parser's ``EntityDeclHandler``: raises MalformedDocument."""
+    """Raise MalformedDocument; a parser's ``EntityDeclHandler``."""
     raise MalformedDocument("the document declares XML entities, which no Office document needs")

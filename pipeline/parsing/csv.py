@@ -1,4 +1,4 @@
-"""Tables of separated values to text: each row a paragraph that says of every value what it is."""
+"""Tables of separated values to text: each row a paragraph of `header: value` lines."""
 
 from __future__ import annotations
 
@@ -15,30 +15,31 @@ from pipeline.records import Parsed
 
 _DELIMITERS = ",;\t|"
 _SAMPLE_ROWS = 20
-_LONGEST_CELL = 256 * 1024  # characters; a longer one is a quote that nobody closed
+_LONGEST_CELL = 256 * 1024  # characters; a longer one means an unclosed quote
 MOST_CELLS = 1_000_000
-_MARKED_TOGETHER = 1300  # characters of rows; about what the usual chunk takes
+_MARKED_TOGETHER = 1300  # characters of rows; about the size of a usual chunk
 _MOST_TITLE_ROWS = 10  # above a header
 _NUMBER = re.compile(r"[-+]?[\d.,\s]+%?$")
 
 
 def parse_csv(body: bytes, charset: str | None) -> Parsed:
     """Parse rows separated by comma, semicolon, tab or bar, whichever makes the first rows most even. Raises
-    MalformedDocument with the line for a quote that is not closed or has text after it."""
+    MalformedDocument with the line for an unclosed quote, or one followed by text."""
     decoded = read_text(body, declared=charset)
     return _parsed(decoded, _delimiter(decoded.text))
 
 
 def parse_tsv(body: bytes, charset: str | None) -> Parsed:
-    """Rows of tab separated values."""
+    """Parse rows of tab-separated values."""
     return _parsed(read_text(body, declared=charset), "\t")
 
 
 def table_blocks(rows: Iterator[Sequence[str]]) -> Iterator[Block]:
-    """Return rows as blocks of `header: value` lines, or values between bars without a header; empty rows are left out.
+    """Return rows as blocks of `header: value` lines, or of values between bars without a header; empty rows are left
+    out.
 
     Rows of one cell above the first of several are titles and text. The next row is the header if its cells are full,
-    distinct and no numbers. Rows that fit a chunk are marked by number, from 1, empty ones counted.
+    distinct and not numbers. Rows that fit a chunk are marked by number, from 1, empty ones counted.
     """
     together: list[tuple[int, str]] = []
     size = 0
@@ -59,11 +60,11 @@ def _marked(rows: Sequence[tuple[int, str]]) -> Iterator[Block]:
 
 
 def _texts(rows: Iterator[Sequence[str]]) -> Iterator[tuple[int, str]]:
-    """The number and the text of each row that holds something."""
+    """Yield the number and the text of each non-empty row."""
     filled = ((number, row) for number, row in enumerate(rows, start=1) if any(row))
     beginning = list(islice(filled, _MOST_TITLE_ROWS + 1))
     titles = list(takewhile(lambda entry: _is_lonely(entry[1]), beginning))
-    if len(titles) < len(beginning):  # else it is a table of one column, or no table at all
+    if len(titles) < len(beginning):  # otherwise it is a table of one column, or not a table
         beginning = beginning[len(titles) :]
         yield from ((number, one_line("".join(row))) for number, row in titles)
     if not beginning:
@@ -91,7 +92,7 @@ def _texts(rows: Iterator[Sequence[str]]) -> Iterator[tuple[int, str]]:
 
 
 def _is_lonely(row: Sequence[str]) -> bool:
-    """Return whether one cell alone holds something, as that of a title over a table does."""
+    """Return whether only one cell is filled, as in a title above a table."""
     return sum(1 for cell in row if cell.strip()) == 1
 
 
@@ -120,7 +121,8 @@ def _rows(text: str, delimiter: str) -> Iterator[list[str]]:
 
 
 def _delimiter(text: str) -> str:
-    """The delimiter with which most of the first rows have one number of cells, above one; at a tie, the most cells."""
+    """Return the delimiter that gives most of the first rows the same number of cells, above one; at a tie, the most
+    cells."""
 
     def evenness(delimiter: str) -> tuple[float, int]:
         sample = "\n".join(text[: 64 * 1024].splitlines()[:_SAMPLE_ROWS])

@@ -1,8 +1,8 @@
-"""The encoding of bytes that are neither marked nor UTF-8: the one in which they are the most likely text.
+"""Detect the encoding of bytes without a mark that are not UTF-8: the one in which they are the most likely text.
 
-Each candidate encoding is scored by the log-likelihood of the whole text under the languages that are written in it:
-the characters by `character_models`, and how often a non-ASCII character follows another one. The candidates explain
-the same bytes, so their likelihoods are comparable, and with a prior for each encoding they give probabilities (Bayes'
+Each candidate encoding is scored by the log-likelihood of the whole text under the languages written in it: the
+characters by `character_models`, and how often a non-ASCII character follows another one. The candidates explain the
+same bytes, so their likelihoods are comparable, and with a prior for each encoding they give probabilities (Bayes'
 rule). As neighbouring characters depend on each other, the logarithms are damped by `_DAMPING` before.
 """
 
@@ -19,18 +19,18 @@ from functools import cache
 
 from pipeline.parsing.character_models import IMPOSSIBLE, UNKNOWN, Language, languages
 
-_ASCII = -3.5  # of an ASCII character, whatever the language
+_ASCII = -3.5  # of an ASCII character, in any language
 _DAMPING = 0.6
-_FOREIGN = -4.0  # added for a language that an encoding can hold and is hardly used for
+_FOREIGN = -4.0  # added for a language that an encoding can hold and is rarely used for
 _JOINT = math.log(0.05)  # of a letter of another alphabet beside an ASCII letter
-_DECLARED = 9.0  # added to the logarithm of the encoding that was declared, if the bytes decode in it
-_MOST_OF_ONE = 1 / 8  # share of the non-ASCII characters from which one character counts no more: rules of box drawings
-_MOST_REPLACED = 0.02  # share of undecodable places among the non-ASCII characters of a damaged text
-_CLOSE = 25.0  # below the best: candidates whose text is compared with that of the best
+_DECLARED = 9.0  # added to the logarithm of the declared encoding, if the bytes decode in it
+_MOST_OF_ONE = 1 / 8  # share of the non-ASCII characters above which one character is capped: rules of box drawings
+_MOST_REPLACED = 0.02  # share of undecodable characters among the non-ASCII ones of a damaged text
+_CLOSE = 25.0  # below the best: candidates whose text is compared with the best one's
 
-_WHOLE = 256 * 1024  # bytes scored as they are; of more lines that are not ASCII, pieces from all over them
+_WHOLE = 256 * 1024  # bytes scored completely; beyond that, pieces from all non-ASCII lines
 _PIECES, _PIECE = 16, 16 * 1024
-_LINE_PART = re.compile(rb"[\t\n\r -/]")  # bytes that are no part of a character of several bytes
+_LINE_PART = re.compile(rb"[\t\n\r -/]")  # bytes that are not part of a multi-byte character
 
 _NON_ASCII_RUNS = re.compile("[^\x00-\x7f]+")
 _JOINTS = re.compile(rb"[A-Za-z][\x80-\xff]|[\x80-\xff][A-Za-z]")
@@ -111,7 +111,7 @@ class _Scored:
 
 
 def public_name(codec: str) -> str:
-    """Return the name by which the rest of the world knows a codec of Python."""
+    """Return the common name of a Python codec."""
     return _NAMES.get(codec, codec)
 
 
@@ -158,7 +158,7 @@ def guess(body: bytes, *, declared: str | None = None, is_utf_8: bool = False) -
 
 
 def _may_be_utf_16(body: bytes) -> bool:
-    """Return whether the beginning is text as UTF-16. The bytes of any other text are characters at random then."""
+    """Return whether the beginning is text as UTF-16. The bytes of any other text would be random characters."""
     beginning = body[:_BEGINNING]
     return any(
         each.mean > _MEAN_AT_RANDOM
@@ -177,7 +177,7 @@ def _preferred(scored: _Scored, declared: str | None, body: bytes) -> _Scored:
 
 
 def _of_several_bytes(sample: bytes, declared: str | None) -> Iterable[_Scored]:
-    yield from _scores(sample, {"utf-8": 1.0}, tuple(languages()))  # damaged, or it would not have come here
+    yield from _scores(sample, {"utf-8": 1.0}, tuple(languages()))  # damaged, or it would have been decoded before
     for codec, (prior, spoken) in _OF_SEVERAL_BYTES.items():
         yield from _scores(sample, {codec: prior}, spoken)
     if declared and declared not in {"utf-8", *_OF_SEVERAL_BYTES, *_OF_ONE_BYTE} and not declared.startswith("utf"):
@@ -185,7 +185,7 @@ def _of_several_bytes(sample: bytes, declared: str | None) -> Iterable[_Scored]:
 
 
 def _scores(sample: bytes, priors: Mapping[str, float], spoken: Sequence[str]) -> Iterable[_Scored]:
-    """Score each codec by the language that its text is the most likely in."""
+    """Score each codec by the language in which its text is the most likely."""
     for codec, prior in priors.items():
         text = sample.decode(codec, "replace")
         counts = Counter(text)

@@ -15,7 +15,7 @@ _BODY, _STYLES = "word/document.xml", "word/styles.xml"
 _NOTES = ("word/footnotes.xml", "word/endnotes.xml")
 _HEADING_NAME = re.compile(r"heading\s*([1-6])$", re.IGNORECASE)
 _HEADING_ID = re.compile(r"(?:Heading|berschrift|Titre)([1-6])$", re.IGNORECASE)
-_MOST_STYLES_BACK = 20  # styles that a style may be based on, one on the other
+_MOST_STYLES_BACK = 20  # length of the chain of base styles
 _SILENT = frozenset({"del", "moveFrom", "instrText", "Fallback", "rPrChange", "pPrChange"})
 
 
@@ -47,7 +47,7 @@ def _read_notes(archive: ZipFile, parts: set[str], reader: _Paragraphs) -> None:
 
 
 class _Styles(XmlReader):
-    """Which style is a heading of which level, be it by its outline level, its name, or what it is based on."""
+    """The heading level of each style, by its outline level, its name, or its base style."""
 
     def __init__(self) -> None:
         self._levels: dict[str, int] = {}
@@ -82,17 +82,17 @@ class _Styles(XmlReader):
 
 
 class _Paragraphs(XmlReader):
-    """Collects blocks. Paragraphs may hold others (text boxes), cells whole tables: what is inside comes first."""
+    """Collects blocks. Paragraphs may contain others (text boxes), cells whole tables: inner ones come first."""
 
     def __init__(self, styles: _Styles) -> None:
         self.blocks: list[Block] = []
         self.title: str | None = None
         self._styles = styles
-        self._open: list[list[str]] = []  # pieces of the paragraphs we are in
+        self._open: list[list[str]] = []  # pieces of the open paragraphs
         self._styled: list[tuple[int | None, bool, bool]] = []  # of each: heading level, title or not, list item or not
-        self._rows: list[list[list[str]]] = []  # of each table we are in, the cells of its row
+        self._rows: list[list[list[str]]] = []  # of each open table, the cells of its row
         self._first_rows: list[bool] = []
-        self._listed = False  # whether the block before was a list item
+        self._listed = False  # whether the previous block was a list item
         self._silent = 0
         self._characters = 0
         self._in_text = False

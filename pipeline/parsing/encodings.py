@@ -1,4 +1,4 @@
-"""From bytes to clean text."""
+"""Decode bytes to clean text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pipeline.records import Encoding
 
 _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark it begins with
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark is its beginning
     (codecs.BOM_UTF32_BE, "utf-32-be"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
@@ -31,29 +31,29 @@ _BINARY_FORMATS = (
 )
 _CONTROL_BYTES = bytes(code for code in range(32) if code not in b"\t\n\r\f\x1b")
 _MOST_CONTROL_BYTES = 0.01  # share of the body; text has next to none, random bytes have a tenth
-_SAMPLE = 64 * 1024  # bytes looked at when the encoding is none of the known ones
+_SAMPLE = 64 * 1024  # bytes examined when the encoding is unknown
 _SURE = 0.93  # probability below which a document gets a warning
 _LONGEST_WARNING = 255  # characters
-_UNMARKED = 0.99  # probability of UTF-16 that lost its mark, recognised by its zero bytes
-_FEW = 6  # characters of several bytes up to which bytes that are UTF-8 may be another encoding's by chance
+_UNMARKED = 0.99  # probability of UTF-16 without its mark, recognised by its zero bytes
+_FEW = 6  # number of multi-byte characters up to which valid UTF-8 may be another encoding by chance
 _ISO_2022 = ((b"\x1b$B", "iso2022_jp"), (b"\x1b$@", "iso2022_jp"), (b"\x1b$)C", "iso2022_kr"))
 
-_UTF16_SAMPLE = 16 * 1024  # bytes looked at
-_LEAST_SPACES = 0.04  # share of zero bytes on one side: what ASCII there is, if only the spaces of another script
+_UTF16_SAMPLE = 16 * 1024  # bytes examined
+_LEAST_SPACES = 0.04  # share of zero bytes on one side: the ASCII characters, at least the spaces of another script
 _LEAST_ZEROS = 2
 _MOST_STRAYS = 0.002  # share of zero bytes on the other side
-_MOST_ODD = 0.01  # share of characters that no text has
-_CHINESE_ENOUGH = 20  # characters, before text without a single ASCII character is believed to be Chinese
+_MOST_ODD = 0.01  # share of characters that do not occur in text
+_CHINESE_ENOUGH = 20  # characters; a shorter text without any ASCII character is not taken for Chinese
 _ALMOST_ALL = 0.97
 _PUNCTUATION = frozenset("，。、；：？！「」『』“”‘’（）《》〈〉【】—…·　")
-# Hardly any text of this length goes without them, in simplified and in traditional characters, and Japanese kana.
+# Characters that hardly any text of this length lacks, in simplified and traditional Chinese, and Japanese kana.
 _FREQUENT = frozenset("的一是不了在有人我他这這个個们們中来來上大为為和国國地到以说說时時要就出会會可也")
-_ENOUGH_FREQUENT = 0.08  # share; the wrong order of bytes gives characters at random, of which 0.2 % are these
+_ENOUGH_FREQUENT = 0.08  # share; the wrong byte order gives random characters, of which 0.2 % are these
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodedText:
-    """The text of a body, not yet cleaned, and the encoding it was read in."""
+    """The text of a body, not yet cleaned, and its encoding."""
 
     text: str
     encoding: Encoding
@@ -115,7 +115,7 @@ def _strictly(body: bytes, encoding: str) -> str:
 
 
 def _as_known(body: bytes, declared: str | None, codec: str | None) -> DecodedText | None:
-    """Return the text if the bytes leave no doubt: ISO 2022 by its escapes, or UTF-8 of more than a few characters."""
+    """Return the text if the bytes are unambiguous: ISO 2022 by its escapes, or UTF-8 of more than a few characters."""
     if b"\x1b$" in body and body.isascii():
         for escape, encoding in _ISO_2022:
             if escape in body:
@@ -127,7 +127,7 @@ def _as_known(body: bytes, declared: str | None, codec: str | None) -> DecodedTe
         text = body.decode("utf-8")
     except UnicodeDecodeError:
         return None
-    beyond_ascii = len(body) - len(text)  # a lower bound of the characters of several bytes, times one to three
+    beyond_ascii = len(body) - len(text)  # a lower bound of the number of multi-byte characters, times one to three
     if b"\0" in body[:_SAMPLE]:
         return None
     if body.isascii():
@@ -147,7 +147,7 @@ def _as_known(body: bytes, declared: str | None, codec: str | None) -> DecodedTe
 
 
 def _as_anything(body: bytes, declared: str | None) -> DecodedText:
-    """Return the text in an encoding that no model is kept of. It is never sure."""
+    """Return the text in an encoding without a model. The result is never sure."""
     if (found := from_bytes(body[:_SAMPLE]).best()) is not None:
         try:
             return _decoded(body, body.decode(found.encoding), found.encoding, probability=0.5, declared=declared)
@@ -185,7 +185,7 @@ def _decoded(
 
 
 def _reads_alike(body: bytes, text: str, codec: str | None) -> bool:
-    """Return whether the bytes are the same text in the other codec."""
+    """Return whether the bytes give the same text in the other codec."""
     try:
         return codec is not None and body.decode(codec, "replace") == text
     except (LookupError, UnicodeError):
@@ -193,7 +193,7 @@ def _reads_alike(body: bytes, text: str, codec: str | None) -> bool:
 
 
 def is_utf8(body: bytes) -> bool:
-    """Whether all of a body is valid UTF-8."""
+    """Return whether all of a body is valid UTF-8."""
     try:
         body.decode("utf-8")
     except UnicodeDecodeError:
@@ -237,7 +237,7 @@ def _is_chinese(sample: bytes, encoding: str) -> bool:
 
 
 def _decoded_utf16(sample: bytes, encoding: str) -> str | None:
-    """The sample as text; a character that its end cuts in half is left out."""
+    """Return the sample as text, without a character that is cut off at its end."""
     try:
         return sample.decode(encoding)
     except UnicodeDecodeError as error:

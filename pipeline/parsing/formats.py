@@ -1,4 +1,4 @@
-"""Which parser reads what, and how a document's media type is told."""
+"""The parsers of all formats, and the detection of a document's media type."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ class Format:
 
 
 def parse_plain(body: bytes, charset: str | None) -> Parsed:
-    """One section without a heading: plain text has no headings that could be told from short lines."""
+    """Return one section without a heading: in plain text, headings cannot be told from short lines."""
     decoded = read_text(body, declared=charset)
     return assemble([Block(text=decoded.text)], encoding=decoded.encoding)
 
 
-# Libraries that take a while to load are loaded with the first document that needs them: the gateway, which only asks
-# for media types, never does.
+# Libraries that are slow to load are imported with the first document that needs them; the gateway, which only needs
+# media types, never loads them.
 def _pdf(body: bytes, _charset: str | None) -> Parsed:
     from pipeline.parsing.pdf import parse_pdf
 
@@ -71,7 +71,7 @@ def _xlsx(body: bytes, _charset: str | None) -> Parsed:
     return parse_xlsx(body)
 
 
-# Given the body and the character set its media type names, if it does. A new format is a line here and in SUFFIXES, or
+# Called with the body and the character set of its media type, if any. A new format is a line here and in SUFFIXES, or
 # a `Format` that another package registers.
 PARSERS: dict[str, Parser] = {
     PLAIN: parse_plain,
@@ -85,7 +85,7 @@ PARSERS: dict[str, Parser] = {
     XLSX: _xlsx,
 }
 
-# Every media type that is accepted; JSON lines are documents in disguise and are split before they are parsed.
+# Every accepted media type; JSON lines contain many documents and are split before parsing.
 SUFFIXES = {
     ".txt": PLAIN,
     ".text": PLAIN,

@@ -12,7 +12,7 @@ from pipeline.records import Parsed
 
 _MARKUP = re.compile(r"<(?=[a-zA-Z/!?])")
 _TAG = re.compile(r"""<(/?)([a-zA-Z][^\s/>]*+)((?:[^>=]++|=\s*+"[^"]*"|=\s*+'[^']*'|=)*+)>""")
-# A document type may hold declarations of its own between brackets.
+# A document type may contain declarations between brackets.
 _DECLARATION = re.compile(
     r"""<!doctype\b[^\[>"']*+(?:(?:"[^"]*+"|'[^']*+')[^\[>"']*+)*+\[[^\]<"']*+(?:(?:<!--(?:[^-]|-(?!->))*+-->|<\?[^>]*+>"""
     r"""|<![^<>"']*+(?:(?:"[^"]*+"|'[^']*+')[^<>"']*+)*+>)[^\]<"']*+)*+\]\s*+>""",
@@ -49,7 +49,7 @@ _ELEMENTS = _set_of(
     ul var video wbr xmp"""
 )
 _DROPPED = _set_of("nav template noscript svg canvas object audio video map select datalist button rt rp")
-# Tags that part no text: they may be opened and closed in any order without meaning anything here.
+# Tags that do not separate text: they may be opened and closed in any order without effect.
 _INLINE = _set_of(
     """a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark nobr output q ruby s samp small
     span strike strong sub sup time tt u var wbr"""
@@ -57,7 +57,7 @@ _INLINE = _set_of(
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _ENDS_A_HEADING = frozenset({"p", "ul", "ol", "dl", "table", "pre", "section", "article", "blockquote"})
 _ENDS_A_BLOCK = frozenset({"tr", "table", "ul", "ol", "dl", "li", "dt", "dd", "pre", *_HEADINGS})
-_LONG_CELL = 200  # characters in a table row beyond which its paragraphs are paragraphs, because the table is a layout
+_LONG_CELL = 200  # characters in a table row above which its paragraphs stay paragraphs, because the table is a layout
 
 
 def parse_html(body: bytes, charset: str | None) -> Parsed:
@@ -76,27 +76,27 @@ def is_element(name: str) -> bool:
 
 
 def blocks_of_fragment(fragment: str) -> list[Block]:
-    """Return the text of HTML that stands in another text. Tags that HTML does not have are text there."""
+    """Return the blocks of an HTML fragment in another text. Unknown tags are text there."""
     reader = _Reader()
     reader.read(_TAG_BEGINS.sub(lambda found: found[0] if is_element(found[1]) else f"&lt;{found[0][1:]}", fragment))
     return reader.blocks
 
 
 class _Reader:
-    """Collects blocks while tags go by."""
+    """Collects blocks while reading tags."""
 
     def __init__(self) -> None:
         self.blocks: list[Block] = []
         self.title: str | None = None
-        self._open: list[str] = []  # elements not yet closed, inline ones left out
+        self._open: list[str] = []  # open elements, without inline ones
         self._open_count: Counter[str] = Counter()
-        self._dropped = 0  # how many of the open elements hide their content
-        self._level: int | None = None  # of the heading we are in
+        self._dropped = 0  # number of open elements that hide their content
+        self._level: int | None = None  # of the open heading
         self._row = False  # between <tr> and </tr>
         self._pieces: list[str] = []  # text since the last block
-        self._collected = 0  # characters in it
-        self._marker = ""  # what the next block begins with
-        self._first = True  # whether the next list item or table row is the first of its list or table
+        self._collected = 0  # its length in characters
+        self._marker = ""  # the prefix of the next block
+        self._first = True  # whether the next list item or table row is the first
         self._tight = False  # whether the next block follows without a blank line
 
     def read(self, html: str) -> None:
@@ -118,7 +118,7 @@ class _Reader:
         self._end_block()
 
     def _tag(self, html: str, tag: re.Match[str]) -> int:
-        """Take one tag, with its content where that is not markup. Returns where to read on."""
+        """Process one tag, with its content if that is not markup. Return the position to continue at."""
         name = tag[2].lower()
         if name in _INLINE:
             return tag.end()
@@ -202,7 +202,7 @@ class _Reader:
                 return
 
     def _boundary(self) -> None:
-        """Between blocks: a new paragraph, but only a space within a table row, whose cells hold little."""
+        """Separate blocks: a new paragraph, but only a space within a table row, whose cells are short."""
         if self._row and self._collected <= _LONG_CELL:
             self._pieces.append(" ")
         else:

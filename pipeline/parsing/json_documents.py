@@ -1,4 +1,4 @@
-"""A JSON file to text. It is one document; a file of many is JSON lines (see `jsonl`)."""
+"""A JSON file to text, as one document. Files of many documents are JSON lines (see `jsonl`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pipeline.records import Parsed
 
 _DEEPEST = 100  # levels of objects and arrays
 _MOST_VALUES = 500_000
-_HEADING_LEVELS = 3  # of nested objects whose names become headings; below, names are put together: `a.b: value`
+_HEADING_LEVELS = 3  # of nested objects whose names become headings; deeper names are joined: `a.b: value`
 _TITLES = ("title", "name", "headline", "subject")
 
 
@@ -39,13 +39,13 @@ def parse_json(body: bytes, charset: str | None) -> Parsed:
 
 
 class _Writer:
-    """Walks a value. What it calls itself for is at most ``_DEEPEST`` deep."""
+    """Walks a value, with recursion at most ``_DEEPEST`` deep."""
 
     def __init__(self) -> None:
         self._values = 0
 
     def blocks(self, value: Any, *, level: int, depth: int) -> Iterator[Block]:
-        """A value that may have paragraphs and headings of its own."""
+        """Yield a value that may have paragraphs and headings of its own."""
         if isinstance(value, dict):
             yield from self._object(value, level=level, depth=depth)
         elif _is_flat(value):
@@ -103,7 +103,7 @@ class _Writer:
 
 
 def _is_flat(value: Any) -> bool:
-    """Whether it is a list of short plain values, which read well in one line."""
+    """Return whether it is a list of short plain values that fit in one line."""
     return isinstance(value, list) and not any(
         isinstance(each, dict | list) or (isinstance(each, str) and len(each) > 80) for each in value
     )

@@ -15,12 +15,12 @@ from pipeline.outbound import json_limits
 from pipeline.parsing.detection import codec_of
 from pipeline.parsing.encodings import decode, is_utf8, unmarked_utf16
 
-_NOT_BLANK = re.compile(rb"\S")  # a file of line feeds alone is passed over without a step of the interpreter for each
+_NOT_BLANK = re.compile(rb"\S")  # a file of line feeds alone is skipped without a step of the interpreter for each
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonLine:
-    """One line of a file. ``number`` counts all lines from 1; ``value`` is its object, or what is wrong with it."""
+    """One line of a file. ``number`` counts all lines from 1; ``value`` is its object, or the error in it."""
 
     number: int
     value: dict[str, Any] | MalformedDocument
@@ -28,8 +28,8 @@ class JsonLine:
 
 def split_jsonl(body: bytes, *, charset: str | None = None) -> Iterator[JsonLine]:
     """Yield the lines of ``body``, ended by line feeds only, without blank ones; a bad line is reported and the rest
-    goes on. UTF-8, UTF-16 or ``charset``: lines are too short to guess. Raises UndecodableText for bytes that break
-    their mark or ``charset``."""
+    continues. UTF-8, UTF-16 or ``charset``: lines are too short for detection. Raises UndecodableText for bytes that
+    contradict their mark or ``charset``."""
     codec = codec_of(charset) if charset else None
     if codec is not None and not is_utf8(body):
         try:

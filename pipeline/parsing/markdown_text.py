@@ -1,5 +1,5 @@
-"""Markdown to text by markdown-it-py (CommonMark, tables, strikethrough). Unused marks, notes and unknown tags stay as
-text; links lose their address, emphasis its stars."""
+"""Markdown to text by markdown-it-py (CommonMark, tables, strikethrough). Unmatched marks, notes and unknown tags stay
+as text; links lose their address, emphasis its stars."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FRONT_MATTER_TITLE = re.compile(r"^title\s*+:\s*+(.+)$", re.MULTILINE | re.IGNO
 
 _LONGEST = 1024 * 1024  # characters; the parser takes 1 to 6 s for them, and of longer texts only headings are read
 _HEADING_LINE = re.compile(r"^(#{1,6})[ \t]++(.+)$", re.MULTILINE)
-_DEEPEST_BLOCK = 40  # quotes and lists within each other; marks of deeper ones are text
+_DEEPEST_BLOCK = 40  # nesting of quotes and lists; deeper marks are text
 _DEEPEST_INLINE = 60  # above it, or the parser leaves out blocks
 _MOST_BRACKETS = 8
 _BRACKET = re.compile(r"\\.|[\[\]]", re.DOTALL)
@@ -36,7 +36,7 @@ InlineRule = Callable[[StateInline, bool], bool]
 
 
 def parse_markdown(body: bytes, charset: str | None) -> Parsed:
-    """Text under its headings. The title is that of the front matter, else the first heading of level 1."""
+    """Return the text under its headings. The title is that of the front matter, else the first heading of level 1."""
     decoded = read_text(body, declared=charset)
     text, title = _without_front_matter(clean(decoded.text))
     blocks = _Writer().blocks(_PARSER.parse(text)) if len(text) <= _LONGEST else _headings_alone(text)
@@ -52,7 +52,7 @@ def _without_front_matter(text: str) -> tuple[str, str | None]:
 
 
 def _headings_alone(text: str) -> Iterator[Block]:
-    """Yield the headings of a text, and what is between them as it is."""
+    """Yield the headings of a text, and the lines between them unchanged."""
     end = 0
     for heading in _HEADING_LINE.finditer(text):
         yield Block(text=text[end : heading.start()])
@@ -83,7 +83,7 @@ def _bounded(rule: Rule) -> Rule:
 
 
 def _but_notes(rule: Rule) -> Rule:
-    """Return the rule for definitions of links that leaves those of notes to be paragraphs."""
+    """Return the rule for link definitions, with definitions of notes left as paragraphs."""
 
     def but_notes(state: StateBlock, start: int, end: int, silent: bool) -> bool:
         begins = state.bMarks[start] + state.tShift[start]
@@ -108,8 +108,8 @@ def _closed(rule: InlineRule, *, offset: int) -> InlineRule:
 
 
 def _shallow_brackets(text: str) -> frozenset[int]:
-    """Return where brackets open that are closed and hold at most `_MOST_BRACKETS` levels, except of an unclosed
-    address."""
+    """Return the positions of opening brackets that are closed and contain at most `_MOST_BRACKETS` levels, except in
+    an unclosed address."""
     found: list[int] = []
     last_parenthesis = text.rfind(")")
     opened: list[tuple[int, int]] = []  # position, and levels within
@@ -128,13 +128,13 @@ def _shallow_brackets(text: str) -> frozenset[int]:
 
 
 class _Writer:
-    """Makes blocks of the parser's tokens: lists and tables keep their lines together, paragraphs stand alone."""
+    """Turns the parser's tokens into blocks: lists and tables keep their lines together, paragraphs stand alone."""
 
     def __init__(self) -> None:
-        self._lines: list[str] = []  # that belong to one block
+        self._lines: list[str] = []  # lines of the open block
         self._end = -1  # the line of the source at which they end
         self._lists: list[int | None] = []  # the next number of each open list, None for bullets
-        self._markers: list[str] = []  # of items that hold no text yet
+        self._markers: list[str] = []  # marks of items without text so far
         self._cells: list[str] | None = None  # of the open row
 
     def blocks(self, tokens: Sequence[Token]) -> Iterator[Block]:
@@ -186,7 +186,7 @@ class _Writer:
             yield from self._added(" | ".join(cells), token.map or [self._end, self._end + 1])
 
     def _added(self, text: str, lines: Sequence[int] | None) -> Iterator[Block]:
-        """Put a text to the block of the line above it, or begin a block."""
+        """Add a text to the block of the line above it, or begin a block."""
         first, last = lines or (self._end, self._end)
         if first != self._end:
             yield from self._flushed()
@@ -207,7 +207,7 @@ class _Writer:
 
 
 def _code(token: Token) -> str:
-    """Return code, with what its fence says beside the name of a language, or all of it where there is no code."""
+    """Return code with the words of its fence beyond a language's name, or the whole fence if there is no code."""
     _, _, said = token.info.strip().partition(" ") if token.content.strip() else ("", "", token.info)
     return f"{said.strip()}\n{token.content}".strip("\n")
 
@@ -228,7 +228,7 @@ def _inline(tokens: Sequence[Token]) -> str:
 
 
 def _of_tag(tag: str) -> str:
-    """Return nothing for a tag of HTML or a comment, a line end for a break, and any other as it is."""
+    """Return nothing for an HTML tag or a comment, a line end for a break, and any other text unchanged."""
     name = _TAG_NAME.match(tag)
     if name is None:
         return "" if tag.startswith("<!--") else tag

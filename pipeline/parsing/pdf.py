@@ -19,10 +19,12 @@ _MOST_PAGES = 10_000
 _MOST_BOOKMARKS = 10_000
 _HEADING_LEVELS = 6
 _JOINED_WIDTH = 40  # characters; a page of shorter lines is a table or a poem, and its lines stay lines
-_FULL_LINE = 0.7  # share of the page's usual width from which a line goes on in the next one
-_USUAL_WIDTH = 0.9  # the width that this share of the lines does not exceed
+_FULL_LINE = 0.7  # share of the page's usual width from which a line continues in the next one
+_USUAL_WIDTH = 0.9  # this share of the lines is not wider than the usual width
 _LIST_ITEM = re.compile(r"(?:[-*•‣◦▪–]|\(?\d{1,3}[.)])\s")
-_SOFT_HYPHEN = "\ufffe"  # what pdfium gives for a hyphen at a line's end, with the next line in the same; cleaned away
+_SOFT_HYPHEN = (
+    "\ufffe"  # pdfium's character for a hyphen at a line's end, which joins it with the next; the cleaning removes it
+)
 _HYPHEN = re.compile("[\u00ad\u0002]$|(?<=[^\\W\\d_])-$")
 _CJK = re.compile("[\u3000-\u9fff\uac00-\ud7af\uff00-\uffef]")
 _FREE_TITLES = re.compile(r"untitled|microsoft word|.*\.(?:docx?|tex|dvi|indd|qxd|pages)$", re.IGNORECASE)
@@ -36,7 +38,7 @@ def parse_pdf(body: bytes) -> Parsed:
     try:
         document = pypdfium2.PdfDocument(body)
     except pypdfium2.PdfiumError as error:
-        # The library may give the error of the document before this one, so its word alone is not enough.
+        # The library may report the previous document's error, so its word alone is not enough.
         is_locked = error.err_code in (pypdfium2.raw.FPDF_ERR_PASSWORD, pypdfium2.raw.FPDF_ERR_SECURITY)
         if is_locked and b"/Encrypt" in body:
             raise EncryptedDocument("the PDF file is protected by a password") from None
@@ -52,7 +54,7 @@ def parse_pdf(body: bytes) -> Parsed:
 
 
 def _outline(document: pypdfium2.PdfDocument) -> Mapping[int, Mapping[str, int]]:
-    """What the outline names, by page: each heading, without its spaces, and its level."""
+    """Return the outline by page: each heading, without its spaces, and its level."""
     headings: defaultdict[int, dict[str, int]] = defaultdict(dict)
     for number, bookmark in enumerate(document.get_toc(max_depth=_HEADING_LEVELS)):
         if number >= _MOST_BOOKMARKS:

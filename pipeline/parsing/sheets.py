@@ -1,4 +1,4 @@
-"""One sheet of a workbook, as its XML goes by: rows of text, and what is to be known about them."""
+"""One sheet of a workbook, read as a stream of XML: rows of text, and their properties."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _DATE = re.compile(r"[dmhysDMHYS]")
 _EPOCH, _EPOCH_1904 = datetime.datetime(1899, 12, 30), datetime.datetime(1904, 1, 1)
 _LEAP_DAY_THAT_NEVER_WAS = 60  # Excel counts 29 February 1900; numbers below it are a day off
 _DAY_S = 86_400
-_LARGEST_WHOLE = 1e15  # from which on a float does not hold every whole number
-_ESCAPED = re.compile(r"_x([0-9A-Fa-f]{4})_")  # how a workbook writes characters that XML does not have
+_LARGEST_WHOLE = 1e15  # from here on a float cannot represent every integer
+_ESCAPED = re.compile(r"_x([0-9A-Fa-f]{4})_")  # the notation of a workbook for characters that XML lacks
 _MOST_COLUMNS = 16_384
 _LAST_ROW = 1_048_576
 _DIGITS = "0123456789"
@@ -33,7 +33,9 @@ class Formats:
 
 
 def number_formats(used: Sequence[int], codes: Mapping[int, str], *, from_1904: bool) -> Formats:
-    """The formats of a workbook: ``used`` has the number format of each style, ``codes`` those the workbook defines."""
+    """Return the formats of a workbook: ``used`` has the number format of each style, ``codes`` those the workbook
+    defines.
+    """
     dates, durations = set(), set()
     for style, number in enumerate(used):
         code = _NOT_SHOWN.sub("", codes.get(number, "")[:_LONGEST_CODE])
@@ -45,7 +47,7 @@ def number_formats(used: Sequence[int], codes: Mapping[int, str], *, from_1904: 
 
 
 def number_text(raw: str) -> str:
-    """A number as people write it: ``3`` for ``3.0``, ``0.1`` for ``0.10000000000000001``. Raises ValueError."""
+    """Return a number as people write it: ``3`` for ``3.0``, ``0.1`` for ``0.10000000000000001``. Raises ValueError."""
     if raw.isdecimal() and len(raw) < 16 and (raw[0] != "0" or raw == "0"):
         return raw
     value = float(raw)
@@ -53,7 +55,7 @@ def number_text(raw: str) -> str:
 
 
 def moment_text(raw: str, style: int, formats: Formats) -> str:
-    """A number that is shown as a date, time or duration. One that is none of these stays a number."""
+    """Return a number with the format of a date, time or duration as text. Any other number stays a number."""
     try:
         days = float(raw)
         if style in formats.durations:
@@ -96,7 +98,7 @@ class Strings:
             self._reads = not self._silent
         elif local == "si":
             self._pieces = []
-        elif local == "rPh":  # how a Japanese word is read, which is not part of it
+        elif local == "rPh":  # the reading of a Japanese word, which is not part of it
             self._silent = True
 
     def ended(self, name: str) -> None:
@@ -130,7 +132,7 @@ class SheetReader:
         self._reads = self._silent = self._is_formula = False
 
     def taken(self) -> list[Row]:
-        """The rows that were finished since the last call."""
+        """Return the rows that were finished since the last call."""
         done, self._done = self._done, []
         return done
 
@@ -202,7 +204,7 @@ class SheetReader:
 
 
 def column_number(letters: str) -> int:
-    """The column of ``A`` is 0, of ``AA`` 26. Raises ValueError for what no sheet has."""
+    """Return the index of a column: 0 for ``A``, 26 for ``AA``. Raises ValueError for an impossible one."""
     if not (1 <= len(letters) <= 3 and letters.isascii() and letters.isalpha()):
         raise ValueError("no column")
     number = 0
@@ -214,7 +216,7 @@ def column_number(letters: str) -> int:
 
 
 def column_letters(column: int) -> str:
-    """``A`` for column 0, ``AA`` for 26."""
+    """Return the letters of a column: ``A`` for column 0, ``AA`` for 26."""
     letters = ""
     column += 1
     while column:
@@ -228,4 +230,4 @@ def _unescaped(text: str) -> str:
 
 
 def _character(code: int) -> str:
-    return "\ufffd" if 0xD800 <= code <= 0xDFFF else chr(code)  # half a character would be no text
+    return "\ufffd" if 0xD800 <= code <= 0xDFFF else chr(code)  # a surrogate is not text

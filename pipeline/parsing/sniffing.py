@@ -1,4 +1,4 @@
-"""What a document is that somebody else's server gave: by its first bytes, by what it was called, by its name."""
+"""Detect the format of a fetched document: by its first bytes, the server's declaration, and its name."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def media_type_of_fetched(body: bytes, *, declared: str | None, uri: str) -> str
 
 
 def file_name_of(uri: str) -> str:
-    """The last part of an address's path."""
+    """Return the last part of an address's path."""
     return PurePosixPath(unquote(urlsplit(uri).path)).name
 
 
 def _parsable(media_type: str) -> str:
     if media_type.partition(";")[0] == formats.JSONL:
-        raise UnsupportedMediaType("a file of JSON lines is many documents; hand in the file itself")
+        raise UnsupportedMediaType("a file of JSON lines is many documents; upload the file itself")
     return media_type
 
 
@@ -53,7 +53,7 @@ def _by_signature(body: bytes) -> str | None:
     if body[:1024].lstrip().startswith(b"%PDF-"):
         return formats.PDF
     if body.startswith(b"PK\x03\x04"):
-        # Names stand in the archive uncompressed. The parser looks closer.
+        # Names are stored uncompressed in the archive. The parser looks closer.
         if b"word/document.xml" in body:
             return formats.DOCX
         if b"xl/workbook" in body:

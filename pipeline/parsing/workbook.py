@@ -51,7 +51,7 @@ class Workbook:
 
     @property
     def title(self) -> str | None:
-        """What the workbook's properties call it."""
+        """Return the title in the workbook's properties."""
         if PROPERTIES not in self._parts:
             return None
         properties = Properties()
@@ -59,7 +59,7 @@ class Workbook:
         return properties.title or None
 
     def open(self, sheet: SheetName) -> SheetReader:
-        """A reader of one sheet; see `SheetReader`. Raises MalformedDocument."""
+        """Return a reader of one sheet; see `SheetReader`. Raises MalformedDocument."""
         if sheet.part not in self._parts:
             raise MalformedDocument("a sheet of the workbook is missing")
         if self._strings is None:
@@ -68,7 +68,7 @@ class Workbook:
         return SheetReader(self._strings, self._formats)
 
     def rows(self, sheet: SheetName, reader: SheetReader) -> Iterator[Row]:
-        """The rows of a sheet that hold any cell or are stored without one, in order. Raises MalformedDocument."""
+        """Yield the rows of a sheet that have a cell or are stored without one, in order. Raises MalformedDocument."""
         for _ in _pumped(self._archive, sheet.part, reader):
             yield from reader.taken()
 
@@ -90,13 +90,14 @@ class Workbook:
 
 @contextmanager
 def open_workbook(body: bytes) -> Iterator[Workbook]:
-    """The workbook in ``body``. Raises what `office_archive` does, and MalformedDocument for what is damaged."""
+    """Open the workbook in ``body``. Raises the errors of `office_archive`, and MalformedDocument for a damaged
+    workbook."""
     with office_archive(body, "an Excel workbook") as archive:
         yield Workbook(archive)
 
 
 def _pumped(archive: ZipFile, part: str, reader: SheetReader | Strings) -> Iterator[None]:
-    """Feed one part to a reader, stopping after every piece so that what was read can be taken."""
+    """Feed one part to a reader, yielding after every piece so that the caller can take the rows."""
     parser = expat.ParserCreate()
     parser.buffer_text = True
     parser.EntityDeclHandler = refuse_entities
@@ -162,7 +163,7 @@ class _Links(XmlReader):
 
 
 def _targets(archive: ZipFile, part: str, parts: frozenset[str], kind: str) -> dict[str, str]:
-    """Where the links of ``part`` lead whose type ends in ``kind``, by their ids."""
+    """Return the targets of the links of ``part`` whose type ends in ``kind``, by their ids."""
     folder, name = posixpath.split(part)
     links_part = posixpath.join(folder, "_rels", f"{name}.rels")
     if links_part not in parts:

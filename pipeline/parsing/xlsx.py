@@ -34,7 +34,7 @@ def _blocks(workbook: Workbook) -> Iterator[Block]:
 
 
 def visible_sheets(workbook: Workbook) -> list[SheetName]:
-    """The sheets that are not hidden. Raises DocumentTooLarge."""
+    """Return the sheets that are not hidden. Raises DocumentTooLarge."""
     sheets = [sheet for sheet in workbook.sheets if not sheet.is_hidden]
     if len(sheets) > MOST_SHEETS:
         raise DocumentTooLarge(f"the workbook has {len(sheets)} sheets; at most {MOST_SHEETS} are read")
@@ -49,7 +49,7 @@ def _rows(workbook: Workbook, sheet: SheetName, rows_left: Iterator[int]) -> Ite
         if not row.cells:
             continue
         for _ in range(number + 1, row.number):
-            yield []  # rows are counted by whoever reads them
+            yield []  # rows are counted by the caller
         number = row.number
         width = max(row.cells) + 1
         seen += width

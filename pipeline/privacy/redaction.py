@@ -31,7 +31,7 @@ _POSSIBLE: Final = re.compile(r"[0-9@]")
 
 
 class MaskedKind(enum.StrEnum):
-    """What is masked; each stands in brackets in the place of what it was."""
+    """Kinds of personal data; the kind in brackets replaces it."""
 
     EMAIL = "email"
     ID_CARD = "id-card"
@@ -40,9 +40,9 @@ class MaskedKind(enum.StrEnum):
 
 
 def redact(text: str, *, kinds: Collection[MaskedKind] = tuple(MaskedKind)) -> str:
-    """Replace e-mail addresses, Chinese identity numbers, bank cards and phone numbers, of the ``kinds`` wanted, by
-    ``[email]``, ``[id-card]``, ``[bank-card]`` and ``[phone]``; idempotent. Where no check digit exists (phones,
-    15-digit identity numbers) the form decides: masking too much is preferred."""
+    """Replace e-mail addresses, Chinese identity numbers, bank cards and phone numbers, of the wanted ``kinds``, by
+    ``[email]``, ``[id-card]``, ``[bank-card]`` and ``[phone]``; idempotent. Without a check digit (phones, 15-digit
+    identity numbers) the form decides: masking too much is preferred."""
     for rule in _RULES:
         if rule.kind in kinds:
             text = _without(rule, text)
@@ -50,7 +50,7 @@ def redact(text: str, *, kinds: Collection[MaskedKind] = tuple(MaskedKind)) -> s
 
 
 def is_identity_number(number: str) -> bool:
-    """Whether ``number``, 18 characters without separators, has a possible birth date and the right check digit."""
+    """Return whether ``number``, 18 characters without separators, has a possible birth date and the right check digit."""
     year, month, day = int(number[6:10]), int(number[10:12]), int(number[12:14])
     if not (1850 <= year <= 2100 and 1 <= month <= 12 and 1 <= day <= 31):
         return False
@@ -59,22 +59,23 @@ def is_identity_number(number: str) -> bool:
 
 
 def is_old_identity_number(number: str) -> bool:
-    """Whether ``number``, 15 digits, begins with a province and has a possible birthday. There is no check digit."""
+    """Return whether ``number``, 15 digits, begins with a province and has a possible birthday. There is no check
+    digit."""
     return int(number[:2]) in _PROVINCES and 1 <= int(number[8:10]) <= 12 and 1 <= int(number[10:12]) <= 31
 
 
 def is_luhn(number: str) -> bool:
-    """Whether the digits of ``number`` end in the check digit that bank cards have (Luhn, ISO/IEC 7812)."""
+    """Return whether the digits of ``number`` end in the check digit of bank cards (Luhn, ISO/IEC 7812)."""
     total = 0
-    for place, digit in enumerate(reversed(number)):
-        doubled = int(digit) * (1 + place % 2)
+    for index, digit in enumerate(reversed(number)):
+        doubled = int(digit) * (1 + index % 2)
         total += doubled - 9 if doubled > 9 else doubled
     return total % 10 == 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Rule:
-    """One form of personal data: how it looks, and whether what looks like it is it."""
+    """One form of personal data: its pattern, and a check of its matches."""
 
     kind: MaskedKind
     pattern: re.Pattern[str]
@@ -97,7 +98,7 @@ def _bare(number: str) -> str:
     return re.sub(r"[ -]", "", number)
 
 
-# In this order: what an earlier rule takes cannot be half taken by a later one.
+# In this order: a later rule cannot take half of an earlier rule's match.
 _RULES: Final = (
     _Rule(
         kind=MaskedKind.EMAIL,

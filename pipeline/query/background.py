@@ -1,4 +1,4 @@
-"""The background of a query: what was said before it, and what is known of its user. Words of both, without a model."""
+"""The background of a query: earlier messages and the profile of its user, and keywords of both, found without a model."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from pipeline.query.keywords import keywords_of
 
-_MESSAGES: Final = 8  # the last ones; older ones are rarely what a question leaves out
+_MESSAGES: Final = 8  # the last ones; a question rarely refers to older ones
 _LONGEST_MESSAGE: Final = 1_000  # characters of a message, its beginning
 _MOST_WORDS: Final = 8
-_SPOKEN_OF: Final = ("role", "preferences", "interests")  # never who the user is: a name is no topic
+_SPOKEN_OF: Final = ("role", "preferences", "interests")  # not the user's name, which is no topic
 _SPEAKER: Final = re.compile("(?:user|human|assistant|ai|system|用户|用戶|助手|系统|系統) ?[:：]", re.IGNORECASE)
 
 
@@ -52,7 +52,7 @@ def _without_speaker(message: str) -> str:
 
 def _strings(value: Any) -> list[str]:
     values = value if isinstance(value, list) else [value]
-    return [each for each in values if isinstance(each, str)]
+    return [item for item in values if isinstance(item, str)]
 
 
 def _distinct(words: Iterable[str]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""When two queries ask the same, so that the answer to one is the answer to the other."""
+"""Decide which queries may share an answer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from pipeline.query.request import Query
 from pipeline.records import ChannelName, Namespace
 
-# Who asks, when, and how it is filed: nothing in an answer depends on them but its own id and time.
+# Caller, time and filing: nothing in an answer depends on them but its own id and time.
 NOT_ASKED: Final = frozenset(
     {
         "query_id",
@@ -32,10 +32,10 @@ NOT_ASKED: Final = frozenset(
 
 _EXCLUDED: Final[Mapping[str, Any]] = {**dict.fromkeys(NOT_ASKED, True), "plan": {"lane"}}  # all lanes answer alike
 
-# A query that begins sooner after a change may still be shown what was there before it; see `retrieval.compose`.
+# A query that begins sooner after a change may still see the state before it; see `retrieval.compose`.
 SETTLES_AFTER_S: Final = 5.0
 
-# What these find changes with the revision of a namespace; what an API or a plugin finds changes unnoticed.
+# The hits of these change with the revision of a namespace; those of an API or a plugin change unnoticed.
 _NOTED: Final = frozenset({ChannelName.KEYWORD, ChannelName.SEMANTIC, ChannelName.FAQ})
 
 _QUERY: Final[TypeAdapter[Query]] = TypeAdapter(Query)
@@ -44,11 +44,11 @@ _FORMAT: Final = 2  # to be raised when the same settings begin to give other an
 
 
 def cache_key(query: Query, *, revisions: Mapping[Namespace, str], installation: str) -> str:
-    """A digest of all that an answer depends on: the tenant, every setting of the query, what each namespace that
-    may have a part in it shows (``revisions``), the installation's own settings, and the hour, as decay and a language
-    model's idea of what is recent depend on the present.
+    """Return a digest of everything that an answer depends on: the tenant, every setting of the query, the
+    ``revisions`` of the namespaces involved, the installation's settings, and the hour, because decay and a model's
+    idea of "recent" depend on the present.
 
-    A field that is added to queries is part of it unless it is named in ``NOT_ASKED``.
+    Every new field of queries is part of it unless ``NOT_ASKED`` names it.
     """
     parts = {
         "format": _FORMAT,
@@ -57,13 +57,13 @@ def cache_key(query: Query, *, revisions: Mapping[Namespace, str], installation:
         "installation": installation,
         "hour": int(query.created_at // 3600),
     }
-    # Not orjson: what somebody filters by may be a number that it does not write.
+    # Not orjson: a filter may hold a number that it does not write.
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 def can_tell(query: Query) -> bool:
-    """Return whether revisions tell of every change that may change the answer: every named namespace exists, and no
-    channel, for the first retrieval or for a second one, finds things outside of namespaces."""
+    """Return whether revisions reveal every change that may alter the answer: every named namespace exists, and no
+    channel of the first or a second retrieval searches outside of namespaces."""
     if query.missing_namespaces:
         return False
     channels = query.plan.retrieve.channels.items()
@@ -71,5 +71,5 @@ def can_tell(query: Query) -> bool:
 
 
 def has_settled(query: Query, revised_at: datetime | None) -> bool:
-    """Whether a namespace's last change is so long ago that the query can see nothing from before it."""
+    """Return whether a namespace's last change is old enough that the query cannot see the state before it."""
     return revised_at is None or query.created_at - revised_at.timestamp() > SETTLES_AFTER_S

@@ -1,4 +1,4 @@
-"""What may be asked of a single channel under ``retrieve.channels.NAME.options``."""
+"""Options of single channels under ``retrieve.channels.NAME.options``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SourceName = Annotated[str, Field(pattern=SOURCE_NAME)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaqOptions:
-    """``namespaces``: where the pairs are looked for, in the place of the query's own."""
+    """Options of the faq channel. ``namespaces``: searched for pairs instead of the query's own."""
 
     __pydantic_config__ = _STRICT
 
@@ -33,7 +33,7 @@ class FaqOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiOptions:
-    """Which of the tenant's API sources are asked: ``source``, or several ``sources``; neither means all of them."""
+    """The API sources to call: ``source``, or several ``sources``; neither means all of the tenant's."""
 
     __pydantic_config__ = _STRICT
 
@@ -48,7 +48,7 @@ class ApiOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeywordOptions:
-    """``fields``: how much a word counts in each field of a chunk."""
+    """Options of the keyword channel. ``fields``: the weight of a word in each field of a chunk."""
 
     __pydantic_config__ = _STRICT
 
@@ -57,49 +57,49 @@ class KeywordOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SemanticOptions:
-    """``per_namespace``: the most hits of each namespace."""
+    """Options of the semantic channel. ``per_namespace``: the most hits of each namespace."""
 
     __pydantic_config__ = _STRICT
 
     per_namespace: Annotated[int, Field(ge=1, le=1000)] | None = None
 
 
-_KEYWORD: TypeAdapter[KeywordOptions] = TypeAdapter(KeywordOptions)
-_SEMANTIC: TypeAdapter[SemanticOptions] = TypeAdapter(SemanticOptions)
-_FAQ: TypeAdapter[FaqOptions] = TypeAdapter(FaqOptions)
-_API: TypeAdapter[ApiOptions] = TypeAdapter(ApiOptions)
 # The options of other channels are their own affair.
 _KINDS: Mapping[str, TypeAdapter[Any]] = {
-    ChannelName.KEYWORD: _KEYWORD,
-    ChannelName.SEMANTIC: _SEMANTIC,
-    ChannelName.FAQ: _FAQ,
-    ChannelName.API: _API,
+    ChannelName.KEYWORD: TypeAdapter(KeywordOptions),
+    ChannelName.SEMANTIC: TypeAdapter(SemanticOptions),
+    ChannelName.FAQ: TypeAdapter(FaqOptions),
+    ChannelName.API: TypeAdapter(ApiOptions),
 }
 _PLAIN = KeywordOptions()
 
 
+def _options(name: ChannelName, plan: ChannelPlan) -> Any:
+    return _KINDS[name].validate_json(orjson.dumps(dict(plan.options)))
+
+
 def keyword_options(plan: ChannelPlan | None) -> KeywordOptions:
-    """The options of the keyword channel, as they were checked."""
-    return _KEYWORD.validate_json(orjson.dumps(dict(plan.options))) if plan and plan.options else _PLAIN
+    """Return the checked options of the keyword channel."""
+    return _options(ChannelName.KEYWORD, plan) if plan and plan.options else _PLAIN
 
 
 def faq_options(plan: ChannelPlan | None) -> FaqOptions:
-    """The options of the faq channel, as they were checked."""
-    return _FAQ.validate_json(orjson.dumps(dict(plan.options))) if plan else FaqOptions()
+    """Return the checked options of the faq channel."""
+    return _options(ChannelName.FAQ, plan) if plan else FaqOptions()
 
 
 def api_options(plan: ChannelPlan | None) -> ApiOptions:
-    """The options of the api channel, as they were checked."""
-    return _API.validate_json(orjson.dumps(dict(plan.options))) if plan else ApiOptions()
+    """Return the checked options of the api channel."""
+    return _options(ChannelName.API, plan) if plan else ApiOptions()
 
 
 def semantic_options(plan: ChannelPlan | None) -> SemanticOptions:
-    """The options of the semantic channel, as they were checked."""
-    return _SEMANTIC.validate_json(orjson.dumps(dict(plan.options))) if plan else SemanticOptions()
+    """Return the checked options of the semantic channel."""
+    return _options(ChannelName.SEMANTIC, plan) if plan else SemanticOptions()
 
 
 def require_options(plan: Plan) -> None:
-    """Raises PlanFlaw for options that a channel does not have."""
+    """Raise PlanFlaw for options that a channel does not have."""
     flaws = [
         (f"/retrieve/channels/{name}/options{pointer}", detail)
         for name, channel in plan.retrieve.channels.items()
@@ -115,10 +115,10 @@ def _flaws(name: str, channel: ChannelPlan) -> Iterator[tuple[str, str]]:
     try:
         _KINDS[name].validate_json(orjson.dumps(dict(channel.options)))
     except ValidationError as error:
-        for found in error.errors(include_url=False):
-            yield "".join(f"/{part}" for part in found["loc"]), found["msg"].removeprefix("Value error, ")
+        for flaw in error.errors(include_url=False):
+            yield "".join(f"/{part}" for part in flaw["loc"]), flaw["msg"].removeprefix("Value error, ")
 
 
 def searched_namespaces(options: FaqOptions, own: tuple[Namespace, ...]) -> tuple[Namespace, ...]:
-    """Where pairs are looked for."""
+    """Return the namespaces that are searched for pairs."""
     return tuple(Namespace(name) for name in options.namespaces) or own

@@ -1,4 +1,4 @@
-"""How one tenant's queries are answered: profiles, experiments, and what both make of a query that names them."""
+"""The configuration of one tenant's queries: profiles, experiments, and the profile that a query gets from both."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pipeline.query.profiles import BUILT_IN, DEFAULT_PROFILE, ProfileHead, buil
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
-    """How one tenant's queries are answered: its profiles by name, its active experiments by id. ``is_known``
-    is false for the built-in one in the place of one that could not be read."""
+    """One tenant's profiles by name and its active experiments by id. ``is_known`` is false for the built-in
+    configuration that replaces one that could not be read."""
 
     profiles: Mapping[str, ProfileHead]
     experiments: Mapping[str, Experiment] = field(default_factory=dict)
@@ -23,20 +23,20 @@ class Configuration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """The arm of an experiment that a query fell into, and what it changes."""
+    """A query's arm of an experiment, and the changes of that arm."""
 
     bucket: str
     profile: str | None = None
     overrides: Mapping[str, Any] = field(default_factory=dict)
 
 
-# From an experiment's id and the unit that is drawn to its arm; None for who does not take part.
+# From an experiment's id and a unit to the unit's arm; None for a unit that does not take part.
 Assign = Callable[[str, str], Assignment | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """The profile of one query: its name and version, and its parts of a plan with those of the experiment over them."""
+    """The profile of one query: name, version, and its partial plan with that of the experiment over it."""
 
     profile: str
     version: int
@@ -44,15 +44,15 @@ class Choice:
     bucket: str | None = None
 
 
-class UnknownProfile(LookupError):  # whoever reads the query decides what it means
+class UnknownProfile(LookupError):  # the reader of the query decides on the response
     """The query names a profile that the tenant does not have."""
 
 
 def choose(
     configuration: Configuration, *, profile: str | None, experiment_id: str | None, unit: str, assign: Assign
 ) -> Choice:
-    """What a query gets that names ``profile`` and ``experiment_id``, or neither. ``unit``: what is drawn, so that one
-    session always gets the same. Raises UnknownProfile."""
+    """Return the profile of a query that names ``profile``, ``experiment_id``, both or neither. ``unit``: the unit of
+    assignment; the same one always gets the same arm. Raises UnknownProfile."""
     assignment = assign(experiment_id, unit) if experiment_id else None
     wanted = (assignment.profile if assignment else None) or profile or DEFAULT_PROFILE
     head = configuration.profiles.get(wanted)
@@ -69,7 +69,7 @@ def choose(
 
 
 def internal(configuration: Configuration) -> Assign:
-    """Assignment by the tenant's own experiments. One that is not known, or not active, has nobody in it."""
+    """Return the assignment by the tenant's own experiments. An unknown or inactive experiment has no participants."""
 
     def assign(experiment_id: str, unit: str) -> Assignment | None:
         experiment = configuration.experiments.get(experiment_id)
@@ -80,11 +80,11 @@ def internal(configuration: Configuration) -> Assign:
 
 
 def nobody(_experiment_id: str, _unit: str) -> Assignment | None:
-    """Assignment where experiments are off."""
+    """Assign no query: experiments are off."""
     return None
 
 
 def built_in_configuration() -> Configuration:
-    """What a tenant has that never stored anything."""
+    """Return the configuration of a tenant that has stored none."""
     heads = {name: ProfileHead(name=name, active=version) for name in BUILT_IN if (version := built_in(name))}
     return Configuration(profiles=heads)

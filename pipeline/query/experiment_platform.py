@@ -1,4 +1,4 @@
-"""Who assigns queries to the arms of experiments, on this installation."""
+"""Choose the platform that assigns queries to arms of experiments."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Assigner = Callable[[TenantId, Configuration], Assign]
 
 
 def make_assigner(settings: Settings) -> Assigner:
-    """The platform that the settings name. Raises Misconfigured where GrowthBook's features cannot be had."""
+    """Return the assigner of the configured platform. Raises Misconfigured if GrowthBook's features cannot be read."""
     if not settings.recall_experiment_enabled or settings.recall_experiment_platform == "none":
         return lambda _tenant_id, _configuration: nobody
     if settings.recall_experiment_platform == "internal":

@@ -1,4 +1,4 @@
-"""Experiments: which arm a query falls into, and what that changes of its plan."""
+"""Experiments: the arm of a query, and its changes of the plan."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ Name = Annotated[str, Field(min_length=1, max_length=64)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arm:
-    """One way of doing it. ``share`` is taken relative to those of the other arms. ``overrides`` are parts of a plan, laid
-    over the profile; ``profile`` puts another profile in its place first."""
+    """One arm of an experiment. ``share``: relative to those of the other arms. ``overrides``: parts of a plan, laid
+    over the profile; ``profile`` replaces the profile first."""
 
     __pydantic_config__ = _STRICT
 
@@ -32,8 +32,8 @@ class Arm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment:
-    """Arms, the first being the baseline. ``coverage``: the share of units that take part; the others are asked without
-    it. ``salt``: redraws."""
+    """Arms, the first being the baseline. ``coverage``: the share of units that take part; the others get no arm.
+    ``salt``: change it to draw anew."""
 
     __pydantic_config__ = _STRICT
 
@@ -54,21 +54,21 @@ EXPERIMENT: TypeAdapter[Experiment] = TypeAdapter(Experiment)
 
 
 def read_experiment(config: Mapping[str, Any]) -> Experiment:
-    """The experiment that ``config`` describes. Raises pydantic's ValidationError."""
+    """Return the experiment that ``config`` describes. Raises pydantic's ValidationError."""
     return EXPERIMENT.validate_json(orjson.dumps(config), strict=True)
 
 
 def arm_of(experiment_id: str, experiment: Experiment, unit: str) -> Arm | None:
-    """Return the arm of ``unit``, always the same; None if it does not take part. Taking part and the arm are drawn
-    independently, so a higher coverage moves nobody."""
+    """Return the arm of ``unit``, always the same; None if it does not take part. Participation and arm are drawn
+    independently, so a higher coverage changes no arm."""
     salt = f"{experiment_id}:{experiment.salt}"
     if position(f"{salt}:coverage", unit) >= experiment.coverage:
         return None
     total = math.fsum(arm.share for arm in experiment.arms)
-    place, passed = position(salt, unit) * total, 0.0
+    point, passed = position(salt, unit) * total, 0.0
     chosen = [arm for arm in experiment.arms if arm.share]
     for arm in chosen:
         passed += arm.share
-        if place < passed:
+        if point < passed:
             return arm
-    return chosen[-1]  # what rounding left over
+    return chosen[-1]  # the remainder of rounding

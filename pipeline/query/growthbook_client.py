@@ -26,10 +26,10 @@ _MOST_BYTES = 4 * 1024 * 1024
 
 
 class GrowthBookExperiments:
-    """The features of one installation, and who gets which variation of them."""
+    """The features of one installation, and the assignment of units to their variations."""
 
     def __init__(self, source: str, *, clock: Callable[[], float] = time.monotonic) -> None:
-        """``source``: the path of a JSON file, or the URL of an SDK endpoint (``…/api/features/<client key>``)."""
+        """Set the source: the path of a JSON file, or the URL of an SDK endpoint (``…/api/features/<client key>``)."""
         self._source = source
         # Refreshed in a thread beside the queries, which never wait for it.
         self._features: RefreshingValue[Mapping[str, Any]] = RefreshingValue(
@@ -37,7 +37,7 @@ class GrowthBookExperiments:
         )
 
     def load(self) -> None:
-        """Read the features now. Raises Misconfigured when there are none to be had."""
+        """Read the features now. Raises Misconfigured if they cannot be read."""
         self._features.refresh()
 
     def assign(self, tenant_id: TenantId, experiment_id: str, unit: str) -> Assignment | None:
@@ -47,13 +47,13 @@ class GrowthBookExperiments:
             attributes={"id": unit, "tenant_id": tenant_id}, features=dict(self._features.get(patient=False))
         )
         try:
-            found = sdk.eval_feature(experiment_id)
+            feature = sdk.eval_feature(experiment_id)
         finally:
             sdk.destroy()
-        result = found.experimentResult
+        result = feature.experimentResult
         if result is None or not result.inExperiment:
             return None
-        value = found.value if isinstance(found.value, Mapping) else {}
+        value = feature.value if isinstance(feature.value, Mapping) else {}
         profile, overrides = value.get("profile"), value.get("overrides", {})
         return Assignment(
             bucket=str(result.key),

@@ -1,4 +1,4 @@
-"""What a query is about, found in it without a model: its keywords, and the names it mentions. Chinese and English."""
+"""Extract keywords and names from a query without a model. Chinese and English."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from pipeline.keyword.terms import STOP_WORDS, query_terms
 from pipeline.query.routing import codes_in
 
 _MOST: Final = 10
-_LONGEST: Final = 40  # characters of a keyword; what is longer is a sentence
+_LONGEST: Final = 40  # characters of a keyword; a longer one is a sentence
 
 
 def keywords_of(query_text: str, *, most: int = _MOST) -> list[str]:
-    """The words to look for, in order of appearance, identifiers before the others, each once.
+    """Return the words to search for, in order of appearance, identifiers first, each once.
 
-    English: what is no stop word. Chinese: the words of a dictionary that are neither question words, particles nor
-    other words of grammar. Empty for a query that is all grammar.
+    English: words that are not stop words. Chinese: dictionary words that are not question words, particles or other
+    words of grammar. Empty for a query of grammar alone.
     """
     text = normal_form("NFKC", query_text)
     codes = codes_in(text)
     for code in codes:
         text = text.replace(code, " ")
-    found = [*codes]
+    words = [*codes]
     for word in _PIECE.findall(text):
         if _HAN.match(word):
-            found.extend(_between_grammar(word))
+            words.extend(_between_grammar(word))
         elif word.casefold() not in _GRAMMAR and len(word) > 1:
-            found.append(word)
+            words.append(word)
     kept: dict[str, str] = {}
-    for word in found:
+    for word in words:
         if len(word) <= _LONGEST and query_terms(word):
             kept.setdefault(word.casefold(), word)
     return list(kept.values())[:most]
 
 
 def entities_of(query_text: str, *, most: int = _MOST) -> list[str]:
-    """What the query names: 《titles》 and quoted phrases without their signs, identifiers, and capitalised names in
-    English, each once, in this order."""
+    """Return the names in a query: 《titles》 and quoted phrases without their signs, identifiers, and capitalised names
+    in English, each once, in this order."""
     text = normal_form("NFKC", query_text)
     titles = [title.strip() for group in _NAMED.findall(text) for title in group if title.strip()]
     names = []
@@ -52,9 +52,9 @@ def entities_of(query_text: str, *, most: int = _MOST) -> list[str]:
         begins = match.start() == 0 or text[: match.start()].rstrip()[-1:] in ".?!。？！"
         if len(words) > 1 or (words and len(words[0]) > 1 and not begins):
             names.append(" ".join(words))
-    found = [*titles, *codes_in(text), *names]
+    all_names = [*titles, *codes_in(text), *names]
     kept: dict[str, str] = {}
-    for name in found:
+    for name in all_names:
         if len(name) <= _LONGEST * 2:
             kept.setdefault(name.casefold(), name)
     return list(kept.values())[:most]
@@ -63,9 +63,9 @@ def entities_of(query_text: str, *, most: int = _MOST) -> list[str]:
 def _between_grammar(run: str) -> list[str]:
     """Return the words of a run of Chinese without those of grammar, which may span several words (我想知道).
 
-    A match of grammar counts only if it begins and ends where words of the dictionary do, so 和田玉 keeps its 和. Single
-    characters are dropped, unless nothing else stands between two words of grammar: then they are one word, joined,
-    that the dictionary lacks.
+    A match of grammar counts only if it begins and ends at words of the dictionary, so 和田玉 keeps its 和. Single
+    characters are dropped, unless they alone stand between two words of grammar: then they are one word, joined, that
+    the dictionary lacks.
     """
     ends = frozenset(accumulate(map(len, segment(run))))
     parts: list[list[str]] = [[]]
@@ -104,7 +104,7 @@ _CAPITALISED: Final = re.compile(r"(?<!\w)[A-Z][\w'’-]*(?:[ ]+(?:(?:of|the|de|
 
 
 def _any_of(words: str) -> re.Pattern[str]:
-    """Longest first: an alternation takes the first that fits."""
+    """Return a pattern of the words, longest first: an alternation takes the first that fits."""
     return re.compile("|".join(sorted(words.split(), key=len, reverse=True)))
 
 

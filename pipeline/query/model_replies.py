@@ -1,4 +1,5 @@
-"""What language models answer about a query, read whatever they wrap it in. A reply is data: nothing in it is followed."""
+"""Parse the replies of language models about a query, whatever surrounds them. A reply is data; no instruction in it is
+followed."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ _MOST_ATTEMPTS: Final = 8  # places in a reply at which JSON may begin
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rewritten:
-    """A query put better, what it is about, and what it names; each may be missing."""
+    """A rewritten query with its keywords and names; each may be missing."""
 
     expanded_query: str | None = None
     keywords: tuple[str, ...] = ()
@@ -33,17 +34,17 @@ class Rewritten:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Routed:
-    """Where a model would search."""
+    """The search method that a model chose."""
 
     method: Method | None
     rerank: bool = True
 
 
 def read_sub_queries(reply: str, *, query_text: str, most: int) -> tuple[str, ...] | None:
-    """Up to ``most`` sub-queries, in the model's order; None if the reply holds no list of texts.
+    """Return up to ``most`` sub-queries in the model's order; None if the reply holds no list of texts.
 
-    Takes an array, an object around one, objects with a text each, or a plain list of lines. What says the same as the
-    query or as an earlier one in nearly the same terms is left out, and so is what holds no word at all.
+    Accepts an array, an object around one, objects with a text each, or a plain list of lines. Omits texts without a
+    word, and texts that have nearly the same terms as the query or an earlier one.
     """
     value = json_in(reply)
     texts = list(_texts(value)) if value is not None else _listed_lines(reply)
@@ -55,7 +56,7 @@ def read_sub_queries(reply: str, *, query_text: str, most: int) -> tuple[str, ..
 
 
 def distinct(texts: Iterable[str], *, query_text: str) -> tuple[str, ...]:
-    """The texts that mean to ask something else than the query and each other: whose terms are not nearly theirs."""
+    """Return the texts whose terms differ enough from those of the query and of each other."""
     seen = [frozenset(query_terms(query_text))]
     kept = []
     for text in texts:
@@ -67,21 +68,21 @@ def distinct(texts: Iterable[str], *, query_text: str) -> tuple[str, ...]:
 
 
 def read_rewrite(reply: str) -> Rewritten | None:
-    """The rewritten query with keywords and entities; None if the reply holds none of them."""
+    """Return the rewritten query with keywords and entities; None if the reply holds none of them."""
     value = json_in(reply)
     if not isinstance(value, dict):
         return None
     expanded = next((value[name] for name in ("expanded_query", "query", "rewritten") if value.get(name)), None)
-    found = Rewritten(
+    rewritten = Rewritten(
         expanded_query=(_clean(expanded, _LONGEST_REWRITTEN) or None) if isinstance(expanded, str) else None,
         keywords=_words(value.get("keywords")),
         entity_mentions=_words(value.get("entity_mentions", value.get("entities"))),
     )
-    return found if found != Rewritten() else None
+    return rewritten if rewritten != Rewritten() else None
 
 
 def read_route(reply: str) -> Routed | None:
-    """The route a model chose; None if it named none that there is."""
+    """Return the route that a model chose; None if it named none that exists."""
     value = json_in(reply)
     if isinstance(value, str):
         value = {"route": value}
@@ -96,7 +97,7 @@ def read_route(reply: str) -> Routed | None:
 
 
 def read_passage(reply: str) -> str | None:
-    """The passage a model made up; None if there is none. Prose around no JSON is an apology, not a passage."""
+    """Return the passage that a model wrote; None without JSON: plain prose is an apology, not a passage."""
     value = json_in(reply)
     if isinstance(value, dict):
         value = next((value[name] for name in ("passage", "text", "document", "answer") if value.get(name)), None)
@@ -126,12 +127,12 @@ def json_in(reply: str) -> Any:
 
 
 def _cut_off(text: str) -> list[str] | None:
-    """The complete strings of an array that never ends."""
+    """Return the complete strings of an array that never ends."""
     start = text.find("[")
     if start < 0:
         return None
     strings = [_loaded(match) for match in _STRING.findall(text[start:])]
-    return [each for each in strings if isinstance(each, str)] or None
+    return [string for string in strings if isinstance(string, str)] or None
 
 
 def _loaded(text: str) -> Any:
@@ -142,21 +143,22 @@ def _loaded(text: str) -> Any:
 
 
 def _texts(value: Any, depth: int = 0) -> Iterator[str]:
-    """The texts of an array of strings or of objects with one text each, or of an object that holds such an array."""
+    """Yield the texts of an array of strings or of objects with one text each, or of an object that holds such an
+    array."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list) and depth < 3:
-        for each in value[:50]:
-            yield from _texts(each, depth + 1)
+        for item in value[:50]:
+            yield from _texts(item, depth + 1)
     elif isinstance(value, dict) and depth < 3:
         named = [value[name] for name in _TEXT_NAMES if isinstance(value.get(name), str)]
-        lists = [each for each in value.values() if isinstance(each, list)]
+        lists = [item for item in value.values() if isinstance(item, list)]
         if named:
             yield named[0]
         elif lists:
             yield from _texts(lists[0], depth + 1)
         elif all(isinstance(key, str) and key.strip("q_").isdigit() for key in value):
-            yield from (each for each in value.values() if isinstance(each, str))
+            yield from (item for item in value.values() if isinstance(item, str))
 
 
 def _listed_lines(reply: str) -> list[str]:
@@ -169,7 +171,7 @@ def _words(value: Any) -> tuple[str, ...]:
         value = re.split(r"[,，、;；\n]", value)
     if not isinstance(value, list):
         return ()
-    cleaned = (_clean(each, _LONGEST_WORD + 1) for each in value[:50] if isinstance(each, str))
+    cleaned = (_clean(item, _LONGEST_WORD + 1) for item in value[:50] if isinstance(item, str))
     kept: dict[str, str] = {}
     for word in cleaned:
         if len(word) <= _LONGEST_WORD and query_terms(word):
@@ -178,9 +180,9 @@ def _words(value: Any) -> tuple[str, ...]:
 
 
 def _clean(text: str, longest: int) -> str:
-    """One line of well-formed text without control characters, and without the labels of masked personal data."""
+    """Return one line of well-formed text without control characters and labels of masked personal data."""
     text = text[: longest * 4].encode("utf-8", "ignore").decode()
-    text = "".join(" " if unicodedata.category(each) in _UNSHOWN else each for each in text)
+    text = "".join(" " if unicodedata.category(character) in _UNSHOWN else character for character in text)
     return " ".join(_MASK.sub(" ", text).split())[:longest].strip()
 
 

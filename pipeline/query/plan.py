@@ -1,6 +1,5 @@
-"""How one query is to be answered: every setting of retrieval, resolved. A profile is the JSON form of a plan, whole or in
-part; a request overrides parts of it. What is put together from such layers is checked once, by `read_plan`.
-"""
+"""The plan of one query: every setting of retrieval, resolved. A profile is the JSON form of a plan, whole or in part;
+a request overrides parts of it. `read_plan` merges such layers and checks the result once."""
 
 from __future__ import annotations
 
@@ -27,12 +26,12 @@ Name = Annotated[str, Field(min_length=1, max_length=64)]
 
 def _installed(name: str) -> str:
     try:
-        found = ChannelName(name)
+        channel = ChannelName(name)
     except ValueError:
         raise ValueError("is no channel of this installation") from None
-    if found is ChannelName.FALLBACK:
+    if channel is ChannelName.FALLBACK:
         raise ValueError("is what last-resort hits are labelled with, and no channel")
-    return found.value
+    return channel.value
 
 
 ChannelKey = Annotated[str, AfterValidator(_installed)]
@@ -42,10 +41,10 @@ Lane = Literal["chord", "in_process"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelPlan:
-    """One channel's part. A weight of 0 leaves it out. None: what the installation's settings say.
+    """One channel's part. A weight of 0 excludes it. None: the installation's setting holds.
 
-    ``pool``: how many chunks it recalls. ``min_score``: what scores below it, by the channel's own measure, is not
-    recalled. ``options`` are those of the channel alone.
+    ``pool``: how many chunks it recalls. ``min_score``: the least score, by the channel's own measure, that it recalls.
+    ``options``: those of the channel alone.
     """
 
     __pydantic_config__ = _STRICT
@@ -60,13 +59,13 @@ class ChannelPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FusionPlan:
-    """How the channels' rankings become one. ``k`` belongs to rrf, ``normalisation`` to weighted, ``plugin`` names the
-    entry point of custom. ``gate``: a channel whose best hit reaches less than this share of what it could, or that
-    scores all its hits alike, has no say.
-    ``reading_gate``: a channel whose model cannot read the whole query counts by the part it reads, and how much of the
-    query's words a candidate holds counts the rest; without it weights are taken as they are. ``query_weights``: the
-    semantic channel counts more where its first hit stands out, less where it does not
-    (`ranking.channel_gate`). ``feedback``: whether the candidates' scores follow those of their neighbours."""
+    """The fusion of the channels' rankings. ``k`` belongs to rrf, ``normalisation`` to weighted, ``plugin`` names the
+    entry point of custom. ``gate``: exclude a channel whose best hit reaches less than this share of its highest
+    possible score, or that scores all its hits alike. ``reading_gate``: a channel whose model cannot read the whole
+    query counts by the part it reads, and the share of the query's words in a candidate counts for the rest; without it
+    weights are taken as they are. ``query_weights``: the semantic channel counts more where its first hit stands out,
+    less where it does not (`ranking.channel_gate`). ``feedback``: let the candidates' scores follow those of their
+    neighbours."""
 
     __pydantic_config__ = _STRICT
 
@@ -82,9 +81,9 @@ class FusionPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecayPlan:
-    """How hits lose score with age, measured on ``by``. ``half_life``: halved every ``half_life_days``; ``hyperbolic``:
+    """The loss of score with age, measured on ``by``. ``half_life``: halved every ``half_life_days``; ``hyperbolic``:
     ``1 / (1 + age / scale)``, age in the unit of ``by`` (seconds, or the story's own); ``window``: full score up to
-    ``scale``, ``floor`` beyond. Nothing falls below ``floor``; what has no date keeps its score."""
+    ``scale``, ``floor`` beyond. No score falls below ``floor``; a hit without a date keeps its score."""
 
     __pydantic_config__ = _STRICT
 
@@ -97,9 +96,9 @@ class DecayPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QualityPlan:
-    """Which grade a hit's metadata says it has, and what that changes. Grades go from best to worst; the worst is left
-    out when more than ``enough`` hits are there; what is not graded counts as the worst. Scores closer than this share
-    of the best one, ``near_tie``, are ordered by grade, then the newer first."""
+    """The grades of hits, read from metadata. Grades go from best to worst; hits of the worst are dropped if there are
+    more than ``enough`` hits; an ungraded hit counts as the worst. Hits whose scores differ by less than the share
+    ``near_tie`` of the best score are ordered by grade, then newest first."""
 
     __pydantic_config__ = _STRICT
 
@@ -111,8 +110,8 @@ class QualityPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectionPlan:
-    """Which of the ordered hits are returned. ``per_document``: at most so many of one document. ``diversity``: 0 takes
-    them as they come, 1 looks only for what was not said yet (maximal marginal relevance, lambda = 1 - diversity)."""
+    """The selection of the hits to return. ``per_document``: the most hits of one document. ``diversity``: 0 keeps the
+    order, 1 considers only novelty (maximal marginal relevance, lambda = 1 - diversity)."""
 
     __pydantic_config__ = _STRICT
 
@@ -124,8 +123,8 @@ class SelectionPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LadderPlan:
-    """Thresholds on similarity, tried in order until ``min_results`` hits reach one; at the end of it, those that reach
-    the last, however few. Nothing is recalled again."""
+    """Thresholds on similarity, tried in order until ``min_results`` hits reach one; after the last, those that reach
+    the last. Nothing is recalled again."""
 
     __pydantic_config__ = _STRICT
 
@@ -135,10 +134,11 @@ class LadderPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecondRetrievalPlan:
-    """When a result is poor, and what is done differently the second time. At least one condition and one change.
+    """The conditions of a second retrieval, and its changes. At least one condition and one change.
 
-    Poor: fewer than ``min_hits`` chunks are returned, of fewer than ``min_documents`` documents, or none of them with a
-    confidence of ``min_score``. The other fields take the place of those of the plan."""
+    A result is poor if it has fewer than ``min_hits`` chunks, chunks of fewer than ``min_documents`` documents, or no
+    chunk with a confidence of ``min_score``. The other fields replace those of the plan.
+    """
 
     __pydantic_config__ = _STRICT
 
@@ -154,12 +154,12 @@ class SecondRetrievalPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetrievePlan:
-    """Where to look, and how to put together what is found there. ``allocation``: how many chunks each channel recalls
-    for each text it is asked. ``pool``: as many as the channel's pool, never fewer than ``top_k``; ``balanced``:
-    ``top_k``, and every channel has an equal share of the places returned (`ranking.selection`); ``double``:
-    ``2 * top_k``. ``score_threshold`` is compared with a hit's confidence. ``requires_story_time``: refuse a query
-    without ``story_time``, which would show the whole story; decay by ``story_time`` requires it as well.
-    ``optional_namespaces``: those that may be missing; a query that names one is degraded then and asks the others."""
+    """The channels to search and the composition of their hits. ``allocation``: how many chunks each channel recalls
+    for each text. ``pool``: the channel's pool, at least ``top_k``; ``balanced``: ``top_k``, and every channel gets an
+    equal share of the returned hits (`ranking.selection`); ``double``: ``2 * top_k``. ``score_threshold`` is compared
+    with a hit's confidence. ``requires_story_time``: refuse a query without ``story_time``, which would reveal the
+    whole story; decay by ``story_time`` requires it as well. ``optional_namespaces``: namespaces that may be missing; a
+    query that names a missing one is degraded and searches the others."""
 
     __pydantic_config__ = _STRICT
 
@@ -178,9 +178,9 @@ class RetrievePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RerankPlan:
-    """``provider``: ``auto`` is the rerank service where one is configured, else the language model, else local.
-    ``threshold``: what does not reach it is left out, by score or for want of one, the best of it not if fewer than
-    ``min_results`` would stay. ``weight``: how far it overrules the fused order; None is the reranker's own."""
+    """Reranking. ``provider``: ``auto`` is the rerank service where one is configured, else the language model, else
+    local. ``threshold``: drop hits below it or without a score, but keep the best so that ``min_results`` remain.
+    ``weight``: the share of the rerank score; None is the reranker's own."""
 
     __pydantic_config__ = _STRICT
 
@@ -195,8 +195,8 @@ class RerankPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnderstandPlan:
-    """What is made of a query before it is asked. Everything but ``rules`` needs a language model; without one, or when
-    it is late, the raw query and its own keywords are used. ``expand``: how many sub-queries, at most."""
+    """The understanding of a query before retrieval. Every step but ``rules`` needs a language model; without one, or
+    when it is late, the raw query and its own keywords are used. ``expand``: the most sub-queries."""
 
     __pydantic_config__ = _STRICT
 
@@ -212,8 +212,8 @@ class UnderstandPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FallbackPlan:
-    """What is given when nothing, or nothing surer than ``threshold``, was found: the best answers of the curated
-    question-answer pairs, and a hint for people. Both are marked ``fallback``."""
+    """The last resort when no hit has a confidence of ``threshold``: the best answers of curated question-answer pairs,
+    and a hint for people. Both are marked ``fallback``."""
 
     __pydantic_config__ = _STRICT
 
@@ -226,11 +226,11 @@ class FallbackPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextOptions:
-    """How the passages are put together for a prompt. ``max_tokens`` bounds the whole text. ``window`` and ``parents``:
-    what is read with a hit; None leaves it to the way its document was cut; ``whole_document``: all of its document,
-    where that takes no more than half of the budget. ``header``: what stands above a passage; ``story`` is its chapter
-    and story time. ``passages``: ``dialogue`` shows question-answer pairs as what user and assistant said.
-    ``entities``: whether the states of the entities that the hits name come with it."""
+    """The composition of passages for a prompt. ``max_tokens`` bounds the whole text. ``window`` and ``parents``: the
+    surroundings of a hit to read with it; None leaves it to the chunking of its document; ``whole_document``: the whole
+    document if it takes at most half of the budget. ``header``: the line above a passage; ``story`` is its chapter and
+    story time. ``passages``: ``dialogue`` shows question-answer pairs as messages of user and assistant. ``entities``:
+    include the states of the entities that the hits name."""
 
     __pydantic_config__ = _STRICT
 
@@ -247,7 +247,7 @@ class ContextOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivacyPlan:
-    """Which personal data is masked in answers; what leaves for a model is always masked."""
+    """The personal data to mask in answers; requests to models are always masked."""
 
     __pydantic_config__ = _STRICT
 
@@ -257,8 +257,8 @@ class PrivacyPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """Every setting of one retrieval. The fields are those of a profile. ``lane``: who answers a caller that waits: the
-    workers, through the broker, or the gateway's own processes. The answer is the same."""
+    """Every setting of one retrieval. The fields are those of a profile. ``lane``: the processes that answer a waiting
+    caller, workers through the broker or the gateway's own; the answer is the same."""
 
     __pydantic_config__ = _STRICT
 
@@ -274,14 +274,14 @@ class Plan:
 
     @functools.cached_property
     def channels(self) -> Mapping[ChannelName, ChannelPlan]:
-        """The channels that are asked: those of the method, with a weight above 0, in the order of the plan."""
+        """The channels to search: those of the method with a weight above 0, in the order of the plan."""
         only = {"full_text": ChannelName.KEYWORD, "semantic": ChannelName.SEMANTIC}.get(self.retrieve.method)
         named = {ChannelName(name): channel for name, channel in self.retrieve.channels.items()}
         return {name: channel for name, channel in named.items() if channel.weight > 0 and only in (None, name)}
 
 
-class PlanFlaw(ValueError):  # not an error by itself: who reads a plan decides what it means
-    """A plan that cannot be. ``flaws``: JSON pointers into it, and what is wrong there."""
+class PlanFlaw(ValueError):  # no PipelineError: the reader of the plan decides on the response
+    """A plan with contradictions. ``flaws``: JSON pointers into it, each with a message."""
 
     def __init__(self, flaws: Sequence[tuple[str, str]]) -> None:
         super().__init__("; ".join(f"{pointer} {detail}" for pointer, detail in flaws))
@@ -304,7 +304,7 @@ def require_story_time(plan: Plan, story_time: int | None) -> None:
 
 
 def read_plan(*layers: Mapping[str, Any]) -> Plan:
-    """The plan that these layers of JSON make, later ones over earlier ones. Raises PlanFlaw."""
+    """Merge layers of JSON, later ones over earlier ones, and return the checked plan. Raises PlanFlaw."""
     merged: Mapping[str, Any] = {}
     for layer in layers:
         merged = overlaid(merged, layer)
@@ -316,24 +316,24 @@ def _checked_plan(document: bytes) -> Plan:
     try:
         plan = _PLAN.validate_json(document, strict=True)
     except ValidationError as error:
-        raise PlanFlaw([(_pointer(each["loc"]), each["msg"]) for each in error.errors(include_url=False)]) from error
+        raise PlanFlaw([(_pointer(flaw["loc"]), flaw["msg"]) for flaw in error.errors(include_url=False)]) from error
     if flaws := contradictions(plan):
         raise PlanFlaw(flaws)
     return plan
 
 
-_SHORT = 4096  # bytes; who overrides more than a plan usually says will hardly say the same again
+_SHORT = 4096  # bytes; a longer plan is unlikely to repeat
 _known_plan = functools.lru_cache(maxsize=256)(_checked_plan)
 
 
 def plan_as_json(plan: Plan) -> dict[str, Any]:
-    """The whole plan in its JSON form."""
-    found: dict[str, Any] = _PLAN.dump_python(plan, mode="json")
-    return found
+    """Return the whole plan in its JSON form."""
+    document: dict[str, Any] = _PLAN.dump_python(plan, mode="json")
+    return document
 
 
 def overlaid(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Both, objects merged key by key; any other value of ``over`` takes the place of what was there."""
+    """Return both merged key by key; any other value of ``over`` replaces that of ``under``."""
     merged = dict(under)
     for name, value in over.items():
         below = merged.get(name)
@@ -342,5 +342,5 @@ def overlaid(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any
     return merged
 
 
-def _pointer(place: Sequence[str | int]) -> str:
-    return "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in place)
+def _pointer(path: Sequence[str | int]) -> str:
+    return "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in path)

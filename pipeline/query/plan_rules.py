@@ -1,19 +1,21 @@
-"""What the parts of a plan must be to one another, beyond what each must be by itself."""
+"""Rules between the parts of a plan, beyond those of each part by itself."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from pipeline.query.plan import Plan, RetrievePlan, SecondRetrievalPlan
 
 CONDITIONS = ("min_hits", "min_score", "min_documents")
+_WHY_RERANKED: Final = "hits of several namespaces are comparable only when they are read together"
 CHANGES = ("score_threshold", "pool", "method", "expand", "rerank")
 
 
 def contradictions(plan: Plan) -> list[tuple[str, str]]:
-    """JSON pointers into a plan, and what cannot be there."""
+    """Return the contradictions in a plan as JSON pointers with messages."""
     return [*_of_retrieval(plan.retrieve), *_of_second(plan.retrieve.second)]
 
 
@@ -43,3 +45,17 @@ def _of_second(second: SecondRetrievalPlan | None) -> list[tuple[str, str]]:
     if not what:
         missing.append(f"what is done differently then ({', '.join(CHANGES)})")
     return [("/retrieve/second", f"does not say {' nor '.join(missing)}")]
+
+
+def comparable(plan: Plan, *, namespaces: int) -> tuple[Plan, tuple[str, ...]]:
+    """Return the plan for a query in ``namespaces`` namespaces, and the refused settings in words: with more than one,
+    reranking stays on, in a second retrieval too."""
+    refused = []
+    if namespaces > 1 and not plan.rerank.enabled:
+        plan = replace(plan, rerank=replace(plan.rerank, enabled=True))
+        refused.append(f"rerank stays on: {_WHY_RERANKED}")
+    second = plan.retrieve.second
+    if namespaces > 1 and second is not None and second.rerank is False:
+        plan = replace(plan, retrieve=replace(plan.retrieve, second=replace(second, rerank=True)))
+        refused.append(f"rerank stays on in a second retrieval: {_WHY_RERANKED}")
+    return plan, tuple(refused)

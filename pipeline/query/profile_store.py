@@ -14,34 +14,34 @@ from pipeline.tenants.audit_store import Audit
 
 
 class Profiles(TenantStore):
-    """One tenant's profiles: versions are only ever added, a head says which one counts."""
+    """One tenant's profiles: versions are only added, a head names the active one."""
 
     def heads(self) -> dict[str, ProfileHead]:
-        """Every profile the tenant may name, built-in ones included."""
-        found = {name: ProfileHead(name=name, active=version) for name in BUILT_IN if (version := built_in(name))}
+        """Return every profile that the tenant may name, built-in ones included."""
+        heads = {name: ProfileHead(name=name, active=version) for name in BUILT_IN if (version := built_in(name))}
         rows = self._run(_HEADS).mappings().all()
         for row in rows:
             active = self._version(row["name"], row["active_version"], row, "a")
             trial = self._version(row["name"], row["trial_version"], row, "t") if row["trial_version"] else None
             if active is not None:
-                found[row["name"]] = ProfileHead(
+                heads[row["name"]] = ProfileHead(
                     name=row["name"],
                     active=active,
                     trial=trial,
                     trial_share=row["trial_share"] if trial else 0.0,
                     previous_version=row["previous_version"],
                 )
-        return found
+        return heads
 
     def versions(self, name: str) -> list[ProfileVersion]:
-        """Every version of a profile, the newest first."""
+        """Return every version of a profile, newest first."""
         rows = self._run(_VERSIONS, name=name).mappings()
-        found = [record_of(ProfileVersion, row, config=json.loads(row["config"])) for row in rows]
+        versions = [record_of(ProfileVersion, row, config=json.loads(row["config"])) for row in rows]
         first = built_in(name)
-        return [*found, first] if first is not None else found
+        return [*versions, first] if first is not None else versions
 
     def add(self, name: str, config: Mapping[str, Any], *, note: str, created_by: str) -> int:
-        """Write a new version, which nobody gets yet. Gives its number. Whoever adds at the same time waits."""
+        """Write a new version, not yet active, and return its number. Concurrent calls wait for each other."""
         values = {"tenant": self._tenant_id, "name": name}
         self._run(_LOCK)
         latest = self._connection.execute(_LATEST, values).scalar() or (BUILT_IN_VERSION if name in BUILT_IN else 0)
@@ -51,9 +51,9 @@ class Profiles(TenantStore):
         return int(latest) + 1
 
     def point(self, name: str, version: int, *, share: float = 1.0, back: bool = False) -> bool:
-        """Let queries have ``version``, or ``share`` of them beside an active one; False without such a version.
-        ``back``: audited as going back."""
-        if not any(each.version == version for each in self.versions(name)):
+        """Activate ``version`` for all queries, or for a ``share`` of them beside the active one; False without such a
+        version. ``back``: audited as a rollback."""
+        if not any(stored.version == version for stored in self.versions(name)):
             return False
         values = {"tenant": self._tenant_id, "name": name, "version": version, "share": share, "now": now()}
         there = self._connection.execute(_HEAD, values).one_or_none()
@@ -65,8 +65,8 @@ class Profiles(TenantStore):
         return True
 
     def remove(self, name: str) -> bool:
-        """Forget every stored version; a built-in profile is as it was built in again. False if there was none."""
-        # A head without versions, or versions that nobody got yet, are a profile too.
+        """Delete every stored version; a built-in profile returns to its built-in version. False if there was none."""
+        # A head without versions, or versions that were never active, are a profile too.
         gone = sum(self._run(statement, name=name).rowcount for statement in (_DROP_VERSIONS, _DROP_HEAD))
         if gone:
             self._note("profile_remove", name)
@@ -86,18 +86,18 @@ class Experiments(TenantStore):
     """One tenant's experiments."""
 
     def all(self) -> dict[str, tuple[dict[str, Any], bool]]:
-        """By id, what each is and whether it is active."""
+        """Return each experiment by id, and whether it is active."""
         rows = self._run(_EXPERIMENTS)
         return {experiment_id: (json.loads(config), bool(active)) for experiment_id, config, active in rows}
 
     def put(self, experiment_id: str, config: Mapping[str, Any], *, active: bool) -> None:
-        """Write an experiment, in the place of the one of that id."""
+        """Write an experiment, replacing one of the same id."""
         values = {"tenant": self._tenant_id, "id": experiment_id, "config": to_json(dict(config)), "active": active}
         self._connection.execute(_PUT_EXPERIMENT, {**values, "now": now()})
         Audit(self._connection, self._tenant_id).wrote("experiment_store", ids=[experiment_id], active=active)
 
     def remove(self, experiment_id: str) -> bool:
-        """Forget an experiment. False if there is none."""
+        """Delete an experiment. False if there is none."""
         statement = text("DELETE FROM experiments WHERE tenant_id = :tenant AND experiment_id = :id")
         gone = bool(self._run(statement, id=experiment_id).rowcount)
         if gone:
@@ -125,7 +125,7 @@ _ADD = text(
 _HEAD = text("SELECT active_version FROM profile_heads WHERE tenant_id = :tenant AND name = :name FOR UPDATE")
 _NEW_HEAD = text(
     "INSERT INTO profile_heads (tenant_id, name, active_version, updated_at) VALUES (:tenant, :name, :first, :now)"
-    " ON DUPLICATE KEY UPDATE name = VALUES(name)"  # somebody else's, since we looked: it stays as it is
+    " ON DUPLICATE KEY UPDATE name = VALUES(name)"  # inserted concurrently: it stays as it is
 )
 _ACTIVATE = text(
     "UPDATE profile_heads SET previous_version = IF(active_version = :version, previous_version, active_version),"

@@ -1,7 +1,7 @@
-"""Named, versioned ways of retrieval: those that are built in, and which version of one a query gets.
+"""Named, versioned profiles of retrieval: the built-in ones, and the choice of a version for a query.
 
-A profile is a plan in part: what it leaves open, the installation's settings say. Version 1 of a built-in profile is the
-built-in one; what a tenant stores under its name comes after it.
+A profile is a partial plan; the installation's settings complete it. Version 1 of a built-in profile is the built-in
+one; versions that a tenant stores under its name follow.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pipeline.tenants.namespace_store import EXAMPLE_TABLES
 DEFAULT_PROFILE = "default"
 BUILT_IN_VERSION = 1
 
-# What each is for stands in docs/profiles.md.
+# docs/profiles.md describes the purpose of each.
 BUILT_IN: Mapping[str, Mapping[str, Any]] = {
     DEFAULT_PROFILE: {},
     "medical_examples": {
@@ -76,7 +76,7 @@ BUILT_IN: Mapping[str, Mapping[str, Any]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileVersion:
-    """One version of a profile. ``config`` is a plan in part."""
+    """One version of a profile. ``config`` is a partial plan."""
 
     name: str
     version: int
@@ -88,7 +88,7 @@ class ProfileVersion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileHead:
-    """Which version of a profile queries get. ``trial_share`` of them, in [0, 1], get ``trial_version`` instead."""
+    """The active version of a profile. ``trial_share`` of the queries, in [0, 1], get ``trial`` instead."""
 
     name: str
     active: ProfileVersion
@@ -97,14 +97,14 @@ class ProfileHead:
     previous_version: int | None = None
 
     def version_for(self, unit: str) -> ProfileVersion:
-        """The version for ``unit``, the same one every time: a session does not change sides."""
+        """Return the version for ``unit``, always the same one, so that a session keeps its version."""
         if self.trial is not None and position(f"{self.name}:{self.trial.version}", unit) < self.trial_share:
             return self.trial
         return self.active
 
 
 def built_in(name: str) -> ProfileVersion | None:
-    """The built-in profile of this name."""
+    """Return the built-in profile of this name."""
     config = BUILT_IN.get(name)
     return (
         None if config is None else ProfileVersion(name=name, version=BUILT_IN_VERSION, config=config, note="built in")
@@ -112,6 +112,6 @@ def built_in(name: str) -> ProfileVersion | None:
 
 
 def position(salt: str, unit: str) -> float:
-    """Where ``unit`` falls in [0, 1): evenly spread, always the same for the same salt, independent between salts."""
+    """Return the position of ``unit`` in [0, 1): evenly distributed, stable for a salt, independent between salts."""
     digest = hashlib.blake2b(f"{len(salt)}:{salt}{unit}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") / 2**64

@@ -1,6 +1,6 @@
-"""Queries while they run and while their answers are kept: one Redis hash each, gone after its time.
+"""Running and answered queries: one expiring Redis hash each.
 
-The first answer written wins; whoever comes later changes nothing. Every key begins with the tenant.
+The first answer written wins; later ones change nothing. Every key begins with the tenant.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _QUERY: TypeAdapter[Query] = TypeAdapter(Query)
 _ENVELOPE: TypeAdapter[Envelope] = TypeAdapter(Envelope)
 _UNDERSTOOD: TypeAdapter[Understood] = TypeAdapter(Understood)
 
-# Writes the answer unless there is one, notes it for the audit, notes where the same question finds it if it may be
-# kept, and wakes whoever waits, in one step.
+# Writes the answer unless there is one, records it for the audit, caches it under the question's key if that is
+# allowed, and wakes waiting callers, in one step.
 _ANSWER = f"""
 if redis.call('EXISTS', KEYS[1]) == 0 or redis.call('HSETNX', KEYS[1], 'answer', ARGV[1]) == 0 then return 0 end
 redis.call('HSET', KEYS[1], 'answer_status', ARGV[2])
@@ -41,8 +41,8 @@ if ARGV[11] ~= '' then redis.call('HSET', KEYS[1], 'trace', ARGV[11]) end
 return 1
 """
 
-# A plain HSET would bring a cancelled query back to life, without an expiry. A task may run twice: what one of the two
-# found is not taken back by the other, which failed.
+# A plain HSET would recreate a cancelled query, without an expiry. A task may run twice: a failure of one run does not
+# replace the result of the other.
 _REPORT = """
 if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
 if ARGV[5] ~= 'ok' and redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then return 0 end
@@ -51,7 +51,7 @@ redis.call('PUBLISH', ARGV[6], ARGV[7])
 return 1
 """
 
-# Keeps what a model made of a query that is still there, and leaves one word for whoever waits for it.
+# Stores the model's understanding of an existing query, and an element on the list that waiting callers block on.
 _UNDERSTAND = """
 if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
 redis.call('HSET', KEYS[1], 'understood', ARGV[1], 'elapsed:understand', ARGV[2])
@@ -67,9 +67,9 @@ _WAITED_AT_ONCE_S = 0.5  # below the socket's own timeout
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryState:
-    """What is known of a query. ``elapsed_ms`` by channel, of those that came back, and of ``understand``; ``answer`` is
-    JSON, once there. ``understood``: what a model made of it, None while it has not said so. ``ran``: when each channel
-    was asked (seconds since the epoch), and the worker that did."""
+    """The state of a query. ``elapsed_ms``: by channel, of those that returned, and of ``understand``; ``answer``:
+    JSON, once written. ``understood``: the result of the model, None while it is not there. ``ran``: when each channel
+    was asked (seconds since the epoch), and the worker that asked it."""
 
     query: Query
     status: str
@@ -94,7 +94,7 @@ class Queries:
         self._ttl_s = ttl_s
 
     def open(self, query: Query) -> None:
-        """Keep a query that is about to be sent to the channels."""
+        """Store a query before it is sent to the channels."""
         key = self._key(query.query_id)
         with redis_errors(), self._redis.pipeline(transaction=False) as pipe:
             pipe.hset(key, mapping={"query": _QUERY.dump_json(query)})
@@ -102,14 +102,14 @@ class Queries:
             pipe.execute()
 
     def load(self, query_id: QueryId) -> Query | None:
-        """The query as it was asked, or None if it is gone or answered already."""
+        """Return the stored query, or None if it is gone or answered."""
         with redis_errors():
             raw, answered = self._redis.hmget(self._key(query_id), ["query", "answer_status"])  # type: ignore[misc]
         return None if raw is None or answered is not None else _read_query(raw)
 
     def report(self, query: Query, envelope: Envelope, *, elapsed_ms: float, worker: str = "") -> None:
-        """Store the result of a channel, for the case that the chord does not complete. An earlier result stays if the
-        channel failed this time. ``worker``: the name of the worker that asked the channel."""
+        """Store the result of a channel, in case the chord does not complete. A failure does not replace an earlier
+        result. ``worker``: the name of the worker that asked the channel."""
         with redis_errors():
             self._redis.eval(
                 _REPORT,
@@ -127,7 +127,7 @@ class Queries:
             )
 
     def report_understood(self, query_id: QueryId, understood: Understood, *, elapsed_ms: float) -> None:
-        """Keep what a model made of a query, and wake whoever waits for that."""
+        """Store the model's understanding of a query, and wake the waiting callers."""
         with redis_errors():
             self._redis.eval(
                 _UNDERSTAND,
@@ -140,9 +140,9 @@ class Queries:
             )
 
     def await_understood(self, query_id: QueryId, deadline: Deadline) -> Understood | None:
-        """Return what a model made of a query as soon as it is there; None if it is not by ``deadline``.
+        """Return the model's understanding of a query as soon as it is there; None if it is not by ``deadline``.
 
-        Redis holds the caller until there is a word to take, which is put back for whoever else waits.
+        Redis blocks the caller on a list; the element is put back for other waiting callers.
         """
         word = self._word(query_id)
         while (left_s := deadline.left_s()) > 0:  # a timeout of 0 would wait forever
@@ -163,17 +163,17 @@ class Queries:
         keep: tuple[str, int] | None = None,
         trace: bytes | None = None,
     ) -> bool:
-        """Store the answer and wake who waits. False if there was one already, or the query is gone.
+        """Store the answer and wake waiting callers. False if there was one already, or the query is gone.
 
-        ``note``: what the audit says of it. ``keep``: the key under which the same question finds it, and for how many
-        seconds. ``trace``: how it came about, kept beside it.
+        ``note``: its row for the audit. ``keep``: the cache key of the answer, and its lifetime in seconds. ``trace``:
+        stored beside it.
         """
         with redis_errors():
             written = self._redis.eval(*self._answering(query_id, answer, status, note, keep, trace))
         return bool(written)
 
     def open_answered(self, query: Query, answer: bytes, *, note: AuditRow) -> None:
-        """Keep a query whose answer is there already, in one journey."""
+        """Store a query together with its answer, in one round trip."""
         key = self._key(query.query_id)
         with redis_errors(), self._redis.pipeline(transaction=False) as pipe:
             pipe.hset(key, mapping={"query": _QUERY.dump_json(query)})
@@ -182,7 +182,7 @@ class Queries:
             pipe.execute()
 
     def kept(self, cache_key: str) -> bytes | None:
-        """The answer that was kept under this key, if it still is: that of the query which was asked so first."""
+        """Return the cached answer under this key, or None if it has expired."""
         with redis_errors():
             first: bytes | None = self._redis.get(self._kept_key(cache_key))  # type: ignore[assignment]
         return None if first is None else self.noted(QueryId(first.decode()), "answer")
@@ -196,7 +196,7 @@ class Queries:
         keep: tuple[str, int] | None,
         trace: bytes | None = None,
     ) -> tuple[Any, ...]:
-        """Script, number of keys, keys and arguments."""
+        """Return the arguments of the script that stores an answer."""
         cache_key, seconds = keep or ("", 0)
         return (
             _ANSWER,
@@ -218,25 +218,25 @@ class Queries:
         )
 
     def state(self, query_id: QueryId) -> QueryState | None:
-        """Everything known of a query, or None if there is no such query any more."""
+        """Return the whole state of a query, or None if it is gone."""
         with redis_errors():
             raw: dict[bytes, bytes] = self._redis.hgetall(self._key(query_id))  # type: ignore[assignment]
         return None if b"query" not in raw else _state(raw)
 
     def noted(self, query_id: QueryId, name: str) -> bytes | None:
-        """What was noted under this name, or None."""
+        """Return the field of this name, or None."""
         with redis_errors():
-            found: bytes | None = self._redis.hget(self._key(query_id), name)  # type: ignore[assignment]
-        return found
+            value: bytes | None = self._redis.hget(self._key(query_id), name)  # type: ignore[assignment]
+        return value
 
     def opened(self, query_id: QueryId) -> Query | None:
-        """The query as it was asked, answered or not; None if it is gone."""
+        """Return the stored query, answered or not; None if it is gone."""
         with redis_errors():
             raw = self._redis.hget(self._key(query_id), "query")
         return None if raw is None else _read_query(raw)  # type: ignore[arg-type]
 
     def cancel(self, query_id: QueryId) -> bool:
-        """Forget a query: its tasks find nothing to do, its answer is gone. False if there is no such query."""
+        """Delete a query with its answer; its tasks then have nothing to do. False if there is no such query."""
         with redis_errors(), self._redis.pipeline(transaction=False) as pipe:
             pipe.delete(self._key(query_id))
             pipe.delete(self._word(query_id))
@@ -255,17 +255,17 @@ class Queries:
 
 
 def wake_name(kind: str, tenant_id: TenantId, name: QueryId | JobId) -> str:
-    """What is said on the wake channel when something that may be waited for has ended."""
+    """Return the message on the wake channel that announces the end of a query or job."""
     return f"{tenant_id}:{kind}:{name}"
 
 
 def step_name(tenant_id: TenantId, query_id: QueryId) -> str:
-    """What is said when a channel has come back: for those who follow a query, not for those who wait for its answer."""
+    """Return the message on the wake channel that announces a channel's result, for callers that follow a query."""
     return f"{tenant_id}:query-step:{query_id}"
 
 
 def announce_job(client: redis.Redis, tenant_id: TenantId, job_id: JobId) -> None:
-    """Wake who waits for a job. Nobody may be waiting, and who misses it asks again by himself."""
+    """Wake callers that wait for a job. A missed message is harmless: callers also poll."""
     with redis_errors():
         client.publish(WAKE_CHANNEL, wake_name("job", tenant_id, job_id))
 

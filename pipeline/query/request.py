@@ -1,4 +1,4 @@
-"""A query as understood, and what each channel said to it."""
+"""A query with every setting resolved, and the result of each channel."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from pipeline.records import Actor, ChannelName, Filters, Namespace, QueryId, Te
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Present:
-    """The moment from which age is counted: when the query was asked, and where its story stands, if it says so."""
+class QueryMoment:
+    """The moment from which age is counted: when the query was sent, and its story time, if given."""
 
     at: datetime
     story_time: int | None = None
@@ -25,27 +25,28 @@ class Present:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Degradation:
-    """Something that was lost on the way to a complete answer. ``part``: a channel, or a step such as rerank."""
+    """A loss on the way to a complete answer. ``part``: a channel, or a step such as rerank."""
 
     part: str
     code: str
     detail: str
 
 
-# What a model may be asked about a query.
+# The steps of a model for a query.
 Step = Literal["expand", "rewrite", "route", "hyde"]
 
-# What holds where a plan leaves it open; the gateway fills plans in from the settings.
+# Defaults for open settings of a plan; the gateway fills plans in from the settings.
 _POOL, _TIMEOUT_MS, _RETRY = 100, 800, 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Understanding:
-    """What was made of a query before, or while, it was asked. Empty: it is asked as it was sent.
+    """The understanding of a query by rules and models. Empty: search the text as it was sent.
 
-    ``route``: how it is searched, None for nowhere. ``rewritten`` is searched instead of the text, ``keywords`` beside it
-    by words; ``hypothetical`` is a passage as an answer might be, searched by meaning; ``sub_queries`` are searched as well.
-    ``conversation_words`` and ``profile_words`` are searched together with the text, until a model rewrote it with them.
+    ``route``: the search method, None to search nothing. ``rewritten`` is searched instead of the text, ``keywords``
+    beside it by words; ``hypothetical`` is a passage like an answer, searched by meaning; ``sub_queries`` are searched
+    as well. ``conversation_words`` and ``profile_words`` are searched together with the text, until a model rewrites it
+    with them.
     """
 
     route: Literal["hybrid", "full_text", "semantic"] | None = "hybrid"
@@ -60,7 +61,7 @@ class Understanding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OriginalRequest:
-    """What a query asked for, before a route changed it."""
+    """The plan and remarks of a query before a route changed them."""
 
     plan: Plan
     remarks: tuple[str, ...] = ()
@@ -70,7 +71,7 @@ class OriginalRequest:
 class Query:
     """One retrieval with every setting resolved. ``created_at`` and ``deadline_at`` are seconds since the epoch.
 
-    ``asked_by`` names the key that asked. ``experiment_bucket`` is the arm of ``experiment_id`` that the query fell into.
+    ``asked_by``: the API key that sent it. ``experiment_bucket``: the query's arm of ``experiment_id``.
     """
 
     query_id: QueryId
@@ -90,14 +91,16 @@ class Query:
     experiment_id: str | None = None
     experiment_bucket: str | None = None
     trace: bool = False
-    remarks: tuple[str, ...] = ()  # what was asked for and refused, in words; shown in ``stats``
+    remarks: tuple[str, ...] = ()  # requested but refused settings, in words; shown in ``stats``
     before_routing: OriginalRequest | None = None  # None: no route has changed it
     understanding: Understanding | None = None
-    model_steps: tuple[Step, ...] = ()  # what a model is asked about it while the channels answer
+    model_steps: tuple[Step, ...] = ()  # the model's steps while the channels search
     embedding_space: int | None = None  # every part of a query uses the same one, whatever is switched meanwhile
     asked_by: Actor = field(default_factory=Actor)
     cache_key: str = ""  # where the answer may be kept for the same question; empty keeps it nowhere
-    stamps: Mapping[Namespace, str] = field(default_factory=dict)  # what namespaces showed when it was sent, if known
+    stamps: Mapping[Namespace, str] = field(
+        default_factory=dict
+    )  # the namespaces' revisions when it was sent, if known
     rules_known: bool = True  # false: the tenant's profiles, and so its rules for personal data, could not be read
     missing_namespaces: tuple[Namespace, ...] = ()  # named, optional, and not there; they are not among its namespaces
 
@@ -108,65 +111,66 @@ class Query:
 
     @property
     def channels(self) -> tuple[ChannelName, ...]:
-        """The channels that are asked."""
+        """The channels to search."""
         return tuple(self.plan.channels)
 
     @property
-    def present(self) -> Present:
+    def present(self) -> QueryMoment:
         """The moment from which the age of hits is counted."""
-        return Present(at=datetime.fromtimestamp(self.created_at, UTC), story_time=self.filters.story_time)
+        return QueryMoment(at=datetime.fromtimestamp(self.created_at, UTC), story_time=self.filters.story_time)
 
     @property
     def asked(self) -> OriginalRequest:
-        """The plan it came with, and the remarks on that."""
+        """The plan and remarks before any route changed them."""
         return self.before_routing or OriginalRequest(plan=self.plan, remarks=self.remarks)
 
     @property
     def top_k(self) -> int:
-        """How many chunks are returned."""
+        """The number of chunks to return."""
         return self.plan.top_k
 
     @property
     def text(self) -> str:
-        """What is searched: the text as it was rewritten, or as it was sent."""
+        """The text to search: rewritten, or as it was sent."""
         return (self.understanding and self.understanding.rewritten) or self.query_text
 
     @property
     def namespaces_read(self) -> tuple[Namespace, ...]:
-        """Its namespaces, and those that the options of a channel name in their place."""
+        """Its namespaces, and those that options of a channel name instead of them."""
         named = (name for plan in self.plan.channels.values() for name in plan.options.get("namespaces", ()))
         return tuple(dict.fromkeys((*self.namespaces, *named)))
 
     @property
     def namespaces_depended_on(self) -> tuple[Namespace, ...]:
-        """Those that may have a part in the answer: its own, and all that its channels or its last resort may read."""
+        """The namespaces that may contribute to the answer: its own, and all that its channels or its last resort may
+        read."""
         named = (name for plan in self.plan.retrieve.channels.values() for name in plan.options.get("namespaces", ()))
         return tuple(dict.fromkeys((*self.namespaces, *named, *map(Namespace, self.plan.fallback.namespaces))))
 
     def pool_of(self, channel: ChannelName) -> int:
-        """How many chunks a channel recalls, for each text it is asked."""
+        """Return how many chunks a channel recalls for each text."""
         top_k, allocation = self.plan.top_k, self.plan.retrieve.allocation
         if allocation == "double":
             return 2 * top_k
-        if allocation == "balanced":  # channels may find the same chunks, and one may have to fill what another leaves
+        if allocation == "balanced":  # channels may find the same chunks, so one may have to fill the share of another
             return top_k
         plan = self.plan.channels.get(channel)
         return max((plan.pool if plan else None) or _POOL, top_k)
 
     def timeout_ms_of(self, channel: ChannelName) -> int:
-        """How long a channel may take."""
+        """Return the time limit of a channel."""
         plan = self.plan.channels.get(channel)
         return (plan.timeout_ms if plan else None) or _TIMEOUT_MS
 
     def retry_of(self, channel: ChannelName) -> int:
-        """How often a channel that failed is asked again."""
+        """Return the number of retries of a channel that failed."""
         plan = self.plan.channels.get(channel)
         return _RETRY if plan is None or plan.retry is None else plan.retry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Brought:
-    """A passage that a channel brings along, because it stands in no store of ours."""
+    """A passage that a channel supplies with its text, because it is in none of our stores."""
 
     chunk_id: str
     document_id: str
@@ -179,12 +183,13 @@ class Brought:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallGuard:
-    """How a channel searched, and whether it may have missed something.
+    """The method of a channel's search, and whether it may have missed chunks.
 
     ``exact``: every row was compared; ``ivfflat``: through approximate indexes, which find nearly all;
-    ``ivfflat+exact_fallback``: they gave too few, so every row was. ``rows``: how many there were to be searched, about,
-    None if few. ``scanned``: rows the index visited. ``may_be_short``: too few were found, and nothing else could be tried.
-    ``indexes``: how many were asked; ``recall``: the least recall@10 measured of them, None if not all are measured.
+    ``ivfflat+exact_fallback``: they gave too few, so every row was compared. ``rows``: the approximate number of rows
+    to search, None if few. ``scanned``: rows the index visited. ``may_be_short``: too few were found, and no other
+    method was left. ``indexes``: the number of indexes searched; ``recall``: their least measured recall@10, None if
+    one is not measured.
     """
 
     method: str
@@ -197,16 +202,16 @@ class RecallGuard:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Envelope:
-    """What one header task hands to the callback: always this, never an exception, and no timings in it, so that a
-    redelivered task gives the same bytes. ``upper_bound`` is the highest score the channel could have given,
-    ``zero`` the score of a chunk that has nothing in common with the query, ``background`` the cosine of the query with
-    unrelated texts, and ``model`` the name of the model that made them, as far as the channel compares vectors;
-    ``trust`` multiplies its weight: how far it understood the query.
+    """The result of one header task for the callback: never an exception, and without timings, so that a redelivered
+    task gives the same bytes. ``upper_bound``: the highest possible score of the channel; ``zero``: the score of a
+    chunk unrelated to the query; ``background``: the cosine of the query with unrelated texts; ``model``: the name of
+    the embedding model, of channels that compare vectors; ``trust``: a factor of its weight, how far it understood the
+    query.
 
-    ``brought`` holds the passages among ``chunk_ids`` that are not in MySQL. ``guard``: how the channel made sure that
-    it missed nothing, where it says so; a part of it that did not work is there as ``lost``: ``{code, detail}``.
-    ``unasked``: why it was asked by the query's own words alone although there are others; None if there are none, or
-    all were asked."""
+    ``brought``: the passages among ``chunk_ids`` that are not in MySQL. ``guard``: how the channel searched, where it
+    reports it; a failed part of it is there as ``lost``: ``{code, detail}``. ``unasked``: why only the query's own
+    words were searched although there are other wordings; None if there are none, or all were searched.
+    """
 
     channel: ChannelName
     status: Literal["ok", "failed", "timeout"]
@@ -231,7 +236,7 @@ class Envelope:
 
 
 def filters_as_sent(filters: Filters) -> dict[str, Any]:
-    """The filters that were set, under the names of the contract."""
+    """Return the filters that were set, under the names of the contract."""
 
     def moment(value: datetime | None) -> str | None:
         return None if value is None else value.isoformat().replace("+00:00", "Z")

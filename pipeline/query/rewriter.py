@@ -1,4 +1,4 @@
-"""Rewriters: what has queries understood by a language model, and the one that has none."""
+"""Rewriters: understand a query with a language model, or without one do nothing."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from pipeline.settings import Settings
 
 
 class Rewriter(Protocol):
-    """Says what else a query may mean; thread-safe. A method returns None where it has nothing, and raises
-    RewriterUnavailable when nothing usable came within ``timeout_s``."""
+    """Suggests other wordings of a query; thread-safe. A method returns None if it has no suggestion, and raises
+    RewriterUnavailable without a usable reply within ``timeout_s``."""
 
     def expand(self, query_text: str, *, most: int, timeout_s: float) -> tuple[str, ...] | None:
-        """Up to ``most`` sub-queries that ask the same in other terms; may be empty."""
+        """Return up to ``most`` sub-queries that ask the same in other terms; may be empty."""
         ...
 
     def rewrite(self, query_text: str, *, background: Background | None = None, timeout_s: float) -> Rewritten | None:
-        """The query put better, so that it can be read without its ``background``; its keywords, and what it names."""
+        """Return the query rewritten so that it needs no ``background``, with its keywords and names."""
         ...
 
     def route(self, query_text: str, *, timeout_s: float) -> Routed | None:
-        """Where it should be searched."""
+        """Return the search method for the query."""
         ...
 
     def imagine(self, query_text: str, *, timeout_s: float) -> str | None:
-        """A passage as one that answers it might be (HyDE)."""
+        """Return a passage that resembles an answer (HyDE)."""
         ...
 
     def close(self) -> None:
@@ -38,7 +38,7 @@ class NoRewriter:
     """Has nothing to say."""
 
     def expand(self, query_text: str, *, most: int, timeout_s: float) -> tuple[str, ...] | None:  # noqa: ARG002 - the port's
-        """None."""
+        """Return None."""
         return None
 
     def rewrite(
@@ -48,23 +48,23 @@ class NoRewriter:
         background: Background | None = None,  # noqa: ARG002 - the port's
         timeout_s: float,  # noqa: ARG002 - the port's
     ) -> Rewritten | None:
-        """None."""
+        """Return None."""
         return None
 
     def route(self, query_text: str, *, timeout_s: float) -> Routed | None:  # noqa: ARG002 - the port's
-        """None."""
+        """Return None."""
         return None
 
     def imagine(self, query_text: str, *, timeout_s: float) -> str | None:  # noqa: ARG002 - the port's
-        """None."""
+        """Return None."""
         return None
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no connection is open."""
 
 
 def make_rewriter(settings: Settings) -> Rewriter:
-    """A language model when the settings name one, otherwise nobody. Make one per process. Raises Misconfigured."""
+    """Return a rewriter with the configured language model, or NoRewriter. Make one per process. Raises Misconfigured."""
     if not settings.llm_model:
         return NoRewriter()
     from pipeline.query.rewriter_llm import LlmRewriter

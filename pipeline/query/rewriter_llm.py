@@ -1,4 +1,4 @@
-"""A language model asked what else a query may mean: one chat completion for each question put to it."""
+"""A rewriter that sends one chat completion per step to a language model."""
 
 from __future__ import annotations
 
@@ -27,13 +27,14 @@ class LlmRewriter:
     def __init__(
         self, *, model: str, timeout_s: float = 2.0, base_url: str | None = None, api_key: str | None = None
     ) -> None:
-        """``timeout_s`` is the most one call may take, whatever its caller allows. Raises Misconfigured."""
+        """Connect to the service. ``timeout_s``: the limit of one call, whatever its caller allows. Raises
+        Misconfigured."""
         self._service = OpenAIService(timeout_s=timeout_s, base_url=base_url, api_key=api_key)
         self._model = model
         self._timeout_s = timeout_s
 
     def expand(self, query_text: str, *, most: int, timeout_s: float) -> tuple[str, ...] | None:
-        """Sub-queries; see the port."""
+        """Return sub-queries; see the port."""
 
         def read(reply: str) -> tuple[str, ...] | None:
             return read_sub_queries(reply, query_text=query_text, most=most)
@@ -41,21 +42,21 @@ class LlmRewriter:
         return self._ask("rag_expand", query_text, read, timeout_s=timeout_s, count=str(most))
 
     def rewrite(self, query_text: str, *, background: Background | None = None, timeout_s: float) -> Rewritten | None:
-        """The query put better; see the port."""
-        known = background or Background()
-        profile = json.dumps(known.profile, ensure_ascii=False) if known.profile else ""
+        """Return the rewritten query; see the port."""
+        context = background or Background()
+        profile = json.dumps(context.profile, ensure_ascii=False) if context.profile else ""
         blanks = {
-            "conversation": as_json([redact(message) for message in known.conversation]),
+            "conversation": as_json([redact(message) for message in context.conversation]),
             "profile": as_json(redact(profile)[:_LONGEST_QUERY]),
         }
         return self._ask("rag_rewrite", query_text, read_rewrite, timeout_s=timeout_s, **blanks)
 
     def route(self, query_text: str, *, timeout_s: float) -> Routed | None:
-        """Where to search; see the port."""
+        """Return the search method; see the port."""
         return self._ask("rag_route", query_text, read_route, timeout_s=timeout_s)
 
     def imagine(self, query_text: str, *, timeout_s: float) -> str | None:
-        """A passage; see the port."""
+        """Return a passage; see the port."""
         return self._ask("rag_hyde", query_text, read_passage, timeout_s=timeout_s)
 
     def close(self) -> None:
@@ -65,7 +66,7 @@ class LlmRewriter:
     def _ask(
         self, prompt: str, query_text: str, read: Callable[[str], Found | None], *, timeout_s: float, **blanks: str
     ) -> Found:
-        """What ``read`` finds in the model's reply. Raises RewriterUnavailable."""
+        """Send a prompt and return what ``read`` parses from the reply. Raises RewriterUnavailable."""
         deadline = Deadline.after(min(timeout_s, self._timeout_s))
         words = load_prompt(prompt)
         sent = words.fill(query=as_json(redact(query_text)[:_LONGEST_QUERY]), **blanks)
@@ -75,13 +76,13 @@ class LlmRewriter:
             reply = pool.submit(self._service.chat, self._model, messages, deadline=deadline)
             if wait([reply], timeout=deadline.within(self._timeout_s) + _GRACE_S).not_done:
                 raise RewriterUnavailable("the language model did not answer in time")
-            found = read(reply.result())
+            result = read(reply.result())
         except RewriterUnavailable:
             raise
         except (Unavailable, Rejected, Misconfigured) as error:
             raise RewriterUnavailable(str(error), retry_after_s=getattr(error, "retry_after_s", None)) from None
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
-        if found is None:
+        if result is None:
             raise RewriterUnavailable("the language model answered with nothing that could be read")
-        return found
+        return result

@@ -1,4 +1,4 @@
-"""Where a query should be searched, told by its form alone: rules for Chinese and English, and how sure they are."""
+"""Route a query by its form alone: rules for Chinese and English, with their certainty."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Final
 from pipeline.keyword.normal_form import normal_form
 from pipeline.query.plan import Method
 
-# A rule below this is a guess, about which a language model may be asked.
+# A rule below this is a guess, on which a language model may decide.
 SURE: Final = 0.6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """``method`` None: nowhere, because nothing is asked. ``certainty`` in [0, 1]. ``rerank``: whether reading the hits
-    once more can help. ``reason`` is a constant phrase that says which rule it was."""
+    """A search method; None: search nothing, the query asks nothing. ``certainty`` in [0, 1]. ``rerank``: whether
+    reranking can help. ``reason``: a constant phrase that names the rule."""
 
     method: Method | None
     certainty: float
@@ -25,13 +25,13 @@ class Route:
 
     @property
     def is_sure(self) -> bool:
-        """Whether nobody else need be asked."""
+        """Whether the rule is certain enough to skip the model."""
         return self.certainty >= SURE
 
 
 def route(query_text: str) -> Route:
-    """The first rule that fits, from the surest to the guess that a hybrid search is never wrong: a few words are such a
-    guess, a long question wants words and meaning together."""
+    """Return the first rule that fits, from the surest to the guess that a hybrid search is never wrong: a few words
+    are such a guess, a long question wants words and meaning together."""
     text = normal_form("NFKC", query_text).strip()
     spoken = " ".join(_WORD.findall(text.casefold()))
     if not spoken:
@@ -46,10 +46,10 @@ def route(query_text: str) -> Route:
 
 
 def codes_in(text: str) -> list[str]:
-    """What looks like an identifier, each once: part numbers, error codes, versions, addresses, names of programs'
-    things. Plain words, plain small numbers and amounts with a unit are none."""
-    found = (match[0].strip(".-_/:") for match in _TOKEN.finditer(text))
-    return list(dict.fromkeys(token for token in found if _is_code(token)))
+    """Return the identifiers in a text, each once: part numbers, error codes, versions, addresses, names in programs.
+    Plain words, small numbers and amounts with a unit are none."""
+    codes = (match[0].strip(".-_/:") for match in _TOKEN.finditer(text))
+    return list(dict.fromkeys(token for token in codes if _is_code(token)))
 
 
 def _by_codes(text: str) -> Route | None:
@@ -80,7 +80,7 @@ def _by_length(text: str, spoken: str, *, quoted: bool) -> Route:
 
 
 def _is_small_talk(spoken: str) -> bool:
-    """Whether nothing is left when greetings, thanks and the like are taken away."""
+    """Return whether nothing but greetings, thanks and the like is in the query."""
     if len(spoken) > _LONGEST_SMALL_TALK:
         return False
     left = spoken
@@ -147,7 +147,7 @@ _CHINESE_TALK: Final = (
     "|辛苦[了啦]?|不客[气氣]|[没沒]事[了啦]?|再[见見]|拜拜|回[头頭][见見]|好的|好吧|哈哈+|呵呵+|嘿嘿+|嗯+"
 )
 _SMALL_TALK: Final = re.compile(rf"(?<![a-z'])(?:{_ENGLISH_TALK})(?![a-z'])|{_CHINESE_TALK}")
-# What goes with small talk and says nothing by itself.
+# Words that accompany small talk and mean nothing by themselves.
 _FILLERS: Final = re.compile(
     r"(?<![a-z'])(?:there|everyone|all|friend|sir|madam|buddy|bot|assistant|so much|very much|a lot|again|for now|today"
     r"|later|then|please|to|you|and|so|my)(?![a-z'])|[呀啊哦呢吗嗎吧啦了哈喔哟呦啰你您]|非常|十分|朋友|同[学學]|助手|[机機]器人|先生|女士|各位"

@@ -1,5 +1,5 @@
-"""What is made of a query: by rules at once, by a model while the channels answer; and in which other wordings each
-channel is asked."""
+"""Understand a query, by rules at once and by a model while the channels search, and derive the wordings for each
+channel."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from pipeline.query.request import Degradation, Envelope, Query, Step, Understan
 from pipeline.query.routing import Route, route
 from pipeline.records import ChannelName
 
-# A sub-query asks something near the question, not the question: what only it finds counts for less.
+# A sub-query asks something near the question: hits of it alone count for less.
 _SUB_QUERY_WEIGHT: Final = 0.8
 # Preferences of a user are further from the question than the messages just before it.
 _PROFILE_WEIGHT: Final = 0.5
-# Understanding may use this part of a query's time, so that what it brings can still be searched for.
+# The most of a query's time for understanding, so that its wordings can still be searched.
 _LONGEST_PART: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Made:
-    """What a model made of a query, each None where it was not asked or nothing came of it."""
+class ModelResults:
+    """The results of a model for a query; None for a step that was not requested or failed."""
 
     sub_queries: tuple[str, ...] | None = None
     rewritten: Rewritten | None = None
@@ -37,16 +37,16 @@ class Made:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Understood:
-    """What the model made, and which steps came to nothing."""
+    """The results of the model, and the steps that failed."""
 
-    made: Made
+    made: ModelResults
     lost: tuple[Degradation, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wording:
-    """Another text to recall by. ``weight``: what a score by it counts. ``is_passage``: it looks like an answer and not
-    like a question, so its scores are higher throughout."""
+    """Another text to search. ``weight``: the factor of its scores. ``is_passage``: it resembles an answer rather than
+    a question, so its scores are higher throughout."""
 
     text: str
     step: Step
@@ -55,28 +55,29 @@ class Wording:
 
 
 def understood_by_rules(query: Query, *, model: bool) -> Query:
-    """The query with its own keywords and names, searched where the rules say, and with the steps that a ``model``, if
-    there is one, is to be asked. What the plan does not ask for is not done."""
+    """Return the query with its keywords and names, routed by rules, and with the steps for a ``model``, if there is
+    one. Steps that the plan does not enable are omitted."""
     plan = query.plan.understand
     if not plan.enabled:
         return query
-    found = Understanding(
+    understanding = Understanding(
         route=query.plan.retrieve.method,
         keywords=tuple(keywords_of(query.query_text)) if plan.keywords or plan.rewrite else (),
         entities=tuple(entities_of(query.query_text)) if plan.entities else (),
     )
-    query = replace(query, understanding=found)
+    query = replace(query, understanding=understanding)
     ruled = route(query.query_text) if plan.router != "off" else None
     if query.background is not None and not _is_literal(ruled):
-        spoken, known = conversation_words(query.background), profile_words(query.background)
-        query = replace(query, understanding=replace(found, conversation_words=spoken, profile_words=known))
+        spoken, profile = conversation_words(query.background), profile_words(query.background)
+        query = replace(query, understanding=replace(understanding, conversation_words=spoken, profile_words=profile))
     if ruled is not None and ruled.is_sure:
         query = _routed(query, ruled.method, rerank=ruled.rerank, reason=ruled.reason)
     return replace(query, model_steps=_steps(query, ruled) if model else ())
 
 
 def _steps(query: Query, ruled: Route | None) -> tuple[Step, ...]:
-    """An identifier or a quoted phrase has no other words, and what is not searched by meaning needs no passage."""
+    """Return the model's steps. An identifier or a quoted phrase has no other wordings, and only a semantic search
+    needs a passage."""
     plan, channels = query.plan.understand, query.plan.channels
     literal = _is_literal(ruled)
     wanted: dict[Step, bool] = {
@@ -85,7 +86,7 @@ def _steps(query: Query, ruled: Route | None) -> tuple[Step, ...]:
         "route": plan.router == "llm" and ruled is not None and not ruled.is_sure,
         "hyde": plan.hyde and ChannelName.SEMANTIC in channels,
     }
-    return tuple(step for step, asked in wanted.items() if asked) if channels else ()
+    return tuple(step for step, is_wanted in wanted.items() if is_wanted) if channels else ()
 
 
 def _is_literal(ruled: Route | None) -> bool:
@@ -93,82 +94,83 @@ def _is_literal(ruled: Route | None) -> bool:
 
 
 def _rewrites(query: Query) -> bool:
-    """Return whether a model's rewrite of the query is searched: its plan says so, or it comes with a background."""
+    """Return whether to search a model's rewrite of the query: its plan enables it, or it has a background."""
     return query.plan.understand.rewrite or query.background is not None
 
 
-def understood_by_model(query: Query, made: Made) -> Query:
-    """The query with what a model made of it, as far as its plan asks for that."""
-    plan, known = query.plan.understand, query.understanding or Understanding(route=query.plan.retrieve.method)
+def understood_by_model(query: Query, made: ModelResults) -> Query:
+    """Return the query with the results of a model that its plan enables."""
+    plan, understanding = query.plan.understand, query.understanding or Understanding(route=query.plan.retrieve.method)
     if made.routed is not None:
         query = _routed(query, made.routed.method, rerank=made.routed.rerank, reason="the model's choice")
-        known = query.understanding or known
+        understanding = query.understanding or understanding
     if made.sub_queries is not None:
-        known = replace(known, sub_queries=made.sub_queries)
+        understanding = replace(understanding, sub_queries=made.sub_queries)
     if made.hypothetical is not None:
-        known = replace(known, hypothetical=made.hypothetical)
+        understanding = replace(understanding, hypothetical=made.hypothetical)
     if (better := made.rewritten) is not None:
-        known = replace(
-            known,
+        understanding = replace(
+            understanding,
             rewritten=better.expanded_query if _rewrites(query) else None,
-            keywords=better.keywords or known.keywords if plan.keywords or plan.rewrite else (),
-            entities=better.entity_mentions or known.entities if plan.entities else (),
+            keywords=better.keywords or understanding.keywords if plan.keywords or plan.rewrite else (),
+            entities=better.entity_mentions or understanding.entities if plan.entities else (),
         )
-        if known.rewritten:
-            known = replace(known, conversation_words=(), profile_words=())
-    return replace(query, understanding=known)
+        if understanding.rewritten:
+            understanding = replace(understanding, conversation_words=(), profile_words=())
+    return replace(query, understanding=understanding)
 
 
 def understanding_deadline(query: Query) -> Deadline:
-    """Return the moment after which a model's understanding of this query is not waited for."""
+    """Return the deadline until which a model's understanding of the query is awaited."""
     allowed = min(query.plan.understand.budget_ms / 1000, (query.deadline_at - query.created_at) * _LONGEST_PART)
     return Deadline(query.created_at + allowed)
 
 
 def wordings_of(query: Query, channel: ChannelName) -> tuple[Wording, ...]:
-    """What a channel is asked besides the query's own text. Channels that answer questions, and do not search, get it
+    """Return the further texts that a channel searches besides the query's own. The faq and api channels get the query
     as it was sent."""
-    known, plan = query.understanding, query.plan.understand
-    if known is None or channel not in (ChannelName.KEYWORD, ChannelName.SEMANTIC):
+    understanding, plan = query.understanding, query.plan.understand
+    if understanding is None or channel not in (ChannelName.KEYWORD, ChannelName.SEMANTIC):
         return ()
     by_words = channel is ChannelName.KEYWORD
-    found = [Wording(text=known.rewritten, step="rewrite")] if known.rewritten else []
-    if by_words and plan.keywords and known.keywords:
-        found.append(Wording(text=f"{query.query_text} {' '.join(known.keywords)}", step="rewrite"))
-    for words, weight in ((known.conversation_words, _SUB_QUERY_WEIGHT), (known.profile_words, _PROFILE_WEIGHT)):
+    wordings = [Wording(text=understanding.rewritten, step="rewrite")] if understanding.rewritten else []
+    if by_words and plan.keywords and understanding.keywords:
+        wordings.append(Wording(text=f"{query.query_text} {' '.join(understanding.keywords)}", step="rewrite"))
+    background = ((understanding.conversation_words, _SUB_QUERY_WEIGHT), (understanding.profile_words, _PROFILE_WEIGHT))
+    for words, weight in background:
         if words:
-            found.append(Wording(text=f"{query.query_text} {' '.join(words)}", step="rewrite", weight=weight))
-    found.extend(Wording(text=text, step="expand", weight=_SUB_QUERY_WEIGHT) for text in known.sub_queries)
-    if not by_words and known.hypothetical:
-        found.append(Wording(text=known.hypothetical, step="hyde", is_passage=True))
-    return _different(query.query_text, found, by_words=by_words)
+            wordings.append(Wording(text=f"{query.query_text} {' '.join(words)}", step="rewrite", weight=weight))
+    wordings.extend(Wording(text=text, step="expand", weight=_SUB_QUERY_WEIGHT) for text in understanding.sub_queries)
+    if not by_words and understanding.hypothetical:
+        wordings.append(Wording(text=understanding.hypothetical, step="hyde", is_passage=True))
+    return _different(query.query_text, wordings, by_words=by_words)
 
 
 def pool_share(pool: int, wordings: int) -> int:
-    """How many chunks each further wording recalls, so that all of them together recall about as many as the query's own
+    """Return how many chunks each further wording recalls, so that all together recall about as many as the query's own
     text; at least one."""
     return max(1, -(-pool // max(1, wordings)))
 
 
-def merged(raw: Envelope, found: Sequence[tuple[Wording, Envelope]], *, pool: int) -> Envelope:
-    """One ranking of several: each chunk with its best score, on the scale of the query's own words, best first.
+def merged(raw: Envelope, others: Sequence[tuple[Wording, Envelope]], *, pool: int) -> Envelope:
+    """Return one ranking of several: each chunk with its best score, on the scale of the query's own words, best first.
 
     A wording's score counts ``score * weight * min(1, raw bound / its bound)``: a wording of more words cannot say more
     than the query does, and one of fewer says no more than its words are worth. Scores of a passage are brought to the
-    best one of the query's own words instead. Negative scores stay as they are, or a weight would raise them.
-    At most ``pool`` chunks; equal scores are ordered by id, and no hit of the query's own words loses any of its score.
+    best one of the query's own words instead. Negative scores stay as they are, or a weight would raise them. At most
+    ``pool`` chunks; equal scores are ordered by id, and no hit of the query's own words loses any of its score.
     """
     best = dict(zip(raw.chunk_ids, raw.scores, strict=True))
-    brought = {each.chunk_id: each for each in raw.brought}
-    for wording, ranking in found:
+    brought = {passage.chunk_id: passage for passage in raw.brought}
+    for wording, ranking in others:
         factor = wording.weight * _scale(raw, ranking, wording)
         for chunk_id, score in zip(ranking.chunk_ids, ranking.scores, strict=True):
             counted = score * factor if score > 0 else score
             if chunk_id not in best or counted > best[chunk_id]:
                 best[chunk_id] = counted
-        brought |= {each.chunk_id: each for each in ranking.brought if each.chunk_id not in brought}
+        brought |= {passage.chunk_id: passage for passage in ranking.brought if passage.chunk_id not in brought}
     ordered = sorted(best.items(), key=lambda pair: (-pair[1], pair[0]))[:pool]
-    bounds = [ranking.upper_bound for _, ranking in found if ranking.upper_bound]
+    bounds = [ranking.upper_bound for _, ranking in others if ranking.upper_bound]
     return replace(
         raw,
         chunk_ids=tuple(chunk_id for chunk_id, _ in ordered),
@@ -188,7 +190,7 @@ def _scale(raw: Envelope, ranking: Envelope, wording: Wording) -> float:
 
 
 def _different(text: str, wordings: Sequence[Wording], *, by_words: bool) -> tuple[Wording, ...]:
-    """Those that ask something else: by words, the same terms ask the same."""
+    """Return the wordings that differ; for the keyword channel, those with other terms."""
 
     def meaning(wording: str) -> object:
         return frozenset(query_terms(wording)) if by_words else wording.strip()
@@ -204,17 +206,17 @@ def _different(text: str, wordings: Sequence[Wording], *, by_words: bool) -> tup
 
 
 def _routed(query: Query, method: Method | None, *, rerank: bool, reason: str) -> Query:
-    """The query searched only where a route says. A route to a channel that is not there changes nothing, and neither
-    does one against a method that was chosen. Hits of several namespaces are always read together."""
+    """Return the query restricted to a route. A route to a missing channel, or against an explicit method, changes
+    nothing. Hits of several namespaces are always reranked."""
     plan = query.plan
-    known = query.understanding or Understanding(route=plan.retrieve.method)
+    understanding = query.understanding or Understanding(route=plan.retrieve.method)
     if method is None:
         nowhere = replace(plan, retrieve=replace(plan.retrieve, channels={}))
         return replace(
             query,
             plan=nowhere,
             before_routing=query.asked,
-            understanding=replace(known, route=None),
+            understanding=replace(understanding, route=None),
             remarks=(*query.remarks, f"nothing was searched: {reason}"),
         )
     if not rerank and len(query.namespaces) == 1:
@@ -226,13 +228,13 @@ def _routed(query: Query, method: Method | None, *, rerank: bool, reason: str) -
         query,
         plan=replace(plan, retrieve=narrowed),
         before_routing=query.asked,
-        understanding=replace(known, route=method),
+        understanding=replace(understanding, route=method),
         remarks=(*query.remarks, f"searched by {method} alone: {reason}"),
     )
 
 
 def _narrowed(plan: Plan, method: Method) -> RetrievePlan | None:
-    """Without the channel that a route leaves out; None if it leaves nothing out, or nothing in."""
+    """Return the plan without the channel that a route excludes; None if nothing is excluded, or nothing would be left."""
     out = {"full_text": ChannelName.SEMANTIC, "semantic": ChannelName.KEYWORD}.get(method)
     searched = {ChannelName.SEMANTIC, ChannelName.KEYWORD} & set(plan.channels)
     if out is None or out not in searched or len(searched) < 2:

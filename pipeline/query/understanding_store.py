@@ -1,4 +1,4 @@
-"""Models' results for queries, cached in Redis: one key per step, named by tenant and a digest of its inputs, never the
+"""A Redis cache of models' results for queries: one key per step, named by tenant and a digest of its inputs, never the
 query. An index by age bounds each tenant's number. Without Redis there are none."""
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pipeline.records import TenantId
 log = structlog.get_logger(__name__)
 
 _MOST: Final = 10_000  # results of one tenant, about half a kilobyte each
-_LONGEST_BYTES: Final = 16_384  # of one result; what is longer is not kept
+_LONGEST_BYTES: Final = 16_384  # of one result; a longer one is not cached
 
 # Keeps one result, notes its age, and drops the oldest beyond the bound with their entries in the index.
 _PUT = """
@@ -36,7 +36,7 @@ return over
 
 
 class Understandings:
-    """One tenant's kept results. ``ttl_s`` 0 keeps none."""
+    """One tenant's cached results. ``ttl_s`` 0 caches none."""
 
     def __init__(self, client: redis.Redis, tenant_id: TenantId, *, ttl_s: int, most: int = _MOST) -> None:
         self._redis = client
@@ -46,19 +46,19 @@ class Understandings:
         self._most = most
 
     def get(self, digests: Sequence[str]) -> dict[str, bytes]:
-        """Those that are kept, by digest."""
+        """Return the cached results by digest."""
         if not digests or not self._ttl_s:
             return {}
         try:
             with redis_errors():
-                found: list[bytes | None] = self._redis.mget([self._prefix + digest for digest in digests])  # type: ignore[assignment]
+                values: list[bytes | None] = self._redis.mget([self._prefix + digest for digest in digests])  # type: ignore[assignment]
         except StoreUnavailable as error:
             log.warning("understandings_away", code=error.code)
             return {}
-        return {digest: value for digest, value in zip(digests, found, strict=True) if value is not None}
+        return {digest: value for digest, value in zip(digests, values, strict=True) if value is not None}
 
     def put(self, results: Mapping[str, bytes]) -> None:
-        """Keep results by digest."""
+        """Cache results by digest."""
         if not self._ttl_s:
             return
         try:
@@ -72,7 +72,7 @@ class Understandings:
 
 
 def digest_of(*parts: object) -> str:
-    """A name for what depends on all of ``parts``: numbers and texts. A length before each keeps them apart."""
+    """Return a digest of numbers and texts; a length before each keeps them apart."""
     hashing = hashlib.blake2b(digest_size=16)
     for part in parts:
         encoded = str(part).encode("utf-8", "surrogatepass")

@@ -1,4 +1,4 @@
-"""Which channels have something to say about a query, and how much."""
+"""Gate channels by the strength of their best hit, and weight the semantic channel by its lead."""
 
 from __future__ import annotations
 
@@ -21,18 +21,17 @@ _LEAST_TO_TELL = 10  # hits; the lead of fewer says more about the collection th
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Weak:
-    """A channel that the gate kept out. ``strength``: what its best hit reached, in [0, 1]."""
+class WeakChannel:
+    """A channel that the gate excludes. ``strength``: of its best hit, in [0, 1]."""
 
     channel: ChannelName
     strength: float
 
 
 def strength_of(scores: Sequence[float], upper_bound: float | None) -> float | None:
-    """How sure a channel is of its best hit: its score over the highest it could have had, in [0, 1].
+    """Return the strength of a channel's best hit: its score over the highest possible score, in [0, 1].
 
-    Three or more hits that score alike are an order without a reason, and count as 0. None where nothing can be said: no
-    hits, or no upper bound.
+    Three or more hits with equal scores have no meaningful order and count as 0. None without hits or upper bound.
     """
     if not scores:
         return None
@@ -54,11 +53,11 @@ def lead_of(scores: Sequence[float]) -> float | None:
 
 
 def lead_factor(scores: Sequence[float], *, share: float = 1.0) -> float:
-    """Return what a query's own signal multiplies the weight of the semantic channel with, from 0.61 to 1.65.
+    """Return the factor of the semantic channel's weight for this query, from 0.61 to 1.65.
 
-    ``exp(share * min(0.5, 2.5 * (lead - 0.2)))`` with `lead_of`: a vector search always finds a hundred neighbours, and where
-    the first of them is one of many it did not recognise the query. ``share``: how long the query is, from 0 to 1
-    (`keyword_scoring.long_share`). 1 where nothing can be said.
+    ``exp(share * min(0.5, 2.5 * (lead - 0.2)))`` with `lead_of`: a vector search always finds a hundred neighbours, and
+    if the first does not stand out, it did not recognise the query. ``share``: how long the query is, from 0 to 1
+    (`keyword_scoring.long_share`). 1 where `lead_of` is None.
     """
     lead = lead_of(scores)
     return 1.0 if lead is None else math.exp(share * min(_MOST, _SLOPE * (lead - _USUAL_LEAD)))
@@ -66,11 +65,10 @@ def lead_factor(scores: Sequence[float], *, share: float = 1.0) -> float:
 
 def gated(
     rankings: Sequence[Ranking], bounds: Mapping[ChannelName, float | None], *, gate: float
-) -> tuple[list[Ranking], list[Weak]]:
-    """The rankings of the channels that pass, and the channels that do not: those whose best hit is less sure than
-    ``gate``. A channel of which nothing can be said passes. If no channel with hits would be left, the strongest one
-    stays, the first by name among equals. Several rankings of one channel pass or fail together, by the best of them.
-    """
+) -> tuple[list[Ranking], list[WeakChannel]]:
+    """Split channels into the rankings that pass, and the weak channels, whose best hit is below ``gate``. A channel of
+    unknown strength passes. If no channel with hits would pass, the strongest one does, the first by name among equals.
+    Several rankings of one channel pass or fail together, by the best of them."""
     strengths: dict[ChannelName, float] = {}
     unknown = set()
     for ranking in rankings:
@@ -83,4 +81,4 @@ def gated(
     if weak and weak == {ranking.channel for ranking in rankings if ranking.scores}:
         weak.discard(min(weak, key=lambda channel: (-strengths[channel], channel)))
     kept = [ranking for ranking in rankings if ranking.channel not in weak]
-    return kept, [Weak(channel=channel, strength=strengths[channel]) for channel in sorted(weak)]
+    return kept, [WeakChannel(channel=channel, strength=strengths[channel]) for channel in sorted(weak)]

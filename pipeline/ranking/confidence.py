@@ -15,11 +15,10 @@ from pipeline.records import ChannelName
 
 
 def confidences(query_text: str, fused: Sequence[Fused], envelopes: Mapping[ChannelName, Envelope]) -> Confidences:
-    """Return the confidence of each hit of the fused order, in [0, 1], by chunk id.
+    """Return the confidence of each fused hit, in [0, 1], by chunk id.
 
-    Words and meaning are calibrated together. A channel other than these two that recalled a hit is taken at its word:
-    the confidence is at least its score over its bound. Calibrated are the answers of the model that the semantic channel
-    names.
+    Keyword and semantic evidence are calibrated together, by the model that the semantic channel names. For a hit that
+    another channel recalled, the confidence is at least its score over that channel's bound.
     """
     semantic = envelopes.get(ChannelName.SEMANTIC)
     calibrations = calibrations_of(semantic.model if semantic else None)
@@ -28,7 +27,7 @@ def confidences(query_text: str, fused: Sequence[Fused], envelopes: Mapping[Chan
 
 
 class Confidences(dict[str, float]):
-    """Confidences by chunk id. A dict that fills itself: of most hits of a fused order nobody asks for it."""
+    """Confidences by chunk id, computed on first access: most fused hits never need one."""
 
     def __init__(
         self,
@@ -37,7 +36,7 @@ class Confidences(dict[str, float]):
         models: Mapping[Evidence, Calibration],
     ) -> None:
         super().__init__()
-        self._places = {hit.chunk_id: place for place, hit in enumerate(fused)}
+        self._places = {hit.chunk_id: position for position, hit in enumerate(fused)}
         self._fused = fused
         self._envelopes = envelopes
         self._models = models
@@ -45,17 +44,17 @@ class Confidences(dict[str, float]):
         self._first = next(judged, 0.0)
 
     def __missing__(self, chunk_id: str) -> float:
-        place = self._places[chunk_id]  # type: ignore[index]
-        hit = self._fused[place]
+        position = self._places[chunk_id]  # type: ignore[index]
+        hit = self._fused[position]
         own = max((_own(part, self._envelopes) for part in hit.contributions), default=0.0)
         model, evidence = self._evidence(hit)
         calibrated = 0.0
         if model is not None and evidence is not None:
             calibrated = _logistic(evidence) * _logistic(
-                model.leading + model.gap * min(0.0, evidence - self._first) + model.place * math.log(place + 1)
+                model.leading + model.gap * min(0.0, evidence - self._first) + model.place * math.log(position + 1)
             )
-        found = self[chunk_id] = max(own, calibrated)
-        return found
+        confidence = self[chunk_id] = max(own, calibrated)
+        return confidence
 
     def _evidence(self, hit: Fused) -> tuple[Calibration | None, float | None]:
         """Return the log odds of a hit by its words and meaning, and the model that gives them."""
@@ -91,7 +90,8 @@ def _meaning(parts: Mapping[ChannelName, Contribution], envelopes: Mapping[Chann
 
 
 def _own(part: Contribution, envelopes: Mapping[ChannelName, Envelope]) -> float:
-    """The confidence that a channel of its own kind states of a hit that it recalled; 0 for keyword and semantic."""
+    """Return the confidence that a channel without calibration states for a hit it recalled; 0 for keyword and
+    semantic."""
     envelope = envelopes.get(part.channel)
     calibrated = part.channel in (ChannelName.KEYWORD, ChannelName.SEMANTIC)
     if calibrated or part.rank is None or part.score is None or envelope is None or not envelope.upper_bound:

@@ -1,4 +1,4 @@
-"""Fusion by somebody else's rule: what a plug-in is given, what it has to give back, and what is made of it."""
+"""Fusion by a plug-in: its protocol, and checks of its result."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pipeline.records import ChunkId, Ranking
 
 
 class FusionPlugin(Protocol):
-    """A rule that makes one score of several channels' rankings. It is called in threads, several at a time."""
+    """A rule that fuses several channels' rankings into one score per chunk. It is called concurrently in threads."""
 
     def __call__(
         self, rankings: Sequence[Ranking], *, weights: Weights, completed: Completed
@@ -32,13 +32,13 @@ def custom_fusion(
     weights: Weights,
     completed: Completed | None = None,
 ) -> list[Fused]:
-    """Merge rankings by what ``plugin`` makes of them. Best first; equal scores are ordered by chunk id.
+    """Merge rankings by the scores of ``plugin``. Best first; equal scores are ordered by chunk id.
 
-    A chunk that the plug-in leaves out is left out. A plug-in returns totals only, so ``contribution`` and
-    ``normalized`` of every channel are None; rank and score are the channel's own. Raises FusionPluginFailed when the
-    plug-in raises, invents a chunk, or gives a score that is not a finite number of 0 or more.
+    A chunk without a score is dropped. A plug-in returns totals only, so ``contribution`` and ``normalized`` of every
+    channel are None; rank and score are the channel's own. Raises FusionPluginFailed when the plug-in raises, invents a
+    chunk, or gives a score that is not a finite number of 0 or more.
     """
-    known = {chunk_id for ranking in rankings for chunk_id in ranking.chunk_ids}
+    candidates = {chunk_id for ranking in rankings for chunk_id in ranking.chunk_ids}
     extra = {channel: MappingProxyType(dict(scores)) for channel, scores in (completed or {}).items()}
     try:
         scores = plugin(tuple(rankings), weights=MappingProxyType(dict(weights)), completed=MappingProxyType(extra))
@@ -47,7 +47,7 @@ def custom_fusion(
     if not isinstance(scores, Mapping):
         raise FusionPluginFailed(f"it gave a {type(scores).__name__} instead of a mapping from chunk to score")
     for chunk_id, score in scores.items():
-        if chunk_id not in known:
+        if chunk_id not in candidates:
             raise FusionPluginFailed("it gave a chunk that no channel recalled")
         if isinstance(score, bool) or not isinstance(score, Real) or not math.isfinite(score) or score < 0:
             raise FusionPluginFailed("it gave a score that is not a finite number of 0 or more")

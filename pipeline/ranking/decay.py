@@ -1,4 +1,4 @@
-"""What age leaves of a hit's score."""
+"""Reduce hits' scores by age."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import replace
 from datetime import UTC
 
 from pipeline.query.plan import DecayPlan
-from pipeline.query.request import Present
+from pipeline.query.request import QueryMoment
 from pipeline.ranking.hits import Hit, Hydrated
 
 _DAY_S = 86_400.0
 
 
-def decayed(hits: Sequence[Hit], plan: DecayPlan, present: Present) -> list[Hit]:
+def decayed(hits: Sequence[Hit], plan: DecayPlan, present: QueryMoment) -> list[Hit]:
     """Multiply scores by what age leaves, best first, ties in the order given. A hit without a date keeps its score; so
     do all when ``plan`` uses story time and the query has none."""
     aged = []
@@ -28,11 +28,11 @@ def decayed(hits: Sequence[Hit], plan: DecayPlan, present: Present) -> list[Hit]
     return sorted(aged, key=lambda hit: -hit.score)
 
 
-def age_of(passage: Hydrated, plan: DecayPlan, present: Present) -> float | None:
-    """How old a passage is: in seconds, or in the story's own unit; below 0 in the future, None without a date."""
+def age_of(passage: Hydrated, plan: DecayPlan, present: QueryMoment) -> float | None:
+    """Return the age of a passage in seconds, or in the story's own unit; negative in the future, None without a date."""
     if plan.by == "story_time":
-        known = passage.story_time is not None and present.story_time is not None
-        return float(present.story_time - passage.story_time) if known else None  # type: ignore[operator]  # both known
+        has_both = passage.story_time is not None and present.story_time is not None
+        return float(present.story_time - passage.story_time) if has_both else None  # type: ignore[operator]  # both known
     moment = passage.published_at if plan.by == "published_at" else passage.updated_at
     if moment is None:
         return None
@@ -40,7 +40,7 @@ def age_of(passage: Hydrated, plan: DecayPlan, present: Present) -> float | None
 
 
 def remaining(age: float, plan: DecayPlan) -> float:
-    """The share of a score that ``age`` leaves: 1 for what is new or lies in the future, never below ``plan.floor``.
+    """Return the share of a score that remains at ``age``: 1 for age 0 and in the future, never below ``plan.floor``.
 
     ``half_life``: ``0.5 ** (days / half_life_days)``; ``hyperbolic``: ``1 / (1 + age / scale)``; ``window``: 1 up to an
     age of ``scale``, ``floor`` beyond it.

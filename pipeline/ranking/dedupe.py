@@ -1,4 +1,4 @@
-"""The same thing found twice is one hit."""
+"""Merge hits of the same chunk, document or content."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def deduplicated(hits: Sequence[Hit], by: Sameness) -> tuple[list[Hit], list[Dro
 
 
 def content_hash(text: str) -> bytes:
-    """The same for texts that differ only in case, white space, or how Unicode writes a character (full width, composed)."""
+    """Return a hash that ignores case, white space and Unicode forms (full width, composed)."""
     normal = " ".join(normal_form("NFKC", text).casefold().split())
     return hashlib.blake2b(normal.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
@@ -48,8 +48,8 @@ def _merged(group: Sequence[Hit]) -> Hit:
     parts: dict[str, Contribution] = {}
     for hit in group:
         for part in hit.fused.contributions:
-            known = parts.get(part.channel)
-            if known is None or (part.contribution or 0.0) > (known.contribution or 0.0):
+            best_part = parts.get(part.channel)
+            if best_part is None or (part.contribution or 0.0) > (best_part.contribution or 0.0):
                 parts[part.channel] = part
     fused = best.fused._replace(contributions=tuple(parts[channel] for channel in sorted(parts)))
     return replace(best, fused=fused, duplicates=tuple(hit.chunk_id for hit in group[1:]))

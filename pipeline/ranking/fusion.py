@@ -1,4 +1,4 @@
-"""Several channels' rankings of chunks to one."""
+"""Fuse several channels' rankings of chunks into one."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ Weights = Mapping[ChannelName, float]
 Completed = Mapping[ChannelName, Mapping[ChunkId, float]]
 Scales = Mapping[ChannelName, tuple[float | None, float | None]]  # the scores that count 0 and 1
 
-_Z_RANGE = 3.0  # standard deviations from the mean that are told apart; what is further out counts as just as far
+_Z_RANGE = 3.0  # standard deviations from the mean; scores further out count as just as far
 
 
 # Both are named tuples because a query makes hundreds of them, and frozen dataclasses take nearly twice as long to make.
 class Contribution(NamedTuple):
-    """What one channel gave to one chunk's fused score.
+    """One channel's part in a chunk's fused score.
 
-    ``rank``: its place in the channel's ranking, from 1; None if the channel did not recall it but scored it
-    afterwards. ``score``: the channel's own. ``normalized``: in [0, 1]; None where ranks alone count.
-    ``contribution``: the part of the fused score that is this channel's; the keyword channel's holds what
-    `ranking.coverage` gives for the query's words. None where a custom fusion gave the score, which names no parts.
+    ``rank``: in the channel's ranking, from 1; None if the channel did not recall the chunk but scored it afterwards.
+    ``score``: the channel's own. ``normalized``: in [0, 1]; None where ranks alone count. ``contribution``: this
+    channel's part of the fused score; the keyword channel's includes the part of `ranking.coverage`. None where a
+    custom fusion gave the score.
     """
 
     channel: ChannelName
@@ -38,9 +38,9 @@ class Contribution(NamedTuple):
 
 
 class Fused(NamedTuple):
-    """A chunk in the fused order. ``score`` is the sum of its contributions, which are in the order of channel names, and
-    of its ``feedback``: what its neighbours among the candidates added or took away (`ranking.neighbours`). The score of a
-    custom fusion is the plug-in's own."""
+    """A chunk in the fused order. ``score`` is the sum of its contributions, ordered by channel name, and of
+    ``feedback``: the support of its neighbours among the candidates (`ranking.neighbours`). The score of a custom
+    fusion is the plug-in's own."""
 
     chunk_id: ChunkId
     score: float
@@ -68,7 +68,7 @@ def reciprocal_rank_fusion(rankings: Iterable[Ranking], *, weights: Weights | No
         for rank, (chunk_id, score) in enumerate(zip(ranking.chunk_ids, ranking.scores, strict=True), start=1):
             earned[chunk_id][ranking.channel].append((rank, -score, weight / (k + rank)))
     return _ordered(
-        (chunk_id, [_reported(channel, places) for channel, places in sorted(by_channel.items())])
+        (chunk_id, [_reported(channel, earnings) for channel, earnings in sorted(by_channel.items())])
         for chunk_id, by_channel in earned.items()
     )
 
@@ -81,56 +81,55 @@ def weighted_fusion(
     completed: Completed | None = None,
     scales: Scales | None = None,
 ) -> list[Fused]:
-    """Merge rankings by score: each channel's scores are brought to [0, 1], weighted and added up, which stays in [0, 1].
+    """Merge rankings by score: each channel's scores are brought to [0, 1], weighted and added up, which stays in [0,
+    1].
 
-    Every chunk that any ranking holds is a candidate. A channel's scores are those of its ranking and, for candidates
-    that it did not recall, those in ``completed``; without one a candidate gets 0 from that channel, as if it came
-    last. Several rankings of one channel count as one with the best score of each chunk.
+    Every chunk in any ranking is a candidate. A channel's scores are those of its ranking and, for candidates that it
+    did not recall, those in ``completed``; without one a candidate gets 0 from that channel, as if it came last.
+    Several rankings of one channel count as one with the best score of each chunk.
 
     ``min_max``: ``(score - lowest) / (highest - lowest)``, clipped to [0, 1]; ``lowest`` and ``highest`` are those of
     ``scales`` where it names them, else those of the channel's scores of candidates (theoretical and observed bounds:
-    Bruch, Gai and Ingber, An analysis of fusion functions for hybrid retrieval, TOIS 2023).
-    ``z_score``: ``(score - mean) / deviation``, cut off at 3 deviations and moved from [-3, 3] to [0, 1].
-    If all its scores are equal they are 1 each, unless ``scales`` places them. A channel that recalled nothing itself
-    counts 0 for every candidate.
+    Bruch, Gai and Ingber, An analysis of fusion functions for hybrid retrieval, TOIS 2023). ``z_score``: ``(score -
+    mean) / deviation``, cut off at 3 deviations and moved from [-3, 3] to [0, 1]. If all its scores are equal they are
+    1 each, unless ``scales`` places them. A channel with an empty ranking counts 0 for every candidate.
 
-    Weights (1 where ``weights`` names none) are divided by their sum over the channels that have a ranking. So a
-    channel that is missing does not lower scores, while one that answered with nothing does. If all are 0, the
-    channels count alike. Best first; equal totals are ordered by chunk id.
-    Raises ValueError for a score that is not a finite number.
+    Weights (1 where ``weights`` names none) are divided by their sum over the channels with a ranking. So a missing
+    channel does not lower scores, while an empty ranking does. If all are 0, the channels count alike. Best first;
+    equal totals are ordered by chunk id. Raises ValueError for a score that is not a finite number.
     """
     recalled: dict[ChannelName, dict[ChunkId, _Place]] = {}
     for ranking in rankings:
         _keep_best(recalled.setdefault(ranking.channel, {}), ranking)
     shares = _shares(recalled, weights)
-    candidates = {chunk_id: None for places in recalled.values() for chunk_id in places}
+    candidates = {chunk_id: None for positions in recalled.values() for chunk_id in positions}
     columns: list[dict[ChunkId, Contribution]] = []
     for channel in sorted(recalled):
-        places, share = recalled[channel], shares[channel]
-        scores = {chunk_id: place[0] for chunk_id, place in places.items()}
-        ranks: list[int | None] = [-place[1] for place in places.values()]
+        positions, share = recalled[channel], shares[channel]
+        scores = {chunk_id: position[0] for chunk_id, position in positions.items()}
+        ranks: list[int | None] = [-position[1] for position in positions.values()]
         for chunk_id, score in (completed or {}).get(channel, {}).items():
             if chunk_id in candidates and chunk_id not in scores:
                 scores[chunk_id] = score
                 ranks.append(None)
         scale = (scales or {}).get(channel, (None, None))
-        normalized = _normalised(list(scores.values()), normalisation, scale) if places else [0.0] * len(scores)
-        earned = [share * each for each in normalized]
-        found = map(as_contribution, zip(repeat(channel), ranks, scores.values(), normalized, earned))
-        columns.append(dict(zip(scores, found, strict=True)))
+        normalized = _normalised(list(scores.values()), normalisation, scale) if positions else [0.0] * len(scores)
+        earned = [share * value for value in normalized]
+        contributions = map(as_contribution, zip(repeat(channel), ranks, scores.values(), normalized, earned))
+        columns.append(dict(zip(scores, contributions, strict=True)))
     parts = zip(*(map(column.get, candidates) for column in columns), strict=True)
-    return _ordered((chunk_id, tuple(filter(None, each))) for chunk_id, each in zip(candidates, parts, strict=True))
+    return _ordered((chunk_id, tuple(filter(None, row))) for chunk_id, row in zip(candidates, parts, strict=True))
 
 
 def _keep_best(best: dict[ChunkId, _Place], ranking: Ranking) -> None:
-    """Put the ranking's places among those of its channel: the best score of each chunk, at its best rank."""
-    places = zip(ranking.scores, range(-1, -len(ranking.scores) - 1, -1), strict=True)
-    for chunk_id, place in zip(ranking.chunk_ids, places, strict=True):
-        if chunk_id not in best or place > best[chunk_id]:
-            best[chunk_id] = place
+    """Merge the ranking into its channel's positions: the best score of each chunk, at its best rank."""
+    positions = zip(ranking.scores, range(-1, -len(ranking.scores) - 1, -1), strict=True)
+    for chunk_id, position in zip(ranking.chunk_ids, positions, strict=True):
+        if chunk_id not in best or position > best[chunk_id]:
+            best[chunk_id] = position
 
 
-# What a chunk scored, and its rank below zero: of two, the greater is the better.
+# The score of a chunk, and its negated rank: the greater pair is the better.
 _Place = tuple[float, int]
 
 
@@ -144,12 +143,12 @@ def _shares(channels: Iterable[ChannelName], weights: Weights | None) -> dict[Ch
     return {channel: weight / total if total else 1 / len(own) for channel, weight in own.items()}
 
 
-_Earned = tuple[int, float, float]  # rank, score below zero, and what it earned
+_Earned = tuple[int, float, float]  # rank, negated score, and earned share
 
 
-def _reported(channel: ChannelName, places: Sequence[_Earned]) -> Contribution:
-    rank, score, _ = min(places)
-    return Contribution(channel, rank, -score, None, math.fsum(earned for _, _, earned in places))
+def _reported(channel: ChannelName, earnings: Sequence[_Earned]) -> Contribution:
+    rank, score, _ = min(earnings)
+    return Contribution(channel, rank, -score, None, math.fsum(earned for _, _, earned in earnings))
 
 
 def _normalised(
@@ -174,7 +173,7 @@ def _normalised(
 
 
 def _between(scores: Sequence[float], lowest: float, highest: float) -> list[float]:
-    """Where each score lies from ``lowest`` (0) to ``highest`` (1), none of them outside; halved so that no span is
+    """Return each score's position from ``lowest`` (0) to ``highest`` (1); all are within. Halved so that no span is
     infinite."""
     start, span = lowest / 2, highest / 2 - lowest / 2
     if span <= 0:
@@ -183,19 +182,19 @@ def _between(scores: Sequence[float], lowest: float, highest: float) -> list[flo
 
 
 def _ordered(parts: Iterable[tuple[ChunkId, Sequence[Contribution]]]) -> list[Fused]:
-    """Best first; the contributions come in the order of channel names."""
-    return best_first([as_fused((chunk_id, _total(each), tuple(each), 0.0)) for chunk_id, each in parts])
+    """Return the fused chunks, best first; contributions come in the order of channel names."""
+    return best_first([as_fused((chunk_id, _total(given), tuple(given), 0.0)) for chunk_id, given in parts])
 
 
 def _total(parts: Sequence[Contribution]) -> float:
-    """Rounded once, whatever their order, as one addition is as well."""
+    """Return the exact sum, rounded once, whatever the order of the parts."""
     if len(parts) == 2:
         return (parts[0][4] or 0.0) + (parts[1][4] or 0.0)
     return math.fsum([part[4] or 0.0 for part in parts])
 
 
 def best_first(hits: Iterable[Fused]) -> list[Fused]:
-    """By score; equal ones by chunk id."""
+    """Sort by score, descending; equal scores by chunk id."""
     ordered = sorted(hits, key=itemgetter(1), reverse=True)
     if len(set(map(itemgetter(1), ordered))) < len(ordered):
         ordered.sort(key=lambda hit: (-hit.score, hit.chunk_id))

@@ -1,4 +1,4 @@
-"""A hit on its way from fusion to the answer: what every stage after fusion takes and gives."""
+"""A hit after fusion, as the later stages receive and return it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pipeline.ranking.fusion import Fused
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hydrated:
-    """A hit's passage with its text, as the store gave it, or the channel that brought it."""
+    """A hit's passage with its text, from the store or from the channel that supplied it."""
 
     chunk_id: str
     document_id: str
@@ -40,12 +40,12 @@ class Hydrated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
-    """A hit in its present place. ``score`` orders; each stage that changes it says how in a field of its own.
+    """A hit in its present order. ``score`` orders; each stage that changes it has a field of its own.
 
-    ``confidence``: the probability that it is relevant (`ranking.confidence`). ``decay``: what age left of the fused
-    score. ``rerank``: the reranker's score, None if it did not read this one. ``from_rank``: the place before reranking,
-    from 1. ``duplicates``: the hits that were the same, and went into this one. ``likeness``: how like it is to what
-    stands above it, where diversity was asked for.
+    ``confidence``: the probability that it is relevant (`ranking.confidence`). ``decay``: the share of the fused score
+    that age leaves. ``rerank``: the reranker's score, None if it did not read this hit. ``from_rank``: the rank before
+    reranking, from 1. ``duplicates``: the hits merged into this one. ``likeness``: the similarity to the hits above it,
+    where diversity is on.
     """
 
     fused: Fused
@@ -60,13 +60,13 @@ class Hit:
 
     @property
     def chunk_id(self) -> str:
-        """Which chunk."""
+        """The id of its chunk."""
         return self.fused.chunk_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drop:
-    """A candidate that a stage left out: the rule, the number it had, and the one it needed."""
+    """A candidate that a stage dropped: the rule, the candidate's number, and the number it needed."""
 
     chunk_id: str
     stage: str

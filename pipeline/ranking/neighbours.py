@@ -1,4 +1,4 @@
-"""What the candidates of a query say about each other: who is like the good ones is probably good as well."""
+"""Neighbour support: raise the scores of candidates that resemble good ones."""
 
 from __future__ import annotations
 
@@ -28,39 +28,41 @@ Terms = NDArray[np.unsignedinteger[Any]]  # the tokens of a chunk, in any order:
 def neighbour_feedback(
     fused: Sequence[Fused], terms: Mapping[ChunkId, Terms], *, share: float = SHARE, neighbours: int = NEIGHBOURS
 ) -> list[Fused]:
-    """Let the best candidates' scores follow those of their nearest neighbours among them: no candidate is added or lost.
+    """Let the best candidates' scores follow those of their nearest neighbours among them; no candidate is added or
+    lost.
 
     ``score' = (1 - share) * score + share * support``, where ``support`` is the mean score of the ``neighbours``
     candidates most similar in words, weighted by similarity (score regularisation: Diaz, Regularizing ad hoc retrieval
-    scores, CIKM 2005; the cluster hypothesis). What changes is the hit's ``feedback``, so its score stays the sum of its
+    scores, CIKM 2005; the cluster hypothesis). The change is the hit's ``feedback``, so its score stays the sum of its
     contributions and that. A score in [0, 1] stays there.
 
-    ``terms``: the tokens of chunks as the keyword index has them. Similarity is the cosine of BM25's saturated term counts
-    times ``ln(1 + (n - df + 0.5) / (df + 0.5))`` over the ``n`` chunks considered: what is common to all answers of this
-    query tells none apart. Tokens differ between namespaces, so neighbours are of one.
-    A candidate without ``terms`` is supported as the others are on average, at most by its own score. Those after the
-    first 50 have no support: they stay behind them, in their order. Fewer than three with terms change nothing.
-    Best first; equal scores are ordered by chunk id. Raises ValueError for a share outside [0, 1].
+    ``terms``: the tokens of chunks in the keyword index. Similarity is the cosine of BM25's saturated term counts times
+    ``ln(1 + (n - df + 0.5) / (df + 0.5))`` over the ``n`` chunks considered: a term that all candidates share
+    distinguishes none. Tokens differ between namespaces, so neighbours are of one. A candidate without ``terms`` gets
+    the average support, at most its own score. Candidates after the first 50 have no support: they stay behind them, in
+    their order. Fewer than three with terms change nothing. Best first; equal scores are ordered by chunk id. Raises
+    ValueError for a share outside [0, 1].
     """
     if not 0 <= share <= 1:
         raise ValueError(f"a share lies between 0 and 1, not at {share}")
     ordered = best_first(fused)
     first, rest = ordered[:CONSIDERED], ordered[CONSIDERED:]
-    known = [hit for hit in first if len(terms.get(hit.chunk_id, ()))]
-    if len(known) < 3 or not share:
+    comparable = [hit for hit in first if len(terms.get(hit.chunk_id, ()))]
+    if len(comparable) < 3 or not share:
         return ordered
-    scores = np.array([hit.score for hit in known])
-    support = _support(similarities([terms[hit.chunk_id] for hit in known]), scores, neighbours)
+    scores = np.array([hit.score for hit in comparable])
+    support = _support(similarities([terms[hit.chunk_id] for hit in comparable]), scores, neighbours)
     total = float(scores.sum())
     usual = min(1.0, float(support.sum()) / total) if total else 1.0
-    supported = dict(zip((hit.chunk_id for hit in known), support.tolist(), strict=True))
+    supported = dict(zip((hit.chunk_id for hit in comparable), support.tolist(), strict=True))
     moved = [_moved(hit, supported.get(hit.chunk_id, usual * hit.score), share) for hit in first]
     return best_first(moved) + [_moved(hit, 0.0, share) for hit in rest]
 
 
 def feedback_share(weights: Iterable[float]) -> float:
-    """How much of a score its neighbours may decide: two thirds of what all channels but the weightiest have a say in,
-    at most 0.2. With a channel alone it is 0: its mistakes are its neighbours' too, and there is nothing to outvote them."""
+    """Return the share of a score that neighbours decide: two thirds of the relative weight of all channels but the
+    heaviest, at most 0.2. 0 for a single channel: its neighbours repeat its mistakes, and no other channel corrects
+    them."""
     ordered = sorted(weights)
     total = sum(ordered)
     return min(SHARE, 2 / 3 * sum(ordered[:-1]) / total) if total else 0.0
@@ -75,7 +77,8 @@ def terms_of(indexed: bytes) -> Terms:
 
 
 def similarities(terms: Sequence[Terms]) -> NDArray[np.float32]:
-    """The cosine of each two chunks; 0 with itself. A chunk that shares no term with any other is like none."""
+    """Return the cosine of each two chunks; 0 with itself. A chunk that shares no term with any other is similar to
+    none."""
     lengths = np.array(list(map(len, terms)))
     count = len(terms)
     kept, column, width = _columns(np.concatenate(terms).astype(np.uint64, copy=False))
@@ -89,35 +92,36 @@ def similarities(terms: Sequence[Terms]) -> NDArray[np.float32]:
     weights *= rarity.astype(np.float32)
     norms = np.sqrt(np.einsum("ij,ij->i", weights, weights))
     weights /= np.where(norms > 0, norms, np.float32(1))[:, None]
-    found: NDArray[np.float32] = weights @ weights.T
-    np.fill_diagonal(found, 0.0)
-    return found
+    cosines: NDArray[np.float32] = weights @ weights.T
+    np.fill_diagonal(cosines, 0.0)
+    return cosines
 
 
 def _columns(codes: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
-    """The places of those terms that may occur more than once, a column for each, and how many columns there are.
+    """Return the indexes of terms that may occur more than once, their columns, and the number of columns.
 
-    A term that occurs once in all chunks can join no two. Most do, so they are told by a table in which a few others share
-    their places (multiplicative hashing: Knuth). So do the terms that stay: each place of the table is the column of the
-    term that is seen last there, and the few others get columns of their own.
+    A term that occurs once joins no two chunks. Most terms do, so a table of hashes excludes them; a few others share
+    their slots (multiplicative hashing: Knuth). The same table numbers the columns: each slot belongs to the term seen
+    last in it, and the few other terms of a slot get columns of their own.
     """
-    place = (codes * _SPREAD >> np.uint64(64 - _TABLE_BITS)).astype(np.int64)
-    taken = np.bincount(place, minlength=1 << _TABLE_BITS) > 1
-    kept = np.flatnonzero(taken[place])
-    places = np.flatnonzero(taken)
+    slot = (codes * _SPREAD >> np.uint64(64 - _TABLE_BITS)).astype(np.int64)
+    taken = np.bincount(slot, minlength=1 << _TABLE_BITS) > 1
+    kept = np.flatnonzero(taken[slot])
+    shared_slots = np.flatnonzero(taken)
     column_of = np.empty(1 << _TABLE_BITS, np.int64)
-    column_of[places] = np.arange(len(places))
-    column, codes = column_of[place[kept]], codes[kept]
-    owner = np.empty(len(places), np.uint64)
+    column_of[shared_slots] = np.arange(len(shared_slots))
+    column, codes = column_of[slot[kept]], codes[kept]
+    owner = np.empty(len(shared_slots), np.uint64)
     owner[column] = codes
     strangers = np.flatnonzero(owner[column] != codes)
     distinct, own = np.unique(codes[strangers], return_inverse=True)
-    column[strangers] = len(places) + own
-    return kept, column, len(places) + len(distinct)
+    column[strangers] = len(shared_slots) + own
+    return kept, column, len(shared_slots) + len(distinct)
 
 
 def _support(similar: NDArray[np.float32], scores: NDArray[np.float64], neighbours: int) -> NDArray[np.float64]:
-    """The mean score of each one's nearest neighbours, weighted by similarity; its own where it is like none."""
+    """Return the mean score of each chunk's nearest neighbours, weighted by similarity; its own score if it resembles
+    none."""
     nearest = min(neighbours, len(scores) - 1)
     least = np.partition(similar, -nearest, axis=1)[:, -nearest]
     weights = np.where(similar >= least[:, None], similar, 0.0).astype(np.float64)

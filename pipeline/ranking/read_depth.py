@@ -1,37 +1,36 @@
-"""How far down the fused order the text has to be read, to be sure of what is returned."""
+"""Decide how many fused hits must be read to be sure of the result."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from pipeline.query.plan import Plan
-from pipeline.query.request import Present
+from pipeline.query.request import QueryMoment
 from pipeline.ranking.decay import decayed
 from pipeline.ranking.dedupe import deduplicated
-from pipeline.ranking.grades import grade_of
 from pipeline.ranking.hits import Hit
-from pipeline.ranking.selection import CHOICE, capped
+from pipeline.ranking.selection import CHOICE, capped, grade_of
 
 
 def needed(plan: Plan) -> int:
-    """How many hits that are not left out have to be read: those that may be returned, those that diversity chooses from,
-    and those that reranking may lift."""
+    """Return how many kept hits have to be read: those that may be returned, those that diversity chooses from, and
+    those that reranking may lift."""
     choice = CHOICE if plan.retrieve.selection.diversity > 0 else 1
     return max(choice * plan.top_k, plan.rerank.top_n if plan.rerank.enabled else 0)
 
 
 def counts_alone(plan: Plan) -> bool:
-    """Whether the first ``needed`` hits are all there is to it: nothing is left out or moved up for what its text says."""
+    """Return whether the first ``needed`` hits suffice: no rule drops or moves a hit because of its text."""
     retrieve, how = plan.retrieve, plan.retrieve.selection
     plain = how.dedupe == "chunk" and how.per_document is None and how.quality is None
     return plain and retrieve.time_decay is None and retrieve.ladder is None and not retrieve.score_threshold
 
 
-def enough(read: Sequence[Hit], unread: float, plan: Plan, present: Present) -> bool:
-    """Whether reading on could change what is returned. ``read``: the first hits of the fused order; ``unread``: the
-    fused score of the next one, which nothing that follows can exceed, because age only ever takes from a score.
+def enough(read: Sequence[Hit], unread: float, plan: Plan, present: QueryMoment) -> bool:
+    """Return whether the hits read so far determine the result. ``read``: the first hits of the fused order;
+    ``unread``: the fused score of the next one, an upper bound of all later scores, because age only reduces a score.
 
-    A ladder reads everything: similar hits may stand anywhere.
+    A ladder reads everything: similar hits may be anywhere in the order.
     """
     retrieve, how = plan.retrieve, plan.retrieve.selection
     if retrieve.ladder is not None:
@@ -52,6 +51,6 @@ def enough(read: Sequence[Hit], unread: float, plan: Plan, present: Present) -> 
     if len(hits) < wanted:
         return False
     last = hits[wanted - 1].score
-    if how.quality is not None:  # who is as good as the last may be of a better grade
+    if how.quality is not None:  # a hit as good as the last may have a better grade
         return last - near_tie > unread
     return retrieve.time_decay is None or last >= unread

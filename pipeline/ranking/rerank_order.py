@@ -1,4 +1,4 @@
-"""What a reranker's scores do to an order, and how much better the order became for it."""
+"""Reorder hits by rerank scores, drop weak ones, and measure the gain."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _DAY_S = 86_400
 
 
 def rerank(hits: Sequence[Hit], scores: Mapping[str, float], *, weight: float) -> list[Hit]:
-    """Reorder the hits that were read, best first; the others stay behind them as they were.
+    """Reorder the hits with a rerank score, best first; the others stay behind them in their order.
 
-    A hit that was read scores ``(1 - weight) * score + weight * best * rerank``, where ``best`` is the highest score
-    there was: with a small weight only near-ties change places, and no reading makes a weak result look like a strong
-    one. Equal scores keep the order there was.
+    A scored hit gets ``(1 - weight) * score + weight * best * rerank``, where ``best`` is the highest score before:
+    with a small weight only near-ties change ranks, and no rerank score makes a weak result look strong. Equal scores
+    keep their order.
     """
     best = max((hit.score for hit in hits), default=0.0)
-    placed = [replace(hit, from_rank=place) for place, hit in enumerate(hits, start=1)]
+    placed = [replace(hit, from_rank=rank) for rank, hit in enumerate(hits, start=1)]
     read = [
         replace(
             hit,
@@ -39,9 +39,9 @@ def rerank(hits: Sequence[Hit], scores: Mapping[str, float], *, weight: float) -
 def passing(hits: Sequence[Hit], *, threshold: float | None, min_results: int) -> tuple[list[Hit], list[Hit]]:
     """Split hits into those that reach ``threshold`` and the others, each in the order given.
 
-    A hit without a rerank score does not reach it: nothing is known of it. If fewer than ``min_results`` hits reach it,
-    the best of the scored hits fill up, then the first of the unscored ones. Where no hit has a score, because reranking
-    failed or is off, all stay.
+    A hit without a rerank score does not reach it. If fewer than ``min_results`` hits reach it, the best of the scored
+    hits fill up, then the first of the unscored ones. If no hit has a score, because reranking failed or is off, all
+    pass.
     """
     if threshold is None or all(hit.rerank is None for hit in hits):
         return list(hits), []
@@ -53,30 +53,30 @@ def passing(hits: Sequence[Hit], *, threshold: float | None, min_results: int) -
 
 
 def wishes(retrieve: RetrievePlan, filters: Filters) -> str:
-    """What the asker wants of a passage besides that it answers, in the language of the rerank prompt: which time, and
-    which type of document. Empty where nothing was said; time in a story is no date and is left to decay."""
-    said = []
+    """Return the caller's preferences besides relevance, in the language of the rerank prompt: recency and document
+    type. Empty without any; story time is not a date and is left to decay."""
+    phrases = []
     decay = retrieve.time_decay
     if decay is not None and decay.by == "published_at" and decay.shape == "half_life":
-        said.append(f"越新越好，每过 {decay.half_life_days:g} 天价值减半")
+        phrases.append(f"越新越好，每过 {decay.half_life_days:g} 天价值减半")
     elif decay is not None and decay.by == "published_at":
-        said.append(f"越新越好，{decay.scale / _DAY_S:g} 天以内算新")
+        phrases.append(f"越新越好，{decay.scale / _DAY_S:g} 天以内算新")
     if filters.start is not None:
-        said.append(f"不早于 {filters.start.date().isoformat()}")
+        phrases.append(f"不早于 {filters.start.date().isoformat()}")
     if filters.end is not None:
-        said.append(f"不晚于 {filters.end.date().isoformat()}")
+        phrases.append(f"不晚于 {filters.end.date().isoformat()}")
     if filters.type is not None:
-        said.append(f"文档类型：{filters.type}")
-    return "；".join(said)
+        phrases.append(f"文档类型：{filters.type}")
+    return "；".join(phrases)
 
 
 def rerank_lift(order: Sequence[Hit], *, top_k: int) -> float | None:
-    """How much the first ``top_k`` places gained by the reranker's own judgement: the ratio of the discounted gains
-    ``sum(score / log2(place + 1))`` after and before, minus 1. None when nothing was read or nothing scored.
+    """Return the gain of the first ``top_k`` ranks by the reranker's own scores: the ratio of the discounted gains
+    ``sum(score / log2(rank + 1))`` after and before, minus 1. None if nothing was scored.
 
-    Both sums are over the same hits, those that were read, in their two orders; so a reranker that gives back few is
-    not praised for it. Taken before any threshold, because leaving hits out is no gain. It says how far the answer went
-    the reranker's way; whether that was right, only judgements of people say (`chordwise eval`).
+    Both sums are over the same scored hits in their two orders, so a reranker that returns few hits gains nothing by
+    it. Measured before any threshold, because dropping hits is no gain. It shows how much the order follows the
+    reranker; only human judgments show whether that was right (`chordwise eval`).
     """
     read = [hit for hit in order if hit.rerank is not None]
     after = _gain([hit.rerank or 0.0 for hit in read[:top_k]])
@@ -85,4 +85,4 @@ def rerank_lift(order: Sequence[Hit], *, top_k: int) -> float | None:
 
 
 def _gain(scores: Sequence[float]) -> float:
-    return sum(score / math.log2(place + 1) for place, score in enumerate(scores, start=1))
+    return sum(score / math.log2(rank + 1) for rank, score in enumerate(scores, start=1))

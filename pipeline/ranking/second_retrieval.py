@@ -1,4 +1,4 @@
-"""When a result is poor, and what a second retrieval makes of it."""
+"""The conditions of a second retrieval, and its plan."""
 
 from __future__ import annotations
 
@@ -13,54 +13,54 @@ from pipeline.records import ChannelName, ChunkId
 
 
 def shortcomings(hits: Sequence[Hit], plan: Plan) -> list[str]:
-    """In what these hits, the ones that would be returned, fall short of the plan's conditions, in words."""
+    """Return the conditions of the plan that these hits, the ones to be returned, fail to meet, in words."""
     second = plan.retrieve.second
     if second is None:
         return []
-    found = []
+    reasons = []
     wanted = None if second.min_hits is None else min(second.min_hits, plan.top_k)
     if wanted is not None and len(hits) < wanted:
-        found.append(f"min_hits: {len(hits)} of {wanted}")
+        reasons.append(f"min_hits: {len(hits)} of {wanted}")
     documents = {(hit.passage.namespace, hit.passage.document_id) for hit in hits}
     wanted = None if second.min_documents is None else min(second.min_documents, plan.top_k)
     if wanted is not None and len(documents) < wanted:
-        found.append(f"min_documents: {len(documents)} of {wanted}")
+        reasons.append(f"min_documents: {len(documents)} of {wanted}")
     if second.min_score is not None:
         best = max((hit.confidence for hit in hits), default=0.0)
         if best < second.min_score:
-            found.append(f"min_score: {best:.4f} of {second.min_score:g}")
-    return found
+            reasons.append(f"min_score: {best:.4f} of {second.min_score:g}")
+    return reasons
 
 
 def changes_of(plan: Plan, *, expanded: bool, unrouted: Plan | None = None) -> dict[str, Any]:
-    """What would be different the second time: names and new values. What is that way already is not among them, nor
-    what would narrow the search: a threshold is only ever lowered, a pool only ever made larger. ``expanded``: whether
-    the query has been expanded already. ``unrouted``: the plan before a route left a channel out of it, if one did; to
-    name a method that has this channel is to want it back."""
+    """Return the settings that a second retrieval changes, with new values. Settings that hold already are omitted, and
+    so are those that would narrow the search: a threshold is only lowered, a pool only enlarged. ``expanded``: whether
+    the query has been expanded already. ``unrouted``: the plan before a route removed a channel; a method that names
+    this channel brings it back."""
     second = plan.retrieve.second
     if second is None:
         return {}
-    found: dict[str, Any] = {}
+    changes: dict[str, Any] = {}
     if second.score_threshold is not None and second.score_threshold < plan.retrieve.score_threshold:
-        found["score_threshold"] = second.score_threshold
+        changes["score_threshold"] = second.score_threshold
     if second.pool is not None and any(
         plan.retrieve.allocation != "pool" or (channel.pool or 0) < second.pool for channel in plan.channels.values()
     ):
-        found["pool"] = second.pool
+        changes["pool"] = second.pool
     if second.method is not None and (
         second.method != plan.retrieve.method or not _by(second.method, unrouted or plan) <= plan.channels.keys()
     ):
-        found["method"] = second.method
+        changes["method"] = second.method
     if second.expand is True and not expanded:
-        found["expand"] = True
+        changes["expand"] = True
     if second.rerank is not None and second.rerank != plan.rerank.enabled:
-        found["rerank"] = second.rerank
-    return found
+        changes["rerank"] = second.rerank
+    return changes
 
 
 def changed(plan: Plan, changes: Mapping[str, Any], *, unrouted: Plan | None = None) -> Plan:
-    """The plan of the second time. Channels that the first time asked keep their say, whatever the method is now; a
-    method is final, so no route is asked about it; there is no third time."""
+    """Return the plan of the second retrieval. Channels of the first retrieval keep their weight under any method; a
+    new method is final, so routing is off; there is no third retrieval."""
     retrieve, whole = plan.retrieve, (unrouted or plan).retrieve.channels
     channels: dict[Any, ChannelPlan] = dict(whole if "method" in changes else retrieve.channels)
     if "pool" in changes:
@@ -71,9 +71,9 @@ def changed(plan: Plan, changes: Mapping[str, Any], *, unrouted: Plan | None = N
         }
     method, understand = retrieve.method, plan.understand
     if "method" in changes:
-        asked = {*plan.channels, *_by(changes["method"], unrouted or plan)}
+        searched = {*plan.channels, *_by(changes["method"], unrouted or plan)}
         channels = {
-            name: channel if ChannelName(name) in asked else replace(channel, weight=0.0)
+            name: channel if ChannelName(name) in searched else replace(channel, weight=0.0)
             for name, channel in channels.items()
         }
         method, understand = "hybrid", replace(understand, router="off")
@@ -95,13 +95,13 @@ def changed(plan: Plan, changes: Mapping[str, Any], *, unrouted: Plan | None = N
 
 
 def _by(method: Method, plan: Plan) -> set[ChannelName]:
-    """The channels that a plan would ask by another method."""
+    """Return the channels that a plan would search by another method."""
     return set(replace(plan, retrieve=replace(plan.retrieve, method=method)).channels)
 
 
 def merged(first: Envelope | None, again: Envelope) -> Envelope:
-    """What a channel said twice, as if it had said it once: every chunk with its best score, best first, equal scores by
-    chunk id. Where one of the two failed, the other."""
+    """Merge two results of a channel: every chunk with its best score, best first, equal scores by chunk id. If one of
+    the two failed, return the other."""
     if first is None or first.status != "ok":
         return again
     if again.status != "ok":
@@ -110,8 +110,8 @@ def merged(first: Envelope | None, again: Envelope) -> Envelope:
     for chunk_id, score in zip(again.chunk_ids, again.scores, strict=True):
         scores[chunk_id] = max(score, scores.get(chunk_id, score))
     ordered = sorted(scores.items(), key=lambda pair: (-pair[1], pair[0]))
-    bounds = [each.upper_bound for each in (first, again) if each.upper_bound is not None]
-    brought = {each.chunk_id: each for each in (*first.brought, *again.brought)}
+    bounds = [item.upper_bound for item in (first, again) if item.upper_bound is not None]
+    brought = {item.chunk_id: item for item in (*first.brought, *again.brought)}
     return replace(
         again,
         chunk_ids=tuple(ChunkId(chunk_id) for chunk_id, _ in ordered),

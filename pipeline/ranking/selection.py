@@ -1,26 +1,34 @@
-"""Which of the ordered hits are returned."""
+"""Choose the hits to return from the ordered ones: thresholds, grades, caps per document, diversity."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import pairwise
 
-from pipeline.query.plan import Plan
-from pipeline.ranking.diversity import diversified
-from pipeline.ranking.grades import graded
+from pipeline.keyword.normal_form import normal_form
+from pipeline.query.plan import Plan, QualityPlan
 from pipeline.ranking.hits import Drop, Hit
 from pipeline.records import ChannelName
 
-# How many hits diversity has for each place it fills. What stands further down is too far behind to be worth a place.
+# The number of candidates of diversity per returned hit; hits further down are too weak to be returned.
 CHOICE = 3
+_NEVER = datetime.min.replace(tzinfo=UTC)
+_UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"  # Han and kana, in which words have no gaps between them
+_RUNS = re.compile(rf"[{_UNSPACED}]+|[^\W_{_UNSPACED}]+")
+_IS_UNSPACED = re.compile(f"[{_UNSPACED}]")
+_WORDS = re.compile(r"[a-z0-9]+")
 
 
 def select(hits: Sequence[Hit], plan: Plan) -> tuple[list[Hit], list[Drop]]:
-    """Up to ``top_k`` hits, and every one that is left out with the number it had and the one it needed.
+    """Return up to ``top_k`` hits, and a Drop for every other hit, with the number it had and the one it needed.
 
-    In this order: confidence below ``score_threshold``; graded (X9: before the cut, or there is never anything to choose from);
-    beyond ``per_document`` of one document; diversity, or equal shares of the channels under balanced allocation, or
-    the first ``top_k`` as they stand.
+    In this order: confidence below ``score_threshold``; grades (before the cut, so that there is a choice); the cap
+    ``per_document``; diversity, or equal shares of the channels under balanced allocation, or the first ``top_k`` in
+    order.
     """
     how = plan.retrieve.selection
     limit = plan.retrieve.score_threshold
@@ -50,19 +58,19 @@ def select(hits: Sequence[Hit], plan: Plan) -> tuple[list[Hit], list[Drop]]:
             Drop(
                 chunk_id=hit.chunk_id,
                 stage="select",
-                reason="too_alike" if place <= plan.top_k else "beyond_top_k",
-                value=place,
+                reason="too_alike" if position <= plan.top_k else "beyond_top_k",
+                value=position,
                 limit=plan.top_k,
             )
-            for place, hit in enumerate(kept, start=1)
+            for position, hit in enumerate(kept, start=1)
             if hit.chunk_id not in returned
         ]
     return chosen, dropped
 
 
 def balanced(hits: Sequence[Hit], top_k: int) -> list[Hit]:
-    """Choose ``top_k`` hits in the order they had: of each channel that recalled any its best ``top_k // channels`` by its
-    own rank, then the best of all. No channel has a share of fewer places than there are channels."""
+    """Return ``top_k`` hits in their order: of each channel that recalled any its best ``top_k // channels`` by its own
+    rank, then the best of all. The share is 0 if there are more channels than hits to return."""
     ranked: dict[ChannelName, list[tuple[int, Hit]]] = {}
     for hit in hits:
         for part in hit.fused.contributions:
@@ -72,7 +80,7 @@ def balanced(hits: Sequence[Hit], top_k: int) -> list[Hit]:
     shared = {
         hit.chunk_id
         for of_channel in ranked.values()
-        for _, hit in sorted(of_channel, key=lambda place: place[0])[:share]
+        for _, hit in sorted(of_channel, key=lambda pair: pair[0])[:share]
     }
     rest = [hit.chunk_id for hit in hits if hit.chunk_id not in shared]
     chosen = shared.union(rest[: max(0, top_k - len(shared))])
@@ -80,7 +88,7 @@ def balanced(hits: Sequence[Hit], top_k: int) -> list[Hit]:
 
 
 def capped(hits: Sequence[Hit], per_document: int) -> tuple[list[Hit], list[Drop]]:
-    """The first ``per_document`` hits of each document, in the order they had."""
+    """Keep the first ``per_document`` hits of each document, in their order."""
     taken: Counter[tuple[str, str]] = Counter()
     kept, dropped = [], []
     for hit in hits:
@@ -99,3 +107,93 @@ def capped(hits: Sequence[Hit], per_document: int) -> tuple[list[Hit], list[Drop
                 )
             )
     return kept, dropped
+
+
+def grade_of(hit: Hit, plan: QualityPlan) -> int:
+    """Return the position of a hit's grade, 0 for the best. A missing or unlisted grade counts as the worst."""
+    grade = hit.passage.metadata.get(plan.key)
+    return plan.grades.index(grade) if grade in plan.grades else max(0, len(plan.grades) - 1)
+
+
+def graded(hits: Sequence[Hit], plan: QualityPlan) -> tuple[list[Hit], list[Drop]]:
+    """Drop the hits of the worst grade when there are more than ``enough`` hits and another grade is left; then order
+    near-ties by grade."""
+    kept, dropped = list(hits), []
+    worst = len(plan.grades) - 1
+    if len(hits) > plan.enough and worst > 0:
+        better = [hit for hit in hits if grade_of(hit, plan) < worst]
+        if better:
+            kept = better
+            dropped = [
+                Drop(chunk_id=hit.chunk_id, stage="quality", reason="worst_grade", value=len(hits), limit=plan.enough)
+                for hit in hits
+                if grade_of(hit, plan) == worst
+            ]
+    return _near_ties(kept, plan), dropped
+
+
+def _near_ties(hits: Sequence[Hit], plan: QualityPlan) -> list[Hit]:
+    """Sort groups of near-ties by grade. A group holds the hits less than ``near_tie`` of the best score behind its
+    first hit. In a group the better grade goes first, then the newer document, then the earlier hit."""
+    span = plan.near_tie * max((hit.score for hit in hits), default=0.0)
+    ordered: list[Hit] = []
+    group: list[Hit] = []
+    for hit in hits:
+        if group and group[0].score - hit.score >= span and hit.score < group[0].score:
+            ordered += _by_grade(group, plan)
+            group = []
+        group.append(hit)
+    return ordered + _by_grade(group, plan)
+
+
+def _by_grade(group: Sequence[Hit], plan: QualityPlan) -> list[Hit]:
+    newest_first = sorted(group, key=_moment, reverse=True)  # sorting is stable in reverse as well
+    return sorted(newest_first, key=lambda hit: grade_of(hit, plan))
+
+
+def _moment(hit: Hit) -> datetime:
+    moment = hit.passage.updated_at or hit.passage.published_at or _NEVER
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def shingles(text: str) -> frozenset[str]:
+    """Return the words of a text, and the pairs of neighbouring characters in scripts without word gaps."""
+    if text.isascii():
+        return frozenset(_WORDS.findall(text.lower()))
+    words: set[str] = set()
+    for run in _RUNS.findall(normal_form("NFKC", text).casefold()):
+        if len(run) > 1 and _IS_UNSPACED.match(run):
+            words.update(map("".join, pairwise(run)))
+        else:
+            words.add(run)
+    return frozenset(words)
+
+
+def likeness(one: frozenset[str], other: frozenset[str]) -> float:
+    """Return the share of ``one``'s words in ``other``, in [0, 1]; 0 without words. A text that repeats a part is more
+    similar than one that adds to it."""
+    return len(one & other) / len(one) if one else 0.0
+
+
+def diversified(hits: Sequence[Hit], *, diversity: float, top_k: int) -> list[Hit]:
+    """Return up to ``top_k`` hits, choosing each time the highest ``lambda * relevance - (1 - lambda) * likeness``:
+    lambda is ``1 - diversity``, relevance the score over the best score, likeness the greatest one to a hit chosen
+    before. The first of equals.
+
+    ``score`` stays the relevance, so it may rise in the result; ``likeness`` explains why.
+    """
+    if diversity <= 0:
+        return list(hits[:top_k])
+    best = max((hit.score for hit in hits), default=0.0)
+    words = [shingles(hit.passage.text) for hit in hits]
+    gain = [(1 - diversity) * (hit.score / best if best > 0 else 0.0) for hit in hits]
+    nearest = [0.0] * len(hits)
+    left = list(range(len(hits)))
+    chosen: list[Hit] = []
+    while left and len(chosen) < top_k:
+        taken = max(left, key=lambda index: (gain[index] - diversity * nearest[index], -index))
+        left.remove(taken)
+        chosen.append(replace(hits[taken], likeness=nearest[taken]))
+        for index in left:
+            nearest[index] = max(nearest[index], likeness(words[index], words[taken]))
+    return chosen

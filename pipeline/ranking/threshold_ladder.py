@@ -1,4 +1,4 @@
-"""Thresholds on similarity, each lower than the one before, until enough hits reach one."""
+"""Lower a threshold on similarity step by step until enough hits reach it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pipeline.records import ChannelName
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rung:
-    """Where the ladder ended. ``hits`` reached ``threshold``; ``enough``: they were as many as asked for."""
+    """The threshold at which the ladder ended. ``hits``: the number that reached it; ``enough``: whether they suffice."""
 
     threshold: float
     hits: int
@@ -22,8 +22,8 @@ class Rung:
 
 
 def similarity_of(hit: Hit, *, zero: float | None) -> float:
-    """How like the query a hit is, in [0, 1]: its cosine, or its confidence where the semantic channel did not score it.
-    ``zero``: the semantic channel's score of what has nothing in common with the query."""
+    """Return the similarity of a hit to the query, in [0, 1]: its cosine, or its confidence if the semantic channel did
+    not score it. ``zero``: the semantic channel's score of an unrelated chunk."""
     for part in hit.fused.contributions:
         if part.channel == ChannelName.SEMANTIC and part.score is not None:
             return min(1.0, max(0.0, cosine_of(part.score, zero)))
@@ -38,8 +38,8 @@ def stepped_down(
     zero: float | None = None,
     per_document: int | None = None,
 ) -> tuple[list[Hit], list[Drop], Rung]:
-    """The hits that reach the highest threshold which ``min_results`` of them reach (or ``top_k``, if that is less); if
-    there is none, those that reach the lowest, however few. Their order stays.
+    """Return the hits that reach the highest threshold which ``min_results`` of them reach (or ``top_k``, if less),
+    else those that reach the lowest. Their order stays.
 
     Hits of one document count up to ``per_document``, because no more of them are returned.
     """

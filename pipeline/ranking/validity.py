@@ -1,4 +1,4 @@
-"""The last look at a hit before it counts: is it what the query asked for, and is it whole?"""
+"""Check a hit before it counts: its fields meet the query's filters, and its data is complete."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _ROUNDING = 5e-3
 
 
 def unmet(filters: Filters, fields: DocumentFields) -> str | None:
-    """The first filter that these fields do not satisfy, None if they satisfy all: what every channel was to see to,
-    by the fields as the system of record has them now.
+    """Return the first filter that these fields do not meet, None if they meet all. Checks the channels' filtering
+    against the present fields in MySQL.
 
-    A value of ``metadata`` is also met by what contains it, as in both databases.
+    A value of ``metadata`` is also met by a list that contains it, as in both databases.
     """
     if filters.type is not None and fields.type != filters.type:
         return "type"
@@ -36,17 +36,17 @@ def unmet(filters: Filters, fields: DocumentFields) -> str | None:
         return "start"
     if filters.end is not None and (fields.published_at is None or _utc(fields.published_at) > _utc(filters.end)):
         return "end"
-    known = filters.story_time is not None and fields.story_time is not None
-    if known and fields.story_time > filters.story_time:  # type: ignore[operator]  # both are known
+    has_both = filters.story_time is not None and fields.story_time is not None
+    if has_both and fields.story_time > filters.story_time:  # type: ignore[operator]  # both are known
         return "story_time"
     return None
 
 
 def flaw(fused: Fused, passage: Hydrated) -> tuple[str, float | None] | None:
-    """What is wrong with a hit that cannot be shown, and the number that is; None for nearly all of them.
+    """Return the flaw of a hit that cannot be shown, and its number; None for nearly all hits.
 
-    It needs a text, the ids it is known by, and scores that can be: a similarity is at most 1, and at least -1, which is
-    shown as it is and counts as none.
+    A hit needs a text, its ids, and possible scores: a similarity is at most 1 and at least -1; a negative one is shown
+    and counts as none.
     """
     if not passage.text or passage.text.isspace():
         return "empty_text", None
@@ -60,15 +60,18 @@ def flaw(fused: Fused, passage: Hydrated) -> tuple[str, float | None] | None:
     return None
 
 
-def _contains(held: Any, asked: Any) -> bool:
-    """Whether ``held`` has what is asked for: an object every key of it, a list every entry, and either one value."""
-    if isinstance(asked, Mapping):
-        return isinstance(held, Mapping) and all(name in held and _contains(held[name], asked[name]) for name in asked)
-    if isinstance(asked, list | tuple):
-        return isinstance(held, list | tuple) and all(any(_contains(each, one) for each in held) for one in asked)
+def _contains(held: Any, wanted: Any) -> bool:
+    """Return whether ``held`` contains ``wanted``: an object every key of it, a list every entry, and either a single
+    value."""
+    if isinstance(wanted, Mapping):
+        return isinstance(held, Mapping) and all(
+            name in held and _contains(held[name], wanted[name]) for name in wanted
+        )
+    if isinstance(wanted, list | tuple):
+        return isinstance(held, list | tuple) and all(any(_contains(entry, one) for entry in held) for one in wanted)
     if isinstance(held, list | tuple):
-        return any(_contains(each, asked) for each in held)
-    return bool(held == asked) and isinstance(held, bool) == isinstance(asked, bool)
+        return any(_contains(entry, wanted) for entry in held)
+    return bool(held == wanted) and isinstance(held, bool) == isinstance(wanted, bool)
 
 
 def _utc(moment: datetime) -> datetime:

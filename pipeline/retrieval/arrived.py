@@ -12,7 +12,7 @@ from pipeline.keyword.terms import query_terms
 from pipeline.local_models import weights_of
 from pipeline.query.plan import Lane
 from pipeline.query.request import Degradation, Envelope, Query
-from pipeline.ranking.channel_gate import Weak, gated, lead_factor
+from pipeline.ranking.channel_gate import WeakChannel, gated, lead_factor
 from pipeline.records import ChannelName, ChunkId, Ranking
 
 
@@ -66,7 +66,7 @@ class Arrived:
         return {channel: planned[channel] * envelope.trust for channel, envelope in self.usable.items()}
 
     @cached_property
-    def admitted(self) -> tuple[list[Ranking], list[Weak]]:
+    def admitted(self) -> tuple[list[Ranking], list[WeakChannel]]:
         """The admitted hits of each usable channel that passes the plan's gate, and the channels that do not pass. A
         channel admits hits that score no less than a chunk with nothing in common with the query."""
         rankings = [_admitted(envelope) for envelope in self.usable.values()]

@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import structlog
 
-from pipeline.answer.result import Answer
 from pipeline.channels.channel import AbsentChannel, Channel
 from pipeline.errors import Unavailable
 from pipeline.query.query_store import QueryState
@@ -91,20 +90,16 @@ def _reports(
     return envelopes, elapsed_ms, {name.value: (began_at, worker) for name in envelopes}
 
 
-def ask_in_process(query: Query, use: Resources, channels: Mapping[ChannelName, Channel]) -> Answer:
-    """Return the answer to a query: ask its channels in parallel within their times and compose as the callback of a
-    chord does. Nothing is stored. Never raises for a dependency: losses are named in ``stats``."""
-    return compose(_arrived(query, channels), use, channels)
-
-
 def traced_in_process(query: Query, use: Resources, channels: Mapping[ChannelName, Channel]) -> dict[str, Any]:
-    """Return the trace of `ask_in_process`."""
-    arrived, journal = _arrived(query, channels), Journal(tracing=True)
+    """Return the trace of a query that is answered in this process."""
+    arrived, journal = arrived_in_process(query, channels), Journal(tracing=True)
     answer = compose(arrived, use, channels, journal)
     return trace_from(arrived, answer, journal)
 
 
-def _arrived(query: Query, channels: Mapping[ChannelName, Channel]) -> Arrived:
+def arrived_in_process(query: Query, channels: Mapping[ChannelName, Channel]) -> Arrived:
+    """Ask the channels of a query in parallel within their times, and return the state that `compose` answers from.
+    Nothing of the query is stored, and a lost dependency is named in ``stats``."""
     asked_channels = {name: channels[name] for name in query.channels if name in channels}
     envelopes, elapsed_ms = ask_side_by_side(query, asked_channels)
     envelopes = ask_other_wordings(query, envelopes, asked_channels, reserve_s=RESERVE_S)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipeline.answer.context_sources import answer_context
+from pipeline.answer.context_text import answer_context
 from pipeline.answer.mask_answers import masked_texts, masked_value
 from pipeline.answer.result import AnswerChunk, AnswerContext
 from pipeline.database.unit_of_work import reading

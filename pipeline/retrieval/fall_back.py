@@ -8,7 +8,15 @@ from dataclasses import dataclass, field, replace
 
 import structlog
 
-from pipeline.answer.fallback import MOST_ANSWERS, Kind, fallback_chunk, hint_passage, reason_for, told, with_room
+from pipeline.answer.fallback import (
+    MOST_ANSWERS,
+    Kind,
+    fallback_chunk,
+    fallback_label,
+    hint_passage,
+    reason_for,
+    with_room,
+)
 from pipeline.answer.result import AnswerChunk
 from pipeline.channels.channel import Channel, Recalled
 from pipeline.errors import PipelineError
@@ -80,7 +88,7 @@ def fall_back(
         Drop(chunk_id=chunk.chunk_id, stage="fallback", reason="made_room", value=place, limit=room)
         for place, chunk in enumerate(others[room:], start=room + 1)
     )
-    return Fallback(chunks=given, passages=passages, given=told(kinds[: query.top_k], reason))
+    return Fallback(chunks=given, passages=passages, given=fallback_label(kinds[: query.top_k], reason))
 
 
 def _answers(

@@ -14,7 +14,7 @@ from pipeline.database.unit_of_work import reading
 from pipeline.errors import FusionPluginFailed
 from pipeline.keyword.fulltext_store import KeywordIndex
 from pipeline.query.request import Query
-from pipeline.ranking.channel_gate import Weak, lead_of
+from pipeline.ranking.channel_gate import WeakChannel, lead_of
 from pipeline.ranking.coverage import CONSIDERED as COVERED
 from pipeline.ranking.coverage import coverage_share, covered
 from pipeline.ranking.custom_fusion import custom_fusion
@@ -169,7 +169,9 @@ def _scales(arrived: Arrived, rankings: Sequence[Ranking]) -> dict[ChannelName, 
     return {channel: (usable[channel].zero, usable[channel].upper_bound) for channel in own}
 
 
-def _kept_out(arrived: Arrived, weak: Sequence[Weak], rankings: Sequence[Ranking], *, gate: float) -> Iterator[Drop]:
+def _kept_out(
+    arrived: Arrived, weak: Sequence[WeakChannel], rankings: Sequence[Ranking], *, gate: float
+) -> Iterator[Drop]:
     """Yield a Drop for every chunk that only channels below the gate found."""
     fused_ids = {chunk_id for ranking in rankings for chunk_id in ranking.chunk_ids}
     for each in weak:

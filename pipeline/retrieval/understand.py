@@ -25,7 +25,7 @@ from pipeline.models.prompt_texts import load_prompt
 from pipeline.query.query_store import QueryState
 from pipeline.query.request import Degradation, Query, Step
 from pipeline.query.understanding import (
-    Made,
+    ModelResults,
     Understood,
     understanding_deadline,
     understood_by_model,
@@ -40,7 +40,7 @@ from pipeline.retrieval.make_channels import aside
 
 log = structlog.get_logger(__name__)
 
-_MADE: TypeAdapter[Made] = TypeAdapter(Made)
+_MADE: TypeAdapter[ModelResults] = TypeAdapter(ModelResults)
 _PROMPTS: Final[Mapping[Step, str]] = {
     "expand": "rag_expand",
     "rewrite": "rag_rewrite",
@@ -78,7 +78,7 @@ def understand(tenant_id: TenantId, query_id: QueryId, use: Resources) -> Unders
         return None
     started = time.perf_counter()
     results, lost = _ask(query, use, understanding_deadline(query).before(_HAND_OVER_S))
-    made = Made()
+    made = ModelResults()
     for result in results.values():
         made = _both(made, result)
     understood = Understood(made=made, lost=tuple(lost))
@@ -132,10 +132,10 @@ def expand_query(query: Query, use: Resources) -> Query:
     return replace(query, model_steps=())
 
 
-def _ask(query: Query, use: Resources, deadline: Deadline) -> tuple[dict[Step, Made], list[Degradation]]:
+def _ask(query: Query, use: Resources, deadline: Deadline) -> tuple[dict[Step, ModelResults], list[Degradation]]:
     """Return the result of each step that succeeded by ``deadline``, and the losses of the others."""
-    running: dict[Step, Future[Made]] = {}
-    results: dict[Step, Made] = {}
+    running: dict[Step, Future[ModelResults]] = {}
+    results: dict[Step, ModelResults] = {}
     lost: list[Degradation] = []
     for step in query.model_steps:
         if deadline.has_passed:
@@ -155,24 +155,26 @@ def _ask(query: Query, use: Resources, deadline: Deadline) -> tuple[dict[Step, M
     return results, lost
 
 
-def _expand(query: Query, use: Resources, timeout_s: float) -> Made:
+def _expand(query: Query, use: Resources, timeout_s: float) -> ModelResults:
     expansion = use.rewriter.expand(query.query_text, most=query.plan.understand.expand, timeout_s=timeout_s)
-    return Made(sub_queries=expansion)
+    return ModelResults(sub_queries=expansion)
 
 
-def _rewrite(query: Query, use: Resources, timeout_s: float) -> Made:
-    return Made(rewritten=use.rewriter.rewrite(query.query_text, background=query.background, timeout_s=timeout_s))
+def _rewrite(query: Query, use: Resources, timeout_s: float) -> ModelResults:
+    return ModelResults(
+        rewritten=use.rewriter.rewrite(query.query_text, background=query.background, timeout_s=timeout_s)
+    )
 
 
-def _route(query: Query, use: Resources, timeout_s: float) -> Made:
-    return Made(routed=use.rewriter.route(query.query_text, timeout_s=timeout_s))
+def _route(query: Query, use: Resources, timeout_s: float) -> ModelResults:
+    return ModelResults(routed=use.rewriter.route(query.query_text, timeout_s=timeout_s))
 
 
-def _imagine(query: Query, use: Resources, timeout_s: float) -> Made:
-    return Made(hypothetical=use.rewriter.imagine(query.query_text, timeout_s=timeout_s))
+def _imagine(query: Query, use: Resources, timeout_s: float) -> ModelResults:
+    return ModelResults(hypothetical=use.rewriter.imagine(query.query_text, timeout_s=timeout_s))
 
 
-_CALLS: Final[Mapping[Step, Callable[[Query, Resources, float], Made]]] = {
+_CALLS: Final[Mapping[Step, Callable[[Query, Resources, float], ModelResults]]] = {
     "expand": _expand,
     "rewrite": _rewrite,
     "route": _route,
@@ -180,9 +182,9 @@ _CALLS: Final[Mapping[Step, Callable[[Query, Resources, float], Made]]] = {
 }
 
 
-def _both(one: Made, other: Made) -> Made:
+def _both(one: ModelResults, other: ModelResults) -> ModelResults:
     """Merge two results of different steps."""
-    return Made(
+    return ModelResults(
         sub_queries=one.sub_queries if other.sub_queries is None else other.sub_queries,
         rewritten=other.rewritten or one.rewritten,
         routed=other.routed or one.routed,
@@ -214,7 +216,7 @@ def _digests(query: Query, use: Resources) -> dict[Step, str]:
     }
 
 
-def _read(kept: bytes | None) -> Made | None:
+def _read(kept: bytes | None) -> ModelResults | None:
     try:
         return None if kept is None else _MADE.validate_json(kept)
     except ValidationError:  # written by another version of this program

@@ -19,7 +19,7 @@ from typing import Final
 
 import pipeline
 
-# Without an account, and not the user `nobody`, under which other servers run: the local stack's PostgreSQL, for one.
+# Without an account, and not the user `nobody`, which other servers use: the local stack's PostgreSQL, for one.
 PARSER_UID: Final = 61_347
 NETWORK, USER, FILES, SYSTEM_CALLS = "network", "user", "files", "system_calls"
 

@@ -22,17 +22,17 @@ LARGEST_FRAME = 512 * 1024 * 1024  # bytes
 
 
 class BrokenFrame(Exception):
-    """The other side said something that is no frame."""
+    """The other side sent an invalid frame."""
 
 
 def packed(header: dict[str, Any], body: bytes = b"") -> bytes:
-    """A frame as bytes."""
+    """Return a frame as bytes."""
     encoded = orjson.dumps(header)
     return b"".join((_LENGTHS.pack(len(encoded), len(body)), encoded, body))
 
 
 def read_frame(read: Callable[[int], bytes]) -> tuple[dict[str, Any], bytes]:
-    """The next frame. ``read`` gives exactly as many bytes as it is asked for, or raises EOFError."""
+    """Return the next frame. ``read`` returns exactly the requested number of bytes, or raises EOFError."""
     header_bytes, body_bytes = _LENGTHS.unpack(read(_LENGTHS.size))
     if header_bytes + body_bytes > LARGEST_FRAME:
         raise BrokenFrame("a frame is too large")
@@ -43,7 +43,7 @@ def read_frame(read: Callable[[int], bytes]) -> tuple[dict[str, Any], bytes]:
 
 
 def frame_of(parsed: Parsed) -> tuple[dict[str, Any], bytes]:
-    """A parsed document as header and body."""
+    """Return a parsed document as header and body."""
     sections = [(each.start, each.end, each.heading_path, each.page) for each in parsed.sections]
     return {
         "title": parsed.title,
@@ -180,7 +180,7 @@ def _indexed(fields: Sequence[Sequence[int]], tokens: str) -> list[IndexedTokens
 
 
 def frame_of_sheets(sheets: Sequence[Sheet]) -> tuple[dict[str, Any], bytes]:
-    """The sheets of a workbook as header and body: of each row its cells, columns and texts apart."""
+    """Return the sheets of a workbook as header and body: the cells, columns and texts of each row, separately."""
     body = [
         {
             "name": sheet.name,
@@ -197,7 +197,7 @@ def frame_of_sheets(sheets: Sequence[Sheet]) -> tuple[dict[str, Any], bytes]:
 
 
 def sheets_of(body: bytes) -> list[Sheet]:
-    """The sheets in the body of such a frame."""
+    """Return the sheets in the body of such a frame."""
     return [
         Sheet(
             name=sheet["name"],
@@ -219,7 +219,7 @@ def sheets_of(body: bytes) -> list[Sheet]:
 
 
 def parsed_of(header: dict[str, Any], body: bytes) -> Parsed:
-    """The parsed document in a frame."""
+    """Return the parsed document in a frame."""
     sections = tuple(
         Section(start=start, end=end, heading_path=tuple(path), page=page)
         for start, end, path, page in header["sections"]

@@ -1,4 +1,4 @@
-"""Parsers out of installed packages: what the gateway accepts and the parser process runs beside our own."""
+"""Parsers from installed packages, which the gateway accepts and the parser process runs beside the built-in ones."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def register_installed_parsers() -> tuple[str, ...]:
 
 
 def _tell(plugin: str, error: Exception) -> None:
-    import structlog  # here, so that the parser process, which logs nothing, starts without it
+    import structlog  # imported here, because the parser process logs nothing and starts without it
 
     log = structlog.get_logger(__name__)
     log.error("parser_not_registered", plugin=plugin, error=type(error).__name__, detail=str(error))

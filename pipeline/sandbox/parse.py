@@ -31,11 +31,11 @@ from pipeline.sandbox.frames import (
 from pipeline.sandbox.installed_parsers import register_installed_parsers
 
 _MOST_FILES = 64  # file descriptors
-_WORN_OUT = 0.5  # share of the memory from which the process ends, because little of it comes back
+_WORN_OUT = 0.5  # share of the memory at which the process ends, because little of it is released
 
 
 def main() -> None:
-    """Parse and cut what comes until the input ends, or until a document has used up the memory."""
+    """Parse and cut documents until the input ends, or until one has used up the memory."""
     memory_bytes, parsing_s, cutting_s = int(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3])
     requests, answers = _streams()
     _bound(resource.RLIMIT_AS, memory_bytes)
@@ -70,7 +70,7 @@ def main() -> None:
 
 
 def _begin_cutting(answers: BinaryIO, about: dict[str, Any], cutting_s: float) -> None:
-    """Let the other side know that the document is parsed, and give cutting a time of its own."""
+    """Report that the document is parsed, and start the time limit of cutting."""
     about.update(stage=CUTTING, cpu_s=time.process_time())
     answers.write(packed(about))
     answers.flush()
@@ -78,7 +78,7 @@ def _begin_cutting(answers: BinaryIO, about: dict[str, Any], cutting_s: float) -
 
 
 def _peak_bytes() -> int:
-    """The most memory it had. Not that of `getrusage`, which begins with what the process that started it had."""
+    """Return the peak memory. `getrusage` would include the parent process."""
     with open("/proc/self/status", "rb") as status:
         return next((int(line.split()[1]) * 1024 for line in status if line.startswith(b"VmHWM:")), 0)
 
@@ -108,7 +108,7 @@ def answer_to(
 
 
 def refusal(error: Rejected) -> dict[str, Any]:
-    """What is answered for a document that is at fault."""
+    """Return the answer for a document that is at fault."""
     return {"error": type(error).__name__, "detail": str(error)}
 
 
@@ -120,7 +120,7 @@ def _where(error: BaseException) -> str:
 
 
 def _streams() -> tuple[BinaryIO, BinaryIO]:
-    """The two pipes; whatever a library prints goes nowhere instead of between two frames."""
+    """Return the two pipes; output of libraries is discarded, so that it does not corrupt frames."""
     requests, answers = os.dup(0), os.dup(1)
     nowhere = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):

@@ -24,13 +24,13 @@ log = structlog.get_logger(__name__)
 Meanwhile = Callable[[], None]
 
 MOST_AT_ONCE = 3  # processes
-_HARMLESS = frozenset({PLAIN, MARKDOWN})  # read in one pass, whatever is in them
+_HARMLESS = frozenset({PLAIN, MARKDOWN})  # read in one pass, whatever they contain
 _MOST_HARMLESS = 4096  # bytes: even quadratic work on them takes no noticeable time
-_DOCUMENTS_PER_PROCESS = 1000  # after which it makes room for a fresh one
-_ALL_MEMORY = 0.6  # share of the allowance at its peak from which a crash was one for want of memory
-_MUCH_MEMORY = 0.25  # the same for being killed, which the kernel does to the largest when a host's memory is used up
-BY_THE_CLOCK = 4  # times the processor's time: other processes want the processor too
-_BUSY = 0.25  # share of its time that an overdue document must have had the processor for, or the host is at fault
+_DOCUMENTS_PER_PROCESS = 1000  # documents after which a process is replaced
+_ALL_MEMORY = 0.6  # share of the allowance at its peak above which a crash counts as lack of memory
+_MUCH_MEMORY = 0.25  # the same for a killed process: the kernel kills the largest when a host's memory is used up
+BY_THE_CLOCK = 4  # times the processor's time: other processes need the processor too
+_BUSY = 0.25  # share of its time that an overdue document must have had the processor; below it the host is at fault
 
 
 class Parser:
@@ -45,8 +45,8 @@ class Parser:
         cutting_timeout_s: float = 10.0,
         by_the_clock: float = BY_THE_CLOCK,
     ) -> None:
-        """``timeout_s``, ``cutting_timeout_s``: processor time per document; ``by_the_clock`` times as long by the wall
-        clock."""
+        """Set the limits. ``timeout_s``, ``cutting_timeout_s``: processor time per document; the wall-clock limit is
+        ``by_the_clock`` times as long."""
         self._by_the_clock = by_the_clock
         self._memory_bytes, self._timeout_s, self._cutting_timeout_s = memory_bytes, timeout_s, cutting_timeout_s
         self._idle: list[ParserProcess] = []
@@ -57,8 +57,8 @@ class Parser:
     def parse(
         self, body: bytes, *, media_type: str, filename: str | None = None, meanwhile: Meanwhile | None = None
     ) -> Parsed:
-        """As `pipeline.parsing.parse`. Also raises ParserTimeout, ParserMemory, and ParserUnavailable if the
-        process does not start."""
+        """Return the parsed document. Raises as `pipeline.parsing.formats.parse`, and ParserTimeout, ParserMemory, and
+        ParserUnavailable if the process does not start."""
         if _is_harmless(body, media_type):
             return parse(body, media_type=media_type, filename=filename)
         question = {"media_type": media_type, "filename": filename}
@@ -76,7 +76,7 @@ class Parser:
         return pieces_of(*self._elsewhere(question_of(request), body, meanwhile))
 
     def tables(self, body: bytes) -> list[Sheet]:
-        """As `read_tables` of the example library: the sheets of a workbook. Raises what `parse` raises."""
+        """Return the sheets of a workbook, as `read_tables` of the example library. Raises what `parse` raises."""
         return sheets_of(self._elsewhere({"media_type": XLSX, "wanted": "tables"}, body)[1])
 
     def close(self) -> None:
@@ -108,7 +108,7 @@ class Parser:
                 raise self._took_too_long(overdue.stage) from None
             except ProcessDied as death:
                 raise self._verdict(death) from None
-            finally:  # also for an exception from outside, after which its next answer would be to this question
+            finally:  # also for an exception from outside: otherwise its next answer would belong to this request
                 self._give_back(process, done=done)
         if "bug" in header:
             log.error("parser_bug", media_type=question["media_type"], error=header["bug"], place=header["where"])
@@ -124,7 +124,7 @@ class Parser:
         if death.peak_bytes > self._memory_bytes * (_MUCH_MEMORY if death.killed_from_outside else _ALL_MEMORY):
             return out_of_memory(death.stage)
         if death.exit_code == -signal.SIGABRT and not death.peak_bytes:
-            # A library that gets no memory aborts; how much it had is not always known.
+            # A library that gets no memory aborts; its peak is not always known.
             return out_of_memory(death.stage)
         if death.killed_from_outside:
             return ParserUnavailable("the parser process was ended from outside")

@@ -1,4 +1,4 @@
-"""The parser process from outside: a plain subprocess, as Celery's children may not use `multiprocessing`."""
+"""The parser process as seen by its parent: a plain subprocess, as Celery's children may not use `multiprocessing`."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from pipeline.deadline import Deadline
 from pipeline.sandbox.frames import BrokenFrame, packed, read_frame
 
 _ROOT = Path(pipeline.__file__).parent.parent
-_AT_ONCE = 1024 * 1024  # bytes read or written before the clock is looked at
+_AT_ONCE = 1024 * 1024  # bytes read or written between two checks of the clock
 _START_S = 10.0  # for starting on a busy host
 _MEANWHILE_S = 0.25  # seconds between two calls of ``meanwhile``
 
 
 class NotStarted(Exception):
-    """The process did not come up."""
+    """The process did not start."""
 
 
 class ProcessOverdue(Exception):
-    """The answer did not come in time, and the process is gone; ``cpu_s``: processor time that the stage used."""
+    """The answer did not come in time, and the process was ended; ``cpu_s``: processor time that the stage used."""
 
     def __init__(self, cpu_s: float, *, stage: str | None) -> None:
         super().__init__(f"{cpu_s:.1f} s of processor time")
@@ -51,12 +51,12 @@ class ProcessDied(Exception):
 
     @property
     def out_of_time(self) -> bool:
-        """Whether it had used up its processor time."""
+        """Return whether it had used up its processor time."""
         return self.exit_code == -signal.SIGXCPU
 
     @property
     def killed_from_outside(self) -> bool:
-        """Whether somebody ended it, who need not have had its document in mind."""
+        """Return whether another process killed it, perhaps for a reason unrelated to its document."""
         return self.exit_code in (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP)
 
 
@@ -106,7 +106,7 @@ class ParserProcess:
             stderr=subprocess.DEVNULL,
             cwd=_ROOT,
             env=_environment(),
-            start_new_session=True,  # the terminal's Ctrl-C ends the worker, which ends this
+            start_new_session=True,  # Ctrl-C ends the worker, which ends this process
         )
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -123,7 +123,7 @@ class ParserProcess:
             raise NotStarted(f"exit code {self._process.returncode}") from error
 
     def is_ours(self) -> bool:
-        """Whether this process started it. A fork that took it over would read answers to its parent's questions."""
+        """Return whether this process started it. A forked child would read answers to its parent's requests."""
         return self._owner == os.getpid()
 
     def ask(
@@ -162,7 +162,7 @@ class ParserProcess:
         return answer, text
 
     def end(self) -> None:
-        """Kill it. It holds nothing that could be lost."""
+        """Kill the process. It holds no state that could be lost."""
         self._ending()
 
     def _write(self, data: bytes, patience: _Patience) -> None:
@@ -184,12 +184,12 @@ class ParserProcess:
         return bytes(data)
 
     def _buried(self) -> ProcessDied:
-        """It is dead or dying: let it go, and see what it died of, and how much memory and time it had."""
+        """Collect a dead or dying process, and return the cause, its memory and its time."""
         _, status, usage = os.wait4(self._process.pid, 0)
         self._process.returncode = os.waitstatus_to_exitcode(status)
         peak = usage.ru_maxrss * 1024
         if usage.ru_maxrss <= resource.getrusage(resource.RUSAGE_SELF).ru_maxrss:
-            peak = 0  # not known: the kernel counts what this process had when it started the other
+            peak = 0  # unknown: the kernel includes this process's own memory at the start of the other
         cpu_s = usage.ru_utime + usage.ru_stime
         return ProcessDied(self._process.returncode, peak_bytes=peak, cpu_s=cpu_s, stage=self._stage)
 

@@ -54,7 +54,7 @@ def configure_logging(level: str, *, service: str, write: Write | None = None) -
 
 
 class _Lines:
-    """What structlog hands our finished lines to."""
+    """Writes structlog's finished lines."""
 
     def __init__(self, write: Write, name: str = "") -> None:
         self._write = write
@@ -67,7 +67,7 @@ class _Lines:
 
 
 class _Handler(logging.Handler):
-    """The same for what libraries say."""
+    """Writes the lines of libraries."""
 
     def __init__(self, write: Write) -> None:
         super().__init__()
@@ -81,8 +81,8 @@ class _Handler(logging.Handler):
 
 
 def _to_standard_error(line: bytes) -> None:
-    """Past Python's own buffer, whose lock a forked child might find taken."""
-    with suppress(OSError, ValueError):  # nobody reads it any more, and there is nowhere to tell of that
+    """Write past Python's own buffer, whose lock a forked child might find taken."""
+    with suppress(OSError, ValueError):  # nobody reads it any more, and there is no other place to report that
         descriptor = sys.stderr.fileno()
         while line:
             line = line[os.write(descriptor, line) :]
@@ -91,7 +91,7 @@ def _to_standard_error(line: bytes) -> None:
 def _as_json(event: dict[str, Any], **how: Any) -> bytes:
     try:
         return orjson.dumps(event, default=how["default"], option=orjson.OPT_NON_STR_KEYS)
-    except TypeError:  # numbers beyond 64 bits, and halves of characters, which no UTF-8 has
+    except TypeError:  # numbers beyond 64 bits, and surrogates, which UTF-8 cannot encode
         return json.dumps(event, **how).encode()
 
 

@@ -82,7 +82,7 @@ _PROVIDER = _Provider()
 
 
 def check(use: Settings) -> None:
-    """Raises Misconfigured if spans are to be sent and the packages for it are not installed."""
+    """Raise Misconfigured if spans are to be sent and the packages for it are not installed."""
     if use.otlp_endpoint and not all(_installed(name) for name in _REQUIRED):
         raise Misconfigured("CHORDWISE_OTLP_ENDPOINT needs the extra otel: pip install 'chordwise[otel]'")
 
@@ -98,7 +98,7 @@ def _make(use: Settings) -> TracerProvider | None:
     if not use.otlp_endpoint:
         return None
     check(use)
-    from pipeline.telemetry.otel import to_collector  # only now: it takes a tenth of a second, and an extra
+    from pipeline.telemetry.otel import to_collector  # imported here: it takes a tenth of a second, and an extra
 
     return to_collector(use.otlp_endpoint, service="chordwise", ratio=use.otlp_sample_ratio)
 

@@ -1,6 +1,6 @@
 """Tenants, their quotas and API keys as records, and the principal that a key stands for.
 
-A key names its tenant, so looking it up is a statement within one tenant.
+A key contains its tenant's id, so looking it up is a statement within one tenant.
 """
 
 from __future__ import annotations
@@ -16,19 +16,15 @@ from pipeline.records import Actor, TenantId
 TENANT_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 RESERVED = frozenset({"chordwise"})  # keys of Redis begin with the tenant's id, and the installation's own with this
 
-
 _KEY = re.compile(r"cw_(?P<tenant>[a-z0-9][a-z0-9-]{0,62})_(?P<secret>[A-Za-z0-9-]{32,64})")
 
-
 SCOPES = ("read", "write", "admin")
-
-
-OPERATOR = "operator"  # may do what concerns every tenant; no key has it unless it was asked for in a shell
+OPERATOR = "operator"  # allows actions on every tenant; only the command line grants it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tenant:
-    """A tenant. ``disabled_at``: none of its keys works since then; what it has handed in is still worked on."""
+    """A tenant. ``disabled_at``: its keys do not work since then; its accepted jobs continue."""
 
     tenant_id: TenantId
     name: str
@@ -49,7 +45,7 @@ class OwnQuotas:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiKey:
-    """A key without its secret. ``last_used_at`` is true to the minute. ``replaced_by``: the key it was rotated to."""
+    """A key without its secret. ``last_used_at`` is exact to the minute. ``replaced_by``: the key it was rotated to."""
 
     key_id: str
     name: str
@@ -61,27 +57,27 @@ class ApiKey:
     replaced_by: str | None = None
 
     def state(self, at: datetime) -> str:
-        """``active``, ``expired`` or ``revoked`` at a moment (with a zone)."""
+        """Return ``active``, ``expired`` or ``revoked`` at a moment (with a zone)."""
         if self.revoked_at is not None:
             return "revoked"
         return "expired" if self.expires_at is not None and self.expires_at <= at else "active"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Issued:
-    """A key that was just made, and the one time that its secret is known."""
+class IssuedKey:
+    """A new key with its secret, which is not stored."""
 
     key: ApiKey
     secret: str
 
 
 class TooManyKeys(Exception):
-    """The tenant has as many keys as there may be."""
+    """The tenant has as many keys as allowed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Principal:
-    """Who is asking: the tenant and what the key may do."""
+    """The authenticated caller: its tenant and the scopes of its key."""
 
     tenant_id: TenantId
     scopes: frozenset[str]
@@ -90,26 +86,26 @@ class Principal:
 
     @property
     def actor(self) -> Actor:
-        """What may be written down of who asks."""
+        """The caller as the audit records it."""
         return Actor(key_id=self.key_id, key_name=self.key_name, scopes=tuple(sorted(self.scopes)))
 
 
 def tenant_of(api_key: str) -> TenantId | None:
-    """The tenant a key claims to belong to, or None if it is not shaped like a key."""
+    """Return the tenant that a key names, or None if it does not have the form of a key."""
     match = _KEY.fullmatch(api_key)
     return TenantId(match["tenant"]) if match else None
 
 
 def hashed(api_key: str) -> bytes:
-    """What is kept of a key. Plain SHA-256 is enough: the secret has 190 bits of its own."""
+    """Return the stored hash of a key. Plain SHA-256 is enough: the secret has 190 random bits."""
     return hashlib.sha256(api_key.encode()).digest()
 
 
 def key_id_of(key_hash: bytes) -> str:
-    """How the audit names a key: 16 hexadecimal digits of its hash, from which nobody gets the key."""
+    """Return the id of a key in the audit: 16 hexadecimal digits of its hash, which do not reveal the key."""
     return key_hash[:8].hex()
 
 
 def new_key(tenant_id: TenantId) -> str:
-    """A key nobody has."""
+    """Return a new random key."""
     return f"cw_{tenant_id}_{secrets.token_hex(24)}"

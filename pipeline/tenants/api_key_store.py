@@ -1,4 +1,4 @@
-"""One tenant's API keys as an administrator sees them: listed, issued, rotated, revoked. Their secrets are never read."""
+"""One tenant's API keys for an administrator: listed, issued, rotated, revoked. Their secrets are never read."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from sqlalchemy import text
 
 from pipeline.database.mysql_tables import api_keys
 from pipeline.database.rows import TenantStore, as_utc, now, record_of, to_naive
-from pipeline.tenants.accounts import OPERATOR, SCOPES, ApiKey, Issued, TooManyKeys, hashed, key_id_of, new_key
+from pipeline.tenants.accounts import OPERATOR, SCOPES, ApiKey, IssuedKey, TooManyKeys, hashed, key_id_of, new_key
 from pipeline.tenants.audit_store import Audit
 
-MOST_KEYS = 1000  # of one tenant, those that have ended included: a list somebody can look through
+MOST_KEYS = 1000  # of one tenant, ended ones included: a readable list
 _ORDER = (*SCOPES, OPERATOR)
 
 
@@ -20,28 +20,28 @@ class ApiKeys(TenantStore):
     """The keys of one tenant."""
 
     def page(self, *, after: tuple[datetime, str] | None, limit: int) -> list[ApiKey]:
-        """Keys, the newest first, those that have ended included; ``after``: the last one of the page before."""
+        """Return keys, newest first, ended ones included; ``after``: the last one of the page before."""
         values: dict[str, Any] = {"tenant": self._tenant_id, "limit": limit}
-        place = ""
+        beyond = ""
         if after is not None:
-            place = " AND (created_at < :at OR (created_at = :at AND key_hash < UNHEX(:id)))"
+            beyond = " AND (created_at < :at OR (created_at = :at AND key_hash < UNHEX(:id)))"
             values |= {"at": to_naive(after[0]), "id": after[1]}
-        statement = f"{_SELECT}{place} ORDER BY created_at DESC, key_hash DESC LIMIT :limit"
+        statement = f"{_SELECT}{beyond} ORDER BY created_at DESC, key_hash DESC LIMIT :limit"
         return [_key(row) for row in self._connection.execute(text(statement), values)]
 
     def one(self, key_id: str, *, lock: bool = False) -> ApiKey | None:
-        """The key that the audit and the lists call so, None if the tenant has none."""
+        """Return the key of this id, None if the tenant has none."""
         statement = f"{_SELECT} AND LEFT(key_hash, 8) = UNHEX(:id)" + (" FOR UPDATE" if lock else "")
         row = self._run(text(statement), id=key_id).first()
         return None if row is None else _key(row)
 
-    def issue(self, name: str, scopes: tuple[str, ...], *, expires_at: datetime | None = None) -> Issued:
-        """Make a key; only its hash is kept. Raises TooManyKeys."""
+    def issue(self, name: str, scopes: tuple[str, ...], *, expires_at: datetime | None = None) -> IssuedKey:
+        """Create a key; only its hash is stored. Raises TooManyKeys."""
         made = self._insert(name, scopes, expires_at)
         self._note("key_issue", made.key.key_id, name=name, scopes=list(made.key.scopes))
         return made
 
-    def rotate(self, key_id: str, *, overlap: timedelta) -> Issued | None:
+    def rotate(self, key_id: str, *, overlap: timedelta) -> IssuedKey | None:
         """Replace an active key by one with its name, scopes and lifetime; the old one works up to ``overlap`` more.
         None if it is not active. Raises TooManyKeys."""
         old = self.one(key_id, lock=True)
@@ -63,7 +63,7 @@ class ApiKeys(TenantStore):
         return made
 
     def revoke(self, key_id: str) -> bool:
-        """End a key now; one that has ended stays as it is. False if the tenant has none of this id."""
+        """Revoke a key now; one that has ended stays as it is. False if the tenant has none of this id."""
         if self.one(key_id, lock=True) is None:
             return False
         ended = self._run(
@@ -78,7 +78,7 @@ class ApiKeys(TenantStore):
             self._note("key_revoke", key_id)
         return True
 
-    def _insert(self, name: str, scopes: tuple[str, ...], expires_at: datetime | None) -> Issued:
+    def _insert(self, name: str, scopes: tuple[str, ...], expires_at: datetime | None) -> IssuedKey:
         count = text("SELECT COUNT(*) FROM api_keys WHERE tenant_id = :tenant")
         if self._run(count).scalar_one() >= MOST_KEYS:
             raise TooManyKeys(
@@ -97,7 +97,7 @@ class ApiKeys(TenantStore):
         key = ApiKey(
             key_id=key_id_of(hashed(secret)), name=name, scopes=ordered, created_at=as_utc(at), expires_at=expires_at
         )
-        return Issued(key=key, secret=secret)
+        return IssuedKey(key=key, secret=secret)
 
     def _note(self, action: str, key_id: str, **detail: Any) -> None:
         Audit(self._connection, self._tenant_id).wrote(action, ids=[key_id], **detail)

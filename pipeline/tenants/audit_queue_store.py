@@ -1,5 +1,5 @@
-"""Answered searches not yet in the audit: a Redis list per tenant, filled by the call that stores the answer. What
-Redis loses of it is lost."""
+"""Answered searches not yet in the audit: a Redis list per tenant, filled by the call that stores the answer. A loss of
+Redis loses them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if ARGV[6] ~= '' then
 end
 """
 
-# Whoever else drained the same rows has taken them away already; then what is first now is something else.
+# Another process that drained the same rows has removed them already; then the first row is another one.
 _TAKE_AWAY = """
 if redis.call('LINDEX', KEYS[1], 0) ~= ARGV[1] then return 0 end
 redis.call('LTRIM', KEYS[1], ARGV[2], -1)
@@ -45,12 +45,12 @@ return 1
 
 
 def list_key(tenant_id: TenantId) -> str:
-    """Where a tenant's rows wait; gone with its other keys when the tenant is erased."""
+    """Return the key of a tenant's waiting rows; it is deleted with the tenant's other keys on erasure."""
     return f"{tenant_id}:audit"
 
 
 def packed(row: AuditRow) -> bytes:
-    """A row as it waits."""
+    """Return a row as it waits in Redis."""
     return orjson.dumps(
         {
             "audit_id": row.audit_id,
@@ -71,47 +71,47 @@ def packed(row: AuditRow) -> bytes:
 
 
 def unpacked(raw: bytes) -> AuditRow:
-    """The row again."""
-    found: dict[str, Any] = orjson.loads(raw)
-    key_id, key_name, scopes = found.pop("actor")
+    """Return the row that `packed` wrote."""
+    fields: dict[str, Any] = orjson.loads(raw)
+    key_id, key_name, scopes = fields.pop("actor")
     return AuditRow(
         **{
-            **found,
-            "at": datetime.fromisoformat(found["at"]),
+            **fields,
+            "at": datetime.fromisoformat(fields["at"]),
             "actor": Actor(key_id=key_id, key_name=key_name, scopes=tuple(scopes)),
-            "namespaces": tuple(found["namespaces"]),
-            "ids": tuple(found["ids"]),
+            "namespaces": tuple(fields["namespaces"]),
+            "ids": tuple(fields["ids"]),
         }
     )
 
 
 class AuditQueue:
-    """What waits to be written to MySQL."""
+    """The rows that wait to be written to MySQL."""
 
     def __init__(self, client: redis.Redis) -> None:
         self._redis = client
 
     def tenants(self) -> list[TenantId]:
-        """Who has something waiting."""
+        """Return the tenants with waiting rows."""
         with redis_errors():
-            found: set[bytes] = self._redis.smembers(WAITING)  # type: ignore[assignment]
-        return [TenantId(each.decode()) for each in sorted(found)]
+            members: set[bytes] = self._redis.smembers(WAITING)  # type: ignore[assignment]
+        return [TenantId(member.decode()) for member in sorted(members)]
 
     def oldest(self, tenant_id: TenantId, *, limit: int) -> list[bytes]:
-        """The rows that have waited longest, as they were packed."""
+        """Return the oldest waiting rows, as they were packed."""
         with redis_errors():
-            found: list[bytes] = self._redis.lrange(list_key(tenant_id), 0, limit - 1)  # type: ignore[assignment]
-            if not found:
+            rows: list[bytes] = self._redis.lrange(list_key(tenant_id), 0, limit - 1)  # type: ignore[assignment]
+            if not rows:
                 self._redis.eval(_FORGET_TENANT, 2, list_key(tenant_id), WAITING, tenant_id)
-        return found
+        return rows
 
     def take_away(self, tenant_id: TenantId, rows: list[bytes]) -> None:
-        """Drop rows that stand in MySQL, unless somebody else did."""
+        """Remove rows that are in MySQL, unless another process did."""
         with redis_errors():
             self._redis.eval(_TAKE_AWAY, 2, list_key(tenant_id), WAITING, rows[0], str(len(rows)), tenant_id)  # type: ignore[arg-type]
 
     def waiting(self) -> int:
-        """How many rows wait, of all tenants."""
+        """Return the number of waiting rows of all tenants."""
         tenants = self.tenants()
         with redis_errors(), self._redis.pipeline(transaction=False) as pipe:
             for tenant_id in tenants:
@@ -119,6 +119,6 @@ class AuditQueue:
             return sum(pipe.execute())
 
     def lost(self) -> int:
-        """How many rows were dropped because too many waited."""
+        """Return how many rows were dropped because too many waited."""
         with redis_errors():
             return int(self._redis.get(LOST) or 0)  # type: ignore[arg-type]

@@ -1,7 +1,7 @@
-"""Who did what to what, and when: rows written with the deed and never changed.
+"""The audit: actor, action and time of each deed, in rows that never change.
 
-A write is recorded in its own transaction, a search in Redis with its answer, to be brought here by
-`pipeline.retrieval.record_search`.
+A write is recorded in its own transaction, a search in Redis with its answer; `pipeline.retrieval.record_search` brings
+it here.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from pipeline.records import Actor, TenantId
 MOST_COMPARED = (
     200_000  # searches that are read to compare the arms of an experiment, the newest: about a second's work
 )
-MOST_IDS = 100  # of what one row names; `count` tells of all
+MOST_IDS = 100  # ids in one row; `count` is of all
 
 SEARCH = "search"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditRow:
-    """One deed. ``ids``: the first hundred found or written; ``count``: all. ``query_hash``: equal for equal questions;
-    ``query_text``: only if the installation stores it."""
+    """One action. ``ids``: the first hundred found or written; ``count``: all. ``query_hash``: equal for equal
+    questions; ``query_text``: only if the installation stores it."""
 
     audit_id: str
     at: datetime
@@ -51,7 +51,7 @@ class AuditRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditFilter:
-    """Which rows; ``since`` is included and ``until`` is not."""
+    """A filter on rows; ``since`` is inclusive, ``until`` exclusive."""
 
     action: str | None = None
     since: datetime | None = None
@@ -84,7 +84,7 @@ _ACTING: ContextVar[_Acting | None] = ContextVar("chordwise_acting", default=Non
 
 
 def act_as(actor: Actor, *, request_id: str) -> None:
-    """From here on in this context, threads that it starts included, whoever writes is this one."""
+    """Attribute later writes of this context to ``actor``, including those in threads that it starts."""
     _ACTING.set(_Acting(actor, request_id))
 
 
@@ -96,7 +96,7 @@ def query_hash(tenant_id: TenantId, query_text: str, *, secret: str | None) -> s
 
 
 class Audit(TenantStore):
-    """One tenant's deeds."""
+    """One tenant's audit."""
 
     def wrote(
         self,
@@ -107,7 +107,7 @@ class Audit(TenantStore):
         count: int | None = None,
         **detail: Any,
     ) -> None:
-        """Note a write in the transaction that makes it. Who it was is taken from the context (``act_as``)."""
+        """Record a write in the transaction that makes it. The actor comes from the context (``act_as``)."""
         acting = _ACTING.get() or _NOBODY
         row = AuditRow(
             audit_id=str(uuid.uuid4()),
@@ -123,7 +123,7 @@ class Audit(TenantStore):
         self.add([row])
 
     def add(self, rows: Sequence[AuditRow]) -> None:
-        """Keep these; one that is there already stays as it is."""
+        """Store these rows; existing ones stay as they are."""
         insert_many(
             self._connection,
             _ADD,
@@ -150,7 +150,7 @@ class Audit(TenantStore):
         )
 
     def page(self, wanted: AuditFilter, *, before: tuple[datetime, str] | None, limit: int) -> list[AuditRow]:
-        """Rows, newest first, those before the given place."""
+        """Return rows, newest first, before the given position."""
         at, audit_id = audit.c.at, audit.c.audit_id
         statement = select(audit).where(self._own(audit)).order_by(at.desc(), audit_id.desc()).limit(limit)
         if wanted.action is not None:
@@ -164,7 +164,7 @@ class Audit(TenantStore):
         return [_row(row) for row in self._connection.execute(statement)]
 
     def arms(self, experiment_id: str) -> list[ArmSearches]:
-        """What came of the searches in each arm, by name, among the newest 200,000 searches of the tenant."""
+        """Return the outcomes of searches by arm, in order of name, among the tenant's newest 200,000 searches."""
         return [
             ArmSearches(
                 bucket=row.bucket,
@@ -179,13 +179,15 @@ class Audit(TenantStore):
         ]
 
     def forget(self, before: datetime, *, limit: int) -> int:
-        """Drop some rows from before a moment. Gives how many."""
+        """Delete some rows older than ``before``; return how many."""
         return self._run(_FORGET, before=to_naive(before), limit=limit).rowcount
 
 
 def tenants_with_audit(connection: Connection) -> list[TenantId]:
-    """Whose deeds are noted; reads nothing but their ids."""
-    return [TenantId(each) for each in connection.execute(text("SELECT DISTINCT tenant_id FROM audit")).scalars()]
+    """Return the tenants with audit rows; reads only their ids."""
+    return [
+        TenantId(tenant_id) for tenant_id in connection.execute(text("SELECT DISTINCT tenant_id FROM audit")).scalars()
+    ]
 
 
 def _row(row: Any) -> AuditRow:

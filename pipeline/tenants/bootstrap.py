@@ -1,5 +1,5 @@
-"""Make a tenant and a new key for it: `python -m pipeline.tenants.bootstrap TENANT`. Prints the key on the last line;
-with `--operator` it may also do what concerns all tenants."""
+"""Create a tenant and a new key for it: `python -m pipeline.tenants.bootstrap TENANT`. Prints the key on the last line;
+with `--operator` the key may also do what concerns all tenants."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pipeline.tenants.tenant_store import Tenants
 
 
 def main() -> int:
-    """Exit code 0 when the key was printed, 1 with one sentence when not, 2 for a wrong call."""
+    """Return exit code 0 when the key was printed, 1 with one sentence when not, 2 for a wrong call."""
     names = [argument for argument in sys.argv[1:] if argument != "--operator"]
     if len(names) != 1 or not TENANT_ID.fullmatch(names[0]):
         usage = "usage: python -m pipeline.tenants.bootstrap TENANT [--operator] (lower-case letters, digits, -)"

@@ -1,12 +1,14 @@
-"""Count and delete everything of one tenant in any store, from all tables that the databases list, so none is forgotten."""
+"""Count and delete everything of one tenant in any store, in all tables that the databases list, so none is forgotten."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 
 import redis
 from sqlalchemy import Connection, Engine, text
@@ -29,99 +31,95 @@ _KEPT = ("erasures",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Erasure:
-    """An erasure that was asked for and is not settled yet."""
+    """A requested erasure that is not settled yet."""
 
     tenant_id: TenantId
     requested_at: datetime
 
 
 def mysql_tables(connection: Connection) -> list[str]:
-    """Tables with tenants in them, in the order in which they are emptied; the last is that of the tenants themselves."""
-    found = set(connection.execute(_MYSQL_TABLES).scalars()) - set(_KEPT)
-    middle = sorted(found - set(_FIRST) - set(_LAST))
-    return [*(name for name in _FIRST if name in found), *middle, *(name for name in _LAST if name in found)]
+    """Return the tables with tenants in them, in the order of erasure; the tenants' own table is last."""
+    tables = set(connection.execute(_MYSQL_TABLES).scalars()) - set(_KEPT)
+    middle = sorted(tables - set(_FIRST) - set(_LAST))
+    return [*(name for name in _FIRST if name in tables), *middle, *(name for name in _LAST if name in tables)]
 
 
 def postgres_tables(postgres: Engine) -> list[str]:
-    """The same of the vector store."""
+    """Return the tables of the vector store with tenants in them."""
     with postgres_errors(), postgres.connect() as connection:
         return sorted(connection.execute(_POSTGRES_TABLES).scalars())
 
 
 def erase_from_mysql(mysql: Engine, tenant_id: TenantId, table: str) -> int:
-    """Delete this tenant's rows of one table, some thousand at a time. Gives how many."""
-    erased = 0
-    while True:
-        with mysql_errors(), mysql.begin() as connection:
-            statement = text(f"DELETE FROM `{table}` WHERE tenant_id = :tenant LIMIT {_ROWS_AT_ONCE}")
-            rows = connection.execute(statement, {"tenant": tenant_id}).rowcount
-        erased += rows
-        if rows < _ROWS_AT_ONCE:
-            return erased
+    """Delete this tenant's rows of one table, some thousand at a time; return how many."""
+    return _erase(
+        mysql, mysql_errors, f"DELETE FROM `{table}` WHERE tenant_id = :tenant LIMIT {_ROWS_AT_ONCE}", tenant_id
+    )
 
 
 def erase_from_postgres(postgres: Engine, tenant_id: TenantId, table: str) -> int:
-    """The same in the vector store."""
-    erased = 0
-    statement = text(
+    """Delete this tenant's rows of one table of the vector store; return how many."""
+    statement = (
         f'DELETE FROM "{table}" WHERE ctid = ANY(ARRAY(SELECT ctid FROM "{table}"'
         f" WHERE tenant_id = :tenant LIMIT {_ROWS_AT_ONCE}))"
     )
+    return _erase(postgres, postgres_errors, statement, tenant_id)
+
+
+def _erase(
+    engine: Engine, errors: Callable[[], AbstractContextManager[None]], statement: str, tenant_id: TenantId
+) -> int:
+    erased = 0
     while True:
-        with postgres_errors(), postgres.begin() as connection:
-            rows = connection.execute(statement, {"tenant": tenant_id}).rowcount
+        with errors(), engine.begin() as connection:
+            rows = connection.execute(text(statement), {"tenant": tenant_id}).rowcount
         erased += rows
         if rows < _ROWS_AT_ONCE:
             return erased
 
 
 def erase_from_redis(client: redis.Redis, tenant_id: TenantId) -> int:
-    """Delete the keys that begin with the tenant. Gives how many."""
+    """Delete the keys that begin with the tenant; return how many."""
     erased = 0
     with redis_errors():
-        batch: list[bytes] = []
-        for key in _keys(client, tenant_id):
-            batch.append(key)
-            if len(batch) == _KEYS_AT_ONCE:
-                erased += int(client.unlink(*batch))  # type: ignore[arg-type]
-                batch = []
-        if batch:
+        keys = _keys(client, tenant_id)
+        while batch := list(islice(keys, _KEYS_AT_ONCE)):
             erased += int(client.unlink(*batch))  # type: ignore[arg-type]
     return erased
 
 
 def _keys(client: redis.Redis, tenant_id: TenantId) -> Iterator[bytes]:
-    """The keys that begin with the tenant, without the installation's own."""
+    """Yield the keys that begin with the tenant, without the installation's own."""
     for key in client.scan_iter(match=f"{tenant_id}:*", count=_KEYS_AT_ONCE):
         if not _OF_THE_INSTALLATION.fullmatch(key):
             yield key
 
 
 def left_over(mysql: Engine, postgres: Engine, client: redis.Redis, tenant_id: TenantId) -> dict[str, int]:
-    """Count again what is there, by store and table; only what is not 0."""
-    found: dict[str, int] = {}
+    """Count the tenant's rows and keys again, by store and table; zeros are omitted."""
+    counts: dict[str, int] = {}
     with mysql_errors(), mysql.connect() as connection:
         for table in mysql_tables(connection):
             statement = text(f"SELECT COUNT(*) FROM `{table}` WHERE tenant_id = :tenant")
-            found[f"mysql.{table}"] = connection.execute(statement, {"tenant": tenant_id}).scalar_one()
+            counts[f"mysql.{table}"] = connection.execute(statement, {"tenant": tenant_id}).scalar_one()
     tables = postgres_tables(postgres)
     with postgres_errors(), postgres.connect() as connection:
         for table in tables:
             statement = text(f'SELECT count(*) FROM "{table}" WHERE tenant_id = :tenant')
-            found[f"postgres.{table}"] = connection.execute(statement, {"tenant": tenant_id}).scalar_one()
+            counts[f"postgres.{table}"] = connection.execute(statement, {"tenant": tenant_id}).scalar_one()
     with redis_errors():
-        found["redis.keys"] = sum(1 for _ in _keys(client, tenant_id))
-    return {name: count for name, count in found.items() if count}
+        counts["redis.keys"] = sum(1 for _ in _keys(client, tenant_id))
+    return {name: count for name, count in counts.items() if count}
 
 
 def is_known(connection: Connection, tenant_id: TenantId) -> bool:
-    """Whether there is such a tenant, or it was erased."""
+    """Return whether the tenant exists or was erased."""
     statement = "SELECT 1 FROM tenants WHERE tenant_id = :tenant UNION SELECT 1 FROM erasures WHERE tenant_id = :tenant"
     return connection.execute(text(statement), {"tenant": tenant_id}).first() is not None
 
 
 def request_erasure(connection: Connection, tenant_id: TenantId) -> None:
-    """Note that everything the tenant has up to now is to go, and shut it out; what was erased before is still known."""
+    """Record the request to erase everything that the tenant has now, and disable it; an earlier report stays."""
     connection.execute(
         text("UPDATE tenants SET disabled_at = COALESCE(disabled_at, :now) WHERE tenant_id = :tenant"),
         {"tenant": tenant_id, "now": now()},
@@ -138,7 +136,7 @@ def request_erasure(connection: Connection, tenant_id: TenantId) -> None:
 def note_erased(
     connection: Connection, tenant_id: TenantId, erased: Mapping[str, int], *, settled: bool
 ) -> dict[str, int]:
-    """Add to the report of an erasure. Gives the sums since it was first asked for."""
+    """Add to the report of an erasure; return the sums since it was first requested."""
     row = connection.execute(_REPORT, {"tenant": tenant_id}).scalar_one_or_none()
     sums: dict[str, int] = json.loads(row) if row else {}
     for name, count in erased.items():
@@ -154,7 +152,7 @@ def note_erased(
 
 
 def unsettled(connection: Connection) -> list[Erasure]:
-    """Erasures to look after, but those of tenants that were made anew since."""
+    """Return unsettled erasures, except those of tenants that were created again since."""
     return [
         Erasure(tenant_id=TenantId(tenant_id), requested_at=requested_at)
         for tenant_id, requested_at in connection.execute(_UNSETTLED)

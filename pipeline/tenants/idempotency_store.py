@@ -1,5 +1,5 @@
-"""Which request holds an idempotency key, and its answer. A claim is a lease that its holder renews; times are the
-database's, so that gateways' clocks do not matter."""
+"""Idempotency keys: the request that holds one, and its answer. A claim is a lease that its holder renews; times are
+the database's, so that gateways' clocks do not matter."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from pipeline.records import TenantId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claimed:
-    """The caller is to do the request. ``work_id``: also of an earlier attempt that may have made something; ``token``
-    proves the claim."""
+    """The caller is to perform the request. ``work_id``: shared with an earlier attempt that may have made something;
+    ``token`` proves the claim."""
 
     work_id: str
     token: str
@@ -23,14 +23,14 @@ class Claimed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Running:
-    """Another one is doing it; within ``lease_left_s`` seconds it says so again, or is dead."""
+    """Another request holds the key; it renews the lease within ``lease_left_s`` seconds, or is dead."""
 
     lease_left_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
-    """It was done, for a request with this ``fingerprint``. ``answer`` as it was given to ``keep``."""
+    """The request was answered, with this ``fingerprint``. ``answer``: as given to ``keep``."""
 
     fingerprint: bytes
     status: int
@@ -77,11 +77,11 @@ class IdempotencyKeys(TenantStore):
         return claimed if taken.rowcount else None
 
     def renew(self, digest: bytes, token: str, *, lease_s: float) -> bool:
-        """Hold the key for longer. False if it is not ours any more."""
+        """Extend the claim. False if another request holds the key now."""
         return bool(self._run(_RENEW, digest=digest, token=token, lease=_micro(lease_s)).rowcount)
 
     def keep(self, digest: bytes, token: str, answered: Answered, *, ttl_s: float) -> bool:
-        """Keep the answer for ``ttl_s`` seconds. False if the key is not ours any more."""
+        """Store the answer for ``ttl_s`` seconds. False if another request holds the key now."""
         kept = self._run(
             _KEEP,
             digest=digest,
@@ -94,20 +94,20 @@ class IdempotencyKeys(TenantStore):
         return bool(kept.rowcount)
 
     def free(self, digest: bytes, token: str) -> None:
-        """Let the next request with this key be done; nothing was made for this one."""
+        """Free the key for the next request; this one made nothing."""
         self._run(_FREE, digest=digest, token=token)
 
     def let_go(self, digest: bytes, token: str) -> None:
-        """Let the next request with this key be done, with the id of this one's work: something may have been made."""
+        """Free the key for the next request, with this one's work id: it may have made something."""
         self._run(_LET_GO, digest=digest, token=token)
 
     def forget_expired(self, *, limit: int) -> int:
-        """Delete keys whose time is over. Gives how many."""
+        """Delete expired keys; return how many."""
         return self._run(_FORGET, limit=limit).rowcount
 
 
 def tenants_with_expired_keys(connection: Connection) -> list[TenantId]:
-    """Whom the sweeper has to visit; reads nothing but their ids."""
+    """Return the tenants with expired keys; reads only their ids."""
     return [TenantId(tenant_id) for tenant_id in connection.execute(_UNTIDY).scalars()]
 
 

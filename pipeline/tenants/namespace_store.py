@@ -1,4 +1,4 @@
-"""Namespaces: a tenant's knowledge bases, made by the first write that names them."""
+"""Namespaces: a tenant's knowledge bases, created by the first write that names them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EXAMPLE_TABLES = ("qa_examples", "record_examples", "query_examples", "greeting_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamespaceView:
-    """A namespace with what searches can see in it."""
+    """A namespace with the counts of published documents and chunks."""
 
     namespace: str
     documents: int
@@ -27,7 +27,8 @@ class NamespaceView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revision:
-    """``stamp``: new whenever the namespace shows anything else, never repeated. ``revised_at``: the last change."""
+    """A revision of a namespace. ``stamp``: changes with the visible content, never repeats. ``revised_at``: the last
+    change."""
 
     stamp: str
     revised_at: datetime | None = None
@@ -37,7 +38,7 @@ class Namespaces(TenantStore):
     """One tenant's namespaces."""
 
     def existing(self, names: Sequence[Namespace]) -> set[Namespace]:
-        """Which of these there are."""
+        """Return those of these namespaces that exist."""
         statement = text(
             "SELECT namespace FROM namespaces WHERE tenant_id = :tenant AND namespace IN :names"
         ).bindparams(bindparam("names", expanding=True))
@@ -45,7 +46,7 @@ class Namespaces(TenantStore):
         return {Namespace(name) for name in rows}
 
     def revisions(self, names: Sequence[Namespace]) -> dict[Namespace, Revision]:
-        """What each of these shows at this moment; those that are not there are not in the answer."""
+        """Return the present revision of each namespace; missing ones are omitted."""
         rows = self._connection.exec_driver_sql(_REVISIONS, {"tenant": self._tenant_id, "names": list(names) or [""]})
         return {
             Namespace(name): Revision(stamp=stamp, revised_at=as_utc(revised_at)) for name, stamp, revised_at in rows
@@ -54,14 +55,14 @@ class Namespaces(TenantStore):
     def revise(
         self, namespace: Namespace, document_ids: Sequence[DocumentId] = (), *, chunks: int = 0, terms: int = 0
     ) -> None:
-        """Note a change of what the namespace shows, in its transaction: the documents, and the growth of chunks and
+        """Record a change of the visible content, in its transaction: the documents, and the growth of chunks and
         terms."""
         values = {"tenant": self._tenant_id, "namespace": namespace}
         self._connection.execute(_REVISE, {**values, "chunks": chunks, "terms": terms, "now": now()})
         Publications(self._connection, self._tenant_id).note(namespace, document_ids)
 
     def living_documents(self, namespace: Namespace, *, limit: int) -> list[str]:
-        """Some documents of a namespace that are shown or on their way."""
+        """Return some documents of a namespace that are published or under way."""
         rows = self._run(
             text(
                 "SELECT document_id FROM documents WHERE tenant_id = :tenant AND namespace = :namespace"
@@ -73,7 +74,7 @@ class Namespaces(TenantStore):
         return list(rows)
 
     def close(self, namespace: Namespace) -> bool:
-        """Forget an empty namespace; False if it holds a document. Uploads that name it wait for this transaction, as
+        """Delete an empty namespace; False if it holds a document. Uploads that name it wait for this transaction, as
         each touches its row first. Retired rows may be dropped at once."""
         values = {"tenant": self._tenant_id, "namespace": namespace}
         locked = "SELECT namespace FROM namespaces WHERE tenant_id = :tenant AND namespace = :namespace FOR UPDATE"
@@ -122,7 +123,7 @@ _HOLDS_EXAMPLES = " AND ({})".format(
     )
 )
 
-# What goes with a namespace; the namespace itself goes last.
+# The rows deleted with a namespace; the namespace itself is last.
 _OF_A_NAMESPACE = (
     "term_changes",
     "term_statistics",

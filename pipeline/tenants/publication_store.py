@@ -27,8 +27,8 @@ class Publications(TenantStore):
     """One tenant's part of the log."""
 
     def note(self, namespace: Namespace, document_ids: Sequence[DocumentId]) -> None:
-        """Write that these documents changed with the namespace's present revision; also for none, so that no gap is
-        seen."""
+        """Record that these documents changed with the namespace's present revision; also for none, so that no gap
+        appears."""
         ids = to_json(list(dict.fromkeys(document_ids)) or [""])
         self._run(_NOTE, namespace=namespace, ids=ids)
 

@@ -1,11 +1,11 @@
-"""How much a tenant may store and queue, and how much it does."""
+"""Quotas of a tenant on stored and queued documents, and their use."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 
 from cachetools import TTLCache
 from sqlalchemy import Connection, text
@@ -17,7 +17,7 @@ from pipeline.tenants.accounts import OwnQuotas
 from pipeline.tenants.usage_store import Usage
 
 _ENDED = "GREATEST({d}deleted_generation, {d}failed_generation, {d}cancelled_generation)"
-# A document that is searchable, or whose latest upload may still become so: what quotas count and lists show.
+# A document that is searchable, or whose latest upload may still become so: counted by quotas and shown in lists.
 ALIVE = f"({{d}}published_generation IS NOT NULL OR {{d}}latest_generation > {_ENDED})"
 
 _COME_BACK_S = 10.0
@@ -28,7 +28,7 @@ _CHUNKS_OF_ONE, _TOKENS_OF_ONE = 10, 1000  # per ordinary document, to convert c
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaLimits:
-    """Of one tenant; 0 is no limit."""
+    """Limits of one tenant; 0 is no limit."""
 
     documents: int = 0
     chunks: int = 0
@@ -44,7 +44,7 @@ class _Room:
     documents: int
 
 
-class Rooms:
+class QuotaRooms:
     """This process's recent counts of documents that tenants may still add, so that a batch far from its limits needs
     no count and no lock. Several processes may each admit up to the headroom."""
 
@@ -62,7 +62,7 @@ class Rooms:
             return True
 
     def note(self, tenant_id: TenantId, limits: QuotaLimits, room: int) -> None:
-        """Remember how many more documents fit, if there are many."""
+        """Store how many more documents fit, if there are many."""
         with self._lock:
             self._rooms.pop(tenant_id, None)
             if room > HEADROOM:
@@ -73,12 +73,12 @@ class Quotas(TenantStore):
     """One tenant's limits, checked in the transaction that would go beyond them."""
 
     def __init__(
-        self, connection: Connection, tenant_id: TenantId, defaults: QuotaLimits, *, rooms: Rooms | None = None
+        self, connection: Connection, tenant_id: TenantId, defaults: QuotaLimits, *, rooms: QuotaRooms | None = None
     ) -> None:
-        """``rooms``: this process's counts for tenants that are far from their limits."""
+        """Set the limits. ``rooms``: this process's counts for tenants that are far from their limits."""
         super().__init__(connection, tenant_id)
         self._defaults = defaults
-        self._rooms = rooms or Rooms()
+        self._rooms = rooms or QuotaRooms()
 
     def check(self, *, arriving: int) -> None:
         """Check limits after documents and before items are written; near a limit the tenant's row stays locked. Raises
@@ -91,57 +91,46 @@ class Quotas(TenantStore):
             return
         self._run(_LOCK)
         rooms = []
-        if limits.documents:
-            there = self._count(_DOCUMENTS)
-            rooms.append(limits.documents - there)
-        if limits.documents and there > limits.documents:
-            raise QuotaExceeded(
-                f"The tenant would have {there} documents and may have {limits.documents}.",
-                quota={"name": "documents", "limit": limits.documents, "used": there},
-            )
-        if limits.chunks:
-            there = self._count(_CHUNKS)
-            rooms.append((limits.chunks - there) // _CHUNKS_OF_ONE)
-        if limits.chunks and there >= limits.chunks:
-            raise QuotaExceeded(
-                f"The tenant has {there} chunks and may have {limits.chunks}.",
-                quota={"name": "chunks", "limit": limits.chunks, "used": there},
-            )
-        if limits.tokens:
-            spent = self._spent()
-            rooms.append((limits.tokens - spent) // _TOKENS_OF_ONE)
-        if limits.tokens and spent >= limits.tokens:
-            raise QuotaExceeded(
-                f"The tenant has had {spent} tokens embedded this month and may have {limits.tokens}.",
-                quota={"name": "tokens", "limit": limits.tokens, "used": spent},
-            )
-        if limits.queued and arriving > limits.queued:
-            raise QuotaExceeded(
-                f"{arriving} documents are more than the {limits.queued} that may wait at a time.",
-                quota={"name": "queued", "limit": limits.queued, "used": arriving},
-            )
-        if limits.queued:
-            there = self._count(_QUEUED)
-            rooms.append(limits.queued - there - arriving)
-        if limits.queued and there + arriving > limits.queued:
-            raise QueueFull(
-                f"{there} documents wait already, and {limits.queued} may; {arriving} more have no room.",
-                retry_after_s=_COME_BACK_S,
-                quota={"name": "queued", "limit": limits.queued, "used": there},
-            )
+        if limit := limits.documents:
+            used = self._count(_DOCUMENTS)
+            rooms.append(limit - used)
+            if used > limit:
+                raise _exceeded(
+                    f"The tenant would have {used} documents and may have {limit}.", "documents", limit, used
+                )
+        if limit := limits.chunks:
+            used = self._count(_CHUNKS)
+            rooms.append((limit - used) // _CHUNKS_OF_ONE)
+            if used >= limit:
+                raise _exceeded(f"The tenant has {used} chunks and may have {limit}.", "chunks", limit, used)
+        if limit := limits.tokens:
+            used = self._spent()
+            rooms.append((limit - used) // _TOKENS_OF_ONE)
+            if used >= limit:
+                detail = f"The tenant has had {used} tokens embedded this month and may have {limit}."
+                raise _exceeded(detail, "tokens", limit, used)
+        if limit := limits.queued:
+            if arriving > limit:
+                detail = f"{arriving} documents are more than the {limit} that may wait at a time."
+                raise _exceeded(detail, "queued", limit, arriving)
+            used = self._count(_QUEUED)
+            rooms.append(limit - used - arriving)
+            if used + arriving > limit:
+                raise QueueFull(
+                    f"{used} documents wait already, and {limit} may; {arriving} more have no room.",
+                    retry_after_s=_COME_BACK_S,
+                    quota={"name": "queued", "limit": limit, "used": used},
+                )
         self._rooms.note(self._tenant_id, limits, min(rooms, default=2 * HEADROOM))
 
     def check_files(self, count: Callable[[], int]) -> None:
         """Raise QuotaExceeded for more files than the limit on documents; ``count`` is called only with one."""
         limit = self._limits().documents
-        if limit and (there := count()) > limit:
-            raise QuotaExceeded(
-                f"The tenant would keep {there} files and may keep {limit}.",
-                quota={"name": "documents", "limit": limit, "used": there},
-            )
+        if limit and (used := count()) > limit:
+            raise _exceeded(f"The tenant would keep {used} files and may keep {limit}.", "documents", limit, used)
 
     def use(self) -> dict[str, tuple[int, int]]:
-        """Each quota's limit, 0 for none, and how much of it is used. Nothing is locked."""
+        """Return each quota's limit, 0 for none, and its use. Locks nothing."""
         limits = self._limits()
         return {
             "documents": (limits.documents, self._count(_DOCUMENTS)),
@@ -151,21 +140,23 @@ class Quotas(TenantStore):
         }
 
     def _limits(self) -> QuotaLimits:
-        """The tenant's own limits, else the defaults."""
+        """Return the tenant's own limits, else the defaults."""
         row = self._run(_OWN).one_or_none()
-        own = (None,) * 4 if row is None else tuple(row)
-        default = (self._defaults.documents, self._defaults.chunks, self._defaults.queued, self._defaults.tokens)
-        documents, chunks, queued, tokens = (d if o is None else int(o) for o, d in zip(own, default, strict=True))
-        return QuotaLimits(documents=documents, chunks=chunks, queued=queued, tokens=tokens)
+        own = {} if row is None else {name: int(value) for name, value in row._mapping.items() if value is not None}
+        return replace(self._defaults, **own)
 
     def _spent(self) -> int:
-        """Tokens embedded in this calendar month, UTC."""
+        """Return the tokens embedded in this calendar month, UTC."""
         today = now().date()
         usage = Usage(self._connection, self._tenant_id)
         return usage.total(today.replace(day=1), today).counts.tokens
 
     def _count(self, statement: str) -> int:
         return int(self._run(text(statement)).scalar_one() or 0)
+
+
+def _exceeded(detail: str, name: str, limit: int, used: int) -> QuotaExceeded:
+    return QuotaExceeded(detail, quota={"name": name, "limit": limit, "used": used})
 
 
 def own_quotas(connection: Connection, tenant_id: TenantId) -> OwnQuotas:
@@ -177,7 +168,7 @@ def own_quotas(connection: Connection, tenant_id: TenantId) -> OwnQuotas:
 
 
 def set_own_quotas(connection: Connection, tenant_id: TenantId, own: OwnQuotas) -> None:
-    """Write the tenant's own values; with None the installation's setting holds."""
+    """Write the tenant's own values; None restores the installation's setting."""
     assignments = ", ".join(f"quota_{name} = :{name}" for name in _QUOTAS)
     connection.execute(
         text(f"UPDATE tenants SET {assignments} WHERE tenant_id = :tenant"),
@@ -186,17 +177,19 @@ def set_own_quotas(connection: Connection, tenant_id: TenantId, own: OwnQuotas) 
 
 
 def own_requests_per_minute(connection: Connection, tenant_id: TenantId) -> int | None:
-    """How often the tenant may ask, 0 for no limit; None if the setting holds for it."""
+    """Return the tenant's own limit on requests per minute, 0 for no limit; None for the installation's setting."""
     statement = text("SELECT quota_requests_per_minute FROM tenants WHERE tenant_id = :tenant")
-    found = connection.execute(statement, {"tenant": tenant_id}).scalar_one_or_none()
-    return None if found is None else int(found)
+    value = connection.execute(statement, {"tenant": tenant_id}).scalar_one_or_none()
+    return None if value is None else int(value)
 
 
 _QUOTAS = ("documents", "chunks", "queued", "tokens", "requests_per_minute")  # as in OwnQuotas
 
 _OWN_COLUMNS = ", ".join(f"quota_{name}" for name in _QUOTAS)
 
-_OWN = text("SELECT quota_documents, quota_chunks, quota_queued, quota_tokens FROM tenants WHERE tenant_id = :tenant")
+_OWN = text(
+    f"SELECT {', '.join(f'quota_{name} AS {name}' for name in _QUOTAS[:4])} FROM tenants WHERE tenant_id = :tenant"
+)
 
 _LOCK = text("SELECT tenant_id FROM tenants WHERE tenant_id = :tenant FOR UPDATE")
 

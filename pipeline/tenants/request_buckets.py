@@ -1,4 +1,4 @@
-"""How many requests a tenant may send: a bucket that fills evenly and holds a burst."""
+"""Token buckets that limit a tenant's requests: they fill evenly and hold a burst."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from cachetools import LRUCache
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
-    """``per_minute`` requests in the long run, and up to ``burst`` at once. 0 ``per_minute`` is no limit."""
+    """``per_minute`` requests in the long run, up to ``burst`` at once. 0 ``per_minute`` is no limit."""
 
     per_minute: int
     burst: int
 
     @property
     def window_s(self) -> int:
-        """After how many seconds an empty bucket is full again."""
+        """The seconds until an empty bucket is full again."""
         return max(1, math.ceil(self.burst * 60 / self.per_minute)) if self.per_minute else 0
 
     def scaled_to(self, per_minute: int) -> Rate:
-        """Another rate, whose burst stands to it as this one's does; a minute's worth if this one is no limit."""
+        """Return another rate with the same ratio of burst to rate; a minute's worth if this one is no limit."""
         burst = round(self.burst * per_minute / self.per_minute) if self.per_minute else per_minute
         return Rate(per_minute=per_minute, burst=max(1, burst))
 

@@ -1,4 +1,4 @@
-"""The tenants' buckets of requests, in Redis: one for all gateways together, by Redis' own clock."""
+"""The tenants' token buckets in Redis: shared by all gateways, by Redis' own clock."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pipeline.errors import StoreUnavailable
 from pipeline.records import TenantId
 from pipeline.tenants.request_buckets import BucketReply, Rate
 
-# KEYS[1]: the bucket. ARGV: requests a minute, burst. A bucket nobody has touched is full, so one that would be full
+# KEYS[1]: the bucket. ARGV: requests a minute, burst. An untouched bucket is full, so a bucket that would be full
 # again need not be kept.
 _TAKE = """
 local rate, burst = tonumber(ARGV[1]) / 60, tonumber(ARGV[2])
@@ -35,7 +35,7 @@ class RequestRates:
         self._take = client.register_script(_TAKE)
 
     async def take(self, tenant_id: TenantId, rate: Rate) -> BucketReply:
-        """One request, if there is room for it. Raises StoreUnavailable."""
+        """Take one token from the tenant's bucket. Raises StoreUnavailable."""
         return await self.take_named(f"{tenant_id}:requests", rate)
 
     async def take_named(self, name: str, rate: Rate) -> BucketReply:

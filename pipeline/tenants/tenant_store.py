@@ -18,7 +18,7 @@ class Tenants(TenantStore):
     """The tenant's own row and its keys."""
 
     def create(self, name: str) -> bool:
-        """Make the tenant; False if it is there, and then it stays as it is."""
+        """Create the tenant; False if it exists, and then it stays as it is."""
         made = self._run(
             text("INSERT IGNORE INTO tenants (tenant_id, name, created_at) VALUES (:tenant, :name, :now)"),
             name=name,
@@ -27,14 +27,14 @@ class Tenants(TenantStore):
         return made.rowcount == 1
 
     def find(self) -> Tenant | None:
-        """The tenant's row, None if there is none."""
+        """Return the tenant's row, None if there is none."""
         statement = text(f"SELECT {_COLUMNS} FROM tenants WHERE tenant_id = :tenant")
         row = self._run(statement).first()
         return None if row is None else _tenant(row)
 
     def admit(self, admitted: bool) -> bool:
-        """Let the tenant's keys work, or none of them. False if it was so already, or there is no such tenant; one that
-        is being erased stays shut out."""
+        """Enable or disable all of the tenant's keys. False if nothing changed or there is no such tenant; one that is
+        being erased stays disabled."""
         changed = self._run(
             text(
                 "UPDATE tenants SET disabled_at = :then WHERE tenant_id = :tenant"
@@ -50,7 +50,7 @@ class Tenants(TenantStore):
         return changed.rowcount == 1
 
     def issue_key(self, name: str, scopes: tuple[str, ...] = SCOPES) -> str:
-        """Make a key and give it back, once: only its hash is kept."""
+        """Create a key and return it; only its hash is stored."""
         key = new_key(self._tenant_id)
         self._run(
             text(
@@ -62,29 +62,13 @@ class Tenants(TenantStore):
             scopes=" ".join(scopes),
             now=now(),
         )
-        self._note("key_issue", key, name=name, scopes=list(scopes))
+        audit = Audit(self._connection, self._tenant_id)
+        audit.wrote("key_issue", ids=[key_id_of(hashed(key))], name=name, scopes=list(scopes))
         return key
 
-    def revoke_key(self, api_key: str) -> bool:
-        """End a key now. False if the tenant has no such key in use."""
-        result = self._run(
-            text(
-                "UPDATE api_keys SET revoked_at = :now"
-                " WHERE tenant_id = :tenant AND key_hash = :hash AND revoked_at IS NULL"
-            ),
-            hash=hashed(api_key),
-            now=now(),
-        )
-        if result.rowcount == 1:
-            self._note("key_revoke", api_key)
-        return result.rowcount == 1
-
-    def _note(self, action: str, api_key: str, **detail: Any) -> None:
-        Audit(self._connection, self._tenant_id).wrote(action, ids=[key_id_of(hashed(api_key))], **detail)
-
     def principal(self, api_key: str) -> Principal | None:
-        """Who the key stands for, or None if it is unknown, revoked or expired, or its tenant is disabled. Notes that the
-        key was used, unless that was noted within the last minute."""
+        """Return the caller that the key authenticates, or None if it is unknown, revoked or expired, or its tenant is
+        disabled. Records the use of the key, at most once a minute."""
         digest, at = hashed(api_key), now()
         row = self._run(
             text(
@@ -105,7 +89,7 @@ class Tenants(TenantStore):
 
 
 def tenants_page(connection: Connection, *, after: str | None, limit: int) -> list[Tenant]:
-    """Tenants of the installation by id, those that come after one of them: for its operator, and for nobody else."""
+    """Return tenants of the installation by id, after the given one; for operators only."""
     statement = text(f"SELECT {_COLUMNS} FROM tenants WHERE tenant_id > :after ORDER BY tenant_id LIMIT :limit")
     return [_tenant(row) for row in connection.execute(statement, {"after": after or "", "limit": limit})]
 

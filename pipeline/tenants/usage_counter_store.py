@@ -1,4 +1,4 @@
-"""The book of what embedding costs: noted as answers come, written to MySQL soon after, lost only with the process."""
+"""The counters of embedding costs: collected in the process, written to MySQL soon after, lost only with the process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SOON_S: Final = 0.5  # how long notes may wait to be written together
 
 
 class UsageBook:
-    """One process's notes. Safe between threads; close it when done."""
+    """One process's counters. Thread-safe; close it when done."""
 
     def __init__(
         self, mysql: Callable[[], Engine], *, price_per_million: Decimal, meter: Callable[[], Meter] | None = None
@@ -38,7 +38,7 @@ class UsageBook:
     def note(
         self, tenant_id: TenantId, purpose: Purpose, model: str, counts: EmbeddingCounts, *, job_id: JobId | None
     ) -> None:
-        """Add to the notes of today (UTC)."""
+        """Add to the counters of today (UTC)."""
         if counts == EmbeddingCounts():
             return
         if self._meter is not None:
@@ -52,7 +52,7 @@ class UsageBook:
             mine[entry] = mine.get(entry, EmbeddingCounts()) + counts
 
     def write(self) -> None:
-        """Write what was noted. What cannot be written now stays in the book, and is written with what comes next."""
+        """Write the counters. Those that cannot be written now are written with the next ones."""
         with self._lock:
             notes, self._notes = self._notes, {}
         for tenant_id, entries in notes.items():
@@ -66,7 +66,7 @@ class UsageBook:
                         mine[entry] = mine.get(entry, EmbeddingCounts()) + counts
 
     def write_soon(self) -> None:
-        """Write within half a second, with what else is noted until then."""
+        """Write within half a second, together with later counts."""
         with self._lock:
             if self._timer is None:
                 self._timer = threading.Timer(SOON_S, self._write_now)
@@ -74,7 +74,7 @@ class UsageBook:
                 self._timer.start()
 
     def close(self) -> None:
-        """Write what is left."""
+        """Write the remaining counters."""
         with self._lock:
             if self._timer is not None:
                 self._timer.cancel()

@@ -1,4 +1,4 @@
-"""What embedding has cost a tenant: counts that only grow, by day, job, purpose and model."""
+"""The costs of a tenant's embeddings: counts that only grow, by day, job, purpose and model."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ UsageKey = Literal["day", "job", "model", "purpose"]
 
 
 class Purpose(enum.StrEnum):
-    """What vectors were wanted for."""
+    """Purposes of embedding."""
 
     INGEST = "ingest"
     QUERY = "query"
@@ -38,13 +38,13 @@ class EmbeddingCounts:
 
     def __add__(self, other: EmbeddingCounts) -> EmbeddingCounts:
         return EmbeddingCounts(
-            **{each.name: getattr(self, each.name) + getattr(other, each.name) for each in fields(self)}
+            **{field.name: getattr(self, field.name) + getattr(other, field.name) for field in fields(self)}
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageEntry:
-    """Where counts belong. ``job_id`` is None for what no job asked for."""
+    """The key of counts. ``job_id`` is None without a job."""
 
     day: date
     job_id: JobId | None
@@ -54,7 +54,7 @@ class UsageEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageRow:
-    """Counts that belong together. ``cost`` is at the prices that held when they were made."""
+    """Counts of one key. ``cost`` is at the prices of their time."""
 
     key: str
     counts: EmbeddingCounts
@@ -65,7 +65,7 @@ class Usage(TenantStore):
     """One tenant's counts."""
 
     def add(self, entries: Mapping[UsageEntry, EmbeddingCounts], *, price_per_million: Decimal) -> None:
-        """Add to earlier counts, in one order against deadlocks."""
+        """Add to earlier counts, in sorted order against deadlocks."""
         rows = [
             (
                 self._tenant_id,
@@ -87,24 +87,24 @@ class Usage(TenantStore):
         insert_many(self._connection, _ADD, rows)
 
     def of_jobs(self, job_ids: Sequence[JobId]) -> dict[JobId, UsageRow]:
-        """The counts of each of these jobs for which there are any."""
+        """Return the counts of those of these jobs that have any."""
         if not job_ids:
             return {}
-        found = self._run(_OF_JOBS, jobs=list(job_ids))
-        return {JobId(row.name): _row(row) for row in found}
+        rows = self._run(_OF_JOBS, jobs=list(job_ids))
+        return {JobId(row.name): _row(row) for row in rows}
 
     def between(self, first: date, last: date, *, by: UsageKey, after: str | None, limit: int) -> list[UsageRow]:
-        """Counts of these days, both included, in the order of their key, those after the given one."""
+        """Return counts of these days, both inclusive, in the order of their key, after the given one."""
         statement = _BETWEEN.format(key=_KEYS[by], having="HAVING name > :after" if after is not None else "")
         return [_row(row) for row in self._run(text(statement), first=first, last=last, after=after, limit=limit)]
 
     def total(self, first: date, last: date) -> UsageRow:
-        """Everything of these days."""
+        """Return the total of these days."""
         return _row(self._run(_TOTAL, first=first, last=last).one())
 
 
 def _row(row: Any) -> UsageRow:
-    counts = EmbeddingCounts(**{each.name: int(getattr(row, each.name) or 0) for each in fields(EmbeddingCounts)})
+    counts = EmbeddingCounts(**{field.name: int(getattr(row, field.name) or 0) for field in fields(EmbeddingCounts)})
     return UsageRow(key=str(row.name), counts=counts, cost=Decimal(row.cost or 0))
 
 

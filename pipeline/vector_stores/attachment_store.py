@@ -1,6 +1,5 @@
-"""Files of a namespace: their attributes, and their status, always read from the ledger. Documents that came or were
-written some other way count too, named by source. A removed entry stays as a mark for a while, so that lists can
-continue at it."""
+"""Files of a namespace: their attributes, and their status, always read from the ledger. Documents from other sources
+count too, named by source. A removed entry stays as a mark for a while, so that lists can continue at it."""
 
 from __future__ import annotations
 
@@ -33,7 +32,7 @@ _MARKED_FOR_HOURS = 24
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListPosition:
-    """A place in a list by time: entries after it are wanted or, if ``backwards``, the last ones before it."""
+    """A position in a list by time: the entries after it or, if ``backwards``, the last ones before it."""
 
     at: datetime
     name: str
@@ -45,7 +44,7 @@ _STATUS = (
     " ELSE 'in_progress' END"
 )
 _ALIVE = "d.document_id IS NOT NULL AND d.latest_generation > d.deleted_generation"
-# What the ledger has not brought to an end may have no document; what was deleted since, whoever did it, is not there.
+# An unfinished item may have no document; a document deleted since is omitted.
 _SEEN = f"(({_ALIVE}) OR (i.state <> 'succeeded' AND NOT COALESCE(d.deleted_generation >= i.generation, FALSE)))"
 _FILES = (
     " FROM attachments a LEFT JOIN job_items i ON i.tenant_id = a.tenant_id AND i.job_id = a.job_id AND i.ordinal = a.ordinal"
@@ -53,7 +52,7 @@ _FILES = (
 )
 _THERE = f" WHERE a.tenant_id = :tenant AND a.detached_at IS NULL AND {_SEEN}"
 _PUT_THERE = _FILES + _THERE
-# What is shown of a file that was put there and then written some other way: that generation is described, not the file.
+# A file that was added and then overwritten by another upload is described by that generation.
 _PUT_OR_WRITTEN_SINCE = (
     f"{_FILES} LEFT JOIN generations g ON i.state = 'succeeded' AND d.published_generation <> i.generation"
     " AND g.tenant_id = d.tenant_id AND g.namespace = d.namespace AND g.document_id = d.document_id"
@@ -157,7 +156,7 @@ def paged(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewAttachment:
-    """A file that is put into a namespace by item ``ordinal`` of a job."""
+    """A file that item ``ordinal`` of a job adds to a namespace."""
 
     document_id: DocumentId
     ordinal: int
@@ -169,7 +168,7 @@ class NewAttachment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attached:
-    """A file of a namespace. ``error_code``, ``error_detail`` and ``failure`` (whose fault it is) only if it failed."""
+    """A file of a namespace. ``error_code``, ``error_detail`` and ``failure`` (the party at fault) only if it failed."""
 
     document_id: str
     namespace: str
@@ -186,18 +185,18 @@ class Attached:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
-    """How many files of a namespace, or of a job, stand where, and how many bytes those have that are searched."""
+    """The number of files of a namespace, or of a job, by status, and the bytes of the searchable ones."""
 
     counts: Mapping[Status, int] = field(default_factory=dict)
     body_bytes: int = 0
 
     def of(self, status: Status) -> int:
-        """How many have this status."""
+        """Return the number of files of this status."""
         return self.counts.get(status, 0)
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """The number of files."""
         return sum(self.counts.values())
 
 
@@ -205,8 +204,8 @@ class Attachments(TenantStore):
     """One tenant's files in namespaces."""
 
     def note(self, namespace: Namespace, job_id: JobId, entries: Sequence[NewAttachment]) -> None:
-        """Record which job item puts these files there, replacing earlier records except their time, unless they had
-        been taken out."""
+        """Record the job items that add these files, replacing earlier records except their time, unless they had been
+        removed."""
         moment = now()
         insert_many(
             self._connection,
@@ -228,48 +227,48 @@ class Attachments(TenantStore):
                     entry.body_bytes,
                     moment,
                 )
-                for entry in sorted(entries, key=lambda each: each.document_id)
+                for entry in sorted(entries, key=lambda item: item.document_id)
             ],
         )
 
     def describe(self, namespace: Namespace, document_id: DocumentId, attributes: Mapping[str, Any]) -> None:
-        """Change the attributes of one that became no document."""
+        """Change the attributes of a file that became no document."""
         self._run(DESCRIBE, namespace=namespace, document=document_id, attributes=to_json(dict(attributes)))
 
     def detach(self, namespace: Namespace, document_ids: Sequence[DocumentId]) -> None:
-        """Take files out; the documents are deleted by who calls this."""
+        """Remove files from the list; the caller deletes their documents."""
         if document_ids:
             self._run(DETACH, namespace=namespace, ids=list(document_ids), now=now())
 
     def detach_all(self, namespace: Namespace) -> None:
-        """Take every file out of a namespace."""
+        """Remove every file of a namespace from the list."""
         self._run(DETACH_ALL, namespace=namespace, now=now())
 
     def namespaces_with(self, document_id: DocumentId) -> list[Namespace]:
-        """Where a file was put."""
+        """Return the namespaces that hold a file."""
         rows = self._run(HOLDERS, document=document_id).scalars()
         return [Namespace(name) for name in rows]
 
     def named(self, namespace: Namespace, document_ids: Sequence[str]) -> dict[str, Attached]:
-        """Those of these files that there are."""
+        """Return those of these files that exist."""
         if not document_ids:
             return {}
         rows = self._run(NAMED, namespace=namespace, ids=list(document_ids))
         return {row.document_id: _attached(row) for row in rows}
 
     def to_go_on_from(self, namespace: Namespace, document_id: DocumentId) -> int | None:
-        """The generation of a document that a change of it begins with: the one on its way, else the one shown."""
+        """Return the generation that a change of a document begins with: the pending one, else the published one."""
         row = self._run(TO_GO_ON_FROM, namespace=namespace, document=document_id).one_or_none()
         return None if row is None else row.generation
 
     def was_deleted_since(self, namespace: Namespace, document_id: DocumentId, generation: int) -> bool:
-        """Whether a document was deleted since this generation was accepted. Call it in the transaction that gave it
-        another."""
+        """Return whether a document was deleted since this generation was accepted. Call it in the transaction that
+        accepts another one."""
         deleted = self._run(DELETED_SINCE, namespace=namespace, document=document_id, generation=generation)
         return bool(deleted.scalar_one())
 
     def position(self, namespace: Namespace, document_id: str) -> datetime | None:
-        """The time by which a file stands in the list, also one that was taken out lately."""
+        """Return the time by which a file is listed, also of a recently removed one."""
         row = self._run(POSITION, namespace=namespace, document=document_id).one_or_none()
         return None if row is None else as_utc(row.created_at)
 
@@ -283,15 +282,15 @@ class Attachments(TenantStore):
         limit: int,
         job_id: JobId | None = None,
     ) -> list[Attached]:
-        """Files of a namespace by the time they came; only those that a job brought, if one is named."""
+        """Return files of a namespace by the time they were added; with ``job_id``, only those of a job."""
         statement, values = paged(place, newest_first=newest_first, status=status, of_job=job_id is not None)
         ids = list(self._run(text(statement), namespace=namespace, limit=limit, job=job_id, **values).scalars())
-        found = self.named(namespace, ids)
-        ordered = [found[each] for each in ids if each in found]
+        attachments = self.named(namespace, ids)
+        ordered = [attachments[document_id] for document_id in ids if document_id in attachments]
         return ordered[::-1] if place is not None and place.backwards else ordered
 
     def tallies(self, namespaces: Sequence[str]) -> dict[str, Tally]:
-        """How many files stand where, of each of these namespaces."""
+        """Return the tally of each of these namespaces."""
         if not namespaces:
             return {}
         counts: dict[str, dict[Status, int]] = {name: {} for name in namespaces}
@@ -302,22 +301,22 @@ class Attachments(TenantStore):
         return {name: Tally(counts=counts[name], body_bytes=sizes[name]) for name in namespaces}
 
     def tally_of_job(self, job_id: JobId) -> Tally:
-        """How many items of a job stand where."""
+        """Return the tally of a job's items."""
         rows = self._run(JOB_TALLY, job=job_id)
         return Tally(counts={row.status: row.files for row in rows})
 
     def job_in(self, namespace: Namespace, job_id: JobId) -> datetime | None:
-        """When a job of this namespace was accepted; None if there is no such job."""
+        """Return when a job of this namespace was accepted; None if there is no such job."""
         row = self._run(JOB, namespace=namespace, job=job_id).one_or_none()
         return None if row is None else as_utc(row.created_at)
 
     def drop_old_marks(self, *, limit: int) -> int:
-        """Forget files that were taken out a day ago. Gives how many."""
+        """Delete the marks of files removed a day ago; return how many."""
         return int(self._run(DROP_MARKS, before=_marked_before(), limit=limit).rowcount)
 
 
 def tenants_with_old_marks(connection: Connection) -> list[TenantId]:
-    """Tenants of whom files were taken out a day ago and are still marked."""
+    """Return the tenants with marks of files removed a day ago."""
     rows = connection.execute(WITH_OLD_MARKS, {"before": _marked_before()}).scalars()
     return [TenantId(tenant_id) for tenant_id in rows]
 

@@ -1,4 +1,4 @@
-"""Namespaces as vector stores: name, notes and expiry. One without a row has its own name and does not expire."""
+"""Namespaces as vector stores: name, notes and expiry. One without a row uses the namespace's name and does not expire."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from pipeline.database.rows import TenantStore, as_utc, now, record_of, to_json,
 from pipeline.records import Namespace, TenantId
 from pipeline.vector_stores.attachment_store import ListPosition
 
-_ACTIVE_AGAIN_S = 60  # who searches all the time does not write all the time
+_ACTIVE_AGAIN_S = 60  # frequent searches do not write each time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VectorStore:
-    """A namespace as a vector store. ``expires_after_days``: how long it is kept after it was last used."""
+    """A namespace as a vector store. ``expires_after_days``: its lifetime after the last use."""
 
     namespace: str
     name: str
@@ -33,7 +33,7 @@ class VectorStore:
     expires_at: datetime | None = None
 
     def has_expired(self, at: datetime) -> bool:
-        """Whether its time is up."""
+        """Return whether it has expired at a moment."""
         return self.expires_at is not None and self.expires_at <= at
 
 
@@ -41,12 +41,12 @@ class VectorStores(TenantStore):
     """One tenant's namespaces as vector stores."""
 
     def open(self, store: VectorStore) -> None:
-        """Make a namespace, if it is not there, and note what it is called."""
+        """Create a namespace, if it does not exist, and store its name."""
         self._run(_NAMESPACE, namespace=store.namespace, created=to_naive(store.created_at))
         self.put(store)
 
     def put(self, store: VectorStore) -> None:
-        """Note what is to be known of a namespace that exists."""
+        """Store the description of an existing namespace."""
         days = store.expires_after_days
         active = store.last_active_at
         kept = {
@@ -61,13 +61,13 @@ class VectorStores(TenantStore):
         self._connection.execute(statement.on_duplicate_key_update(kept))
 
     def one(self, namespace: Namespace, *, lock: bool = False) -> VectorStore | None:
-        """A namespace as a vector store, or None if there is none."""
+        """Return a namespace as a vector store, or None if there is none."""
         statement = f"{_SELECT} AND n.namespace = :namespace" + (" FOR UPDATE" if lock else "")
         row = self._run(text(statement), namespace=namespace).one_or_none()
         return None if row is None else _store(row)
 
     def page(self, *, place: ListPosition | None, newest_first: bool, limit: int) -> list[VectorStore]:
-        """Namespaces by the time they were made."""
+        """Return namespaces by the time they were created."""
         backwards = place is not None and place.backwards
         sign, order = ("<", "DESC") if newest_first != backwards else (">", "ASC")
         values: dict[str, Any] = {"tenant": self._tenant_id, "limit": limit}
@@ -76,11 +76,11 @@ class VectorStores(TenantStore):
             where = f"AND (n.created_at {sign} :at OR (n.created_at = :at AND n.namespace {sign} :name))"
             values |= {"at": to_naive(place.at), "name": place.name}
         statement = f"{_SELECT} {where} ORDER BY n.created_at {order}, n.namespace {order} LIMIT :limit"
-        found = [_store(row) for row in self._connection.execute(text(statement), values)]
-        return found[::-1] if backwards else found
+        stores = [_store(row) for row in self._connection.execute(text(statement), values)]
+        return stores[::-1] if backwards else stores
 
     def touch(self, namespaces: Collection[Namespace]) -> None:
-        """Note that these are used now, each unless that was noted in the last minute; what has expired stays so."""
+        """Record the use of these, each at most once a minute; expired ones stay expired."""
         moment = now()
         before = moment - timedelta(seconds=_ACTIVE_AGAIN_S)
         values = {"tenant": self._tenant_id, "names": list(namespaces), "now": moment, "before": before}
@@ -89,12 +89,12 @@ class VectorStores(TenantStore):
             self._connection.execute(_TOUCH, {**values, "names": idle})
 
     def note_emptied(self, namespace: Namespace) -> None:
-        """Note that what was in an expired one is gone."""
+        """Record that an expired one was emptied."""
         self._run(_EMPTIED, namespace=namespace, now=now())
 
 
 def expired_stores(connection: Connection, *, limit: int) -> list[tuple[TenantId, Namespace]]:
-    """Vector stores whose time is up and that still hold something, of every tenant."""
+    """Return expired vector stores with content, of every tenant."""
     rows = connection.execute(_EXPIRED, {"now": now(), "limit": limit})
     return [(TenantId(row.tenant_id), Namespace(row.namespace)) for row in rows]
 

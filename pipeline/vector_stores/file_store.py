@@ -1,4 +1,4 @@
-"""Files of a tenant that were handed in and belong to no namespace yet."""
+"""Uploaded files of a tenant that belong to no namespace yet."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FILES_PER_STATEMENT = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredFile:
-    """A file without its bytes. ``declared_type``: the media type its sender gave it."""
+    """A file without its bytes. ``declared_type``: the media type that its sender stated."""
 
     file_id: str
     filename: str
@@ -34,13 +34,12 @@ class StoredFile:
 
 
 def new_id(prefix: str) -> str:
-    """A new id that nobody can guess, and that says when it was made, so that it is a place in a list even when what it
-    named is gone."""
+    """Return a new random id that contains its time, so that it is a position in a list even after its object is gone."""
     return f"{prefix}{time.time_ns() // 1_000_000:0{_ID_DIGITS}x}{secrets.token_hex(10)}"
 
 
 def made_at(prefix: str, identifier: str) -> datetime | None:
-    """When an id was made by `new_id`; None if it was not."""
+    """Return the time in an id of `new_id`; None for other ids."""
     digits = identifier.removeprefix(prefix)
     if not identifier.startswith(prefix) or len(digits) != _ID_DIGITS + 20:
         return None
@@ -54,7 +53,7 @@ class StoredFiles(TenantStore):
     """One tenant's files."""
 
     def put(self, file: StoredFile, body: bytes) -> None:
-        """Keep a file."""
+        """Store a file."""
         self._insert_row(
             stored_files,
             file_id=file.file_id,
@@ -69,28 +68,28 @@ class StoredFiles(TenantStore):
         self._insert_row(stored_file_bodies, file_id=file.file_id, body=body)
 
     def named(self, file_ids: Sequence[str]) -> dict[str, StoredFile]:
-        """Those of these files that there are and that have not expired."""
-        found: dict[str, StoredFile] = {}
+        """Return those of these files that exist and have not expired."""
+        files: dict[str, StoredFile] = {}
         for some in slices(list(file_ids), 1000):
             rows = self._connection.execute(select(stored_files).where(self._valid(), stored_files.c.file_id.in_(some)))
-            found |= {row.file_id: _file(row) for row in rows}
-        return found
+            files |= {row.file_id: _file(row) for row in rows}
+        return files
 
     def body(self, file_id: str) -> bytes | None:
-        """A file's bytes, or None."""
+        """Return a file's bytes, or None."""
         where = and_(self._own(stored_file_bodies), stored_file_bodies.c.file_id == file_id)
         row = self._connection.execute(select(stored_file_bodies.c.body).where(where)).one_or_none()
         return None if row is None else bytes(row.body)
 
     def count(self) -> int:
-        """How many there are."""
+        """Return the number of files."""
         statement = select(func.count()).select_from(stored_files).where(self._own(stored_files))
         return int(self._connection.execute(statement).scalar_one())
 
     def page(
         self, *, after: tuple[datetime, str] | None, newest_first: bool, purpose: str | None, limit: int
     ) -> list[StoredFile]:
-        """Files by the time they were handed in, those after the given time and id."""
+        """Return files by the time of upload, after the given time and id."""
         at, file_id = stored_files.c.created_at, stored_files.c.file_id
         statement = select(stored_files).where(self._valid()).limit(limit)
         if after is not None:
@@ -115,8 +114,8 @@ class StoredFiles(TenantStore):
         return and_(self._own(stored_files), or_(expires_at.is_(None), expires_at > now()))
 
     def hand_over(self, namespace: Namespace, job_id: JobId, file_ids: Sequence[str]) -> int:
-        """Copy the bytes of files to the documents of a job that are called like them, inside the database: the files
-        of one job may be larger together than this process. Gives for how many; fewer if one is gone meanwhile."""
+        """Copy the bytes of files to the documents of the same ids of a job, inside the database: together they may
+        exceed this process's memory. Return how many; fewer if one is gone meanwhile."""
         copied = 0
         for some in slices(list(file_ids), _FILES_PER_STATEMENT):
             many = placeholders(some)
@@ -128,7 +127,7 @@ class StoredFiles(TenantStore):
 
 
 def expired_files(connection: Connection, *, limit: int) -> list[tuple[TenantId, str]]:
-    """Files whose time is up, of every tenant."""
+    """Return expired files of every tenant."""
     rows = connection.execute(_EXPIRED, {"now": now(), "limit": limit})
     return [(TenantId(row.tenant_id), row.file_id) for row in rows]
 

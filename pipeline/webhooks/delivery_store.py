@@ -1,4 +1,4 @@
-"""Deliveries to endpoints: which are due, who is sending which, and what became of them."""
+"""Deliveries to endpoints: the due ones, their claims, and their outcome."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ERROR_LENGTH = 255
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """One message to one endpoint. ``last_status`` is what the endpoint answered, ``last_error`` what went wrong."""
+    """One message to one endpoint. ``last_status``: the endpoint's response; ``last_error``: the failure."""
 
     delivery_id: str
     webhook_id: str
@@ -36,7 +36,7 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sending:
-    """A delivery that this process sends now, under a lease. ``attempts`` counts this one."""
+    """A delivery that this process sends now, under a lease. ``attempts`` includes this one."""
 
     tenant_id: TenantId
     webhook_id: str
@@ -63,7 +63,7 @@ def claim(connection: Connection, *, limit: int, per_endpoint: int, lease_s: flo
 
 
 def prune(connection: Connection, *, delivered_s: float, dead_s: float, progress_s: float, limit: int) -> int:
-    """Forget deliveries that ended that long ago, at most ``limit`` of a kind. Gives how many."""
+    """Delete deliveries that ended long enough ago, at most ``limit`` of a kind; return how many."""
     moment = now()
     gone = 0
     for where, seconds in (
@@ -79,7 +79,7 @@ def prune(connection: Connection, *, delivered_s: float, dead_s: float, progress
 
 
 def tenants_following_progress(connection: Connection) -> list[TenantId]:
-    """Tenants with an endpoint that wants to be told of progress. Looks across tenants, and reads nothing but ids."""
+    """Return the tenants with an endpoint that subscribes to progress. Looks across tenants, and reads only ids."""
     rows = connection.execute(
         text("SELECT DISTINCT tenant_id FROM webhooks WHERE disabled_at IS NULL AND events LIKE '%job.progress%'")
     )
@@ -90,7 +90,7 @@ class Deliveries(TenantStore):
     """One tenant's deliveries."""
 
     def settle(self, sent: Sending, verdict: DeliveryResult, *, status: int | None, error: str | None) -> bool:
-        """Write down what an attempt led to. False if somebody else is sending it by now."""
+        """Record the outcome of an attempt. False if another process sends it now."""
         standing = DeliveryState.DELIVERED if verdict.delivered else DeliveryState.DEAD
         if verdict.delay_s is not None:
             standing = DeliveryState.PENDING
@@ -111,7 +111,7 @@ class Deliveries(TenantStore):
     def page(
         self, webhook_id: str, *, standing: DeliveryState | None, before: tuple[datetime, str] | None, limit: int
     ) -> list[Delivery]:
-        """Deliveries to one endpoint, the newest first, those before the given time and id."""
+        """Return deliveries to one endpoint, newest first, before the given time and id."""
         where, values = "", dict[str, Any](webhook=webhook_id, limit=limit)
         if standing is not None:
             where, values["state"] = " AND state = :state", standing.value
@@ -122,13 +122,13 @@ class Deliveries(TenantStore):
         return [_delivery(row) for row in self._run(text(statement), **values)]
 
     def one(self, webhook_id: str, delivery_id: str) -> Delivery | None:
-        """One delivery, or None."""
+        """Return one delivery, or None."""
         statement = text(_SELECT + " AND delivery_id = :delivery")
-        found = self._run(statement, webhook=webhook_id, delivery=delivery_id).one_or_none()
-        return None if found is None else _delivery(found)
+        row = self._run(statement, webhook=webhook_id, delivery=delivery_id).one_or_none()
+        return None if row is None else _delivery(row)
 
     def send_again(self, webhook_id: str, delivery_id: str) -> bool:
-        """Let one that ended be sent again at once, with its attempts counted anew. False if it is still to be sent."""
+        """Send an ended delivery again at once, with fresh attempts. False if it is still pending."""
         return bool(self._run(_AGAIN, webhook=webhook_id, delivery=delivery_id, now=now()).rowcount)
 
 
@@ -138,7 +138,7 @@ def _delivery(row: Any) -> Delivery:
 
 _DUE = text(
     "SELECT tenant_id, webhook_id, delivery_id FROM ("
-    # What is under way came first and keeps its place, so it counts among the few of its endpoint.
+    # Deliveries under way came first and keep their place, so they count among the few of their endpoint.
     "SELECT tenant_id, webhook_id, delivery_id, lease_until, next_attempt_at, ROW_NUMBER() OVER ("
     "PARTITION BY tenant_id, webhook_id ORDER BY next_attempt_at, delivery_id) AS place"
     " FROM webhook_deliveries WHERE state = 'pending' AND next_attempt_at <= :now) due"

@@ -1,4 +1,4 @@
-"""Endpoints that want to be told how jobs end. Their secrets are here sealed, and leave this module in that form only."""
+"""Endpoints of webhooks. Their secrets are sealed, and leave this module only in that form."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Webhook:
     disabled_reason: str | None = None
 
     def valid_secrets(self) -> list[bytes]:
-        """Those to sign with now, the present one first."""
+        """Return the secrets to sign with now, the present one first."""
         overlap = self.previous_secret and self.previous_until and as_utc(now()) < self.previous_until
         return [self.secret, self.previous_secret] if overlap and self.previous_secret else [self.secret]
 
@@ -41,12 +41,12 @@ class Webhooks(TenantStore):
     """One tenant's endpoints."""
 
     def lock(self) -> int:
-        """How many there are; until the transaction ends, nobody else adds one."""
+        """Return the number of endpoints, and block adding others until the transaction ends."""
         self._run(text("SELECT 1 FROM tenants WHERE tenant_id = :tenant FOR UPDATE"))
         return len(self.all())
 
     def add(self, webhook_id: str, url: str, events: Sequence[str], secret: bytes) -> None:
-        """Note an endpoint."""
+        """Store an endpoint."""
         at = now()
         self._insert_row(
             webhooks,
@@ -59,23 +59,23 @@ class Webhooks(TenantStore):
         )
 
     def all(self) -> list[Webhook]:
-        """Every endpoint, the oldest first."""
+        """Return every endpoint, oldest first."""
         statement = select(webhooks).where(self._own(webhooks)).order_by(webhooks.c.created_at, webhooks.c.webhook_id)
         return [webhook_of(row) for row in self._connection.execute(statement)]
 
     def one(self, webhook_id: str) -> Webhook | None:
-        """One endpoint, or None."""
-        found = self._connection.execute(select(webhooks).where(self._is(webhooks, webhook_id))).one_or_none()
-        return None if found is None else webhook_of(found)
+        """Return one endpoint, or None."""
+        row = self._connection.execute(select(webhooks).where(self._is(webhooks, webhook_id))).one_or_none()
+        return None if row is None else webhook_of(row)
 
     def remove(self, webhook_id: str) -> bool:
-        """Forget an endpoint and what it was told. False if there is none."""
+        """Delete an endpoint and its deliveries. False if there is none."""
         removed = self._connection.execute(delete(webhooks).where(self._is(webhooks, webhook_id)))
         self._connection.execute(delete(webhook_deliveries).where(self._is(webhook_deliveries, webhook_id)))
         return bool(removed.rowcount)
 
     def rotate(self, webhook_id: str, secret: bytes, *, overlap_s: float) -> bool:
-        """Sign with a new secret, and for a while with the one before too. False if there is no such endpoint."""
+        """Sign with a new secret, and for a while with the previous one too. False if there is no such endpoint."""
         until = now() + timedelta(seconds=overlap_s) if overlap_s else None
         return self._update(
             webhook_id,
@@ -86,23 +86,23 @@ class Webhooks(TenantStore):
         )
 
     def enable(self, webhook_id: str) -> bool:
-        """Call an endpoint again that was given up. False if there is no such endpoint."""
+        """Enable a disabled endpoint again. False if there is no such endpoint."""
         return self._update(webhook_id, "disabled_at = NULL, disabled_reason = NULL, failing_since = NULL")
 
     def disable(self, webhook_id: str, *, reason: str) -> None:
-        """Call an endpoint no more; what it was still to be told is dead."""
+        """Disable an endpoint; its pending deliveries are dead."""
         self._update(webhook_id, "disabled_at = COALESCE(disabled_at, :now), disabled_reason = :reason", reason=reason)
         self._run(_ABANDON, webhook=webhook_id, now=now())
 
     def succeeded(self, webhook_id: str) -> None:
-        """A call came through."""
+        """Record a successful call."""
         self._update(webhook_id, "failing_since = NULL, delivered_at = :now", touch=False)
 
     def failed(self, webhook_id: str) -> datetime | None:
-        """A call did not come through. Gives since when none has."""
+        """Record a failed call; return the time of the first failure since the last success."""
         self._update(webhook_id, "failing_since = COALESCE(failing_since, :now)", touch=False)
-        found = self.one(webhook_id)
-        return found.failing_since if found else None
+        webhook = self.one(webhook_id)
+        return webhook.failing_since if webhook else None
 
     def _is(self, table: Table, webhook_id: str) -> ColumnElement[bool]:
         return and_(self._own(table), table.c.webhook_id == webhook_id)
@@ -116,7 +116,7 @@ class Webhooks(TenantStore):
 
 
 def webhook_of(row: Any) -> Webhook:
-    """A row of ``webhooks`` as a record."""
+    """Return the endpoint in a row of ``webhooks``."""
     return record_of(Webhook, row, events=tuple(row.events.split()))
 
 

@@ -1,4 +1,4 @@
-"""Webhooks as the Standard Webhooks specification has them: what is signed and how, and when a failed call is repeated."""
+"""Webhooks by the Standard Webhooks specification: signatures, and the schedule of retries."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ SECRET_BYTES = 24
 
 # Seconds from one attempt to the next: the specification's own schedule, about three days in all.
 DELAYS_S = (5, 5 * 60, 30 * 60, 2 * 3600, 5 * 3600, 10 * 3600, 14 * 3600, 20 * 3600, 24 * 3600)
-_JITTER = 0.1  # what is added at most, as a share: endpoints that failed together are not called together again
+_JITTER = 0.1  # the most to add, as a share, so that endpoints that failed together are not called together again
 _LONGEST_ASKED_S = 24 * 3600
 
 
 class Event(enum.StrEnum):
-    """What an endpoint may be told. ``TEST`` is sent on request only."""
+    """Events of webhooks. ``TEST`` is sent on request only."""
 
     SUCCEEDED = "job.succeeded"
     PARTLY_FAILED = "job.partly_failed"
@@ -30,7 +30,7 @@ class Event(enum.StrEnum):
 
 
 class DeliveryState(enum.StrEnum):
-    """What became of a delivery."""
+    """States of a delivery."""
 
     PENDING = "pending"
     DELIVERED = "delivered"
@@ -42,8 +42,8 @@ DEFAULT_EVENTS = (Event.SUCCEEDED, Event.PARTLY_FAILED, Event.FAILED, Event.CANC
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryResult:
-    """The result of an attempt; neither ``delivered`` nor ``delay_s``: it was the last. ``gone``: the endpoint wants no
-    more calls."""
+    """The result of an attempt; neither ``delivered`` nor ``delay_s``: it was the last. ``gone``: the endpoint rejects
+    further calls."""
 
     delivered: bool = False
     delay_s: float | None = None
@@ -51,7 +51,7 @@ class DeliveryResult:
 
 
 def secret_text(secret: bytes) -> str:
-    """A secret as its owner gets to see it, once."""
+    """Return a secret in the form in which its owner sees it, once."""
     return SECRET_PREFIX + base64.b64encode(secret).decode()
 
 
@@ -64,7 +64,7 @@ def signatures(secrets: Sequence[bytes], *, message_id: str, timestamp: int, bod
 
 
 def attempts_allowed(event: Event) -> int:
-    """How often to try. A test is about now, and news of progress are soon overtaken."""
+    """Return the number of attempts. A test is about now, and news of progress are soon outdated."""
     if event is Event.TEST:
         return 1
     return 2 if event is Event.PROGRESS else len(DELAYS_S) + 1

@@ -46,8 +46,8 @@ CHINESE = Words(
     good="一切正常",
     silent="网关没有响应",
     last_answer=r"最后一次响应在 \d+ s前",
-    deserted="文档或查询当前不可用：工作进程：入库、工作进程：",
-    no_worker="没有工作进程在监听",
+    deserted="文档或查询当前不可用：Worker：入库、Worker：",
+    no_worker="没有 Worker 在监听",
     checked=r"\d+ s前检查",
 )
 

@@ -56,7 +56,7 @@ class DescribeFailures:
         page.route("**/v1/jobs*", lambda route: route.abort())
         page.clock.fast_forward("00:05")
         expect(page.get_by_role("alert")).to_contain_text("cannot be reached")  # at the next look, by itself
-        expect(page.get_by_role("alert")).to_contain_text("what was read before")
+        expect(page.get_by_role("alert")).to_contain_text("was read earlier")
         page.unroute_all()
         page.get_by_role("button", name="Try again").click()
         expect(page.get_by_role("alert")).to_have_count(0)
@@ -67,14 +67,14 @@ class DescribeFailures:
         hand_in(made.client, MANUAL)
         page = made.open("documents/kb/reset")
         page.get_by_role("button", name="Edit: 1").click()
-        page.get_by_label("Text of the chunk").fill("My words.")
+        page.get_by_label("Chunk text").fill("My words.")
         chunk = made.client.get("/v1/chunks", params={"namespace": "kb"}).json()["data"][0]
         made.client.put("/v1/chunks", json={"chunks": [{"chunk_id": chunk["chunk_id"], "text": "Theirs."}]})
         page.get_by_role("button", name="Save").click()
-        page.get_by_role("button", name="Load the present version").click()
-        expect(page.get_by_label("Text of the chunk")).to_have_value("My words.")
+        page.get_by_role("button", name="Load the current version").click()
+        expect(page.get_by_label("Chunk text")).to_have_value("My words.")
         page.get_by_role("button", name="Save").click()
-        expect(page.get_by_text("The chunk is saved.")).to_be_visible()
+        expect(page.get_by_text("Chunk saved.")).to_be_visible()
 
     @pytest.mark.refused
     def it_leaves_when_the_key_is_revoked(self, console):
@@ -112,8 +112,8 @@ class DescribeNothing:
             "jobs": "No jobs yet",
             "dead-letters": "No dead letters",
             "documents": "No documents here",
-            "playground": "There is nothing to search yet",
-            "traces": "Nothing has been asked yet",
+            "playground": "There are no documents to search yet",
+            "traces": "No queries yet",
             "alignment": "There is no namespace to compare yet",
         }
         for view, sentence in said.items():
@@ -127,7 +127,7 @@ class DescribeNothing:
         page.get_by_label("Method").first.select_option("full_text")
         page.get_by_label("Question").fill("zzyzx quux")
         page.keyboard.press("Enter")
-        expect(page.locator(".side-result").first.get_by_text("Nothing was found")).to_be_visible()
+        expect(page.locator(".side-result").first.get_by_text("No results")).to_be_visible()
 
 
 class DescribeSlowAnswers:

@@ -24,7 +24,7 @@ class DescribeTheMainJob:
         expect(page.get_by_role("alert")).to_contain_text("invalid_api_key")
         page.get_by_label("API key").fill(made.key)
         page.get_by_role("button", name="Sign in").click()
-        expect(page.get_by_text("There is nothing to search yet")).to_be_visible()
+        expect(page.get_by_text("There are no documents to search yet")).to_be_visible()
         made.errors.clear()  # the refused key is logged by the browser itself
 
         page.get_by_role("link", name="Upload", exact=True).click()
@@ -35,7 +35,7 @@ class DescribeTheMainJob:
             ]
         )
         page.get_by_label("Namespace").fill("handbook")
-        page.get_by_role("button", name="Hand in").click()
+        page.get_by_role("button", name="Upload", exact=True).click()
         expect(page.get_by_text("Partly failed", exact=True)).to_be_visible()
         expect(page.get_by_text("cut off or damaged")).to_be_visible()
 
@@ -80,7 +80,7 @@ class DescribeSigningOut:
         expect(page.locator(".side-result")).to_have_count(0)
         page.get_by_role("link", name="Traces").click()
         own = page.locator("section[aria-labelledby=mine]")  # beside it, what the audit kept
-        expect(own.get_by_text("Nothing has been asked yet")).to_be_visible()
+        expect(own.get_by_text("No queries yet")).to_be_visible()
         assert [url for url in asked if url.endswith("/v1/rag/debug")] == []
 
 
@@ -96,13 +96,13 @@ class DescribeJobs:
         expect(page.locator(".panel").filter(has_text="malformed_document")).to_contain_text("damaged")
 
         page.get_by_role("link", name="Dead letters").first.click()
-        page.get_by_role("button", name="Try again: broken.pdf").click()
+        page.get_by_role("button", name="Retry: broken.pdf").click()
         expect(page.get_by_text("1 queued again.")).to_be_visible()
         made.client.get(f"/v1/jobs/{job['job_id']}", params={"wait": 30})
         page.reload()
-        page.get_by_role("button", name="Drop: broken.pdf").click()
-        page.get_by_role("dialog").get_by_role("button", name="Drop").click()
-        expect(page.get_by_text("The dead letter is dropped.")).to_be_visible()
+        page.get_by_role("button", name="Delete: broken.pdf").click()
+        page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+        expect(page.get_by_text("Dead letter deleted.")).to_be_visible()
         expect(page.get_by_text("No dead letters")).to_be_visible()
         assert made.client.get("/v1/dead-letters").json()["data"] == []
 
@@ -132,9 +132,9 @@ class DescribeDocuments:
         page = made.open("documents")
         page.get_by_role("link", name="Resetting the router").click()
         page.get_by_role("button", name="Edit: 1").click()
-        page.get_by_label("Text of the chunk").fill("Hold the reset button for ten seconds.")
+        page.get_by_label("Chunk text").fill("Hold the reset button for ten seconds.")
         page.get_by_role("button", name="Save").click()
-        expect(page.get_by_text("The chunk is saved.")).to_be_visible()
+        expect(page.get_by_text("Chunk saved.")).to_be_visible()
         chunk = made.client.get("/v1/chunks", params={"namespace": "kb"}).json()["data"][0]
         assert chunk["text"] == "Hold the reset button for ten seconds."
 
@@ -149,8 +149,8 @@ class DescribeDocuments:
         page = made.open("documents/kb/reset")
         expect(page.get_by_text("Pull the plug.")).to_be_visible()
         page.get_by_role("tab", name="Generations").click()
-        page.get_by_role("button", name="Go back to it: 1").click()
-        page.get_by_role("dialog").get_by_role("button", name="Go back to it").click()
+        page.get_by_role("button", name="Roll back: 1").click()
+        page.get_by_role("dialog").get_by_role("button", name="Roll back").click()
         expect(page.locator(".badge").first).to_have_text("Succeeded")
         chunk = made.client.get("/v1/chunks", params={"namespace": "kb"}).json()["data"][0]
         assert chunk["text"] == MANUAL["text"]

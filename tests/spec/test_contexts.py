@@ -6,9 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.answer.context_sources import answer_context
-from pipeline.answer.context_text import ContextPassage, build_context, story_line
-from pipeline.answer.markdown import format_markdown
+from pipeline.answer.context_text import ContextPassage, answer_context, build_context, story_line
 from pipeline.answer.result import AnswerChunk
 from pipeline.chunking.tokens import count_tokens
 from pipeline.models.tokenizer import token_counter
@@ -161,15 +159,6 @@ class DescribeWhatIsReadWithAHit:
             "marker": "[1]", "chunk_id": "a", "document_id": "d", "namespace": "n", "title": "Guide", **place,
             "page_start": 7, "page_end": 7, "edited": False,
         }  # fmt: skip
-
-
-class DescribeMarkdown:
-    def it_formats_an_answer_for_a_tool(self):
-        chunks = [chunk("a", " One.\n", title="Guide", page=7, source_uri="file:g"), chunk("b", "二。", page="x")]
-        assert format_markdown(chunks) == (
-            "### 1. Guide\n\nOne.\n\n> `n/d` · page 7 · file:g · score 0.500\n\n### 2. d\n\n二。\n\n> `n/d` · score 0.500"
-        )
-        assert format_markdown([]) == ""
 
 
 _words = st.text(alphabet="ab .维章\n[]#-é🙂", max_size=60)

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.query.plan import DecayPlan
-from pipeline.query.request import Present
+from pipeline.query.request import QueryMoment
 from pipeline.ranking.decay import decayed, remaining
 from tests.support.corpora.hits import hit, ids
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
-PRESENT = Present(at=NOW, story_time=5_000_000)
+PRESENT = QueryMoment(at=NOW, story_time=5_000_000)
 DAY = 86_400.0
 
 shapes = st.builds(
@@ -97,7 +97,7 @@ class DescribeDecay:
 
     def it_leaves_everything_as_it_is_when_the_story_does_not_say_where_it_stands(self):
         hits = [hit("a", 0.9, story_time=1), hit("b", 0.5, story_time=2)]
-        assert decayed(hits, DecayPlan(shape="hyperbolic", by="story_time"), Present(at=NOW)) == hits
+        assert decayed(hits, DecayPlan(shape="hyperbolic", by="story_time"), QueryMoment(at=NOW)) == hits
 
     @given(shapes, st.lists(st.tuples(st.floats(0, 1), st.none() | st.floats(-4000, 4000)), max_size=8))
     def it_loses_no_hit_and_raises_no_score(self, plan, given_hits):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.query.plan import DecayPlan, Plan, QualityPlan, RerankPlan, RetrievePlan, SelectionPlan
-from pipeline.query.request import Present
+from pipeline.query.request import QueryMoment
 from pipeline.ranking.decay import decayed
 from pipeline.ranking.dedupe import deduplicated
 from pipeline.ranking.fusion import Contribution
@@ -20,7 +20,7 @@ from pipeline.records import ChannelName
 from tests.support.corpora.hits import hit, ids
 from tests.support.corpora.selections import NOW, plan
 
-PRESENT = Present(at=NOW)
+PRESENT = QueryMoment(at=NOW)
 GRADES = ("优秀", "良好", "一般")
 orders = st.lists(
     st.tuples(

@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 
 from pipeline.query.plan import LadderPlan, QualityPlan
 from pipeline.ranking.dedupe import content_hash, deduplicated
-from pipeline.ranking.diversity import diversified, likeness, shingles
-from pipeline.ranking.grades import graded
-from pipeline.ranking.selection import select
+from pipeline.ranking.selection import diversified, graded, likeness, select, shingles
 from pipeline.ranking.threshold_ladder import similarity_of, stepped_down
 from pipeline.ranking.validity import flaw, unmet
 from pipeline.records import ChannelName, DocumentFields, Filters

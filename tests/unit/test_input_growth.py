@@ -28,7 +28,7 @@ from pipeline.privacy.redaction import redact
 from pipeline.query.keywords import entities_of, keywords_of
 from pipeline.query.model_replies import json_in, read_passage, read_sub_queries
 from pipeline.query.routing import route
-from pipeline.ranking.diversity import shingles
+from pipeline.ranking.selection import shingles
 from pipeline.records import Chunking, Namespace, Scope, TenantId
 from tests.support.corpora.growth import Slow, grows, processor_time, run_of, runs
 

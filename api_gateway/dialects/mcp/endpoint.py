@@ -1,4 +1,4 @@
-"""The door of the MCP server: who may come in is decided as everywhere, and from which web pages."""
+"""The HTTP endpoint of the MCP server: authentication as everywhere, and a check of the calling web page's origin."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class McpOpening:
-    """Opens once, and closes with the gateway. Everything that is opened is closed by the task that opened it."""
+    """The session manager: opened once, closed with the gateway, and always closed by the task that opened it."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
@@ -32,7 +32,7 @@ class McpOpening:
         self._task: asyncio.Task[None] | None = None
 
     async def manager(self) -> StreamableHTTPSessionManager:
-        """Return the ASGI application for requests. Raises Problem 503 while the gateway shuts down."""
+        """Return the ASGI application for requests. Raises Problem(503) while the gateway shuts down."""
         if self._ended.is_set():
             raise Problem(503, "not_started", "The gateway is about to end.", headers={"Retry-After": "1"})
         if self._ready is None:
@@ -41,7 +41,7 @@ class McpOpening:
         return await asyncio.shield(self._ready)
 
     async def close(self) -> None:
-        """Take no more requests, and end."""
+        """Accept no more requests, and end."""
         self._ended.set()
         if self._task is not None:
             await self._task
@@ -55,14 +55,14 @@ class McpOpening:
         except Exception as error:
             if ready.done():
                 raise
-            self._ready = None  # the next one tries again
+            self._ready = None  # the next request tries again
             ready.set_exception(error)
 
 
 if TYPE_CHECKING:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
-MOST_BODY_BYTES: Final = 8 * 1024 * 1024  # documents larger than that go through /v1/documents
+MOST_BODY_BYTES: Final = 8 * 1024 * 1024  # larger documents go through /v1/documents
 _ANY_OBJECT: dict[str, Any] = {"schema": {"type": "object"}}
 _BODY = {
     "required": True,
@@ -81,8 +81,11 @@ _CORS_HEADERS = {
 
 
 async def from_an_allowed_origin(request: Request) -> str | None:
-    """A dependency: the web page's origin, None for what is none. Raises Problem 403 for one that the settings do not name:
-    a page that somebody happens to visit must not reach a gateway on his own machine."""
+    """Return the web page's origin, or None without one; a dependency.
+
+    Raises Problem(403) for an origin that the settings do not name: a page that a user visits must not reach a gateway
+    on the user's machine.
+    """
     origin = request.headers.get("origin")
     if origin is not None and origin not in gateway_of(request).settings.mcp_allowed_origins:
         detail = "Web pages of this origin may not use MCP here."
@@ -98,9 +101,9 @@ Origin = Annotated[str | None, Depends(from_an_allowed_origin)]
 @router.post(
     "/mcp",
     responses={
-        **answers(200, None, "The answer, as JSON-RPC; a tool that failed says so in it.", 401, 403, 413, 415, 503),
+        **answers(200, None, "The answer as JSON-RPC; it also reports a tool's failure.", 401, 403, 413, 415, 503),
         200: {"description": "The answer, as JSON-RPC.", "content": {"application/json": _ANY_OBJECT}},
-        202: {"description": "A notification was taken."},
+        202: {"description": "The notification was accepted."},
         **{
             status: {"description": meaning, "content": {"application/json": _ANY_OBJECT}}
             for status, meaning in {
@@ -114,8 +117,8 @@ Origin = Annotated[str | None, Depends(from_an_allowed_origin)]
     summary="Model Context Protocol",
 )
 async def talk(request: Request, origin: Origin, principal: Reader) -> Response:
-    """Streamable HTTP without sessions, for the protocol's versions from 2024-11-05 to 2026-07-28. Tools and resources are
-    those that the key may use."""
+    """Serve Streamable HTTP without sessions, for protocol versions 2024-11-05 to 2026-07-28. The key's scopes decide
+    which tools and resources are available."""
     opening: McpOpening = request.app.state.mcp
     limit = min(MOST_BODY_BYTES, gateway_of(request).settings.max_body_bytes)
     body = await read_json_body(request, limit)
@@ -135,7 +138,7 @@ def _cors(origin: str | None) -> dict[str, str]:
 
 
 class _Handed(Response):
-    """A response that the official package writes, from a body that was read here."""
+    """A response written by the official package from a body that was read here."""
 
     def __init__(self, manager: StreamableHTTPSessionManager, body: bytes, origin: str | None) -> None:
         super().__init__()

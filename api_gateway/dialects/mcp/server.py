@@ -1,7 +1,8 @@
-"""The MCP server: the official package speaks the protocol, in both of its eras; what it serves is decided here.
+"""The MCP server: the official package implements both generations of the protocol; this module defines tools and
+resources.
 
-It keeps no sessions: every request carries its key and is complete in itself, so that any gateway process can take it and
-a client that misbehaves leaves nothing behind.
+The server keeps no sessions: every request carries its key and is complete in itself, so any gateway process can serve
+it and a misbehaving client leaves no state behind.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from pipeline.errors import PipelineError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolEntry:
-    """A tool: what it takes and gives, what it does, and the scope that a key needs for it."""
+    """A tool: its arguments and results, its effect, and the scope that a key needs for it."""
 
     name: str
     title: str
@@ -47,7 +48,7 @@ class ToolEntry:
     idempotent: bool = True
 
     def described(self) -> types.Tool:
-        """The tool as it is listed."""
+        """Return the tool as it is listed."""
         reads = self.scope == "read"
         return types.Tool(
             name=self.name,
@@ -58,7 +59,7 @@ class ToolEntry:
             annotations=types.ToolAnnotations(
                 title=self.title,
                 read_only_hint=reads or self.name == "job_status",
-                destructive_hint=self.name == "ingest",  # it may replace a document of the same id
+                destructive_hint=self.name == "ingest",  # it may replace a document with the same id
                 idempotent_hint=self.idempotent,
                 open_world_hint=False,
             ),
@@ -119,7 +120,7 @@ TOOLS: Final = (
         gives=tool_shapes.IngestOut,
         call=tool_calls.ingest,
         scope="write",
-        idempotent=False,  # a document without an id is given a new one each time
+        idempotent=False,  # a document without an id gets a new one each time
     ),
     ToolEntry(
         name="job_status",
@@ -135,7 +136,7 @@ BY_NAME: Final = {entry.name: entry for entry in TOOLS}
 
 
 def listed(scopes: Collection[str]) -> list[types.Tool]:
-    """The tools that a key with these scopes may call."""
+    """Return the tools that a key with these scopes may call."""
     return [entry.described() for entry in TOOLS if entry.scope in scopes]
 
 
@@ -168,7 +169,7 @@ async def serving(gateway: Gateway) -> AsyncIterator[StreamableHTTPSessionManage
 
 
 def make_server(gateway: Gateway) -> Server[Any]:
-    """The server of one gateway. Who calls stands in the state of the HTTP request that carries the call."""
+    """Return the server of one gateway. The state of the HTTP request identifies the caller."""
     handlers = _Handlers(gateway)
     return Server(
         "chordwise",

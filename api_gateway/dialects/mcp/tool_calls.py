@@ -1,4 +1,4 @@
-"""The functions behind the MCP tools: calls of the interface in the words of agents."""
+"""The functions behind the MCP tools: calls of the interface with agents' arguments and results."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pipeline.errors import Unavailable
 from pipeline.records import Namespace
 from pipeline.tenants.accounts import Principal
 
-_MOST_NAMESPACES = 32  # as many as one query takes
+_MOST_NAMESPACES = 32  # the limit of one query
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,13 +42,13 @@ Call = Callable[[Caller, Any], Awaitable[dict[str, Any]]]
 
 
 async def nobody_leaves() -> Message:
-    """Stands for the ``receive`` of a request whose end the protocol's own code watches."""
+    """Never return: the ``receive`` of a request whose end the protocol's own code watches."""
     await asyncio.Event().wait()
     raise AssertionError("nobody sets it")
 
 
 async def search(caller: Caller, asked: tool_shapes.SearchIn) -> dict[str, Any]:
-    """Ask, and put the passages together by document."""
+    """Query the namespaces, and group the passages by document."""
     remarks: list[str] = []
     names = asked.namespaces
     if names is None:
@@ -80,7 +80,7 @@ async def search(caller: Caller, asked: tool_shapes.SearchIn) -> dict[str, Any]:
 
 
 async def fetch(caller: Caller, asked: tool_shapes.FetchIn) -> dict[str, Any]:
-    """Read a document; what the tenant's default profile masks in answers is masked here."""
+    """Read a document, masked as the tenant's default profile masks answers."""
     anything = Decoded({"query_text": "?", "namespaces": ["any"]})
     usual = await asked_query(anything, caller.principal, caller.gateway, request_id=caller.request_id)
     privacy = usual.plan.privacy
@@ -91,13 +91,13 @@ async def fetch(caller: Caller, asked: tool_shapes.FetchIn) -> dict[str, Any]:
 
 
 async def list_namespaces(caller: Caller, asked: tool_shapes.NamespacesIn) -> dict[str, Any]:
-    """One page of namespaces."""
+    """Return one page of namespaces."""
     tenant_id = caller.principal.tenant_id
     return await caller.gateway.run(tool_results.namespaces, tenant_id, caller.gateway, after=asked.after)
 
 
 async def explain(caller: Caller, asked: tool_shapes.ExplainIn) -> dict[str, Any]:
-    """Why an answer is as it is, and where a passage was lost that is not in it."""
+    """Explain the hits of an answer, and where a missing passage was lost."""
     known = known_query_id(asked.query_id)
     chunk_id = None if asked.chunk_id is None else known_chunk_id(asked.chunk_id)
     state = await caller.gateway.run(current_state, caller.principal.tenant_id, known, caller.gateway)
@@ -122,7 +122,7 @@ async def explain(caller: Caller, asked: tool_shapes.ExplainIn) -> dict[str, Any
 
 
 async def ingest(caller: Caller, asked: tool_shapes.IngestIn) -> dict[str, Any]:
-    """Hand in documents."""
+    """Submit documents."""
     body = orjson.dumps(asked.model_dump(mode="json", exclude_none=True))
     ticket = await caller.gateway.run_heavy(accept_body, body, caller.principal, caller.request_id, caller.gateway)
     caller.gateway.namespaces.forget(caller.principal.tenant_id, Namespace(asked.namespace))
@@ -130,7 +130,7 @@ async def ingest(caller: Caller, asked: tool_shapes.IngestIn) -> dict[str, Any]:
 
 
 async def job_status(caller: Caller, asked: tool_shapes.JobIn) -> dict[str, Any]:
-    """Look at a job, or wait for its end."""
+    """Return a job's progress, now or at its end."""
     tenant_id, gateway = caller.principal.tenant_id, caller.gateway
     if asked.wait_s > 0:
         await until_finished(tenant_id, known_id(asked.job_id), asked.wait_s, gateway, receive=nobody_leaves)
@@ -148,7 +148,7 @@ async def _every_namespace(caller: Caller) -> tuple[Sequence[str], bool]:
 
 
 def _by_document(chunks: list[Mapping[str, Any]], base_url: str) -> list[dict[str, Any]]:
-    """Documents in the order of their best passages."""
+    """Return the documents in the order of their best passages."""
     found: dict[str, dict[str, Any]] = {}
     for chunk in chunks:
         name, document_id, metadata = chunk["namespace"], chunk["document_id"], chunk["metadata"]

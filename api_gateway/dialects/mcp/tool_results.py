@@ -1,4 +1,4 @@
-"""Texts, namespaces and jobs as the MCP tools give them. Everything here blocks."""
+"""Texts, namespaces and jobs in the form of the MCP tools. Every function blocks."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _JOB_ERRORS = 20
 
 
 def found_id(namespace: str, document_id: str) -> str:
-    """The id under which a search names a document: no namespace has a slash."""
+    """Return the id of a document in search results. Unambiguous, because no namespace contains a slash."""
     return f"{namespace}/{document_id}"
 
 
 def link(base_url: str, namespace: str, document_id: str, source_uri: object) -> str:
-    """Where people can look at a document: its own address, or its page in the interface."""
+    """Return a link for people: the document's own address, or its page in the interface."""
     if isinstance(source_uri, str) and source_uri.startswith(("http://", "https://")):
         return source_uri
     return f"{base_url}v1/documents/{quote(document_id, safe='')}?namespace={quote(namespace, safe='')}"
@@ -43,7 +43,7 @@ def link(base_url: str, namespace: str, document_id: str, source_uri: object) ->
 def namespaces(
     tenant_id: TenantId, gateway: Gateway, *, after: str | None = None, limit: int = NAMESPACES_PER_PAGE
 ) -> dict[str, Any]:
-    """One page of namespaces, and the name to go on after."""
+    """Return one page of namespaces, and the name to continue after."""
     views = list_documents.list_namespaces(tenant_id, after, limit + 1, gateway.resources)
     shown = [
         {
@@ -58,7 +58,7 @@ def namespaces(
 
 
 async def namespace(tenant_id: TenantId, name: str, gateway: Gateway) -> dict[str, Any]:
-    """A namespace with its first documents. Raises Problem 404."""
+    """Return a namespace with its first documents. Raises Problem 404."""
     try:
         known = Namespace(tidy_namespace(name))
     except ValueError:
@@ -75,7 +75,7 @@ async def namespace(tenant_id: TenantId, name: str, gateway: Gateway) -> dict[st
 
 
 def job(tenant_id: TenantId, job_id: str, gateway: Gateway) -> dict[str, Any]:
-    """How far a job is. Raises Problem 404."""
+    """Return a job's progress. Raises Problem(404)."""
     view = job_json(view_of(tenant_id, known_id(job_id), gateway))
     return {**{name: view[name] for name in _JOB_FIELDS}, "errors": view["errors"][:_JOB_ERRORS]}
 
@@ -83,7 +83,7 @@ def job(tenant_id: TenantId, job_id: str, gateway: Gateway) -> dict[str, Any]:
 def fetched(
     asked: FetchIn, principal: Principal, gateway: Gateway, *, base_url: str, hide: Collection[MaskedKind]
 ) -> dict[str, Any]:
-    """A document or a passage, a stretch of its text; ``hide``: what is masked in it. Raises Problem 404."""
+    """Return a section of the text of a document or passage, masked by ``hide``. Raises Problem(404)."""
     chunk_id = _chunk_id(asked.id)
     found = read_passages(principal.tenant_id, chunk_id or _document(asked.id), gateway.resources)
     if found is None:
@@ -106,7 +106,7 @@ def fetched(
 
 
 def _chunk_id(given: str) -> ChunkId | None:
-    """Return the id if it is that of a passage, None if it is that of a document."""
+    """Return the id if it is a passage's, None if it is a document's."""
     try:
         return ChunkId(str(uuid.UUID(given)))
     except ValueError:

@@ -1,4 +1,4 @@
-"""Arguments and results of the MCP tools. The schemas that agents read are made of these."""
+"""Arguments and results of the MCP tools. The schemas that agents read are generated from these."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from api_gateway.resources.retrieval.result_shapes import Degradation, HitSource
 from api_gateway.resources.shapes import Renamed
 from pipeline.ingestion.accept import OnConflict
 
-LONGEST_WAIT_S = 30  # shorter than what proxies and agents allow a silent answer
+LONGEST_WAIT_S = 30  # shorter than proxies and agents allow an answer to take
 MOST_DOCUMENTS = 100
 LONGEST_TEXT = 200_000
 USUAL_TEXT = 40_000
@@ -38,7 +38,7 @@ class SearchIn(Wire):
 
 
 class Passage(Shape):
-    """A passage that was found. `chunk_id` can be given to `explain`, and to `fetch`."""
+    """A passage from the search. `chunk_id` can be given to `explain`, and to `fetch`."""
 
     chunk_id: str
     text: str
@@ -47,7 +47,7 @@ class Passage(Shape):
 
 
 class FoundDocument(Shape):
-    """A document with the passages of it that were found, best first. `id` can be given to `fetch`."""
+    """A document with its matching passages, best first. `id` can be given to `fetch`."""
 
     id: str
     title: str
@@ -59,7 +59,7 @@ class FoundDocument(Shape):
 
 
 class SearchOut(Shape):
-    """Documents, best first. `query_id` can be given to `explain`. `remarks`: what was lost or left out on the way."""
+    """Documents, best first. `query_id` can be given to `explain`. `remarks`: losses and omissions on the way."""
 
     results: list[FoundDocument]
     query_id: str | None
@@ -68,7 +68,7 @@ class SearchOut(Shape):
 
 
 class FetchIn(Wire):
-    """Which text to read."""
+    """The text to read."""
 
     id: Annotated[
         str,
@@ -79,7 +79,7 @@ class FetchIn(Wire):
 
 
 class FetchOut(Shape):
-    """A text. If there is more of it, `metadata.next_offset` is where it goes on."""
+    """A text. If it continues, `metadata.next_offset` is the offset of the rest."""
 
     id: str
     title: str
@@ -89,13 +89,13 @@ class FetchOut(Shape):
 
 
 class NamespacesIn(Wire):
-    """Which page of namespaces."""
+    """A page of namespaces."""
 
     after: Annotated[str | None, Field(max_length=64, description="`next` of the page before.")] = None
 
 
 class NamespaceOut(Shape):
-    """A knowledge base, with what searches see in it."""
+    """A knowledge base, with its searchable contents."""
 
     namespace: str
     documents: int
@@ -104,14 +104,14 @@ class NamespaceOut(Shape):
 
 
 class NamespacesOut(Shape):
-    """Knowledge bases in order of their names. `next`: to be given as `after`, if there are more."""
+    """Knowledge bases in order of their names. `next`: pass it as `after` for the next page, if there is one."""
 
     namespaces: list[NamespaceOut]
     next: str | None
 
 
 class ExplainIn(Wire):
-    """Which answer, and which passage of it, or missing from it."""
+    """The answer to explain, and optionally a passage in it or missing from it."""
 
     query_id: Annotated[str, Field(max_length=64, description="The `query_id` of a search.")]
     chunk_id: Annotated[str | None, Field(max_length=64, description="One passage, also one that was not found.")] = (
@@ -120,7 +120,7 @@ class ExplainIn(Wire):
 
 
 class ExplainedPassage(Shape):
-    """Why a passage stands where it does. `sources`: what each channel said of it."""
+    """The reasons for a passage's rank. `sources`: its score and rank in each channel."""
 
     chunk_id: str
     document_id: str
@@ -132,7 +132,7 @@ class ExplainedPassage(Shape):
 
 
 class ExplainOut(Shape):
-    """How an answer came about. `why_not`: at which stage the passage that was asked for was lost; null if it was not."""
+    """The reasons for an answer. `why_not`: the stage at which the requested passage was lost; null if it was not."""
 
     query_id: str
     query: dict[str, Any]
@@ -145,7 +145,7 @@ class ExplainOut(Shape):
 
 
 class IngestIn(Wire):
-    """Documents for one namespace, which is made if it is not there."""
+    """Documents for one namespace, which is created if it does not exist."""
 
     namespace: NamespaceName
     documents: Annotated[list[DocumentIn], Field(min_length=1, max_length=MOST_DOCUMENTS)]
@@ -156,7 +156,7 @@ class IngestIn(Wire):
 
 
 class IngestOut(Shape):
-    """The documents are stored; `job_status` says when searches see them."""
+    """The documents are stored; `job_status` reports when searches see them."""
 
     job_id: str
     status: str
@@ -165,14 +165,14 @@ class IngestOut(Shape):
 
 
 class JobIn(Wire):
-    """Which job."""
+    """The job to report."""
 
     job_id: Annotated[str, Field(max_length=64, description="The `job_id` that `ingest` gave.")]
     wait_s: Annotated[float, Field(ge=0, le=LONGEST_WAIT_S, description="Seconds to wait for its end.")] = 0
 
 
 class JobOut(Shape):
-    """How far a job is. `errors`: the first documents that could not be ingested, and why."""
+    """A job's progress. `errors`: the first documents that could not be ingested, with the reasons."""
 
     job_id: str
     namespace: str

@@ -1,4 +1,4 @@
-"""Files and vector stores as the clients of OpenAI speak of them, under /openai/v1. A vector store is a namespace."""
+"""OpenAI's interface for files and vector stores, under /openai/v1. A vector store is a namespace."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MODULES = (files, stores, search, store_files, batches)
 
 
 def routers() -> list[APIRouter]:
-    """The routes of this dialect; from now on errors under its prefix are told its way."""
+    """Return the routes of this dialect, and register its error format under its prefix."""
     problems.DIALECTS[f"{PREFIX}/"] = errors.told
     together = APIRouter(prefix=PREFIX, tags=["openai"])
     for module in MODULES:

@@ -1,4 +1,4 @@
-"""Problems as this dialect tells them, ``{"error": {"message", "type", "param", "code"}}``, and what routes say of them."""
+"""Problems in this dialect, ``{"error": {"message", "type", "param", "code"}}``, and their description in routes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from starlette.types import Scope
 from api_gateway.http.descriptions import answers
 from api_gateway.http.problems import Problem
 
-# Its clients know 400 for a request that is wrong, whatever is wrong with it.
+# OpenAI's clients expect 400 for every invalid request.
 _STATUS: Final = {415: 400, 422: 400, 412: 409}
 _TYPES: Final = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
@@ -33,7 +33,7 @@ class OpenAIError(BaseModel):
 
 
 def told(problem: Problem, scope: Scope) -> Response:
-    """A problem in this dialect, with its headers."""
+    """Return a problem in this dialect, with its headers."""
     status = _STATUS.get(problem.status, problem.status)
     first = problem.errors[0] if problem.errors else {}
     kind = "server_error" if status >= 500 else _TYPES.get(status, "invalid_request_error")
@@ -46,9 +46,9 @@ def told(problem: Problem, scope: Scope) -> Response:
 
 
 def answered(shape: type[BaseModel] | None, meaning: str, *problems: int) -> dict[int | str, dict[str, Any]]:
-    """The ``responses`` of a route of this dialect; problems as they are numbered here, 401, 403, 500 and 503 always."""
+    """Return the ``responses`` of a route, with this dialect's status numbers; 401, 403, 500 and 503 always."""
     described = answers(200, shape, meaning, *sorted({401, 403, 503, *problems}))
-    described["default"] = {"description": "Every error has this form."}  # or the framework would add one of its own
+    described["default"] = {"description": "Every error has this form."}  # otherwise the framework adds one of its own
     for status, found in described.items():
         if status != 200:
             found.pop("content", None)
@@ -57,20 +57,20 @@ def answered(shape: type[BaseModel] | None, meaning: str, *problems: int) -> dic
 
 
 def wrong(param: str, detail: str) -> Problem:
-    """400: one field is wrong."""
+    """Return Problem(400) for one invalid field."""
     return Problem(422, "invalid_value", f"{param} {detail}.", errors=[{"pointer": f"/{param}", "detail": detail}])
 
 
 def no_file(file_id: str) -> Problem:
-    """404 for a file."""
+    """Return Problem(404) for a file."""
     return Problem(404, "file_not_found", f"There is no file {file_id[:64]!r}.")
 
 
 def no_store(store_id: str) -> Problem:
-    """404 for a vector store."""
+    """Return Problem(404) for a vector store."""
     return Problem(404, "vector_store_not_found", f"There is no vector store {store_id[:64]!r}.")
 
 
 def no_batch(batch_id: str) -> Problem:
-    """404 for a batch of files."""
+    """Return Problem(404) for a batch of files."""
     return Problem(404, "file_batch_not_found", f"There is no batch of files {batch_id[:64]!r}.")

@@ -1,4 +1,4 @@
-"""Batches of files: jobs, under another name."""
+"""Batches of files, which are jobs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _MAX_BODY_BYTES = 24 * 1024 * 1024  # 2000 files with 16 attributes of the great
     summary="Put files into a vector store together",
 )
 async def create(request: Request, principal: Writer, vector_store_id: str) -> Response:
-    """All of them are in the ledger when this answers, or none. Up to 2000 files."""
+    """Add up to 2000 files to a vector store together. On success all of them are in the ledger, otherwise none."""
     gateway = gateway_of(request)
     asked = await read_shape(request, principal, FileBatchRequest, limit=_MAX_BODY_BYTES)
     puts = _puts(asked, gateway.settings)
@@ -66,7 +66,7 @@ async def create(request: Request, principal: Writer, vector_store_id: str) -> R
     summary="Look at a batch of files",
 )
 async def look(request: Request, principal: Reader, vector_store_id: str, batch_id: str) -> Response:
-    """While it is in progress, the header `openai-poll-after-ms` says when to look again."""
+    """Return a batch. While it is in progress, the header `openai-poll-after-ms` says when to poll again."""
     gateway = gateway_of(request)
     return await gateway.run(_shown, principal, vector_store_id, _job(batch_id), gateway)
 
@@ -77,13 +77,13 @@ async def look(request: Request, principal: Reader, vector_store_id: str, batch_
     summary="Cancel a batch of files",
 )
 async def cancel(request: Request, principal: Writer, vector_store_id: str, batch_id: str) -> Response:
-    """Files that are completed stay. A batch that has ended stays as it is."""
+    """Cancel the files of a batch that are not completed. A batch that has ended stays as it is."""
     gateway = gateway_of(request)
     job_id = _job(batch_id)
 
     def do() -> Response:
         _batch(principal, vector_store_id, job_id, gateway)
-        with suppress(steer_jobs.NotNow):  # it has ended by itself, and its status says how
+        with suppress(steer_jobs.WrongJobState):  # it has ended by itself, and its status says how
             steer_jobs.cancel(principal.tenant_id, job_id, gateway.resources)
         return _shown(principal, vector_store_id, job_id, gateway)
 
@@ -106,7 +106,7 @@ async def list_files(
     before: Before = None,
     filter: Filter = None,
 ) -> Response:
-    """Those of which the batch is the last that put them there."""
+    """List the files that this batch was the last to add."""
     gateway = gateway_of(request)
     job_id = _job(batch_id)
 
@@ -154,7 +154,7 @@ def _job(batch_id: str) -> JobId:
 
 
 def _batch(principal: Principal, store_id: str, job_id: JobId, gateway: Gateway) -> tuple[datetime, Tally]:
-    """When a batch of this vector store was accepted, and where it stands. Blocking. Raises Problem 404."""
+    """Return the time and the tally of a batch of this vector store. Blocking. Raises Problem(404)."""
     namespace = namespace_of(store_id)
     found = edit_vector_stores.tally_batch(principal.tenant_id, namespace, job_id, gateway.resources)
     if found is not None:

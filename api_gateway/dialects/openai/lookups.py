@@ -1,4 +1,4 @@
-"""Look-ups that several routes share, their 404 answers, and pages of this dialect."""
+"""Look-ups that several routes share, their 404 answers, and the pages of this dialect."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from workers import dispatch
 
 T = TypeVar("T")
 
-Order = Annotated[Literal["asc", "desc"], Parameter(description="By the time of creation; the newest first in `desc`.")]
+Order = Annotated[Literal["asc", "desc"], Parameter(description="Order by creation time; `desc` is newest first.")]
 Limit = Annotated[int, Parameter(ge=1, le=100, description="Entries per page.")]
 After = Annotated[str | None, Parameter(max_length=64, description="The last entry of the page before.")]
 Before = Annotated[str | None, Parameter(max_length=64, description="The first entry of the page after.")]
@@ -36,7 +36,8 @@ Filter = Annotated[
 
 
 def place_of(after: str | None, before: str | None, position: Callable[[str], datetime | None]) -> ListPosition | None:
-    """Return the position a request names. Raises Problem for an unknown entry, or for two. ``position``: when it was made."""
+    """Return the requested position in a list. Raises Problem for an unknown entry, or for two. ``position`` returns an
+    entry's creation time."""
     if after is not None and before is not None:
         raise wrong("before", "cannot be given together with after")
     named, param = (after, "after") if after is not None else (before, "before")
@@ -49,14 +50,14 @@ def place_of(after: str | None, before: str | None, position: Callable[[str], da
 
 
 def cut(entries: Sequence[T], limit: int, place: ListPosition | None) -> tuple[Sequence[T], bool]:
-    """One page out of up to ``limit + 1`` entries, and whether there are more the way it goes."""
+    """Return one page of up to ``limit + 1`` entries, and whether there are more in that direction."""
     if len(entries) <= limit:
         return entries, False
     return (entries[1:] if place is not None and place.backwards else entries[:limit]), True
 
 
 def namespace_of(store_id: str) -> Namespace:
-    """The namespace a vector store is. Raises Problem 404 for what can be none."""
+    """Return the namespace of a vector store. Raises Problem(404) for an invalid id."""
     try:
         return Namespace(tidy_namespace(store_id))
     except ValueError:
@@ -64,7 +65,8 @@ def namespace_of(store_id: str) -> Namespace:
 
 
 def store_of(principal: Principal, store_id: str, gateway: Gateway, *, in_use: bool = False) -> VectorStore:
-    """A vector store; one that is ``in_use`` must not have expired. Blocking. Raises Problem 404 or 400."""
+    """Return a vector store, unless it is to be used (``in_use``) and has expired. Blocking. Raises Problem(404) or
+    Problem(400)."""
     found = edit_vector_stores.find_store(principal.tenant_id, namespace_of(store_id), gateway.resources)
     if found is None:
         raise no_store(store_id)
@@ -75,7 +77,7 @@ def store_of(principal: Principal, store_id: str, gateway: Gateway, *, in_use: b
 
 
 def file_of(principal: Principal, store_id: str, file_id: str, gateway: Gateway) -> Attached:
-    """A file in a vector store. Blocking. Raises Problem 404."""
+    """Return a file in a vector store. Blocking. Raises Problem 404."""
     namespace = namespace_of(store_id)
     found = edit_vector_stores.find_files(principal.tenant_id, namespace, [file_id], gateway.resources)
     if file_id not in found:
@@ -93,7 +95,7 @@ def put(
     request_id: str,
     opening: VectorStore | None = None,
 ) -> AcceptedJob:
-    """Put files into a vector store. Blocking. Raises Problem 404 for a file that there is not."""
+    """Put files into a vector store. Blocking. Raises Problem(404) for a file that does not exist."""
     try:
         return put_files(
             principal.tenant_id,
@@ -120,7 +122,8 @@ def files_page(
     status: Status | None,
     job_id: JobId | None = None,
 ) -> Response:
-    """Return a page of a vector store's files, or of those a job brought last. Blocking. Raises Problem for a bad cursor."""
+    """Return a page of the files in a vector store, or of those that a job was the last to add. Blocking. Raises
+    Problem for a bad cursor."""
     page, place = edit_vector_stores.list_files(
         principal.tenant_id,
         namespace,

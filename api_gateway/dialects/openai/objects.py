@@ -1,4 +1,4 @@
-"""The objects of this dialect as they are sent. Times are seconds since the epoch."""
+"""The JSON objects of this dialect. Times are seconds since the epoch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from api_gateway.http.responses import json_response
 from pipeline.administration.edit_vector_stores import shown_attributes
-from pipeline.chunking.strategies.whole_sentences import SENTENCES
+from pipeline.chunking.strategies.prose import SENTENCES
 from pipeline.records import Chunking, FailureReason, JobId
 from pipeline.vector_stores.attachment_store import STATUSES, Attached, Tally
 from pipeline.vector_stores.collection_store import VectorStore
@@ -23,7 +23,7 @@ _SOONEST_MS, _LATEST_MS = 250, 2000
 
 
 def file(found: StoredFile) -> dict[str, Any]:
-    """A file that is kept."""
+    """Return a stored file."""
     return {
         "id": found.file_id,
         "object": "file",
@@ -38,7 +38,7 @@ def file(found: StoredFile) -> dict[str, Any]:
 
 
 def store(found: VectorStore, tally: Tally) -> dict[str, Any]:
-    """A vector store with its files counted."""
+    """Return a vector store with its file counts."""
     days = found.expires_after_days
     busy = tally.of("in_progress") > 0
     has_expired = found.has_expired(datetime.now(UTC))
@@ -59,7 +59,7 @@ def store(found: VectorStore, tally: Tally) -> dict[str, Any]:
 
 
 def store_file(found: Attached) -> dict[str, Any]:
-    """A file in a vector store."""
+    """Return a file in a vector store."""
     return {
         "id": found.document_id,
         "object": "vector_store.file",
@@ -74,7 +74,7 @@ def store_file(found: Attached) -> dict[str, Any]:
 
 
 def batch(job_id: JobId, store_id: str, created_at: datetime, tally: Tally) -> dict[str, Any]:
-    """A job as a batch of files. It failed only if every file of it did."""
+    """Return a job as a batch of files. It failed only if every file of it did."""
     if tally.of("in_progress"):
         status = "in_progress"
     elif tally.of("cancelled"):
@@ -92,7 +92,7 @@ def batch(job_id: JobId, store_id: str, created_at: datetime, tally: Tally) -> d
 
 
 def job_of(batch_id: str) -> JobId | None:
-    """The job that a batch is; None for what is no batch."""
+    """Return the job of a batch; None for an invalid id."""
     try:
         return JobId(str(uuid.UUID(hex=batch_id.removeprefix(BATCH_PREFIX)))) if batch_id[:5] == BATCH_PREFIX else None
     except ValueError:
@@ -100,12 +100,12 @@ def job_of(batch_id: str) -> JobId | None:
 
 
 def counts(tally: Tally) -> dict[str, int]:
-    """How many files stand where."""
+    """Return the number of files in each state."""
     return {**{status: tally.of(status) for status in STATUSES}, "total": tally.total}
 
 
 def page_response(entries: Sequence[dict[str, Any]], *, has_more: bool) -> Response:
-    """One page of a list."""
+    """Return one page of a list."""
     return json_response(
         {
             "object": "list",
@@ -124,7 +124,7 @@ def polled_response(shown: dict[str, Any], *, waiting: int) -> Response:
 
 
 def seconds(moment: datetime) -> int:
-    """A moment as this dialect tells it."""
+    """Return a time in seconds since the epoch."""
     return int(moment.timestamp())
 
 
@@ -149,7 +149,7 @@ def _last_error(found: Attached) -> dict[str, str]:
 
 
 class FileObject(BaseModel):
-    """A file that is kept."""
+    """A stored file."""
 
     id: str
     object: Literal["file"]
@@ -173,7 +173,7 @@ class FileList(BaseModel):
 
 
 class Deleted(BaseModel):
-    """What was deleted."""
+    """The deleted object."""
 
     id: str
     object: Literal["file", "vector_store.deleted", "vector_store.file.deleted"]
@@ -181,7 +181,7 @@ class Deleted(BaseModel):
 
 
 class FileCounts(BaseModel):
-    """How many files stand where."""
+    """The number of files in each state."""
 
     in_progress: int
     completed: int
@@ -218,7 +218,7 @@ class VectorStoreList(BaseModel):
 
 
 class LastError(BaseModel):
-    """Why a file became no document."""
+    """The reason for a file's failure."""
 
     code: Literal["server_error", "unsupported_file", "invalid_file"]
     message: str
@@ -256,7 +256,7 @@ class TextPart(BaseModel):
 
 
 class StoreFileContent(BaseModel):
-    """The text that was read from a file, in the pieces that are searched."""
+    """The text of a file, in the pieces that are searched."""
 
     object: Literal["vector_store.file_content.page"]
     data: list[TextPart]
@@ -276,7 +276,7 @@ class FileBatchObject(BaseModel):
 
 
 class SearchResult(BaseModel):
-    """A passage that was found. ``score`` is comparable between searches, and none has more than one above it."""
+    """A passage from the search. ``score`` is comparable between searches and does not increase down the list."""
 
     file_id: str
     filename: str
@@ -286,7 +286,7 @@ class SearchResult(BaseModel):
 
 
 class SearchResultPage(BaseModel):
-    """The results, best first. ``search_query``: what was searched, as it was sent or rewritten."""
+    """The results, best first. ``search_query``: the query as it was sent or rewritten."""
 
     object: Literal["vector_store.search_results.page"]
     search_query: list[str]

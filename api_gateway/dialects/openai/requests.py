@@ -39,14 +39,14 @@ Days = Annotated[int, Field(ge=1, le=365)]
 
 
 class ExpiresAfter(Wire):
-    """How many days after it was last used a vector store is emptied."""
+    """Days after its last use when a vector store is emptied."""
 
     anchor: Literal["last_active_at"]
     days: Days
 
 
 class StaticSizes(Wire):
-    """Sizes of chunks in tokens; what is repeated is at most half of a chunk."""
+    """Sizes of chunks in tokens; the overlap is at most half of a chunk."""
 
     max_chunk_size_tokens: Annotated[int, Field(ge=100, le=4096)]
     chunk_overlap_tokens: Annotated[int, Field(ge=0)]
@@ -59,7 +59,7 @@ class StaticSizes(Wire):
 
 
 class ChunkingStrategy(Wire):
-    """``auto`` is the installation's way of cutting; ``static`` says how long chunks may be."""
+    """``auto`` is the installation's strategy; ``static`` sets the length of chunks."""
 
     type: Literal["auto", "static"]
     static: StaticSizes | None = None
@@ -83,7 +83,7 @@ class VectorStoreRequest(Wire):
 
 
 class VectorStoreChange(Wire):
-    """What changes of a vector store; what is left out stays, and null takes it away."""
+    """Changes of a vector store; omitted fields stay, and null removes a value."""
 
     name: Annotated[str, Field(max_length=256)] | None = None
     description: Annotated[str, Field(max_length=1024)] | None = None
@@ -100,13 +100,14 @@ class StoreFileRequest(Wire):
 
 
 class StoreFileChange(Wire):
-    """All attributes that a file has from now on."""
+    """The complete new attributes of a file."""
 
     attributes: Attributes | None
 
 
 class FileBatchRequest(Wire):
-    """Files to be put into a vector store together: ``file_ids`` alike, or ``files`` each in its own way."""
+    """Files to be put into a vector store together: ``file_ids`` with common options, or ``files`` with individual
+    ones."""
 
     file_ids: Annotated[list[FileId], Field(min_length=1, max_length=MOST_FILES)] | None = None
     files: Annotated[list[StoreFileRequest], Field(min_length=1, max_length=MOST_FILES)] | None = None
@@ -121,7 +122,7 @@ class FileBatchRequest(Wire):
 
 
 class HybridSearch(Wire):
-    """What meaning and words count for when their rankings are fused; at least one above 0."""
+    """The weights of meaning and words when their rankings are fused; at least one must be above 0."""
 
     embedding_weight: Annotated[float, Field(ge=0, le=100)]
     text_weight: Annotated[float, Field(ge=0, le=100)]
@@ -134,7 +135,7 @@ class HybridSearch(Wire):
 
 
 class RankingOptions(Wire):
-    """How results are ranked. ``none`` does not rerank; any other ranker is the one of this installation."""
+    """Ranking options. ``none`` disables reranking; any other ranker selects the installation's."""
 
     ranker: Literal["none", "auto", "default-2024-11-15", "default_2024_08_21"] | None = None
     score_threshold: Annotated[float, Field(ge=0, le=1)] | None = None
@@ -142,8 +143,7 @@ class RankingOptions(Wire):
 
 
 class SearchRequest(Wire):
-    """A search in one vector store. Several queries are asked side by side, and each result counts as for the best of
-    them."""
+    """A search in one vector store. Several queries run concurrently, and each result gets its best score."""
 
     query: (
         Annotated[str, Field(min_length=1, max_length=8000)]
@@ -176,7 +176,7 @@ class _Compound(Wire):
 
 
 def to_condition(filters: dict[str, Any]) -> Condition:
-    """A filter as a condition on metadata. Raises ValidationError, or ValueError for one that is too large."""
+    """Return a filter as a condition on metadata. Raises ValidationError, or ValueError for one that is too large."""
     found = _condition(filters, depth=1)
     if _size(found) > _MOST_COMPARISONS:
         raise ValueError(f"has more than {_MOST_COMPARISONS} comparisons")
@@ -200,7 +200,7 @@ def _size(condition: Condition) -> int:
 
 
 def to_chunking(sent: ChunkingStrategy | None, use: Settings) -> Chunking:
-    """The way of cutting that a strategy asks for."""
+    """Return the chunking that a strategy requests."""
     usual = {"max_tokens": use.chunk_max_tokens, "overlap": use.chunk_overlap}
     if sent is None or sent.static is None:
         return complete("sentences", {}, usual)

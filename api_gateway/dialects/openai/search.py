@@ -1,4 +1,4 @@
-"""Search in a vector store: a query like every other, asked and answered in this dialect."""
+"""Search in a vector store: a query like every other, in this dialect's form."""
 
 from __future__ import annotations
 
@@ -60,8 +60,11 @@ class _Result:
     summary="Search a vector store",
 )
 async def search(request: Request, principal: Reader, vector_store_id: str) -> Response:
-    """`score` is how sure the answer is of a passage, or of the surest that stands below it; `score_threshold` is of the
-    same kind. `hybrid_search` fuses by ranks. `rewrite_query` needs a language model; without one nothing is rewritten."""
+    """Search a vector store.
+
+    `score` is the highest confidence of a passage and those below it; `score_threshold` uses the same scale.
+    `hybrid_search` fuses by ranks. `rewrite_query` needs a language model; without one the query stays as it is.
+    """
     gateway = gateway_of(request)
     asked = await read_shape(request, principal, SearchRequest, limit=_MAX_BODY_BYTES)
     condition = None if asked.filters is None else _condition(asked.filters)
@@ -106,7 +109,7 @@ async def _query(
     asked: SearchRequest,
     condition: Condition | None,
 ) -> Query:
-    """The query as /v1/queries would make it, by the tenant's own profile, with what this dialect can say over it."""
+    """Return the query as /v1/queries would make it from the tenant's profile, with this dialect's parameters applied."""
     gateway = gateway_of(request)
     body = Decoded(_body(namespace, text, asked))
     query = await asked_query(
@@ -141,7 +144,7 @@ def _body(namespace: Namespace, text: str, asked: SearchRequest) -> dict[str, An
 
 
 async def _all_answered(request: Request, queries: Sequence[Query], gateway: Gateway) -> list[dict[str, Any]]:
-    """The answers, in the order of the queries. Raises Problem 503 if nothing answered one of them."""
+    """Return the answers, in the order of the queries. Raises Problem(503) if no channel answered one of them."""
     cache_control = request.headers.get("cache-control", "")
     tasks = [
         asyncio.ensure_future(answer_of(query, gateway, receive=request.receive, cache_control=cache_control))
@@ -156,8 +159,8 @@ async def _all_answered(request: Request, queries: Sequence[Query], gateway: Gat
 
 
 def _scored(answer: dict[str, Any], namespace: Namespace) -> list[_Result]:
-    """The passages of this vector store, each with the confidence of it or of the surest below it: what was placed
-    higher is at least as good, so scores never rise on the way down."""
+    """Return the passages of this vector store with their scores: the highest confidence of a passage and those below
+    it, so that scores never increase down the list."""
     results: list[_Result] = []
     surest = 0.0
     for chunk in reversed(answer["chunks"]):
@@ -168,7 +171,7 @@ def _scored(answer: dict[str, Any], namespace: Namespace) -> list[_Result]:
 
 
 def _together(rankings: Sequence[Sequence[_Result]]) -> list[_Result]:
-    """One ranking out of several: each passage once, with its best score; equals as they stood."""
+    """Merge several rankings: each passage once, with its best score; ties keep their order."""
     best: dict[str, _Result] = {}
     for result in (each for ranking in rankings for each in ranking):
         if result.chunk_id not in best or best[result.chunk_id].score < result.score:
@@ -181,7 +184,7 @@ def _files(tenant_id: TenantId, namespace: Namespace, ids: Sequence[str], gatewa
 
 
 def _shown(result: _Result, file: Attached, kinds: Collection[MaskedKind]) -> dict[str, Any]:
-    """A result as it is sent. Its text came masked if need be; what the file says of itself is masked here."""
+    """Return a result as it is sent. Its text is masked already; the file's attributes are masked here."""
     return {
         "file_id": result.document_id,
         "filename": masked_value(file.filename, kinds),

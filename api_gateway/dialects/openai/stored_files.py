@@ -1,4 +1,4 @@
-"""Files: kept as they are until they are put into a vector store, and longer."""
+"""Files: stored as sent, also before and after they are in a vector store."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ router = APIRouter()
 _PURPOSES: Final = ("assistants", "batch", "fine-tune", "vision", "user_data", "evals")
 _SHORTEST_S, _LONGEST_S = 3600, 2_592_000
 _LONGEST_NAME, _LONGEST_TYPE = 255, 127  # characters
-_FORM_BYTES: Final = 64 * 1024  # what a form may have beside its file
+_FORM_BYTES: Final = 64 * 1024  # other parts of a form beside its file
 _FORM: dict[str, Any] = {
     "requestBody": {
         "required": True,
@@ -57,7 +57,7 @@ _FORM: dict[str, Any] = {
     summary="Hand in a file",
 )
 async def upload(request: Request, principal: Writer) -> Response:
-    """It is searched once it is put into a vector store."""
+    """Store a file. It becomes searchable once it is put into a vector store."""
     gateway = gateway_of(request)
     limit = min(gateway.settings.max_body_bytes, gateway.settings.max_document_bytes + _FORM_BYTES)
     sent = await read_form(request, gateway, limit)
@@ -81,7 +81,7 @@ async def list_files(
     after: Annotated[str | None, Parameter(max_length=64, description="The last entry of the page before.")] = None,
     purpose: Annotated[str | None, Parameter(max_length=32, description="Only those of this purpose.")] = None,
 ) -> Response:
-    """The newest first, unless `order` says otherwise."""
+    """List the stored files, newest first unless `order` says otherwise."""
     gateway = gateway_of(request)
     at = None if after is None else made_at(ID_PREFIX, after)
     if after is not None and at is None:
@@ -105,7 +105,7 @@ async def list_files(
     summary="Look at a file",
 )
 async def look(request: Request, principal: Reader, file_id: str) -> Response:
-    """Where it was put, its vector stores say."""
+    """Return a file. Its vector stores list it."""
     gateway = gateway_of(request)
     return json_response(objects.file(await gateway.run(_found, principal, file_id, gateway)))
 
@@ -119,7 +119,7 @@ async def look(request: Request, principal: Reader, file_id: str) -> Response:
     summary="Download a file",
 )
 async def content(request: Request, principal: Reader, file_id: str) -> Response:
-    """Byte by byte what was handed in; always as an attachment of no particular type."""
+    """Return the bytes exactly as sent, always as an attachment of a generic type."""
     gateway = gateway_of(request)
 
     def read() -> bytes:
@@ -139,7 +139,7 @@ async def content(request: Request, principal: Reader, file_id: str) -> Response
     summary="Delete a file",
 )
 async def delete(request: Request, principal: Writer, file_id: str) -> Response:
-    """Searches lose it at once, wherever it was put."""
+    """Delete a file from the storage and from every vector store. Searches stop finding it at once."""
     gateway = gateway_of(request)
     if not await gateway.run(forget_file, principal.tenant_id, file_id, gateway.resources):
         raise no_file(file_id)
@@ -180,7 +180,7 @@ def _keep(sent: FormData, principal: Principal, gateway: Gateway) -> StoredFile:
 
 
 def _name(sent: str | None) -> str:
-    """The file's own name, without the folders it lay in. Raises Problem for one that cannot be kept."""
+    """Return the file's own name, without folders. Raises Problem for an invalid name."""
     name = (sent or "").replace("\\", "/").rpartition("/")[2]
     if not 1 <= len(name) <= _LONGEST_NAME or holds_control_characters(name):
         raise wrong("file", f"needs a name of 1 to {_LONGEST_NAME} characters, and no control characters among them")

@@ -1,4 +1,4 @@
-"""Files in a vector store: put there, looked at, described, read, taken out."""
+"""Files in a vector store: add, look up, describe, read, remove."""
 
 from __future__ import annotations
 
@@ -49,7 +49,8 @@ _CHUNKS_AT_ONCE = 500
     summary="Put a file into a vector store",
 )
 async def create(request: Request, principal: Writer, vector_store_id: str) -> Response:
-    """It is searched as soon as its status is `completed`. A file that is there already is ingested anew."""
+    """Add a file. It is searchable once its status is `completed`. A file that is in the store already is ingested
+    again."""
     gateway = gateway_of(request)
     asked = await read_shape(request, principal, StoreFileRequest, limit=_MAX_BODY_BYTES)
 
@@ -82,7 +83,7 @@ async def list_files(
     before: Before = None,
     filter: Filter = None,
 ) -> Response:
-    """Documents that came another way are among them."""
+    """List the files in a vector store, including documents ingested another way."""
     gateway = gateway_of(request)
 
     def read() -> Response:
@@ -107,7 +108,8 @@ async def list_files(
     summary="Look at a file in a vector store",
 )
 async def look(request: Request, principal: Reader, vector_store_id: str, file_id: str) -> Response:
-    """While it is in progress, the header `openai-poll-after-ms` says when to look again."""
+    """Return a file in a vector store. While it is in progress, the header `openai-poll-after-ms` says when to poll
+    again."""
     gateway = gateway_of(request)
     return _polled(await gateway.run(file_of, principal, vector_store_id, file_id, gateway))
 
@@ -119,7 +121,8 @@ async def look(request: Request, principal: Reader, vector_store_id: str, file_i
     summary="Change the attributes of a file",
 )
 async def describe(request: Request, principal: Writer, vector_store_id: str, file_id: str) -> Response:
-    """Searches go by the old ones until the status is `completed` again, which is nearly always when this answers."""
+    """Replace a file's attributes. Searches use the old ones until the status is `completed` again, nearly always
+    before this answer."""
     gateway = gateway_of(request)
     asked = await read_shape(request, principal, StoreFileChange, limit=_MAX_BODY_BYTES)
 
@@ -150,7 +153,7 @@ async def describe(request: Request, principal: Writer, vector_store_id: str, fi
     summary="Read a file of a vector store",
 )
 async def content(request: Request, principal: Reader, vector_store_id: str, file_id: str) -> Response:
-    """In the pieces that are searched, in their order; nothing before the file is `completed`."""
+    """Return the text of a file in its searched pieces, in order; empty until the file is `completed`."""
     gateway = gateway_of(request)
     return json_response(await gateway.run_heavy(_content, principal, vector_store_id, file_id, gateway))
 
@@ -161,7 +164,7 @@ async def content(request: Request, principal: Reader, vector_store_id: str, fil
     summary="Take a file out of a vector store",
 )
 async def delete(request: Request, principal: Writer, vector_store_id: str, file_id: str) -> Response:
-    """Searches lose it at once. The file itself stays."""
+    """Remove a file from a vector store. Searches stop finding it at once; the file itself stays."""
     gateway = gateway_of(request)
 
     def do() -> None:

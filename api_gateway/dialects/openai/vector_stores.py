@@ -1,4 +1,4 @@
-"""Vector stores: made, looked at, changed, deleted. Every namespace is one, whoever made it."""
+"""Vector stores: create, read, change, delete. Every namespace is a vector store, however it was created."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _MAX_BODY_BYTES = 256 * 1024
     summary="Make a vector store",
 )
 async def create(request: Request, principal: Writer) -> Response:
-    """It is a namespace named after its id. With `file_ids`, these are put into it."""
+    """Create a vector store, a namespace named after its id. Files in `file_ids` are added to it."""
     gateway = gateway_of(request)
     asked = await read_shape(request, principal, VectorStoreRequest, limit=_MAX_BODY_BYTES)
     chunking = to_chunking(asked.chunking_strategy, gateway.settings)
@@ -75,7 +75,7 @@ async def list_stores(
     after: After = None,
     before: Before = None,
 ) -> Response:
-    """Every namespace of the tenant, the newest first unless `order` says otherwise."""
+    """List the tenant's namespaces, newest first unless `order` says otherwise."""
     gateway = gateway_of(request)
     page, tallies, place = await gateway.run(
         edit_vector_stores.list_stores,
@@ -95,7 +95,7 @@ async def list_stores(
     summary="Look at a vector store",
 )
 async def look(request: Request, principal: Reader, vector_store_id: str) -> Response:
-    """With how many of its files stand where."""
+    """Return a vector store with the number of its files in each state."""
     gateway = gateway_of(request)
     return json_response(await gateway.run(_shown, principal, vector_store_id, gateway))
 
@@ -107,7 +107,7 @@ async def look(request: Request, principal: Reader, vector_store_id: str) -> Res
     summary="Change a vector store",
 )
 async def change(request: Request, principal: Writer, vector_store_id: str) -> Response:
-    """What is left out stays as it is."""
+    """Change a vector store. Omitted fields stay as they are."""
     gateway = gateway_of(request)
     asked = await read_shape(request, principal, VectorStoreChange, limit=_MAX_BODY_BYTES)
 
@@ -130,7 +130,7 @@ async def change(request: Request, principal: Writer, vector_store_id: str) -> R
     summary="Delete a vector store",
 )
 async def delete(request: Request, principal: Writer, vector_store_id: str) -> Response:
-    """Files that were put into it stay files."""
+    """Delete a vector store with its documents. Its files stay stored."""
     gateway = gateway_of(request)
     namespace = namespace_of(vector_store_id)
     gone = await gateway.run_heavy(delete_namespace, principal.tenant_id, namespace, gateway.resources)
@@ -141,7 +141,7 @@ async def delete(request: Request, principal: Writer, vector_store_id: str) -> R
 
 
 def _changed(before: VectorStore, asked: VectorStoreChange) -> VectorStore:
-    """The store with every field that the request names; naming it with null takes it away. Changing it uses it."""
+    """Return the store with the changes of a request; null removes a value. A change counts as use."""
     fields = asked.model_fields_set
     moment = datetime.now(UTC)
     after = replace(before, last_active_at=moment)

@@ -1,4 +1,4 @@
-"""Parts of archives on the wire: their documents as uploads, what became of them, and their checksums."""
+"""Parts of archives: their documents as uploads, the outcome of an import, and checksums."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _SIMPLE = (str, int, float, bool)
 
 
 class Carried(BaseModel):
-    """The base of what an archive says: strict in what it knows, and passing over what later versions add."""
+    """The base of archive records: strict about known fields, and ignoring those of later versions."""
 
     model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
 
@@ -54,7 +54,7 @@ class CarriedWhole(Carried):
 
 
 class CarriedSource(Carried):
-    """Where a document came from before it was exported."""
+    """The source of a document before it was exported."""
 
     uri: Annotated[str, Field(max_length=2048)] | None = None
     media_type: Annotated[str, Field(max_length=255)] = "text/plain"
@@ -79,8 +79,8 @@ class CarriedDocument(Carried):
 
 
 class ImportedPart(Shape):
-    """A part that arrived, with the job its documents became. `vectors_kept`: they are written as they are, because
-    they were made by this installation's model; otherwise its chunks are embedded anew."""
+    """A received part and the job of its documents. `vectors_kept`: its vectors are stored as they are, because this
+    installation's model made them; otherwise its chunks are embedded again."""
 
     part: int
     sha256: str
@@ -94,7 +94,7 @@ class ImportedPart(Shape):
 
 
 class PartAnswer(ImportedPart):
-    """What became of a part that was sent. `present`: it had arrived before, and nothing was done."""
+    """The outcome of a sent part. `present`: it had been received before, and nothing changed."""
 
     import_id: str
     namespace: str
@@ -102,7 +102,7 @@ class PartAnswer(ImportedPart):
 
 
 class Import(Shape):
-    """The parts of an archive that have arrived, in order."""
+    """The parts of an archive that were received, in order."""
 
     import_id: str
     namespace: str
@@ -113,7 +113,7 @@ _DOCUMENT: TypeAdapter[CarriedDocument] = TypeAdapter(CarriedDocument)
 
 
 def entries_of(part: Part, *, most_bytes: int) -> list[Upload | Refusal]:
-    """The documents of a part as uploads, each a part of its own; one that cannot be taken does not harm the others."""
+    """Return the documents of a part as uploads, each a part of its own; an invalid one does not affect the others."""
     taken: set[str] = set()
     entries: list[Upload | Refusal] = []
     for place, document in enumerate(part.documents):
@@ -172,7 +172,7 @@ def _refused(described: Mapping[str, Any], where: str, detail: str) -> Refusal:
 
 
 def _chunking(told: Mapping[str, Any]) -> Chunking:
-    """How the document was cut; it is not cut again, so this is only remembered."""
+    """Return the chunking of the document. It is not applied again, only stored."""
     known: dict[str, Any] = {}
     for each in fields(Chunking):
         value = told.get(each.name)
@@ -182,7 +182,7 @@ def _chunking(told: Mapping[str, Any]) -> Chunking:
 
 
 def checked(body: bytes, digest: str | None) -> bytes:
-    """The SHA-256 of a body that is what its Content-Digest says. Raises Problem 422 for one that is not."""
+    """Return the SHA-256 of a body that matches its Content-Digest. Raises Problem(422) for a mismatch."""
     found = _DIGEST.search(digest or "")
     if found is None:
         detail = "is required, in the form sha-256=:<base64>:"
@@ -199,12 +199,12 @@ def checked(body: bytes, digest: str | None) -> bytes:
 
 
 def content_digest(body: bytes) -> str:
-    """The Content-Digest header (RFC 9530) of a body."""
+    """Return the Content-Digest header (RFC 9530) of a body."""
     return f"sha-256=:{base64.b64encode(hashlib.sha256(body).digest()).decode()}:"
 
 
 def known_import_id(value: str) -> str:
-    """An import's id as it is. Raises Problem 422 for what can be none."""
+    """Return an import's id unchanged. Raises Problem(422) for an invalid one."""
     if not _IMPORT_ID.fullmatch(value):
         detail = "must have 1 to 64 letters, digits, '.', '_' and '-'"
         raise invalid([{"pointer": "/import_id", "in": "path", "detail": detail}])
@@ -217,5 +217,5 @@ def part_answer(received: PartOutcome, import_id: str, namespace: str) -> dict[s
 
 
 def import_answer(parts: Sequence[PartView], import_id: str, namespace: str) -> dict[str, Any]:
-    """Which parts arrived, as it is sent."""
+    """Return the received parts, as they are sent."""
     return {"import_id": import_id, "namespace": namespace, "parts": [asdict(part) for part in parts]}

@@ -1,4 +1,4 @@
-"""Namespaces out of one installation and into another, part by part: docs/portability.md."""
+"""Export and import of namespaces, part by part: docs/portability.md."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Name = Annotated[str, Path(description="The namespace's name.")]
 ImportId = Annotated[str, Path(description="Chosen by the sender: the archive's `archive_id`.")]
 Number = Annotated[int, Path(ge=1, le=1_000_000, description="The part's number in the archive.")]
 MostDocuments = Annotated[int, Parameter(ge=1, le=1000, description="Documents in this part at most.")]
-IfThere = Annotated[OnConflict, Parameter(description="If a document is there already.")]
+IfThere = Annotated[OnConflict, Parameter(description="What to do with a document that exists already.")]
 
 _BINARY = {"schema": {"type": "string", "format": "binary"}}
 _PART_BODY: dict[str, Any] = {"requestBody": {"required": True, "content": {PART: _BINARY}}}
@@ -62,8 +62,8 @@ _EXPORTED[200]["content"] = {PART: _BINARY}
 async def export(
     request: Request, principal: Reader, namespace: Name, cursor: Cursor = None, limit: MostDocuments = 500
 ) -> Response:
-    """The documents that searches see, with chunks and vectors, by document id. A part ends at `limit` documents or
-    about 4 MB. A document that is replaced meanwhile comes as it was or as it is."""
+    """Return the searchable documents, with chunks and vectors, by document id. A part ends at `limit` documents or
+    about 4 MB. A document replaced during the export appears in its old or its new form."""
     gateway = gateway_of(request)
     name = namespace_parameter(namespace)
     after = cursors.decode(cursor, "export", str)
@@ -109,8 +109,8 @@ async def import_part(
     part: Number,
     on_conflict: IfThere = "replace",
 ) -> Response:
-    """Needs `Content-Digest: sha-256=:<base64>:`. Parts may come in any order, and more than once. Vectors are kept if
-    they were made by this installation's model; else the chunks are embedded anew."""
+    """Import a part. Needs `Content-Digest: sha-256=:<base64>:`. Parts may come in any order, and more than once.
+    Vectors are kept if this installation's model made them; else the chunks are embedded again."""
     gateway = gateway_of(request)
     name, known = namespace_parameter(namespace), known_import_id(import_id)
     body = await _read(request, gateway)
@@ -155,7 +155,7 @@ async def import_part(
     summary="See how far an import has come",
 )
 async def look(request: Request, principal: Reader, namespace: Name, import_id: ImportId) -> Response:
-    """What is not listed has to be sent still, or again."""
+    """List the received parts. All others have to be sent, or sent again."""
     gateway = gateway_of(request)
     name, known = namespace_parameter(namespace), known_import_id(import_id)
     parts = await gateway.run(parts_of, principal.tenant_id, name, known, gateway.resources)
@@ -167,11 +167,11 @@ async def look(request: Request, principal: Reader, namespace: Name, import_id: 
 @router.delete(
     "/v1/namespaces/{namespace}/imports/{import_id}",
     status_code=204,
-    responses=answers(204, None, "Its parts will be taken once more.", 401, 403, 404, 422, 503),
+    responses=answers(204, None, "Its parts will be accepted again.", 401, 403, 404, 422, 503),
     summary="Forget an import",
 )
 async def delete(request: Request, principal: Writer, namespace: Name, import_id: ImportId) -> Response:
-    """Only that it was: the documents stay, and so do its jobs."""
+    """Delete the record of an import. The documents and jobs stay."""
     gateway = gateway_of(request)
     name, known = namespace_parameter(namespace), known_import_id(import_id)
     if not await gateway.run(forget, principal.tenant_id, name, known, gateway.resources):

@@ -1,4 +1,4 @@
-"""Chunks of what is published: list them, change their text, switch them off and on, delete them."""
+"""Chunks of published documents: list, edit, enable, disable and delete them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ Immutable = Annotated[None, BeforeValidator(_immutable)]
 
 
 class ChunkEditIn(Wire):
-    """What is to become of one chunk. `etag`: only if the chunk is still the one it stands for."""
+    """The edit of one chunk. `etag`: only if the chunk still has it."""
 
     chunk_id: ChunkIdText
     text: Annotated[str, Field(max_length=_LONGEST_TEXT), AfterValidator(_not_blank)] | None = None
@@ -91,22 +91,22 @@ class ChunkEditIn(Wire):
 
 
 class ChunksEditRequest(Wire):
-    """Edits of existing chunks, each carried out for itself."""
+    """Edits of existing chunks, each applied independently."""
 
     tenant_id: str | None = None
     chunks: Annotated[list[ChunkEditIn], Field(min_length=1, max_length=MOST_CHUNKS)]
 
 
 class ChunksDeleteRequest(Wire):
-    """Exactly the chunks that are to go. An empty list is refused."""
+    """The chunks to delete. An empty list is refused."""
 
     tenant_id: str | None = None
     chunk_ids: Annotated[list[ChunkIdText], Field(min_length=1, max_length=MOST_CHUNKS)]
 
 
 class OwnedChunkShape(Chunk):
-    """A chunk as its owner sees it, shown or switched off. `searched` is false for a parent, which is only read with
-    its children. `metadata`, `source_id` and `source_uri` are its document's."""
+    """A chunk as its owner sees it, enabled or disabled. `searched` is false for a parent, which is only read with its
+    children. `metadata`, `source_id` and `source_uri` are its document's."""
 
     searched: bool
     metadata: dict[str, Any]
@@ -125,8 +125,8 @@ class OwnedChunkPage(Shape):
 
 
 class ChunkResult(Shape):
-    """What became of one chunk. `replacement_pending`: a newer upload of its document will replace it. `repeated_in`: chunks
-    that overlap it and still have words that the edit took out; edit them too."""
+    """The outcome for one chunk. `replacement_pending`: a newer upload of its document will replace it. `repeated_in`:
+    chunks that overlap it and still have words that the edit removed; edit them too."""
 
     chunk_id: str
     status: Literal["updated", "unchanged", "deleted", "failed"]
@@ -138,13 +138,13 @@ class ChunkResult(Shape):
 
 
 class ChunkResults(Shape):
-    """What became of each chunk, in the order of the request."""
+    """The outcome for each chunk, in the order of the request."""
 
     data: list[ChunkResult]
 
 
 def to_edits(sent: ChunksEditRequest, if_match: str | None) -> list[Edit]:
-    """The edits as records; `If-Match` stands for the etag of the only chunk."""
+    """Return the edits as records; `If-Match` gives the etag of a single chunk."""
     return [
         Edit(chunk_id=ChunkId(each.chunk_id), text=each.text, enabled=each.enabled, etag=each.etag or if_match)
         for each in sent.chunks
@@ -152,7 +152,7 @@ def to_edits(sent: ChunksEditRequest, if_match: str | None) -> list[Edit]:
 
 
 def owned(chunk: OwnedChunk, window: str | None) -> dict[str, Any]:
-    """A chunk as its owner gets it."""
+    """Return a chunk in the form for its owner."""
     return {
         **of_document(chunk, window),
         "searched": chunk.searched,
@@ -166,7 +166,7 @@ def owned(chunk: OwnedChunk, window: str | None) -> dict[str, Any]:
 
 
 def of_document(chunk: OwnedChunk, window: str | None) -> dict[str, Any]:
-    """A chunk as it is listed with its document."""
+    """Return a chunk in the form of its document's list."""
     segment = chunk.passage.segment
     return {
         "chunk_id": chunk.chunk_id,
@@ -245,7 +245,7 @@ async def list_chunks(
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
-    """Chunks of published generations, and the parents they are part of."""
+    """List chunks of published generations, and the parents they are part of."""
     gateway = gateway_of(request)
     within = namespace_parameter(namespace)
     after = _position(cursor, order_by)
@@ -280,7 +280,7 @@ async def list_chunks(
     responses=answers(
         200,
         ChunkResults,
-        "What became of each chunk; some may have failed.",
+        "The outcome for each chunk; some may have failed.",
         *(400, 401, 403, 404, 409, 412, 413, 415, 422, 429, 503),
     ),
     openapi_extra=json_body(
@@ -293,13 +293,13 @@ async def edit(
     principal: Writer,
     if_match: Annotated[str | None, Header(description="The etag of the chunk, where only one is edited.")] = None,
 ) -> Response:
-    """Text is analysed and embedded again; `enabled` hides a chunk from every search, or shows it again. If every
-    chunk failed for one reason, the answer is that error. A later upload of the document replaces edits."""
+    """Edit chunks. A text is analysed and embedded again; `enabled` hides a chunk from every search, or shows it again.
+    If every chunk failed for one reason, the answer is that error. A later upload of the document replaces edits."""
     gateway = gateway_of(request)
     sent = await read_shape(request, principal, ChunksEditRequest)
     _refuse_repeated([chunk.chunk_id for chunk in sent.chunks], "/chunks/{}/chunk_id")
     if if_match is not None and len(sent.chunks) != 1:
-        raise Problem(422, "invalid_request", "If-Match stands for one chunk; with more, each has its own etag.")
+        raise Problem(422, "invalid_request", "If-Match applies to one chunk; with more, give each its own etag.")
     edits = to_edits(sent, None if if_match in (None, "*") else if_match)
     done = await compute(
         gateway,
@@ -316,12 +316,12 @@ async def edit(
 
 @router.delete(
     "/v1/chunks",
-    responses=answers(200, ChunkResults, "What became of each chunk.", *(400, 401, 403, 404, 409, 413, 415, 422, 503)),
+    responses=answers(200, ChunkResults, "The outcome for each chunk.", *(400, 401, 403, 404, 409, 413, 415, 422, 503)),
     openapi_extra=json_body(ChunksDeleteRequest, {"chunk_ids": [_EXAMPLE_ID]}),
     summary="Delete chunks",
 )
 async def delete(request: Request, principal: Writer) -> Response:
-    """Those that are named, and the children of a parent. A document whose last chunk is deleted goes with it."""
+    """Delete the named chunks, and the children of a parent. A document whose last chunk is deleted is deleted too."""
     gateway = gateway_of(request)
     sent = await read_shape(request, principal, ChunksDeleteRequest)
     _refuse_repeated(sent.chunk_ids, "/chunk_ids/{}")
@@ -337,7 +337,7 @@ def _refuse_repeated(chunk_ids: list[str], pointer: str) -> None:
 
 
 def _answer(found: list[Edited]) -> Response:
-    """The results, or one error if all failed alike."""
+    """Return the results, or one error if all failed alike."""
     codes = {each.code for each in found}
     if len(codes) == 1 and (code := found[0].code) is not None:
         detail = found[0].detail or code

@@ -1,4 +1,4 @@
-"""Where a document's text comes from: written out, as bytes, as a file, or at an address; and what it is called."""
+"""The text of a document, given directly, as bytes, as a file or at an address, and the document's name."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LONGEST_MEDIA_TYPE = 127
 
 
 def _hint(value: Any) -> Any:
-    """A suffix or a media type, as the media type to read every file as."""
+    """Return a suffix or a media type, as the media type to read every file as."""
     if not isinstance(value, str):
         return value
     try:
@@ -37,7 +37,7 @@ def _hint(value: Any) -> Any:
 
 
 def _charset(value: Any) -> Any:
-    """The name of a character set, in small letters."""
+    """Return the name of a character set in lower case."""
     if not isinstance(value, str):
         return value
     if codec_of(value) is None:
@@ -54,12 +54,12 @@ ParserHint = Annotated[str, BeforeValidator(_hint), WithJsonSchema({"type": "str
 
 
 class SourceIn(Wire):
-    """Where the text came from, and how it is to be read.
+    """The origin of a text, and how to read it.
 
     Of `text` (of the document or in here) and `bytes`, one is needed; with neither, the document is fetched from `uri`,
-    which is http or https then. `charset` is preferred over the encoding that the bytes look like, unless it hardly fits.
-    `source_id`: documents of a namespace with the same one are of one source; without it, those of one `uri` are.
-    `mime_type` is another name for `media_type`. `tags` and `metadata` are added to those of the document.
+    which must be http or https then. `charset` takes precedence over the detected encoding, unless it hardly fits.
+    `source_id`: documents of a namespace with the same one belong to one source; without it, those with the same `uri`
+    do. `mime_type` is another name for `media_type`. `tags` and `metadata` are added to those of the document.
     """
 
     source_id: SourceIdText | None = None
@@ -76,26 +76,26 @@ class SourceIn(Wire):
 
     @property
     def declared_type(self) -> str | None:
-        """Return the sender's name of it."""
+        """Return the media type that the sender declared."""
         return self.media_type or self.mime_type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
-    """A document's text, or the place to get it from. ``where``: a JSON Pointer from the document to it."""
+    """A document's text, or the address to fetch it from. ``where``: a JSON Pointer from the document to it."""
 
     body: bytes
     media_type: str
     where: str
     uri: str | None = None
-    name: str | None = None  # what the document is called if it has no id of its own
+    name: str | None = None  # the document's name if it has no id of its own
     blank: bool = False
     to_fetch: bool = False
     kind: SourceKind = SourceKind.TEXT
 
 
 class BadSource(Exception):
-    """The source cannot be taken. ``code`` is stable, ``where`` a JSON Pointer from the document."""
+    """The source is invalid. ``code`` is stable, ``where`` a JSON Pointer from the document."""
 
     def __init__(self, where: str, detail: str, *, code: str = "invalid_document") -> None:
         super().__init__(detail)
@@ -126,7 +126,7 @@ def content_of(text: str | None, source: SourceIn | None) -> Content:
 
 
 def _text(text: str | None, source: SourceIn, where: str) -> Content:
-    """Text that is decoded already, so a character set says nothing any more."""
+    """Return the content of a decoded text, for which a character set has no meaning."""
     declared = source.parser_hint or source.declared_type or "text/plain"
     base = declared.partition(";")[0].strip().lower()
     if base not in TEXT_MEDIA_TYPES:
@@ -210,9 +210,9 @@ def _one_document(media_type: str) -> str:
 
 
 def document_id_of(name: str) -> str:
-    """A document id out of a file's name: relative folders are kept, so that equal names in two of them differ.
+    """Return a document id from a file's name. Relative folders stay, so that equal names in two of them differ.
 
-    What is too long keeps its beginning and ends in a hash of the whole; a name of nothing gives a new id.
+    A long name keeps its beginning and ends in a hash of the whole; an empty name gives a new id.
     """
     parts = [part.strip() for part in name.replace("\\", "/").split("/")]
     kept = "/".join(part for part in parts if part not in ("", ".", ".."))
@@ -228,6 +228,6 @@ def document_id_of(name: str) -> str:
 
 
 def storable(media_type: str) -> str:
-    """The media type as the stores can hold it: what does not fit loses its parameters."""
+    """Return the media type as the stores can hold it: a long one loses its parameters."""
     fits = media_type.isascii() and media_type.isprintable() and len(media_type) <= _LONGEST_MEDIA_TYPE
     return media_type if fits else media_type.partition(";")[0]

@@ -1,4 +1,4 @@
-"""Documents: hand them in as JSON, list them, look at one, its chunks and its generations, roll it back, take it away."""
+"""Documents: submit them as JSON, list them, read one with its chunks and generations, roll it back, delete it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from workers import dispatch
 
 
 class RollbackRequest(Wire):
-    """Which document is meant, and which of its kept generations; without one, whichever is kept."""
+    """The document, and the retained generation to roll back to; without one, the latest retained one."""
 
     tenant_id: str | None = None
     namespace: NamespaceName
@@ -57,8 +57,8 @@ class RollbackRequest(Wire):
 
 
 class GenerationShape(Shape):
-    """One ingestion of a document. `previous` is what was shown before and can be gone back to until `kept_until`;
-    `retired` is about to be dropped. `chunks` is null until it has been ingested, `bytes` the size of what was sent."""
+    """One ingestion of a document. `previous` was visible before and can be rolled back to until `kept_until`;
+    `retired` is about to be deleted. `chunks` is null until it has been ingested, `bytes` the size of the upload."""
 
     generation: int
     state: Literal["shown", "previous", "pending", "failed", "cancelled", "retired"]
@@ -72,7 +72,7 @@ class GenerationShape(Shape):
 
 
 class GenerationList(Shape):
-    """What is left of a document's generations, the newest first. `etag` is for `If-Match` of a rollback."""
+    """The remaining generations of a document, newest first. `etag` is for `If-Match` of a rollback."""
 
     namespace: str
     document_id: str
@@ -81,7 +81,7 @@ class GenerationList(Shape):
 
 
 def history(namespace: str, document_id: str, found: History) -> dict[str, Any]:
-    """A document's generations as they are sent."""
+    """Return a document's generations as they are sent."""
     data = [
         shown(GenerationShape, each, generation=each.number, chunks=each.chunk_count, bytes=each.body_bytes)
         for each in found.generations
@@ -124,7 +124,7 @@ _EXAMPLE = {
     summary="Hand in documents",
 )
 async def submit(request: Request, principal: Writer) -> Response:
-    """Takes what is valid of the batch. If nothing is, the answer is an error and nothing was stored."""
+    """Accept the valid documents of a batch. If none is valid, the answer is an error and nothing was stored."""
     gateway = gateway_of(request)
     body = await read_json_body(request, gateway.settings.max_body_bytes, setting=MAX_BODY_BYTES)
     job_id = work_id(request)
@@ -135,8 +135,8 @@ async def submit(request: Request, principal: Writer) -> Response:
 def accept_body(
     body: bytes, principal: Principal, request_id: str, gateway: Gateway, job_id: JobId | None = None
 ) -> AcceptedJob:
-    """Take in the documents of a body, as a job of this id if it has one already. Heavy. Raises Problem, or what intake
-    raises."""
+    """Accept the documents of a body as a job, with this id if it has one already. Heavy. Raises Problem, or the errors
+    of intake."""
     batch = replace(batch_of(body, principal, request_id, gateway.settings), job_id=job_id)
     return accept(batch, gateway.resources, ring=dispatch.ring)
 
@@ -157,8 +157,9 @@ async def list_documents(
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
-    """Documents that are searchable or on their way. With `status`, those in this state: an upload that failed or was
-    cancelled and never became searchable is listed under `failed` or `cancelled` only, and no quota counts it."""
+    """List documents that are searchable or being ingested. With `status`, those in this state: an upload that failed
+    or was cancelled and never became searchable is listed under `failed` or `cancelled` only, and no quota counts it.
+    """
     gateway = gateway_of(request)
     within = None if namespace is None else namespace_parameter(namespace)
     after = cursors.decode(cursor, "documents", str, str)
@@ -186,8 +187,8 @@ async def list_documents(
 async def look(
     request: Request, principal: Reader, document_id: Id, namespace: InNamespace, wait: Wait = 0
 ) -> Response:
-    """`generation` is null while the first one is on its way. With `wait`, the answer comes when it is searchable, its
-    upload has failed or was cancelled, or the seconds have passed."""
+    """Return a document. `generation` is null while the first one is being ingested. With `wait`, the answer comes when
+    it is searchable, its upload has failed or was cancelled, or the seconds have passed."""
     gateway = gateway_of(request)
     within, known = namespace_parameter(namespace), known_document_id(document_id)
     name = f"{principal.tenant_id}:document:{within}:{known}"
@@ -209,7 +210,7 @@ async def look(
     summary="Take a document away",
 )
 async def delete(request: Request, principal: Writer, document_id: Id, namespace: InNamespace) -> Response:
-    """Also what was handed in under this id and is still on its way."""
+    """Delete a document, including uploads under this id that are still being ingested."""
     gateway = gateway_of(request)
     within, known = namespace_parameter(namespace), known_document_id(document_id)
     if not await gateway.run(delete_document, principal.tenant_id, within, known, gateway.resources):
@@ -230,7 +231,7 @@ async def list_chunks(
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
-    """Those of the generation that searches see, with their parents; none while the first one is on its way."""
+    """List the chunks of the searchable generation, with their parents; none while the first one is being ingested."""
     gateway = gateway_of(request)
     within, known = namespace_parameter(namespace), known_document_id(document_id)
     after = cursors.decode(cursor, "chunks", int, int)
@@ -248,7 +249,7 @@ async def list_chunks(
 
 
 def _view(tenant_id: TenantId, namespace: Namespace, document_id: DocumentId, gateway: Gateway) -> DocumentView:
-    """The document. Blocking. Raises Problem 404."""
+    """Return the document. Blocking. Raises Problem 404."""
     view = owned_documents.find_document(tenant_id, namespace, document_id, gateway.resources)
     if view is None:
         raise not_found(document_id)
@@ -256,7 +257,7 @@ def _view(tenant_id: TenantId, namespace: Namespace, document_id: DocumentId, ga
 
 
 def known_document_id(segment: str) -> DocumentId:
-    """The id as it stands in a path. Raises Problem 404 for what can be none."""
+    """Return the id in a path. Raises Problem(404) for an invalid one."""
     document_id = segment.replace(SLASH, "/")
     try:
         return DocumentId(tidy_document_id(document_id))
@@ -265,7 +266,7 @@ def known_document_id(segment: str) -> DocumentId:
 
 
 def not_found(document_id: str) -> Problem:
-    """404 for a document that this tenant does not have there."""
+    """Return Problem(404) for a document that this tenant does not have there."""
     return Problem(404, "document_not_found", f"There is no document {document_id[:64]!r} in this namespace.")
 
 
@@ -284,7 +285,8 @@ _MAX_BODY_BYTES = 64 * 1024
     summary="List a document's generations",
 )
 async def list_generations(request: Request, principal: Reader, document_id: Id, namespace: InNamespace) -> Response:
-    """The newest first: what is shown, what can be gone back to, what is on its way, and what failed."""
+    """List the generations, newest first: the visible one, those available for a rollback, those being ingested, and
+    failed ones."""
     gateway = gateway_of(request)
     within, known = namespace_parameter(namespace), known_document_id(document_id)
     found = await gateway.run(owned_documents.list_generations, principal.tenant_id, within, known, gateway.resources)
@@ -315,8 +317,8 @@ async def rollback(
         str | None, Header(description="Only if the document's generations are still those this etag came with.")
     ] = None,
 ) -> Response:
-    """What was uploaded then is ingested again, by the rules of today; edits of single chunks do not come back. What
-    is shown now becomes the generation before, so a second rollback undoes the first. A 409 if nothing is kept."""
+    """Ingest the earlier upload again, with the current settings; edits of single chunks are not restored. The visible
+    generation becomes the previous one, so a second rollback undoes the first. A 409 if none is retained."""
     gateway = gateway_of(request)
     known = known_document_id(document_id)
     sent = await read_shape(request, principal, RollbackRequest, limit=_MAX_BODY_BYTES)

@@ -1,4 +1,4 @@
-"""Books of examples on the wire: what POST /v1/examples takes, and what it tells of a book."""
+"""Books of examples in requests and answers: the input of POST /v1/examples, and its report."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pipeline.records import Namespace
 
 
 class ExampleFlaw(Shape):
-    """Something wrong with a book, or left out, and where. Without `row`, all of the sheet is meant; `cell` is like
+    """An error or an omission in a book, with its position. Without `row`, the whole sheet is meant; `cell` is like
     `D7` in workbooks and null in JSON."""
 
     sheet: str
@@ -54,7 +54,7 @@ class BookCategories(Shape):
 
 
 class ExamplesReport(Shape):
-    """What became of a book: its job, in which every refused row is a failed item, or `validated` after a dry run.
+    """The outcome for a book: its job, in which every refused row is a failed item, or `validated` after a dry run.
     `errors` and `warnings` are the first 1,000."""
 
     job_id: str | None
@@ -87,7 +87,7 @@ class StoredCategory(Shape):
 
 
 class Duplicates(Shape):
-    """Examples of one category with the same text. `surplus`: how many could go; `groups` are the first 20."""
+    """Examples of one category with the same text. `surplus`: how many are redundant; `groups` are the first 20."""
 
     surplus: int
     groups: list[list[str]]
@@ -111,7 +111,7 @@ class MissingExample(Shape):
 
 
 class SampledExample(Shape):
-    """A row that can be asked for by its own words."""
+    """A row to find by its own words."""
 
     document_id: str
     type: str | None
@@ -152,7 +152,7 @@ _BOOK = {
 
 
 class ExamplesForm(Wire):
-    """How a book is to be taken. `category`: only the sheets of it. `strict`: nothing of it if one row is wrong."""
+    """How to read a book. `category`: only its sheets. `strict`: nothing of it if one row is wrong."""
 
     tenant_id: str | None = None
     namespace: NamespaceName
@@ -168,7 +168,7 @@ class ExamplesRequest(ExamplesForm):
 
 
 def to_form(fields: Sequence[tuple[str, str]]) -> ExamplesForm:
-    """The form fields. Raises Problem 422."""
+    """Return the form fields. Raises Problem 422."""
     values: dict[str, Any] = {}
     for name, text in fields:
         if name in values:
@@ -226,7 +226,7 @@ def _added(found: Iterable[Stored]) -> Stored:
 
 
 def verification(found: Verified) -> dict[str, Any]:
-    """A verified import as it is sent."""
+    """Return a verified import as it is sent."""
     missing = [shown(MissingExample, row) for row in found.missing]
     sample = [shown(SampledExample, row) for row in found.sample]
     return shown(ExamplesVerification, found, missing=missing, sample=sample)

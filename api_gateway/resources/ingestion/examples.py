@@ -1,4 +1,4 @@
-"""The example library: hand in a book, get its template, see what is stored and whether it is found."""
+"""The example library: submit a book, get its template, count the stored examples and verify an import."""
 
 from __future__ import annotations
 
@@ -82,9 +82,9 @@ async def submit(
     principal: Writer,
     dry_run: Annotated[bool, Parameter(description="Look at the book and store nothing.")] = False,
 ) -> Response:
-    """A workbook with the sheets `qa`, `record`, `query`, `greeting`, or the same as JSON, as a file or as the body.
-    Each row becomes a document; handing the book in again replaces them. If no row is good, or with `strict` one is
-    not, the answer is 422 with the same statistics, and nothing was stored."""
+    """Submit a workbook with the sheets `qa`, `record`, `query`, `greeting`, or the same as JSON, as a file or as the
+    body. Each row becomes a document; submitting the book again replaces them. If no row is valid, or with `strict` one
+    is not, the answer is 422 with the same statistics, and nothing was stored."""
     gateway = gateway_of(request)
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() == "multipart/form-data":
         form, asked, body = await _sent_file(request, principal, gateway)
@@ -165,7 +165,7 @@ def _sent_json(body: bytes, principal: Principal) -> example_book.ExamplesForm:
     summary="Get the template of a book",
 )
 async def get_template(request: Request) -> Response:
-    """The four sheets with headers and one row each, lists of choices for the grades, and a filling guide in
+    """Return the four sheets with headers and one row each, lists of choices for the grades, and a filling guide in
     Chinese."""
     body = await gateway_of(request).run(template)
     disposition = {"Content-Disposition": 'attachment; filename="examples-template.xlsx"'}
@@ -182,7 +182,7 @@ async def statistics(
     principal: Reader,
     namespace: Annotated[str, Parameter(description="The namespace the examples are in.")],
 ) -> Response:
-    """By category, grade and tag, with lengths and exact duplicates."""
+    """Return the counts by category, grade and tag, with lengths and exact duplicates."""
     gateway = gateway_of(request)
     within = namespace_parameter(namespace)
 
@@ -206,7 +206,7 @@ async def verification(
     job_id: Annotated[str, Parameter(max_length=64, description="The job of the import.")],
     sample: Annotated[int, Parameter(ge=0, le=100, description="How many rows to name for trying them out.")] = 10,
 ) -> Response:
-    """Compares the job with what is shown now, document by document; the first 100 that are missing are named."""
+    """Compare the job with the visible documents; the first 100 missing ones are named."""
     gateway = gateway_of(request)
 
     known = known_id(job_id)

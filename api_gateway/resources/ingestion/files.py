@@ -1,4 +1,4 @@
-"""Files: hand in documents as they lie on a disk."""
+"""Files: submit documents as they are stored on a disk."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _FIELDS = frozenset(DocumentIn.model_fields)
 
 
 class FilesForm(Wire):
-    """What holds for every file of the request. `tags` and `metadata` are added to what a JSONL line says itself."""
+    """The options for every file of the request. `tags` and `metadata` are added to those in a JSONL line."""
 
     tenant_id: str | None = None
     namespace: NamespaceName
@@ -65,7 +65,7 @@ class SentFile:
 
 
 def to_form(fields: Sequence[tuple[str, str]]) -> FilesForm:
-    """The form fields, those that are not scalar out of their JSON. Raises Problem 422."""
+    """Return the form fields, with structured ones parsed from JSON. Raises Problem(422)."""
     values: dict[str, Any] = {}
     for name, text in fields:
         if name == "tags":
@@ -93,7 +93,7 @@ def _tags(text: str) -> list[Any]:
 
 
 def entries_of(files: Sequence[SentFile], form: FilesForm, intake: Intake) -> Iterator[Upload | Refusal]:
-    """Every document of the files, in order. A file of JSON lines is as many documents as it has lines."""
+    """Yield every document of the files, in order. A file of JSON lines has one document per line."""
     names: set[str] = set()
     for place, file in enumerate(files):
         where = f"/file/{place}"
@@ -135,9 +135,10 @@ def _lines(
 
 
 def document_of(line: Mapping[str, Any], number: int, file_name: str, form: FilesForm) -> dict[str, Any]:
-    """A line as a document: its id under any of the usual names, unknown keys in its metadata, the form's labels added.
+    """Return a line as a document: its id under any of the usual names, unknown keys in its metadata, the form's labels
+    added.
 
-    What is of a wrong type stays as it is, to be refused with its place.
+    A value of the wrong type stays as it is, so that validation refuses it with its position.
     """
     document = {name: value for name, value in line.items() if name in _FIELDS}
     claimed = next((line[name] for name in _ID_NAMES if line.get(name) not in (None, "")), None)
@@ -157,7 +158,7 @@ def document_of(line: Mapping[str, Any], number: int, file_name: str, form: File
 
 
 def _unique(document_id: str, body: bytes, taken: set[str]) -> str:
-    """Another id for a second file of the same name, which is the same whenever the same file is sent."""
+    """Return another id for a second file of the same name, the same one whenever the same file is sent."""
     if document_id in taken:
         document_id = with_hash(document_id, hashlib.sha256(body).digest(), 8)
     taken.add(document_id)
@@ -168,28 +169,27 @@ def _refused(file: SentFile, error: Rejected, where: str, intake: Intake) -> Ref
     return intake.refuse(document_id_of(file.name), error.code, str(error), where)
 
 
-# Codecs of Python that no text comes in: one always fails, the others take time in the square of the length.
+# Python codecs that no text uses: one always fails, the others take time in the square of the length.
 _NO_CHARSETS: Final = frozenset({"undefined", "punycode", "idna"})
 
 
 class WholeFormParser(MultiPartParser):
-    """A parser of bodies that came whole. Where one is cut off, the part that was about to come is not among those
-    that came before it, and nothing would tell."""
+    """A parser that rejects truncated bodies. The base class would silently drop a part that was cut off."""
 
     _ended = False
 
     def on_end(self) -> None:
-        """The closing boundary has come."""
+        """Note the closing boundary."""
         self._ended = True
 
     async def parse(self) -> FormData:
-        """The parts. Raises MultiPartException for what is no form, or is not one to its end."""
+        """Return the parts. Raises MultiPartException for a body that is not a form, or is incomplete."""
         _require_charset(self.headers)
         self.stream = self._to_its_end(self.stream)
         return await super().parse()
 
     async def _to_its_end(self, stream: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
-        """The stream, failing while the files of the parts are still closed should it fail."""
+        """Yield the stream, and fail at its end while the files of the parts are still closed on errors."""
         async for chunk in stream:
             yield chunk
         if not self._ended:
@@ -197,7 +197,7 @@ class WholeFormParser(MultiPartParser):
 
 
 def _require_charset(headers: Mapping[str, str]) -> None:
-    """Raises MultiPartException for a character set that is none. An unknown one is read as latin-1."""
+    """Raise MultiPartException for an invalid character set. An unknown one is read as latin-1."""
     _, parameters = parse_options_header(headers.get("content-type"))
     try:
         known = codecs.lookup(parameters.get(b"charset", b"utf-8").decode("latin-1")).name
@@ -245,7 +245,8 @@ _FORM: dict[str, Any] = {
     summary="Hand in files",
 )
 async def submit(request: Request, principal: Writer) -> Response:
-    """Any number of `file` parts: txt, md, html, pdf, docx, xlsx, csv, json, jsonl. A file's name becomes its document's id."""
+    """Submit any number of `file` parts: txt, md, html, pdf, docx, xlsx, csv, json, jsonl. A file's name becomes its
+    document's id."""
     gateway = gateway_of(request)
     sent = await read_form(request, gateway, gateway.settings.max_body_bytes, setting=MAX_BODY_BYTES)
     try:
@@ -256,15 +257,15 @@ async def submit(request: Request, principal: Writer) -> Response:
 
 
 async def read_form(request: Request, gateway: Gateway, limit: int, *, setting: str | None = None) -> FormData:
-    """A multipart body of up to ``limit`` bytes, which follow from ``setting``. Raises Problem 400, 413 or 415; close the
-    form when done with its files."""
+    """Return a multipart body of up to ``limit`` bytes, the value of ``setting``. Raises Problem(400), Problem(413) or
+    Problem(415). The caller closes the form, and with it the files."""
     require_identity(request.headers)
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != "multipart/form-data":
         detail = f"This route does not take a body of type {media_type or 'unknown'}; it takes multipart/form-data."
         raise Problem(415, "unsupported_media_type", detail)
     receive = limited(request.receive, request.headers, limit, setting=setting)
-    # One file more than allowed is let through, to be counted and refused by the same rule as documents.
+    # Accept one file more than allowed here, so that the rule for documents counts and refuses it.
     most_files = gateway.settings.max_documents_per_batch + 1
     stream = Request(request.scope, receive).stream()
     parser = WholeFormParser(request.headers, stream, max_files=most_files, max_fields=_MOST_FIELDS)

@@ -1,4 +1,4 @@
-"""See how a document would be cut before it is handed in."""
+"""Preview of a document's chunks before it is submitted."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from pipeline.tenants.accounts import Principal
 
 
 class PreviewRequest(Wire):
-    """One document as in `POST /v1/documents`, and how it is to be cut."""
+    """One document as in `POST /v1/documents`, and its chunking."""
 
     tenant_id: str | None = None
     document: DocumentIn
@@ -46,8 +46,8 @@ class PreviewForm(Wire):
 
 
 class PreviewChunk(Shape):
-    """A chunk that would be made. `parent`: the ordinal of its parent. `embedding_text`: what would be embedded, null
-    for parents."""
+    """A chunk in the preview. `parent`: the ordinal of its parent. `embedding_text`: the text to embed, null for
+    parents."""
 
     ordinal: int
     parent: int | None
@@ -78,8 +78,8 @@ class PreviewEncoding(Shape):
 
 
 class PreviewAnswer(Shape):
-    """The chunks a document would have, and the parents they would be part of. Nothing was stored. `encoding` is null for
-    formats that are no text."""
+    """The chunks of a document, and their parents. Nothing was stored. `encoding` is null for formats that are not
+    text."""
 
     title: str | None
     encoding: PreviewEncoding | None
@@ -92,7 +92,7 @@ router = APIRouter(tags=["chunks"])
 
 Body = TypeVar("Body", bound=BaseModel)
 
-_AROUND = 256 * 1024  # bytes that JSON or a form may take beside the document
+_AROUND = 256 * 1024  # bytes that JSON or a form may add to the document
 _EXAMPLE = {
     "document": {"title": "Manual", "text": "# Resetting\n\nHold the button for five seconds."},
     "chunking": {"strategy": "parent_child", "max_tokens": 128, "parent_tokens": 512},
@@ -121,8 +121,8 @@ _BODY["requestBody"]["content"]["multipart/form-data"] = {
     summary="Preview chunks",
 )
 async def preview_chunks(request: Request, principal: Writer) -> Response:
-    """One document of up to 1 MiB (CHORDWISE_MAX_PREVIEW_BYTES), as JSON or as a `file`. Nothing is stored and no model
-    is asked."""
+    """Preview one document of up to 1 MiB (CHORDWISE_MAX_PREVIEW_BYTES), as JSON or as a `file`. Nothing is stored and
+    no model is called."""
     gateway = gateway_of(request)
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() == "multipart/form-data":
         form = await read_form(request, gateway, _most_bytes(gateway) + _AROUND, setting=_limit_of(gateway))
@@ -131,7 +131,7 @@ async def preview_chunks(request: Request, principal: Writer) -> Response:
         finally:
             await form.close()
     else:
-        # What JSON escapes takes up to six times as many bytes.
+        # JSON escapes take up to six times as many bytes.
         most = min(6 * _most_bytes(gateway), gateway.settings.max_body_bytes) + _AROUND
         sent = await read_json_body(request, most, setting=_limit_of(gateway))
         document = await gateway.run_heavy(_of_json, sent, principal, gateway)

@@ -1,4 +1,4 @@
-"""Sources: what documents came from, to be listed, looked at and taken away."""
+"""Sources of documents: list, read and delete them."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from api_gateway.http.request_context import SLASH
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.resources.shapes import SourceKindName
 from pipeline.administration import list_documents
-from pipeline.administration.delete_source import delete_source
+from pipeline.administration.delete_documents import delete_source
 from pipeline.document_sources import SourceKind
 from pipeline.documents.source_view_store import SourceView
 
 
 class SourceInfo(Shape):
-    """A source with what came from it. `statuses`: how many of its `documents` have which status. `chunks`: those that
-    searches see. `encoding` is null unless all its documents were read in one; `page_start` and `page_end` are the first
-    and the last page of any of them."""
+    """A source with its documents. `statuses`: number of `documents` by status. `chunks`: the searchable ones.
+    `encoding` is null unless all its documents share one; `page_start` and `page_end` are the first and the last page
+    of any of them."""
 
     source_id: str
     namespace: str
@@ -52,7 +52,7 @@ class SourcePage(Shape):
 
 
 class SourceDeleted(Shape):
-    """How many documents went with a source."""
+    """How many documents were deleted with a source."""
 
     source_id: str
     namespace: str
@@ -66,7 +66,7 @@ Id = Annotated[str, Path(description="The source's id; a slash in it is written 
 
 
 def source_json(view: SourceView) -> dict[str, Any]:
-    """A source as it is sent."""
+    """Return a source as it is sent."""
     return shown(SourceInfo, view)
 
 
@@ -83,7 +83,7 @@ async def list_sources(
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
-    """Sources with a document that is searchable or on its way."""
+    """List sources with a document that is searchable or being ingested."""
     gateway = gateway_of(request)
     within = namespace_parameter(namespace)
     after = cursors.decode(cursor, "sources", str)
@@ -99,7 +99,7 @@ async def list_sources(
     summary="Look at a source",
 )
 async def look(request: Request, principal: Reader, source_id: Id, namespace: InNamespace) -> Response:
-    """One whose only documents failed or were cancelled is found too."""
+    """Return a source, even if all its documents failed or were cancelled."""
     gateway = gateway_of(request)
     within, known = namespace_parameter(namespace), _known_id(source_id)
     found = await gateway.run(list_documents.find_source, principal.tenant_id, within, known, gateway.resources)
@@ -116,7 +116,8 @@ async def look(request: Request, principal: Reader, source_id: Id, namespace: In
     summary="Delete a source",
 )
 async def delete(request: Request, principal: Writer, source_id: Id, namespace: InNamespace) -> Response:
-    """With all its documents, also those that are still on their way. If the answer does not come, ask again: it goes on."""
+    """Delete a source with all its documents, also those being ingested. If the answer is lost, repeat the request: it
+    continues."""
     gateway = gateway_of(request)
     within, known = namespace_parameter(namespace), _known_id(source_id)
     deleted = await gateway.run_heavy(delete_source, principal.tenant_id, within, known, gateway.resources)
@@ -126,7 +127,7 @@ async def delete(request: Request, principal: Writer, source_id: Id, namespace: 
 
 
 def _known_id(segment: str) -> str:
-    """The id as it stands in a path. Raises Problem 404 for what can be none."""
+    """Return the id in a path. Raises Problem(404) for an invalid one."""
     source_id = segment.replace(SLASH, "/")
     try:
         return tidy_document_id(source_id)

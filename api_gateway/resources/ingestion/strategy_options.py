@@ -14,12 +14,12 @@ from api_gateway.http.problems import MOST_ERRORS
 from pipeline.chunking.strategies import STRATEGIES, Option, flaws_in_options, options_of
 from pipeline.records import Chunking
 
-# Compared with options that an uploader names; what the settings have is checked when the gateway starts.
+# For comparison with an uploader's options; the settings themselves are checked when the gateway starts.
 _ASSUMED = {"max_tokens": 400.0, "overlap": 0.2}
 
 
 class ChunkingIn(Wire):
-    """How the documents are cut into chunks; what is left out is the installation's choice."""
+    """The chunking of the documents; omitted options are the installation's."""
 
     model_config = ConfigDict(extra="allow", strict=True, frozen=True)
 
@@ -41,7 +41,7 @@ class ChunkingIn(Wire):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        """One alternative for each strategy, with its options."""
+        """Return one alternative for each strategy, with its options."""
         described = handler.resolve_ref_schema(handler(schema))
         described.pop("properties", None)
         described.pop("additionalProperties", None)
@@ -63,7 +63,7 @@ class ChunkingIn(Wire):
 
 
 def chunking_json(found: Chunking) -> dict[str, Any]:
-    """Return how a document is cut, as it is sent: the strategy with every option it has."""
+    """Return the chunking as it is sent: the strategy with all its options."""
     return {"strategy": found.strategy, **options_of(found)}
 
 
@@ -78,7 +78,7 @@ def _described(option: Option) -> dict[str, Any]:
 
 
 def _error(flaws: list[tuple[str, str]]) -> ValidationError:
-    """Each flaw at its own option."""
+    """Return each flaw at its own option."""
     return ValidationError.from_exception_data(
         "ChunkingIn",
         [

@@ -1,4 +1,4 @@
-"""Documents on their way in: what POST /v1/documents takes, and its conversion to uploads."""
+"""The body of POST /v1/documents, and its conversion to uploads."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ from pipeline.tenants.accounts import Principal
 
 
 def batch_of(body: bytes, principal: Principal, request_id: str, use: Settings) -> Batch:
-    """The batch in the body of POST /v1/documents. Heavy: 10,000 documents take some tenths of a second.
+    """Return the batch in the body of POST /v1/documents. Heavy: 10,000 documents take some tenths of a second.
 
-    Raises Problem for a body that is wrong as a whole, and when not one document can be taken.
+    Raises Problem for an invalid body, and if no document is valid.
     """
     decoded = decode_json(body)
     require_same_tenant(principal, decoded.value.get("tenant_id"))
@@ -69,7 +69,7 @@ def _envelope(decoded: Decoded) -> Envelope:
 
 
 def require_few_enough(documents: int, use: Settings) -> None:
-    """Raises Problem 422 for more documents than one request may have."""
+    """Raise Problem 422 for more documents than one request may have."""
     limit = use.max_documents_per_batch
     if documents > limit:
         errors = [{"pointer": "/documents", "detail": f"has {documents} entries, the limit is {limit}"}]
@@ -78,7 +78,7 @@ def require_few_enough(documents: int, use: Settings) -> None:
 
 
 def require_one(entries: Sequence[Upload | Refusal], intake: Intake) -> None:
-    """Raises Problem if every document was refused: 413 or 415 if that is what all of them suffer from, else 422."""
+    """Raise Problem if every document was refused: 413 or 415 if all share that reason, else 422."""
     refusals = [entry for entry in entries if isinstance(entry, Refusal)]
     if len(refusals) < len(entries):
         return
@@ -92,8 +92,8 @@ def require_one(entries: Sequence[Upload | Refusal], intake: Intake) -> None:
 
 
 class DocumentIn(Wire):
-    """One document. Without a `document_id` it is called by its file or its address; a bare text is given a new id then,
-    and sending it again makes another document. Its own `chunking` is used in place of the request's."""
+    """One document. Without a `document_id` its file or its address gives the id; a plain text without either gets a
+    new id each time, so repeating it creates another document. Its own `chunking` replaces the request's."""
 
     document_id: DocumentIdText | None = None
     text: str | None = None
@@ -109,7 +109,7 @@ class DocumentIn(Wire):
 
 
 class Envelope(Wire):
-    """Everything of a submission but its documents, which are looked at one by one."""
+    """A submission without its documents, which are validated one by one."""
 
     tenant_id: str | None = None
     namespace: NamespaceName
@@ -120,7 +120,7 @@ class Envelope(Wire):
 
 
 class DocumentsRequest(Envelope):
-    """A batch of documents for one namespace. What is wrong with one document does not harm its neighbours."""
+    """A batch of documents for one namespace. An invalid document does not affect the others."""
 
     documents: Annotated[list[DocumentIn], Field(min_length=1)]
 
@@ -135,9 +135,9 @@ def to_chunking(sent: ChunkingIn | None, use: Settings) -> Chunking:
 
 
 class Intake:
-    """Turns the documents of one submission into uploads, or into refusals that say what is wrong with them.
+    """Convert the documents of one submission to uploads, or to refusals with their reasons.
 
-    A refusal tells of the first fault of its document; ``places`` collects them all, up to what one answer shows.
+    A refusal gives the first fault of its document; ``places`` collects all faults, up to the limit of one answer.
     """
 
     def __init__(self, use: Settings, chunking: Chunking, *, suspicious: bool) -> None:
@@ -147,8 +147,8 @@ class Intake:
         self.places: list[dict[str, str]] = []
 
     def document(self, value: Any, where: str, *, within: SourceRef | None = None) -> Upload | Refusal:
-        """One document as it stands in the body at the JSON Pointer ``where``. ``within``: the source that holds it, such
-        as a file of JSON lines, unless it names an address of its own."""
+        """Return the document at the JSON Pointer ``where``. ``within``: the source that contains it, such as a file of
+        JSON lines, unless it has an address of its own."""
         if self._suspicious and isinstance(value, dict | list):
             flaw = next(flaws_in(value), None)
             if flaw is not None:
@@ -194,7 +194,7 @@ class Intake:
         chunking: Chunking | None = None,
         source: SourceRef = SourceRef(),
     ) -> Upload | Refusal:
-        """An upload, unless it is empty or too large. ``chunking``: in place of the submission's."""
+        """Return an upload, unless it is empty or too large. ``chunking`` replaces the submission's."""
         if blank:
             return self.refuse(document_id, "empty_document", "There is no text.", text_where)
         if len(body) > (most := self._use.max_document_bytes):
@@ -212,12 +212,12 @@ class Intake:
         )
 
     def refuse(self, document_id: str | None, code: str, detail: str, where: str) -> Refusal:
-        """A refusal for one reason."""
+        """Return a refusal for one reason."""
         self._note([{"pointer": where, "detail": detail}])
         return Refusal(document_id=document_id, code=code, detail=detail, pointer=where)
 
     def _invalid(self, value: Any, where: str, found: list[dict[str, str]]) -> Refusal:
-        """A refusal that names the document by its own id, where it has one that can be stored."""
+        """Return a refusal that names the document by its own id, where it has one that can be stored."""
         here = [{"pointer": (where + place["pointer"])[:LONGEST_POINTER], "detail": place["detail"]} for place in found]
         self._note(here)
         first = here[0]
@@ -234,7 +234,7 @@ class Intake:
 
 
 def _source_of(content: Content, sent: SourceIn | None, within: SourceRef | None) -> SourceRef:
-    """Return the source of a document; the one that holds it if it has no address of its own."""
+    """Return the source of a document; the containing one if it has no address of its own."""
     source_id = None if sent is None else sent.source_id
     if within is not None and content.uri is None:
         return replace(within, source_id=source_id)
@@ -257,7 +257,7 @@ def to_fields(sent: DocumentIn) -> DocumentFields:
 
 
 def nameable(claimed: object) -> str | None:
-    """``claimed`` if it is a document id, else None."""
+    """Return ``claimed`` if it is a valid document id, else None."""
     if not isinstance(claimed, str):
         return None
     try:

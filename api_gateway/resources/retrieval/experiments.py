@@ -1,4 +1,4 @@
-"""Experiments: arms of retrieval that are compared on real queries."""
+"""Experiments: retrieval settings that are compared on real queries."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pipeline.query.plan import PlanFlaw
 
 
 class ExperimentRequest(Wire):
-    """An experiment; the first arm is what the others are compared with."""
+    """An experiment; the first arm is the baseline."""
 
     experiment: Annotated[dict[str, Any], DescribedBy(Experiment)]
     active: bool = True
@@ -70,7 +70,7 @@ _EXAMPLE = {
     summary="List experiments",
 )
 async def list_experiments(request: Request, principal: Reader) -> Response:
-    """Whether they run at all, `CHORDWISE_RECALL_EXPERIMENT_ENABLED` says."""
+    """List the experiments. `CHORDWISE_RECALL_EXPERIMENT_ENABLED` decides whether they run at all."""
     gateway = gateway_of(request)
     found = await gateway.run(flow.list_experiments, principal.tenant_id, gateway.quick)
     rows = [{"experiment_id": name, "active": active, "experiment": config} for name, (config, active) in found.items()]
@@ -84,8 +84,8 @@ async def list_experiments(request: Request, principal: Reader) -> Response:
     summary="Store an experiment",
 )
 async def store(request: Request, principal: Writer, experiment_id: str) -> Response:
-    """A query takes part by naming `experiment_id`. The arm is drawn from its `session_id`, or from its text where it has
-    none: always the same arm for the same session. Every arm is checked before anything is stored."""
+    """Create or replace an experiment. A query takes part by naming `experiment_id`. Its `session_id`, or else its
+    text, selects the arm: always the same arm for the same session. Every arm is checked before anything is stored."""
     if not _ID.fullmatch(experiment_id):
         raise invalid([{"pointer": "/experiment_id", "detail": "may hold 1 to 64 letters, digits, '.', '_' and '-'"}])
     gateway = gateway_of(request)
@@ -113,13 +113,11 @@ async def store(request: Request, principal: Writer, experiment_id: str) -> Resp
 @router.delete(
     "/v1/experiments/{experiment_id}",
     status_code=204,
-    responses=answers(
-        204, None, "It is gone; queries that name it are asked as if there were none.", 401, 403, 404, 422, 503
-    ),
+    responses=answers(204, None, "Deleted; queries that name it run without an experiment.", 401, 403, 404, 422, 503),
     summary="Remove an experiment",
 )
 async def remove(request: Request, principal: Writer, experiment_id: str) -> Response:
-    """What was measured stays in the logs and in the audit."""
+    """Delete an experiment. Its results stay in the logs and in the audit."""
     gateway = gateway_of(request)
     if not await gateway.run(flow.remove_experiment, principal.tenant_id, experiment_id, gateway.resources):
         raise Problem(404, "experiment_not_found", f"There is no experiment {experiment_id}.")

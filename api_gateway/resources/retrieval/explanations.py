@@ -1,4 +1,4 @@
-"""Why an answer is as it is: traces, chunks that were expected, and the same question with other settings."""
+"""Explanations of an answer: traces, missing chunks, and replays with other settings."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from api_gateway.resources.retrieval.result_shapes import Answer
 from pipeline.answer.diff import difference, plan_difference
 from pipeline.errors import ComputationTimeout, WorkerUnavailable
 from pipeline.jobs.computation import ComputationKind
-from pipeline.query.comparability import comparable
 from pipeline.query.plan import Lane, Plan, PlanFlaw, plan_as_json, require_story_time
+from pipeline.query.plan_rules import comparable
 from pipeline.query.request import Query
 from pipeline.records import ChunkId, QueryId
 from pipeline.retrieval.build_plan import replanned
@@ -44,19 +44,19 @@ class WhyNotRequest(Wire):
 
 
 class QueryReplayRequest(Wire):
-    """What shall be different this time: parts of a plan, laid over the one the query had."""
+    """The changes of a replay: parts of a plan that override the query's own."""
 
     plan: Annotated[dict[str, Any], DescribedBy(Plan)] = Field(default_factory=dict)
     tenant_id: str | None = None
 
 
 class Trace(Shape):
-    """One run of the pipeline in numbers and ids; `explained` says in one sentence why each chunk stands where it does.
+    """One run of the pipeline in numbers and ids; `explained` gives the reason for each chunk's rank in one sentence.
 
-    `channels`: what each recalled. `stages`: the order after each, with every contribution; those of a second retrieval
-    are of round 2. `rerank_weight`: what the reranker's reading counted beside the order there was. `drops`: what was
-    left out by which rule, the number it had, and the one it needed. `lane`: who composed the answer; `plan.lane` is the
-    one that was wanted.
+    `channels`: the hits of each. `stages`: the order after each, with every contribution; those of a second retrieval
+    are of round 2. `rerank_weight`: the weight of the reranker's scores against the previous order. `drops`: the rule
+    that dropped each candidate, its number, and the required one. `lane`: the lane that composed the answer;
+    `plan.lane` is the requested one.
     """
 
     query_id: str
@@ -83,8 +83,8 @@ class Trace(Shape):
 
 
 class WhyNot(Shape):
-    """The first stage at which the chunk was lost, and the number that decided it. `replayed`: the query had kept no
-    trace and was run again to find out. `channels`: its score and rank in each, and the last score that was recalled."""
+    """The first stage at which the chunk was lost, and the number that decided it. `replayed`: the query had no trace
+    and was run again to find out. `channels`: its score and rank in each, and the last recalled score."""
 
     chunk_id: str
     document_id: str | None
@@ -98,7 +98,7 @@ class WhyNot(Shape):
 
 
 class Difference(Shape):
-    """What became of the answer. `plan`: the settings that differ. `overlap`: the share of the chunks that both have."""
+    """The change of the answer. `plan`: the settings that differ. `overlap`: the share of common chunks."""
 
     plan: list[dict[str, Any]]
     overlap: float
@@ -130,7 +130,7 @@ _BODY_PROBLEMS = (400, 401, 403, 404, 409, 413, 415, 422, 429, 503)
     summary="Look at how an answer came about",
 )
 async def trace(request: Request, principal: Reader, query_id: str) -> Response:
-    """Kept for as long as the answer is, of queries that were asked with `trace: true`."""
+    """Return the trace of a query that was sent with `trace: true`, stored as long as its answer."""
     gateway, known = gateway_of(request), known_id(query_id)
     state = await gateway.run(current_state, principal.tenant_id, known, gateway)
     found = await gateway.run(trace_of_query, principal.tenant_id, known, gateway.resources)
@@ -148,9 +148,8 @@ async def trace(request: Request, principal: Reader, query_id: str) -> Response:
     summary="Ask why a chunk is not in the answer",
 )
 async def explain(request: Request, principal: Reader, query_id: str) -> Response:
-    """Names the first stage at which the chunk was lost: its namespace, its publication, a filter, recall, fusion, or
-    the rule that left it out. A query that kept no trace is run once more, as it was asked, on the documents as they
-    are."""
+    """Return the first stage at which the chunk was lost: its namespace, its publication, a filter, recall, fusion, or
+    the rule that dropped it. A query without a trace is run once more, unchanged, on the current documents."""
     gateway, known = gateway_of(request), known_id(query_id)
     asked = await read_shape(request, principal, WhyNotRequest, limit=_MAX_BODY_BYTES)
     chunk_id = known_chunk_id(asked.chunk_id)
@@ -168,8 +167,8 @@ async def explain(request: Request, principal: Reader, query_id: str) -> Respons
     summary="Ask the same again with other settings",
 )
 async def replay(request: Request, principal: Reader, query_id: str) -> Response:
-    """A query of its own, with a trace, on the documents as they are now, from what was asked for: a router has its
-    say anew. `difference` compares both answers."""
+    """Run the query again with other settings and a trace, on the current documents, from the original request: a
+    router decides anew. `difference` compares both answers."""
     gateway, known = gateway_of(request), known_id(query_id)
     asked = await read_shape(request, principal, QueryReplayRequest, limit=_MAX_BODY_BYTES)
     before = await gateway.run(current_state, principal.tenant_id, known, gateway)
@@ -223,12 +222,12 @@ async def explanation(gateway: Gateway, query: Query, chunk_id: ChunkId, *, rece
     if found.get("error") == "chunk_not_found":
         raise _no_chunk()
     if "error" in found:
-        raise Problem(503, found["error"], "A store or a channel did not answer, so nothing can be said now.")
+        raise Problem(503, found["error"], "A store or a channel did not answer, so no explanation is possible now.")
     return found
 
 
 def known_chunk_id(given: str) -> ChunkId:
-    """The id in its usual form. Raises Problem 404 for what can be none."""
+    """Return the id in its usual form. Raises Problem(404) for an invalid one."""
     try:
         return ChunkId(str(uuid.UUID(given)))
     except ValueError:

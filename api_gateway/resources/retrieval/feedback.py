@@ -1,4 +1,4 @@
-"""Feedback: what people thought of hits, and what follows from it."""
+"""Feedback: users' ratings of hits, and the judgments and results derived from them."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ HitId = Annotated[str, Field(min_length=1, max_length=255)]
 
 
 class FeedbackRequest(Wire):
-    """What somebody thought of one hit: `good`, `bad`, or `click` for having opened it. Either `chunk_id` or `document_id`
-    says which. `namespace`: where the document is, should several namespaces of the query hold it. `session_id`: who
-    says so, by default the query's session."""
+    """A rating of one hit: `good`, `bad`, or `click` for having opened it. Either `chunk_id` or `document_id`
+    identifies the hit. `namespace`: the document's, if several namespaces of the query contain it. `session_id`: the
+    rater, by default the query's session."""
 
     rating: RatingName
     chunk_id: HitId | None = None
@@ -50,9 +50,9 @@ class FeedbackRequest(Wire):
         return self
 
     @property
-    def said(self) -> flow.Said:
+    def said(self) -> flow.RatingRequest:
         """Return the rating as a record."""
-        return flow.Said(
+        return flow.RatingRequest(
             rating=core.Rating(self.rating),
             chunk_id=self.chunk_id,
             document_id=self.document_id,
@@ -64,7 +64,7 @@ class FeedbackRequest(Wire):
 
 class FeedbackShape(Shape):
     """One rating of one hit. `created_at`: when it was first given, `rated_at`: when it was last given. `place` in the
-    answer counts from 1; it, `score` and `source` are null for what the answer did not hold."""
+    answer counts from 1; it, `score` and `source` are null for a chunk that was not in the answer."""
 
     feedback_id: str
     created_at: datetime
@@ -89,14 +89,14 @@ class FeedbackShape(Shape):
 
 
 class FeedbackPage(Shape):
-    """Feedback, the newest first."""
+    """Feedback, newest first."""
 
     data: list[FeedbackShape]
     next_cursor: str | None
 
 
 class JudgmentVotes(Shape):
-    """Who said so: by session, or by query where no session is known. `votes`: good and bad count 1, a click 0.5."""
+    """The number of raters: sessions, or queries where no session is known. `votes`: good and bad count 1, a click 0.5."""
 
     good: int
     bad: int
@@ -106,8 +106,8 @@ class JudgmentVotes(Shape):
 
 
 class JudgedQuery(Shape):
-    """A question with the grades of the documents that people judged: 2 good, 1 opened, 0 bad. With `query_id` and
-    `votes` left out it is a query for the comparison of two models."""
+    """A question with the grades of the judged documents: 2 good, 1 opened, 0 bad. Without `query_id` and `votes` it is
+    a query for the comparison of two models."""
 
     query_id: str
     tenant_id: str
@@ -118,16 +118,16 @@ class JudgedQuery(Shape):
 
 
 class JudgmentPage(Shape):
-    """Judged questions, in the order of their ids. A page may hold fewer than were asked for."""
+    """Judged questions, in the order of their ids. A page may hold fewer than requested."""
 
     data: list[JudgedQuery]
     next_cursor: str | None
 
 
 class ArmResult(Shape):
-    """One arm. Of its searches: `failed`, no channel answered; `empty`, nothing but the last resort was found;
-    `degraded`, something was lost; `cached`, answered by what the same question got before, and left out of
-    `mean_latency_ms`. Of what people thought: `queries` and `sessions`, how many were rated, any way."""
+    """One arm. Of its searches: `failed`, no channel answered; `empty`, only the last resort was found; `degraded`, a
+    part was lost; `cached`, answered from the answer cache, and left out of `mean_latency_ms`. Of its feedback:
+    `queries` and `sessions`, the number rated in any way."""
 
     bucket: str
     searches: int
@@ -145,19 +145,19 @@ class ArmResult(Shape):
 
 
 class ExperimentResults(Shape):
-    """What came of the searches and what people thought, by arm; the first is what the others are compared with."""
+    """The results of searches and feedback, by arm; the first is the baseline."""
 
     experiment_id: str
     buckets: list[ArmResult]
 
 
 def feedback(given: core.Feedback) -> dict[str, Any]:
-    """One rating as it is sent."""
+    """Return one rating as it is sent."""
     return shown(FeedbackShape, given)
 
 
 def judged_query(tenant_id: TenantId, namespace: str, judged: core.JudgedText) -> dict[str, Any]:
-    """One judged question as it is sent."""
+    """Return one judged question as it is sent."""
     return {
         "query_id": judged.key,
         "tenant_id": tenant_id,
@@ -169,7 +169,7 @@ def judged_query(tenant_id: TenantId, namespace: str, judged: core.JudgedText) -
 
 
 def arm(result: flow.ArmResult) -> dict[str, Any]:
-    """One arm as it is sent."""
+    """Return one arm as it is sent."""
     counted = {**asdict(result.thought), **asdict(result.searched)}
     return {name: counted[name] for name in ArmResult.model_fields}
 
@@ -190,14 +190,15 @@ _EXAMPLE = {"rating": "good", "chunk_id": "0b0f6a52-6c0a-5d4e-9f57-2a4f9c1d7e10"
     status_code=201,
     responses={
         **answers(201, FeedbackShape, "It is kept.", 400, 401, 403, 404, 409, 413, 415, 422, 503),
-        200: {"model": FeedbackShape, "description": "The same was said before; it is kept once."},
+        200: {"model": FeedbackShape, "description": "The same rating existed already; it is stored once."},
     },
     openapi_extra=json_body(FeedbackRequest, _EXAMPLE),
     summary="Say what a hit was worth",
 )
 async def give(request: Request, principal: Reader, query_id: str) -> Response:
-    """As long as the query is remembered, an hour by default. The same rating of the same hit by the same session counts
-    once; of different ones the newest counts. What the answer missed may be rated `good` or `bad` too."""
+    """Rate a hit of a query while the query is stored, an hour by default. The same rating of the same hit by the same
+    session counts once; of different ones the newest counts. A document missing from the answer may be rated `good` or
+    `bad` too."""
     gateway = gateway_of(request)
     known = _known(query_id, "query_not_found", "There is no such query; it may have been cancelled, or have expired.")
     said = (await read_shape(request, principal, FeedbackRequest, limit=_MAX_BODY_BYTES)).said
@@ -225,7 +226,7 @@ async def list_feedback(
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
-    """Everything that was said and not taken back."""
+    """List the feedback that was not withdrawn."""
     gateway = gateway_of(request)
     chosen = None if namespace is None else namespace_parameter(namespace)
     start, before = _since(since), cursors.before(cursor, "feedback")
@@ -254,7 +255,7 @@ async def list_feedback(
     summary="Take a rating back",
 )
 async def take_back(request: Request, principal: Writer, feedback_id: str) -> Response:
-    """It has no part in judgments and results any more."""
+    """Withdraw a rating from judgments and results."""
     gateway = gateway_of(request)
     known = _known(feedback_id, "feedback_not_found", "There is no such feedback.")
     if not await gateway.run(flow.take_back, principal.tenant_id, known, gateway.resources):
@@ -272,13 +273,13 @@ async def judgments(
     principal: Reader,
     namespace: Annotated[str, Parameter(description="Whose documents are judged.")],
     min_votes: Annotated[
-        float, Parameter(ge=0.5, le=1000, description="Least weight of what was said: a rating 1, a click 0.5.")
+        float, Parameter(ge=0.5, le=1000, description="Least total weight of the votes: a rating 1, a click 0.5.")
     ] = DEFAULT_MIN_VOTES,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
-    """Questions that differ in case or white space only are one. Between answers the newest explicit rating decides,
-    clicks only where nobody has said anything. Documents that are gone are left out."""
+    """Return judged questions. Questions that differ only in case or white space count as one. Between answers the
+    newest explicit rating decides, clicks only without any. Deleted documents are left out."""
     gateway = gateway_of(request)
     chosen = namespace_parameter(namespace)
     position = cursors.decode(cursor, "judgments", str)
@@ -301,12 +302,12 @@ async def judgments(
 
 @router.get(
     "/v1/experiments/{experiment_id}/results",
-    responses=answers(200, ExperimentResults, "What came of it, by arm.", 401, 403, 404, 422, 503),
+    responses=answers(200, ExperimentResults, "The results, by arm.", 401, 403, 404, 422, 503),
     summary="Look at what an experiment has shown",
 )
 async def results(request: Request, principal: Reader, experiment_id: str) -> Response:
-    """The searches of each arm, counted from the audit, a few seconds after they were answered (among the tenant's newest
-    200,000); and feedback on their answers. Both outlive the experiment."""
+    """Return the results of each arm: its searches, counted from the audit a few seconds after their answers (among the
+    tenant's newest 200,000), and feedback on their answers. Both outlive the experiment."""
     gateway = gateway_of(request)
     found = await gateway.run(flow.experiment_results, principal.tenant_id, experiment_id, gateway.resources)
     if found is None:

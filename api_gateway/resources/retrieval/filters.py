@@ -1,4 +1,4 @@
-"""Filters as requests hold them: in the body of a query, and as a parameter of lists."""
+"""Filters in requests: in the body of a query, and as a parameter of lists."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pipeline.records import Filters
 
 
 class FiltersIn(Wire):
-    """Conditions on the document of a hit; all that are given must hold. `tags`: all of them.
+    """Conditions on the document of a hit; all given ones must hold. `tags`: all of them.
 
     `start` and `end` bound `published_at`, both inclusive.
     """
@@ -40,7 +40,7 @@ def to_filters(sent: FiltersIn, *, story_time: int | None = None) -> Filters:
 
 
 def filters_parameter(value: str) -> Filters:
-    """Parse filters out of a query string, where they are a JSON object. Raises Problem 422."""
+    """Parse filters from a query string, where they are a JSON object. Raises Problem(422)."""
     try:
         return to_filters(FiltersIn.model_validate(refuse_flaws(decode_json(value.encode("utf-8", "replace")))))
     except ValidationError as error:

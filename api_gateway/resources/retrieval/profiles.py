@@ -1,4 +1,4 @@
-"""Profiles: how queries are answered, by name and version."""
+"""Profiles: named and versioned settings of queries."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class ProfileRequest(Wire):
-    """A new version of a profile. `config` is a plan in part: what it leaves open, the installation's settings say.
-    `share`: 1 lets every query have it, less tries it beside the active version, 0 only stores it."""
+    """A new version of a profile. `config` is a partial plan; the installation's settings fill the rest. `share`: 1
+    applies it to every query, less tries it beside the active version, 0 only stores it."""
 
     config: Annotated[dict[str, Any], DescribedBy(Plan)]
     note: Annotated[str, Field(max_length=255)] = ""
@@ -38,7 +38,7 @@ class ProfileRequest(Wire):
 
 
 class ActivateRequest(Wire):
-    """Which version queries get, and which share of them; less than 1 is a trial beside the active one."""
+    """The version to activate, and its share of the queries; less than 1 is a trial beside the active one."""
 
     version: Annotated[int, Field(ge=1)]
     share: Annotated[float, Field(gt=0, le=1)] = 1.0
@@ -46,7 +46,7 @@ class ActivateRequest(Wire):
 
 
 class ProfileShape(Shape):
-    """A profile as it counts now. `config_version` stands in every answer that was made with it."""
+    """The active version of a profile. `config_version` is in every answer that used it."""
 
     name: Label
     config_version: int
@@ -58,14 +58,14 @@ class ProfileShape(Shape):
 
 
 class ProfileDetail(ProfileShape):
-    """A profile with what it says, and the whole plan that this makes here."""
+    """A profile with its configuration and the resulting complete plan."""
 
     config: dict[str, Any]
     plan: dict[str, Any]
 
 
 class ProfileList(Shape):
-    """Every profile a query may name."""
+    """All profiles available to queries."""
 
     data: list[ProfileShape]
     next_cursor: None
@@ -82,14 +82,14 @@ class ProfileVersionShape(Shape):
 
 
 class ProfileVersionList(Shape):
-    """Every version, the newest first."""
+    """Every version, newest first."""
 
     data: list[ProfileVersionShape]
     next_cursor: None
 
 
 def profile(head: ProfileHead) -> dict[str, Any]:
-    """One profile in a list."""
+    """Return one profile in a list."""
     return {
         "name": head.name,
         "config_version": head.active.version,
@@ -102,12 +102,12 @@ def profile(head: ProfileHead) -> dict[str, Any]:
 
 
 def profile_detail(head: ProfileHead, plan: Plan) -> dict[str, Any]:
-    """One profile with its plan."""
+    """Return one profile with its plan."""
     return {**profile(head), "config": dict(head.active.config), "plan": plan_as_json(plan)}
 
 
 def profile_version(version: ProfileVersion) -> dict[str, Any]:
-    """One version."""
+    """Return one version."""
     return shown(ProfileVersionShape, version, config_version=version.version, config=dict(version.config))
 
 
@@ -126,7 +126,7 @@ _EXAMPLE = {"config": {"top_k": 5, "retrieve": {"fusion": {"strategy": "rrf"}}},
     summary="List profiles",
 )
 async def list_profiles(request: Request, principal: Reader) -> Response:
-    """With the version that counts, and a trial if there is one."""
+    """List the profiles with their active version and their trial, if there is one."""
     gateway = gateway_of(request)
     heads = await gateway.run(flow.list_profiles, principal.tenant_id, gateway.quick)
     return page_response([profile(head) for head in heads.values()], None)
@@ -134,11 +134,11 @@ async def list_profiles(request: Request, principal: Reader) -> Response:
 
 @router.get(
     "/v1/profiles/{name}",
-    responses=answers(200, ProfileDetail, "What it says, and the whole plan that this makes.", *_PROBLEMS),
+    responses=answers(200, ProfileDetail, "The profile, and the resulting complete plan.", *_PROBLEMS),
     summary="Look at a profile",
 )
 async def look(request: Request, principal: Reader, name: str) -> Response:
-    """`config` is what was stored; `plan` is what holds, the installation's settings included."""
+    """Return a profile. `config` is the stored part; `plan` is complete, including the installation's settings."""
     gateway = gateway_of(request)
     head = (await gateway.run(flow.list_profiles, principal.tenant_id, gateway.quick)).get(name)
     if head is None:
@@ -154,8 +154,8 @@ async def look(request: Request, principal: Reader, name: str) -> Response:
     summary="Store a new version of a profile",
 )
 async def store(request: Request, principal: Writer, name: str) -> Response:
-    """Checked as a whole before it is stored: a profile that cannot work is refused with its places. Versions are never
-    changed; the ones before stay, to go back to. Queries have the new one within two seconds."""
+    """Store a new version, after a complete check: an invalid profile is refused with the locations of its errors.
+    Versions never change, and earlier ones stay for a rollback. Queries use the new one within two seconds."""
     if not _NAME.fullmatch(name):
         raise invalid([{"pointer": "/name", "detail": "may hold 1 to 64 letters, digits, '.', '_' and '-'"}])
     gateway = gateway_of(request)
@@ -193,7 +193,7 @@ async def store(request: Request, principal: Writer, name: str) -> Response:
     summary="List the versions of a profile",
 )
 async def versions(request: Request, principal: Reader, name: str) -> Response:
-    """The newest first; the built-in one, if there is one, is the first that was."""
+    """List the versions, newest first; the built-in one, if there is one, is the oldest."""
     gateway = gateway_of(request)
     found = await gateway.run(flow.list_versions, principal.tenant_id, name, gateway.quick)
     if not found:
@@ -208,7 +208,8 @@ async def versions(request: Request, principal: Reader, name: str) -> Response:
     summary="Choose the version that counts, or try one",
 )
 async def activate(request: Request, principal: Writer, name: str) -> Response:
-    """A share below 1 gives the version to that part of the sessions, always the same ones, beside the active version."""
+    """Activate a version. A share below 1 applies it to that part of the sessions, always the same ones, beside the
+    active version."""
     gateway = gateway_of(request)
     asked = await read_shape(request, principal, ActivateRequest, limit=_MAX_BODY_BYTES)
     done = await gateway.run(
@@ -221,17 +222,17 @@ async def activate(request: Request, principal: Writer, name: str) -> Response:
 
 @router.post(
     "/v1/profiles/{name}/rollback",
-    responses=answers(200, ProfileShape, "The version from before counts again.", 409, *_PROBLEMS),
+    responses=answers(200, ProfileShape, "The previous version is active again.", 409, *_PROBLEMS),
     summary="Go back to the version from before",
 )
 async def roll_back(request: Request, principal: Writer, name: str) -> Response:
-    """Ends a trial, if there is one; else the version that was active before is active again."""
+    """End a trial if there is one; else activate the previous version again."""
     gateway = gateway_of(request)
     version = await gateway.run(flow.roll_back, principal.tenant_id, name, gateway.resources)
     if version is None:
         if name not in (await gateway.configurations.of(principal.tenant_id)).profiles:
             raise _not_found(name)
-        raise Problem(409, "nothing_to_roll_back", f"The profile {name} has no version from before.")
+        raise Problem(409, "nothing_to_roll_back", f"The profile {name} has no previous version.")
     return await _shown(request, principal, name)
 
 
@@ -242,7 +243,7 @@ async def roll_back(request: Request, principal: Writer, name: str) -> Response:
     summary="Remove a profile",
 )
 async def remove(request: Request, principal: Writer, name: str) -> Response:
-    """A built-in profile is as it was built in again."""
+    """Delete a profile's stored versions. A built-in profile returns to its original form."""
     gateway = gateway_of(request)
     if not await gateway.run(flow.remove_profile, principal.tenant_id, name, gateway.resources):
         raise _not_found(name)

@@ -1,4 +1,4 @@
-"""Queries: ask, wait, look, cancel."""
+"""Queries: submit, wait, read, cancel."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ EXAMPLE = {
     "retrieve": {"method": "hybrid", "fusion": {"strategy": "rrf", "k": 60}},
 }
 _PROBLEMS = (400, 401, 403, 404, 413, 415, 422, 503)
-_PREFERENCE = {"Preference-Applied": "Which preference had a part in this answer."}
+_PREFERENCE = {"Preference-Applied": "The preferences that were applied to this answer."}
 _CACHE_HEADER = {
     "name": "Cache-Control",
     "in": "header",
@@ -80,7 +80,8 @@ _PREFER_HEADER = {
     summary="Ask, and get the answer now or later",
 )
 async def ask(request: Request, principal: Reader) -> Response:
-    """202 at once, or with `Prefer: wait=<seconds>` 200 with the answer if it is ready in time."""
+    """Submit a query. The answer is 202 at once, or with `Prefer: wait=<seconds>` 200 with the result if it is ready in
+    time."""
     query = await query_of(request, principal)
     preference = parse_prefer(request.headers.getlist("prefer"))
     return await _answer(request, query, preference, seconds=float(preference.wait_s or 0))
@@ -93,7 +94,7 @@ async def ask(request: Request, principal: Reader) -> Response:
     summary="Ask, and wait for the answer",
 )
 async def ask_and_wait(request: Request, principal: Reader) -> Response:
-    """The same as a query, waiting up to the query's deadline unless `Prefer` says otherwise."""
+    """Submit a query and wait for its result, up to the query's deadline unless `Prefer` says otherwise."""
     query = await query_of(request, principal)
     preference = parse_prefer(request.headers.getlist("prefer"))
     until_answered = preference.wait_s is None and not preference.respond_async
@@ -110,7 +111,7 @@ async def ask_and_wait(request: Request, principal: Reader) -> Response:
     summary="Look at a query",
 )
 async def look(request: Request, principal: Reader, query_id: str, wait: Wait | None = None) -> Response:
-    """The same bytes as the synchronous answer, once there is one. Answers are kept for a while, then forgotten."""
+    """Return the same bytes as the synchronous answer, once there is one. Answers expire after a while."""
     gateway = gateway_of(request)
     known = known_id(query_id)
     preference = parse_prefer(request.headers.getlist("prefer"))
@@ -134,7 +135,7 @@ async def look(request: Request, principal: Reader, query_id: str, wait: Wait | 
     summary="Cancel or forget a query",
 )
 async def cancel(request: Request, principal: Reader, query_id: str) -> Response:
-    """Its tasks find nothing to do; whoever waits for it gets 404."""
+    """Cancel or delete a query. Its tasks find nothing to do; clients waiting for it get 404."""
     gateway = gateway_of(request)
     known = known_id(query_id)
     if not await gateway.run(gateway.resources.queries(principal.tenant_id).cancel, known):
@@ -143,7 +144,7 @@ async def cancel(request: Request, principal: Reader, query_id: str) -> Response
 
 
 async def query_of(request: Request, principal: Principal) -> Query:
-    """The query that a request asks. Raises Problem."""
+    """Return the query in a request. Raises Problem."""
     return await query_from(await body_of(request, principal), request, principal)
 
 
@@ -158,7 +159,7 @@ async def body_of(request: Request, principal: Principal) -> Decoded:
 async def query_from(
     decoded: Decoded, request: Request, principal: Principal, *, request_id: str | None = None
 ) -> Query:
-    """Return the query that a body asks, under ``request_id`` or the request's own. Raises Problem."""
+    """Return the query in a body, under ``request_id`` or the request's own. Raises Problem."""
     told = request.state
     return await asked_query(
         decoded,
@@ -188,7 +189,7 @@ async def _answer(request: Request, query: Query, preference: Preference, *, sec
 
 
 def known_id(query_id: str) -> QueryId:
-    """The id of a query. Raises Problem 404 for what is none."""
+    """Parse the id of a query. Raises Problem(404) for an invalid one."""
     try:
         return QueryId(str(uuid.UUID(query_id)))
     except ValueError:

@@ -1,4 +1,4 @@
-"""Queries on their way in, and their conversion to a `Query` in which every default is resolved."""
+"""The body of a query, and its conversion to a `Query` in which every default is resolved."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from api_gateway.http.fields import DescribedBy, Integer64, Label, NamespaceName
 from api_gateway.http.problems import Problem, invalid, places
 from api_gateway.resources.retrieval.filters import FiltersIn, to_filters
 from pipeline.query.background import background_of
-from pipeline.query.comparability import comparable
 from pipeline.query.configuration import (
     Assign,
     Choice,
@@ -33,12 +32,13 @@ from pipeline.query.plan import (
     UnderstandPlan,
     require_story_time,
 )
+from pipeline.query.plan_rules import comparable
 from pipeline.query.request import Query
 from pipeline.records import Actor, Filters, Namespace, QueryId, TenantId
 from pipeline.retrieval.build_plan import plan_of
 from pipeline.settings import Settings
 
-# What a request may say of its plan, under the names that a profile uses.
+# The parts of a plan that a request may set, under the names that a profile uses.
 _PLAN_PARTS = ("top_k", "deadline_ms", "retrieve", "rerank", "understand", "fallback", "context")
 
 RetrieveIn = Annotated[dict[str, Any], DescribedBy(RetrievePlan)]
@@ -63,9 +63,9 @@ UserProfile = Annotated[dict[str, Any], Field(max_length=64), AfterValidator(_sh
 
 
 class QueryRequest(Wire):
-    """One retrieval. Every field but `query_text` and `namespaces` is optional; what is left out, the profile says.
+    """One retrieval. Every field but `query_text` and `namespaces` is optional; the profile supplies omitted ones.
 
-    `conversation`: the messages before the query, oldest first. `user_profile`: what is known of the user.
+    `conversation`: the messages before the query, oldest first. `user_profile`: known facts about the user.
     """
 
     tenant_id: str | None = None
@@ -144,7 +144,7 @@ def to_query(
 
 
 def _choice(sent: QueryRequest, configuration: Configuration, assign: Assign) -> tuple[Choice, list[str]]:
-    """The profile and the arm, and what has to be said about them."""
+    """Return the profile and the arm, and the remarks on that choice."""
     try:
         choice = choose(
             configuration,
@@ -161,14 +161,14 @@ def _choice(sent: QueryRequest, configuration: Configuration, assign: Assign) ->
 
 
 def flaws(flaw: PlanFlaw) -> list[dict[str, str]]:
-    """The places at fault in a plan."""
+    """Return the locations at fault in a plan."""
     if isinstance(flaw.__cause__, ValidationError):
         return places(flaw.__cause__)
     return [{"pointer": pointer, "detail": detail} for pointer, detail in flaw.flaws]
 
 
 def _asked(sent: QueryRequest) -> dict[str, Any]:
-    """Return the parts of a plan that a request names; null counts as absent."""
+    """Return the parts of a plan that a request sets; null counts as absent."""
     parts = {name: getattr(sent, name) for name in _PLAN_PARTS}
     asked = {name: _without_nulls(part) for name, part in parts.items() if part is not None}
     for switch, part in ((sent.enable_expand, "understand"), (sent.enable_rerank, "rerank")):

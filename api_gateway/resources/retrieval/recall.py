@@ -1,4 +1,4 @@
-"""A recall as a main agent asks for it: a request in, hits with source, confidence and reason out."""
+"""Recall in the form of a main agent: hits with source, confidence and reason."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ EXAMPLE = {
 
 
 class RecallRequest(Wire):
-    """A question of a main agent. `context`: the messages before the query, oldest first. `trace_id` takes the place
-    of `X-Request-ID` in logs and tasks."""
+    """A question from a main agent. `context`: the messages before the query, oldest first. `trace_id` replaces
+    `X-Request-ID` in logs and tasks."""
 
     query: Annotated[str, Field(min_length=1, max_length=8000)]
     namespaces: Annotated[list[NamespaceName], Field(min_length=1, max_length=32)]
@@ -62,7 +62,7 @@ class RecallRequest(Wire):
 
 
 class RecallHit(Shape):
-    """A passage: where it was found (`source`, the strongest channel), how well, how sure, and why."""
+    """A passage: its strongest channel (`source`), its score, its confidence, and the reason for its rank."""
 
     source: str
     score: float
@@ -73,7 +73,7 @@ class RecallHit(Shape):
 
 
 class RecallResult(Shape):
-    """The hits, best first. `degraded`: something was lost on the way."""
+    """The hits, best first. `degraded`: a part was lost on the way."""
 
     hits: list[RecallHit]
     latency_ms: float
@@ -83,7 +83,7 @@ class RecallResult(Shape):
 
 
 def is_recall(decoded: Decoded) -> bool:
-    """Return whether a body is a RecallRequest and no QueryRequest."""
+    """Return whether a body is a RecallRequest and not a QueryRequest."""
     return "query" in decoded.value and "query_text" not in decoded.value
 
 
@@ -96,7 +96,7 @@ def recall_of(decoded: Decoded) -> RecallRequest:
 
 
 def as_query(request: RecallRequest) -> Decoded:
-    """Return the body of a query that asks the same."""
+    """Return the body of the equivalent query."""
     asked = {
         "query_text": request.query,
         "namespaces": request.namespaces,
@@ -110,7 +110,7 @@ def as_query(request: RecallRequest) -> Decoded:
 
 
 def result_of(answer: Mapping[str, Any], *, trace_id: str, experiment_id: str | None) -> RecallResult:
-    """Return the answer to a query in the words of a recall."""
+    """Convert the answer to a query to the form of a recall."""
     return RecallResult(
         hits=[_hit(chunk) for chunk in answer["chunks"]],
         latency_ms=answer["stats"]["latency_ms"]["total"],
@@ -160,7 +160,7 @@ _DEBUGGED = answers(200, Debugged, "The answer and its trace.", 400, 401, 403, 4
     summary="Recall as a main agent does",
 )
 async def recall(request: Request, principal: Reader) -> Response:
-    """A RecallRequest is answered with a RecallResult; the body of a query as `/v1/rag/debug` answers it."""
+    """Answer a RecallRequest with a RecallResult, and the body of a query as `/v1/rag/debug` does."""
     decoded = await body_of(request, principal)
     if not is_recall(decoded):
         return await _debugged(await query_from(decoded, request, principal), request)
@@ -178,7 +178,7 @@ async def recall(request: Request, principal: Reader) -> Response:
     summary="Ask, and see how the answer comes about",
 )
 async def debug(request: Request, principal: Reader) -> Response:
-    """The same body and the same pipeline as a query, with `trace: true`; the trace comes with the answer."""
+    """Run the same body through the same pipeline as a query, with `trace: true`; the trace comes with the answer."""
     return await _debugged(await query_of(request, principal), request)
 
 

@@ -1,4 +1,4 @@
-"""The answer to a query as it is described; it is sent as it was stored, so these classes only describe."""
+"""Descriptions of the answer to a query. It is sent as it was stored, so these classes only describe it."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _RECALL = (
 
 
 class HitSource(Shape):
-    """One channel's say in a hit. `rank` counts from 1; null means that another channel found it first. `contribution` is
-    null where a custom fusion gave the score."""
+    """One channel's contribution to a hit. `rank` counts from 1; null means that another channel found it first.
+    `contribution` is null where a custom fusion gave the score."""
 
     channel: str
     rank: int | None
@@ -30,7 +30,7 @@ class HitSource(Shape):
 
 
 class RerankMove(Shape):
-    """What reranking did to a hit: its score there, and the place it came from."""
+    """The effect of reranking on a hit: its score there, and its previous position."""
 
     score: float
     from_rank: int
@@ -65,9 +65,9 @@ class AnswerChunk(Shape):
 
 
 class Citation(Shape):
-    """Which chunk a marker in the context stands for. Offsets count characters of the document's text and are the
-    chunk's own, whatever else is read with it; null for a passage that is in no document here. `edited`: the chunk's text
-    was changed by hand, so offsets and pages name the passage of the document that it replaces."""
+    """The chunk of a marker in the context. Offsets count characters of the document's text and are the chunk's own,
+    without its surrounding text; null for a passage outside any document here. `edited`: the chunk's text was changed
+    by hand, so offsets and pages name the passage of the document that it replaces."""
 
     marker: str
     chunk_id: str
@@ -84,7 +84,7 @@ class Citation(Shape):
 
 
 class Entity(Shape):
-    """What an entity that the hits name is like at the query's `story_time`, or last of all; since when it is."""
+    """The state of an entity named by the hits, at the query's `story_time` or the latest, and since when it applies."""
 
     id: str
     name: str
@@ -95,7 +95,7 @@ class Entity(Shape):
 
 
 class AnswerContext(Shape):
-    """The passages as a prompt would get them."""
+    """The passages in the form for a prompt."""
 
     text: str
     token_count: int
@@ -104,7 +104,7 @@ class AnswerContext(Shape):
 
 
 class Degradation(Shape):
-    """Something that was lost on the way: a channel, or a step such as rerank."""
+    """A loss on the way: a channel, or a step such as rerank."""
 
     part: str
     code: str
@@ -112,7 +112,7 @@ class Degradation(Shape):
 
 
 class Rung(Shape):
-    """Where the ladder of thresholds on similarity ended. `hits` reached `threshold`; `enough`: as many as asked for."""
+    """The last threshold of similarity that was tried. `hits` reached `threshold`; `enough`: as many as requested."""
 
     threshold: float
     hits: int
@@ -120,8 +120,8 @@ class Rung(Shape):
 
 
 class SecondRetrieval(Shape):
-    """Why the first result was poor, what was done differently, and how many chunks were there before and after it.
-    Nothing in `changed`: it could not be done, or nothing would have been different."""
+    """The reason for a second retrieval, its changes, and the number of chunks before and after it. Empty `changed`: it
+    was impossible, or would have repeated the first."""
 
     reason: str
     changed: dict[str, Any]
@@ -130,7 +130,7 @@ class SecondRetrieval(Shape):
 
 
 class Stats(Shape):
-    """How the answer came about. Times in milliseconds."""
+    """Figures on how the answer was made. Times in milliseconds."""
 
     hits: dict[str, int]
     source_share: dict[str, float]
@@ -147,10 +147,10 @@ class Stats(Shape):
     fallback: str | None
     ladder: Rung | None
     second: SecondRetrieval | None
-    cached: bool = Field(default=False, description="Whether the answer was kept from the same question, asked before.")
+    cached: bool = Field(default=False, description="Whether the answer came from the answer cache.")
     index_age_s: float | None = Field(
         default=None,
-        description="Set while MySQL is away: seconds since the keyword index that answered was last as MySQL had it.",
+        description="Set while MySQL is away: seconds since the keyword index was last in step with MySQL.",
     )
 
 
@@ -173,8 +173,8 @@ class UnderstoodQuery(Shape):
 
 
 class Answer(Shape):
-    """The result of a query, best chunk first. Nothing found is a success. `failed`: nothing could be asked or read, there
-    are no chunks, and `error` says why; `stats.degradations` names everything that was lost."""
+    """The result of a query, best chunk first. An empty result is a success. `failed`: no channel or store answered,
+    there are no chunks, and `error` gives the reason; `stats.degradations` lists every loss."""
 
     query_id: str
     status: Literal["succeeded", "failed"]

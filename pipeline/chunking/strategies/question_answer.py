@@ -44,7 +44,7 @@ class _Label:
 
 
 def pair_of(text: str) -> tuple[str, str] | None:
-    """The question and the answer in the text of a chunk, None if it does not hold both."""
+    """Return the question and the answer in the text of a chunk, None if it does not hold both."""
     labels = _labels(text, 0, len(text))
     question = next((label for label in labels if label.is_question), None)
     answer = next((label for label in labels if not label.is_question), None)
@@ -70,25 +70,27 @@ def _cut(parsed: Parsed, chunking: Chunking, allowance: PassageBudget) -> Cut:
         position = start
         for first, last in _pairs(parsed.text, start, end):
             between = (
-                each
-                for each in cut_stretch(parsed, position, first, chunking)
-                if each.text not in each.heading_path[-1:]
+                passage
+                for passage in cut_stretch(parsed, position, first, chunking)
+                if passage.text not in passage.heading_path[-1:]
             )
             passages += allowance.taken_by(between)
             passages += allowance.taken_by(_pair(parsed, first, last, chunking, parents))
             position = last
         passages += allowance.taken_by(cut_stretch(parsed, position, end, chunking))
-    places = count(len(parents))  # parents come first where both are listed
+    parent_numbers = count(len(parents))  # parents come first where both are listed
     return Cut(
-        passages=[replace(each, index=next(places)) if each.parent is None else each for each in passages],
+        passages=[
+            replace(passage, index=next(parent_numbers)) if passage.parent is None else passage for passage in passages
+        ],
         parents=numbered(parents),
     )
 
 
 def _pair(parsed: Parsed, start: int, end: int, chunking: Chunking, parents: list[Passage]) -> Iterator[Passage]:
     text = parsed.text[start:end]
-    found = touched(parsed.sections, start, end)
-    section = found[0]
+    touched_section = touched(parsed.sections, start, end)
+    section = touched_section[0]
     whole = Passage(
         text=text,
         start=start,
@@ -96,7 +98,7 @@ def _pair(parsed: Parsed, start: int, end: int, chunking: Chunking, parents: lis
         token_count=count_tokens(text),
         heading_path=section.heading_path,
         page=section.page,
-        page_end=found[-1].page,
+        page_end=touched_section[-1].page,
         chunk_type="qa",
     )
     if whole.token_count <= chunking.max_tokens:
@@ -106,25 +108,25 @@ def _pair(parsed: Parsed, start: int, end: int, chunking: Chunking, parents: lis
     question = (" ".join(pair[0].split())[:_LONGEST_HEADING],) if pair else ()
     parents.append(replace(whole, chunk_type="parent"))
     parent = len(parents) - 1
-    for place, part in enumerate(cut_stretch(parsed, start, end, chunking)):
-        path = (*part.heading_path, *question) if place else part.heading_path
-        yield replace(part, index=place, parent=parent, chunk_type="qa", heading_path=path)
+    for index, part in enumerate(cut_stretch(parsed, start, end, chunking)):
+        path = (*part.heading_path, *question) if index else part.heading_path
+        yield replace(part, index=index, parent=parent, chunk_type="qa", heading_path=path)
 
 
 def _ranges(parsed: Parsed) -> Iterator[tuple[int, int]]:
-    """Stretches under one heading, over however many pages."""
+    """Yield stretches under one heading, over however many pages."""
     for _, group in groupby(parsed.sections, key=lambda section: section.heading_path):
         sections = list(group)
         yield sections[0].start, sections[-1].end
 
 
 def _pairs(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Where each pair begins and ends, in order. A question that nothing answers is no pair."""
-    asked: int | None = None  # where a question stands that waits for its answer
+    """Yield the start and end of each pair, in order. A question without an answer is no pair."""
+    question_at: int | None = None  # the position of a question without an answer so far
     begun: int | None = None  # where the pair begins that has its answer and goes on
     for first, last in paragraphs(text, start=start, end=end):
         labels = _labels(text, first, last)
-        if asked is None and _is_row(text[first:last], labels):
+        if question_at is None and _is_row(text[first:last], labels):
             if begun is not None:
                 yield _stripped(text, begun, first)
                 begun = None
@@ -135,15 +137,15 @@ def _pairs(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
                 if begun is not None:
                     yield _stripped(text, begun, label.start)
                     begun = None
-                asked = label.start
-            elif asked is not None:
-                begun, asked = asked, None
+                question_at = label.start
+            elif question_at is not None:
+                begun, question_at = question_at, None
     if begun is not None:
         yield _stripped(text, begun, end)
 
 
 def _is_row(paragraph: str, labels: Sequence[_Label]) -> bool:
-    """Whether it is a row of a table with a question and an answer in it: named in full, a line for each column."""
+    """Return whether the text is a row of a table with a question and an answer: a named line for each column."""
     both = {label.is_question for label in labels} == {True, False} and not any(label.is_short for label in labels)
     return both and all(map(_FIELD.match, paragraph.split("\n")))
 

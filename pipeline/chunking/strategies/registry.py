@@ -1,4 +1,4 @@
-"""The strategies there are, and what may be asked of each."""
+"""The chunking strategies by name, and checks of their options."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pipeline.chunking.cut import embedding_text
-from pipeline.chunking.strategies.parent_child import PARENT_CHILD
+from pipeline.chunking.strategies.prose import PARENT_CHILD, SENTENCES, WINDOW
 from pipeline.chunking.strategies.question_answer import QA
 from pipeline.chunking.strategies.segments import SEGMENTS
 from pipeline.chunking.strategies.strategy import Cut, Option, PassageBudget, Strategy
-from pipeline.chunking.strategies.whole_sentences import SENTENCES
-from pipeline.chunking.strategies.window import WINDOW
 from pipeline.records import Chunking, Parsed, Passage
 
 STRATEGIES: dict[str, Strategy] = {
@@ -38,18 +36,18 @@ def cut(parsed: Parsed, chunking: Chunking, *, most: int | None = None) -> Cut:
 
 
 def searched_text(passage: Passage, strategy: str) -> str:
-    """What a passage is found by. A strategy that is gone since leaves its chunks their own text."""
-    known = STRATEGIES.get(strategy)
-    return known.indexed(passage) if known else passage.text
+    """Return the text by which a passage is found. Chunks of a strategy that no longer exists keep their own text."""
+    found_strategy = STRATEGIES.get(strategy)
+    return found_strategy.indexed(passage) if found_strategy else passage.text
 
 
 def embedding_text_of(passage: Passage, title: str | None, strategy: str) -> str:
-    """What is embedded: where the passage stands, and what it is found by."""
+    """Return the text to embed: the passage's headings and the text by which it is found."""
     return embedding_text(passage, title, text=searched_text(passage, strategy))
 
 
 def window_of(chunking: Chunking) -> int:
-    """How many chunks before and after one are read with it, unless a query says otherwise."""
+    """Return how many chunks before and after one are read with it, unless a query overrides it."""
     option = WINDOW.options["window"]
     return int(chunking.options.get("window", option.default or 0)) if chunking.strategy == WINDOW.name else 0
 
@@ -59,20 +57,20 @@ def flaws_in_options(
 ) -> Iterator[tuple[str, str]]:
     """Return wrong options with the reason: unknown, no number, out of range, or in conflict. ``usual``: the
     installation's defaults."""
-    known = STRATEGIES[strategy].options
+    known_options = STRATEGIES[strategy].options
     wrong = False
     for name, value in options.items():
-        if (flaw := _flaw(known.get(name), value, strategy)) is not None:
+        if (flaw := _flaw(known_options.get(name), value, strategy)) is not None:
             wrong = True
             yield name, flaw
     if not wrong:
-        found = STRATEGIES[strategy].conflict({**_defaults(known, usual), **options})
-        if found is not None:
-            yield found
+        conflict = STRATEGIES[strategy].conflict({**_defaults(known_options, usual), **options})
+        if conflict is not None:
+            yield conflict
 
 
 def complete(strategy: str, options: Mapping[str, Any], usual: Mapping[str, float]) -> Chunking:
-    """The chunking that was asked for, with everything left out filled in."""
+    """Return the chunking with these options and the defaults of all others."""
     values = {**_defaults(STRATEGIES[strategy].options, usual), **options}
     return Chunking(
         strategy=strategy,
@@ -83,16 +81,16 @@ def complete(strategy: str, options: Mapping[str, Any], usual: Mapping[str, floa
 
 
 def options_of(chunking: Chunking) -> dict[str, int | float]:
-    """Return every option that a document was cut with. A strategy that is gone since has those that were stored."""
+    """Return every option that a document was cut with; of a strategy that no longer exists, the stored ones."""
     own: dict[str, int | float] = {"max_tokens": chunking.max_tokens, "overlap": chunking.overlap}
-    known = STRATEGIES.get(chunking.strategy)
-    return {name: value for name, value in own.items() if known is None or name in known.options} | dict(
+    strategy = STRATEGIES.get(chunking.strategy)
+    return {name: value for name, value in own.items() if strategy is None or name in strategy.options} | dict(
         chunking.options
     )
 
 
-def _defaults(known: Mapping[str, Option], usual: Mapping[str, float]) -> dict[str, float]:
-    return {name: usual[name] if option.default is None else option.default for name, option in known.items()}
+def _defaults(options: Mapping[str, Option], usual: Mapping[str, float]) -> dict[str, float]:
+    return {name: usual[name] if option.default is None else option.default for name, option in options.items()}
 
 
 def _flaw(option: Option | None, value: Any, strategy: str) -> str | None:

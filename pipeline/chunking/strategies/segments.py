@@ -57,56 +57,56 @@ def _cut(parsed: Parsed, chunking: Chunking, allowance: PassageBudget) -> Cut:
     inherited: dict[tuple[str, ...], Segment] = {}
     for section in parsed.sections:
         above = _above(section.heading_path, inherited)
-        for place, found in enumerate(_segments(parsed.text, section)):
-            segment = _segment(found, above)
+        for index, block in enumerate(_segments(parsed.text, section)):
+            segment = _segment(block, above)
             above = replace(above, chapter_id=segment.chapter_id)  # of a list of segments, the first one may name it
-            if place == 0 and section.heading_path:
+            if index == 0 and section.heading_path:
                 inherited[section.heading_path] = segment
-            for start, end in found.bodies:
+            for start, end in block.bodies:
                 cut = allowance.taken_by(cut_stretch(parsed, start, end, chunking))
-                passages += [replace(each, segment=segment) for each in cut]
+                passages += [replace(passage, segment=segment) for passage in cut]
     return Cut(passages=numbered(passages, chunk_type="segment"))
 
 
 def _indexed(passage: Passage) -> str:
-    """Text, summary and entity names."""
+    """Return text, summary and entity names."""
     segment = passage.segment or Segment()
     parts = (passage.text, segment.summary, " ".join(segment.entity_names))
     return "\n".join(part for part in parts if part)
 
 
 def _above(path: tuple[str, ...], inherited: Mapping[tuple[str, ...], Segment]) -> Segment:
-    """What the nearest heading above says that holds below it; without any, the first heading is the chapter."""
+    """Return the fields that the nearest heading above sets; without any, the first heading is the chapter."""
     for depth in range(len(path) - 1, 0, -1):
-        if (found := inherited.get(path[:depth])) is not None:
-            return Segment(chapter_id=found.chapter_id, story_time=found.story_time)
+        if (segment := inherited.get(path[:depth])) is not None:
+            return Segment(chapter_id=segment.chapter_id, story_time=segment.story_time)
     return Segment(chapter_id=path[0][:_LONGEST_CHAPTER] if path else None)
 
 
 def _segments(text: str, section: Section) -> Iterator[_Found]:
-    """The segments of a section. A new one begins where a field is said again, or where fields follow a body."""
+    """Yield the segments of a section. A new one begins where a field repeats, or where fields follow a body."""
     labels = [match for match in _LINE.finditer(text, section.start, section.end) if match["name"].lower() in _FIELDS]
     begins = list(_beginnings(text, section, [label.start() for label in labels]))
-    found = _Found()
-    _add_body(found, text, section.start, begins[0] if begins else section.end, heading=section.heading_path[-1:])
+    block = _Found()
+    _add_body(block, text, section.start, begins[0] if begins else section.end, heading=section.heading_path[-1:])
     read = section.start  # up to where other fields were looked for
     for label, begin, end in zip(labels, begins, [*begins[1:], section.end], strict=False):
         kind = _FIELDS[label["name"].lower()]
-        if kind in found.fields or (found.bodies and _opens_paragraph(text, begin, section.start)):
-            yield found
-            found = _Found()
-        _add_others(found, text[max(begin, read) : label.start()].split("\n"))
+        if kind in block.fields or (block.bodies and _opens_paragraph(text, begin, section.start)):
+            yield block
+            block = _Found()
+        _add_others(block, text[max(begin, read) : label.start()].split("\n"))
         read = label.end()
-        found.fields[kind] = label["value"].strip()
+        block.fields[kind] = label["value"].strip()
         if kind == "content":
-            _add_body(found, text, label.start("value"), end)
+            _add_body(block, text, label.start("value"), end)
         else:
-            _add_body(found, text, _after_other_fields(found, text, label.end(), end), end)
-    yield found
+            _add_body(block, text, _after_other_fields(block, text, label.end(), end), end)
+    yield block
 
 
 def _beginnings(text: str, section: Section, labels: Sequence[int]) -> Iterator[int]:
-    """For each label where the fields begin that it stands among: the start of its paragraph, if they fill it."""
+    """Return for each label the beginning of its fields: the start of its paragraph, if they fill it."""
     begin = position = section.start  # of the paragraph, and of the line that is looked at
     filled = True  # whether every line of the paragraph was a field so far
     for at in labels:
@@ -126,46 +126,46 @@ def _opens_paragraph(text: str, at: int, start: int) -> bool:
     return before.count("\n", len(before.rstrip())) > 1 or not before.strip()
 
 
-def _add_others(found: _Found, lines: list[str]) -> None:
+def _add_others(block: _Found, lines: list[str]) -> None:
     for line in lines:
         if (other := _OTHER_FIELD.fullmatch(line)) and other[1] not in _FIELDS:
-            found.others.setdefault(other[1], other[2].strip())
+            block.others.setdefault(other[1], other[2].strip())
 
 
-def _after_other_fields(found: _Found, text: str, start: int, end: int) -> int:
-    """Where the fields end that stand in the lines directly below a label."""
+def _after_other_fields(block: _Found, text: str, start: int, end: int) -> int:
+    """Return the end of the fields in the lines directly below a label."""
     position = start
     for line in text[start:end].split("\n")[1:]:
         if not _OTHER_FIELD.fullmatch(line):
             break
-        _add_others(found, [line])
+        _add_others(block, [line])
         position += 1 + len(line)
     return position
 
 
-def _add_body(found: _Found, text: str, start: int, end: int, *, heading: tuple[str, ...] = ()) -> None:
-    """What is no field. A heading alone is no body: it stands above what comes below it."""
+def _add_body(block: _Found, text: str, start: int, end: int, *, heading: tuple[str, ...] = ()) -> None:
+    """Add text that is no field. A heading alone is no body: it belongs to the text below it."""
     body = text[start:end].strip()
     if body and not (heading and " ".join(body.split()).startswith(heading[0]) and "\n" not in body):
-        found.bodies.append((start, end))
+        block.bodies.append((start, end))
 
 
-def _segment(found: _Found, above: Segment) -> Segment:
-    fields = found.fields
+def _segment(block: _Found, above: Segment) -> Segment:
+    fields = block.fields
     names = [name.strip() for name in _BETWEEN_NAMES.split(fields.get("entity_names", "")[:_LONGEST_VALUE])]
     return Segment(
         chapter_id=fields.get("chapter_id", "")[:_LONGEST_CHAPTER] or above.chapter_id,
         story_time=_story_time(fields["story_time"]) if fields.get("story_time") else above.story_time,
         entity_names=tuple(dict.fromkeys(name for name in names if name))[:_MOST_ENTITIES],
         summary=fields.get("summary", "")[:_LONGEST_VALUE] or None,
-        attributes=found.others,
+        attributes=block.others,
     )
 
 
-def _story_time(said: str) -> int:
-    if not _INTEGER.fullmatch(said) or not -_INT64 <= int(said) < _INT64:
-        raise MalformedDocument(f"the story time {said[:40]!r} is no integer of 64 bits")
-    return int(said)
+def _story_time(value: str) -> int:
+    if not _INTEGER.fullmatch(value) or not -_INT64 <= int(value) < _INT64:
+        raise MalformedDocument(f"the story time {value[:40]!r} is no integer of 64 bits")
+    return int(value)
 
 
 SEGMENTS = Strategy(

@@ -1,4 +1,4 @@
-"""What a chunking strategy is: a pure function with a name, its options, and what it looks a passage up by."""
+"""The type of a chunking strategy: a pure function with a name, its options, and the text by which a passage is found."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def _agreeable(_: Mapping[str, float]) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strategy:
-    """One way of cutting. ``cut`` passes pieces through the allowance as it goes, to refuse too many early.
-    ``indexed``: the text a passage is found and embedded by, from the passage alone. ``conflict``: an option that
+    """A chunking strategy. ``cut`` passes pieces through the allowance as it goes, to refuse too many early.
+    ``indexed``: the text by which a passage is found and embedded, from the passage alone. ``conflict``: an option that
     conflicts with the others and why, or None."""
 
     name: str
@@ -80,7 +80,7 @@ OVERLAP = Option(
 
 
 def numbered(passages: Iterable[Passage], *, parent: int | None = None, chunk_type: str | None = None) -> list[Passage]:
-    """The passages with their places, counted from 0, in their parent or in the document."""
+    """Return the passages with their positions, counted from 0, in their parent or in the document."""
     return [
         replace(passage, index=index, parent=parent, chunk_type=chunk_type or passage.chunk_type)
         for index, passage in enumerate(passages)
@@ -88,7 +88,7 @@ def numbered(passages: Iterable[Passage], *, parent: int | None = None, chunk_ty
 
 
 def stretch(parsed: Parsed, start: int, end: int) -> Parsed:
-    """``parsed.text[start:end]`` with the sections that lie in it."""
+    """Return ``parsed.text[start:end]`` with the sections that lie in it."""
     sections = tuple(
         Section(
             start=max(section.start, start) - start,
@@ -102,7 +102,7 @@ def stretch(parsed: Parsed, start: int, end: int) -> Parsed:
 
 
 def cut_stretch(parsed: Parsed, start: int, end: int, chunking: Chunking) -> Iterator[Passage]:
-    """The sentences of ``parsed.text[start:end]`` in passages, as `chunk` packs them."""
+    """Yield the sentences of ``parsed.text[start:end]`` in passages, as `chunk` packs them."""
     plain = Chunking(max_tokens=chunking.max_tokens, overlap=chunking.overlap)
     for passage in chunks(stretch(parsed, start, end), plain):
         yield replace(passage, start=passage.start + start, end=passage.end + start)

@@ -9,7 +9,8 @@ import httpx
 import pytest
 
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.tenants.tenant_store import Tenants
+from pipeline.tenants.api_key_store import ApiKeys
+from pipeline.tenants.tenant_store import hashed, key_id_of
 from tests.conftest import gateway, make_tenant
 from tests.support.clients.gateway_client import VALID, ended, pointers, problem, send
 
@@ -37,7 +38,7 @@ def revoked_key(use):
     """A key that was good once."""
     tenant_id, key = make_tenant(use)
     with unit_of_work(use.mysql) as work:
-        assert Tenants(work.connection, tenant_id).revoke_key(key)
+        assert ApiKeys(work.connection, tenant_id).revoke(key_id_of(hashed(key)))
     return key
 
 

@@ -10,11 +10,11 @@ import httpx
 import pytest
 
 from pipeline.records import Namespace, QueryId, TenantId
-from pipeline.retrieval.ask_in_process import ask_in_process
 from pipeline.retrieval.make_channels import make_channels
 from tests.conftest import gateway, make_tenant
 from tests.support.corpora.documents import document, found_documents, search, until_indexed, upload
 from tests.support.stacks.corner import timeless
+from tests.support.stacks.one_query import ask_in_process
 
 NO_RERANK = {"enabled": False}
 

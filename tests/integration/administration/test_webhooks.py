@@ -15,8 +15,7 @@ from sqlalchemy import text
 
 from pipeline.administration import edit_webhooks, steer_jobs
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.ingestion.run import ingest_batch
-from pipeline.jobs.control_store import Control
+from pipeline.jobs.control_store import JobControl
 from pipeline.jobs.ledger_store import Ledger
 from pipeline.jobs.outbox_store import Outbox
 from pipeline.outbound.addresses import parse_networks
@@ -30,6 +29,7 @@ from tests.support.corpora.uploads import upload
 from tests.support.servers.receiver import LOOPBACK, Receiver, receiving
 from tests.support.stacks.connections import sharing
 from tests.support.stacks.corner import Corner
+from tests.support.stacks.one_job import ingest_batch
 
 ENDS = ["job.succeeded", "job.partly_failed", "job.failed", "job.cancelled"]
 
@@ -126,7 +126,7 @@ class DescribeTheOutbox:
 
         def end_and_die() -> None:
             with unit_of_work(open_use.mysql) as work:
-                Control(work.connection, hooked.tenant).cancel(ticket.job_id)
+                JobControl(work.connection, hooked.tenant).cancel(ticket.job_id)
                 ledger = Ledger(work.connection, hooked.tenant)
                 assert ledger.close_if_done([ticket.job_id]) == [ticket.job_id]
                 assert ledger.deliveries == 1

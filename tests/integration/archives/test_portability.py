@@ -17,7 +17,6 @@ from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents.chunk_edit_store import ChunkEdits, OwnedChunk
 from pipeline.ingestion.accept import Batch
 from pipeline.ingestion.import_archive import Received, forget, receive_part
-from pipeline.ingestion.run import ingest_batch
 from pipeline.jobs.job_view_store import JobViews
 from pipeline.maintenance.export import export_part
 from pipeline.maintenance.verify import verify
@@ -26,6 +25,8 @@ from pipeline.resources import Resources
 from tests.support.corpora.uploads import upload
 from tests.support.stacks.connections import in_mysql, in_postgres, sharing
 from tests.support.stacks.corner import Corner
+from tests.support.stacks.embedders import use_embedder
+from tests.support.stacks.one_job import ingest_batch
 
 pytestmark = pytest.mark.own_databases
 
@@ -56,7 +57,7 @@ def counting(use: Resources, *, model: str | None = None) -> tuple[Resources, Co
         else use.settings
     )
     made = sharing(use, settings=settings, embedder=counted, parser=use.parser)
-    made.spaces.use_embedder(made.spaces.base, counted)
+    use_embedder(made.spaces, made.spaces.base, counted)
     return made, counted
 
 

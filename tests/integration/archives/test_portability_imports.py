@@ -11,11 +11,11 @@ import pytest
 
 from pipeline.archives.archive import Part, read_part, write_part
 from pipeline.ingestion.import_archive import forget, parts_of
-from pipeline.ingestion.run import ingest_batch
 from pipeline.maintenance.erase import delete_namespace
 from tests.integration.archives.test_portability import assert_statistics, counting, exported, filled, seen
 from tests.support.corpora.uploads import upload
 from tests.support.stacks.connections import breaking, sharing
+from tests.support.stacks.one_job import ingest_batch
 
 pytestmark = pytest.mark.own_databases
 

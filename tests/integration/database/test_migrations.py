@@ -16,7 +16,7 @@ from sqlalchemy import Column, Connection, Engine, Integer, MetaData, Table, tex
 
 from pipeline.database import mysql_tables, postgres_tables, schema
 from pipeline.database.engines import mysql_engine, postgres_engine
-from pipeline.embedding import space_store, space_table_store
+from pipeline.embedding import space_store
 from pipeline.errors import Misconfigured
 from pipeline.maintenance.migrate_schema import OPERATOR_CLASSES, check, downgrade, upgrade
 from pipeline.resources import Resources
@@ -163,14 +163,14 @@ class DescribeDefinitions:
             space.table, metadata, dimension=space.dimension, operator_class=operator_class
         )
         table.indexes.clear()  # PostgreSQL names those of a copy; `schema.missing` compares them by definition
-        space_table_store.create(migrated[1], space, like=first)
+        space_store.create_table(migrated[1], space, like=first)
         try:
             with migrated[1].connect() as connection:
                 found = differences(connection, metadata)
                 assert [change for change in found if change[0] != "remove_index"] == []
                 assert schema.missing("postgres", connection, vector_tables=[space.table]) == []
         finally:
-            space_table_store.drop(migrated[1], space)
+            space_store.drop_table(migrated[1], space)
 
     @pytest.mark.parametrize("side", [0, 1], ids=["mysql", "postgres"])
     @pytest.mark.parametrize("changed", ["column", "index", "default", "type", "null"])

@@ -18,12 +18,12 @@ from pipeline.database.engines import Conflict
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import GenerationNotKept, PreconditionFailed, QuotaExceeded
 from pipeline.ingestion.accept import AcceptedJob
-from pipeline.ingestion.run import ingest_batch
 from pipeline.records import DocumentId
 from tests.support.corpora.uploading import A, again, back, expire, history, items, states
 from tests.support.corpora.uploads import upload
 from tests.support.stacks.connections import sharing
 from tests.support.stacks.corner import Corner
+from tests.support.stacks.one_job import ingest_batch
 from tests.support.stacks.racing import side_by_side
 
 pytestmark = pytest.mark.own_databases

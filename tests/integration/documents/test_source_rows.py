@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from pipeline.administration import delete_source as flow
-from pipeline.administration.delete_documents import delete_document
-from pipeline.administration.delete_source import delete_source
+from pipeline.administration import delete_documents as flow
+from pipeline.administration.delete_documents import delete_document, delete_source
 from pipeline.administration.drop_retired import drop_retired
 from pipeline.administration.rollback import roll_back
 from pipeline.database.unit_of_work import unit_of_work

@@ -16,8 +16,8 @@ from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents.document_view_store import DocumentViews
 from pipeline.ingestion.accept import AcceptedJob
 from pipeline.ingestion.fetch import hand_over
-from pipeline.ingestion.run import ingest_batch, take
-from pipeline.jobs.dead_letter_store import DeadLetters, Selection
+from pipeline.ingestion.run import take
+from pipeline.jobs.dead_letter_store import DeadLetterFilter, DeadLetters
 from pipeline.jobs.job_view_store import ItemView
 from pipeline.records import OCTETS, DocumentId, Namespace, TenantId, Upload
 from pipeline.resources import Resources
@@ -27,6 +27,7 @@ from tests.support.corpora.uploads import upload
 from tests.support.servers.web_server import WebServer, page, redirect, slow
 from tests.support.stacks.connections import sharing
 from tests.support.stacks.corner import Corner, items_of
+from tests.support.stacks.one_job import ingest_batch
 
 
 @pytest.fixture
@@ -171,7 +172,7 @@ class DescribeWhatCannotBeFetched:
         assert found["gone"].detail == "127.0.0.1 answered 404 Not Found"
         with unit_of_work(corner.use.mysql) as work:
             letters = DeadLetters(work.connection, corner.tenant).page(
-                Selection(code="fetch_failed"), before=None, limit=9
+                DeadLetterFilter(code="fetch_failed"), before=None, limit=9
             )
         assert [(letter.payload.available, letter.payload.content_hash) for letter in letters] == [(True, None)]
 

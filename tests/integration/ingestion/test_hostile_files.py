@@ -9,7 +9,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from pipeline.ingestion.run import ingest_batch
 from pipeline.maintenance.verify import verify
 from pipeline.parsing import DOCX, PDF, PLAIN, XLSX
 from pipeline.records import Namespace, TenantId
@@ -19,6 +18,7 @@ from tests.support.corpora.formats import docx, paragraph, pdf, xlsx
 from tests.support.corpora.hostile import HOSTILE
 from tests.support.corpora.uploads import upload
 from tests.support.stacks.corner import items_of, job_of, submit
+from tests.support.stacks.one_job import ingest_batch
 
 _FATES = list({hostile.code: hostile for hostile in HOSTILE}.values())
 _GOOD = {

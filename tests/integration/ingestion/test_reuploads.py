@@ -19,6 +19,7 @@ from tests.support.corpora.uploading import A, again, counting_with, history, it
 from tests.support.corpora.uploads import upload
 from tests.support.servers.openai_server import OpenAIServer
 from tests.support.stacks.connections import embedding_with, in_postgres, sharing
+from tests.support.stacks.embedders import use_embedder
 
 pytestmark = pytest.mark.own_databases
 
@@ -107,7 +108,7 @@ class DescribeAnUnchangedUpload:
         corner.ingest(upload("a", "text"))
         other = sharing(counting, embedding_provider="openai", embedding_model="another")
         other.embedder.model = "another"
-        other.spaces.use_embedder(other.spaces.base, other.embedder)
+        use_embedder(other.spaces, other.spaces.base, other.embedder)
         assert again(corner, other, upload("a", "text")) == {"replaced": 1}
         assert len(counting.embedder.texts) == 1
 
@@ -179,7 +180,7 @@ class DescribeReuse:
         dimension = use.settings.embedding_dim
         with OpenAIServer(dimension=dimension) as server, embedder_on(server, dimension=dimension) as embedder:
             served = sharing(use, embedding_provider="openai", embedding_model=embedder.model, embedder=embedder)
-            served.spaces.use_embedder(served.spaces.base, embedder)
+            use_embedder(served.spaces, served.spaces.base, embedder)
             again(corner, served, upload("a", paragraphs(200)))
             asked = sum(len(body["input"]) for body in server.seen("embeddings"))
             assert asked == len(corner.shown()["a"])

@@ -8,12 +8,12 @@ from pipeline.administration import steer_jobs
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import EmbedderUnavailable
 from pipeline.ingestion import run
-from pipeline.ingestion.run import ingest_batch
-from pipeline.jobs.dead_letter_store import DeadLetters, LedgerPosition, Selection
+from pipeline.jobs.dead_letter_store import DeadLetterFilter, DeadLetters, LedgerPosition
 from pipeline.records import FailureReason, JobId
 from tests.support.corpora.uploads import upload
 from tests.support.stacks.connections import sharing
 from tests.support.stacks.corner import Corner
+from tests.support.stacks.one_job import ingest_batch
 
 pytestmark = pytest.mark.own_databases
 
@@ -28,7 +28,7 @@ def documents(count: int) -> list:
 
 def letters(corner: Corner, **chosen) -> list:
     with unit_of_work(corner.use.mysql) as work:
-        return DeadLetters(work.connection, corner.tenant).page(Selection(**chosen), before=None, limit=100)
+        return DeadLetters(work.connection, corner.tenant).page(DeadLetterFilter(**chosen), before=None, limit=100)
 
 
 class Failing:
@@ -101,7 +101,7 @@ class DescribeCancelling:
     def it_refuses_a_job_that_ended_and_one_that_is_not_there(self, corner, use):
         ticket = corner.accept(*documents(1))
         corner.work(ticket)
-        with pytest.raises(steer_jobs.NotNow):
+        with pytest.raises(steer_jobs.WrongJobState):
             steer_jobs.cancel(corner.tenant, ticket.job_id, use)
         with pytest.raises(steer_jobs.NoSuchJob):
             steer_jobs.cancel(corner.tenant, JobId("00000000-0000-0000-0000-000000000000"), use)
@@ -164,7 +164,9 @@ class DescribeDeadLetters:
         ticket = corner.accept(*documents(3))
         corner.work(ticket, failing(use, EmbedderUnavailable("not there")))
         assert corner.job(ticket).failed == 3
-        replayed = steer_jobs.replay_selected(corner.tenant, Selection(reason=FailureReason.GAVE_UP), use, ring=nobody)
+        replayed = steer_jobs.replay_selected(
+            corner.tenant, DeadLetterFilter(reason=FailureReason.GAVE_UP), use, ring=nobody
+        )
         job = corner.job(ticket)
         assert (replayed, job.failed, job.status, job.finished_at) == (3, 0, "queued", None)
         assert letters(corner) == []
@@ -202,7 +204,7 @@ class DescribeDeadLetters:
             assert DeadLetters(work.connection, corner.tenant).drop(letter.place)
             assert not DeadLetters(work.connection, corner.tenant).drop(letter.place)
         assert (letters(corner), corner.rows("payloads"), corner.job(ticket).failed) == ([], 0, 1)
-        with pytest.raises(steer_jobs.NotNow):
+        with pytest.raises(steer_jobs.WrongJobState):
             steer_jobs.retry(corner.tenant, ticket.job_id, use, ring=nobody)
 
     def it_waits_with_a_new_attempt_until_the_old_rows_are_gone(self, corner, use, monkeypatch):

@@ -8,15 +8,15 @@ import pytest
 
 from pipeline.administration import steer_jobs
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.ingestion.run import ingest_batch
-from pipeline.jobs.signal_store import JobSignals, Position, Snapshot
+from pipeline.jobs.signal_store import FailurePosition, JobSignals, Snapshot
 from pipeline.records import ItemState
 from tests.support.corpora.uploads import upload
 from tests.support.stacks.corner import Corner
+from tests.support.stacks.one_job import ingest_batch
 
 pytestmark = pytest.mark.own_databases
 
-BEGINNING = Position()
+BEGINNING = FailurePosition()
 
 
 def snapshot(corner: Corner, ticket) -> Snapshot:
@@ -26,7 +26,7 @@ def snapshot(corner: Corner, ticket) -> Snapshot:
     return found
 
 
-def failures(corner: Corner, ticket, after: Position = BEGINNING, limit: int = 1000):
+def failures(corner: Corner, ticket, after: FailurePosition = BEGINNING, limit: int = 1000):
     with unit_of_work(corner.use.mysql) as work:
         return JobSignals(work.connection, corner.tenant).failures(ticket.job_id, after=after, limit=limit)
 
@@ -88,7 +88,7 @@ class DescribeFailures:
     def it_reads_each_once_in_pieces(self, corner, use):
         ticket = corner.accept(*[upload(f"d{n}", " " if n % 2 else "text") for n in range(100)])
         corner.work(ticket)
-        seen, position = [], Position()
+        seen, position = [], FailurePosition()
         while found := failures(corner, ticket, position, limit=7):
             seen += [failure.document_id for failure in found]
             position = found[-1].position
@@ -100,7 +100,7 @@ class DescribeFailures:
         for worker in workers:
             worker.start()
         seen: list[str | None] = []
-        position, over = Position(), False
+        position, over = FailurePosition(), False
         while True:
             found = failures(corner, ticket, position, limit=50)
             seen += [failure.document_id for failure in found]

@@ -193,7 +193,7 @@ class DescribeWhatIsOnItsWay:
     def it_is_left_alone(self, corner, use):
         corner.ingest(upload("a", "old text"))
         ticket = corner.accept(upload("a", "new text"), upload("b", "another"))
-        from pipeline.ingestion.run import ingest_batch
+        from tests.support.stacks.one_job import ingest_batch
 
         class Stop(BaseException):
             """As if the process were killed."""

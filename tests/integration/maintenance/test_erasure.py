@@ -67,15 +67,15 @@ class DescribeANamespace:
     def it_goes_on_when_asked_again(self, corner, neighbour, use, monkeypatch):
         monkeypatch.setattr(erase, "_DOCUMENTS_AT_ONCE", 2)
         corner.ingest(*(upload(f"d{n}", f"text {n}") for n in range(5)))
-        real, calls = erase._delete_some, []
+        real, calls = erase.delete_some, []
 
-        def dying(*arguments):
+        def dying(*arguments, **options):
             calls.append(1)
             if len(calls) == 2:
                 raise StoreUnavailable("MySQL: gone")
-            return real(*arguments)
+            return real(*arguments, **options)
 
-        monkeypatch.setattr(erase, "_delete_some", dying)
+        monkeypatch.setattr(erase, "delete_some", dying)
         with pytest.raises(StoreUnavailable):
             delete_namespace(corner.tenant, corner.namespace, use)
         assert len(corner.shown()) == 5  # three of ours, two of the neighbour's

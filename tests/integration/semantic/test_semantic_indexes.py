@@ -8,11 +8,10 @@ import pytest
 from sqlalchemy import text
 
 from benchmarks.vectors import fill, resize
-from pipeline.embedding import space_table_store
+from pipeline.embedding import space_store
 from pipeline.errors import Unavailable
 from pipeline.maintenance import erase
-from pipeline.maintenance.build_indexes import keep_indexes
-from pipeline.maintenance.measure_recall import questions_of
+from pipeline.maintenance.build_indexes import keep_indexes, questions_of
 from pipeline.maintenance.migrate_schema import check
 from pipeline.records import EmbeddingSpace, Namespace, TenantId
 from pipeline.resources import Resources
@@ -260,10 +259,10 @@ class DescribeUpkeep:
 
     def it_numbers_and_indexes_the_rows_of_another_space_too(self, library):
         new = EmbeddingSpace(number=9, provider="local", model="m", dimension=256, table="chunk_embeddings_9")
-        space_table_store.create(library.use.postgres, new, like=library.use.spaces.base)
+        space_store.create_table(library.use.postgres, new, like=library.use.spaces.base)
         try:
             with library.use.postgres.connect() as connection:
-                assert space_table_store.shape(connection, new).indexes == ()
+                assert space_store.table_shape(connection, new).indexes == ()
             tenant_id = make_tenant(library.use)[0]
             fill(library.use, tenant_id, library.clusters.passages(30), namespace=BOOKS, table=new.table)
             with library.use.postgres.connect() as connection:
@@ -273,7 +272,7 @@ class DescribeUpkeep:
                 ).all()
             assert (len(set(numbers)), min(numbers) > 0, len(plan)) == (30, True, 1)
         finally:
-            space_table_store.drop(library.use.postgres, new)
+            space_store.drop_table(library.use.postgres, new)
 
     def it_measures_recall_with_questions_of_its_own_texts_where_none_is_kept(self, library, grown, monkeypatch):
         keep(library.use, 3)  # the third look sees that no more rows come

@@ -23,9 +23,10 @@ from pipeline.resources import Resources
 from pipeline.retrieval import record_search
 from pipeline.settings import Settings
 from pipeline.tenants import erasure_store
+from pipeline.tenants.api_key_store import ApiKeys
 from pipeline.tenants.audit_queue_store import AuditQueue, list_key
 from pipeline.tenants.audit_store import Audit, AuditFilter, AuditRow, act_as
-from pipeline.tenants.tenant_store import Tenants
+from pipeline.tenants.tenant_store import Tenants, hashed, key_id_of
 from tests.conftest import databases_of_its_own
 from tests.support.corpora.uploads import upload
 from tests.support.stacks.asking import Asker
@@ -107,8 +108,8 @@ class DescribeWrites:
         with unit_of_work(use.mysql) as work:
             tenants = Tenants(work.connection, corner.tenant)
             key = tenants.issue_key("ops")
-            principal = tenants.accounts(key)
-            tenants.revoke_key(key)
+            principal = tenants.principal(key)
+            ApiKeys(work.connection, corner.tenant).revoke(key_id_of(hashed(key)))
         assert principal is not None
         revoked, issued = rows(corner)[:2]
         assert (issued.action, revoked.action) == ("key_issue", "key_revoke")

@@ -16,20 +16,20 @@ from pipeline.answer.result import Answer
 from pipeline.channels.channel import Channel
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.ingestion.accept import AcceptedJob, Batch, Refusal, accept
-from pipeline.ingestion.run import ingest_batch
 from pipeline.jobs.job_view_store import ItemView, JobView, JobViews
 from pipeline.maintenance.sweep import sweep
 from pipeline.maintenance.verify import verify
 from pipeline.query.request import Query
 from pipeline.records import ChannelName, Filters, Namespace, QueryId, TenantId, Upload
 from pipeline.resources import Resources
-from pipeline.retrieval.ask_in_process import ask_in_process
 from pipeline.retrieval.build_plan import plan_of
 from pipeline.retrieval.compose import render
 from pipeline.retrieval.make_channels import make_channels
 from tests.support.corpora.queries import query_of
 from tests.support.corpora.uploads import upload
 from tests.support.stacks.connections import in_mysql
+from tests.support.stacks.one_job import ingest_batch
+from tests.support.stacks.one_query import ask_in_process
 
 
 def submit(

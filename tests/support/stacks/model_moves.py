@@ -24,6 +24,7 @@ from tests.support.corpora.queries import query_of
 from tests.support.corpora.uploads import upload
 from tests.support.stacks.connections import in_postgres
 from tests.support.stacks.corner import Corner
+from tests.support.stacks.embedders import use_embedder
 
 NO_GATE = {"skip_gate": True}
 ANIMALS = ["fox", "whale", "owl", "salmon", "horse", "beetle", "crane", "otter"]
@@ -127,7 +128,7 @@ class Model:
 
 def put_in(use: Resources, space: EmbeddingSpace, **behaviour: Any) -> Model:
     model = Model(use.spaces.embedder(space), **behaviour)
-    use.spaces.use_embedder(space, model)
+    use_embedder(use.spaces, space, model)
     return model
 
 
@@ -138,7 +139,7 @@ def replace_chunk(corner: Corner) -> tuple[Any, Any]:
     return _chunk(owned), {owned.generation: DocumentFields()}
 
 
-def status_of(use: Resources, number: int) -> migrate_model.Status:
+def status_of(use: Resources, number: int) -> migrate_model.MigrationStatus:
     found = migrate_model.status(number, use)
     assert found is not None
     return found

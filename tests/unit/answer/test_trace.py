@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pipeline.answer.fallback import fallback_chunk, hint_passage
 from pipeline.answer.result import Answer, AnswerContext, Stats
 from pipeline.answer.shape import answer_chunks, understood
-from pipeline.answer.trace import explained, mentions, trace_of
+from pipeline.answer.trace import explain_position, mentions, trace_of
 from pipeline.query.request import Envelope
 from pipeline.ranking.hits import Drop
 from pipeline.records import ChannelName, TenantId
@@ -112,7 +112,7 @@ class DescribeTheRecord:
 class DescribeTheSentences:
     def it_names_every_number_in_the_order_they_counted(self):
         moved = replace(A, score=0.77, decay=0.5, rerank=0.8, from_rank=3, duplicates=("d",))
-        [said] = traced(moved, rerank_weight=0.25)["explained"]
+        [said] = traced(moved, rerank_weight=0.25)["explain_position"]
         assert said == (
             "1. document of a: keyword found it at place 1 with 1 (1.000 from the worst candidate, 0, to the best, 1),"
             " adding 0.5000; semantic found it at place 1 with 0.8 (0.800 from the worst candidate, 0, to the best, 1),"
@@ -122,20 +122,20 @@ class DescribeTheSentences:
         )
 
     def it_leaves_out_what_had_no_part(self):
-        [said] = traced(B)["explained"]
+        [said] = traced(B)["explain_position"]
         assert not any(word in said for word in ("age", "reading", "candidates like", "stands for"))
 
     def it_says_what_the_last_resort_gave_and_why(self):
         passage = hint_passage("Call us.", tenant_id=TenantId("t"), namespace="n")
         chunk = fallback_chunk(passage, "hint", "empty", score=0.0, rank=1, below=1.0)
-        assert explained(1, chunk, None, None) == (
+        assert explain_position(1, chunk, None, None) == (
             "1. fallback-hint is fallback: a hint, because nothing was found; it stands with 0.0000."
         )
 
     @given(order=st.permutations("abcd"))
     def it_has_one_for_each_chunk_in_order(self, order):
         hits = [hit(name, 1 - place / 10, keyword=0.5) for place, name in enumerate(order)]
-        said = traced(*hits)["explained"]
+        said = traced(*hits)["explain_position"]
         assert [each.split(":")[0] for each in said] == [
             f"{place}. document of {name}" for place, name in enumerate(order, start=1)
         ]

@@ -20,7 +20,7 @@ from pipeline.chunking.strategies import (
 )
 from pipeline.chunking.tokens import count_tokens
 from pipeline.documents.cut_document import in_order
-from pipeline.documents.edited_chunk import edited
+from pipeline.documents.edited_chunk import rebuild_edited
 from pipeline.errors import DocumentTooLarge, MalformedDocument, PipelineError
 from pipeline.ingestion.assemble import assemble_all
 from pipeline.keyword.terms import Tokenizer
@@ -342,7 +342,7 @@ class DescribeEveryStrategy:
         tokenizer = Tokenizer(GENERATION.scope)
         found = assemble_all(document, GENERATION, title="T", chunking=chunking, tokenizer=tokenizer, limit=100_000)
         for chunk in found.chunks:
-            again = edited(
+            again = rebuild_edited(
                 chunk_id=chunk.chunk_id,
                 generation=GENERATION,
                 ordinal=chunk.ordinal,

@@ -20,7 +20,7 @@ from api_gateway.resources.namespaces import Alignment, NamespaceAlignment
 from api_gateway.resources.retrieval import result_shapes as results
 from pipeline.answer import result as records
 from pipeline.errors import StoreUnavailable
-from pipeline.maintenance.verify import NamespaceReport, Report
+from pipeline.maintenance.verify import AlignmentReport, NamespaceReport
 from pipeline.records import TenantId
 from pipeline.settings import load
 from pipeline.tenants.accounts import Principal
@@ -236,7 +236,7 @@ class DescribeTheDescription:
             (results.Stats, records.Stats),
             (results.UnderstoodQuery, records.UnderstoodQuery),
             (results.Degradation, records.Degradation),
-            (Alignment, Report),
+            (Alignment, AlignmentReport),
             (NamespaceAlignment, NamespaceReport),
         ],
     )

@@ -8,7 +8,7 @@ from pipeline.query.background import Background, background_of, conversation_wo
 from pipeline.query.model_replies import Rewritten
 from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan, UnderstandPlan
 from pipeline.query.request import Query
-from pipeline.query.understanding import Made, understood_by_model, understood_by_rules, wordings_of
+from pipeline.query.understanding import ModelResults, understood_by_model, understood_by_rules, wordings_of
 from pipeline.records import ChannelName, Namespace
 from tests.support.corpora.queries import query_of
 
@@ -73,8 +73,8 @@ class DescribeAQueryWithABackground:
     def it_is_rewritten_by_a_model_and_then_needs_no_other_words(self):
         asked = understood_by_rules(query("how hot?", SPOKEN), model=True)
         assert "rewrite" in asked.model_steps
-        made = Made(rewritten=Rewritten(expanded_query="water temperature for green tea"))
+        made = ModelResults(rewritten=Rewritten(expanded_query="water temperature for green tea"))
         assert [each.text for each in wordings_of(understood_by_model(asked, made), ChannelName.SEMANTIC)] == [
             "water temperature for green tea"
         ]
-        assert len(wordings_of(understood_by_model(asked, Made()), ChannelName.SEMANTIC)) == 1
+        assert len(wordings_of(understood_by_model(asked, ModelResults()), ChannelName.SEMANTIC)) == 1

@@ -12,7 +12,7 @@ from pipeline.query.model_replies import Rewritten, Routed
 from pipeline.query.plan import ChannelPlan, Plan, RerankPlan, RetrievePlan, UnderstandPlan
 from pipeline.query.request import Envelope, Query
 from pipeline.query.understanding import (
-    Made,
+    ModelResults,
     Wording,
     merged,
     pool_share,
@@ -137,7 +137,7 @@ class DescribeWhatRulesDo:
 
 
 class DescribeWhatAModelAdds:
-    MADE = Made(
+    MADE = ModelResults(
         sub_queries=("modem restart",),
         rewritten=Rewritten(expanded_query="restart a router", keywords=("modem",), entity_mentions=("Archer",)),
         hypothetical="Hold the button.",
@@ -161,14 +161,14 @@ class DescribeWhatAModelAdds:
 
     def it_keeps_its_own_keywords_where_the_model_has_none(self):
         query = understood_by_rules(asked(understand=EVERYTHING), model=True)
-        found = understood_by_model(query, Made(rewritten=Rewritten(expanded_query="x")))
+        found = understood_by_model(query, ModelResults(rewritten=Rewritten(expanded_query="x")))
         assert found.understanding.keywords == ("router", "reset")
-        assert understood_by_model(query, Made()) == query
+        assert understood_by_model(query, ModelResults()) == query
 
     def it_follows_its_route(self):
         query = understood_by_rules(asked(understand=EVERYTHING), model=True)
-        assert understood_by_model(query, Made(routed=Routed(method="semantic"))).channels == (SEMANTIC,)
-        nowhere = understood_by_model(query, Made(routed=Routed(method=None)))
+        assert understood_by_model(query, ModelResults(routed=Routed(method="semantic"))).channels == (SEMANTIC,)
+        nowhere = understood_by_model(query, ModelResults(routed=Routed(method=None)))
         assert (nowhere.channels, nowhere.understanding.route) == ((), None)
 
     @pytest.mark.parametrize(("budget_ms", "deadline_s", "until"), [(1200, 3.0, 1001.2), (1200, 1.0, 1000.5)])
@@ -178,7 +178,7 @@ class DescribeWhatAModelAdds:
 
 
 class DescribeWordings:
-    def understood(self, made: Made, plan: UnderstandPlan = EVERYTHING) -> Query:
+    def understood(self, made: ModelResults, plan: UnderstandPlan = EVERYTHING) -> Query:
         return understood_by_model(understood_by_rules(asked(understand=plan), model=True), made)
 
     def it_gives_each_channel_what_it_can_search(self):
@@ -196,7 +196,7 @@ class DescribeWordings:
         assert wordings_of(query, FAQ) == wordings_of(query, API) == ()
 
     def it_asks_nothing_twice(self):
-        query = self.understood(Made(rewritten=Rewritten(expanded_query="reset routers", keywords=("router",))))
+        query = self.understood(ModelResults(rewritten=Rewritten(expanded_query="reset routers", keywords=("router",))))
         assert wordings_of(query, KEYWORD) == ()  # the same terms
         assert [wording.text for wording in wordings_of(query, SEMANTIC)] == ["reset routers"]
 

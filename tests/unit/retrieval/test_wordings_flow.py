@@ -14,7 +14,7 @@ from pipeline.deadline import Deadline
 from pipeline.errors import StoreUnavailable
 from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan, UnderstandPlan
 from pipeline.query.request import Degradation, Envelope, Query, Understanding
-from pipeline.query.understanding import Made, Understood
+from pipeline.query.understanding import ModelResults, Understood
 from pipeline.records import ChannelName, ChunkId, QueryId, TenantId
 from pipeline.resources import Resources
 from pipeline.retrieval.ask_other_wordings import ask_other_wordings, losses_of
@@ -149,7 +149,7 @@ class DescribeTheCallback:
         use.queries(TENANT).report(of, RAW, elapsed_ms=1.0)
 
     def understood(self, use: Resources, *sub_queries: str, lost: tuple[Degradation, ...] = ()) -> None:
-        found = Understood(made=Made(sub_queries=sub_queries), lost=lost)
+        found = Understood(made=ModelResults(sub_queries=sub_queries), lost=lost)
         use.queries(TENANT).report_understood(QUERY, found, elapsed_ms=2.0)
 
     def it_waits_for_the_model_and_asks_again(self, use):
@@ -199,7 +199,7 @@ class DescribeTheCallback:
         self.understood(use, "one")
         for thread in waiting:
             thread.join()
-        assert found == [Understood(made=Made(sub_queries=("one",)))] * 3
+        assert found == [Understood(made=ModelResults(sub_queries=("one",)))] * 3
 
     def it_leaves_nothing_of_a_query_that_was_cancelled(self, use):
         self.open(use, query(waits=True))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.answer.fallback import fallback_chunk, hint_passage, reason_for, told, with_room
+from pipeline.answer.fallback import fallback_chunk, fallback_label, hint_passage, reason_for, with_room
 from pipeline.keyword.terms import query_terms
 from pipeline.query.plan import FallbackPlan
 from pipeline.query.request import Understanding
@@ -109,6 +109,6 @@ class DescribeTheLastResort:
         assert with_room([], more, top_k=1) == tuple(more)
 
     def it_tells_what_and_why(self):
-        assert told(["faq", "faq", "hint"], "empty") == "faq+hint:empty"
-        assert told(["hint"], "below_threshold") == "hint:below_threshold"
-        assert told([], "empty") is None
+        assert fallback_label(["faq", "faq", "hint"], "empty") == "faq+hint:empty"
+        assert fallback_label(["hint"], "below_threshold") == "hint:below_threshold"
+        assert fallback_label([], "empty") is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipeline.records import TenantId
-from pipeline.tenants.quota_store import HEADROOM, QuotaLimits, Rooms
+from pipeline.tenants.quota_store import HEADROOM, QuotaLimits, QuotaRooms
 
 ACME, OTHER = TenantId("acme"), TenantId("other")
 LIMITS = QuotaLimits(documents=1_000_000)
@@ -26,8 +26,8 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def rooms(clock) -> Rooms:
-    made = Rooms(clock=clock)
+def rooms(clock) -> QuotaRooms:
+    made = QuotaRooms(clock=clock)
     made.note(ACME, LIMITS, HEADROOM + 100)
     return made
 

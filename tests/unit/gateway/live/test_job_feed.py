@@ -18,7 +18,7 @@ from api_gateway.resources import events
 from api_gateway.resources.events import JobStream, id_of, position_of
 from pipeline.errors import StoreUnavailable
 from pipeline.jobs.bell_store import JobBells, progress_name
-from pipeline.jobs.signal_store import Failure, Position, Snapshot
+from pipeline.jobs.signal_store import Failure, FailurePosition, Snapshot
 from pipeline.records import ItemState, JobId, TenantId
 
 TENANT, JOB = TenantId("acme"), JobId("5f0c3f0e-6d5b-4b0e-9f57-2a4f9c1d7e10")
@@ -49,7 +49,7 @@ class Ledger:
 
     def move(self, *, failed: int = 0, finished: bool = False) -> None:
         revision = self.job.revision + 1
-        places = [Position(revision=revision, ordinal=n) for n in range(failed)]
+        places = [FailurePosition(revision=revision, ordinal=n) for n in range(failed)]
         self.failed += [
             Failure(position=place, document_id=f"d{place.ordinal}", code="c", detail=None, pointer=None)
             for place in places
@@ -260,13 +260,15 @@ class DescribeStreams:
         _, _, following = place
         await asyncio.wait_for(Client(following, allowed=False).task, 2)
 
-    @pytest.mark.parametrize("position", [Position(), Position(revision=1, ordinal=0), Position(revision=7, ordinal=9)])
+    @pytest.mark.parametrize(
+        "position", [FailurePosition(), FailurePosition(revision=1, ordinal=0), FailurePosition(revision=7, ordinal=9)]
+    )
     def it_reads_its_own_ids(self, position):
         assert position_of(id_of(position)) == (position, False)
 
     @pytest.mark.parametrize("text", ["", "x", "1", "-1-1", "1-1-1", "１-1", "9" * 40 + "-1"])
     def it_begins_anew_after_an_id_it_never_gave(self, text):
-        assert position_of(text) == (Position(), False)
+        assert position_of(text) == (FailurePosition(), False)
 
 
 class DescribeBells:

@@ -1,0 +1,22 @@
+"""Work on a chosen job, whosever turn it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pipeline.ingestion.run import ingest_claims, take
+from pipeline.records import JobId, TenantId
+from pipeline.resources import Resources
+
+
+def ingest_batch(
+    tenant_id: TenantId, job_id: JobId, use: Resources, *, ring: Callable[[TenantId, JobId], object]
+) -> int:
+    """Work on one batch of the job's due items; ring again if more are due. Return how many."""
+    claims = take(tenant_id, job_id, use)
+    if claims is None or not claims.items:
+        return 0
+    ingest_claims(tenant_id, claims.items, use, ring=ring)
+    if claims.more:
+        ring(tenant_id, job_id)
+    return len(claims.items)
