@@ -98,8 +98,8 @@ def traced_in_process(query: Query, use: Resources, channels: Mapping[ChannelNam
 
 
 def arrived_in_process(query: Query, channels: Mapping[ChannelName, Channel]) -> Arrived:
-    """Ask the channels of a query side by side within their times, and return what `compose` answers it with. Nothing is
-    stored of the query, and a lost dependency is named in ``stats``."""
+    """Ask the channels of a query in parallel within their times, and return the state that `compose` answers from.
+    Nothing of the query is stored, and a lost dependency is named in ``stats``."""
     asked_channels = {name: channels[name] for name in query.channels if name in channels}
     envelopes, elapsed_ms = ask_side_by_side(query, asked_channels)
     envelopes = ask_other_wordings(query, envelopes, asked_channels, reserve_s=RESERVE_S)
