@@ -7,7 +7,7 @@ from datetime import datetime
 
 import structlog
 
-from pipeline.administration.drop_retired import drop_retired
+from pipeline.administration.drop_replaced import drop_retired
 from pipeline.database.rows import now
 from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
 from pipeline.documents.retention_store import Retired

@@ -21,8 +21,8 @@ from pipeline.database.rows import (
     to_json,
     to_naive,
 )
-from pipeline.documents.recipe import recipe
 from pipeline.documents.source_store import Sources
+from pipeline.documents.unchanged_uploads import recipe
 from pipeline.keyword.terms import VERSION
 from pipeline.records import Chunking, DocumentFields, DocumentId, Encoding, Generation, JobId, Namespace, Scope, Upload
 

@@ -21,8 +21,8 @@ from pipeline.documents.cut_document import CutRequest
 from pipeline.documents.document_store import Documents, Source
 from pipeline.documents.generation_store import Generations, PublishedState
 from pipeline.documents.parent_store import Parents
-from pipeline.documents.recipe import same_fields
 from pipeline.documents.retention_store import Retired
+from pipeline.documents.unchanged_uploads import same_fields
 from pipeline.errors import IngestCrowded, Rejected
 from pipeline.ingestion.assemble import assembled
 from pipeline.ingestion.finish_items import close, end

@@ -16,7 +16,7 @@ from pipeline.embedding.migration_store import Cursor, MigrationState, ModelMigr
 from pipeline.embedding.standby_backlog_store import LaggingDocument, StandbyBacklog
 from pipeline.errors import Misconfigured, PipelineError, Unavailable
 from pipeline.maintenance.compare import look
-from pipeline.maintenance.mend import mend
+from pipeline.maintenance.repair_stores import mend
 from pipeline.maintenance.verify import DOCUMENTS, ComparePosition, all_namespaces, compare, documents_by_namespace
 from pipeline.models.ports import SentenceEncoder
 from pipeline.records import DocumentId, EmbeddingSpace, Namespace, TenantId

@@ -10,7 +10,7 @@ from functools import partial
 import structlog
 
 from pipeline.administration.delete_documents import delete_some
-from pipeline.administration.drop_retired import drop_retired
+from pipeline.administration.drop_replaced import drop_retired
 from pipeline.database.rows import now
 from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
 from pipeline.errors import Unavailable

@@ -8,7 +8,7 @@ from typing import Final
 
 import structlog
 
-from pipeline.administration.drop_retired import _DROPPED_AT_ONCE, drop_retired
+from pipeline.administration.drop_replaced import _DROPPED_AT_ONCE, drop_retired
 from pipeline.database.engines import Conflict, redis_errors
 from pipeline.database.unit_of_work import UnitOfWork, unit_of_work
 from pipeline.deadline import Deadline

@@ -20,7 +20,7 @@ from pipeline.jobs.computation import Computation, Done, Further
 from pipeline.keyword.statistics_store import recount
 from pipeline.maintenance.compare import PageDifferences, look
 from pipeline.maintenance.deletion_limit import DeletionLimit, measure
-from pipeline.maintenance.mend import mend
+from pipeline.maintenance.repair_stores import mend
 from pipeline.records import DocumentId, EmbeddingSpace, Namespace, TenantId
 from pipeline.resources import Resources
 from pipeline.tenants.audit_store import Audit

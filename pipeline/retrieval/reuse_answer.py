@@ -21,7 +21,7 @@ from pipeline.answer.result import Answer
 from pipeline.database.unit_of_work import reading
 from pipeline.deadline import Deadline
 from pipeline.errors import Unavailable
-from pipeline.query.cache_key import cache_key, can_tell, has_settled
+from pipeline.query.cacheable_answers import cache_key, can_tell, has_settled
 from pipeline.query.request import Query
 from pipeline.resources import Resources
 from pipeline.retrieval.compose import render

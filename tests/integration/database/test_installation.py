@@ -16,7 +16,7 @@ from sqlalchemy import make_url, text
 
 from api_gateway.live import doctor_facts as doctor
 from api_gateway.live.readiness import Probes
-from pipeline.administration.drop_retired import drop_retired
+from pipeline.administration.drop_replaced import drop_retired
 from pipeline.database import installation
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import WrongInstallation

@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import text
 
 from pipeline.administration.delete_documents import delete_document
-from pipeline.administration.drop_retired import drop_retired
+from pipeline.administration.drop_replaced import drop_retired
 from pipeline.administration.rollback import roll_back
 from pipeline.database.engines import Conflict
 from pipeline.database.unit_of_work import unit_of_work

@@ -10,7 +10,7 @@ from sqlalchemy import text
 
 from pipeline.administration import delete_documents as flow
 from pipeline.administration.delete_documents import delete_document, delete_source
-from pipeline.administration.drop_retired import drop_retired
+from pipeline.administration.drop_replaced import drop_retired
 from pipeline.administration.rollback import roll_back
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.document_sources import SourceKind, SourceRef, derived_source_id

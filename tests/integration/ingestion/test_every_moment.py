@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from pipeline.administration.delete_documents import delete_document
-from pipeline.administration.drop_retired import drop_retired
+from pipeline.administration.drop_replaced import drop_retired
 from pipeline.administration.edit_chunks import Edit, edit_chunks
 from pipeline.administration.rollback import roll_back
 from pipeline.errors import GenerationNotKept, LeaseLost

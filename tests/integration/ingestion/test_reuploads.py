@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import event, text
 
 from pipeline.administration.delete_documents import delete_document
-from pipeline.administration.drop_retired import drop_retired
+from pipeline.administration.drop_replaced import drop_retired
 from pipeline.administration.edit_chunks import Edit, delete_chunks, edit_chunks
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents.chunk_edit_store import ChunkEdits

@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import Row
 
-from pipeline.administration.drop_retired import drop_retired
+from pipeline.administration.drop_replaced import drop_retired
 from pipeline.answer.result import Answer
 from pipeline.channels.channel import Channel
 from pipeline.database.unit_of_work import unit_of_work

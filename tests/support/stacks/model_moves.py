@@ -13,7 +13,7 @@ from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents.chunk_edit_store import ChunkEdits
 from pipeline.errors import EmbedderRefused, MigrationRefused
 from pipeline.maintenance import backfill, migrate_model
-from pipeline.maintenance.mend import _chunk
+from pipeline.maintenance.repair_stores import _chunk
 from pipeline.maintenance.verify import verify
 from pipeline.models.live_spaces import Spaces
 from pipeline.query.plan import Plan

@@ -12,7 +12,7 @@ from hypothesis.strategies import dictionaries, integers, text
 
 from pipeline.filters.hit_conditions import HitCondition, HitConditions
 from pipeline.query.background import Background
-from pipeline.query.cache_key import NOT_ASKED, SETTLES_AFTER_S, cache_key, can_tell, has_settled
+from pipeline.query.cacheable_answers import NOT_ASKED, SETTLES_AFTER_S, cache_key, can_tell, has_settled
 from pipeline.query.plan import ChannelPlan, FallbackPlan, Plan, RetrievePlan
 from pipeline.query.request import OriginalRequest, Query, Understanding
 from pipeline.records import Actor, Filters, Namespace, QueryId, TenantId

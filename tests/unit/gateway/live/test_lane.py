@@ -11,7 +11,7 @@ from api_gateway.live.lane import Lane, LaneFacts, _environment, _Process
 from pipeline.errors import Misconfigured
 from pipeline.maintenance import doctor
 from pipeline.maintenance.doctor import Severity
-from pipeline.query.cache_key import cache_key
+from pipeline.query.cacheable_answers import cache_key
 from pipeline.query.plan import Plan, PlanFlaw, RetrievePlan
 from pipeline.query.request import Query
 from pipeline.records import Namespace, QueryId, TenantId

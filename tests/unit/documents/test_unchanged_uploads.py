@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 
 from pipeline.documents.document_store import Source
-from pipeline.documents.recipe import ANALYSIS, recipe, same_fields
+from pipeline.documents.unchanged_uploads import ANALYSIS, recipe, same_fields
 from pipeline.ingestion.assemble import assemble
 from pipeline.keyword.terms import VERSION, Tokenizer
 from pipeline.parsing import parse
