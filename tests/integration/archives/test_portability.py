@@ -16,7 +16,7 @@ from pipeline.archives.import_store import NewPart
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents.chunk_edit_store import ChunkEdits, OwnedChunk
 from pipeline.ingestion.accept import Batch
-from pipeline.ingestion.import_archive import Received, forget, receive_part
+from pipeline.ingestion.import_archive import PartOutcome, forget, receive_part
 from pipeline.jobs.job_view_store import JobViews
 from pipeline.maintenance.export import export_part
 from pipeline.maintenance.verify import verify
@@ -64,7 +64,7 @@ def counting(use: Resources, *, model: str | None = None) -> tuple[Resources, Co
 class Target(Corner):
     """Where an archive is imported into."""
 
-    def receive(self, body: bytes, number: int = 1, *, use: Resources | None = None, **options: Any) -> Received:
+    def receive(self, body: bytes, number: int = 1, *, use: Resources | None = None, **options: Any) -> PartOutcome:
         found, use = read_part(body), use or self.use
         batch = Batch(
             tenant_id=self.tenant,
