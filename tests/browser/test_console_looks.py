@@ -110,7 +110,7 @@ class DescribeTheKeyboard:
         expect(page.get_by_role("dialog")).to_be_visible()
         page.keyboard.press("Escape")
         expect(page.get_by_role("dialog")).to_have_count(0)
-        page.wait_for_function("document.activeElement.ariaLabel === 'Delete: reset'")  # where it was before
+        expect(page.locator(":focus")).to_have_attribute("aria-label", "Delete: reset")  # where it was before
         page.keyboard.press("Enter")
         press_until(page, "Tab", "Delete")
         page.keyboard.press("Enter")
