@@ -28,7 +28,7 @@ def trace_of(
     rerank_weight: float | None = None,
     lane: Lane = "chord",
 ) -> dict[str, Any]:
-    """Return the trace of ``answer`` as JSON. ``explain_position`` describes each returned chunk in words.
+    """Return the trace of ``answer`` as JSON. ``explained`` describes each returned chunk in words.
 
     ``orders``: the hits after each stage; those of a second retrieval follow those of the first. ``rerank_weight``: the
     weight of the reranker's score beside the order before it; None if nothing was reranked. ``lane``: the one that
@@ -59,7 +59,7 @@ def trace_of(
         "rerank_weight": rerank_weight,
         "drops": [asdict(drop) for drop in drops],
         "returned": [chunk.chunk_id for chunk in answer.chunks],
-        "explain_position": [
+        "explained": [
             explain_position(position, chunk, last.get(chunk.chunk_id), rerank_weight)
             for position, chunk in enumerate(answer.chunks, start=1)
         ],

@@ -83,7 +83,7 @@ def rank(arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Channe
     hits = _decay(arrived, hits, journal)
     hits = _deduplicate(plan, hits, journal)
     hits = _step_down(arrived, hits, journal)
-    placed = rerank_hits(arrived, hits, use, journal)
+    placed = _rerank(arrived, hits, use, journal)
     kept = drop_below_threshold(placed, plan.rerank, journal)
     kept = _select(plan, kept, journal)
     return RetrievalRound(arrived=arrived, placed=placed, kept=kept)
@@ -153,6 +153,12 @@ def _step_down(arrived: Arrived, hits: list[Hit], journal: Journal) -> list[Hit]
     journal.dropped(unlike)
     journal.saw("ladder", hits)
     return hits
+
+
+def _rerank(arrived: Arrived, hits: list[Hit], use: Resources, journal: Journal) -> list[Hit]:
+    placed = rerank_hits(arrived, hits, use, journal)
+    journal.saw("rerank", placed)
+    return placed
 
 
 def _select(plan: Plan, hits: list[Hit], journal: Journal) -> list[Hit]:

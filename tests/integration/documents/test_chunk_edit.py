@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from sqlalchemy import event
 
 from pipeline.administration.edit_chunks import Edit, delete_chunks, edit_chunks
 from pipeline.database.unit_of_work import unit_of_work
@@ -148,6 +149,25 @@ class DescribeDeleting:
         assert verify(corner.tenant, None, use, repair=True).repaired == 0
         corner.assert_clean()
         assert delete_chunks(corner.tenant, [], use) == []
+
+    def it_is_refused_for_a_chunk_that_went_while_it_was_looked_up(self, corner, use):
+        corner.ingest(upload("a", "first"))
+        [chunk] = chunks(corner)
+        replaced: list[str] = []
+
+        def replace_once(_: object) -> None:
+            if not replaced:
+                replaced.append("a")
+                corner.ingest(upload("a", "second"))
+
+        event.listen(use.mysql, "commit", replace_once)
+        try:
+            [done] = delete_chunks(corner.tenant, [chunk.chunk_id], use)
+        finally:
+            event.remove(use.mysql, "commit", replace_once)
+        assert done.code == "document_replaced"
+        assert corner.shown() == {"a": ["second"]}
+        corner.assert_clean()
 
     def it_takes_the_document_with_its_last_chunk(self, corner, use):
         corner.ingest(upload("a", "One sentence. " * 900), upload("b", "stays"))
