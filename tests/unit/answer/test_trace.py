@@ -112,7 +112,7 @@ class DescribeTheRecord:
 class DescribeTheSentences:
     def it_names_every_number_in_the_order_they_counted(self):
         moved = replace(A, score=0.77, decay=0.5, rerank=0.8, from_rank=3, duplicates=("d",))
-        [said] = traced(moved, rerank_weight=0.25)["explain_position"]
+        [said] = traced(moved, rerank_weight=0.25)["explained"]
         assert said == (
             "1. document of a: keyword found it at place 1 with 1 (1.000 from the worst candidate, 0, to the best, 1),"
             " adding 0.5000; semantic found it at place 1 with 0.8 (0.800 from the worst candidate, 0, to the best, 1),"
@@ -122,7 +122,7 @@ class DescribeTheSentences:
         )
 
     def it_leaves_out_what_had_no_part(self):
-        [said] = traced(B)["explain_position"]
+        [said] = traced(B)["explained"]
         assert not any(word in said for word in ("age", "reading", "candidates like", "stands for"))
 
     def it_says_what_the_last_resort_gave_and_why(self):
@@ -135,7 +135,7 @@ class DescribeTheSentences:
     @given(order=st.permutations("abcd"))
     def it_has_one_for_each_chunk_in_order(self, order):
         hits = [hit(name, 1 - place / 10, keyword=0.5) for place, name in enumerate(order)]
-        said = traced(*hits)["explain_position"]
+        said = traced(*hits)["explained"]
         assert [each.split(":")[0] for each in said] == [
             f"{place}. document of {name}" for place, name in enumerate(order, start=1)
         ]
