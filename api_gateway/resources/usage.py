@@ -64,7 +64,7 @@ First = Annotated[
     date | None, Parameter(alias="from", description="The first day, UTC. Without it, the first of the month of `to`.")
 ]
 Last = Annotated[date | None, Parameter(description="The last day, UTC. Without it, today.")]
-By = Annotated[UsageKey, Parameter(description="What the rows stand for.")]
+By = Annotated[UsageKey, Parameter(description="The field that rows are grouped by.")]
 
 
 @router.get(

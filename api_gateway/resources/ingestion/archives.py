@@ -40,7 +40,7 @@ Name = Annotated[str, Path(description="The namespace's name.")]
 ImportId = Annotated[str, Path(description="Chosen by the sender: the archive's `archive_id`.")]
 Number = Annotated[int, Path(ge=1, le=1_000_000, description="The part's number in the archive.")]
 MostDocuments = Annotated[int, Parameter(ge=1, le=1000, description="Documents in this part at most.")]
-IfThere = Annotated[OnConflict, Parameter(description="What to do with a document that exists already.")]
+IfThere = Annotated[OnConflict, Parameter(description="The action for a document that exists already.")]
 
 _BINARY = {"schema": {"type": "string", "format": "binary"}}
 _PART_BODY: dict[str, Any] = {"requestBody": {"required": True, "content": {PART: _BINARY}}}

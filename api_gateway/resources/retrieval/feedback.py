@@ -271,7 +271,7 @@ async def take_back(request: Request, principal: Writer, feedback_id: str) -> Re
 async def judgments(
     request: Request,
     principal: Reader,
-    namespace: Annotated[str, Parameter(description="Whose documents are judged.")],
+    namespace: Annotated[str, Parameter(description="The namespace of the judged documents.")],
     min_votes: Annotated[
         float, Parameter(ge=0.5, le=1000, description="Least total weight of the votes: a rating 1, a click 0.5.")
     ] = DEFAULT_MIN_VOTES,
