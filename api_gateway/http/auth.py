@@ -102,6 +102,7 @@ class Requires:
         self._scope = scope
 
     async def __call__(self, request: Request, _: HTTPAuthorizationCredentials | None = Depends(_BEARER)) -> Principal:
+        """Return the principal of the request's key. Raises Problem 401 or 403."""
         keys: Keys = request.app.state.gateway.keys
         principal = await keys.principal(api_key_of(request.headers))
         if principal is None:

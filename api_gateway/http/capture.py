@@ -41,6 +41,7 @@ class Capture:
         self.passed_on = False  # too large to buffer, and already being sent
 
     async def __call__(self, message: Message) -> None:
+        """Keep a part of the response, or pass it on."""
         if self.passed_on:
             await self._send(message)
         elif message["type"] == "http.response.start":

@@ -52,6 +52,7 @@ class ConditionalRequests:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, with 304 where the client has the same response."""
         if scope["type"] != "http" or not scope["path"].startswith("/v1/"):
             await self._app(scope, receive, send)
         elif scope["method"] == "GET":

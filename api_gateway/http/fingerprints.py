@@ -83,6 +83,7 @@ class FingerprintingReceive:
         self.complete = False
 
     async def __call__(self) -> Message:
+        """Receive a part of the body and add it to the fingerprint."""
         message = await self._receive()
         if message["type"] == "http.request" and not self.complete:
             if body := message.get("body", b""):

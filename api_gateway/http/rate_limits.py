@@ -38,6 +38,7 @@ class RateLimits:
         self._ask_redis_at = 0.0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, with 429 beyond the tenant's rate."""
         if scope["type"] != "http" or scope["path"].startswith(_FREE):
             await self._app(scope, receive, send)
             return

@@ -42,6 +42,7 @@ class RequestContext:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request under its request id."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

@@ -25,13 +25,17 @@ log = structlog.get_logger(__name__)
 class Heartbeats(Protocol):
     """The store from which heartbeats are read."""
 
-    def all(self) -> list[WorkerHeartbeat]: ...
+    def all(self) -> list[WorkerHeartbeat]:
+        """Return the heartbeats of all workers. Raises StoreUnavailable."""
+        ...
 
 
 class Run(Protocol):
     """The gateway's way to call a blocking function in a thread."""
 
-    def __call__(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]: ...
+    def __call__(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:
+        """Run a function in a thread and return its result."""
+        ...
 
 
 class LiveWorkers:

@@ -228,6 +228,7 @@ def exact(tenant: Tenant, words: Sequence[int], frequency: Counter[int], top: in
 
 
 def weight(chunks: int, frequency: int) -> float:
+    """Return BM25's ``(k1 + 1) * idf`` of a word in so many of the chunks."""
     return (K1 + 1) * math.log1p((chunks - frequency + 0.5) / (frequency + 0.5))
 
 

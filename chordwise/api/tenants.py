@@ -204,4 +204,5 @@ class TenantOperations(Resource):
 
 
 def tenant_path(tenant_id: str) -> str:
+    """Return the path of a tenant."""
     return f"/v1/tenants/{segment(tenant_id)}"

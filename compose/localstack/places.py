@@ -20,6 +20,7 @@ class StackFolder:
 
     @property
     def path(self) -> Path:
+        """The folder of the stack."""
         return self.local / "stacks" / self.name
 
     @property

@@ -29,6 +29,7 @@ class Identity:
 
     @property
     def alive(self) -> bool:
+        """Whether the process still runs under this id."""
         return identify(self.pid) == self
 
 

@@ -8,7 +8,7 @@ from pipeline.documents.retention_store import GenerationRows, Retired
 from pipeline.records import TenantId
 from pipeline.resources import Resources
 
-_DROPPED_AT_ONCE = 200
+DROPPED_AT_ONCE = 200
 
 
 def drop_retired(tenant_id: TenantId, use: Resources) -> int:
@@ -17,7 +17,7 @@ def drop_retired(tenant_id: TenantId, use: Resources) -> int:
     while True:
         some = _drop_some(tenant_id, use)
         dropped += some
-        if some < _DROPPED_AT_ONCE:
+        if some < DROPPED_AT_ONCE:
             return dropped
 
 
@@ -25,7 +25,7 @@ def drop_retired(tenant_id: TenantId, use: Resources) -> int:
 def _drop_some(tenant_id: TenantId, use: Resources) -> int:
     with unit_of_work(use.mysql) as work:
         retired, documents = Retired(work.connection, tenant_id), Documents(work.connection, tenant_id)
-        due = retired.due(limit=_DROPPED_AT_ONCE)
+        due = retired.due(limit=DROPPED_AT_ONCE)
         shown = documents.shown(due)
         if due:
             use.installation.confirm(work.connection)  # the connection that read the retired generations

@@ -8,7 +8,7 @@ from typing import Final
 
 import structlog
 
-from pipeline.administration.drop_replaced import _DROPPED_AT_ONCE, drop_retired
+from pipeline.administration.drop_replaced import DROPPED_AT_ONCE, drop_retired
 from pipeline.database.engines import Conflict, redis_errors
 from pipeline.database.unit_of_work import UnitOfWork, unit_of_work
 from pipeline.deadline import Deadline
@@ -97,10 +97,10 @@ def release_kept(tenant_id: TenantId, use: Resources) -> int:
     released = 0
     while True:
         with unit_of_work(use.mysql) as work:
-            expired = RetainedGenerations(work.connection, tenant_id).expired(limit=_DROPPED_AT_ONCE)
+            expired = RetainedGenerations(work.connection, tenant_id).expired(limit=DROPPED_AT_ONCE)
             Retired(work.connection, tenant_id).add(expired)
         released += len(expired)
-        if len(expired) < _DROPPED_AT_ONCE:
+        if len(expired) < DROPPED_AT_ONCE:
             return released
 
 

@@ -138,12 +138,15 @@ class Properties(XmlReader):
         return "".join(self._title).strip()
 
     def started(self, name: str, _attributes: dict[str, str], /) -> None:
+        """Begin an element."""
         self._within = name == "title"
 
     def ended(self, _name: str, /) -> None:
+        """End an element."""
         self._within = False
 
     def text(self, text: str, /) -> None:
+        """Take the text within an element."""
         if self._within:
             self._title.append(text)
 

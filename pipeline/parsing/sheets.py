@@ -93,6 +93,7 @@ class Strings:
         self._silent = False
 
     def started(self, name: str, _attributes: dict[str, str]) -> None:
+        """Begin an element."""
         local = name if ":" not in name else name.rpartition(":")[2]
         if local == "t":
             self._reads = not self._silent
@@ -102,6 +103,7 @@ class Strings:
             self._silent = True
 
     def ended(self, name: str) -> None:
+        """End an element."""
         local = name if ":" not in name else name.rpartition(":")[2]
         if local == "t":
             self._reads = False
@@ -111,6 +113,7 @@ class Strings:
             self._silent = False
 
     def text(self, text: str) -> None:
+        """Take the text within an element."""
         if self._reads:
             self._pieces.append(text)
 
@@ -137,6 +140,7 @@ class SheetReader:
         return done
 
     def started(self, name: str, attributes: dict[str, str]) -> None:
+        """Begin an element."""
         local = name if ":" not in name else name.rpartition(":")[2]
         if local == "c":
             reference = attributes.get("r")
@@ -159,6 +163,7 @@ class SheetReader:
             self.merged.append(attributes.get("ref", ""))
 
     def ended(self, name: str) -> None:
+        """End an element."""
         local = name if ":" not in name else name.rpartition(":")[2]
         if local == "c":
             self._keep("".join(self._value))
@@ -170,6 +175,7 @@ class SheetReader:
             self._silent = False
 
     def text(self, text: str) -> None:
+        """Take the text within an element."""
         if self._reads:
             self._value.append(text)
 

@@ -34,6 +34,7 @@ class Home:
 
     @property
     def environment(self) -> dict[str, str]:
+        """The environment of PostgreSQL's programs."""
         return {"PATH": os.defpath, "LC_ALL": "C.UTF-8", "TZ": "UTC", "PGTZ": "UTC"}
 
 
