@@ -18,7 +18,7 @@ from api_gateway.live.stale_cache import Remembered
 from pipeline.records import Actor, TenantId
 from pipeline.settings import Settings
 from pipeline.tenants.accounts import OPERATOR, Principal, hashed, tenant_of
-from pipeline.tenants.audit_store import act_as
+from pipeline.tenants.audit import act_as
 
 # No tenant can have this name; actions with the installation's own key are recorded under it.
 INSTALLATION = TenantId("*")

@@ -35,7 +35,8 @@ from pipeline.database.sealing import Sealer
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import Unavailable
 from pipeline.records import JobId, TenantId
-from pipeline.tenants.idempotency_store import Answered, Claimed, IdempotencyKeys, Running
+from pipeline.tenants.idempotency import Answered, Claimed, Running
+from pipeline.tenants.idempotency_store import IdempotencyKeys
 
 log = structlog.get_logger(__name__)
 

@@ -15,15 +15,16 @@ import redis
 from prometheus_client import REGISTRY, Counter, Gauge, Histogram, Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
-from pipeline.database.expiring_record_store import WorkerHeartbeat, WorkerHeartbeats
-from pipeline.documents.reconcile_store import KINDS, Totals
-from pipeline.jobs.backlog_store import STATES, LedgerBacklog
+from pipeline.database.expiring_record_store import WorkerHeartbeats
+from pipeline.database.worker_heartbeats import WorkerHeartbeat
+from pipeline.documents.reconciliation import KINDS, Totals
+from pipeline.jobs.job_views import BACKLOG_STATES, LedgerBacklog
 from pipeline.keyword_index.indexer_facts import IndexerFacts
 from pipeline.keyword_index.indexer_report_store import IndexerReports
-from pipeline.metrics.definitions import METRICS, MetricSpec
+from pipeline.metrics.definitions import METRICS, Field, MetricSpec, QueueDepth
 from pipeline.metrics.last_sweep_store import LastSweep
-from pipeline.metrics.meter_store import Field, read_totals, read_window
-from pipeline.metrics.queue_depth_store import QueueDepth, queue_depths
+from pipeline.metrics.meter_store import read_totals, read_window
+from pipeline.metrics.queue_depth_store import queue_depths
 from pipeline.resources import Resources
 from pipeline.tenants.audit_queue_store import AuditQueue
 from workers.names import Queue
@@ -231,7 +232,7 @@ class BacklogMetrics:
         oldest = GaugeMetricFamily(
             "chordwise_ingest_oldest_seconds", "How long the oldest of them has been so.", labels=["state"]
         )
-        for state in STATES:
+        for state in BACKLOG_STATES:
             items.add_metric([state], self.seen.items[state])
             oldest.add_metric([state], self.seen.oldest_s[state])
         yield from (items, oldest)

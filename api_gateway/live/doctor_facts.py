@@ -20,8 +20,9 @@ from kombu.exceptions import KombuError
 
 from api_gateway.live.lane import LaneFacts
 from api_gateway.live.readiness import facts_of, own_versions
-from pipeline.database.expiring_record_store import WorkerHeartbeat, WorkerHeartbeats, broker_address
+from pipeline.database.expiring_record_store import WorkerHeartbeats
 from pipeline.database.unit_of_work import unit_of_work
+from pipeline.database.worker_heartbeats import WorkerHeartbeat, broker_address
 from pipeline.documents import reconcile_store
 from pipeline.errors import Misconfigured, PipelineError, WrongInstallation
 from pipeline.keyword_index.indexer_report_store import IndexerReports

@@ -19,10 +19,10 @@ from api_gateway.http.problems import Problem
 from api_gateway.live.wakes import Wakes
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import Unavailable
-from pipeline.jobs.bell_store import progress_name
+from pipeline.jobs.job_views import Failure, FailurePosition, Fingerprint, Snapshot
 from pipeline.jobs.progress_rate import ProgressRate, pace
-from pipeline.jobs.signal_store import Failure, FailurePosition, Fingerprint, JobSignals, Snapshot
-from pipeline.query.query_store import wake_name
+from pipeline.jobs.signal_store import JobSignals
+from pipeline.query.wake_names import progress_name, wake_name
 from pipeline.records import ItemState, JobId, TenantId
 from pipeline.resources import Resources
 

@@ -9,7 +9,7 @@ from typing import Final, ParamSpec, Protocol, TypeVar
 
 import structlog
 
-from pipeline.database.expiring_record_store import EVERY_S, EXPIRES_S, WorkerHeartbeat, unserved
+from pipeline.database.worker_heartbeats import EVERY_S, EXPIRES_S, WorkerHeartbeat, unserved
 from pipeline.errors import Unavailable
 
 P = ParamSpec("P")

@@ -16,8 +16,8 @@ import structlog
 
 from api_gateway.live.wakes import Bell, Wakes
 from pipeline.errors import Unavailable
-from pipeline.query.query_store import wake_name
 from pipeline.query.request import Query
+from pipeline.query.wake_names import wake_name
 from pipeline.records import QueryId, TenantId
 from pipeline.resources import Resources
 from pipeline.retrieval.run_chord import fail

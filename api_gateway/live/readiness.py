@@ -20,7 +20,8 @@ from sqlalchemy import text
 
 from api_gateway.live.lane import LaneFacts
 from pipeline.database.engines import mysql_errors, postgres_errors, redis_errors
-from pipeline.database.expiring_record_store import WorkerHeartbeat, WorkerHeartbeats, broker_address
+from pipeline.database.expiring_record_store import WorkerHeartbeats
+from pipeline.database.worker_heartbeats import WorkerHeartbeat, broker_address
 from pipeline.errors import Misconfigured, PipelineError, Unavailable, WrongInstallation
 from pipeline.keyword_index.indexer_facts import IndexerFacts
 from pipeline.keyword_index.indexer_report_store import IndexerReports

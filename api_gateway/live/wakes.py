@@ -16,7 +16,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive
 
 from api_gateway.http.problems import Problem
-from pipeline.query.query_store import WAKE_CHANNEL
+from pipeline.query.wake_names import WAKE_CHANNEL
 
 log = structlog.get_logger(__name__)
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, text
 
 from pipeline.database.rows import TenantStore, generation_key
-from pipeline.documents.owned_chunk_store import COLUMNS, JOINED, OwnedChunk, owned_chunk
+from pipeline.documents.document_views import OwnedChunk
+from pipeline.documents.owned_chunk_store import COLUMNS, JOINED, owned_chunk
 from pipeline.keyword.indexed_fields import IndexedTokens
 from pipeline.keyword.terms import VERSION
 from pipeline.records import ChunkId, Generation, TenantId

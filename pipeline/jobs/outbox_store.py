@@ -10,7 +10,8 @@ from typing import Any
 from sqlalchemy import text
 
 from pipeline.database.rows import TenantStore, now, to_json
-from pipeline.jobs.signal_store import JobSignals, Snapshot
+from pipeline.jobs.job_views import Snapshot
+from pipeline.jobs.signal_store import JobSignals
 from pipeline.records import ItemState, JobId
 from pipeline.webhooks.signatures import Event
 

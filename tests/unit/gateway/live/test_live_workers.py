@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 from api_gateway.live.live_workers import FRESH_S, LiveWorkers
-from pipeline.database.expiring_record_store import EXPIRES_S, WorkerHeartbeat, broker_address
+from pipeline.database.worker_heartbeats import EXPIRES_S, WorkerHeartbeat, broker_address
 from pipeline.errors import StoreUnavailable
 
 QUEUES = ("recall", "answer")
