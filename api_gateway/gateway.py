@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
 import redis
-import redis.asyncio
 from anyio import CapacityLimiter, to_thread
 from fastapi import Request
 
@@ -26,7 +25,6 @@ from api_gateway.live.readiness import Probes
 from api_gateway.live.wakes import Wakes
 from pipeline.administration.edit_profiles import load_configuration
 from pipeline.administration.manage_tenants import principal_of
-from pipeline.database.expiring_record_store import WorkerHeartbeats
 from pipeline.garbage import keep_for_good
 from pipeline.keyword.segmentation import segment
 from pipeline.query.configuration import Configuration
@@ -37,7 +35,6 @@ from pipeline.retrieval.reuse_answer import AnswerCache
 from pipeline.settings import Settings
 from pipeline.tenants.accounts import Principal
 from pipeline.tenants.request_buckets import Rate
-from pipeline.tenants.request_rate_store import RequestRates
 
 
 class SharedLooks:
@@ -76,7 +73,6 @@ THREADS = 40
 HEAVY_THREADS = 4  # for large bodies and deletions, separate from other requests' threads
 CALLING_THREADS = 8  # for servers that tenants name: a slow one must not keep other requests from a thread
 QUICK_TIMEOUT_S = 2.0  # for the short look-ups ahead of a request
-_LIMIT_S = 0.5  # Redis time limit for checks ahead of every request
 KEPT_TIMEOUT_S = 0.3  # for the answer cache: waiting longer would cost more than a hit saves
 
 
@@ -98,17 +94,14 @@ class Gateway:
         self.configurations = Configurations(self._configuration, away=away)
         self.assigner = make_assigner(settings)
         self.probes = Probes(settings, self.quick)
-        self.live_workers = LiveWorkers(self.run, lambda: WorkerHeartbeats(self.quick.quick_redis))
-        self.lane = Lane(settings.query_lane_processes, run=self.run_or_leave, meter=lambda: resources.meter)
+        self.live_workers = LiveWorkers(self.run, lambda: self.quick.heartbeats)
+        self.lane = Lane(settings.query_lane_processes, run=self.run_or_leave, use=resources)
         self.deadlines = Deadlines(
             self.wakes, self.run_or_leave, self.live_workers.unserved, resources, finish_here=self.lane.finish
         )
         self.following = Following(JobSource(self.run, self.quick), self.wakes)
         self.broker_redis = _broker_redis(settings)
-        self.async_redis = redis.asyncio.Redis.from_url(
-            settings.redis_url.get_secret_value(), socket_timeout=_LIMIT_S, socket_connect_timeout=_LIMIT_S
-        )
-        self.request_rates = RequestRates(self.async_redis)
+        self.request_rates = resources.request_rates
         wrong = Rate(per_minute=settings.wrong_keys_per_minute, burst=settings.wrong_keys_burst)
         self.wrong_keys = WrongKeys(self.request_rates, wrong, proxies=settings.trusted_proxies)
         self.own_rates = OwnRates(self.run, self.quick, away=away)
@@ -170,7 +163,7 @@ class Gateway:
         for task in tuple(self._background):
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
-        await self.async_redis.aclose()
+        await self.resources.async_redis.aclose()
         for resources in (self.resources, self.quick, self.kept_answers.use):
             await to_thread.run_sync(resources.close)
         if self.broker_redis is not None:

@@ -203,7 +203,7 @@ class Turn:
 
 async def _take_turn(request: Request, owner: TenantId, *, needed: bool) -> None:
     target = (request.scope.get("raw_path") or b"") + b"?" + request.scope.get("query_string", b"")
-    client: redis.asyncio.Redis = request.app.state.gateway.async_redis
+    client: redis.asyncio.Redis = request.app.state.gateway.resources.async_redis
     turn = Turn(client, f"{owner}:writing:{hashlib.sha256(target).hexdigest()[:32]}")
     try:
         async with asyncio.timeout(_WAIT_S):

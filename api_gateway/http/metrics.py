@@ -6,112 +6,88 @@ Labels are templates and numbers, never ids.
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 import redis
 from prometheus_client import REGISTRY, Counter, Gauge, Histogram, Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
-from pipeline.database.expiring_record_store import WorkerHeartbeats
-from pipeline.database.worker_heartbeats import WorkerHeartbeat
+from pipeline.administration.read_metrics import CountMessages, FleetFigures, read_fleet, read_queues
 from pipeline.documents.reconciliation import KINDS, Totals
 from pipeline.jobs.job_views import BACKLOG_STATES, LedgerBacklog
 from pipeline.keyword_index.indexer_facts import IndexerFacts
-from pipeline.keyword_index.indexer_report_store import IndexerReports
 from pipeline.metrics.definitions import METRICS, Field, MetricSpec, QueueDepth
-from pipeline.metrics.last_sweep_store import LastSweep
-from pipeline.metrics.meter_store import read_totals, read_window
-from pipeline.metrics.queue_depth_store import queue_depths
 from pipeline.resources import Resources
-from pipeline.tenants.audit_queue_store import AuditQueue
 from workers.names import Queue
-
-CountMessages = Callable[[Sequence[str]], Mapping[str, int]]
 
 
 class FleetMetrics:
     """Metrics read for each scrape; none while Redis is unavailable, because old figures would look healthy."""
 
     def __init__(self) -> None:
-        self._totals: Mapping[Field, float] = {}
-        self._window: Mapping[Field, float] = {}
-        self._depths: Mapping[str, QueueDepth] | None = None
-        self._audit: tuple[int, int] | None = None
-        self._workers: list[WorkerHeartbeat] | None = None
-        self._swept_at: float | None = None
-        self._indexers: list[IndexerFacts] = []
+        self._figures: FleetFigures | None = None
+        self._depths: Mapping[str, QueueDepth] = {}
 
     def read(self, use: Resources, broker: redis.Redis | None, *, count_messages: CountMessages = lambda _: {}) -> None:
         """Read the figures from Redis. ``broker`` is the broker if it is a Redis; else ``count_messages`` returns the
         number of waiting messages by queue. Raises Unavailable."""
-        self._totals, self._window, self._depths, self._audit = {}, {}, None, None
-        self._workers, self._swept_at, self._indexers = None, None, []
-        queue = AuditQueue(use.quick_redis)
-        self._totals = read_totals(use.quick_redis)
-        self._window = read_window(use.quick_redis, now=time.time())
-        self._audit = (queue.waiting(), queue.lost())
-        self._workers = WorkerHeartbeats(use.quick_redis).all()
-        self._indexers = IndexerReports(use.quick_redis).all()
-        age_s = LastSweep(use.quick_redis).age_s()
-        self._swept_at = None if age_s is None else time.time() - age_s
-        queues = [queue.value for queue in Queue]
-        if broker is not None:
-            self._depths = queue_depths(broker, queues, now=time.time())
-        else:
-            self._depths = {queue: QueueDepth(messages=number) for queue, number in count_messages(queues).items()}
+        self._figures, self._depths = None, {}
+        self._figures = read_fleet(use)
+        self._depths = read_queues(broker, [queue.value for queue in Queue], count_messages=count_messages)
 
     def collect(self) -> Iterator[Metric]:
         """Yield each metric of the list with its count."""
-        mine: defaultdict[str, dict[tuple[str, ...], dict[str, float]]] = defaultdict(dict)
-        for (name, part, labels), value in self._totals.items():
-            mine[name].setdefault(labels, {})[part] = value
+        figures = self._figures
+        series: defaultdict[str, dict[tuple[str, ...], dict[str, float]]] = defaultdict(dict)
+        for (name, part, labels), value in (figures.totals if figures else {}).items():
+            series[name].setdefault(labels, {})[part] = value
         for spec in METRICS.values():
-            yield _family(spec, mine[spec.name])
-        yield _success_rate(self._window)
-        yield from self._waiting()
+            yield _family(spec, series[spec.name])
+        yield _success_rate(figures.window if figures else {})
+        yield from _queue_families(self._depths)
+        yield from _process_families(figures)
 
-    def _waiting(self) -> Iterator[Metric]:
-        messages = GaugeMetricFamily("chordwise_queue_messages", "Messages that no worker has taken.", labels=["queue"])
-        oldest = GaugeMetricFamily(
-            "chordwise_queue_oldest_seconds", "How long the next message of a queue has waited.", labels=["queue"]
-        )
-        unacked = GaugeMetricFamily(
-            "chordwise_queue_unacked",
-            "Messages that workers have taken and not done with; those for queries alone write down none.",
-        )
-        for queue, depth in (self._depths or {}).items():
-            messages.add_metric([queue], depth.messages)
-            if depth.oldest_s is not None:
-                oldest.add_metric([queue], depth.oldest_s)
-            unacked.samples = []
-            if depth.unacked is not None:
-                unacked.add_metric([], depth.unacked)
-        yield from (messages, oldest, unacked)
-        yield from self._listening()
-        waiting = GaugeMetricFamily("chordwise_audit_waiting", "Searches that are not in the audit yet.")
-        lost = CounterMetricFamily("chordwise_audit_lost", "Searches that the audit has lost, as too many waited.")
-        if self._audit is not None:
-            waiting.add_metric([], self._audit[0])
-            lost.add_metric([], self._audit[1])
-        yield from (waiting, lost)
 
-    def _listening(self) -> Iterator[Metric]:
-        workers = GaugeMetricFamily("chordwise_queue_workers", "Workers that listen to a queue.", labels=["queue"])
-        if self._workers is not None:
-            for queue in Queue:
-                workers.add_metric([queue.value], sum(queue.value in worker.queues for worker in self._workers))
-        swept = GaugeMetricFamily("chordwise_last_sweep_timestamp_seconds", "When the sweeper last ended a sweep.")
-        if self._swept_at is not None:
-            swept.add_metric([], self._swept_at)
-        yield from (workers, swept)
-        for name, (help_, figure) in _INDEXES.items():
-            family = GaugeMetricFamily(f"chordwise_keyword_index_{name}", help_, labels=["host"])
-            for indexer in self._indexers:
-                family.add_metric([indexer.host], figure(indexer))
-            yield family
+def _queue_families(depths: Mapping[str, QueueDepth]) -> Iterator[Metric]:
+    messages = GaugeMetricFamily("chordwise_queue_messages", "Messages that no worker has taken.", labels=["queue"])
+    oldest = GaugeMetricFamily(
+        "chordwise_queue_oldest_seconds", "How long the next message of a queue has waited.", labels=["queue"]
+    )
+    unacked = GaugeMetricFamily(
+        "chordwise_queue_unacked",
+        "Messages that workers have taken and not done with; those for queries alone write down none.",
+    )
+    for queue, depth in depths.items():
+        messages.add_metric([queue], depth.messages)
+        if depth.oldest_s is not None:
+            oldest.add_metric([queue], depth.oldest_s)
+        unacked.samples = []  # of the whole broker, so the same for each queue
+        if depth.unacked is not None:
+            unacked.add_metric([], depth.unacked)
+    yield from (messages, oldest, unacked)
+
+
+def _process_families(figures: FleetFigures | None) -> Iterator[Metric]:
+    workers = GaugeMetricFamily("chordwise_queue_workers", "Workers that listen to a queue.", labels=["queue"])
+    swept = GaugeMetricFamily("chordwise_last_sweep_timestamp_seconds", "When the sweeper last ended a sweep.")
+    waiting = GaugeMetricFamily("chordwise_audit_waiting", "Searches that are not in the audit yet.")
+    lost = CounterMetricFamily("chordwise_audit_lost", "Searches that the audit has lost, as too many waited.")
+    if figures is not None:
+        for queue in Queue:
+            workers.add_metric([queue.value], sum(queue.value in worker.queues for worker in figures.workers))
+        if figures.swept_at is not None:
+            swept.add_metric([], figures.swept_at)
+        waiting.add_metric([], figures.audit_waiting)
+        lost.add_metric([], figures.audit_lost)
+    yield from (workers, swept)
+    for name, (help_, figure) in _INDEXES.items():
+        family = GaugeMetricFamily(f"chordwise_keyword_index_{name}", help_, labels=["host"])
+        for indexer in figures.indexers if figures else ():
+            family.add_metric([indexer.host], figure(indexer))
+        yield family
+    yield from (waiting, lost)
 
 
 _INDEXES: Final[dict[str, tuple[str, Callable[[IndexerFacts], float]]]] = {

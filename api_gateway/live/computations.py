@@ -1,6 +1,6 @@
 """Hand a computation to a worker and wait for its outcome.
 
-The gateway validates a request, stores the computation (`pipeline.jobs.computation_store`), enqueues its ids and is
+The gateway validates a request, stores the computation in Redis, enqueues its ids and is
 woken when a worker has begun or ended a step. The gateway always deletes the computation afterwards, so a worker that
 has not begun it, or is between two steps, stops.
 """
@@ -29,7 +29,6 @@ from pipeline.jobs.computation import (
     Done,
     Failed,
 )
-from pipeline.jobs.computation_store import Computations
 from pipeline.records import Actor, TenantId
 from workers import dispatch
 
@@ -142,7 +141,7 @@ async def compute(
 
                 outcome = await await_outcome(kind, look_up, wait, begin_s=begin_s)
             finally:
-                gateway.spawn(_drop(computation, computations, gateway))
+                gateway.spawn(_drop(computation, gateway))
     if isinstance(outcome, Done):
         return outcome
     raise internal() if outcome.error is None else outcome.error
@@ -183,10 +182,10 @@ async def await_outcome(
         seconds = LIMITS[kind].step_s + _GRACE_S
 
 
-async def _drop(computation: Computation, computations: Computations, gateway: Gateway) -> None:
+async def _drop(computation: Computation, gateway: Gateway) -> None:
     """Delete a computation; if that fails, its expiry removes it."""
     with suppress(PipelineError):
-        await gateway.run(computations.drop, computation)
+        await gateway.run(gateway.resources.computations(computation.tenant_id).drop, computation)
 
 
 def _too_many() -> Problem:

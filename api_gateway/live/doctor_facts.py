@@ -20,15 +20,10 @@ from kombu.exceptions import KombuError
 
 from api_gateway.live.lane import LaneFacts
 from api_gateway.live.readiness import facts_of, own_versions
-from pipeline.database.expiring_record_store import WorkerHeartbeats
-from pipeline.database.unit_of_work import unit_of_work
 from pipeline.database.worker_heartbeats import WorkerHeartbeat, broker_address
-from pipeline.documents import reconcile_store
-from pipeline.errors import Misconfigured, PipelineError, WrongInstallation
-from pipeline.keyword_index.indexer_report_store import IndexerReports
-from pipeline.maintenance import doctor, doctor_store
+from pipeline.errors import PipelineError
+from pipeline.maintenance import doctor, examine_stores
 from pipeline.maintenance.doctor import CheckResult, FlowerFacts, Severity, WorkerFacts
-from pipeline.metrics.last_sweep_store import LastSweep
 from pipeline.resources import Resources
 from pipeline.settings import Settings
 from workers.names import Queue
@@ -62,7 +57,7 @@ def examine(
     ``app`` reaches the workers; ``watched_s``: seconds during which this process could have seen a sweep; ``lane``: the
     state of the gateway's own query processes, if it has any.
     """
-    beating = heartbeats or WorkerHeartbeats(use.quick_redis).all
+    beating = heartbeats or use.heartbeats.all
     checks = _checks(use, broker, settings, app, beating, watched_s, lane)
     return [finding for name, ask in checks for finding in _asked(name, ask)]
 
@@ -87,7 +82,7 @@ def _checks(
         return list(doctor.workers(told, queues=queues, own=own_versions(), broker=own_broker))
 
     def ask_sweeper() -> list[CheckResult]:
-        age_s = LastSweep(use.quick_redis).age_s()
+        age_s = use.last_sweep.age_s()
         return [doctor.last_sweep(age_s, interval_s=settings.sweep_interval_s, watched_s=watched_s)]
 
     def ask_broker() -> list[CheckResult]:
@@ -97,7 +92,7 @@ def _checks(
                 told,
                 own_timeout_s=float(own.broker_transport_options.get("visibility_timeout", _DEFAULT_VISIBILITY_S)),
                 own_limit_s=float(own.task_time_limit or 0),
-                seen_s=doctor_store.longest_task_s(use.quick_redis),
+                seen_s=examine_stores.longest_task_s(use),
             )
         ]
 
@@ -106,21 +101,21 @@ def _checks(
     if lane is not None:
         yield "query_lane", lambda: [doctor.query_lane(wanted=lane.wanted, ready=lane.ready)]
     if settings.keyword_engine == "tantivy":
-        yield "keyword_index", lambda: [doctor.keyword_index(IndexerReports(use.quick_redis).all())]
+        yield "keyword_index", lambda: [doctor.keyword_index(use.indexer_reports.all())]
     if broker is not None:
         yield "broker_visibility_timeout", ask_broker
-        yield "broker_eviction", lambda: [doctor.eviction("broker_eviction", doctor_store.redis_facts(broker))]
-    yield "redis_eviction", lambda: [doctor.eviction("redis_eviction", doctor_store.redis_facts(use.quick_redis))]
-    yield "installation", lambda: [installation(use)]
-    yield "deletions", lambda: [deletions(use)]
+        yield "broker_eviction", lambda: [examine_stores.eviction("broker_eviction", broker)]
+    yield "redis_eviction", lambda: [examine_stores.eviction("redis_eviction", use.quick_redis)]
+    yield "installation", lambda: [examine_stores.installation(use)]
+    yield "deletions", lambda: [examine_stores.deletions(use)]
     yield "result_expiry", lambda: [result_expiry(settings, app)]
-    yield "schema", lambda: [doctor.schema(doctor_store.schema_problem(use.mysql, use.postgres, settings))]
-    yield "vectors", lambda: [*map(doctor.vectors, doctor_store.vector_facts(use.mysql, use.postgres, settings))]
-    yield "model", lambda: models(use)
-    yield "fulltext", lambda: [doctor.fulltext(*doctor_store.token_sizes(use.mysql))]
-    yield "clock:mysql", lambda: [doctor.clock("mysql", doctor_store.mysql_skew(use.mysql))]
-    yield "clock:postgres", lambda: [doctor.clock("postgres", doctor_store.postgres_skew(use.postgres))]
-    yield "clock:redis", lambda: [doctor.clock("redis", doctor_store.redis_skew(use.quick_redis))]
+    yield "schema", lambda: [examine_stores.schema(use)]
+    yield "vectors", lambda: examine_stores.vectors(use)
+    yield "model", lambda: examine_stores.models(use)
+    yield "fulltext", lambda: [examine_stores.fulltext(use)]
+    yield "clock:mysql", lambda: [doctor.clock("mysql", examine_stores.mysql_skew(use))]
+    yield "clock:postgres", lambda: [doctor.clock("postgres", examine_stores.postgres_skew(use))]
+    yield "clock:redis", lambda: [doctor.clock("redis", examine_stores.redis_skew(use))]
     yield "clock:workers", lambda: worker_clocks(told)
     yield "flower", lambda: [doctor.flower(flower_facts(settings.flower_url))]
 
@@ -133,38 +128,6 @@ def _asked(name: str, ask: Ask) -> list[CheckResult]:
         log.warning("not_examined", check=name, error=type(error).__name__)
         advice = "see GET /readyz: what does not answer cannot be examined"
         return [CheckResult(check=name, severity=Severity.FAILED, detail=f"could not be asked: {said}", advice=advice)]
-
-
-def models(use: Resources) -> list[CheckResult]:
-    """Return the model of each live space, and whether a local one can be loaded here. Raises StoreUnavailable."""
-    findings = []
-    for space in use.spaces.live().every:
-        detail = f"space {space.number}: {space.model}, {space.dimension} numbers, {space.provider}"
-        finding = CheckResult(check="model", severity=Severity.OK, detail=detail)
-        try:
-            if space.provider == "local":
-                use.spaces.embedder(space)
-        except Misconfigured as error:
-            advice = "do so for the gateway and every worker: docs/embedding.md"
-            finding = replace(finding, severity=Severity.FAILED, detail=f"{detail}: {error}", advice=advice)
-        findings.append(finding)
-    return findings
-
-
-def installation(use: Resources) -> CheckResult:
-    """Check whether MySQL, PostgreSQL and Redis belong to one installation."""
-    try:
-        use.installation.confirm_redis()
-    except WrongInstallation as error:
-        return doctor.installation(None, str(error))
-    return doctor.installation(use.installation.known)
-
-
-def deletions(use: Resources) -> CheckResult:
-    """Check whether the reconciler withholds large deletions until an operator confirms them."""
-    with unit_of_work(use.mysql) as work:
-        withheld = reconcile_store.withheld_by_tenant(work.connection)
-    return doctor.deletions({str(tenant_id): count for tenant_id, count in withheld.items()})
 
 
 def result_expiry(settings: Settings, app: Celery = producer) -> CheckResult:
@@ -235,7 +198,7 @@ def _facts(
         version=said["version"],
         celery=said.get("celery"),
         kombu=said.get("kombu"),
-        skew_s=doctor_store.distance(said["now"], asked_at, heard_at),
+        skew_s=doctor.distance(said["now"], asked_at, heard_at),
         visibility_timeout_s=said["visibility_timeout_s"],
         task_time_limit_s=said["task_time_limit_s"],
     )

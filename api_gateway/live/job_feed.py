@@ -11,17 +11,16 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import structlog
 
 from api_gateway.http.problems import Problem
 from api_gateway.live.wakes import Wakes
-from pipeline.database.unit_of_work import unit_of_work
+from pipeline.administration import follow_jobs
 from pipeline.errors import Unavailable
 from pipeline.jobs.job_views import Failure, FailurePosition, Fingerprint, Snapshot
 from pipeline.jobs.progress_rate import ProgressRate, pace
-from pipeline.jobs.signal_store import JobSignals
 from pipeline.query.wake_names import progress_name, wake_name
 from pipeline.records import ItemState, JobId, TenantId
 from pipeline.resources import Resources
@@ -273,9 +272,6 @@ class Following:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-T = TypeVar("T")
-
-
 class JobSource:
     """The `Source` that reads the ledger. ``run`` calls a blocking function in a thread."""
 
@@ -285,20 +281,19 @@ class JobSource:
 
     async def snapshot(self, tenant_id: TenantId, job_id: JobId) -> Snapshot | None:
         """Return the job's state."""
-        return await self._ask(tenant_id, lambda signals: signals.snapshot(job_id))
+        job: Snapshot | None = await self._run(follow_jobs.snapshot, tenant_id, job_id, self._use)
+        return job
 
     async def failures(self, tenant_id: TenantId, job_id: JobId, after: FailurePosition) -> Sequence[Failure]:
         """Return the job's next failures."""
-        return await self._ask(tenant_id, lambda signals: signals.failures(job_id, after=after, limit=FAILURES_AT_ONCE))
+        failures: Sequence[Failure] = await self._run(
+            follow_jobs.next_failures, tenant_id, job_id, self._use, after=after, limit=FAILURES_AT_ONCE
+        )
+        return failures
 
     async def fingerprints(self, tenant_id: TenantId, job_ids: Sequence[JobId]) -> dict[JobId, Fingerprint]:
         """Return the fingerprints that reveal changes of these jobs."""
-        return await self._ask(tenant_id, lambda signals: signals.fingerprints(job_ids))
-
-    async def _ask(self, tenant_id: TenantId, question: Callable[[JobSignals], T]) -> T:
-        def ask() -> T:
-            with unit_of_work(self._use.mysql) as work:
-                return question(JobSignals(work.connection, tenant_id))
-
-        answer: T = await self._run(ask)
-        return answer
+        fingerprints: dict[JobId, Fingerprint] = await self._run(
+            follow_jobs.fingerprints, tenant_id, job_ids, self._use
+        )
+        return fingerprints

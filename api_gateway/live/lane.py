@@ -21,9 +21,9 @@ import structlog
 
 import pipeline
 from pipeline.errors import Unavailable
-from pipeline.metrics.meter_store import Meter
 from pipeline.query.request import Query
 from pipeline.records import QueryId
+from pipeline.resources import Resources
 from pipeline.telemetry import tracing
 from workers import dispatch
 from workers.lane_messages import LaneRequest, Step, read_reply
@@ -77,10 +77,10 @@ class _Process:
 class Lane:
     """The processes of this gateway, all used on its event loop. ``run`` calls a blocking function in a thread."""
 
-    def __init__(self, processes: int, *, run: Run, meter: Callable[[], Meter]) -> None:
+    def __init__(self, processes: int, *, run: Run, use: Resources) -> None:
         self._wanted = processes
         self._run = run
-        self._meter = meter
+        self._use = use
         self._ready: list[_Process] = []
         self._keepers: list[asyncio.Task[None]] = []
         self._sending: set[asyncio.Task[None]] = set()
@@ -237,7 +237,7 @@ class Lane:
             log.warning("lane_query_not_sent", query_id=query.query_id, tenant_id=query.tenant_id, code=error.code)
 
     def _count(self, reason: str) -> None:
-        self._meter().count("chordwise_lane_misses", reason=reason)
+        self._use.meter.count("chordwise_lane_misses", reason=reason)
 
 
 def _environment() -> dict[str, str]:

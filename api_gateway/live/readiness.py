@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,18 +16,13 @@ import celery
 import kombu
 from kombu.exceptions import KombuError
 from redis.exceptions import RedisError
-from sqlalchemy import text
 
 from api_gateway.live.lane import LaneFacts
-from pipeline.database.engines import mysql_errors, postgres_errors, redis_errors
-from pipeline.database.expiring_record_store import WorkerHeartbeats
 from pipeline.database.worker_heartbeats import WorkerHeartbeat, broker_address
 from pipeline.errors import Misconfigured, PipelineError, Unavailable, WrongInstallation
 from pipeline.keyword_index.indexer_facts import IndexerFacts
-from pipeline.keyword_index.indexer_report_store import IndexerReports
-from pipeline.maintenance import doctor, migrate_schema
+from pipeline.maintenance import doctor, examine_stores, migrate_schema
 from pipeline.maintenance.doctor import CheckResult, Severity, Versions, WorkerFacts
-from pipeline.metrics.last_sweep_store import LastSweep
 from pipeline.resources import Resources
 from pipeline.settings import Settings
 from workers.names import Queue
@@ -50,7 +45,7 @@ _STATUSES: Final = {Severity.OK: "ok", Severity.WARNING: "warning", Severity.FAI
 Probe = Callable[[], str | None]
 
 
-@functools.cache
+@cache
 def installed_version() -> str:
     """Return the version of this installation."""
     try:
@@ -124,9 +119,9 @@ class Probes:
             lambda: quick.mysql, lambda: quick.postgres, settings, fresh_s=_SCHEMA_FRESH_S
         )
         self.required: dict[str, Probe] = {
-            "mysql": self._mysql,
-            "postgres": self._postgres,
-            "redis": self._redis,
+            "mysql": partial(examine_stores.ping_mysql, quick),
+            "postgres": partial(examine_stores.ping_postgres, quick),
+            "redis": partial(examine_stores.ping_redis, quick),
             "broker": self._broker,
             "schema": self.schema,
             "installation": self._installation,
@@ -134,31 +129,19 @@ class Probes:
 
     def workers(self) -> list[WorkerHeartbeat]:
         """Return the heartbeats. Raises StoreUnavailable."""
-        return WorkerHeartbeats(self._quick.quick_redis).all()
+        return self._quick.heartbeats.all()
 
     def sweep_age_s(self) -> float | None:
         """Return the seconds since the last sweep ended. Raises StoreUnavailable."""
-        return LastSweep(self._quick.quick_redis).age_s()
+        return self._quick.last_sweep.age_s()
 
     def indexers(self) -> list[IndexerFacts]:
         """Return the state of the hosts' indexers. Raises StoreUnavailable."""
-        return IndexerReports(self._quick.quick_redis).all()
+        return self._quick.indexer_reports.all()
 
     def watched_s(self) -> float:
         """Return the seconds during which this process could have seen a sweep."""
         return time.monotonic() - self._started
-
-    def _mysql(self) -> None:
-        with mysql_errors(), self._quick.mysql.connect() as connection:
-            connection.execute(text("SELECT 1"))
-
-    def _postgres(self) -> None:
-        with postgres_errors(), self._quick.postgres.connect() as connection:
-            connection.execute(text("SELECT 1"))
-
-    def _redis(self) -> None:
-        with redis_errors():
-            self._quick.redis.ping()
 
     def _broker(self) -> None:
         with producer.connection_for_write() as connection:

@@ -26,10 +26,8 @@ from api_gateway.http.metrics import (
 )
 from api_gateway.http.responses import json_response
 from api_gateway.live.readiness import readiness
-from pipeline.database.unit_of_work import unit_of_work
-from pipeline.documents import reconcile_store
+from pipeline.administration.read_metrics import read_ledger
 from pipeline.errors import PipelineError, WrongInstallation
-from pipeline.jobs.backlog_store import backlog
 from workers.producer import waiting_messages
 
 
@@ -130,9 +128,7 @@ def _page(gateway: Gateway) -> bytes:
 def _read_stores(gateway: Gateway) -> None:
     """Read the backlog and the reconciler's findings, whose last values stay while MySQL is away."""
     try:
-        with unit_of_work(gateway.quick.mysql) as work:
-            ALIGNMENT.totals = reconcile_store.totals(work.connection)
-            BACKLOG.seen = backlog(work.connection)
+        BACKLOG.seen, ALIGNMENT.totals = read_ledger(gateway.quick)
     except PipelineError as error:
         BACKLOG.seen = None
         log.warning("stores_not_read", code=error.code)
