@@ -36,8 +36,17 @@ from pipeline.settings import Settings
 from pipeline.tenants.accounts import Principal
 from pipeline.tenants.request_buckets import Rate
 
+P = ParamSpec("P")
+T = TypeVar("T")
 
-class SharedLooks:
+THREADS = 40
+HEAVY_THREADS = 4  # for large bodies and deletions, separate from other requests' threads
+CALLING_THREADS = 8  # for servers that tenants name: a slow one must not keep other requests from a thread
+QUICK_TIMEOUT_S = 2.0  # for the short look-ups ahead of a request
+CACHE_TIMEOUT_S = 0.3  # for the answer cache: waiting longer would cost more than a hit saves
+
+
+class SharedReads:
     """Share one read per name among concurrent callers. A caller that comes during a read shares the next one, so no
     result is stale."""
 
@@ -45,13 +54,13 @@ class SharedLooks:
         self._running: dict[Hashable, asyncio.Task[Any]] = {}
         self._next: dict[Hashable, asyncio.Task[Any]] = {}
 
-    async def look(self, name: Hashable, do: Callable[[], Awaitable[T]]) -> T:
+    async def read(self, name: Hashable, do: Callable[[], Awaitable[T]]) -> T:
         """Return the result of ``do``, called by this or by another caller. Raises the same errors."""
         task = self._next.get(name)
         if task is None:
             task = self._next[name] = asyncio.ensure_future(self._in_turn(name, do))
-        found: T = await asyncio.shield(task)
-        return found
+        result: T = await asyncio.shield(task)
+        return result
 
     async def _in_turn(self, name: Hashable, do: Callable[[], Awaitable[T]]) -> T:
         try:
@@ -66,16 +75,6 @@ class SharedLooks:
             del self._running[name]
 
 
-P = ParamSpec("P")
-T = TypeVar("T")
-
-THREADS = 40
-HEAVY_THREADS = 4  # for large bodies and deletions, separate from other requests' threads
-CALLING_THREADS = 8  # for servers that tenants name: a slow one must not keep other requests from a thread
-QUICK_TIMEOUT_S = 2.0  # for the short look-ups ahead of a request
-KEPT_TIMEOUT_S = 0.3  # for the answer cache: waiting longer would cost more than a hit saves
-
-
 class Gateway:
     """The shared objects of one gateway process. Made by `create_app`; connects to nothing before it is used."""
 
@@ -84,17 +83,17 @@ class Gateway:
         self.resources = resources
         self.quick = replace(resources, timeout_s=QUICK_TIMEOUT_S)
         self.wakes = Wakes()
-        self.looks = SharedLooks()
+        self.shared_reads = SharedReads()
         self.turns = Turns(most_bytes=settings.max_body_bytes)
         self.keys = Keys(self._look_up)
         away = self.keys.is_away  # all read from the same MySQL; only the key cache has its own view of an outage
         self.installation_id: str | None = None  # set when the gateway starts to serve
-        self.kept_answers = AnswerCache(replace(resources, timeout_s=KEPT_TIMEOUT_S, reading=True), away=away)
+        self.answer_cache = AnswerCache(replace(resources, timeout_s=CACHE_TIMEOUT_S, reading=True), away=away)
         self.namespaces = KnownNamespaces(self.run, self.quick, away=away)
         self.configurations = Configurations(self._configuration, away=away)
         self.assigner = make_assigner(settings)
         self.probes = Probes(settings, self.quick)
-        self.live_workers = LiveWorkers(self.run, lambda: self.quick.heartbeats)
+        self.live_workers = LiveWorkers(self.run, lambda: self.quick.heartbeats.all())
         self.lane = Lane(settings.query_lane_processes, run=self.run_or_leave, use=resources)
         self.deadlines = Deadlines(
             self.wakes, self.run_or_leave, self.live_workers.unserved, resources, finish_here=self.lane.finish
@@ -164,7 +163,7 @@ class Gateway:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
         await self.resources.async_redis.aclose()
-        for resources in (self.resources, self.quick, self.kept_answers.use):
+        for resources in (self.resources, self.quick, self.answer_cache.use):
             await to_thread.run_sync(resources.close)
         if self.broker_redis is not None:
             await to_thread.run_sync(self.broker_redis.close)

@@ -7,7 +7,7 @@ Labels are templates and numbers, never ids.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import redis
@@ -16,8 +16,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 
 from pipeline.administration.read_metrics import CountMessages, FleetFigures, read_fleet, read_queues
 from pipeline.documents.reconciliation import KINDS, Totals
-from pipeline.jobs.job_views import BACKLOG_STATES, LedgerBacklog
-from pipeline.keyword_index.indexer_facts import IndexerFacts
+from pipeline.jobs.job_views import LedgerBacklog
 from pipeline.metrics.definitions import METRICS, Field, MetricSpec, QueueDepth
 from pipeline.resources import Resources
 from workers.names import Queue
@@ -47,55 +46,51 @@ class FleetMetrics:
             yield _family(spec, series[spec.name])
         yield _success_rate(figures.window if figures else {})
         yield from _queue_families(self._depths)
-        yield from _process_families(figures)
+        if figures is not None:
+            yield from _process_families(figures)
+
+
+def _gauge(name: str, help: str, label: str, samples: Mapping[str, float]) -> Metric:
+    """Return a gauge with one sample for each value of its label."""
+    family = GaugeMetricFamily(name, help, labels=[label])
+    for value, number in samples.items():
+        family.add_metric([value], number)
+    return family
 
 
 def _queue_families(depths: Mapping[str, QueueDepth]) -> Iterator[Metric]:
-    messages = GaugeMetricFamily("chordwise_queue_messages", "Messages that no worker has taken.", labels=["queue"])
-    oldest = GaugeMetricFamily(
-        "chordwise_queue_oldest_seconds", "How long the next message of a queue has waited.", labels=["queue"]
-    )
-    unacked = GaugeMetricFamily(
+    messages = {queue: depth.messages for queue, depth in depths.items()}
+    yield _gauge("chordwise_queue_messages", "Messages that no worker has taken.", "queue", messages)
+    ages = {queue: depth.oldest_s for queue, depth in depths.items() if depth.oldest_s is not None}
+    yield _gauge("chordwise_queue_oldest_seconds", "How long the next message of a queue has waited.", "queue", ages)
+    yield GaugeMetricFamily(
         "chordwise_queue_unacked",
         "Messages that workers have taken and not done with; those for queries alone write down none.",
+        value=next((depth.unacked for depth in depths.values()), None),  # of the whole broker: alike for every queue
     )
-    for queue, depth in depths.items():
-        messages.add_metric([queue], depth.messages)
-        if depth.oldest_s is not None:
-            oldest.add_metric([queue], depth.oldest_s)
-        unacked.samples = []  # of the whole broker, so the same for each queue
-        if depth.unacked is not None:
-            unacked.add_metric([], depth.unacked)
-    yield from (messages, oldest, unacked)
 
 
-def _process_families(figures: FleetFigures | None) -> Iterator[Metric]:
-    workers = GaugeMetricFamily("chordwise_queue_workers", "Workers that listen to a queue.", labels=["queue"])
-    swept = GaugeMetricFamily("chordwise_last_sweep_timestamp_seconds", "When the sweeper last ended a sweep.")
-    waiting = GaugeMetricFamily("chordwise_audit_waiting", "Searches that are not in the audit yet.")
-    lost = CounterMetricFamily("chordwise_audit_lost", "Searches that the audit has lost, as too many waited.")
-    if figures is not None:
-        for queue in Queue:
-            workers.add_metric([queue.value], sum(queue.value in worker.queues for worker in figures.workers))
-        if figures.swept_at is not None:
-            swept.add_metric([], figures.swept_at)
-        waiting.add_metric([], figures.audit_waiting)
-        lost.add_metric([], figures.audit_lost)
-    yield from (workers, swept)
-    for name, (help_, figure) in _INDEXES.items():
-        family = GaugeMetricFamily(f"chordwise_keyword_index_{name}", help_, labels=["host"])
-        for indexer in figures.indexers if figures else ():
-            family.add_metric([indexer.host], figure(indexer))
-        yield family
-    yield from (waiting, lost)
+def _process_families(figures: FleetFigures) -> Iterator[Metric]:
+    workers = {queue.value: sum(queue.value in worker.queues for worker in figures.workers) for queue in Queue}
+    yield _gauge("chordwise_queue_workers", "Workers that listen to a queue.", "queue", workers)
+    swept = "When the sweeper last ended a sweep."
+    yield GaugeMetricFamily("chordwise_last_sweep_timestamp_seconds", swept, value=figures.swept_at)
+    for name, (attribute, help_) in _INDEXES.items():
+        by_host = {indexer.host: getattr(indexer, attribute) for indexer in figures.indexers}
+        yield _gauge(f"chordwise_keyword_index_{name}", help_, "host", by_host)
+    waiting = "Searches that are not in the audit yet."
+    yield GaugeMetricFamily("chordwise_audit_waiting", waiting, value=figures.audit_waiting)
+    lost = "Searches that the audit has lost, as too many waited."
+    yield CounterMetricFamily("chordwise_audit_lost", lost, value=figures.audit_lost)
 
 
-_INDEXES: Final[dict[str, tuple[str, Callable[[IndexerFacts], float]]]] = {
-    "lag_seconds": ("How long the oldest change waits for a host's keyword index.", lambda found: found.lag_s),
-    "lag_revisions": ("Changes that a host's keyword index does not have.", lambda found: found.lag_revisions),
-    "built_ratio": ("Share of all chunks in namespaces that a host's index has.", lambda found: found.built),
-    "failing_tenants": ("Tenants whose keyword index on a host was not updated.", lambda found: found.failing),
-    "disk_bytes": ("What a host's keyword indexes take of its disk.", lambda found: found.disk_bytes),
+# Metric: attribute of a host's report, description.
+_INDEXES: Final = {
+    "lag_seconds": ("lag_s", "How long the oldest change waits for a host's keyword index."),
+    "lag_revisions": ("lag_revisions", "Changes that a host's keyword index does not have."),
+    "built_ratio": ("built", "Share of all chunks in namespaces that a host's index has."),
+    "failing_tenants": ("failing", "Tenants whose keyword index on a host was not updated."),
+    "disk_bytes": ("disk_bytes", "What a host's keyword indexes take of its disk."),
 }
 
 
@@ -128,14 +123,16 @@ def _family(spec: MetricSpec, series: Mapping[tuple[str, ...], Mapping[str, floa
 
 def _success_rate(window: Mapping[Field, float]) -> Metric:
     """Return the success rate of the last five minutes, without a sample if there were no queries."""
-    family = GaugeMetricFamily("recall_success_rate", "Share of the last five minutes' queries that did not fail.")
-    asked = sum(value for (name, _, _), value in window.items() if name == "chordwise_queries")
-    good = sum(
-        value for (name, _, labels), value in window.items() if name == "chordwise_queries" and labels[0] == "succeeded"
+    by_status: defaultdict[str, float] = defaultdict(float)
+    for (name, _, labels), count in window.items():
+        if name == "chordwise_queries":
+            by_status[labels[0]] += count
+    total = sum(by_status.values())
+    return GaugeMetricFamily(
+        "recall_success_rate",
+        "Share of the last five minutes' queries that did not fail.",
+        value=by_status["succeeded"] / total if total else None,
     )
-    if asked:
-        family.add_metric([], good / asked)
-    return family
 
 
 FLEET = FleetMetrics()
@@ -171,16 +168,17 @@ class AlignmentMetrics:
         """Yield the metrics, or nothing before the totals were read for the first time."""
         if self.totals is None:
             return
-        found = CounterMetricFamily(
+        counts = self.totals.counted
+        differences = CounterMetricFamily(
             "chordwise_alignment_found", "Differences between the stores that were found.", labels=["kind"]
         )
         for kind in KINDS:
-            found.add_metric([kind], self.totals.counted[kind])
-        yield found
-        repaired = self.totals.counted["repaired"]
-        yield CounterMetricFamily("chordwise_alignment_repaired", "Differences that were mended.", value=repaired)
-        checked = self.totals.counted["chunks"]
-        yield CounterMetricFamily("chordwise_alignment_chunks", "Chunks that were compared.", value=checked)
+            differences.add_metric([kind], counts[kind])
+        yield differences
+        yield CounterMetricFamily(
+            "chordwise_alignment_repaired", "Differences that were mended.", value=counts["repaired"]
+        )
+        yield CounterMetricFamily("chordwise_alignment_chunks", "Chunks that were compared.", value=counts["chunks"])
         yield GaugeMetricFamily(
             "chordwise_alignment_withheld",
             "Vectors and rows of chunks that are not deleted before an operator confirms it.",
@@ -198,26 +196,25 @@ class BacklogMetrics:
     """The backlog in the ledger, read for each scrape."""
 
     def __init__(self) -> None:
-        self.seen: LedgerBacklog | None = None
+        self.backlog: LedgerBacklog | None = None
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics, or nothing while the ledger cannot be read: an old figure would look healthy."""
-        if self.seen is None:
+        if self.backlog is None:
             return
-        items = GaugeMetricFamily("chordwise_ingest_items", "Documents that are not done, by state.", labels=["state"])
-        oldest = GaugeMetricFamily(
-            "chordwise_ingest_oldest_seconds", "How long the oldest of them has been so.", labels=["state"]
+        yield _gauge("chordwise_ingest_items", "Documents that are not done, by state.", "state", self.backlog.items)
+        yield _gauge(
+            "chordwise_ingest_oldest_seconds",
+            "How long the oldest of them has been so.",
+            "state",
+            self.backlog.oldest_s,
         )
-        for state in BACKLOG_STATES:
-            items.add_metric([state], self.seen.items[state])
-            oldest.add_metric([state], self.seen.oldest_s[state])
-        yield from (items, oldest)
-        dead = GaugeMetricFamily(
-            "chordwise_dead_letters", "Documents that failed for good and were not replayed.", labels=["reason"]
+        yield _gauge(
+            "chordwise_dead_letters",
+            "Documents that failed for good and were not replayed.",
+            "reason",
+            self.backlog.dead_letters,
         )
-        for reason, count in self.seen.dead_letters.items():
-            dead.add_metric([reason], count)
-        yield dead
 
 
 ALIGNMENT = AlignmentMetrics()

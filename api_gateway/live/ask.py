@@ -128,17 +128,17 @@ async def send(query: Query, gateway: Gateway, *, cache_control: str = "", waits
     cache. Raises Problem(404) for an unknown namespace, Problem(503) if the deadline passes before the query is
     sent, or Unavailable. A query that could not be sent counts as failed.
     """
-    timer = gateway.deadlines.keep(query)
+    timer = gateway.deadlines.start(query)
     answer: bytes | None = None
     sent = False
     try:
         async with asyncio.timeout(max(0.0, query.deadline_at - time.time()) + LAST_S):
             query = await _without_missing_namespaces(query, gateway)
-            here = waits and gateway.lane.is_for(query)
+            in_lane = waits and gateway.lane.is_for(query)
             query, answer = await gateway.run_or_leave(
-                _open, query, gateway, cache_control=cache_control, chord=not here
+                _open, query, gateway, cache_control=cache_control, chord=not in_lane
             )
-            if here and answer is None and not gateway.lane.take(query):
+            if in_lane and answer is None and not gateway.lane.take(query):
                 await gateway.run_or_leave(_enqueue, query, gateway)
         sent = True
     except TimeoutError:
@@ -170,8 +170,8 @@ async def _without_missing_namespaces(query: Query, gateway: Gateway) -> Query:
         return query
     if not missing:
         return query
-    there = tuple(name for name in query.namespaces if name not in missing)
-    return replace(query, namespaces=there, missing_namespaces=missing)
+    existing = tuple(name for name in query.namespaces if name not in missing)
+    return replace(query, namespaces=existing, missing_namespaces=missing)
 
 
 def _open(query: Query, gateway: Gateway, *, cache_control: str, chord: bool) -> tuple[Query, bytes | None]:
@@ -181,9 +181,9 @@ def _open(query: Query, gateway: Gateway, *, cache_control: str, chord: bool) ->
         query = replace(
             query, embedding_space=gateway.quick.spaces.live(patient=not gateway.keys.is_away()).active.number
         )
-    wanted = {directive.strip().lower() for directive in cache_control.split(",")}
-    query = gateway.kept_answers.keyed(query, keep="no-store" not in wanted)
-    if "no-cache" not in wanted and (answer := gateway.kept_answers.answer(query)) is not None:
+    directives = {directive.strip().lower() for directive in cache_control.split(",")}
+    query = gateway.answer_cache.keyed(query, keep="no-store" not in directives)
+    if "no-cache" not in directives and (answer := gateway.answer_cache.answer(query)) is not None:
         return query, answer
     query = understand_at_once(query, gateway.resources)
     queries.open(query)
@@ -241,11 +241,11 @@ def answer_so_far(tenant_id: TenantId, query_id: QueryId, gateway: Gateway) -> b
 
 def retrieved(answer: bytes) -> dict[str, Any]:
     """Parse an answer for a dialect that reports an outage as an error. Raises Problem if the query failed."""
-    told: dict[str, Any] = orjson.loads(answer)
-    problem = sent_problem(told)
+    body: dict[str, Any] = orjson.loads(answer)
+    problem = sent_problem(body)
     if problem is not None:
         raise Problem(problem["status"], problem["code"], problem["detail"], headers={"Retry-After": "2"})
-    return told
+    return body
 
 
 def not_found() -> Problem:

@@ -60,7 +60,7 @@ class Deadlines:
         self._tasks: set[asyncio.Task[None]] = set()
         self._timers: WeakValueDictionary[str, Timer] = WeakValueDictionary()
 
-    def keep(self, query: Query) -> Timer:
+    def start(self, query: Query) -> Timer:
         """Start the timer of a query that is about to be sent; it runs until the query is answered or has failed. The
         caller stops the timer if the query is not sent after all."""
         timer = Timer(query, self._wakes, self._finish)

@@ -128,9 +128,9 @@ def _page(gateway: Gateway) -> bytes:
 def _read_stores(gateway: Gateway) -> None:
     """Read the backlog and the reconciler's findings, whose last values stay while MySQL is away."""
     try:
-        BACKLOG.seen, ALIGNMENT.totals = read_ledger(gateway.quick)
+        BACKLOG.backlog, ALIGNMENT.totals = read_ledger(gateway.quick)
     except PipelineError as error:
-        BACKLOG.seen = None
+        BACKLOG.backlog = None
         log.warning("stores_not_read", code=error.code)
     try:
         gateway.quick.installation.confirm_redis()
@@ -140,7 +140,7 @@ def _read_stores(gateway: Gateway) -> None:
     except PipelineError as error:
         log.warning("installation_not_compared", code=error.code)
     gateway.quick.meter.flush()  # this gateway's own counts must be as recent as the page
-    gateway.kept_answers.use.meter.flush()
+    gateway.answer_cache.use.meter.flush()
     gateway.resources.meter.flush()
     try:
         FLEET.read(gateway.quick, gateway.broker_redis, count_messages=waiting_messages)

@@ -142,7 +142,7 @@ async def until_finished(
     name = wake_name("job", tenant_id, job_id)
 
     async def look_now() -> bool | None:
-        return await gateway.looks.look(name, lambda: gateway.run(is_finished))
+        return await gateway.shared_reads.read(name, lambda: gateway.run(is_finished))
 
     with gateway.wakes.watch(name) as waiter:
         await gateway.wakes.until(waiter, look_now, seconds=seconds, receive=receive)

@@ -52,7 +52,7 @@ def page() -> Iterator[dict[str, set[str]]]:
     fleet, alignment, backlog = FleetMetrics(), AlignmentMetrics(), BacklogMetrics()
     fleet.read(use, client)
     alignment.totals = Totals(counted=dict.fromkeys([*KINDS, "repaired", "chunks"], 1), last_run=1.0)
-    backlog.seen = LedgerBacklog(
+    backlog.backlog = LedgerBacklog(
         items=dict.fromkeys(BACKLOG_STATES, 1),
         oldest_s=dict.fromkeys(BACKLOG_STATES, 1.0),
         dead_letters={"rejected": 1},

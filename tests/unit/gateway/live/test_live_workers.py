@@ -34,7 +34,7 @@ class Written:
         self.beats: Sequence[WorkerHeartbeat] | None = beats
         self.now = 100.0
         self.readings = 0
-        self.live = LiveWorkers(self._run, lambda: self, clock=lambda: self.now)
+        self.live = LiveWorkers(self._run, self.all, clock=lambda: self.now)
 
     async def _run(self, function, *args, **kwargs):  # type: ignore[no-untyped-def]
         await asyncio.sleep(0)
