@@ -43,11 +43,11 @@ MOST_ANSWER_BYTES: Final = 4 * 1024 * 1024  # a larger answer is sent but not st
 REPLAYED: Final = (b"idempotency-replayed", b"true")
 _KEY = re.compile(r'"([\x20\x21\x23-\x5b\x5d-\x7e]{1,255})"|([\x21\x23-\x7e]{1,255})')
 _ATTEMPT = "idempotent_attempt"
-_MOST_LEFT_BYTES, _LEFT_S = 64 * 1024, 1.0
+_MOST_REST_BYTES, _REST_S = 64 * 1024, 1.0  # of a body that the route has not read to its end
 
 # Refusals with these statuses are stored and repeated. All others may differ a moment later, and as they created
 # nothing, a retry cannot duplicate work: they free the key. After a failure the lease expires.
-_KEPT_REFUSALS = frozenset({400, 413, 415, 422})
+_STORED_REFUSALS = frozenset({400, 413, 415, 422})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,13 +73,13 @@ class Replay(Exception):
         return response
 
 
+@dataclass(slots=True)
 class _Attempt:
     """One request with a key."""
 
-    def __init__(self, key: str, receive: FingerprintingReceive) -> None:
-        self.key = key
-        self.receive = receive
-        self.claim: _Claim | None = None
+    key: str
+    receive: FingerprintingReceive
+    claim: _Claim | None = None
 
 
 class IdempotentPosts:
@@ -113,18 +113,18 @@ class IdempotentPosts:
         capture = Capture(send, limit=MOST_ANSWER_BYTES)
         gateway: Gateway = scope["app"].state.gateway
         renewing = asyncio.ensure_future(_renew(attempt, gateway))
-        whole = cancelled = False
+        completed = cancelled = False
         try:
             await self._app(scope, hashing, capture)
-            whole = True
+            completed = True
         except asyncio.CancelledError:
             cancelled = True  # its work may continue in a thread, so the lease has to expire
             raise
         finally:
             renewing.cancel()
             if not cancelled:
-                await _settle(attempt, capture.answer if whole else None, gateway)
-        await capture.let_go()
+                await _settle(attempt, capture.answer if completed else None, gateway)
+        await capture.release()
 
 
 async def claim_key(request: Request) -> None:
@@ -212,10 +212,10 @@ async def _settle(attempt: _Attempt, answer: Captured | None, gateway: Gateway) 
     claim, attempt.claim = attempt.claim, None
     if claim is None:
         return
-    is_stored = answer is not None and _is_kept(answer.status) and await _is_whole(attempt.receive)
+    storable = answer is not None and _is_stored(answer.status) and await _read_rest(attempt.receive)
 
     def settle() -> None:
-        if answer is None or not is_stored:
+        if answer is None or not storable:
             failed = answer is None or answer.status >= 500
             claim_idempotency_key.free(claim.key, gateway.resources, made_something=failed)
         elif not claim_idempotency_key.keep(
@@ -229,22 +229,22 @@ async def _settle(attempt: _Attempt, answer: Captured | None, gateway: Gateway) 
         log.warning("idempotency_key_not_settled", code=error.code)
 
 
-async def _is_whole(receive: FingerprintingReceive) -> bool:
+async def _read_rest(receive: FingerprintingReceive) -> bool:
     """Read the part of the body that the route left, usually nothing, and return whether the body is complete. A
     refused upload is not read for the sake of its key."""
-    left = _MOST_LEFT_BYTES
+    remaining = _MOST_REST_BYTES
     with suppress(TimeoutError):
-        async with asyncio.timeout(_LEFT_S):
-            while not receive.complete and left >= 0:
+        async with asyncio.timeout(_REST_S):
+            while not receive.complete and remaining >= 0:
                 message = await receive()
                 if message["type"] != "http.request":
                     break
-                left -= len(message.get("body", b""))
+                remaining -= len(message.get("body", b""))
     return receive.complete
 
 
-def _is_kept(status: int) -> bool:
-    return status < 400 or status in _KEPT_REFUSALS
+def _is_stored(status: int) -> bool:
+    return status < 400 or status in _STORED_REFUSALS
 
 
 def _packed(answer: Captured, fingerprint: bytes, claim: _Claim) -> Answered:

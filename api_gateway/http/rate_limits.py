@@ -52,12 +52,12 @@ class RateLimits:
         if rate is None or allowance is None:
             await self._app(scope, receive, send)
             return
-        told = headers_of(rate, allowance)
+        limit_headers = headers_of(rate, allowance)
 
         async def send_with_limits(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                for name, value in told.items():  # a full queue is logged elsewhere
+                for name, value in limit_headers.items():  # a full queue has added its own
                     headers[name] = f"{headers[name]}, {value}" if name in headers else value
             await send(message)
 
@@ -102,8 +102,8 @@ async def _tenant_of(
 
 def headers_of(rate: Rate, allowance: BucketReply) -> dict[str, str]:
     """Return the headers that state the limit and the remainder."""
-    to_fill = rate.burst - allowance.left
-    reset_s = math.ceil(60 * to_fill / rate.per_minute) if allowance.left else math.ceil(allowance.wait_s)
+    refill_s = 60 * (rate.burst - allowance.left) / rate.per_minute
+    reset_s = math.ceil(refill_s if allowance.left else allowance.wait_s)
     return {
         "RateLimit-Policy": f'"{POLICY}";q={rate.burst};w={rate.window_s}',
         "RateLimit": f'"{POLICY}";r={allowance.left};t={reset_s}',

@@ -107,7 +107,7 @@ async def read_by(deadline_at: float, gateway: Gateway, read: Callable[P, T], *a
     and counts the query as failed. Every error of ``read`` except Unavailable passes through.
     """
     try:
-        async with asyncio.timeout(max(0.0, deadline_at - time.time()) + LAST_S):
+        async with asyncio.timeout(_seconds_until(deadline_at)):
             return await gateway.run_or_leave(read, *args, **kwargs)
     except (TimeoutError, Unavailable) as error:
         raise store_lost(error, gateway) from None
@@ -116,8 +116,16 @@ async def read_by(deadline_at: float, gateway: Gateway, read: Callable[P, T], *a
 def store_lost(error: TimeoutError | Unavailable, gateway: Gateway) -> Problem:
     """Return Problem(503) for a query that could not be sent because a store was not read, and count it as failed."""
     count_unsent(gateway.resources)
-    detail = f"A store that the search needs did not answer ({getattr(error, 'code', 'timeout')})."
+    return _unavailable(f"A store that the search needs did not answer ({getattr(error, 'code', 'timeout')}).")
+
+
+def _unavailable(detail: str) -> Problem:
     return Problem(503, RETRIEVAL_UNAVAILABLE, detail, headers={"Retry-After": "2"})
+
+
+def _seconds_until(deadline_at: float) -> float:
+    """Return the seconds until LAST_S after a deadline, in seconds since the epoch."""
+    return max(0.0, deadline_at - time.time()) + LAST_S
 
 
 async def send(query: Query, gateway: Gateway, *, cache_control: str = "", waits: bool = True) -> bytes | None:
@@ -132,7 +140,7 @@ async def send(query: Query, gateway: Gateway, *, cache_control: str = "", waits
     answer: bytes | None = None
     sent = False
     try:
-        async with asyncio.timeout(max(0.0, query.deadline_at - time.time()) + LAST_S):
+        async with asyncio.timeout(_seconds_until(query.deadline_at)):
             query = await _without_missing_namespaces(query, gateway)
             in_lane = waits and gateway.lane.is_for(query)
             query, answer = await gateway.run_or_leave(
@@ -144,7 +152,7 @@ async def send(query: Query, gateway: Gateway, *, cache_control: str = "", waits
     except TimeoutError:
         count_unsent(gateway.resources)
         detail = "The query could not be sent to the workers within its deadline: a store or the broker hangs."
-        raise Problem(503, RETRIEVAL_UNAVAILABLE, detail, headers={"Retry-After": "2"}) from None
+        raise _unavailable(detail) from None
     except Unavailable:
         count_unsent(gateway.resources)
         raise
@@ -226,11 +234,10 @@ async def state_in_time(tenant_id: TenantId, query_id: QueryId, gateway: Gateway
     gateway sent it and so knows the deadline though Redis hangs."""
     deadline_at = gateway.deadlines.of(tenant_id, query_id)
     try:
-        async with asyncio.timeout(None if deadline_at is None else max(0.0, deadline_at - time.time()) + LAST_S):
+        async with asyncio.timeout(None if deadline_at is None else _seconds_until(deadline_at)):
             return await gateway.run_or_leave(current_state, tenant_id, query_id, gateway)
     except TimeoutError:
-        detail = "The store that holds the answer did not respond by the query's deadline."
-        raise Problem(503, RETRIEVAL_UNAVAILABLE, detail, headers={"Retry-After": "2"}) from None
+        raise _unavailable("The store that holds the answer did not respond by the query's deadline.") from None
 
 
 def answer_so_far(tenant_id: TenantId, query_id: QueryId, gateway: Gateway) -> bytes | None:
