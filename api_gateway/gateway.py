@@ -94,9 +94,14 @@ class Gateway:
         self.assigner = make_assigner(settings)
         self.probes = Probes(settings, self.quick)
         self.live_workers = LiveWorkers(self.run, lambda: self.quick.heartbeats.all())
-        self.lane = Lane(settings.query_lane_processes, run=self.run_or_leave, use=resources)
+        self.lane = Lane(settings.query_lane_processes, run=self.run_or_leave, spawn=self.spawn, use=resources)
         self.deadlines = Deadlines(
-            self.wakes, self.run_or_leave, self.live_workers.unserved, resources, finish_here=self.lane.finish
+            self.wakes,
+            self.run_or_leave,
+            self.live_workers.unserved,
+            resources,
+            spawn=self.spawn,
+            finish_here=self.lane.finish,
         )
         self.following = Following(JobSource(self.run, self.quick), self.wakes)
         self.broker_redis = _broker_redis(settings)
@@ -158,7 +163,6 @@ class Gateway:
         """Close all connections."""
         await self.following.close()
         await self.lane.close()
-        await self.deadlines.close()
         for task in tuple(self._background):
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)

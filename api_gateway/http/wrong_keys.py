@@ -20,6 +20,7 @@ from cachetools import FIFOCache
 
 from api_gateway.http.metrics import WRONG_KEYS
 from api_gateway.http.problems import Problem
+from pipeline.deadline import Deadline
 from pipeline.errors import Unavailable
 from pipeline.outbound.addresses import Network, is_within
 from pipeline.tenants.request_buckets import BucketReply, LocalBuckets, Rate
@@ -68,7 +69,7 @@ class WrongKeys:
         self._local = LocalBuckets(most=_MOST_ADDRESSES, clock=clock)
         self._excesses: FIFOCache[str, _Excess] = FIFOCache(_MOST_ADDRESSES)
         self._held = 0
-        self._ask_redis_at = float("-inf")
+        self._redis_pause = Deadline(-math.inf, clock)
 
     def address_of(self, scope: Mapping[str, Any], headers: Mapping[str, str]) -> str:
         """Return the address of the client; for IPv6 its /64 network, because one customer has all of that.
@@ -124,11 +125,11 @@ class WrongKeys:
         return Problem(429, "too_many_wrong_keys", detail, headers=headers, extensions={"limit": limit})
 
     async def _take(self, address: str) -> BucketReply:
-        if self._clock() >= self._ask_redis_at:
+        if self._redis_pause.has_passed:
             try:
                 return await self._buckets.take_named(f"chordwise:wrong-keys:{address}", self._rate)
             except Unavailable as error:
-                self._ask_redis_at = self._clock() + _WITHOUT_REDIS_S
+                self._redis_pause = Deadline.after(_WITHOUT_REDIS_S, clock=self._clock)
                 log.warning("wrong_keys_counted_locally", code=error.code)
         return self._local.take(address, self._rate)
 

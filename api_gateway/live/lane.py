@@ -43,6 +43,7 @@ _LEAST_S: Final = 0.05  # before its deadline a query is worth sending again
 _WITHHELD: Final = frozenset({"CHORDWISE_ADMIN_KEY"})
 
 Run = Callable[..., Coroutine[Any, Any, Any]]
+Spawn = Callable[[Coroutine[Any, Any, None]], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,15 +76,16 @@ class _Process:
 
 
 class Lane:
-    """The processes of this gateway, all used on its event loop. ``run`` calls a blocking function in a thread."""
+    """The processes of this gateway, all used on its event loop. ``run`` calls a blocking function in a thread;
+    ``spawn`` runs a coroutine beside the others."""
 
-    def __init__(self, processes: int, *, run: Run, use: Resources) -> None:
+    def __init__(self, processes: int, *, run: Run, spawn: Spawn, use: Resources) -> None:
         self._wanted = processes
         self._run = run
+        self._spawn = spawn
         self._use = use
         self._ready: list[_Process] = []
         self._tasks: list[asyncio.Task[None]] = []
-        self._sending: set[asyncio.Task[None]] = set()
         self._closing = False
 
     @property
@@ -139,9 +141,9 @@ class Lane:
             process.writer.close()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=_STOP_S)
-        for task in (*self._tasks, *self._sending):
+        for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, *self._sending, return_exceptions=True)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _keep_running(self, number: int) -> None:
         """Keep one process running."""
@@ -226,9 +228,7 @@ class Lane:
         self._count("process_ended")
         if sent == 1 and self.take(query, sent=2):
             return
-        task = asyncio.create_task(self._send_by_chord(query))
-        self._sending.add(task)
-        task.add_done_callback(self._sending.discard)
+        self._spawn(self._send_by_chord(query))
 
     async def _send_by_chord(self, query: Query) -> None:
         try:

@@ -18,6 +18,7 @@ from kombu.exceptions import KombuError
 from redis.exceptions import RedisError
 
 from api_gateway.live.lane import LaneFacts
+from pipeline.caches import RecentValues
 from pipeline.database.worker_heartbeats import WorkerHeartbeat, broker_address
 from pipeline.errors import Misconfigured, PipelineError, Unavailable, WrongInstallation
 from pipeline.maintenance import doctor, examine_stores, migrate_schema
@@ -111,7 +112,7 @@ class Probes:
         self.settings = settings
         self.use = quick
         self._started = time.monotonic()
-        self._stores_agree_until = 0.0
+        self._agreement: RecentValues[str, None] = RecentValues(1, ttl_s=_STORES_FRESH_S)
         self.schema = migrate_schema.SchemaCheck(
             lambda: quick.mysql, lambda: quick.postgres, settings, fresh_s=_SCHEMA_FRESH_S
         )
@@ -134,15 +135,12 @@ class Probes:
 
     def _installation(self) -> str | None:
         """Check whether the stores belong to one installation. An unavailable store is reported by its own check."""
-        if time.monotonic() < self._stores_agree_until:
-            return None
         try:
-            self.use.installation.confirm_redis()
+            self._agreement.get("stores", self.use.installation.confirm_redis)
         except WrongInstallation as error:
             return error.public
         except (Unavailable, Misconfigured):
             return None
-        self._stores_agree_until = time.monotonic() + _STORES_FRESH_S
         return None
 
 
