@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -105,14 +105,11 @@ def decode_json(body: bytes) -> Decoded:
     body = body.removeprefix(b"\xef\xbb\xbf")
     suspicious = rb"\u0000" in body
     with _bounded():
-        intricate = json_limits.require_few_values(body)
-    try:
-        value = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        value = _with_surrogates(body, error)
-        suspicious = True
-    if intricate:
-        with _bounded():
+        try:
+            value = json_limits.loads(body)
+        except orjson.JSONDecodeError as error:
+            value = _with_surrogates(body, error)
+            suspicious = True
             json_limits.require_shape(value)
     if not isinstance(value, dict):
         raise invalid([{"pointer": "", "detail": "must be a JSON object"}])
@@ -121,27 +118,18 @@ def decode_json(body: bytes) -> Decoded:
 
 def require_bounded(body: bytes) -> None:
     """Raise Problem(413) for JSON with too much structure. Its own parser reports invalid JSON."""
-    with _bounded():
+    with _bounded(), suppress(orjson.JSONDecodeError):
         if json_limits.require_few_values(body):
-            try:
-                value = orjson.loads(body)
-            except orjson.JSONDecodeError:
-                return
-            json_limits.require_shape(value)
+            json_limits.require_shape(orjson.loads(body))
 
 
 def json_field(name: str, text: str) -> Any:
     """Parse a form field that holds JSON. Raises Problem 413 or 422, naming the field."""
-    encoded = text.encode("utf-8", "surrogatepass")
-    with _bounded(f"The field {name}"):
-        intricate = json_limits.require_few_values(encoded)
-        try:
-            value = orjson.loads(encoded)
-        except orjson.JSONDecodeError as error:
-            raise invalid([{"pointer": pointer([name]), "detail": f"is not JSON: {error.msg}"}]) from None
-        if intricate:
-            json_limits.require_shape(value)
-    return value
+    try:
+        with _bounded(f"The field {name}"):
+            return json_limits.loads(text.encode("utf-8", "surrogatepass"))
+    except orjson.JSONDecodeError as error:
+        raise invalid([{"pointer": pointer([name]), "detail": f"is not JSON: {error.msg}"}]) from None
 
 
 @contextmanager

@@ -11,13 +11,13 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-import uuid
 from typing import Final
 from urllib.parse import unquote_plus
 
 import redis.asyncio
 import structlog
 from fastapi import Request
+from redis.asyncio.lock import Lock
 from redis.exceptions import RedisError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -42,8 +42,6 @@ _TURN = "conditional_turn"
 _WRITE_HEADERS: Final = (b"if-", b"content-", b"prefer")  # prefixes of headers that describe the write
 _TAG = re.compile(r'(?:W/)?"[\x21\x23-\x7e]*"')
 
-_RELEASE = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
-
 
 class ConditionalRequests:
     """Add ETags to GETs, answer 304, and release the turns of writers. Plain ASGI."""
@@ -61,9 +59,9 @@ class ConditionalRequests:
             try:
                 await self._app(scope, receive, send)
             finally:
-                turn: Turn | None = scope.get("state", {}).pop(_TURN, None)
+                turn: Lock | None = scope.get("state", {}).pop(_TURN, None)
                 if turn is not None:
-                    await turn.release()
+                    await _release(turn)
         else:
             await self._app(scope, receive, send)
 
@@ -181,38 +179,26 @@ def _empty_body() -> Receive:
     return receive
 
 
-class Turn:
-    """An exclusive right to write at one address."""
-
-    def __init__(self, client: redis.asyncio.Redis, key: str) -> None:
-        self._client, self._key, self._token = client, key, uuid.uuid4().hex
-
-    async def take(self) -> bool:
-        """Try to take the turn. Raises RedisError."""
-        return bool(await self._client.set(self._key, self._token, nx=True, px=int(_TURN_S * 1000)))
-
-    async def release(self) -> None:
-        """Release the turn for the next writer."""
-        try:
-            await self._client.eval(_RELEASE, 1, self._key, self._token)  # type: ignore[misc]
-        except RedisError as error:
-            log.info("turn_not_released", error=type(error).__name__)
-
-
 async def _take_turn(request: Request, owner: TenantId, *, needed: bool) -> None:
     target = (request.scope.get("raw_path") or b"") + b"?" + request.scope.get("query_string", b"")
     client: redis.asyncio.Redis = request.app.state.gateway.resources.async_redis
-    turn = Turn(client, f"{owner}:writing:{hashlib.sha256(target).hexdigest()[:32]}")
+    key = f"{owner}:writing:{hashlib.sha256(target).hexdigest()[:32]}"
+    turn = Lock(client, key, timeout=_TURN_S, sleep=_RETRY_S, blocking_timeout=_WAIT_S, thread_local=False)
     try:
-        async with asyncio.timeout(_WAIT_S):
-            while not await turn.take():
-                await asyncio.sleep(_RETRY_S)
-    except TimeoutError:
-        detail = "Another request has been writing here for a long time; try again."
-        raise Problem(409, "write_in_progress", detail, headers={"Retry-After": "2"}) from None
+        is_taken = await turn.acquire()
     except RedisError as error:
         if needed:  # without turns, a comparison could not be guaranteed
             raise StoreUnavailable(f"Redis: {type(error).__name__}") from error
         log.warning("write_without_a_turn", error=type(error).__name__)
         return
+    if not is_taken:
+        detail = "Another request has been writing here for a long time; try again."
+        raise Problem(409, "write_in_progress", detail, headers={"Retry-After": "2"})
     request.scope.setdefault("state", {})[_TURN] = turn
+
+
+async def _release(turn: Lock) -> None:
+    try:
+        await turn.release()
+    except RedisError as error:
+        log.info("turn_not_released", error=type(error).__name__)
