@@ -1,11 +1,12 @@
 """Filters as terms of an index outside the databases: a field and a value, or a metadata path and a value.
 
 As in `ranking.validity.unmet`, a list meets a single value of ``metadata`` that it holds; ``where`` compares the value
-itself. Comparisons by order have no terms.
+itself. Comparisons by order use `sortable_values`.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -14,12 +15,14 @@ from typing import Any
 import orjson
 
 from pipeline.chunking.pair_marks import ANSWER_KEY, PAIR_TYPE, QUESTION_KEY
-from pipeline.filters.conditions import choices_of
+from pipeline.filters.conditions import choices_of, kind_of
 from pipeline.records import Comparison, Condition, DocumentFields, Filters
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _PAIR = "pair"
 _MOST = 2**63 - 1  # of a story time
+_SORTED_BYTES = 64  # of a text; what follows cannot decide a comparison with a shorter text
+_SIGN_BIT, _ALL_BITS = 1 << 63, (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,17 @@ class Between:
     field: str
     least: int | None
     most: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Ordered:
+    """The sortable value of a metadata key is within these bounds, which are inclusive unless excluded."""
+
+    key: str
+    least: str
+    most: str
+    excludes_least: bool = False
+    excludes_most: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +73,7 @@ class Never:
     part: Clause
 
 
-Clause = Having | Between | Every | Either | Never
+Clause = Having | Between | Ordered | Every | Either | Never
 EVERYTHING = Every(())
 
 
@@ -77,6 +91,21 @@ def terms_of_fields(fields: DocumentFields, *, chunk_type: str) -> list[str]:
     )
     terms += _held(fields.metadata, ())
     return list(dict.fromkeys(terms))
+
+
+def sortable_values(metadata: Mapping[str, Any]) -> dict[str, str]:
+    """Return the numbers and texts among the values of ``metadata`` as texts that sort as `filters.conditions` compares:
+    numbers by their value, texts by code points."""
+    return {key: _sortable(value) for key, value in metadata.items() if kind_of(value) in ("number", "string")}
+
+
+def _sortable(value: Any) -> str:
+    """Return ``s`` and the first bytes of a text in hexadecimal, or ``n`` and the bits of a double, inverted so that
+    they sort: all of a negative number, the sign of others."""
+    if isinstance(value, str):
+        return "s" + value.encode("utf-8", "surrogatepass")[:_SORTED_BYTES].hex()
+    (bits,) = struct.unpack(">Q", struct.pack(">d", float(value) + 0.0))  # -0.0 becomes 0.0
+    return f"n{bits ^ (_ALL_BITS if bits & _SIGN_BIT else _SIGN_BIT):016x}"
 
 
 def clause_of(filters: Filters) -> Clause | None:
@@ -154,13 +183,27 @@ def _asked(path: tuple[str, ...], value: Any) -> Clause | None:
 def _condition(condition: Condition) -> Clause | None:
     if isinstance(condition, Comparison):
         if condition.operator not in ("eq", "in", "ne", "nin"):
-            return None
+            return _ordered(condition)
         any_of = Either(tuple(Having(_named("where", (condition.key,), value)) for value in choices_of(condition)))
         return Never(any_of) if condition.operator in ("ne", "nin") else any_of
     parts = tuple(part for part in map(_condition, condition.parts) if part is not None)
     if len(parts) < len(condition.parts):
         return None
     return Every(parts) if condition.operator == "and" else Either(parts)
+
+
+def _ordered(comparison: Comparison) -> Clause | None:
+    """Return a comparison by order as a range; None for a text too long for it."""
+    value = comparison.value
+    if kind_of(value) not in ("number", "string"):
+        return Either(())
+    if isinstance(value, str) and len(value.encode("utf-8", "surrogatepass")) >= _SORTED_BYTES:
+        return None
+    bound = _sortable(value)
+    first, after_last = bound[0], chr(ord(bound[0]) + 1)
+    if comparison.operator in ("gt", "gte"):
+        return Ordered(comparison.key, bound, after_last, comparison.operator == "gt", True)
+    return Ordered(comparison.key, first, bound, False, comparison.operator == "lt")
 
 
 def _named(kind: str, path: tuple[str, ...], value: Any) -> str:

@@ -33,6 +33,10 @@ _RARE_FILTERS = (
     Filters(author="Æsop"),
     Filters(metadata={"kind": {"name": "稀有"}}),
     Filters(where=Comparison(key="shelf", operator="eq", value=7)),
+    Filters(where=Comparison(key="shelf", operator="gt", value=6.5)),
+    Filters(where=Comparison(key="shelf", operator="lte", value=7)),
+    Filters(where=Comparison(key="bought", operator="gte", value="2026-01")),
+    Filters(where=Comparison(key="书架", operator="lt", value="甲乙")),
     Filters(start=datetime(2026, 1, 1, tzinfo=UTC)),
 )
 
@@ -49,7 +53,13 @@ def _document(number: int, *, rare: bool):
             "tags": ("animal", "rare"),
             "author": "Æsop",
             "published_at": datetime(2026, 2, 1, tzinfo=UTC),
-            "metadata": {"kind": {"name": "稀有"}, "shelf": 7},
+            "metadata": {
+                "kind": {"name": "稀有"},
+                "shelf": 7,
+                "bought": "2026-01-31",
+                "书架": "甲",
+                "racks": [{"x": 3}],
+            },
         }
     return upload(f"d{number}", body, **fields)
 
@@ -114,7 +124,7 @@ class DescribeFewThatPass:
         assert found.guard["scanned"] is None
 
     def it_reads_every_row_for_filters_without_terms(self, shelf):
-        filters = Filters(where=Comparison(key="shelf", operator="gte", value=7))
+        filters = Filters(metadata={"racks": [{"x": 3}]})
         found = shelf.channel.recall(shelf.query(_ENGLISH, filters))
         assert (found.guard["method"], found.guard["scanned"]) == ("exact", None)
         assert len(found.chunk_ids) == 2 * _LARGE // _RARE

@@ -15,8 +15,10 @@ from pipeline.filters.filter_terms import (
     Every,
     Having,
     Never,
+    Ordered,
     clause_of,
     microseconds,
+    sortable_values,
     terms_of_fields,
 )
 from pipeline.ranking.validity import unmet
@@ -39,6 +41,10 @@ def _holds(clause: Clause, terms: set[str], fields: DocumentFields) -> bool:
         held = fields.story_time if clause.field == "story_time" else fields.published_at
         number = microseconds(held) if isinstance(held, datetime) else held
         return number is not None and (clause.least or number) <= number <= (clause.most or number)
+    if isinstance(clause, Ordered):
+        held = sortable_values(fields.metadata).get(clause.key)
+        above = held is not None and (held > clause.least or (held == clause.least and not clause.excludes_least))
+        return above and (held < clause.most or (held == clause.most and not clause.excludes_most))
     held_parts = [_holds(part, terms, fields) for part in clause.parts]
     return all(held_parts) if isinstance(clause, Every) else any(held_parts)
 
@@ -70,6 +76,32 @@ class DescribeTermsOfFilters:
                 fields, filters = DocumentFields(metadata={"unit": held}), Filters(where=where)
                 assert meets(fields, filters) is (unmet(filters, fields) is None), (held, where)
 
+    @given(
+        st.sampled_from(["gt", "gte", "lt", "lte"]),
+        *2
+        * (st.one_of(st.booleans(), st.integers(-(2**40), 2**40), st.floats(allow_nan=False), st.text(max_size=40)),),
+    )
+    def it_agrees_on_order(self, operator, value, held):
+        filters = Filters(where=Comparison(key="unit", operator=operator, value=value))
+        for fields in (DocumentFields(metadata={"unit": held}), DocumentFields(metadata={"unit": value})):
+            found = meets(fields, filters)
+            assert found in (None, unmet(filters, fields) is None)
+            assert found is not None or len(value) > 15
+
+    @pytest.mark.parametrize(
+        ("held", "operator", "value"),
+        [
+            (9, "gt", 10.5), (-2, "lt", -1.5), (0.0, "gte", -0.0), ("2026-01-31", "gte", "2026-02"), ("鱼", "gt", "é"),
+            ("a" * 80, "gt", "a" * 63), ("", "lte", "a"), ("10", "gt", 9), (True, "gte", 0), (3, "lt", True),
+        ],
+    )  # fmt: skip
+    def it_orders_numbers_by_value_and_texts_by_code_points(self, held, operator, value):
+        filters, fields = (
+            Filters(where=Comparison(key="k", operator=operator, value=value)),
+            DocumentFields(metadata={"k": held}),
+        )
+        assert meets(fields, filters) is (unmet(filters, fields) is None)
+
     @pytest.mark.parametrize(
         "filters",
         [
@@ -95,8 +127,8 @@ class DescribeTermsOfFilters:
     @pytest.mark.parametrize(
         "filters",
         [
-            Filters(where=Comparison(key="n", operator="gt", value=1)),
-            Filters(where=Compound(operator="or", parts=(Comparison(key="n", operator="lte", value=1),))),
+            Filters(where=Comparison(key="n", operator="gt", value="a" * 64)),
+            Filters(where=Compound(operator="or", parts=(Comparison(key="n", operator="lte", value="鱼" * 30),))),
             Filters(metadata={"rows": [{"x": 3}]}),
         ],
         ids=str,
