@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, Engine, bindparam, text
+from sqlalchemy import Connection, Engine, text
 
 from pipeline.archives.chunk_lines import Mark
 from pipeline.database.engines import mysql_errors, postgres_errors
 from pipeline.database.rows import as_utc, record_of
+from pipeline.database.statements import same_document, sql
 from pipeline.document_sources import SourceKind, SourceRef
 from pipeline.documents.chunk_store import segment_of
 from pipeline.documents.document_store import fields_of
@@ -173,40 +174,39 @@ def _little_end_first(sent: bytes) -> bytes:
 
 
 _JOINED = (
-    " FROM documents d JOIN {table} ON x.tenant_id = d.tenant_id AND x.namespace = d.namespace"
-    " AND x.document_id = d.document_id AND x.generation = d.published_generation"
+    f" FROM documents d JOIN {{table}} ON {same_document('x', 'd')} AND x.generation = d.published_generation"
     " WHERE d.tenant_id = :tenant AND d.namespace = :namespace"
 )
 
 _SOURCE = " LEFT JOIN sources s ON s.tenant_id = x.tenant_id AND s.namespace = x.namespace AND s.source_id = x.source_id WHERE"
 
-_LISTED = text(
+_LISTED = sql(
     "SELECT d.document_id, x.chunk_count"
     + _JOINED.format(table="generations x")
     + " AND d.document_id > :after ORDER BY d.document_id LIMIT :limit"
 )
 
-_DOCUMENTS = text(
+_DOCUMENTS = sql(
     "SELECT x.document_id, x.generation, x.title, x.author, x.type, x.tags, x.published_at, x.story_time, x.metadata,"
     " x.source_uri, x.media_type, x.chunking, x.source_id, COALESCE(s.kind, 'text') AS kind, s.uri AS whole_uri,"
     " s.media_type AS whole_media_type"
     + _JOINED.format(table="generations x").replace(" WHERE", _SOURCE)
     + " AND d.document_id IN :ids ORDER BY d.document_id"
-).bindparams(bindparam("ids", expanding=True))
+)
 
-_CHUNKS = text(
+_CHUNKS = sql(
     "SELECT x.document_id, x.chunk_id, x.ordinal, x.text, x.heading_path, x.page, x.page_end, x.start_offset, x.end_offset,"
     " x.token_count, x.content_hash, x.enabled, x.version, x.edited_at, x.reworded,"
     " x.chunk_type, x.parent_id, x.chunk_index, x.segment"
     + _JOINED.format(table="chunks x")
     + " AND d.document_id IN :ids ORDER BY d.document_id, x.ordinal"
-).bindparams(bindparam("ids", expanding=True))
+)
 
-_PARENTS = text(
+_PARENTS = sql(
     "SELECT x.document_id, x.ordinal, x.text, x.heading_path, x.page, x.page_end, x.start_offset, x.end_offset, x.token_count"
     + _JOINED.format(table="parent_chunks x")
     + " AND d.document_id IN :ids ORDER BY d.document_id, x.ordinal"
-).bindparams(bindparam("ids", expanding=True))
+)
 
 _VECTORS = (
     "SELECT CAST(e.chunk_id AS text), e.model, e.content_hash, halfvec_send(e.embedding) FROM {table} e"

@@ -12,6 +12,7 @@ import orjson
 from pymysql.cursors import RE_INSERT_VALUES
 from sqlalchemy import Column, ColumnElement, Connection, CursorResult, Executable, Table, and_, insert, or_
 
+from pipeline.database.statements import sql
 from pipeline.records import DocumentId, Generation, Namespace, Scope, TenantId
 
 Record = TypeVar("Record")
@@ -26,9 +27,10 @@ class TenantStore:
         self._connection = connection
         self._tenant_id = tenant_id
 
-    def _run(self, statement: Executable, **values: Any) -> CursorResult[*tuple[Any, ...]]:
-        """Execute a statement with ``values`` and the tenant as ``:tenant``."""
-        return self._connection.execute(statement, {"tenant": self._tenant_id, **values})
+    def _run(self, statement: Executable | str, **values: Any) -> CursorResult[*tuple[Any, ...]]:
+        """Execute a statement or its SQL with ``values`` and the tenant as ``:tenant``."""
+        prepared = sql(statement) if isinstance(statement, str) else statement
+        return self._connection.execute(prepared, {"tenant": self._tenant_id, **values})
 
     def _own(self, table: Table) -> ColumnElement[bool]:
         """Return the condition that a row of ``table`` is the tenant's."""

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Engine, bindparam, text
+from sqlalchemy import Connection, Engine, text
 
 from pipeline.database.engines import postgres_errors
 from pipeline.database.rows import record_of, slices
+from pipeline.database.statements import OF_DOCUMENTS, same_document, sql
 from pipeline.records import ChunkId, DocumentId, Namespace, TenantId
 
 
@@ -167,7 +168,7 @@ def vector_namespaces(postgres: Engine, tenant_id: TenantId, *, table: str) -> s
 def count_vectors(postgres: Engine, tenant_id: TenantId, *, table: str) -> int:
     """Return the number of the tenant's vectors in ``table``."""
     with postgres_errors(), postgres.connect() as connection:
-        statement = text(f"SELECT count(*) FROM {table} WHERE tenant_id = :tenant")
+        statement = sql(f"SELECT count(*) FROM {table} WHERE tenant_id = :tenant")
         return int(connection.execute(statement, {"tenant": tenant_id}).scalar_one())
 
 
@@ -185,13 +186,12 @@ def delete_vectors(postgres: Engine, tenant_id: TenantId, chunk_ids: Sequence[Ch
             connection.execute(text(_DELETE.format(table=table)), {"tenant": tenant_id, "ids": list(ids)})
 
 
-_COUNT_CHUNK_ROWS = text("SELECT COUNT(*) FROM chunks WHERE tenant_id = :tenant")
+_COUNT_CHUNK_ROWS = sql("SELECT COUNT(*) FROM chunks WHERE tenant_id = :tenant")
 
-_DOCUMENT_PAGE = text(
-    "SELECT d.document_id, g.chunk_count FROM documents d LEFT JOIN generations g ON g.tenant_id = d.tenant_id"
-    " AND g.namespace = d.namespace AND g.document_id = d.document_id AND g.generation = d.published_generation"
-    " WHERE d.tenant_id = :tenant AND d.namespace = :namespace AND d.document_id > :after"
-    " ORDER BY d.document_id LIMIT :limit"
+_DOCUMENT_PAGE = sql(
+    f"SELECT d.document_id, g.chunk_count FROM documents d LEFT JOIN generations g ON {same_document('g', 'd')}"
+    " AND g.generation = d.published_generation WHERE d.tenant_id = :tenant AND d.namespace = :namespace"
+    " AND d.document_id > :after ORDER BY d.document_id LIMIT :limit"
 )
 
 _VECTOR_PAGE = (
@@ -200,39 +200,34 @@ _VECTOR_PAGE = (
     " GROUP BY document_id ORDER BY document_id LIMIT :limit"
 )
 
-_LOCK = text(
-    "SELECT document_id FROM documents WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids"
-    " ORDER BY document_id FOR UPDATE"
-).bindparams(bindparam("ids", expanding=True))
+_LOCK = sql(f"SELECT document_id FROM documents WHERE {OF_DOCUMENTS} ORDER BY document_id FOR UPDATE")
 
-_POINTERS = text(
+_POINTERS = sql(
     "SELECT d.document_id, d.published_generation, g.chunk_count FROM documents d"
-    " LEFT JOIN generations g ON g.tenant_id = d.tenant_id AND g.namespace = d.namespace"
-    " AND g.document_id = d.document_id AND g.generation = d.published_generation"
+    f" LEFT JOIN generations g ON {same_document('g', 'd')} AND g.generation = d.published_generation"
     " WHERE d.tenant_id = :tenant AND d.namespace = :namespace AND d.document_id IN :ids"
-).bindparams(bindparam("ids", expanding=True))
+)
 
-_CHUNKS = text(
-    "SELECT document_id, generation, ordinal, chunk_id, content_hash, enabled FROM chunks"
-    " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids"
-).bindparams(bindparam("ids", expanding=True))
+_CHUNKS = sql(
+    f"SELECT document_id, generation, ordinal, chunk_id, content_hash, enabled FROM chunks WHERE {OF_DOCUMENTS}"
+)
 
-_BUSY = text(
+_BUSY = sql(
     "SELECT g.document_id, g.generation FROM generations g"
     " JOIN jobs j ON j.tenant_id = g.tenant_id AND j.job_id = g.job_id"
     " WHERE g.tenant_id = :tenant AND g.namespace = :namespace AND g.document_id IN :ids AND j.finished_at IS NULL"
     " UNION SELECT r.document_id, r.generation FROM retired_generations r"
     " WHERE r.tenant_id = :tenant AND r.namespace = :namespace AND r.document_id IN :ids"
-).bindparams(bindparam("ids", expanding=True))
+)
 
 _VECTOR_COLUMNS = "SELECT chunk_id, namespace, document_id, generation, model, content_hash FROM {table}"
 _VECTORS = _VECTOR_COLUMNS + " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id = ANY(:ids)"
 _VECTORS_BY_ID = _VECTOR_COLUMNS + " WHERE tenant_id = :tenant AND chunk_id = ANY(CAST(:ids AS uuid[]))"
 
-_ELSEWHERE = text(
+_ELSEWHERE = sql(
     "SELECT c.chunk_id FROM tenants t JOIN chunks c ON c.tenant_id = t.tenant_id"
     " WHERE t.tenant_id <> :tenant AND c.chunk_id IN :ids"
-).bindparams(bindparam("ids", expanding=True))
+)
 
 # Jumps from one namespace to the next instead of reading every row.
 _VECTOR_NAMESPACES = """

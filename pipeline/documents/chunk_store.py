@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 import orjson
-from sqlalchemy import bindparam, text
+from sqlalchemy import bindparam
 
 from pipeline.database.rows import (
     TenantStore,
@@ -23,6 +23,7 @@ from pipeline.database.rows import (
     to_json,
     to_naive,
 )
+from pipeline.database.statements import OF_GENERATION, same_document, same_generation, sql
 from pipeline.records import Chunk, ChunkId, Chunking, Generation, Segment
 
 _GENERATIONS_AT_ONCE = 200
@@ -112,10 +113,7 @@ class Chunks(TenantStore):
         """Delete the chunks of exactly this generation, and their parents."""
         for table in ("chunks", "parent_chunks"):
             self._connection.execute(
-                text(
-                    f"DELETE FROM {table} WHERE tenant_id = :tenant AND namespace = :namespace"
-                    " AND document_id = :document AND generation = :generation"
-                ),
+                sql(f"DELETE FROM {table} WHERE {OF_GENERATION}"),
                 generation_key(generation),
             )
 
@@ -164,7 +162,7 @@ class Chunks(TenantStore):
         return chunks
 
 
-_TERMS = text(
+_TERMS = sql(
     "SELECT namespace, document_id, generation, terms FROM chunks WHERE tenant_id = :tenant"
     " AND namespace IN :namespaces AND document_id IN :documents AND generation IN :numbers AND enabled = 1"
 ).bindparams(*(bindparam(name, expanding=True) for name in ("namespaces", "documents", "numbers")))
@@ -201,14 +199,10 @@ _FIELDS = {
 STORED = "c.text, JSON_OBJECT(" + ", ".join(f"'{name}', {column}" for name, column in _FIELDS.items()) + ")"
 # Every query reads these, so they are written for PyMySQL itself, which puts the lists into the statement.
 _HYDRATE = (
-    f"SELECT {STORED} FROM chunks c"
-    " JOIN documents d ON d.tenant_id = c.tenant_id AND d.namespace = c.namespace AND d.document_id = c.document_id"
-    " JOIN generations g ON g.tenant_id = c.tenant_id AND g.namespace = c.namespace AND g.document_id = c.document_id"
-    " AND g.generation = c.generation"
-    " LEFT JOIN retired_generations r ON r.tenant_id = c.tenant_id AND r.namespace = c.namespace"
-    " AND r.document_id = c.document_id AND r.generation = c.generation"
-    " WHERE c.tenant_id = %(tenant)s AND c.chunk_id IN %(ids)s AND c.namespace IN %(namespaces)s AND c.enabled = 1"
-    " AND d.published_generation IS NOT NULL"
+    f"SELECT {STORED} FROM chunks c JOIN documents d ON {same_document('d', 'c')}"
+    f" JOIN generations g ON {same_generation('g', 'c')} LEFT JOIN retired_generations r ON"
+    f" {same_generation('r', 'c')} WHERE c.tenant_id = %(tenant)s AND c.chunk_id IN %(ids)s"
+    " AND c.namespace IN %(namespaces)s AND c.enabled = 1 AND d.published_generation IS NOT NULL"
     " AND (d.published_generation = c.generation OR r.replaced_at >= %(since)s)"
 )
 

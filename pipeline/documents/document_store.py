@@ -8,8 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from sqlalchemy import bindparam, text
-
 from pipeline.database.rows import (
     TenantStore,
     insert_many,
@@ -21,6 +19,7 @@ from pipeline.database.rows import (
     to_json,
     to_naive,
 )
+from pipeline.database.statements import OF_DOCUMENT, OF_DOCUMENTS, OF_GENERATION, same_generation, sql
 from pipeline.documents.source_store import Sources
 from pipeline.documents.unchanged_uploads import recipe
 from pipeline.keyword.terms import VERSION
@@ -88,7 +87,7 @@ class Documents(TenantStore):
         moment = now()
         scope = Scope(tenant_id=self._tenant_id, namespace=namespace)
         self._run(
-            text("INSERT IGNORE INTO namespaces (tenant_id, namespace, created_at) VALUES (:tenant, :namespace, :now)"),
+            "INSERT IGNORE INTO namespaces (tenant_id, namespace, created_at) VALUES (:tenant, :namespace, :now)",
             namespace=namespace,
             now=moment,
         )
@@ -288,60 +287,45 @@ class Documents(TenantStore):
         return self._generation(namespace, document_id, row.published_generation)
 
 
-_NUMBERS = text(
-    "SELECT document_id, latest_generation, published_generation,"
-    " GREATEST(deleted_generation, failed_generation, cancelled_generation) AS ended FROM documents"
-    " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids"
-).bindparams(bindparam("ids", expanding=True))
-
-_TAKE_BACK = text(
-    "UPDATE documents SET latest_generation = latest_generation - 1"
-    " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids"
-).bindparams(bindparam("ids", expanding=True))
-
-_SOURCES = text(
-    "SELECT g.document_id, g.generation, g.title, g.author, g.type, g.tags, g.published_at, g.story_time, g.metadata,"
-    " g.media_type, g.source_uri, g.chunking, g.source_id, p.body"
-    " FROM generations g JOIN payloads p ON p.tenant_id = g.tenant_id AND p.namespace = g.namespace"
-    " AND p.document_id = g.document_id AND p.generation = g.generation"
-    " WHERE g.tenant_id = :tenant AND g.namespace = :namespace AND g.document_id IN :ids AND g.generation IN :numbers"
-).bindparams(bindparam("ids", expanding=True), bindparam("numbers", expanding=True))
-
-_PAGES = text(
-    "UPDATE generations SET page_start = :first, page_end = :last WHERE tenant_id = :tenant"
-    " AND namespace = :namespace AND document_id = :document AND generation = :generation"
+_NUMBERS = sql(
+    "SELECT document_id, latest_generation, published_generation, GREATEST(deleted_generation, failed_generation,"
+    f" cancelled_generation) AS ended FROM documents WHERE {OF_DOCUMENTS}"
 )
 
-_LOCK = text(
-    "SELECT document_id, published_generation, GREATEST(deleted_generation, settled_generation) FROM documents"
-    " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids ORDER BY document_id FOR UPDATE"
-).bindparams(bindparam("ids", expanding=True))
+_TAKE_BACK = sql(f"UPDATE documents SET latest_generation = latest_generation - 1 WHERE {OF_DOCUMENTS}")
 
-_LOCK_ALIVE = text(
+_SOURCES = sql(
+    "SELECT g.document_id, g.generation, g.title, g.author, g.type, g.tags, g.published_at, g.story_time, g.metadata,"
+    " g.media_type, g.source_uri, g.chunking, g.source_id, p.body FROM generations g"
+    f" JOIN payloads p ON {same_generation('p', 'g')} WHERE g.tenant_id = :tenant AND g.namespace = :namespace"
+    " AND g.document_id IN :ids AND g.generation IN :numbers"
+)
+
+_PAGES = sql(f"UPDATE generations SET page_start = :first, page_end = :last WHERE {OF_GENERATION}")
+
+_LOCK = sql(
+    "SELECT document_id, published_generation, GREATEST(deleted_generation, settled_generation) FROM documents"
+    f" WHERE {OF_DOCUMENTS} ORDER BY document_id FOR UPDATE"
+)
+
+_LOCK_ALIVE = sql(
     "SELECT document_id, latest_generation, published_generation, deleted_generation FROM documents"
-    " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids ORDER BY document_id FOR UPDATE"
-).bindparams(bindparam("ids", expanding=True))
+    f" WHERE {OF_DOCUMENTS} ORDER BY document_id FOR UPDATE"
+)
 
 # Right whether assignments are made one after the other or all at once.
-_HIDE = text(
+_HIDE = sql(
     "UPDATE documents SET deleted_generation = latest_generation + 1, latest_generation = latest_generation + 1,"
-    " published_generation = NULL, updated_at = :now"
-    " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids"
-).bindparams(bindparam("ids", expanding=True))
+    f" published_generation = NULL, updated_at = :now WHERE {OF_DOCUMENTS}"
+)
 
-_GENERATIONS = text(
-    "SELECT document_id, generation FROM generations"
-    " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids"
-).bindparams(bindparam("ids", expanding=True))
+_GENERATIONS = sql(f"SELECT document_id, generation FROM generations WHERE {OF_DOCUMENTS}")
 
-_SHOWN = text(
-    "SELECT document_id, published_generation FROM documents"
-    " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids"
-).bindparams(bindparam("ids", expanding=True))
+_SHOWN = sql(f"SELECT document_id, published_generation FROM documents WHERE {OF_DOCUMENTS}")
 
-_LOCK_ONE = text(
+_LOCK_ONE = sql(
     "SELECT latest_generation, published_generation, deleted_generation, settled_generation FROM documents"
-    " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id = :document FOR UPDATE"
+    f" WHERE {OF_DOCUMENT} FOR UPDATE"
 )
 
 

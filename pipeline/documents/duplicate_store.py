@@ -6,9 +6,8 @@ import hashlib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import bindparam, text
-
 from pipeline.database.rows import TenantStore, slices
+from pipeline.database.statements import same_document, sql
 from pipeline.records import DocumentId, Namespace
 from pipeline.tenants.quota_store import ALIVE
 
@@ -27,9 +26,7 @@ IS_DUPLICATE = (
     + _DESCRIBED.format(g="ag", d="a")
     + " JOIN generations og ON og.tenant_id = ag.tenant_id AND og.namespace = ag.namespace"
     " AND og.content_hash = ag.content_hash AND og.document_id <> ag.document_id"
-    " JOIN documents o ON "
-    + _DESCRIBED.format(g="og", d="o")
-    + " WHERE a.tenant_id = i.tenant_id AND a.namespace = i.namespace AND a.document_id = i.document_id"
+    " JOIN documents o ON " + _DESCRIBED.format(g="og", d="o") + f" WHERE {same_document('a', 'i')}"
     f" AND {_THERE.format(d='a')} AND {_THERE.format(d='o')} AND ag.content_hash <> UNHEX('{_UNKNOWN.hex()}')"
     " AND (o.created_at < a.created_at OR (o.created_at = a.created_at AND o.document_id < a.document_id)))"
 )
@@ -84,25 +81,25 @@ def duplicate_of(document_id: DocumentId, original: DocumentId | None) -> Docume
     return None if original == document_id else original
 
 
-_ORIGINALS = text(
+_ORIGINALS = sql(
     "SELECT content_hash, document_id FROM (SELECT g.content_hash, d.document_id,"
     " ROW_NUMBER() OVER (PARTITION BY g.content_hash ORDER BY d.created_at, d.document_id) AS place"
     " FROM generations g JOIN documents d ON "
     + _DESCRIBED.format(g="g", d="d")
     + " WHERE g.tenant_id = :tenant AND g.namespace = :namespace AND g.content_hash IN :hashes"
     f" AND {_THERE.format(d='d')}) ranked WHERE place = 1"
-).bindparams(bindparam("hashes", expanding=True))
+)
 
-_HASHES = text(
+_HASHES = sql(
     "SELECT d.document_id, g.content_hash FROM documents d JOIN generations g ON "
     + _DESCRIBED.format(g="g", d="d")
     + f" WHERE d.tenant_id = :tenant AND d.namespace = :namespace AND d.document_id IN :ids AND {_THERE.format(d='d')}"
-).bindparams(bindparam("ids", expanding=True))
+)
 
-_CONTENTS = text(
-    "SELECT d.document_id, g.content_hash, g.source_uri FROM documents d JOIN generations g ON g.tenant_id = d.tenant_id"
-    " AND g.namespace = d.namespace AND g.document_id = d.document_id AND g.generation = IF(d.latest_generation >"
+_CONTENTS = sql(
+    "SELECT d.document_id, g.content_hash, g.source_uri FROM documents d"
+    f" JOIN generations g ON {same_document('g', 'd')} AND g.generation = IF(d.latest_generation >"
     " GREATEST(d.deleted_generation, d.failed_generation, d.cancelled_generation, d.settled_generation),"
-    " d.latest_generation, d.published_generation)"
-    " WHERE d.tenant_id = :tenant AND d.namespace = :namespace AND d.document_id IN :ids"
-).bindparams(bindparam("ids", expanding=True))
+    " d.latest_generation, d.published_generation) WHERE d.tenant_id = :tenant AND d.namespace = :namespace"
+    " AND d.document_id IN :ids"
+)

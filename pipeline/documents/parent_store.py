@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from sqlalchemy import BindParameter, Connection, bindparam, text
+from sqlalchemy import Connection
 
 from pipeline.database.rows import TenantStore, generation_key, insert_many, now, to_json
+from pipeline.database.statements import OF_DOCUMENTS, OF_GENERATION, same_document, same_generation, sql
 from pipeline.documents.edited_chunk import spliced
 from pipeline.records import ChunkId, DocumentId, Generation, Namespace, ParentChunk, Passage, TenantId
 
@@ -118,52 +118,43 @@ def parent_counts(
     return {(row.document_id, row.generation): row.parents for row in connection.execute(_COUNTS, values)}
 
 
-_IDS: BindParameter[Any] = bindparam("ids", expanding=True)
-_TEXTS = text("SELECT chunk_id, text FROM parent_chunks WHERE tenant_id = :tenant AND chunk_id IN :ids").bindparams(
-    _IDS
-)
+_TEXTS = sql("SELECT chunk_id, text FROM parent_chunks WHERE tenant_id = :tenant AND chunk_id IN :ids")
 
 # Found through the document, by the key that begins every table.
 _OF_PARENTS = (
-    " FROM parent_chunks p JOIN chunks c ON c.tenant_id = p.tenant_id AND c.namespace = p.namespace"
-    " AND c.document_id = p.document_id AND c.generation = p.generation AND c.parent_id = p.chunk_id"
+    f" FROM parent_chunks p JOIN chunks c ON {same_generation('c', 'p')} AND c.parent_id = p.chunk_id"
     " WHERE p.tenant_id = :tenant AND p.chunk_id IN :ids"
 )
-_HIDDEN = text(f"SELECT c.parent_id, c.text{_OF_PARENTS} AND c.enabled = 0 ORDER BY c.ordinal").bindparams(_IDS)
-_PASSAGES = text(
-    f"SELECT c.parent_id, c.ordinal, c.text, c.start_offset, c.end_offset{_OF_PARENTS} ORDER BY c.ordinal"
-).bindparams(_IDS)
-_CHILDREN = text(f"SELECT c.parent_id, c.chunk_id{_OF_PARENTS} ORDER BY c.ordinal").bindparams(_IDS)
+_HIDDEN = sql(f"SELECT c.parent_id, c.text{_OF_PARENTS} AND c.enabled = 0 ORDER BY c.ordinal")
+_PASSAGES = sql(f"SELECT c.parent_id, c.ordinal, c.text, c.start_offset, c.end_offset{_OF_PARENTS} ORDER BY c.ordinal")
+_CHILDREN = sql(f"SELECT c.parent_id, c.chunk_id{_OF_PARENTS} ORDER BY c.ordinal")
 
-_REWRITE = text(
+_REWRITE = sql(
     "UPDATE parent_chunks SET text = :text, token_count = :tokens, version = version + 1, edited_at = :now"
     " WHERE tenant_id = :tenant AND chunk_id = :id"
 )
 
-_OF_GENERATION = (
-    " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id = :document AND generation = :generation"
-)
-_REMOVE_CHILDLESS = text(
+_OF_GENERATION = f" WHERE {OF_GENERATION}"
+_REMOVE_CHILDLESS = sql(
     f"DELETE FROM parent_chunks{_OF_GENERATION} AND NOT EXISTS (SELECT 1 FROM chunks c"
     " WHERE c.tenant_id = :tenant AND c.namespace = :namespace AND c.document_id = :document"
     " AND c.generation = :generation AND c.parent_id = parent_chunks.chunk_id)"
 )
-_WANTED = text(
+_WANTED = sql(
     "SELECT DISTINCT c.parent_id FROM chunks c"
     " LEFT JOIN parent_chunks p ON p.tenant_id = c.tenant_id AND p.chunk_id = c.parent_id"
     " WHERE c.tenant_id = :tenant AND c.namespace = :namespace AND c.document_id = :document"
     " AND c.generation = :generation AND c.parent_id IS NOT NULL AND p.chunk_id IS NULL"
 )
 
-_LOST = text(
-    "SELECT DISTINCT d.document_id FROM documents d JOIN chunks c ON c.tenant_id = d.tenant_id"
-    " AND c.namespace = d.namespace AND c.document_id = d.document_id AND c.generation = d.published_generation"
-    " LEFT JOIN parent_chunks p ON p.tenant_id = c.tenant_id AND p.chunk_id = c.parent_id"
-    " WHERE d.tenant_id = :tenant AND d.namespace = :namespace AND d.document_id IN :ids"
+_LOST = sql(
+    f"SELECT DISTINCT d.document_id FROM documents d JOIN chunks c ON {same_document('c', 'd')}"
+    " AND c.generation = d.published_generation LEFT JOIN parent_chunks p ON p.tenant_id = c.tenant_id"
+    " AND p.chunk_id = c.parent_id WHERE d.tenant_id = :tenant AND d.namespace = :namespace AND d.document_id IN :ids"
     " AND c.parent_id IS NOT NULL AND p.chunk_id IS NULL"
-).bindparams(_IDS)
+)
 
-_COUNTS = text(
-    "SELECT document_id, generation, COUNT(*) AS parents FROM parent_chunks"
-    " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids GROUP BY document_id, generation"
-).bindparams(_IDS)
+_COUNTS = sql(
+    f"SELECT document_id, generation, COUNT(*) AS parents FROM parent_chunks WHERE {OF_DOCUMENTS}"
+    " GROUP BY document_id, generation"
+)

@@ -8,9 +8,10 @@ from datetime import timedelta
 from itertools import groupby
 from typing import Any
 
-from sqlalchemy import BindParameter, Connection, bindparam, text
+from sqlalchemy import Connection
 
 from pipeline.database.rows import TenantStore, generation_key, insert_many, now
+from pipeline.database.statements import OF_DOCUMENTS, OF_GENERATION, sql
 from pipeline.documents.source_store import Sources
 from pipeline.records import Generation, Namespace, TenantId
 
@@ -40,11 +41,9 @@ class Retired(TenantStore):
         """Return the generations to drop now, locked until the transaction ends, skipping rows of other sweepers. Hold
         the lock from before the drop until ``forget``: a generation here is not written anew (`Ledger.claim`)."""
         rows = self._run(
-            text(
-                "SELECT namespace, document_id, generation FROM retired_generations"
-                " WHERE tenant_id = :tenant AND due_at <= :now ORDER BY due_at LIMIT :limit"
-                " FOR UPDATE SKIP LOCKED"
-            ),
+            "SELECT namespace, document_id, generation FROM retired_generations"
+            " WHERE tenant_id = :tenant AND due_at <= :now ORDER BY due_at LIMIT :limit"
+            " FOR UPDATE SKIP LOCKED",
             now=now(),
             limit=limit,
         )
@@ -61,7 +60,7 @@ class Retired(TenantStore):
 def tenants_with_retired(connection: Connection) -> list[TenantId]:
     """Return the tenants with generations to drop; reads only their ids."""
     rows = connection.execute(
-        text("SELECT DISTINCT tenant_id FROM retired_generations WHERE due_at <= :now"), {"now": now()}
+        sql("SELECT DISTINCT tenant_id FROM retired_generations WHERE due_at <= :now"), {"now": now()}
     ).scalars()
     return [TenantId(tenant_id) for tenant_id in rows]
 
@@ -119,15 +118,14 @@ def _is_over(row: Any, number: int) -> bool:
     return bool(number < max(row.published_generation or 0, row.settled_generation + 1))
 
 
-_OF_SOME = "WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids AND generation = :generation"
-_IDS: BindParameter[Any] = bindparam("ids", expanding=True)
+_OF_SOME = f"WHERE {OF_DOCUMENTS} AND generation = :generation"
 _TABLES = ("chunks", "parent_chunks", "kept_generations", "payloads", "generations", "retired_generations")
-_DELETE = {table: text(f"DELETE FROM {table} {_OF_SOME}").bindparams(_IDS) for table in _TABLES}
-_KEPT = text(f"SELECT document_id FROM kept_generations {_OF_SOME}").bindparams(_IDS)
-_LOCK = text(
+_DELETE = {table: sql(f"DELETE FROM {table} {_OF_SOME}") for table in _TABLES}
+_KEPT = sql(f"SELECT document_id FROM kept_generations {_OF_SOME}")
+_LOCK = sql(
     "SELECT document_id, published_generation, deleted_generation, settled_generation FROM documents"
-    " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids ORDER BY document_id FOR UPDATE"
-).bindparams(bindparam("ids", expanding=True))
+    f" WHERE {OF_DOCUMENTS} ORDER BY document_id FOR UPDATE"
+)
 
 
 class RetainedGenerations(TenantStore):
@@ -165,22 +163,17 @@ def tenants_with_expired(connection: Connection) -> list[TenantId]:
     return [TenantId(tenant_id) for tenant_id in connection.execute(_UNTIDY, {"now": now()}).scalars()]
 
 
-_FORGET_KEPT = text(
-    "DELETE FROM kept_generations WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids"
-).bindparams(bindparam("ids", expanding=True))
+_FORGET_KEPT = sql(f"DELETE FROM kept_generations WHERE {OF_DOCUMENTS}")
 
 # One index lookup per tenant: there may be as many retained generations as documents.
-_UNTIDY = text(
+_UNTIDY = sql(
     "SELECT t.tenant_id FROM tenants t WHERE EXISTS (SELECT 1 FROM kept_generations k"
     " WHERE k.tenant_id = t.tenant_id AND k.kept_until <= :now)"
 )
 
-_EXPIRED = text(
+_EXPIRED = sql(
     "SELECT namespace, document_id, generation FROM kept_generations"
     " WHERE tenant_id = :tenant AND kept_until <= :now ORDER BY kept_until LIMIT :limit FOR UPDATE SKIP LOCKED"
 )
 
-_FORGET_ONE = text(
-    "DELETE FROM kept_generations WHERE tenant_id = :tenant AND namespace = :namespace AND document_id = :document"
-    " AND generation = :generation"
-)
+_FORGET_ONE = sql(f"DELETE FROM kept_generations WHERE {OF_GENERATION}")

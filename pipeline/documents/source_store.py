@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import bindparam, text
-
 from pipeline.database.rows import TenantStore, insert_many, now, slices
+from pipeline.database.statements import sql
 from pipeline.document_sources import SourceKind, derived_source_id, original_type
 from pipeline.records import OCTETS, Generation, Namespace, Upload
 
@@ -74,16 +73,15 @@ class Sources(TenantStore):
 
 
 _SOME = " WHERE tenant_id = :tenant AND namespace = :namespace AND source_id IN :ids"
-_IDS: Any = bindparam("ids", expanding=True)
-_DESCRIBED = text(f"SELECT source_id, kind, uri, media_type FROM sources{_SOME}").bindparams(_IDS)
-_LOCK = text(f"SELECT source_id FROM sources{_SOME} ORDER BY source_id FOR UPDATE").bindparams(_IDS)
-_USED = text(f"SELECT DISTINCT source_id FROM generations{_SOME}").bindparams(_IDS)
-_DROP = text(f"DELETE FROM sources{_SOME}").bindparams(_IDS)
-_CORRECT = text(
+_DESCRIBED = sql(f"SELECT source_id, kind, uri, media_type FROM sources{_SOME}")
+_LOCK = sql(f"SELECT source_id FROM sources{_SOME} ORDER BY source_id FOR UPDATE")
+_USED = sql(f"SELECT DISTINCT source_id FROM generations{_SOME}")
+_DROP = sql(f"DELETE FROM sources{_SOME}")
+_CORRECT = sql(
     "UPDATE sources SET kind = :kind, uri = :uri, media_type = :media_type"
     " WHERE tenant_id = :tenant AND namespace = :namespace AND source_id = :id"
 )
-_NAMED_BY = text(
+_NAMED_BY = sql(
     "SELECT DISTINCT source_id FROM generations WHERE tenant_id = :tenant AND namespace = :namespace"
     " AND generation = :number AND document_id IN :ids"
-).bindparams(_IDS)
+)

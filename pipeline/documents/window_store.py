@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from sqlalchemy import Connection, bindparam, text
+from sqlalchemy import Connection
 
+from pipeline.database.statements import same_generation, sql
 from pipeline.records import ChunkId, TenantId
 
 
@@ -51,18 +52,14 @@ def _seam(gap: int) -> str:
 
 _ANY_NUMBER = 1_000_000  # of chunks, more than a document has
 
-_SMALL = text(
-    "SELECT c.chunk_id FROM chunks c"
-    " JOIN chunks n ON n.tenant_id = c.tenant_id AND n.namespace = c.namespace AND n.document_id = c.document_id"
-    " AND n.generation = c.generation AND n.enabled = 1"
+_SMALL = sql(
+    f"SELECT c.chunk_id FROM chunks c JOIN chunks n ON {same_generation('n', 'c')} AND n.enabled = 1"
     " WHERE c.tenant_id = :tenant AND c.chunk_id IN :ids GROUP BY c.chunk_id HAVING SUM(n.token_count) <= :most"
-).bindparams(bindparam("ids", expanding=True))
+)
 
-_AROUND = text(
+_AROUND = sql(
     "SELECT c.chunk_id, n.text, n.start_offset, n.end_offset, n.reworded FROM chunks c"
-    " JOIN chunks n ON n.tenant_id = c.tenant_id AND n.namespace = c.namespace AND n.document_id = c.document_id"
-    " AND n.generation = c.generation AND n.ordinal BETWEEN IF(c.ordinal > :size, c.ordinal - :size, 0)"
-    " AND c.ordinal + :size"
-    " WHERE c.tenant_id = :tenant AND c.chunk_id IN :ids AND (n.enabled = 1 OR n.chunk_id = c.chunk_id)"
-    " ORDER BY c.chunk_id, n.ordinal"
-).bindparams(bindparam("ids", expanding=True))
+    f" JOIN chunks n ON {same_generation('n', 'c')} AND n.ordinal BETWEEN IF(c.ordinal > :size, c.ordinal - :size, 0)"
+    " AND c.ordinal + :size WHERE c.tenant_id = :tenant AND c.chunk_id IN :ids AND (n.enabled = 1"
+    " OR n.chunk_id = c.chunk_id) ORDER BY c.chunk_id, n.ordinal"
+)

@@ -7,9 +7,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import BindParameter, bindparam, text
-
 from pipeline.database.rows import TenantStore, insert_many, now, record_of, slices, to_json
+from pipeline.database.statements import sql
 from pipeline.entities.entity import EntityState, name_key
 from pipeline.records import Namespace
 from pipeline.tenants.audit_store import Audit
@@ -119,14 +118,14 @@ def _state(row: Mapping[Any, Any]) -> EntityState:
     )
 
 
-_NAMESPACE = text(
+_NAMESPACE = sql(
     "INSERT INTO namespaces (tenant_id, namespace, created_at) VALUES (:tenant, :namespace, :now)"
     " ON DUPLICATE KEY UPDATE namespace = VALUES(namespace)"
 )
 
 _COLUMNS = "e.namespace, e.entity_id, e.name, e.type, e.story_time, e.state, e.updated_at"
 
-_NAMED = text(
+_NAMED = sql(
     f"SELECT n.name_key AS asked, {_COLUMNS} FROM"
     " (SELECT DISTINCT namespace, name_key, entity_id FROM entity_states"
     "  WHERE tenant_id = :tenant AND namespace IN :namespaces AND name_key IN :names AND story_time <= :as_of) n"
@@ -134,9 +133,9 @@ _NAMED = text(
     " AND e.story_time = (SELECT MAX(l.story_time) FROM entity_states l WHERE l.tenant_id = :tenant"
     "  AND l.namespace = n.namespace AND l.entity_id = n.entity_id AND l.story_time <= :as_of)"
     " ORDER BY e.namespace, e.entity_id"
-).bindparams(bindparam("namespaces", expanding=True), bindparam("names", expanding=True))
+)
 
-_PAGE = text(
+_PAGE = sql(
     f"SELECT {_COLUMNS} FROM"
     " (SELECT entity_id, MAX(story_time) AS story_time FROM entity_states"
     "  WHERE tenant_id = :tenant AND namespace = :namespace AND entity_id > :after AND story_time <= :as_of"
@@ -146,7 +145,4 @@ _PAGE = text(
     " WHERE :name IS NULL OR e.name_key = :name ORDER BY e.entity_id LIMIT :limit"
 )
 
-_IDS: BindParameter[Any] = bindparam("ids", expanding=True)
-_DELETE = text(
-    "DELETE FROM entity_states WHERE tenant_id = :tenant AND namespace = :namespace AND entity_id IN :ids"
-).bindparams(_IDS)
+_DELETE = sql("DELETE FROM entity_states WHERE tenant_id = :tenant AND namespace = :namespace AND entity_id IN :ids")

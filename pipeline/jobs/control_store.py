@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import text
 
 from pipeline.database.rows import TenantStore, now, slices
+from pipeline.database.statements import sql
 from pipeline.documents.outcome_store import DocumentOutcomes
 from pipeline.jobs.claims import becomes, may
 from pipeline.jobs.states import Move
@@ -45,7 +46,7 @@ class JobControl(TenantStore):
     def standing(self, job_id: JobId) -> JobState | None:
         """Return whether the job is finished or paused; None if there is no such job."""
         row = self._run(
-            text("SELECT finished_at, paused_at FROM jobs WHERE tenant_id = :tenant AND job_id = :job"), job=job_id
+            "SELECT finished_at, paused_at FROM jobs WHERE tenant_id = :tenant AND job_id = :job", job=job_id
         ).one_or_none()
         return None if row is None else JobState(finished=row.finished_at is not None, paused=row.paused_at is not None)
 
@@ -66,7 +67,7 @@ class JobControl(TenantStore):
     def was_cancelled(self, job_id: JobId) -> bool:
         """Return whether any item of the job was cancelled."""
         rows = self._run(
-            text("SELECT 1 FROM job_items WHERE tenant_id = :tenant AND job_id = :job AND state = 'cancelled' LIMIT 1"),
+            "SELECT 1 FROM job_items WHERE tenant_id = :tenant AND job_id = :job AND state = 'cancelled' LIMIT 1",
             job=job_id,
         )
         return rows.first() is not None
@@ -75,7 +76,7 @@ class JobControl(TenantStore):
         """Count the documents that `requeue` would queue as the tenant's again; return the number of items."""
         items = 0
         for where in _chosen(ordinals, dead_only=dead_only):
-            count = int(self._run(text(_REPLAYABLE.format(where=where)), job=job_id).scalar_one())
+            count = int(self._run(_REPLAYABLE.format(where=where), job=job_id).scalar_one())
             if count:
                 DocumentOutcomes(self._connection, self._tenant_id).reopened(job_id, where=where)
             items += count
@@ -91,7 +92,7 @@ class JobControl(TenantStore):
         )
         if queued:
             self._connection.execute(
-                text(
+                sql(
                     "UPDATE jobs SET finished_at = NULL, updated_at = :now, revision = revision + 1"
                     " WHERE tenant_id = :tenant AND job_id = :job"
                 ),
@@ -109,21 +110,19 @@ class JobControl(TenantStore):
 
     def _set_paused(self, job_id: JobId, value: str) -> None:
         self._run(
-            text(
-                f"UPDATE jobs SET paused_at = {value}, updated_at = :now, revision = revision + 1"
-                " WHERE tenant_id = :tenant AND job_id = :job AND finished_at IS NULL"
-            ),
+            f"UPDATE jobs SET paused_at = {value}, updated_at = :now, revision = revision + 1"
+            " WHERE tenant_id = :tenant AND job_id = :job AND finished_at IS NULL",
             job=job_id,
             now=now(),
         )
 
 
-_OPEN = text(
+_OPEN = sql(
     "SELECT ordinal, state, namespace, document_id, generation, attempts FROM job_items"
     f" WHERE tenant_id = :tenant AND job_id = :job AND {may(Move.CANCEL)} ORDER BY ordinal FOR UPDATE"
 )
 
-_CANCEL = text(
+_CANCEL = sql(
     f"UPDATE job_items SET {becomes(Move.CANCEL)}, fencing_token = fencing_token + 1, lease_until = NULL,"
     " next_attempt_at = NULL, outcome = NULL, updated_at = :now"
     f" WHERE tenant_id = :tenant AND job_id = :job AND {may(Move.CANCEL)}"

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, text
+from sqlalchemy import Connection
 
 from pipeline.database.rows import TenantStore, insert_many, now, placeholders
+from pipeline.database.statements import same_document, same_generation, sql
 from pipeline.documents.outcome_store import DocumentOutcomes
 from pipeline.errors import LeaseLost
 from pipeline.jobs.claims import Claims, ItemClaim, NewItem, becomes, by_job, may
@@ -31,13 +32,13 @@ class Ledger(TenantStore):
 
     def total(self, job_id: JobId) -> int | None:
         """Return the number of items of a job; None if there is no such job."""
-        statement = text("SELECT total FROM jobs WHERE tenant_id = :tenant AND job_id = :job")
+        statement = sql("SELECT total FROM jobs WHERE tenant_id = :tenant AND job_id = :job")
         total = self._run(statement, job=job_id).scalar_one_or_none()
         return None if total is None else int(total)
 
     def renamed(self, job_id: JobId) -> list[tuple[int, str, str]]:
         """Return ordinal, requested id and id of the items that were given another id."""
-        statement = text(
+        statement = sql(
             "SELECT ordinal, requested_id, document_id FROM job_items"
             " WHERE tenant_id = :tenant AND job_id = :job AND requested_id IS NOT NULL ORDER BY ordinal"
         )
@@ -56,10 +57,8 @@ class Ledger(TenantStore):
         """Write a job with all its items; finish it at once if none is left to do."""
         moment = now()
         self._run(
-            text(
-                "INSERT INTO jobs (tenant_id, job_id, namespace, total, request_id, priority, created_at, updated_at)"
-                " VALUES (:tenant, :job, :namespace, :total, :request, :priority, :now, :now)"
-            ),
+            "INSERT INTO jobs (tenant_id, job_id, namespace, total, request_id, priority, created_at, updated_at)"
+            " VALUES (:tenant, :job, :namespace, :total, :request, :priority, :now, :now)",
             job=job_id,
             namespace=namespace,
             total=len(items),
@@ -224,37 +223,33 @@ class Ledger(TenantStore):
     def request_id(self, job_id: JobId) -> str:
         """Return the id of the request that made the job, for logs; empty if there is no such job."""
         request_id = self._run(
-            text("SELECT request_id FROM jobs WHERE tenant_id = :tenant AND job_id = :job"), job=job_id
+            "SELECT request_id FROM jobs WHERE tenant_id = :tenant AND job_id = :job", job=job_id
         ).scalar_one_or_none()
         return str(request_id or "")
 
     def release_expired(self) -> int:
         """Queue items with an expired lease again; return how many."""
         return self._run(
-            text(
-                f"UPDATE job_items SET {becomes(Move.EXPIRE)}, lease_until = NULL, next_attempt_at = :now,"
-                " fencing_token = fencing_token + 1, updated_at = :now"
-                f" WHERE tenant_id = :tenant AND {may(Move.EXPIRE)} AND lease_until < :now"
-            ),
+            f"UPDATE job_items SET {becomes(Move.EXPIRE)}, lease_until = NULL, next_attempt_at = :now,"
+            " fencing_token = fencing_token + 1, updated_at = :now"
+            f" WHERE tenant_id = :tenant AND {may(Move.EXPIRE)} AND lease_until < :now",
             now=now(),
         ).rowcount
 
     def due(self) -> dict[JobId, int]:
         """Return how many items of each job are due; paused jobs are omitted."""
         rows = self._run(
-            text(
-                "SELECT j.job_id, COUNT(*) FROM jobs j JOIN job_items i ON i.tenant_id = j.tenant_id"
-                " AND i.job_id = j.job_id AND i.state = 'queued' AND i.next_attempt_at <= :now"
-                " WHERE j.tenant_id = :tenant AND j.finished_at IS NULL AND j.paused_at IS NULL"
-                " GROUP BY j.job_id ORDER BY j.job_id"
-            ),
+            "SELECT j.job_id, COUNT(*) FROM jobs j JOIN job_items i ON i.tenant_id = j.tenant_id"
+            " AND i.job_id = j.job_id AND i.state = 'queued' AND i.next_attempt_at <= :now"
+            " WHERE j.tenant_id = :tenant AND j.finished_at IS NULL AND j.paused_at IS NULL"
+            " GROUP BY j.job_id ORDER BY j.job_id",
             now=now(),
         )
         return {JobId(job_id): count for job_id, count in rows}
 
     def unfinished(self) -> list[JobId]:
         """Return the jobs that are not marked as finished."""
-        rows = self._run(text("SELECT job_id FROM jobs WHERE tenant_id = :tenant AND finished_at IS NULL")).scalars()
+        rows = self._run("SELECT job_id FROM jobs WHERE tenant_id = :tenant AND finished_at IS NULL").scalars()
         return [JobId(job_id) for job_id in rows]
 
     def _update(
@@ -262,59 +257,56 @@ class Ledger(TenantStore):
     ) -> None:
         only = f" AND {may(move)}" if move else ""
         for job_id, group in by_job(claims):
-            statement = text(
+            statement = sql(
                 f"UPDATE job_items SET {assignments}, updated_at = :now"
                 f" WHERE tenant_id = :tenant AND job_id = :job AND ordinal IN :ordinals{only}"
-            ).bindparams(bindparam("ordinals", expanding=True))
+            )
             ordinals = [claim.ordinal for claim in group]
             self._run(statement, job=job_id, ordinals=ordinals, now=now(), **values)
 
 
 def tenants_with_open_jobs(connection: Connection) -> list[TenantId]:
     """Return the tenants with unfinished jobs. Reads only their ids, across tenants."""
-    rows = connection.execute(text("SELECT DISTINCT tenant_id FROM jobs WHERE finished_at IS NULL")).scalars()
+    rows = connection.execute(sql("SELECT DISTINCT tenant_id FROM jobs WHERE finished_at IS NULL")).scalars()
     return [TenantId(tenant_id) for tenant_id in rows]
 
 
-_DUE = text(
+_DUE = sql(
     # Rows of an earlier attempt that wait to be dropped would vanish while the new attempt writes them. An item of a
     # document deleted since is taken all the same: it will never be published.
     "SELECT ordinal, namespace, document_id, generation, body_bytes, fencing_token, attempts FROM job_items i"
     f" WHERE tenant_id = :tenant AND job_id = :job AND {may(Move.CLAIM)} AND next_attempt_at <= :now"
-    " AND body_bytes >= :least"
-    " AND NOT EXISTS (SELECT 1 FROM jobs j WHERE j.tenant_id = :tenant AND j.job_id = :job AND j.paused_at IS NOT NULL)"
-    " AND NOT EXISTS (SELECT 1 FROM retired_generations r JOIN documents d ON d.tenant_id = r.tenant_id"
-    " AND d.namespace = r.namespace AND d.document_id = r.document_id AND d.deleted_generation < r.generation"
-    " WHERE r.tenant_id = i.tenant_id AND r.namespace = i.namespace AND r.document_id = i.document_id"
-    " AND r.generation = i.generation)"
-    " LIMIT :limit FOR UPDATE SKIP LOCKED"
+    " AND body_bytes >= :least AND NOT EXISTS (SELECT 1 FROM jobs j WHERE j.tenant_id = :tenant AND j.job_id = :job"
+    " AND j.paused_at IS NOT NULL) AND NOT EXISTS (SELECT 1 FROM retired_generations r"
+    f" JOIN documents d ON {same_document('d', 'r')} AND d.deleted_generation < r.generation"
+    f" WHERE {same_generation('r', 'i')}) LIMIT :limit FOR UPDATE SKIP LOCKED"
 )
 
-_TAKE = text(
+_TAKE = sql(
     f"UPDATE job_items SET {becomes(Move.CLAIM)}, lease_until = :lease, fencing_token = fencing_token + 1,"
     " attempts = attempts + 1, updated_at = :now"
     f" WHERE tenant_id = :tenant AND job_id = :job AND ordinal IN :ordinals AND {may(Move.CLAIM)}"
-).bindparams(bindparam("ordinals", expanding=True))
+)
 
-_HOLD = text(
+_HOLD = sql(
     "SELECT ordinal, state, fencing_token FROM job_items"
     " WHERE tenant_id = :tenant AND job_id = :job AND ordinal IN :ordinals ORDER BY ordinal FOR UPDATE"
-).bindparams(bindparam("ordinals", expanding=True))
+)
 
-_LOCK_JOB = text("SELECT job_id FROM jobs WHERE tenant_id = :tenant AND job_id = :job FOR UPDATE")
+_LOCK_JOB = sql("SELECT job_id FROM jobs WHERE tenant_id = :tenant AND job_id = :job FOR UPDATE")
 
-_CLOSE = text(
+_CLOSE = sql(
     "UPDATE jobs SET finished_at = :now, updated_at = :now, revision = revision + 1"
     " WHERE tenant_id = :tenant AND job_id = :job AND finished_at IS NULL AND NOT EXISTS ("
     "SELECT 1 FROM job_items i WHERE i.tenant_id = :tenant AND i.job_id = :job AND i.state IN ('queued', 'running'))"
 )
 
-_TOUCH_JOB = text(
+_TOUCH_JOB = sql(
     "UPDATE jobs SET updated_at = :now, revision = revision + 1"
     " WHERE tenant_id = :tenant AND job_id = :job AND finished_at IS NULL"
 )
 
-_NEXT_REVISION = text("UPDATE jobs SET revision = revision + 1 WHERE tenant_id = :tenant AND job_id = :job")
+_NEXT_REVISION = sql("UPDATE jobs SET revision = revision + 1 WHERE tenant_id = :tenant AND job_id = :job")
 
 
 def _first_state(item: NewItem) -> ItemState:

@@ -9,6 +9,7 @@ from sqlalchemy import text
 
 from pipeline.database.mysql_tables import api_keys
 from pipeline.database.rows import TenantStore, as_utc, now, record_of, to_naive
+from pipeline.database.statements import sql
 from pipeline.tenants.accounts import OPERATOR, SCOPES, ApiKey, IssuedKey, TooManyKeys, hashed, key_id_of, new_key
 from pipeline.tenants.audit_store import Audit
 
@@ -32,7 +33,7 @@ class ApiKeys(TenantStore):
     def one(self, key_id: str, *, lock: bool = False) -> ApiKey | None:
         """Return the key of this id, None if the tenant has none."""
         statement = f"{_SELECT} AND LEFT(key_hash, 8) = UNHEX(:id)" + (" FOR UPDATE" if lock else "")
-        row = self._run(text(statement), id=key_id).first()
+        row = self._run(statement, id=key_id).first()
         return None if row is None else _key(row)
 
     def issue(self, name: str, scopes: tuple[str, ...], *, expires_at: datetime | None = None) -> IssuedKey:
@@ -51,10 +52,8 @@ class ApiKeys(TenantStore):
         lifetime = None if old.expires_at is None else old.expires_at - old.created_at
         made = self._insert(old.name, old.scopes, None if lifetime is None else as_utc(at) + lifetime)
         self._run(
-            text(
-                "UPDATE api_keys SET replaced_by = :by, expires_at = LEAST(COALESCE(expires_at, :ends), :ends)"
-                " WHERE tenant_id = :tenant AND LEFT(key_hash, 8) = UNHEX(:id)"
-            ),
+            "UPDATE api_keys SET replaced_by = :by, expires_at = LEAST(COALESCE(expires_at, :ends), :ends)"
+            " WHERE tenant_id = :tenant AND LEFT(key_hash, 8) = UNHEX(:id)",
             id=key_id,
             by=made.key.key_id,
             ends=at + overlap,
@@ -67,10 +66,8 @@ class ApiKeys(TenantStore):
         if self.one(key_id, lock=True) is None:
             return False
         ended = self._run(
-            text(
-                "UPDATE api_keys SET revoked_at = :now"
-                " WHERE tenant_id = :tenant AND LEFT(key_hash, 8) = UNHEX(:id) AND revoked_at IS NULL"
-            ),
+            "UPDATE api_keys SET revoked_at = :now"
+            " WHERE tenant_id = :tenant AND LEFT(key_hash, 8) = UNHEX(:id) AND revoked_at IS NULL",
             id=key_id,
             now=now(),
         )
@@ -79,7 +76,7 @@ class ApiKeys(TenantStore):
         return True
 
     def _insert(self, name: str, scopes: tuple[str, ...], expires_at: datetime | None) -> IssuedKey:
-        count = text("SELECT COUNT(*) FROM api_keys WHERE tenant_id = :tenant")
+        count = sql("SELECT COUNT(*) FROM api_keys WHERE tenant_id = :tenant")
         if self._run(count).scalar_one() >= MOST_KEYS:
             raise TooManyKeys(
                 f"A tenant has at most {MOST_KEYS} keys, and those that have ended are kept for the audit."

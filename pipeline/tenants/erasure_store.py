@@ -15,6 +15,7 @@ from sqlalchemy import Connection, Engine, text
 
 from pipeline.database.engines import mysql_errors, postgres_errors, redis_errors
 from pipeline.database.rows import now, to_json
+from pipeline.database.statements import sql
 from pipeline.records import TenantId
 
 # Keys of the installation (docs/data-model.md). A tenant that was made before `tenants.RESERVED` may begin like them.
@@ -100,7 +101,7 @@ def left_over(mysql: Engine, postgres: Engine, client: redis.Redis, tenant_id: T
     counts: dict[str, int] = {}
     with mysql_errors(), mysql.connect() as connection:
         for table in mysql_tables(connection):
-            statement = text(f"SELECT COUNT(*) FROM `{table}` WHERE tenant_id = :tenant")
+            statement = sql(f"SELECT COUNT(*) FROM `{table}` WHERE tenant_id = :tenant")
             counts[f"mysql.{table}"] = connection.execute(statement, {"tenant": tenant_id}).scalar_one()
     tables = postgres_tables(postgres)
     with postgres_errors(), postgres.connect() as connection:
@@ -121,11 +122,11 @@ def is_known(connection: Connection, tenant_id: TenantId) -> bool:
 def request_erasure(connection: Connection, tenant_id: TenantId) -> None:
     """Record the request to erase everything that the tenant has now, and disable it; an earlier report stays."""
     connection.execute(
-        text("UPDATE tenants SET disabled_at = COALESCE(disabled_at, :now) WHERE tenant_id = :tenant"),
+        sql("UPDATE tenants SET disabled_at = COALESCE(disabled_at, :now) WHERE tenant_id = :tenant"),
         {"tenant": tenant_id, "now": now()},
     )
     connection.execute(
-        text(
+        sql(
             "INSERT INTO erasures (tenant_id, requested_at, erased) VALUES (:tenant, :now, '{}')"
             " ON DUPLICATE KEY UPDATE requested_at = VALUES(requested_at), settled_at = NULL"
         ),
@@ -143,7 +144,7 @@ def note_erased(
         if count:
             sums[name] = sums.get(name, 0) + count
     connection.execute(
-        text(
+        sql(
             "UPDATE erasures SET erased = :erased, settled_at = IF(:settled, :now, settled_at) WHERE tenant_id = :tenant"
         ),
         {"tenant": tenant_id, "erased": to_json(sums), "settled": settled, "now": now()},
@@ -159,21 +160,21 @@ def unsettled(connection: Connection) -> list[Erasure]:
     ]
 
 
-_REPORT = text("SELECT erased FROM erasures WHERE tenant_id = :tenant FOR UPDATE")
+_REPORT = sql("SELECT erased FROM erasures WHERE tenant_id = :tenant FOR UPDATE")
 
-_UNSETTLED = text(
+_UNSETTLED = sql(
     "SELECT e.tenant_id, e.requested_at FROM erasures e"
     " LEFT JOIN tenants t ON t.tenant_id = e.tenant_id AND t.created_at > e.requested_at"
     " WHERE e.settled_at IS NULL AND t.tenant_id IS NULL"
 )
 
-_MYSQL_TABLES = text(
+_MYSQL_TABLES = sql(
     "SELECT c.table_name FROM information_schema.columns c JOIN information_schema.tables t"
     " ON t.table_schema = c.table_schema AND t.table_name = c.table_name AND t.table_type = 'BASE TABLE'"
     " WHERE c.table_schema = DATABASE() AND c.column_name = 'tenant_id'"
 )
 
-_POSTGRES_TABLES = text(
+_POSTGRES_TABLES = sql(
     "SELECT c.relname FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid"
     " WHERE a.attname = 'tenant_id' AND NOT a.attisdropped AND c.relkind = 'r'"
     " AND c.relnamespace = current_schema()::regnamespace"

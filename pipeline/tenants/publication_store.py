@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from pipeline.database.rows import TenantStore, now, to_json
+from pipeline.database.statements import sql
 from pipeline.records import DocumentId, Namespace, TenantId
 
 KEPT_FOR = timedelta(days=7)
@@ -55,20 +56,20 @@ def tenants_with_old_publications(connection: Connection) -> list[TenantId]:
     return [TenantId(tenant_id) for tenant_id in rows]
 
 
-_NOTE = text(
+_NOTE = sql(
     "INSERT INTO publications (tenant_id, namespace, revision, document_id, revised_at)"
     " SELECT n.tenant_id, n.namespace, n.revision, changed.document_id, n.revised_at FROM namespaces n"
     " JOIN JSON_TABLE(:ids, '$[*]' COLUMNS ("
     "document_id VARCHAR(64) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin PATH '$')) AS changed"
     " WHERE n.tenant_id = :tenant AND n.namespace = :namespace"
 )
-_SINCE = text(
+_SINCE = sql(
     "SELECT revision, document_id, revised_at FROM publications"
     " WHERE tenant_id = :tenant AND namespace = :namespace AND revision >= :revision"
 )
-_PRUNE = text(
+_PRUNE = sql(
     "DELETE FROM publications WHERE tenant_id = :tenant AND revised_at < :before AND NOT EXISTS (SELECT 1 FROM namespaces n"
     " WHERE n.tenant_id = publications.tenant_id AND n.namespace = publications.namespace"
     " AND n.revision = publications.revision) LIMIT :limit"
 )
-_WITH_OLD = text("SELECT tenant_id FROM publications GROUP BY tenant_id HAVING MIN(revised_at) < :before")
+_WITH_OLD = sql("SELECT tenant_id FROM publications GROUP BY tenant_id HAVING MIN(revised_at) < :before")

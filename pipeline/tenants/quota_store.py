@@ -8,9 +8,10 @@ from collections.abc import Callable
 from dataclasses import astuple, dataclass, replace
 
 from cachetools import TTLCache
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from pipeline.database.rows import TenantStore, now
+from pipeline.database.statements import sql
 from pipeline.errors import QueueFull, QuotaExceeded
 from pipeline.records import TenantId
 from pipeline.tenants.accounts import OwnQuotas
@@ -152,7 +153,7 @@ class Quotas(TenantStore):
         return usage.total(today.replace(day=1), today).counts.tokens
 
     def _count(self, statement: str) -> int:
-        return int(self._run(text(statement)).scalar_one() or 0)
+        return int(self._run(statement).scalar_one() or 0)
 
 
 def _exceeded(detail: str, name: str, limit: int, used: int) -> QuotaExceeded:
@@ -162,7 +163,7 @@ def _exceeded(detail: str, name: str, limit: int, used: int) -> QuotaExceeded:
 def own_quotas(connection: Connection, tenant_id: TenantId) -> OwnQuotas:
     """Return the values in the tenant's own row."""
     row = connection.execute(
-        text(f"SELECT {_OWN_COLUMNS} FROM tenants WHERE tenant_id = :tenant"), {"tenant": tenant_id}
+        sql(f"SELECT {_OWN_COLUMNS} FROM tenants WHERE tenant_id = :tenant"), {"tenant": tenant_id}
     )
     return OwnQuotas(**dict(zip(_QUOTAS, (None if own is None else int(own) for own in row.one()), strict=True)))
 
@@ -171,14 +172,14 @@ def set_own_quotas(connection: Connection, tenant_id: TenantId, own: OwnQuotas) 
     """Write the tenant's own values; None restores the installation's setting."""
     assignments = ", ".join(f"quota_{name} = :{name}" for name in _QUOTAS)
     connection.execute(
-        text(f"UPDATE tenants SET {assignments} WHERE tenant_id = :tenant"),
+        sql(f"UPDATE tenants SET {assignments} WHERE tenant_id = :tenant"),
         {"tenant": tenant_id, **dict(zip(_QUOTAS, astuple(own), strict=True))},
     )
 
 
 def own_requests_per_minute(connection: Connection, tenant_id: TenantId) -> int | None:
     """Return the tenant's own limit on requests per minute, 0 for no limit; None for the installation's setting."""
-    statement = text("SELECT quota_requests_per_minute FROM tenants WHERE tenant_id = :tenant")
+    statement = sql("SELECT quota_requests_per_minute FROM tenants WHERE tenant_id = :tenant")
     value = connection.execute(statement, {"tenant": tenant_id}).scalar_one_or_none()
     return None if value is None else int(value)
 
@@ -187,11 +188,11 @@ _QUOTAS = ("documents", "chunks", "queued", "tokens", "requests_per_minute")  # 
 
 _OWN_COLUMNS = ", ".join(f"quota_{name}" for name in _QUOTAS)
 
-_OWN = text(
+_OWN = sql(
     f"SELECT {', '.join(f'quota_{name} AS {name}' for name in _QUOTAS[:4])} FROM tenants WHERE tenant_id = :tenant"
 )
 
-_LOCK = text("SELECT tenant_id FROM tenants WHERE tenant_id = :tenant FOR UPDATE")
+_LOCK = sql("SELECT tenant_id FROM tenants WHERE tenant_id = :tenant FOR UPDATE")
 
 _DOCUMENTS = f"SELECT COUNT(*) FROM documents WHERE tenant_id = :tenant AND {ALIVE.format(d='')}"
 

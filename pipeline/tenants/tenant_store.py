@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from pipeline.database.rows import TenantStore, now, record_of
+from pipeline.database.statements import sql
 from pipeline.tenants.accounts import SCOPES, Principal, Tenant, hashed, key_id_of, new_key
 from pipeline.tenants.audit_store import Audit
 
@@ -20,7 +21,7 @@ class Tenants(TenantStore):
     def create(self, name: str) -> bool:
         """Create the tenant; False if it exists, and then it stays as it is."""
         made = self._run(
-            text("INSERT IGNORE INTO tenants (tenant_id, name, created_at) VALUES (:tenant, :name, :now)"),
+            "INSERT IGNORE INTO tenants (tenant_id, name, created_at) VALUES (:tenant, :name, :now)",
             name=name,
             now=now(),
         )
@@ -28,7 +29,7 @@ class Tenants(TenantStore):
 
     def find(self) -> Tenant | None:
         """Return the tenant's row, None if there is none."""
-        statement = text(f"SELECT {_COLUMNS} FROM tenants WHERE tenant_id = :tenant")
+        statement = sql(f"SELECT {_COLUMNS} FROM tenants WHERE tenant_id = :tenant")
         row = self._run(statement).first()
         return None if row is None else _tenant(row)
 
@@ -36,12 +37,10 @@ class Tenants(TenantStore):
         """Enable or disable all of the tenant's keys. False if nothing changed or there is no such tenant; one that is
         being erased stays disabled."""
         changed = self._run(
-            text(
-                "UPDATE tenants SET disabled_at = :then WHERE tenant_id = :tenant"
-                f" AND disabled_at IS {'NOT ' if admitted else ''}NULL"
-                " AND NOT EXISTS (SELECT 1 FROM erasures e WHERE e.tenant_id = tenants.tenant_id"
-                " AND e.settled_at IS NULL AND e.requested_at >= tenants.created_at)"
-            ),
+            "UPDATE tenants SET disabled_at = :then WHERE tenant_id = :tenant"
+            f" AND disabled_at IS {'NOT ' if admitted else ''}NULL"
+            " AND NOT EXISTS (SELECT 1 FROM erasures e WHERE e.tenant_id = tenants.tenant_id"
+            " AND e.settled_at IS NULL AND e.requested_at >= tenants.created_at)",
             then=None if admitted else now(),
         )
         if changed.rowcount:
@@ -53,10 +52,8 @@ class Tenants(TenantStore):
         """Create a key and return it; only its hash is stored."""
         key = new_key(self._tenant_id)
         self._run(
-            text(
-                "INSERT INTO api_keys (tenant_id, key_hash, name, scopes, created_at)"
-                " VALUES (:tenant, :hash, :name, :scopes, :now)"
-            ),
+            "INSERT INTO api_keys (tenant_id, key_hash, name, scopes, created_at)"
+            " VALUES (:tenant, :hash, :name, :scopes, :now)",
             hash=hashed(key),
             name=name,
             scopes=" ".join(scopes),
@@ -71,11 +68,9 @@ class Tenants(TenantStore):
         disabled. Records the use of the key, at most once a minute."""
         digest, at = hashed(api_key), now()
         row = self._run(
-            text(
-                "SELECT k.scopes, k.name, k.last_used_at FROM api_keys k JOIN tenants t ON t.tenant_id = k.tenant_id"
-                " WHERE k.tenant_id = :tenant AND k.key_hash = :hash AND t.disabled_at IS NULL"
-                " AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > :now)"
-            ),
+            "SELECT k.scopes, k.name, k.last_used_at FROM api_keys k JOIN tenants t ON t.tenant_id = k.tenant_id"
+            " WHERE k.tenant_id = :tenant AND k.key_hash = :hash AND t.disabled_at IS NULL"
+            " AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > :now)",
             hash=digest,
             now=at,
         ).one_or_none()
@@ -83,14 +78,14 @@ class Tenants(TenantStore):
             return None
         if row.last_used_at is None or at - row.last_used_at > _USE_NOTED_AFTER:
             used = "UPDATE api_keys SET last_used_at = :now WHERE tenant_id = :tenant AND key_hash = :hash"
-            self._run(text(used), hash=digest, now=at)
+            self._run(used, hash=digest, now=at)
         scopes = frozenset(row.scopes.split())
         return Principal(tenant_id=self._tenant_id, scopes=scopes, key_id=key_id_of(digest), key_name=row.name)
 
 
 def tenants_page(connection: Connection, *, after: str | None, limit: int) -> list[Tenant]:
     """Return tenants of the installation by id, after the given one; for operators only."""
-    statement = text(f"SELECT {_COLUMNS} FROM tenants WHERE tenant_id > :after ORDER BY tenant_id LIMIT :limit")
+    statement = sql(f"SELECT {_COLUMNS} FROM tenants WHERE tenant_id > :after ORDER BY tenant_id LIMIT :limit")
     return [_tenant(row) for row in connection.execute(statement, {"after": after or "", "limit": limit})]
 
 
