@@ -28,8 +28,9 @@ from pipeline.administration.edit_parents import children_of, follow_children, r
 from pipeline.chunking.tokens import count_tokens
 from pipeline.database.unit_of_work import UnitOfWork, retry_conflicts, unit_of_work
 from pipeline.documents.chunk_edit_store import ChunkEdits, OwnedChunk
+from pipeline.documents.clean_text import clean
 from pipeline.documents.document_store import Documents
-from pipeline.documents.edited_chunk import bound_of, cleaned, rebuild_edited, repeats
+from pipeline.documents.edited_chunk import bound_of, rebuild_edited, repeats
 from pipeline.documents.parent_store import Parents
 from pipeline.documents.retention_store import Retired
 from pipeline.errors import EmbedderRefused, Unavailable
@@ -75,7 +76,7 @@ def edit_chunks(tenant_id: TenantId, edits: Sequence[Edit], use: Resources) -> l
     results: dict[ChunkId, Edited] = {}
     plans: list[_Plan] = []
     for sent in edits:
-        edit = sent if sent.text is None else replace(sent, text=cleaned(sent.text))
+        edit = sent if sent.text is None else replace(sent, text=clean(sent.text))
         before = chunks.get(edit.chunk_id)
         if before is None:
             results[edit.chunk_id] = not_found(edit.chunk_id)
@@ -150,7 +151,6 @@ def _plan(edit: Edit, before: OwnedChunk) -> _Plan | None:
     if enabled == before.enabled and text == before.passage.text:
         return None
     chunk = rebuild_edited(
-        chunk_id=before.chunk_id,
         generation=before.generation,
         ordinal=before.ordinal,
         passage=before.passage,

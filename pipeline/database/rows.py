@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from typing import Any, TypeVar, overload
 
@@ -13,7 +13,7 @@ from pymysql.cursors import RE_INSERT_VALUES
 from sqlalchemy import Column, ColumnElement, Connection, CursorResult, Executable, Table, and_, insert, or_
 
 from pipeline.database.statements import sql
-from pipeline.records import DocumentId, Generation, Namespace, Scope, TenantId
+from pipeline.records import Chunking, DocumentId, Generation, Namespace, Scope, TenantId
 
 Record = TypeVar("Record")
 
@@ -108,6 +108,19 @@ def metadata_of(column: str) -> dict[str, Any]:
     """Return a metadata column's value; an old integer beyond 64 bits becomes a float, which answers can hold."""
     found: dict[str, Any] = orjson.loads(column)
     return found
+
+
+def chunking_to_json(chunking: Chunking) -> str:
+    """Return the value of a column ``chunking``, without options if there are none."""
+    values = asdict(chunking)
+    if not chunking.options:
+        del values["options"]
+    return to_json(values)
+
+
+def chunking_of(column: str) -> Chunking:
+    """Return the chunking in a column."""
+    return Chunking(**json.loads(column))
 
 
 def insert_many(connection: Connection, statement: str, rows: Sequence[tuple[Any, ...]]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 from sqlalchemy import Connection, Engine, text
@@ -59,9 +60,8 @@ def page_of_documents(
     connection: Connection, tenant_id: TenantId, namespace: Namespace, *, after: str, documents: int, chunks: int
 ) -> DocumentPage:
     """Return the documents in MySQL after the given id, within both bounds, at least one."""
-    rows = connection.execute(
-        _DOCUMENT_PAGE, {"tenant": tenant_id, "namespace": namespace, "after": after, "limit": documents}
-    ).all()
+    values = {"tenant": tenant_id, "namespace": namespace, "after": after, "limit": documents}
+    rows = connection.execute(_DOCUMENT_PAGE, values)
     return _page([(row.document_id, row.chunk_count or 0) for row in rows], documents=documents, chunks=chunks)
 
 
@@ -76,15 +76,11 @@ def page_of_vectors(
 
 
 def _page(counts: Sequence[tuple[str, int]], *, documents: int, chunks: int) -> DocumentPage:
-    taken: list[DocumentId] = []
-    size = 0
-    for document_id, count in counts:
-        if taken and size + count > chunks:
-            break
-        size += count
-        taken.append(DocumentId(document_id))
-    more = len(taken) < len(counts) or len(counts) == documents
-    return DocumentPage(document_ids=tuple(taken), last=taken[-1] if taken and more else None)
+    sizes = accumulate(count for _, count in counts)
+    ids = tuple(DocumentId(document_id) for (document_id, _), size in zip(counts, sizes, strict=True) if size <= chunks)
+    ids = ids or tuple(DocumentId(document_id) for document_id, _ in counts[:1])
+    is_last = len(ids) == len(counts) < documents
+    return DocumentPage(document_ids=ids, last=None if is_last or not ids else ids[-1])
 
 
 def documents_of(
@@ -96,17 +92,13 @@ def documents_of(
     lock: bool = False,
 ) -> dict[str, DocumentRow]:
     """Return the pointers of these documents; ``lock``: locked until the transaction ends."""
-    values = {"tenant": tenant_id, "namespace": namespace, "ids": list(document_ids)}
     if not document_ids:
         return {}
+    values = {"tenant": tenant_id, "namespace": namespace, "ids": list(document_ids)}
     if lock:
         connection.execute(_LOCK, values).all()
-    return {
-        row.document_id: DocumentRow(
-            document_id=row.document_id, published=row.published_generation, chunk_count=row.chunk_count
-        )
-        for row in connection.execute(_POINTERS, values)
-    }
+    rows = connection.execute(_POINTERS, values)
+    return {row.document_id: record_of(DocumentRow, row, published=row.published_generation) for row in rows}
 
 
 def chunk_rows(
@@ -150,12 +142,15 @@ def vectors_by_id(
     return vectors
 
 
+def _vectors(rows: Iterable[Any]) -> dict[ChunkId, VectorRow]:
+    return {ChunkId(row.chunk_id): record_of(VectorRow, row) for row in rows}
+
+
 def chunks_elsewhere(connection: Connection, tenant_id: TenantId, chunk_ids: Sequence[ChunkId]) -> set[ChunkId]:
     """Return which of these are chunks of another tenant, so that their vectors are under a wrong one. Reads only ids."""
     if not chunk_ids:
         return set()
-    rows = connection.execute(_ELSEWHERE, {"tenant": tenant_id, "ids": list(chunk_ids)}).scalars()
-    return {ChunkId(chunk_id) for chunk_id in rows}
+    return set(connection.execute(_ELSEWHERE, {"tenant": tenant_id, "ids": list(chunk_ids)}).scalars())
 
 
 def vector_namespaces(postgres: Engine, tenant_id: TenantId, *, table: str) -> set[Namespace]:
@@ -231,18 +226,14 @@ _ELSEWHERE = sql(
 
 # Jumps from one namespace to the next instead of reading every row.
 _VECTOR_NAMESPACES = """
-WITH RECURSIVE found AS (
+WITH RECURSIVE names AS (
     (SELECT namespace FROM {table} WHERE tenant_id = :tenant ORDER BY namespace LIMIT 1)
     UNION ALL
-    SELECT (SELECT e.namespace FROM {table} e WHERE e.tenant_id = :tenant AND e.namespace > found.namespace
+    SELECT (SELECT e.namespace FROM {table} e WHERE e.tenant_id = :tenant AND e.namespace > names.namespace
             ORDER BY e.namespace LIMIT 1)
-    FROM found WHERE found.namespace IS NOT NULL
+    FROM names WHERE names.namespace IS NOT NULL
 )
-SELECT namespace FROM found
+SELECT namespace FROM names
 """
 
 _DELETE = "DELETE FROM {table} WHERE tenant_id = :tenant AND chunk_id = ANY(CAST(:ids AS uuid[]))"
-
-
-def _vectors(rows: Iterable[Any]) -> dict[ChunkId, VectorRow]:
-    return {ChunkId(row.chunk_id): record_of(VectorRow, row) for row in rows}

@@ -6,8 +6,16 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection
 
-from pipeline.database.rows import TenantStore, generation_key, insert_many, now, to_json
-from pipeline.database.statements import OF_DOCUMENTS, OF_GENERATION, same_document, same_generation, sql
+from pipeline.database.rows import TenantStore, generation_key, insert_many, now, placeholders
+from pipeline.database.statements import (
+    OF_DOCUMENTS,
+    OF_GENERATION,
+    generation_columns,
+    same_document,
+    same_generation,
+    sql,
+)
+from pipeline.documents.chunk_store import PASSAGE_COLUMNS, passage_columns
 from pipeline.documents.edited_chunk import spliced
 from pipeline.records import ChunkId, DocumentId, Generation, Namespace, ParentChunk, Passage, TenantId
 
@@ -20,27 +28,11 @@ class Parents(TenantStore):
         moment = now()
         insert_many(
             self._connection,
-            "INSERT INTO parent_chunks (tenant_id, namespace, document_id, generation, ordinal, chunk_id, text,"
-            " heading_path, page, page_end, start_offset, end_offset, token_count, created_at)"
-            " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
+            "INSERT INTO parent_chunks (tenant_id, namespace, document_id, generation, ordinal, chunk_id,"
+            f" {PASSAGE_COLUMNS}, created_at) VALUES ({placeholders(range(14))})",
             [
-                (
-                    self._tenant_id,
-                    parent.generation.scope.namespace,
-                    parent.generation.document_id,
-                    parent.generation.number,
-                    parent.ordinal,
-                    parent.chunk_id,
-                    parent.passage.text,
-                    to_json(list(parent.passage.heading_path)),
-                    parent.passage.page,
-                    parent.passage.page_end,
-                    parent.passage.start,
-                    parent.passage.end,
-                    parent.passage.token_count,
-                    moment,
-                )
-                for parent in parents
+                (*generation_columns(p.generation), p.ordinal, p.chunk_id, *passage_columns(p.passage), moment)
+                for p in parents
             ],
         )
 
@@ -50,14 +42,13 @@ class Parents(TenantStore):
             return {}
         texts = self.stored_texts(parent_ids)
         for row in self._run(_HIDDEN, ids=list(parent_ids)):
-            texts[row.parent_id] = without(texts.get(row.parent_id, ""), row.text)
+            texts[row.parent_id] = _without(texts.get(row.parent_id, ""), row.text)
         return texts
 
     def stored_texts(self, parent_ids: Sequence[ChunkId]) -> dict[ChunkId, str]:
         """Return the whole texts of parents."""
-        if not parent_ids:
-            return {}
-        return {ChunkId(row.chunk_id): str(row.text) for row in self._run(_TEXTS, ids=list(parent_ids))}
+        rows = self._run(_TEXTS, ids=list(parent_ids)) if parent_ids else ()
+        return {ChunkId(row.chunk_id): str(row.text) for row in rows}
 
     def passages(self, parent_ids: Sequence[ChunkId]) -> dict[ChunkId, dict[int, Passage]]:
         """Return text and offsets of each parent's chunks, by ordinal."""
@@ -86,16 +77,16 @@ class Parents(TenantStore):
 
     def restore(self, parents: Sequence[ParentChunk], generation: Generation) -> int:
         """Write a generation's missing parents that have children. Return how many."""
-        wanted = set(self._connection.execute(_WANTED, generation_key(generation)).scalars())
-        lost = [parent for parent in parents if parent.chunk_id in wanted]
-        self.write(lost)
-        return len(lost)
+        missing_ids = set(self._connection.execute(_MISSING, generation_key(generation)).scalars())
+        missing = [parent for parent in parents if parent.chunk_id in missing_ids]
+        self.write(missing)
+        return len(missing)
 
 
-def without(whole: str, part: str) -> str:
-    """Return ``whole`` without the first ``part`` and the white space before it; unchanged if it does not hold it."""
-    at = whole.find(part)
-    return spliced(whole, at, part, "") if part and at >= 0 else whole
+def _without(text: str, part: str) -> str:
+    """Return ``text`` without the first ``part`` and the white space before it."""
+    position = text.find(part)
+    return spliced(text, position, part, "") if part and position >= 0 else text
 
 
 def parents_lost(
@@ -134,13 +125,13 @@ _REWRITE = sql(
     " WHERE tenant_id = :tenant AND chunk_id = :id"
 )
 
-_OF_GENERATION = f" WHERE {OF_GENERATION}"
+
 _REMOVE_CHILDLESS = sql(
-    f"DELETE FROM parent_chunks{_OF_GENERATION} AND NOT EXISTS (SELECT 1 FROM chunks c"
+    f"DELETE FROM parent_chunks WHERE {OF_GENERATION} AND NOT EXISTS (SELECT 1 FROM chunks c"
     " WHERE c.tenant_id = :tenant AND c.namespace = :namespace AND c.document_id = :document"
     " AND c.generation = :generation AND c.parent_id = parent_chunks.chunk_id)"
 )
-_WANTED = sql(
+_MISSING = sql(
     "SELECT DISTINCT c.parent_id FROM chunks c"
     " LEFT JOIN parent_chunks p ON p.tenant_id = c.tenant_id AND p.chunk_id = c.parent_id"
     " WHERE c.tenant_id = :tenant AND c.namespace = :namespace AND c.document_id = :document"
