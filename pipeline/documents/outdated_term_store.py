@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection
 
 from pipeline.database.rows import TenantStore, generation_key
-from pipeline.database.statements import OF_GENERATION, sql
+from pipeline.database.statements import OF_GENERATION, sql, tenant_ids
 from pipeline.documents.owned_chunk_store import COLUMNS, JOINED, OwnedChunk, owned_chunk
 from pipeline.keyword.indexed_fields import IndexedTokens
 from pipeline.keyword.terms import VERSION
@@ -29,11 +29,8 @@ class OutdatedTerms(TenantStore):
     def due(self, *, limit: int) -> list[OutdatedGeneration]:
         """Return up to ``limit`` generations, shown or not."""
         return [
-            OutdatedGeneration(
-                generation=self._generation(namespace, document_id, number),
-                chunk_count=count or 0,
-            )
-            for namespace, document_id, number, count in self._run(_DUE, version=VERSION, limit=limit)
+            OutdatedGeneration(generation=self._generation(*key), chunk_count=count or 0)
+            for *key, count in self._run(_DUE, version=VERSION, limit=limit)
         ]
 
     def chunks(self, generation: Generation) -> tuple[list[OwnedChunk], bool]:
@@ -67,11 +64,10 @@ class OutdatedTerms(TenantStore):
 
 def tenants_with_outdated_terms(connection: Connection) -> list[TenantId]:
     """Return the tenants that have any; reads nothing but their ids."""
-    rows = connection.execute(_TENANTS, {"version": VERSION}).scalars()
-    return [TenantId(tenant_id) for tenant_id in rows]
+    statement = "SELECT DISTINCT tenant_id FROM generations WHERE terms_version < :version"
+    return tenant_ids(connection, statement, version=VERSION)
 
 
-_TENANTS = sql("SELECT DISTINCT tenant_id FROM generations WHERE terms_version < :version")
 _DUE = sql(
     "SELECT namespace, document_id, generation, chunk_count FROM generations"
     " WHERE terms_version < :version AND tenant_id = :tenant ORDER BY namespace, document_id, generation LIMIT :limit"

@@ -36,14 +36,7 @@ class Retired(TenantStore):
     def due(self, *, limit: int) -> list[Generation]:
         """Return the generations to drop now, locked until the transaction ends, skipping rows of other sweepers. Hold
         the lock from before the drop until ``forget``: a generation here is not written anew (`Ledger.claim`)."""
-        rows = self._run(
-            "SELECT namespace, document_id, generation FROM retired_generations"
-            " WHERE tenant_id = :tenant AND due_at <= :now ORDER BY due_at LIMIT :limit"
-            " FOR UPDATE SKIP LOCKED",
-            now=now(),
-            limit=limit,
-        )
-        return [self._generation(*row) for row in rows]
+        return [self._generation(*row) for row in self._run(_DUE, now=now(), limit=limit)]
 
     def forget(self, generations: Sequence[Generation]) -> None:
         """Note that the rows of these are dropped."""

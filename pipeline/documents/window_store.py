@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from sqlalchemy import Connection
 
 from pipeline.database.statements import same_generation, sql
+from pipeline.documents.text import seam
 from pipeline.records import ChunkId, TenantId
 
 
@@ -29,7 +30,7 @@ def windows(connection: Connection, tenant_id: TenantId, sizes: Mapping[ChunkId,
             elif row.start_offset < ends[chunk_id] and not row.reworded:
                 texts[chunk_id] += row.text[ends[chunk_id] - row.start_offset :]
             else:
-                texts[chunk_id] += _seam(row.start_offset - ends[chunk_id]) + row.text
+                texts[chunk_id] += seam(row.start_offset - ends[chunk_id]) + row.text
             ends[chunk_id] = row.end_offset
     return texts
 
@@ -43,11 +44,6 @@ def whole_documents(
     values = {"tenant": tenant_id, "ids": list(chunk_ids), "most": most_tokens}
     small = connection.execute(_SMALL, values).scalars()
     return windows(connection, tenant_id, {ChunkId(chunk_id): _ANY_NUMBER for chunk_id in small})
-
-
-def _seam(gap: int) -> str:
-    """Return the separator of two parts of a text that were ``gap`` characters of white space apart."""
-    return "" if gap == 0 else " " if gap == 1 else "\n\n"
 
 
 _ANY_NUMBER = 1_000_000  # of chunks, more than a document has
