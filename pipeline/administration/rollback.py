@@ -10,7 +10,8 @@ from pipeline.documents.document_store import Documents
 from pipeline.documents.generation_store import Generations, History
 from pipeline.errors import GenerationNotKept, PreconditionFailed
 from pipeline.ingestion.accept import AcceptedJob, quotas
-from pipeline.jobs.ledger_store import Ledger, NewItem
+from pipeline.jobs.claims import NewItem
+from pipeline.jobs.ledger_store import Ledger
 from pipeline.records import DocumentId, Generation, JobId, Namespace, Scope, TenantId
 from pipeline.resources import Resources
 from pipeline.tenants.audit_store import Audit

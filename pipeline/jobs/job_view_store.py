@@ -107,10 +107,9 @@ class JobViews(TenantStore):
 
     def is_finished(self, job_id: JobId) -> bool | None:
         """Return whether the job has ended; None if there is no such job."""
-        row = self._run(
-            text("SELECT finished_at FROM jobs WHERE tenant_id = :tenant AND job_id = :job"), job=job_id
-        ).one_or_none()
-        return None if row is None else row.finished_at is not None
+        statement = "SELECT finished_at IS NOT NULL FROM jobs WHERE tenant_id = :tenant AND job_id = :job"
+        finished = self._run(statement, job=job_id).scalar_one_or_none()
+        return None if finished is None else bool(finished)
 
     def newest(
         self, *, statuses: Sequence[JobStatus] = (), before: tuple[datetime, str] | None, limit: int

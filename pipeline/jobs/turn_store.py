@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from pipeline.database.rows import TenantStore, now
+from pipeline.database.rows import TenantStore, now, record_of
 from pipeline.database.statements import sql
 from pipeline.records import JobId, Priority, TenantId
 
@@ -30,20 +30,12 @@ def turns(connection: Connection) -> list[WaitingJob]:
     first, then the least recently served; after a few interactive turns in a row, one of bulk. Looks across tenants,
     and reads only ids and times."""
     rows = connection.execute(_TURNS_NOW, {"now": now(), "limit": _TURNS, "most": MOST_INTERACTIVE})
-    return [
-        WaitingJob(
-            tenant_id=TenantId(tenant),
-            job_id=JobId(job),
-            request_id=str(request or ""),
-            priority=Priority(priority),
-        )
-        for tenant, job, request, priority in rows
-    ]
+    return [record_of(WaitingJob, row, priority=Priority(row.priority)) for row in rows]
 
 
 def waiting_for_each_other(waiting: Sequence[WaitingJob]) -> bool:
     """Return whether these should take short turns: several tenants wait, or an interactive job beside a tenant's bulk."""
-    return len({(turn.tenant_id, turn.priority) for turn in waiting}) > 1
+    return len({(job.tenant_id, job.priority) for job in waiting}) > 1
 
 
 class Turns(TenantStore):
@@ -52,16 +44,15 @@ class Turns(TenantStore):
     def batches_in_flight(self) -> int:
         """Count the tenant's batches held by workers (one lease end each, fetching excluded), with its row locked until
         the transaction ends."""
-        values = {"tenant": self._tenant_id, "now": now()}
-        self._connection.execute(_KNOWN, values)
-        self._connection.execute(_LOCK, values)
-        return int(self._connection.execute(_IN_FLIGHT, values).scalar_one())
+        self._run(_CREATE)
+        self._run(_LOCK)
+        return int(self._run(_IN_FLIGHT, now=now()).scalar_one())
 
     def served(self, job_id: JobId) -> None:
-        """Note that a worker has just taken a batch of this job; the others come first now."""
-        values = {"tenant": self._tenant_id, "job": job_id, "now": now()}
-        self._connection.execute(_SERVED, values)
-        self._connection.execute(_JOB_SERVED, values)
+        """Record that a worker has just taken a batch of this job; the others come first now."""
+        moment = now()
+        self._run(_SERVED, job=job_id, now=moment)
+        self._run(_JOB_SERVED, job=job_id, now=moment)
 
 
 _TURNS_NOW = sql(
@@ -76,7 +67,7 @@ _TURNS_NOW = sql(
     " j.served_at, j.created_at, j.job_id LIMIT :limit"
 )
 
-_KNOWN = sql("INSERT IGNORE INTO ingest_turns (tenant_id, served_at) VALUES (:tenant, '2000-01-01')")
+_CREATE = sql("INSERT IGNORE INTO ingest_turns (tenant_id, served_at) VALUES (:tenant, '2000-01-01')")
 
 _LOCK = sql("SELECT served_at FROM ingest_turns WHERE tenant_id = :tenant FOR UPDATE")
 
