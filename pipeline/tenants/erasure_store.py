@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -53,9 +54,8 @@ def postgres_tables(postgres: Engine) -> list[str]:
 
 def erase_from_mysql(mysql: Engine, tenant_id: TenantId, table: str) -> int:
     """Delete this tenant's rows of one table, some thousand at a time; return how many."""
-    return _erase(
-        mysql, mysql_errors, f"DELETE FROM `{table}` WHERE tenant_id = :tenant LIMIT {_ROWS_AT_ONCE}", tenant_id
-    )
+    statement = f"DELETE FROM `{table}` WHERE tenant_id = :tenant LIMIT {_ROWS_AT_ONCE}"
+    return _erase(mysql, mysql_errors, statement, tenant_id)
 
 
 def erase_from_postgres(postgres: Engine, tenant_id: TenantId, table: str) -> int:
@@ -101,16 +101,19 @@ def left_over(mysql: Engine, postgres: Engine, client: redis.Redis, tenant_id: T
     counts: dict[str, int] = {}
     with mysql_errors(), mysql.connect() as connection:
         for table in mysql_tables(connection):
-            statement = sql(f"SELECT COUNT(*) FROM `{table}` WHERE tenant_id = :tenant")
-            counts[f"mysql.{table}"] = connection.execute(statement, {"tenant": tenant_id}).scalar_one()
+            counts[f"mysql.{table}"] = _count(connection, f"`{table}`", tenant_id)
     tables = postgres_tables(postgres)
     with postgres_errors(), postgres.connect() as connection:
         for table in tables:
-            statement = text(f'SELECT count(*) FROM "{table}" WHERE tenant_id = :tenant')
-            counts[f"postgres.{table}"] = connection.execute(statement, {"tenant": tenant_id}).scalar_one()
+            counts[f"postgres.{table}"] = _count(connection, f'"{table}"', tenant_id)
     with redis_errors():
         counts["redis.keys"] = sum(1 for _ in _keys(client, tenant_id))
     return {name: count for name, count in counts.items() if count}
+
+
+def _count(connection: Connection, table: str, tenant_id: TenantId) -> int:
+    statement = text(f"SELECT COUNT(*) FROM {table} WHERE tenant_id = :tenant")
+    return int(connection.execute(statement, {"tenant": tenant_id}).scalar_one())
 
 
 def is_known(connection: Connection, tenant_id: TenantId) -> bool:
@@ -121,44 +124,38 @@ def is_known(connection: Connection, tenant_id: TenantId) -> bool:
 
 def request_erasure(connection: Connection, tenant_id: TenantId) -> None:
     """Record the request to erase everything that the tenant has now, and disable it; an earlier report stays."""
-    connection.execute(
-        sql("UPDATE tenants SET disabled_at = COALESCE(disabled_at, :now) WHERE tenant_id = :tenant"),
-        {"tenant": tenant_id, "now": now()},
-    )
-    connection.execute(
-        sql(
-            "INSERT INTO erasures (tenant_id, requested_at, erased) VALUES (:tenant, :now, '{}')"
-            " ON DUPLICATE KEY UPDATE requested_at = VALUES(requested_at), settled_at = NULL"
-        ),
-        {"tenant": tenant_id, "now": now()},
-    )
+    values = {"tenant": tenant_id, "now": now()}
+    connection.execute(_DISABLE, values)
+    connection.execute(_REQUEST, values)
 
 
-def note_erased(
+def add_erased(
     connection: Connection, tenant_id: TenantId, erased: Mapping[str, int], *, settled: bool
 ) -> dict[str, int]:
     """Add to the report of an erasure; return the sums since it was first requested."""
-    row = connection.execute(_REPORT, {"tenant": tenant_id}).scalar_one_or_none()
-    sums: dict[str, int] = json.loads(row) if row else {}
-    for name, count in erased.items():
-        if count:
-            sums[name] = sums.get(name, 0) + count
-    connection.execute(
-        sql(
-            "UPDATE erasures SET erased = :erased, settled_at = IF(:settled, :now, settled_at) WHERE tenant_id = :tenant"
-        ),
-        {"tenant": tenant_id, "erased": to_json(sums), "settled": settled, "now": now()},
-    )
-    return sums
+    report = connection.execute(_REPORT, {"tenant": tenant_id}).scalar_one_or_none()
+    sums = Counter(json.loads(report) if report else {}) + Counter(erased)
+    values = {"tenant": tenant_id, "erased": to_json(sums), "settled": settled, "now": now()}
+    connection.execute(_ADD, values)
+    return dict(sums)
 
 
 def unsettled(connection: Connection) -> list[Erasure]:
     """Return unsettled erasures, except those of tenants that were created again since."""
-    return [
-        Erasure(tenant_id=TenantId(tenant_id), requested_at=requested_at)
-        for tenant_id, requested_at in connection.execute(_UNSETTLED)
-    ]
+    rows = connection.execute(_UNSETTLED)
+    return [Erasure(tenant_id=TenantId(tenant_id), requested_at=requested_at) for tenant_id, requested_at in rows]
 
+
+_DISABLE = sql("UPDATE tenants SET disabled_at = COALESCE(disabled_at, :now) WHERE tenant_id = :tenant")
+
+_REQUEST = sql(
+    "INSERT INTO erasures (tenant_id, requested_at, erased) VALUES (:tenant, :now, '{}')"
+    " ON DUPLICATE KEY UPDATE requested_at = VALUES(requested_at), settled_at = NULL"
+)
+
+_ADD = sql(
+    "UPDATE erasures SET erased = :erased, settled_at = IF(:settled, :now, settled_at) WHERE tenant_id = :tenant"
+)
 
 _REPORT = sql("SELECT erased FROM erasures WHERE tenant_id = :tenant FOR UPDATE")
 

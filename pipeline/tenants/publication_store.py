@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import Connection
 
 from pipeline.database.rows import TenantStore, now, to_json
-from pipeline.database.statements import sql
+from pipeline.database.statements import sql, tenant_ids
 from pipeline.records import DocumentId, Namespace, TenantId
 
 KEPT_FOR = timedelta(days=7)
@@ -38,7 +38,7 @@ class Publications(TenantStore):
         lacks it or has another under its number: pruned, or MySQL restored."""
         rows = self._run(_SINCE, namespace=namespace, revision=revision).all()
         later = {row.revision for row in rows if row.revision > revision}
-        is_known = revised_at in {row.revised_at for row in rows if row.revision == revision} or revised_at is None
+        is_known = revised_at is None or any((row.revision, row.revised_at) == (revision, revised_at) for row in rows)
         ids = (DocumentId(row.document_id) for row in rows if row.document_id and row.revision > revision)
         return Changes(
             document_ids=tuple(dict.fromkeys(ids)),
@@ -52,8 +52,8 @@ class Publications(TenantStore):
 
 def tenants_with_old_publications(connection: Connection) -> list[TenantId]:
     """Return the tenants of which rows are older than `KEPT_FOR`."""
-    rows = connection.execute(_WITH_OLD, {"before": now() - KEPT_FOR}).scalars()
-    return [TenantId(tenant_id) for tenant_id in rows]
+    statement = "SELECT tenant_id FROM publications GROUP BY tenant_id HAVING MIN(revised_at) < :before"
+    return tenant_ids(connection, statement, before=now() - KEPT_FOR)
 
 
 _NOTE = sql(
@@ -72,4 +72,3 @@ _PRUNE = sql(
     " WHERE n.tenant_id = publications.tenant_id AND n.namespace = publications.namespace"
     " AND n.revision = publications.revision) LIMIT :limit"
 )
-_WITH_OLD = sql("SELECT tenant_id FROM publications GROUP BY tenant_id HAVING MIN(revised_at) < :before")

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
 
 from sqlalchemy import Connection
 
 from pipeline.database.rows import TenantStore, now, record_of
 from pipeline.database.statements import sql
-from pipeline.tenants.accounts import SCOPES, Principal, Tenant, hashed, key_id_of, new_key
+from pipeline.tenants.accounts import SCOPES, Principal, Tenant, hashed, key_id_of
+from pipeline.tenants.api_key_store import ApiKeys
 from pipeline.tenants.audit_store import Audit
 
-_USE_NOTED_AFTER = timedelta(minutes=1)  # a busy key costs one small write a minute, however many gateways there are
+_USE_RECORDED_AFTER = timedelta(minutes=1)  # a busy key costs one small write a minute, however many gateways there are
 
 
 class Tenants(TenantStore):
@@ -20,18 +20,13 @@ class Tenants(TenantStore):
 
     def create(self, name: str) -> bool:
         """Create the tenant; False if it exists, and then it stays as it is."""
-        made = self._run(
-            "INSERT IGNORE INTO tenants (tenant_id, name, created_at) VALUES (:tenant, :name, :now)",
-            name=name,
-            now=now(),
-        )
-        return made.rowcount == 1
+        statement = "INSERT IGNORE INTO tenants (tenant_id, name, created_at) VALUES (:tenant, :name, :now)"
+        return self._run(statement, name=name, now=now()).rowcount == 1
 
     def find(self) -> Tenant | None:
         """Return the tenant's row, None if there is none."""
-        statement = sql(f"SELECT {_COLUMNS} FROM tenants WHERE tenant_id = :tenant")
-        row = self._run(statement).first()
-        return None if row is None else _tenant(row)
+        row = self._run(f"SELECT {_COLUMNS} FROM tenants WHERE tenant_id = :tenant").first()
+        return None if row is None else record_of(Tenant, row)
 
     def admit(self, admitted: bool) -> bool:
         """Enable or disable all of the tenant's keys. False if nothing changed or there is no such tenant; one that is
@@ -50,18 +45,7 @@ class Tenants(TenantStore):
 
     def issue_key(self, name: str, scopes: tuple[str, ...] = SCOPES) -> str:
         """Create a key and return it; only its hash is stored."""
-        key = new_key(self._tenant_id)
-        self._run(
-            "INSERT INTO api_keys (tenant_id, key_hash, name, scopes, created_at)"
-            " VALUES (:tenant, :hash, :name, :scopes, :now)",
-            hash=hashed(key),
-            name=name,
-            scopes=" ".join(scopes),
-            now=now(),
-        )
-        audit = Audit(self._connection, self._tenant_id)
-        audit.wrote("key_issue", ids=[key_id_of(hashed(key))], name=name, scopes=list(scopes))
-        return key
+        return ApiKeys(self._connection, self._tenant_id).issue(name, scopes).secret
 
     def principal(self, api_key: str) -> Principal | None:
         """Return the caller that the key authenticates, or None if it is unknown, revoked or expired, or its tenant is
@@ -76,7 +60,7 @@ class Tenants(TenantStore):
         ).one_or_none()
         if row is None:
             return None
-        if row.last_used_at is None or at - row.last_used_at > _USE_NOTED_AFTER:
+        if row.last_used_at is None or at - row.last_used_at > _USE_RECORDED_AFTER:
             used = "UPDATE api_keys SET last_used_at = :now WHERE tenant_id = :tenant AND key_hash = :hash"
             self._run(used, hash=digest, now=at)
         scopes = frozenset(row.scopes.split())
@@ -86,11 +70,7 @@ class Tenants(TenantStore):
 def tenants_page(connection: Connection, *, after: str | None, limit: int) -> list[Tenant]:
     """Return tenants of the installation by id, after the given one; for operators only."""
     statement = sql(f"SELECT {_COLUMNS} FROM tenants WHERE tenant_id > :after ORDER BY tenant_id LIMIT :limit")
-    return [_tenant(row) for row in connection.execute(statement, {"after": after or "", "limit": limit})]
+    return [record_of(Tenant, row) for row in connection.execute(statement, {"after": after or "", "limit": limit})]
 
 
 _COLUMNS = "tenant_id, name, created_at, disabled_at"
-
-
-def _tenant(row: Any) -> Tenant:
-    return record_of(Tenant, row)
