@@ -58,7 +58,7 @@ class Entities(TenantStore):
         for row in rows:
             states_by_name[row["namespace"], row["requested_key"]].append(_state(row))
         # A name of one namespace means nothing in another.
-        return {pair: states for pair, states in states_by_name.items() if pair in set(pairs)}
+        return {pair: states_by_name[pair] for pair in pairs if pair in states_by_name}
 
     def page(
         self, namespace: Namespace, *, as_of: int | None, name: str | None, after: str, limit: int
