@@ -178,10 +178,10 @@ async def _invalid_parameters(request: Request, error: Exception) -> Response:
     themselves."""
     assert isinstance(error, RequestValidationError)
     errors = [
-        {"pointer": problems.pointer(found["loc"][1:]), "in": str(found["loc"][0]), "detail": problems.sentence(found)}
-        for found in error.errors()
+        {"pointer": problems.pointer(flaw["loc"][1:]), "in": str(flaw["loc"][0]), "detail": problems.sentence(flaw)}
+        for flaw in error.errors()
     ]
-    names = ", ".join(sorted({place["pointer"].removeprefix("/") for place in errors}))
+    names = ", ".join(sorted({flaw["pointer"].removeprefix("/") for flaw in errors}))
     problem = problems.invalid(errors, detail=f"The parameters are not valid: {names}.")
     return problem.response(request.scope)
 

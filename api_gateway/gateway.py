@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
 import redis
-import redis.asyncio
 from anyio import CapacityLimiter, to_thread
 from fastapi import Request
 
@@ -26,7 +25,6 @@ from api_gateway.live.readiness import Probes
 from api_gateway.live.wakes import Wakes
 from pipeline.administration.edit_profiles import load_configuration
 from pipeline.administration.manage_tenants import principal_of
-from pipeline.database.expiring_record_store import WorkerHeartbeats
 from pipeline.garbage import keep_for_good
 from pipeline.keyword.segmentation import segment
 from pipeline.query.configuration import Configuration
@@ -37,10 +35,18 @@ from pipeline.retrieval.reuse_answer import AnswerCache
 from pipeline.settings import Settings
 from pipeline.tenants.accounts import Principal
 from pipeline.tenants.request_buckets import Rate
-from pipeline.tenants.request_rate_store import RequestRates
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+THREADS = 40
+HEAVY_THREADS = 4  # for large bodies and deletions, separate from other requests' threads
+CALLING_THREADS = 8  # for servers that tenants name: a slow one must not keep other requests from a thread
+QUICK_TIMEOUT_S = 2.0  # for the short look-ups ahead of a request
+CACHE_TIMEOUT_S = 0.3  # for the answer cache: waiting longer would cost more than a hit saves
 
 
-class SharedLooks:
+class SharedReads:
     """Share one read per name among concurrent callers. A caller that comes during a read shares the next one, so no
     result is stale."""
 
@@ -48,13 +54,13 @@ class SharedLooks:
         self._running: dict[Hashable, asyncio.Task[Any]] = {}
         self._next: dict[Hashable, asyncio.Task[Any]] = {}
 
-    async def look(self, name: Hashable, do: Callable[[], Awaitable[T]]) -> T:
+    async def read(self, name: Hashable, do: Callable[[], Awaitable[T]]) -> T:
         """Return the result of ``do``, called by this or by another caller. Raises the same errors."""
         task = self._next.get(name)
         if task is None:
             task = self._next[name] = asyncio.ensure_future(self._in_turn(name, do))
-        found: T = await asyncio.shield(task)
-        return found
+        result: T = await asyncio.shield(task)
+        return result
 
     async def _in_turn(self, name: Hashable, do: Callable[[], Awaitable[T]]) -> T:
         try:
@@ -69,17 +75,6 @@ class SharedLooks:
             del self._running[name]
 
 
-P = ParamSpec("P")
-T = TypeVar("T")
-
-THREADS = 40
-HEAVY_THREADS = 4  # for large bodies and deletions, separate from other requests' threads
-CALLING_THREADS = 8  # for servers that tenants name: a slow one must not keep other requests from a thread
-QUICK_TIMEOUT_S = 2.0  # for the short look-ups ahead of a request
-_LIMIT_S = 0.5  # Redis time limit for checks ahead of every request
-KEPT_TIMEOUT_S = 0.3  # for the answer cache: waiting longer would cost more than a hit saves
-
-
 class Gateway:
     """The shared objects of one gateway process. Made by `create_app`; connects to nothing before it is used."""
 
@@ -88,27 +83,29 @@ class Gateway:
         self.resources = resources
         self.quick = replace(resources, timeout_s=QUICK_TIMEOUT_S)
         self.wakes = Wakes()
-        self.looks = SharedLooks()
+        self.shared_reads = SharedReads()
         self.turns = Turns(most_bytes=settings.max_body_bytes)
         self.keys = Keys(self._look_up)
         away = self.keys.is_away  # all read from the same MySQL; only the key cache has its own view of an outage
         self.installation_id: str | None = None  # set when the gateway starts to serve
-        self.kept_answers = AnswerCache(replace(resources, timeout_s=KEPT_TIMEOUT_S, reading=True), away=away)
+        self.answer_cache = AnswerCache(replace(resources, timeout_s=CACHE_TIMEOUT_S, reading=True), away=away)
         self.namespaces = KnownNamespaces(self.run, self.quick, away=away)
         self.configurations = Configurations(self._configuration, away=away)
         self.assigner = make_assigner(settings)
         self.probes = Probes(settings, self.quick)
-        self.live_workers = LiveWorkers(self.run, lambda: WorkerHeartbeats(self.quick.quick_redis))
-        self.lane = Lane(settings.query_lane_processes, run=self.run_or_leave, meter=lambda: resources.meter)
+        self.live_workers = LiveWorkers(self.run, lambda: self.quick.heartbeats.all())
+        self.lane = Lane(settings.query_lane_processes, run=self.run_or_leave, spawn=self.spawn, use=resources)
         self.deadlines = Deadlines(
-            self.wakes, self.run_or_leave, self.live_workers.unserved, resources, finish_here=self.lane.finish
+            self.wakes,
+            self.run_or_leave,
+            self.live_workers.unserved,
+            resources,
+            spawn=self.spawn,
+            finish_here=self.lane.finish,
         )
         self.following = Following(JobSource(self.run, self.quick), self.wakes)
         self.broker_redis = _broker_redis(settings)
-        self.async_redis = redis.asyncio.Redis.from_url(
-            settings.redis_url.get_secret_value(), socket_timeout=_LIMIT_S, socket_connect_timeout=_LIMIT_S
-        )
-        self.request_rates = RequestRates(self.async_redis)
+        self.request_rates = resources.request_rates
         wrong = Rate(per_minute=settings.wrong_keys_per_minute, burst=settings.wrong_keys_burst)
         self.wrong_keys = WrongKeys(self.request_rates, wrong, proxies=settings.trusted_proxies)
         self.own_rates = OwnRates(self.run, self.quick, away=away)
@@ -166,12 +163,11 @@ class Gateway:
         """Close all connections."""
         await self.following.close()
         await self.lane.close()
-        await self.deadlines.close()
         for task in tuple(self._background):
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
-        await self.async_redis.aclose()
-        for resources in (self.resources, self.quick, self.kept_answers.use):
+        await self.resources.async_redis.aclose()
+        for resources in (self.resources, self.quick, self.answer_cache.use):
             await to_thread.run_sync(resources.close)
         if self.broker_redis is not None:
             await to_thread.run_sync(self.broker_redis.close)

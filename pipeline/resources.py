@@ -12,6 +12,7 @@ from functools import cached_property, partial
 from typing import Final, overload
 
 import redis
+import redis.asyncio
 from sqlalchemy import Engine
 
 from pipeline.answer.ended_query import EndedQuery
@@ -20,11 +21,14 @@ from pipeline.channels.circuit_breaker_store import Breakers
 from pipeline.channels.local_indexes import LocalIndexes
 from pipeline.channels.semantic_channel import SearchedSpace
 from pipeline.database.engines import indexed_engine, mysql_engine, postgres_engine, redis_client
+from pipeline.database.expiring_record_store import WorkerHeartbeats
 from pipeline.database.installation import Installation
 from pipeline.embedding.cache_store import VectorCacheStore
 from pipeline.errors import CircuitOpen
 from pipeline.jobs.bell_store import JobBells
 from pipeline.jobs.computation_store import Computations
+from pipeline.keyword_index.indexer_report_store import IndexerReports
+from pipeline.metrics.last_sweep_store import LastSweep
 from pipeline.metrics.meter_store import Meter
 from pipeline.models.live_spaces import Spaces
 from pipeline.models.make_models import Rerankers
@@ -47,6 +51,7 @@ from pipeline.semantic.vector_index_store import KnownIndexes
 from pipeline.semantic.vector_store import Vectors
 from pipeline.settings import Settings
 from pipeline.tenants.quota_store import QuotaRooms
+from pipeline.tenants.request_rate_store import RequestRates
 from pipeline.tenants.usage_counter_store import UsageBook
 
 SLOW_S: Final = 0.3  # seconds after which a call counts as slow: less than half of the usual timeout of a channel
@@ -177,6 +182,35 @@ class Resources:
     def redis(self) -> redis.Redis:
         """Results, caches and the wake channel."""
         return redis_client(self.settings)
+
+    @cached_property
+    def async_redis(self) -> redis.asyncio.Redis:
+        """The Redis client of an event loop, for checks ahead of every request. The loop's owner closes it."""
+        return redis.asyncio.Redis.from_url(
+            self.settings.redis_url.get_secret_value(),
+            socket_timeout=_QUICK_REDIS_S,
+            socket_connect_timeout=_QUICK_REDIS_S,
+        )
+
+    @cached_property
+    def request_rates(self) -> RequestRates:
+        """The token buckets of the tenants' requests."""
+        return RequestRates(self.async_redis)
+
+    @cached_property
+    def heartbeats(self) -> WorkerHeartbeats:
+        """The heartbeats of the installation's workers."""
+        return WorkerHeartbeats(self.quick_redis)
+
+    @cached_property
+    def indexer_reports(self) -> IndexerReports:
+        """The reports of each host's indexer."""
+        return IndexerReports(self.quick_redis)
+
+    @cached_property
+    def last_sweep(self) -> LastSweep:
+        """The time of the sweeper's last complete sweep."""
+        return LastSweep(self.quick_redis)
 
     @cached_property
     def meter(self) -> Meter:

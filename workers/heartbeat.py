@@ -18,7 +18,8 @@ from celery import bootsteps
 from celery.worker.control import control_command, inspect_command
 
 from pipeline.database.engines import redis_client
-from pipeline.database.expiring_record_store import EVERY_S, WorkerHeartbeat, WorkerHeartbeats, broker_address
+from pipeline.database.expiring_record_store import WorkerHeartbeats
+from pipeline.database.worker_heartbeats import EVERY_S, WorkerHeartbeat, broker_address
 from pipeline.errors import Unavailable
 from pipeline.settings import settings
 from workers.query_events import events

@@ -51,7 +51,7 @@ def run(config: Settings, stop: threading.Event) -> None:
                 folder.belong_to(installation_id, is_alone=True)
                 log.info("indexer_ready", folder=str(folder.root))
                 indexer = KeywordIndexer(use.mysql, folder.root, use.meter)
-                _follow(indexer, folder, IndexerReports(use.quick_redis), config, stop)
+                _follow(indexer, folder, use.indexer_reports, config, stop)
     use.close()
 
 

@@ -14,22 +14,30 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from api_gateway.http.operations import refuse_unknown
 from api_gateway.http.problems import Problem
-from api_gateway.live.stale_cache import Remembered
+from api_gateway.live.stale_cache import StaleCache
 from pipeline.records import Actor, TenantId
 from pipeline.settings import Settings
 from pipeline.tenants.accounts import OPERATOR, Principal, hashed, tenant_of
-from pipeline.tenants.audit_store import act_as
+from pipeline.tenants.audit import act_as
 
 # No tenant can have this name; actions with the installation's own key are recorded under it.
 INSTALLATION = TenantId("*")
 
+# A revoked key, or a key of a disabled tenant, works at most this long; a new key tried too early is refused as long.
+FRESH_S = 2.0
+
+# `api_key_of` reads the header itself; this describes it in OpenAPI.
+_BEARER = HTTPBearer(
+    auto_error=False, scheme_name="api_key", description="An API key of the form `cw_<tenant>_<secret>`."
+)
+
 
 def authorities(dependant: Dependant) -> Iterator[Any]:
     """Yield the authentication dependencies of a route."""
-    for each in dependant.dependencies:
-        if isinstance(each.call, Requires) or each.call is require_operator:
-            yield each.call
-        yield from authorities(each)
+    for dependency in dependant.dependencies:
+        if isinstance(dependency.call, Requires) or dependency.call is require_operator:
+            yield dependency.call
+        yield from authorities(dependency)
 
 
 async def owner_of(request: Request) -> TenantId | None:
@@ -38,19 +46,9 @@ async def owner_of(request: Request) -> TenantId | None:
     dependant = getattr(request.scope.get("route"), "dependant", None)
     owner: TenantId | None = None
     for authority in [] if dependant is None else authorities(dependant):
-        found = await (authority(request, None) if isinstance(authority, Requires) else authority(request))
-        owner = found.tenant_id if isinstance(found, Principal) else INSTALLATION
+        caller = await (authority(request, None) if isinstance(authority, Requires) else authority(request))
+        owner = caller.tenant_id if isinstance(caller, Principal) else INSTALLATION
     return owner
-
-
-# A revoked key, or a key of a disabled tenant, works for at most this long; a new key tried too early is refused as
-# long.
-FRESH_S = 2.0
-
-# `api_key_of` reads the header itself; this describes it in OpenAPI.
-_BEARER = HTTPBearer(
-    auto_error=False, scheme_name="api_key", description="An API key of the form `cw_<tenant>_<secret>`."
-)
 
 
 class Keys:
@@ -63,19 +61,19 @@ class Keys:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._look_up = look_up
-        self._known: Remembered[bytes, Principal | None] = Remembered("key", fresh_s=FRESH_S, clock=clock)
-        self.is_away = self._known.is_away  # whether the last read of MySQL timed out
+        self._principals: StaleCache[bytes, Principal | None] = StaleCache("key", fresh_s=FRESH_S, clock=clock)
+        self.is_away = self._principals.is_away  # whether the last read of MySQL timed out
 
     async def principal(self, api_key: str) -> Principal | None:
         """Return the key's principal, or None for an unknown key. Raises Unavailable if MySQL is away and the key was
         not verified recently."""
         if tenant_of(api_key) is None:
             return None
-        return await self._known.of(hashed(api_key), lambda: self._look_up(api_key))
+        return await self._principals.of(hashed(api_key), lambda: self._look_up(api_key))
 
     def is_verified(self, api_key: str) -> bool:
         """Return whether this process has verified the key and has not seen it refused since."""
-        return self._known.last(hashed(api_key)) is not None
+        return self._principals.last(hashed(api_key)) is not None
 
 
 def api_key_of(headers: Mapping[str, str]) -> str:
@@ -123,18 +121,18 @@ Admin = Annotated[Principal, Depends(Requires("admin"))]
 async def require_operator(request: Request, _: HTTPAuthorizationCredentials | None = Depends(_BEARER)) -> None:
     """Raise Problem(401) or Problem(403) unless the request carries the installation's own key or an API key with the
     scope ``operator``, which can only be created in a shell on the installation."""
-    given = api_key_of(request.headers)
-    if not is_admin_key(given, request.app.state.gateway.settings):
+    api_key = api_key_of(request.headers)
+    if not is_admin_key(api_key, request.app.state.gateway.settings):
         await Requires(OPERATOR)(request)
     else:
         act_as(Actor(key_name="CHORDWISE_ADMIN_KEY", scopes=(OPERATOR,)), request_id=request.state.request_id)
         refuse_unknown(request)
 
 
-def is_admin_key(given: str, use: Settings) -> bool:
-    """Return whether ``given`` is the installation's own key."""
+def is_admin_key(api_key: str, use: Settings) -> bool:
+    """Return whether a key is the installation's own key."""
     expected = "" if use.admin_key is None else use.admin_key.get_secret_value()
-    return bool(expected) and hmac.compare_digest(given.encode("utf-8", "surrogatepass"), expected.encode())
+    return bool(expected) and hmac.compare_digest(api_key.encode("utf-8", "surrogatepass"), expected.encode())
 
 
 def require_scope(principal: Principal, scope: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -44,8 +44,8 @@ MAX_BODY_BYTES = "CHORDWISE_MAX_BODY_BYTES"
 
 def too_large(limit: int, setting: str | None = None) -> Problem:
     """Return Problem(413), naming the limit and the setting that it follows from."""
-    named = f" ({setting})" if setting else ""
-    detail = f"The body is larger than the {limit} bytes that are taken at once{named}."
+    source = f" ({setting})" if setting else ""
+    detail = f"The body is larger than the {limit} bytes that are taken at once{source}."
     return Problem(413, "body_too_large", detail)
 
 
@@ -62,7 +62,7 @@ def limited(receive: Receive, headers: Headers, limit: int, *, setting: str | No
             async with asyncio.timeout(_SILENCE_S):
                 message = await receive()
         except TimeoutError:
-            detail = f"Nothing of the body came for {_SILENCE_S:.0f} seconds."
+            detail = f"No part of the body arrived for {_SILENCE_S:.0f} seconds."
             raise Problem(408, "body_too_slow", detail, headers={"Connection": "close"}) from None
         if message["type"] == "http.request":
             seen += len(message.get("body", b""))
@@ -105,14 +105,11 @@ def decode_json(body: bytes) -> Decoded:
     body = body.removeprefix(b"\xef\xbb\xbf")
     suspicious = rb"\u0000" in body
     with _bounded():
-        intricate = json_limits.require_few_values(body)
-    try:
-        value = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        value = _with_surrogates(body, error)
-        suspicious = True
-    if intricate:
-        with _bounded():
+        try:
+            value = json_limits.loads(body)
+        except orjson.JSONDecodeError as error:
+            value = _with_surrogates(body, error)
+            suspicious = True
             json_limits.require_shape(value)
     if not isinstance(value, dict):
         raise invalid([{"pointer": "", "detail": "must be a JSON object"}])
@@ -121,27 +118,18 @@ def decode_json(body: bytes) -> Decoded:
 
 def require_bounded(body: bytes) -> None:
     """Raise Problem(413) for JSON with too much structure. Its own parser reports invalid JSON."""
-    with _bounded():
+    with _bounded(), suppress(orjson.JSONDecodeError):
         if json_limits.require_few_values(body):
-            try:
-                value = orjson.loads(body)
-            except orjson.JSONDecodeError:
-                return
-            json_limits.require_shape(value)
+            json_limits.require_shape(orjson.loads(body))
 
 
 def json_field(name: str, text: str) -> Any:
     """Parse a form field that holds JSON. Raises Problem 413 or 422, naming the field."""
-    encoded = text.encode("utf-8", "surrogatepass")
-    with _bounded(f"The field {name}"):
-        intricate = json_limits.require_few_values(encoded)
-        try:
-            value = orjson.loads(encoded)
-        except orjson.JSONDecodeError as error:
-            raise invalid([{"pointer": pointer([name]), "detail": f"is not JSON: {error.msg}"}]) from None
-        if intricate:
-            json_limits.require_shape(value)
-    return value
+    try:
+        with _bounded(f"The field {name}"):
+            return json_limits.loads(text.encode("utf-8", "surrogatepass"))
+    except orjson.JSONDecodeError as error:
+        raise invalid([{"pointer": pointer([name]), "detail": f"is not JSON: {error.msg}"}]) from None
 
 
 @contextmanager
@@ -156,9 +144,9 @@ def _bounded(what: str = "The body") -> Iterator[None]:
 
 def refuse_flaws(decoded: Decoded) -> dict[str, Any]:
     """Return the value if every string in it can be stored. Raises Problem(422)."""
-    found = list(islice(flaws_in(decoded.value), MOST_ERRORS)) if decoded.suspicious else []
-    if found:
-        raise invalid([{"pointer": pointer(flaw.path), "detail": flaw.detail} for flaw in found])
+    flaws = list(islice(flaws_in(decoded.value), MOST_ERRORS)) if decoded.suspicious else []
+    if flaws:
+        raise invalid([{"pointer": pointer(flaw.path), "detail": flaw.detail} for flaw in flaws])
     return decoded.value
 
 
@@ -167,14 +155,14 @@ def flaws_in(value: dict[str, Any] | list[Any]) -> Iterator[Flaw]:
     path: list[str | int] = []
     waiting = [_entries(value)]
     while waiting:
-        for key, found in waiting[-1]:
+        for key, entry in waiting[-1]:
             if isinstance(key, str) and (detail := _flaw(key)):
                 yield Flaw((*path, key), f"its name {detail}")
-            if isinstance(found, dict | list):
+            if isinstance(entry, dict | list):
                 path.append(key)
-                waiting.append(_entries(found))
+                waiting.append(_entries(entry))
                 break
-            if isinstance(found, str) and (detail := _flaw(found)):
+            if isinstance(entry, str) and (detail := _flaw(entry)):
                 yield Flaw((*path, key), detail)
         else:
             waiting.pop()
@@ -198,8 +186,8 @@ def _with_surrogates(body: bytes, refusal: orjson.JSONDecodeError) -> Any:
             return lenient_json.loads(text)
         except (ValueError, RecursionError):
             pass
-    place = f"line {refusal.lineno} column {refusal.colno}"
-    detail = f"The body is not JSON: {refusal.msg}, at {place}." if body.strip() else "The body is empty."
+    position = f"line {refusal.lineno} column {refusal.colno}"
+    detail = f"The body is not JSON: {refusal.msg}, at {position}." if body.strip() else "The body is empty."
     raise Problem(400, "invalid_json", detail) from None
 
 

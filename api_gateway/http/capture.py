@@ -25,7 +25,7 @@ class Captured:
 
     def header(self, name: bytes) -> bytes | None:
         """Return the first header with this lower-case name."""
-        return next((value for found, value in self.headers if found.lower() == name), None)
+        return next((value for key, value in self.headers if key.lower() == name), None)
 
 
 class Capture:
@@ -37,7 +37,7 @@ class Capture:
         self._start: Message | None = None
         self._parts: list[bytes] = []
         self._size = 0
-        self._whole = False
+        self._is_complete = False
         self.passed_on = False  # too large to buffer, and already being sent
 
     async def __call__(self, message: Message) -> None:
@@ -48,18 +48,18 @@ class Capture:
             self._start = message
             length = next((value for name, value in message["headers"] if name == b"content-length"), None)
             if (length is None and message["status"] not in _WITHOUT_BODY) or int(length or 0) > self._limit:
-                await self.let_go()
+                await self.release()
         elif message["type"] == "http.response.body":
             self._parts.append(message.get("body", b""))
             self._size += len(self._parts[-1])
-            self._whole = not message.get("more_body", False)
+            self._is_complete = not message.get("more_body", False)
             if self._size > self._limit:
-                await self.let_go()
+                await self.release()
         else:
-            await self.let_go()
+            await self.release()
             await self._send(message)
 
-    async def let_go(self) -> None:
+    async def release(self) -> None:
         """Send the buffered part, and pass the rest through."""
         if self.passed_on:
             return
@@ -68,11 +68,11 @@ class Capture:
             await self._send(self._start)
             if self._parts:
                 body = b"".join(self._parts)
-                await self._send({"type": "http.response.body", "body": body, "more_body": not self._whole})
+                await self._send({"type": "http.response.body", "body": body, "more_body": not self._is_complete})
 
     @property
     def answer(self) -> Captured | None:
         """Return the answer if it is complete and nothing of it has been sent."""
-        if self._start is None or self.passed_on or not self._whole:
+        if self._start is None or self.passed_on or not self._is_complete:
             return None
         return Captured(status=self._start["status"], headers=tuple(self._start["headers"]), body=b"".join(self._parts))

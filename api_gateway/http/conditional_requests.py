@@ -11,13 +11,13 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-import uuid
 from typing import Final
 from urllib.parse import unquote_plus
 
 import redis.asyncio
 import structlog
 from fastapi import Request
+from redis.asyncio.lock import Lock
 from redis.exceptions import RedisError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -36,13 +36,11 @@ _WRITES: Final = frozenset({"PUT", "PATCH", "DELETE"})
 _MOST_BYTES: Final = 8 * 1024 * 1024  # a larger answer has no ETag
 _TURN_S: Final = 30.0  # a writer that died blocks others for this long
 _WAIT_S: Final = 5.0  # longest wait for the turn
-_LOOK_AGAIN_S: Final = 0.02
+_RETRY_S: Final = 0.02
 _PRIVATE: Final = ((b"cache-control", b"private, no-cache"), (b"vary", b"Authorization"))
 _TURN = "conditional_turn"
-_NOT_OF_THE_LOOK: Final = (b"if-", b"content-", b"prefer")  # prefixes of headers that describe the write
+_WRITE_HEADERS: Final = (b"if-", b"content-", b"prefer")  # prefixes of headers that describe the write
 _TAG = re.compile(r'(?:W/)?"[\x21\x23-\x7e]*"')
-
-_GIVE_BACK = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
 
 
 class ConditionalRequests:
@@ -61,9 +59,9 @@ class ConditionalRequests:
             try:
                 await self._app(scope, receive, send)
             finally:
-                turn: Turn | None = scope.get("state", {}).pop(_TURN, None)
+                turn: Lock | None = scope.get("state", {}).pop(_TURN, None)
                 if turn is not None:
-                    await turn.give_back()
+                    await _release(turn)
         else:
             await self._app(scope, receive, send)
 
@@ -72,12 +70,12 @@ class ConditionalRequests:
         await self._app(scope, receive, capture)
         answer = capture.answer
         if answer is None or answer.status != 200 or answer.header(b"content-type") != b"application/json":
-            await capture.let_go()
+            await capture.release()
             return
         tag = etag_of(answer)
         more = _PRIVATE if answer.header(b"etag") else ((b"etag", tag), *_PRIVATE)
-        asked = b", ".join(value for name, value in scope["headers"] if name == b"if-none-match")
-        if asked and matches(asked.decode("latin-1"), tag.decode("latin-1"), weakly=True):
+        condition = b", ".join(value for name, value in scope["headers"] if name == b"if-none-match")
+        if condition and matches(condition.decode("latin-1"), tag.decode("latin-1"), weakly=True):
             headers = [(name, value) for name, value in answer.headers if not name.startswith(b"content-")]
             await send({"type": "http.response.start", "status": 304, "headers": [*headers, *more]})
             await send({"type": "http.response.body", "body": b""})
@@ -120,7 +118,7 @@ def matches(header: str, tag: str, *, weakly: bool) -> bool:
         return True
     named: list[str] = _TAG.findall(header)
     if weakly:
-        return tag.removeprefix("W/") in {each.removeprefix("W/") for each in named}
+        return tag.removeprefix("W/") in {name.removeprefix("W/") for name in named}
     return tag in named and not tag.startswith("W/")
 
 
@@ -131,7 +129,7 @@ def _is_single(request: Request) -> bool:
     template: str = getattr(route, "path", "")
     if not template.startswith("/v1/") or not (template.endswith("}") or template in _SINGLE):
         return False
-    if route is None or any(each.name == "if_match" for each in route.dependant.header_params):
+    if route is None or any(header.name == "if_match" for header in route.dependant.header_params):
         return False
     return "GET" in methods_in(request.app).get(template, ())
 
@@ -139,10 +137,10 @@ def _is_single(request: Request) -> bool:
 async def _present_state(request: Request) -> Captured | None:
     """Return the current answer to a GET at this address for this caller, without waiting; None if there is none."""
 
-    async def nowhere(_: Message) -> None:
-        raise RuntimeError("the state of a resource is no plain answer")
+    async def refuse_stream(_: Message) -> None:
+        raise RuntimeError("a resource's state was sent as a stream")
 
-    headers = [(name, value) for name, value in request.scope["headers"] if not name.startswith(_NOT_OF_THE_LOOK)]
+    headers = [(name, value) for name, value in request.scope["headers"] if not name.startswith(_WRITE_HEADERS)]
     scope = {
         **request.scope,
         "method": "GET",
@@ -152,8 +150,8 @@ async def _present_state(request: Request) -> Captured | None:
     }
     for name in ("route", "endpoint", "path_params", "fastapi"):
         scope.pop(name, None)
-    capture = Capture(nowhere, limit=1 << 62)
-    await request.app.router(scope, _nothing_to_say(), capture)
+    capture = Capture(refuse_stream, limit=1 << 62)
+    await request.app.router(scope, _empty_body(), capture)
     answer = capture.answer
     if answer is None or answer.status not in (200, 404):
         raise PreconditionFailed("this key cannot read the current state, so the condition cannot be checked")
@@ -162,59 +160,45 @@ async def _present_state(request: Request) -> Captured | None:
 
 def _without_wait(query_string: bytes) -> bytes:
     """Return the query string without ``wait``, which applies to the write and not to this read."""
-    kept = [
-        each for each in query_string.split(b"&") if unquote_plus(each.partition(b"=")[0].decode("latin-1")) != "wait"
-    ]
-    return b"&".join(kept)
+    parameters = query_string.split(b"&")
+    return b"&".join(p for p in parameters if unquote_plus(p.partition(b"=")[0].decode("latin-1")) != "wait")
 
 
-def _nothing_to_say() -> Receive:
+def _empty_body() -> Receive:
     """Return a ``receive`` for a connected client with an empty body. It sleeps, because watchers of a disconnect poll
     it."""
-    said = False
+    is_read = False
 
     async def receive() -> Message:
-        nonlocal said
-        if said:
+        nonlocal is_read
+        if is_read:
             await asyncio.Event().wait()
-        said = True
+        is_read = True
         return {"type": "http.request", "body": b"", "more_body": False}
 
     return receive
 
 
-class Turn:
-    """An exclusive right to write at one address."""
-
-    def __init__(self, client: redis.asyncio.Redis, key: str) -> None:
-        self._client, self._key, self._token = client, key, uuid.uuid4().hex
-
-    async def take(self) -> bool:
-        """Try to take the turn. Raises RedisError."""
-        return bool(await self._client.set(self._key, self._token, nx=True, px=int(_TURN_S * 1000)))
-
-    async def give_back(self) -> None:
-        """Release the turn for the next writer."""
-        try:
-            await self._client.eval(_GIVE_BACK, 1, self._key, self._token)  # type: ignore[misc]
-        except RedisError as error:
-            log.info("turn_not_given_back", error=type(error).__name__)
-
-
 async def _take_turn(request: Request, owner: TenantId, *, needed: bool) -> None:
     target = (request.scope.get("raw_path") or b"") + b"?" + request.scope.get("query_string", b"")
-    client: redis.asyncio.Redis = request.app.state.gateway.async_redis
-    turn = Turn(client, f"{owner}:writing:{hashlib.sha256(target).hexdigest()[:32]}")
+    client: redis.asyncio.Redis = request.app.state.gateway.resources.async_redis
+    key = f"{owner}:writing:{hashlib.sha256(target).hexdigest()[:32]}"
+    turn = Lock(client, key, timeout=_TURN_S, sleep=_RETRY_S, blocking_timeout=_WAIT_S, thread_local=False)
     try:
-        async with asyncio.timeout(_WAIT_S):
-            while not await turn.take():
-                await asyncio.sleep(_LOOK_AGAIN_S)
-    except TimeoutError:
-        detail = "Another request has been writing here for a long time; try again."
-        raise Problem(409, "write_in_progress", detail, headers={"Retry-After": "2"}) from None
+        is_taken = await turn.acquire()
     except RedisError as error:
         if needed:  # without turns, a comparison could not be guaranteed
             raise StoreUnavailable(f"Redis: {type(error).__name__}") from error
         log.warning("write_without_a_turn", error=type(error).__name__)
         return
+    if not is_taken:
+        detail = "Another request has been writing here for a long time; try again."
+        raise Problem(409, "write_in_progress", detail, headers={"Retry-After": "2"})
     request.scope.setdefault("state", {})[_TURN] = turn
+
+
+async def _release(turn: Lock) -> None:
+    try:
+        await turn.release()
+    except RedisError as error:
+        log.info("turn_not_released", error=type(error).__name__)

@@ -60,8 +60,8 @@ class BoundedProtocol(HttpToolsProtocol):
             if self._discarded is not None:
                 self._discard(len(data))
                 return
-            room = MOST_HEAD_BYTES - self._head_bytes if self._in_head else len(data)
-            piece, data = data[:room], data[room:]
+            size = MOST_HEAD_BYTES - self._head_bytes if self._in_head else len(data)
+            piece, data = data[:size], data[size:]
             self._feed(piece)
 
     def on_message_begin(self) -> None:
@@ -116,12 +116,10 @@ class BoundedProtocol(HttpToolsProtocol):
             return
         if self._in_head and began_in_head and heads == self._heads:
             self._head_bytes += len(piece)
-            if self._head_bytes >= MOST_HEAD_BYTES:
-                self._refuse(head_too_large("head_bytes", MOST_HEAD_BYTES))
         elif not self._in_head and not began_in_head:
             self._between_bytes = self._between_bytes + len(piece) if pieces == self._body_pieces else 0
-            if self._between_bytes >= MOST_HEAD_BYTES:
-                self._refuse(head_too_large("head_bytes", MOST_HEAD_BYTES))
+        if max(self._head_bytes, self._between_bytes) >= MOST_HEAD_BYTES:
+            self._refuse(head_too_large("head_bytes", MOST_HEAD_BYTES))
 
     def _refuse(self, problem: Problem) -> None:
         """Write the answer, discard further input, and close once the sender had time to read the answer."""
@@ -132,26 +130,26 @@ class BoundedProtocol(HttpToolsProtocol):
             return
         REQUESTS.labels("other", "unknown", problem.status).inc()
         log.info("request_refused", code=problem.code, client=self.client[0] if self.client else None)
-        self.transport.write(_written(problem, getattr(self, "url", b"")))
+        self.transport.write(_response_bytes(problem, getattr(self, "url", b"")))
         if self.transport.can_write_eof():
             self.transport.write_eof()
-        self._deadline = self.loop.call_later(_LINGER_S, self._let_go)
+        self._deadline = self.loop.call_later(_LINGER_S, self._close)
 
     def _discard(self, count: int) -> None:
         self._discarded = (self._discarded or 0) + count
         if self._discarded > _MOST_DISCARDED:
-            self._let_go()
+            self._close()
 
     def _wait_for_head(self) -> None:
         self._stop_waiting()
-        self._deadline = self.loop.call_later(HEAD_S, self._let_go)
+        self._deadline = self.loop.call_later(HEAD_S, self._close)
 
     def _stop_waiting(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
 
-    def _let_go(self) -> None:
+    def _close(self) -> None:
         if not self.transport.is_closing():
             self.transport.close()
 
@@ -163,7 +161,7 @@ def head_too_large(name: str, limit: int) -> Problem:
     return Problem(431, "head_too_large", detail, extensions={"limit": {"name": name, "limit": limit}})
 
 
-def _written(problem: Problem, url: bytes) -> bytes:
+def _response_bytes(problem: Problem, url: bytes) -> bytes:
     """Return a whole HTTP response as bytes, in the dialect of the path if the path is known."""
     try:
         path = parse_url(url).path or b""

@@ -26,13 +26,12 @@ def decode(cursor: str | None, kind: str, *types: type[str] | type[int]) -> tupl
     if cursor is None:
         return None
     try:
-        found = orjson.loads(base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True))
+        decoded = orjson.loads(base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True))
     except (ValueError, binascii.Error):
-        found = None
-    fits = isinstance(found, list) and len(found) == len(types) + 1 and found[0] == kind
-    if not fits or not all(type(value) is wanted for value, wanted in zip(found[1:], types, strict=True)):
+        raise foreign() from None
+    if not isinstance(decoded, list) or decoded[:1] != [kind] or [type(value) for value in decoded[1:]] != [*types]:
         raise foreign()
-    return tuple(found[1:])
+    return tuple(decoded[1:])
 
 
 def before(cursor: str | None, kind: str, *, is_uuid: bool = True) -> tuple[datetime, str] | None:
@@ -48,12 +47,12 @@ def before(cursor: str | None, kind: str, *, is_uuid: bool = True) -> tuple[date
 
 def foreign() -> Problem:
     """Return Problem(422) for a cursor of another list."""
-    places = [{"pointer": "/cursor", "in": "query", "detail": "is not a cursor that this list gave"}]
-    return Problem(422, "invalid_cursor", "The cursor is not one that this list gave.", errors=places)
+    errors = [{"pointer": "/cursor", "in": "query", "detail": "is not a cursor that this list gave"}]
+    return Problem(422, "invalid_cursor", "The cursor is not one that this list gave.", errors=errors)
 
 
-def page(found: Sequence[T], limit: int, cursor_of: Callable[[T], str]) -> tuple[Sequence[T], str | None]:
+def page(entries: Sequence[T], limit: int, cursor_of: Callable[[T], str]) -> tuple[Sequence[T], str | None]:
     """Return one page of up to ``limit + 1`` entries, and the cursor of the next page if there is one."""
-    if len(found) <= limit:
-        return found, None
-    return found[:limit], cursor_of(found[limit - 1])
+    if len(entries) <= limit:
+        return entries, None
+    return entries[:limit], cursor_of(entries[limit - 1])

@@ -108,14 +108,12 @@ def answers(
         success["headers"] = {
             name: {"description": text, "schema": {"type": "string"}} for name, text in headers.items()
         }
-    found: dict[int | str, dict[str, Any]] = {status: success}
-    for problem in (*problems, 500):
-        found[problem] = {"description": _MEANINGS[problem], "content": PROBLEM}
-    return found
+    failures = {problem: {"description": _MEANINGS[problem], "content": PROBLEM} for problem in (*problems, 500)}
+    return {status: success, **failures}
 
 
 def json_body(shape: type[BaseModel] | UnionType, example: dict[str, Any]) -> dict[str, Any]:
     """Return the ``openapi_extra`` of a route that reads a JSON body itself."""
-    references = [reference(each) for each in get_args(shape) or (shape,)]
+    references = [reference(choice) for choice in get_args(shape) or (shape,)]
     schema = references[0] if len(references) == 1 else {"oneOf": references}
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema, "example": example}}}}

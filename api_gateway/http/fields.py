@@ -32,9 +32,9 @@ class Shape(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-def shown(shape: type[Shape], record: object, **given: Any) -> dict[str, Any]:
-    """Return the fields of ``shape`` in its order: those in ``given``, the others from attributes of ``record``."""
-    return {name: given[name] if name in given else getattr(record, name) for name in shape.model_fields}
+def shown(shape: type[Shape], record: object, **values: Any) -> dict[str, Any]:
+    """Return the fields of ``shape`` in its order: those in ``values``, the others from attributes of ``record``."""
+    return {name: values[name] if name in values else getattr(record, name) for name in shape.model_fields}
 
 
 MAX_METADATA_BYTES = 16 * 1024
@@ -42,6 +42,7 @@ MAX_METADATA_DEPTH = 16  # MariaDB rejects JSON nested more than 32 levels deep
 MOST_TAGS = 64
 MOST_UNKNOWN_NAMES = 32  # per object, each reported with its own pointer; further ones are reported as one error
 INT64 = 2**63
+_UNNAMABLE = {"Cc", "Cs", "Zl", "Zp"}  # categories of characters that no name may hold
 
 _RFC_3339 = re.compile(r"(\d{4}-\d{2}-\d{2})[Tt ](\d{2}:\d{2}:\d{2})(\.\d+)?([Zz]|[+-]\d{2}:\d{2})", re.ASCII)
 
@@ -106,9 +107,6 @@ def not_blank(value: str) -> str:
     return value
 
 
-_UNNAMABLE = {"Cc", "Cs", "Zl", "Zp"}
-
-
 def _moment(value: Any) -> Any:
     """Parse an RFC 3339 time with an offset into a time in UTC."""
     if not isinstance(value, str):
@@ -118,12 +116,12 @@ def _moment(value: Any) -> Any:
         raise ValueError("must be an RFC 3339 time with an offset, such as 2026-01-02T00:00:00Z")
     date, time, fraction, offset = match.groups()
     try:
-        found = datetime.fromisoformat(f"{date}T{time}{(fraction or '')[:7]}{offset.upper()}").astimezone(UTC)
+        moment = datetime.fromisoformat(f"{date}T{time}{(fraction or '')[:7]}{offset.upper()}").astimezone(UTC)
     except (ValueError, OverflowError):
         raise ValueError("is not a time that exists") from None
-    if found.year < 1000:
+    if moment.year < 1000:
         raise ValueError("must not lie before the year 1000")
-    return found
+    return moment
 
 
 def _metadata(value: dict[str, Any]) -> dict[str, Any]:
@@ -132,7 +130,7 @@ def _metadata(value: dict[str, Any]) -> dict[str, Any]:
         return value
     level: list[Any] = [value]
     for _ in range(MAX_METADATA_DEPTH):
-        level = [inner for found in level for inner in _inner(found)]
+        level = [inner for outer in level for inner in _inner(outer)]
         if not level:
             break
     else:
@@ -147,8 +145,8 @@ def _metadata(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def _inner(value: dict[str, Any] | list[Any]) -> list[Any]:
-    found = value.values() if isinstance(value, dict) else value
-    return [inner for inner in found if isinstance(inner, dict | list)]
+    entries = value.values() if isinstance(value, dict) else value
+    return [entry for entry in entries if isinstance(entry, dict | list)]
 
 
 TEXT_MEDIA_TYPES = ("text/plain", "text/markdown", "text/html")
@@ -159,11 +157,7 @@ NamespaceName = Annotated[
 DocumentIdText = Annotated[
     str, AfterValidator(tidy_document_id), WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 64})
 ]
-SourceIdText = Annotated[
-    str,
-    AfterValidator(tidy_document_id),
-    WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 64}),
-]
+SourceIdText = DocumentIdText
 Moment = Annotated[datetime, BeforeValidator(_moment), WithJsonSchema({"type": "string", "format": "date-time"})]
 Metadata = Annotated[dict[str, Any], AfterValidator(_metadata)]
 Integer64 = Annotated[int, Field(ge=-INT64, le=INT64 - 1)]
@@ -184,5 +178,5 @@ def namespace_parameter(value: str) -> Namespace:
         return Namespace(_NAMESPACE.validate_python(value))
     except ValidationError as error:
         detail = str(error.errors()[0]["ctx"]["error"])
-        places = [{"pointer": "/namespace", "in": "query", "detail": detail}]
-        raise Problem(422, "invalid_request", f"The parameter namespace {detail}.", errors=places) from None
+        errors = [{"pointer": "/namespace", "in": "query", "detail": detail}]
+        raise Problem(422, "invalid_request", f"The parameter namespace {detail}.", errors=errors) from None

@@ -11,14 +11,14 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.types import Message, Receive
 
 
-class _Reader(Protocol):
+class _Digest(Protocol):
     def update(self, data: bytes, /) -> object: ...
 
 
 class _Parts:
     """Hash a multipart body part by part, because a client that repeats it uses another boundary."""
 
-    def __init__(self, boundary: bytes, digest: _Reader) -> None:
+    def __init__(self, boundary: bytes, digest: _Digest) -> None:
         self._digest = digest
         self._broken = self._in_value = False
         self._length = 0
@@ -76,7 +76,7 @@ class FingerprintingReceive:
         self._digest = hashlib.sha256(target + b"\n")
         kind, options = parse_options_header(content_type)
         self._digest.update(kind.lower() + b"\n")
-        self._body: _Reader = self._digest
+        self._body: _Digest = self._digest
         boundary = options.get(b"boundary", b"")
         if kind.lower() == b"multipart/form-data" and 0 < len(boundary) <= 256:
             self._body = _Parts(boundary, self._digest)

@@ -30,12 +30,12 @@ from api_gateway.http.bodies import limited
 from api_gateway.http.capture import Capture, Captured
 from api_gateway.http.fingerprints import FingerprintingReceive
 from api_gateway.http.problems import Problem
-from pipeline.database.engines import Conflict
+from pipeline.administration import claim_idempotency_key
+from pipeline.administration.claim_idempotency_key import HeldKey
 from pipeline.database.sealing import Sealer
-from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import Unavailable
 from pipeline.records import JobId, TenantId
-from pipeline.tenants.idempotency_store import Answered, Claimed, IdempotencyKeys, Running
+from pipeline.tenants.idempotency import Answered, Claimed, Running
 
 log = structlog.get_logger(__name__)
 
@@ -43,21 +43,19 @@ MOST_ANSWER_BYTES: Final = 4 * 1024 * 1024  # a larger answer is sent but not st
 REPLAYED: Final = (b"idempotency-replayed", b"true")
 _KEY = re.compile(r'"([\x20\x21\x23-\x5b\x5d-\x7e]{1,255})"|([\x21\x23-\x7e]{1,255})')
 _ATTEMPT = "idempotent_attempt"
-_TRIES = 3
-_MOST_LEFT_BYTES, _LEFT_S = 64 * 1024, 1.0
+_MOST_REST_BYTES, _REST_S = 64 * 1024, 1.0  # of a body that the route has not read to its end
 
 # Refusals with these statuses are stored and repeated. All others may differ a moment later, and as they created
 # nothing, a retry cannot duplicate work: they free the key. After a failure the lease expires.
-_KEPT_REFUSALS = frozenset({400, 413, 415, 422})
+_STORED_REFUSALS = frozenset({400, 413, 415, 422})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Claim:
     """A key held by this request."""
 
-    owner: TenantId
-    digest: bytes
-    claimed: Claimed
+    key: HeldKey
+    work_id: str
     sealer: Sealer
 
 
@@ -75,13 +73,13 @@ class Replay(Exception):
         return response
 
 
+@dataclass(slots=True)
 class _Attempt:
     """One request with a key."""
 
-    def __init__(self, key: str, receive: FingerprintingReceive) -> None:
-        self.key = key
-        self.receive = receive
-        self.claim: _Claim | None = None
+    key: str
+    receive: FingerprintingReceive
+    claim: _Claim | None = None
 
 
 class IdempotentPosts:
@@ -115,18 +113,18 @@ class IdempotentPosts:
         capture = Capture(send, limit=MOST_ANSWER_BYTES)
         gateway: Gateway = scope["app"].state.gateway
         renewing = asyncio.ensure_future(_renew(attempt, gateway))
-        whole = cancelled = False
+        completed = cancelled = False
         try:
             await self._app(scope, hashing, capture)
-            whole = True
+            completed = True
         except asyncio.CancelledError:
             cancelled = True  # its work may continue in a thread, so the lease has to expire
             raise
         finally:
             renewing.cancel()
             if not cancelled:
-                await _settle(attempt, capture.answer if whole else None, gateway)
-        await capture.let_go()
+                await _settle(attempt, capture.answer if completed else None, gateway)
+        await capture.release()
 
 
 async def claim_key(request: Request) -> None:
@@ -145,19 +143,20 @@ async def claim_key(request: Request) -> None:
     template = getattr(request.scope.get("route"), "path", request.url.path)
     digest = hashlib.sha256(orjson.dumps([request.method, template, attempt.key])).digest()
     sealer = Sealer(_secret(attempt.key, gateway))
-    found = await gateway.run(_look, owner, digest, gateway)
-    if isinstance(found, Claimed):
-        attempt.claim = _Claim(owner=owner, digest=digest, claimed=found, sealer=sealer)
+    state = await gateway.run(claim_idempotency_key.claim, owner, digest, gateway.resources)
+    if isinstance(state, Claimed):
+        held = HeldKey(tenant_id=owner, digest=digest, token=state.token)
+        attempt.claim = _Claim(key=held, work_id=state.work_id, sealer=sealer)
         return
-    if isinstance(found, Running):
-        headers = {"Retry-After": str(max(1, min(5, math.ceil(found.lease_left_s))))}
+    if isinstance(state, Running):
+        headers = {"Retry-After": str(max(1, min(5, math.ceil(state.lease_left_s))))}
         detail = "A request with this Idempotency-Key is still running; send it again later for its answer."
         raise Problem(409, "idempotency_key_in_use", detail, headers=headers)
     await _read_all(request, attempt.receive, gateway.settings.max_body_bytes)
-    if attempt.receive.value != found.fingerprint:
+    if attempt.receive.value != state.fingerprint:
         detail = "This Idempotency-Key was used for another request; a new request takes a new key."
         raise Problem(422, "idempotency_key_reused", detail)
-    raise Replay(_unpacked(found, sealer, owner, digest))
+    raise Replay(_unpacked(state, sealer, belongs_to=_position(owner, digest)))
 
 
 def work_id(request: Request) -> JobId | None:
@@ -165,7 +164,7 @@ def work_id(request: Request) -> JobId | None:
     attempt: _Attempt | None = request.scope.get("state", {}).get(_ATTEMPT)
     if attempt is None or attempt.claim is None or not attempt.receive.complete:
         return None
-    return JobId(str(uuid.uuid5(uuid.UUID(attempt.claim.claimed.work_id), attempt.receive.value.hex())))
+    return JobId(str(uuid.uuid5(uuid.UUID(attempt.claim.work_id), attempt.receive.value.hex())))
 
 
 def key_of(values: list[str]) -> str:
@@ -184,23 +183,6 @@ def _secret(key: str, gateway: Gateway) -> SecretStr:
     return SecretStr(f"{key}\x00{ours.get_secret_value() if ours else ''}")
 
 
-def _look(owner: TenantId, digest: bytes, gateway: Gateway) -> Claimed | Running | Answered:
-    """Claim the key, or return its state. Blocking."""
-    limits = gateway.settings
-    lease_s, ttl_s = limits.idempotency_lease_s, float(limits.idempotency_ttl_s)
-    found: Claimed | Running | Answered | None = None
-    for _ in range(_TRIES):
-        with suppress(Conflict):
-            with unit_of_work(gateway.resources.mysql) as work:
-                found = IdempotencyKeys(work.connection, owner).insert(digest, lease_s=lease_s, ttl_s=ttl_s)
-            if found is None:
-                with unit_of_work(gateway.resources.mysql) as work:
-                    found = IdempotencyKeys(work.connection, owner).claim(digest, lease_s=lease_s, ttl_s=ttl_s)
-        if found is not None:
-            return found
-    return Running(lease_left_s=1.0)  # the row keeps appearing and disappearing, so another request is working with it
-
-
 async def _read_all(request: Request, receive: Receive, limit: int) -> None:
     receive = limited(receive, request.headers, limit)
     while (message := await receive())["type"] == "http.request":
@@ -211,19 +193,12 @@ async def _read_all(request: Request, receive: Receive, limit: int) -> None:
 
 async def _renew(attempt: _Attempt, gateway: Gateway) -> None:
     """Renew the lease for as long as the request lasts."""
-    lease_s = gateway.settings.idempotency_lease_s
     while True:
-        await asyncio.sleep(lease_s / 3)
+        await asyncio.sleep(gateway.settings.idempotency_lease_s / 3)
         if (claim := attempt.claim) is None:
             continue
-
-        def renew(claim: _Claim = claim) -> bool:
-            with unit_of_work(gateway.resources.mysql) as work:
-                keys = IdempotencyKeys(work.connection, claim.owner)
-                return keys.renew(claim.digest, claim.claimed.token, lease_s=lease_s)
-
         try:
-            await gateway.run(renew)
+            await gateway.run(claim_idempotency_key.renew, claim.key, gateway.resources)
         except Unavailable as error:
             log.warning("idempotency_lease_not_renewed", code=error.code)
 
@@ -237,22 +212,16 @@ async def _settle(attempt: _Attempt, answer: Captured | None, gateway: Gateway) 
     claim, attempt.claim = attempt.claim, None
     if claim is None:
         return
-    kept = answer if answer is not None and _is_kept(answer.status) and await _is_whole(attempt.receive) else None
+    storable = answer is not None and _is_stored(answer.status) and await _read_rest(attempt.receive)
 
     def settle() -> None:
-        with unit_of_work(gateway.resources.mysql) as work:
-            keys, token = IdempotencyKeys(work.connection, claim.owner), claim.claimed.token
-            if answer is None or answer.status >= 500:
-                keys.let_go(claim.digest, token)
-            elif kept is None:
-                keys.free(claim.digest, token)
-            elif not keys.keep(
-                claim.digest,
-                token,
-                _packed(kept, attempt.receive.value, claim),
-                ttl_s=float(gateway.settings.idempotency_ttl_s),
-            ):
-                log.warning("idempotency_key_lost")
+        if answer is None or not storable:
+            failed = answer is None or answer.status >= 500
+            claim_idempotency_key.free(claim.key, gateway.resources, made_something=failed)
+        elif not claim_idempotency_key.keep(
+            claim.key, _packed(answer, attempt.receive.value, claim), gateway.resources
+        ):
+            log.warning("idempotency_key_lost")
 
     try:
         await gateway.run(settle)
@@ -260,37 +229,37 @@ async def _settle(attempt: _Attempt, answer: Captured | None, gateway: Gateway) 
         log.warning("idempotency_key_not_settled", code=error.code)
 
 
-async def _is_whole(receive: FingerprintingReceive) -> bool:
+async def _read_rest(receive: FingerprintingReceive) -> bool:
     """Read the part of the body that the route left, usually nothing, and return whether the body is complete. A
     refused upload is not read for the sake of its key."""
-    left = _MOST_LEFT_BYTES
+    remaining = _MOST_REST_BYTES
     with suppress(TimeoutError):
-        async with asyncio.timeout(_LEFT_S):
-            while not receive.complete and left >= 0:
+        async with asyncio.timeout(_REST_S):
+            while not receive.complete and remaining >= 0:
                 message = await receive()
                 if message["type"] != "http.request":
                     break
-                left -= len(message.get("body", b""))
+                remaining -= len(message.get("body", b""))
     return receive.complete
 
 
-def _is_kept(status: int) -> bool:
-    return status < 400 or status in _KEPT_REFUSALS
+def _is_stored(status: int) -> bool:
+    return status < 400 or status in _STORED_REFUSALS
 
 
 def _packed(answer: Captured, fingerprint: bytes, claim: _Claim) -> Answered:
     headers = [[name.decode("latin-1"), value.decode("latin-1")] for name, value in answer.headers]
     plain = zlib.compress(orjson.dumps(headers) + b"\n" + answer.body, level=1)
-    sealed = claim.sealer.seal(plain, belongs_to=_place(claim.owner, claim.digest))
+    sealed = claim.sealer.seal(plain, belongs_to=_position(claim.key.tenant_id, claim.key.digest))
     return Answered(fingerprint=fingerprint, status=answer.status, answer=sealed)
 
 
-def _unpacked(found: Answered, sealer: Sealer, owner: TenantId, digest: bytes) -> Captured:
-    plain = zlib.decompress(sealer.open(found.answer, belongs_to=_place(owner, digest)))
+def _unpacked(stored: Answered, sealer: Sealer, *, belongs_to: str) -> Captured:
+    plain = zlib.decompress(sealer.open(stored.answer, belongs_to=belongs_to))
     head, _, body = plain.partition(b"\n")
     headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in orjson.loads(head)]
-    return Captured(status=found.status, headers=(*headers, REPLAYED), body=body)
+    return Captured(status=stored.status, headers=(*headers, REPLAYED), body=body)
 
 
-def _place(owner: TenantId, digest: bytes) -> str:
+def _position(owner: TenantId, digest: bytes) -> str:
     return f"{owner}:{digest.hex()}"

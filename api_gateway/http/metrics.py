@@ -6,119 +6,91 @@ Labels are templates and numbers, never ids.
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import redis
 from prometheus_client import REGISTRY, Counter, Gauge, Histogram, Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
-from pipeline.database.expiring_record_store import WorkerHeartbeat, WorkerHeartbeats
-from pipeline.documents.reconcile_store import KINDS, Totals
-from pipeline.jobs.backlog_store import STATES, LedgerBacklog
-from pipeline.keyword_index.indexer_facts import IndexerFacts
-from pipeline.keyword_index.indexer_report_store import IndexerReports
-from pipeline.metrics.definitions import METRICS, MetricSpec
-from pipeline.metrics.last_sweep_store import LastSweep
-from pipeline.metrics.meter_store import Field, read_totals, read_window
-from pipeline.metrics.queue_depth_store import QueueDepth, queue_depths
+from pipeline.administration.read_metrics import CountMessages, FleetFigures, read_fleet, read_queues
+from pipeline.documents.reconciliation import KINDS, Totals
+from pipeline.jobs.job_views import LedgerBacklog
+from pipeline.metrics.definitions import METRICS, Field, MetricSpec, QueueDepth
 from pipeline.resources import Resources
-from pipeline.tenants.audit_queue_store import AuditQueue
 from workers.names import Queue
-
-CountMessages = Callable[[Sequence[str]], Mapping[str, int]]
 
 
 class FleetMetrics:
     """Metrics read for each scrape; none while Redis is unavailable, because old figures would look healthy."""
 
     def __init__(self) -> None:
-        self._totals: Mapping[Field, float] = {}
-        self._window: Mapping[Field, float] = {}
-        self._depths: Mapping[str, QueueDepth] | None = None
-        self._audit: tuple[int, int] | None = None
-        self._workers: list[WorkerHeartbeat] | None = None
-        self._swept_at: float | None = None
-        self._indexers: list[IndexerFacts] = []
+        self._figures: FleetFigures | None = None
+        self._depths: Mapping[str, QueueDepth] = {}
 
     def read(self, use: Resources, broker: redis.Redis | None, *, count_messages: CountMessages = lambda _: {}) -> None:
         """Read the figures from Redis. ``broker`` is the broker if it is a Redis; else ``count_messages`` returns the
         number of waiting messages by queue. Raises Unavailable."""
-        self._totals, self._window, self._depths, self._audit = {}, {}, None, None
-        self._workers, self._swept_at, self._indexers = None, None, []
-        queue = AuditQueue(use.quick_redis)
-        self._totals = read_totals(use.quick_redis)
-        self._window = read_window(use.quick_redis, now=time.time())
-        self._audit = (queue.waiting(), queue.lost())
-        self._workers = WorkerHeartbeats(use.quick_redis).all()
-        self._indexers = IndexerReports(use.quick_redis).all()
-        age_s = LastSweep(use.quick_redis).age_s()
-        self._swept_at = None if age_s is None else time.time() - age_s
-        queues = [queue.value for queue in Queue]
-        if broker is not None:
-            self._depths = queue_depths(broker, queues, now=time.time())
-        else:
-            self._depths = {queue: QueueDepth(messages=number) for queue, number in count_messages(queues).items()}
+        self._figures, self._depths = None, {}
+        self._figures = read_fleet(use)
+        self._depths = read_queues(broker, [queue.value for queue in Queue], count_messages=count_messages)
 
     def collect(self) -> Iterator[Metric]:
         """Yield each metric of the list with its count."""
-        mine: defaultdict[str, dict[tuple[str, ...], dict[str, float]]] = defaultdict(dict)
-        for (name, part, labels), value in self._totals.items():
-            mine[name].setdefault(labels, {})[part] = value
+        figures = self._figures
+        series: defaultdict[str, dict[tuple[str, ...], dict[str, float]]] = defaultdict(dict)
+        for (name, part, labels), value in (figures.totals if figures else {}).items():
+            series[name].setdefault(labels, {})[part] = value
         for spec in METRICS.values():
-            yield _family(spec, mine[spec.name])
-        yield _success_rate(self._window)
-        yield from self._waiting()
-
-    def _waiting(self) -> Iterator[Metric]:
-        messages = GaugeMetricFamily("chordwise_queue_messages", "Messages that no worker has taken.", labels=["queue"])
-        oldest = GaugeMetricFamily(
-            "chordwise_queue_oldest_seconds", "How long the next message of a queue has waited.", labels=["queue"]
-        )
-        unacked = GaugeMetricFamily(
-            "chordwise_queue_unacked",
-            "Messages that workers have taken and not done with; those for queries alone write down none.",
-        )
-        for queue, depth in (self._depths or {}).items():
-            messages.add_metric([queue], depth.messages)
-            if depth.oldest_s is not None:
-                oldest.add_metric([queue], depth.oldest_s)
-            unacked.samples = []
-            if depth.unacked is not None:
-                unacked.add_metric([], depth.unacked)
-        yield from (messages, oldest, unacked)
-        yield from self._listening()
-        waiting = GaugeMetricFamily("chordwise_audit_waiting", "Searches that are not in the audit yet.")
-        lost = CounterMetricFamily("chordwise_audit_lost", "Searches that the audit has lost, as too many waited.")
-        if self._audit is not None:
-            waiting.add_metric([], self._audit[0])
-            lost.add_metric([], self._audit[1])
-        yield from (waiting, lost)
-
-    def _listening(self) -> Iterator[Metric]:
-        workers = GaugeMetricFamily("chordwise_queue_workers", "Workers that listen to a queue.", labels=["queue"])
-        if self._workers is not None:
-            for queue in Queue:
-                workers.add_metric([queue.value], sum(queue.value in worker.queues for worker in self._workers))
-        swept = GaugeMetricFamily("chordwise_last_sweep_timestamp_seconds", "When the sweeper last ended a sweep.")
-        if self._swept_at is not None:
-            swept.add_metric([], self._swept_at)
-        yield from (workers, swept)
-        for name, (help_, figure) in _INDEXES.items():
-            family = GaugeMetricFamily(f"chordwise_keyword_index_{name}", help_, labels=["host"])
-            for indexer in self._indexers:
-                family.add_metric([indexer.host], figure(indexer))
-            yield family
+            yield _family(spec, series[spec.name])
+        yield _success_rate(figures.window if figures else {})
+        yield from _queue_families(self._depths)
+        if figures is not None:
+            yield from _process_families(figures)
 
 
-_INDEXES: Final[dict[str, tuple[str, Callable[[IndexerFacts], float]]]] = {
-    "lag_seconds": ("How long the oldest change waits for a host's keyword index.", lambda found: found.lag_s),
-    "lag_revisions": ("Changes that a host's keyword index does not have.", lambda found: found.lag_revisions),
-    "built_ratio": ("Share of all chunks in namespaces that a host's index has.", lambda found: found.built),
-    "failing_tenants": ("Tenants whose keyword index on a host was not updated.", lambda found: found.failing),
-    "disk_bytes": ("What a host's keyword indexes take of its disk.", lambda found: found.disk_bytes),
+def _gauge(name: str, help: str, label: str, samples: Mapping[str, float]) -> Metric:
+    """Return a gauge with one sample for each value of its label."""
+    family = GaugeMetricFamily(name, help, labels=[label])
+    for value, number in samples.items():
+        family.add_metric([value], number)
+    return family
+
+
+def _queue_families(depths: Mapping[str, QueueDepth]) -> Iterator[Metric]:
+    messages = {queue: depth.messages for queue, depth in depths.items()}
+    yield _gauge("chordwise_queue_messages", "Messages that no worker has taken.", "queue", messages)
+    ages = {queue: depth.oldest_s for queue, depth in depths.items() if depth.oldest_s is not None}
+    yield _gauge("chordwise_queue_oldest_seconds", "How long the next message of a queue has waited.", "queue", ages)
+    yield GaugeMetricFamily(
+        "chordwise_queue_unacked",
+        "Messages that workers have taken and not done with; those for queries alone write down none.",
+        value=next((depth.unacked for depth in depths.values()), None),  # of the whole broker: alike for every queue
+    )
+
+
+def _process_families(figures: FleetFigures) -> Iterator[Metric]:
+    workers = {queue.value: sum(queue.value in worker.queues for worker in figures.workers) for queue in Queue}
+    yield _gauge("chordwise_queue_workers", "Workers that listen to a queue.", "queue", workers)
+    swept = "When the sweeper last ended a sweep."
+    yield GaugeMetricFamily("chordwise_last_sweep_timestamp_seconds", swept, value=figures.swept_at)
+    for name, (attribute, help_) in _INDEXES.items():
+        by_host = {indexer.host: getattr(indexer, attribute) for indexer in figures.indexers}
+        yield _gauge(f"chordwise_keyword_index_{name}", help_, "host", by_host)
+    waiting = "Searches that are not in the audit yet."
+    yield GaugeMetricFamily("chordwise_audit_waiting", waiting, value=figures.audit_waiting)
+    lost = "Searches that the audit has lost, as too many waited."
+    yield CounterMetricFamily("chordwise_audit_lost", lost, value=figures.audit_lost)
+
+
+# Metric: attribute of a host's report, description.
+_INDEXES: Final = {
+    "lag_seconds": ("lag_s", "How long the oldest change waits for a host's keyword index."),
+    "lag_revisions": ("lag_revisions", "Changes that a host's keyword index does not have."),
+    "built_ratio": ("built", "Share of all chunks in namespaces that a host's index has."),
+    "failing_tenants": ("failing", "Tenants whose keyword index on a host was not updated."),
+    "disk_bytes": ("disk_bytes", "What a host's keyword indexes take of its disk."),
 }
 
 
@@ -151,14 +123,16 @@ def _family(spec: MetricSpec, series: Mapping[tuple[str, ...], Mapping[str, floa
 
 def _success_rate(window: Mapping[Field, float]) -> Metric:
     """Return the success rate of the last five minutes, without a sample if there were no queries."""
-    family = GaugeMetricFamily("recall_success_rate", "Share of the last five minutes' queries that did not fail.")
-    asked = sum(value for (name, _, _), value in window.items() if name == "chordwise_queries")
-    good = sum(
-        value for (name, _, labels), value in window.items() if name == "chordwise_queries" and labels[0] == "succeeded"
+    by_status: defaultdict[str, float] = defaultdict(float)
+    for (name, _, labels), count in window.items():
+        if name == "chordwise_queries":
+            by_status[labels[0]] += count
+    total = sum(by_status.values())
+    return GaugeMetricFamily(
+        "recall_success_rate",
+        "Share of the last five minutes' queries that did not fail.",
+        value=by_status["succeeded"] / total if total else None,
     )
-    if asked:
-        family.add_metric([], good / asked)
-    return family
 
 
 FLEET = FleetMetrics()
@@ -194,16 +168,17 @@ class AlignmentMetrics:
         """Yield the metrics, or nothing before the totals were read for the first time."""
         if self.totals is None:
             return
-        found = CounterMetricFamily(
+        counts = self.totals.counted
+        differences = CounterMetricFamily(
             "chordwise_alignment_found", "Differences between the stores that were found.", labels=["kind"]
         )
         for kind in KINDS:
-            found.add_metric([kind], self.totals.counted[kind])
-        yield found
-        repaired = self.totals.counted["repaired"]
-        yield CounterMetricFamily("chordwise_alignment_repaired", "Differences that were mended.", value=repaired)
-        checked = self.totals.counted["chunks"]
-        yield CounterMetricFamily("chordwise_alignment_chunks", "Chunks that were compared.", value=checked)
+            differences.add_metric([kind], counts[kind])
+        yield differences
+        yield CounterMetricFamily(
+            "chordwise_alignment_repaired", "Differences that were mended.", value=counts["repaired"]
+        )
+        yield CounterMetricFamily("chordwise_alignment_chunks", "Chunks that were compared.", value=counts["chunks"])
         yield GaugeMetricFamily(
             "chordwise_alignment_withheld",
             "Vectors and rows of chunks that are not deleted before an operator confirms it.",
@@ -221,26 +196,25 @@ class BacklogMetrics:
     """The backlog in the ledger, read for each scrape."""
 
     def __init__(self) -> None:
-        self.seen: LedgerBacklog | None = None
+        self.backlog: LedgerBacklog | None = None
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics, or nothing while the ledger cannot be read: an old figure would look healthy."""
-        if self.seen is None:
+        if self.backlog is None:
             return
-        items = GaugeMetricFamily("chordwise_ingest_items", "Documents that are not done, by state.", labels=["state"])
-        oldest = GaugeMetricFamily(
-            "chordwise_ingest_oldest_seconds", "How long the oldest of them has been so.", labels=["state"]
+        yield _gauge("chordwise_ingest_items", "Documents that are not done, by state.", "state", self.backlog.items)
+        yield _gauge(
+            "chordwise_ingest_oldest_seconds",
+            "How long the oldest of them has been so.",
+            "state",
+            self.backlog.oldest_s,
         )
-        for state in STATES:
-            items.add_metric([state], self.seen.items[state])
-            oldest.add_metric([state], self.seen.oldest_s[state])
-        yield from (items, oldest)
-        dead = GaugeMetricFamily(
-            "chordwise_dead_letters", "Documents that failed for good and were not replayed.", labels=["reason"]
+        yield _gauge(
+            "chordwise_dead_letters",
+            "Documents that failed for good and were not replayed.",
+            "reason",
+            self.backlog.dead_letters,
         )
-        for reason, count in self.seen.dead_letters.items():
-            dead.add_metric([reason], count)
-        yield dead
 
 
 ALIGNMENT = AlignmentMetrics()

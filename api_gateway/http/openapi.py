@@ -30,8 +30,8 @@ def describe(app: FastAPI) -> dict[str, Any]:
             title="Chordwise", version=installed_version(), description=_DESCRIPTION, routes=app.routes
         )
         schemas = document.setdefault("components", {}).setdefault("schemas", {})
-        _, found = models_json_schema(list(DESCRIBED.items()), ref_template="#/components/schemas/{model}")
-        schemas.update(found["$defs"])
+        _, described = models_json_schema(list(DESCRIBED.items()), ref_template="#/components/schemas/{model}")
+        schemas.update(described["$defs"])
         flatten_forms(document)
         complete(document, ttl_s=app.state.gateway.settings.idempotency_ttl_s)
         app.openapi_schema = document
@@ -82,7 +82,7 @@ def _section(method: str, path: str, operation: dict[str, Any]) -> str:
 def _text(markdown: str) -> str:
     """Escape a text and render its back-ticked parts as code."""
     parts = html.escape(markdown).split("`")
-    return "".join(f"<code>{part}</code>" if place % 2 else part for place, part in enumerate(parts))
+    return "".join(f"<code>{part}</code>" if index % 2 else part for index, part in enumerate(parts))
 
 
 _PAGE = """<!doctype html>

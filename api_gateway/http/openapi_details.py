@@ -64,13 +64,12 @@ def example_of(schema: Schema, schemas: Mapping[str, Schema], name: str = "", de
     name."""
     if "$ref" in schema:
         return example_of(schemas[str(schema["$ref"]).rsplit("/", 1)[-1]], schemas, name, depth + 1)
-    for known in ("example", "const", "default"):
-        if schema.get(known) is not None:
-            return schema[known]
-    if schema.get("examples"):
-        return schema["examples"][0]
-    if "enum" in schema:
-        return schema["enum"][0]
+    for keyword in ("example", "const", "default"):
+        if schema.get(keyword) is not None:
+            return schema[keyword]
+    for keyword in ("examples", "enum"):
+        if schema.get(keyword):
+            return schema[keyword][0]
     if "allOf" in schema:
         parts = [example_of(part, schemas, name, depth + 1) for part in schema["allOf"]]
         return {key: value for part in parts for key, value in part.items()} if isinstance(parts[0], dict) else parts[0]
@@ -99,12 +98,12 @@ def _of_type(schema: Schema, schemas: Mapping[str, Schema], name: str, depth: in
 
 def _object(schema: Schema, schemas: Mapping[str, Schema], depth: int) -> dict[str, Any]:
     required = set(schema.get("required", ()))
-    found = {
+    example = {
         key: example_of(value, schemas, key, depth + 1)
         for key, value in schema.get("properties", {}).items()
         if depth < _DEEPEST or key in required
     }
-    return found if set(found) >= required else {}
+    return example if set(example) >= required else {}
 
 
 def _array(schema: Schema, schemas: Mapping[str, Schema], name: str, depth: int) -> list[Any]:
@@ -118,10 +117,10 @@ def _array(schema: Schema, schemas: Mapping[str, Schema], name: str, depth: int)
 def _string(schema: Schema, name: str) -> str:
     if schema.get("format") in _FORMATS:
         return _FORMATS[schema["format"]]
-    if name not in _STRINGS and (name.endswith("_id") or name == "id"):
-        return _UUID
     if name in _STRINGS:
         return _STRINGS[name]
+    if name == "id" or name.endswith("_id"):
+        return _UUID
     return "a" * max(1, int(schema.get("minLength", 0))) if schema.get("pattern") else "…"
 
 
@@ -131,8 +130,8 @@ def _number(schema: Schema) -> int | float:
     most = schema.get("maximum", schema.get("exclusiveMaximum"))
     if most is not None and value > most:
         value = most
-    if value == schema.get("exclusiveMinimum") or value == schema.get("exclusiveMaximum"):
-        value = value - 0.5 if most is not None else value + 1
+    if value in (schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum")):
+        return value - 0.5 if most is not None else value + 1
     return value
 
 
@@ -140,13 +139,12 @@ Operation = dict[str, Any]
 
 _JSON: Final = "application/json"
 _SINGLETONS: Final = ("/v1/dictionary",)
-_NAME: Final = {"type": "string"}
 
 
 def operations(document: Mapping[str, Any]) -> Iterator[tuple[str, str, Operation]]:
     """Yield every operation: method in capitals, path, description."""
-    for path, found in document["paths"].items():
-        for method, operation in found.items():
+    for path, by_method in document["paths"].items():
+        for method, operation in by_method.items():
             if method in ("get", "put", "post", "delete", "patch"):
                 yield method.upper(), path, operation
 
@@ -175,11 +173,9 @@ def complete(document: dict[str, Any], *, ttl_s: int) -> None:
 
 def _limits(operation: Operation) -> None:
     _problem(operation, 429)
-    for status, response in operation["responses"].items():
-        if status.startswith("2"):
-            headers = response.setdefault("headers", {})
-            headers["RateLimit"] = _header("The remainder: requests (`r`) that may follow at once, and seconds (`t`).")
-            headers["RateLimit-Policy"] = _header("The limit: so many requests (`q`) in so many seconds (`w`).")
+    remainder = "The remainder: requests (`r`) that may follow at once, and seconds (`t`)."
+    policy = "The limit: so many requests (`q`) in so many seconds (`w`)."
+    _success_headers(operation, {"RateLimit": remainder, "RateLimit-Policy": policy})
 
 
 def _idempotency(operation: Operation, ttl_s: int) -> None:
@@ -191,10 +187,8 @@ def _idempotency(operation: Operation, ttl_s: int) -> None:
     _parameter(operation, "Idempotency-Key", text, "5f2b7d1c-0c0e-4a55-9d0f-3a8f3f9f3c11")
     for status in (400, 409, 422):
         _problem(operation, status)
-    for status, response in operation["responses"].items():
-        if status.startswith("2"):
-            told = "`true` if this is the answer to an earlier request with the same key."
-            response.setdefault("headers", {})["Idempotency-Replayed"] = _header(told)
+    replayed = "`true` if this is the answer to an earlier request with the same key."
+    _success_headers(operation, {"Idempotency-Replayed": replayed})
 
 
 def _conditions(method: str, path: str, operation: Operation, *, written_where_read: bool) -> None:
@@ -213,6 +207,13 @@ def _conditions(method: str, path: str, operation: Operation, *, written_where_r
             _problem(operation, status)
 
 
+def _success_headers(operation: Operation, descriptions: Mapping[str, str]) -> None:
+    for status, response in operation["responses"].items():
+        if status.startswith("2"):
+            headers = {name: _header(text) for name, text in descriptions.items()}
+            response.setdefault("headers", {}).update(headers)
+
+
 def _problem(operation: Operation, status: int) -> None:
     body = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemBody"}}}
     operation["responses"].setdefault(str(status), {"description": meaning_of(status), "content": body})
@@ -220,26 +221,27 @@ def _problem(operation: Operation, status: int) -> None:
 
 def _problems(method: str, path: str, operation: Operation, *, idempotent: bool) -> None:
     """Add the possible codes to each problem."""
-    for status, response in operation["responses"].items():
+    for name, response in operation["responses"].items():
         content = response.get("content", {}).get(MEDIA_TYPE)
         if content is None:
             continue
-        codes = list(codes_of(method, path, int(status), idempotent=idempotent))
-        narrowed = {"properties": {"code": {"enum": codes}, "status": {"const": int(status)}}}
+        status = int(name)
+        codes = list(codes_of(method, path, status, idempotent=idempotent))
+        code = codes[0] if codes else ""
+        narrowed = {"properties": {"code": {"enum": codes}, "status": {"const": status}}}
         content["schema"] = {"allOf": [{"$ref": "#/components/schemas/ProblemBody"}, narrowed]}
         content["example"] = {
-            "type": f"urn:chordwise:problem:{(codes or [''])[0]}",
-            "title": TITLES.get(int(status), ""),
-            "status": int(status),
+            "type": f"urn:chordwise:problem:{code}",
+            "title": TITLES.get(status, ""),
+            "status": status,
             "detail": response["description"],
             "instance": path,
-            "code": (codes or [""])[0],
+            "code": code,
             "request_id": "d1f6a5c2",
         }
-        if int(status) in (429, 503):
-            response.setdefault("headers", {})["Retry-After"] = _header(
-                "Seconds to wait before the next attempt.", "integer"
-            )
+        if status in (429, 503):
+            retry_after = _header("Seconds to wait before the next attempt.", "integer")
+            response.setdefault("headers", {})["Retry-After"] = retry_after
 
 
 def _examples(operation: Operation, schemas: Mapping[str, Any]) -> None:
@@ -258,10 +260,11 @@ def _examples(operation: Operation, schemas: Mapping[str, Any]) -> None:
 
 
 def _parameter(operation: Operation, name: str, text: str, example: str) -> None:
-    there = operation.setdefault("parameters", [])
-    if not any(each["name"].lower() == name.lower() for each in there):
-        told = {"name": name, "in": "header", "required": False, "schema": _NAME, "description": text}
-        there.append({**told, "example": example})
+    parameters = operation.setdefault("parameters", [])
+    if not any(parameter["name"].lower() == name.lower() for parameter in parameters):
+        schema = {"type": "string"}
+        described = {"name": name, "in": "header", "required": False, "schema": schema, "description": text}
+        parameters.append({**described, "example": example})
 
 
 def _header(text: str, kind: str = "string") -> dict[str, Any]:

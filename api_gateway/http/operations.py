@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from fastapi import APIRouter, FastAPI, Request, params
@@ -13,20 +14,20 @@ from api_gateway.http.problems import MOST_ERRORS, invalid, pointer
 
 def methods_of(routers: Iterable[tuple[str, APIRouter]]) -> dict[str, set[str]]:
     """Return the methods of each documented path of ``routers``, which are pairs of a prefix and a router."""
-    found: dict[str, set[str]] = {}
+    methods: defaultdict[str, set[str]] = defaultdict(set)
     for prefix, router in routers:
         for route in router.routes:
             if isinstance(route, APIRoute) and route.include_in_schema:
-                found.setdefault(prefix + route.path_format, set()).update(route.methods or ())
-    return found
+                methods[prefix + route.path_format].update(route.methods or ())
+    return dict(methods)
 
 
 def methods_in(app: FastAPI) -> Mapping[str, set[str]]:
     """Return the methods that `create_app` stored, or else those of the application's own routes."""
     if not hasattr(app.state, "methods"):
         app.state.methods = methods_of([("", app.router)])
-    known: Mapping[str, set[str]] = app.state.methods
-    return known
+    methods: Mapping[str, set[str]] = app.state.methods
+    return methods
 
 
 # Clients of other dialects send parameters of later versions, which their protocols allow a server to ignore.
@@ -43,11 +44,11 @@ def refuse_unknown(request: Request) -> None:
     route = request.scope.get("route")
     if not isinstance(route, APIRoute) or getattr(request.state, LENIENT, False):
         return
-    known = declared(route)
-    unknown = [name for name in dict.fromkeys(request.query_params) if name not in known]
+    parameters = declared(route)
+    unknown = [name for name in dict.fromkeys(request.query_params) if name not in parameters]
     if not unknown:
         return
-    detail = f"is not a parameter of this operation; it takes {', '.join(sorted(known)) or 'none'}"
+    detail = f"is not a parameter of this operation; it takes {', '.join(sorted(parameters)) or 'none'}"
     errors = [{"pointer": pointer([name]), "in": "query", "detail": detail} for name in unknown[:MOST_ERRORS]]
     names = ", ".join(error["pointer"].removeprefix("/") for error in errors)
     raise invalid(errors, detail=f"The parameters are not valid: {names}.")

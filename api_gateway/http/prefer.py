@@ -35,13 +35,13 @@ class Preference:
 
 def parse_prefer(values: Iterable[str]) -> Preference:
     """Read all Prefer headers of a request. Unknown and malformed preferences are ignored; the first of two wins."""
-    found: dict[str, str] = {}
+    preferences: dict[str, str] = {}
     for value in values:
         for item in islice(_ITEM.finditer(value), _MOST_ITEMS):
             if preference := _PREFERENCE.fullmatch(item[0]):
-                found.setdefault(preference[1].lower(), (preference[2] or "").strip('"'))
-    wait = found.get("wait", "")
+                preferences.setdefault(preference[1].lower(), (preference[2] or "").strip('"'))
+    wait = preferences.get("wait", "")
     return Preference(
         wait_s=min(int(wait[:9]), LONGEST_WAIT_S) if wait.isascii() and wait.isdigit() else None,
-        respond_async="respond-async" in found,
+        respond_async="respond-async" in preferences,
     )

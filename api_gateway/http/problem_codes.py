@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Final
 
 Codes = Mapping[int, tuple[str, ...]]
@@ -44,7 +45,7 @@ _KEY: Final[Codes] = {
     409: ("idempotency_key_in_use",),
     422: ("idempotency_key_reused",),
 }
-_SENT: Final[Codes] = {
+_UPLOAD: Final[Codes] = {
     403: ("tenant_mismatch", "quota_exceeded"),
     413: ("document_too_large",),
     422: (
@@ -65,13 +66,13 @@ _SENT: Final[Codes] = {
     429: ("too_many_queued",),
     503: ("parser_unavailable",),
 }
-_ASKED: Final[Codes] = {
+_QUERY: Final[Codes] = {
     404: ("namespace_not_found", "profile_not_found"),
     429: ("too_many_waiters",),
     503: ("too_many_waiters", "query_not_answered", "retrieval_unavailable"),
 }
-_COMPUTED: Final[Codes] = {429: ("too_many_waiters",), 503: ("worker_unavailable", "computation_timeout")}
-_FOLLOWED: Final[Codes] = dict.fromkeys((429, 503), ("too_many_streams", "too_many_waiters"))
+_COMPUTATION: Final[Codes] = {429: ("too_many_waiters",), 503: ("worker_unavailable", "computation_timeout")}
+_STREAM: Final[Codes] = dict.fromkeys((429, 503), ("too_many_streams", "too_many_waiters"))
 _NOT_FOUND: Final = {
     "job_id": "job_not_found",
     "document_id": "document_not_found",
@@ -92,15 +93,15 @@ _NOT_FOUND: Final = {
 _OWN: Final[tuple[tuple[str, Codes], ...]] = (
     (r"(POST|PUT|DELETE) .*", {403: ("tenant_mismatch",)}),
     (r"(PUT|PATCH|DELETE) .*(\}|/dictionary|/quotas)", {409: ("write_in_progress",)}),
-    (r"POST /v1/(documents|files|examples|chunks/preview)", _SENT),
+    (r"POST /v1/(documents|files|examples|chunks/preview)", _UPLOAD),
     (r"POST /v1/(files|examples|chunks/preview)", {400: ("invalid_multipart",)}),
-    (r"POST /v1/(examples|chunks/preview|verify)|PUT /v1/chunks", _COMPUTED),
+    (r"POST /v1/(examples|chunks/preview|verify)|PUT /v1/chunks", _COMPUTATION),
     (r"POST .*/why-not", {429: ("too_many_waiters",)}),
     (r"POST /v1/examples", {422: ("examples_refused",)}),
     (r"GET /v1/examples/(statistics|verification)", {404: ("namespace_not_found", "job_not_found")}),
-    (r"POST /v1/documents/\{document_id\}/rollback", {**_SENT, 409: ("generation_not_kept",)}),
+    (r"POST /v1/documents/\{document_id\}/rollback", {**_UPLOAD, 409: ("generation_not_kept",)}),
     (r"POST /v1/jobs/\{job_id\}/.*", {409: ("job_finished", "nothing_to_retry")}),
-    (r"GET /v1/(jobs|queries)/.*/events", _FOLLOWED),
+    (r"GET /v1/(jobs|queries)/.*/events", _STREAM),
     (r"GET /v1/(jobs/\{job_id\}|queries/\{query_id\})", {429: ("too_many_waiters",), 503: ("too_many_waiters",)}),
     (r"POST /v1/(dead-letters/.*|jobs/\{job_id\}/retry)", {403: ("quota_exceeded",), 429: ("too_many_queued",)}),
     (
@@ -111,7 +112,7 @@ _OWN: Final[tuple[tuple[str, Codes], ...]] = (
     (r".* /v1/api-sources/\{name\}.*", {404: ("api_source_not_found",)}),
     (r"PUT /v1/api-sources/.*", {409: ("too_many_api_sources",)}),
     (r"POST /v1/api-sources/.*/test", {404: ("namespace_not_found", "profile_not_found"), 422: ("api_source_failed",)}),
-    (r"POST (/v1/(queries|rag/query|rag/debug|queries/\{query_id\}/replay)|/internal/recall/test)", _ASKED),
+    (r"POST (/v1/(queries|rag/query|rag/debug|queries/\{query_id\}/replay)|/internal/recall/test)", _QUERY),
     (
         r"POST (/v1/(rag/debug|queries/.*)|/internal/recall/test)",
         {409: ("query_not_answered",), 503: ("query_not_answered", "not_explained")},
@@ -133,7 +134,7 @@ _OWN: Final[tuple[tuple[str, Codes], ...]] = (
     (r"POST /v1/verify", {404: ("namespace_not_found",)}),
     (
         r"PUT .*/parts/\{part\}",
-        {**_SENT, 409: ("import_part_differs", "part_known"), 422: ("digest_mismatch", "damaged_part")},
+        {**_UPLOAD, 409: ("import_part_differs", "part_known"), 422: ("digest_mismatch", "damaged_part")},
     ),
     (r".* /v1/admin/.*", {401: ("invalid_admin_key",), 403: ("admin_disabled",)}),
     (r"POST /v1/tenants", {409: ("tenant_exists",)}),
@@ -166,20 +167,16 @@ _OWN: Final[tuple[tuple[str, Codes], ...]] = (
 
 def codes_of(method: str, path: str, status: int, *, idempotent: bool) -> tuple[str, ...]:
     """Return every code that a problem with this status can have at this operation; sorted."""
-    found = set(_COMMON.get(status, ()))
-    if idempotent:
-        found.update(_KEY.get(status, ()))
-    for pattern, codes in _OWN:
-        if re.fullmatch(pattern, f"{method} {path}"):
-            found.update(codes.get(status, ()))
+    tables = [_COMMON, *([_KEY] if idempotent else [])]
+    tables += [codes for pattern, codes in _OWN if re.fullmatch(pattern, f"{method} {path}")]
+    codes = {code for table in tables for code in table.get(status, ())}
     if status == 404:
-        found.update(_NOT_FOUND[name] for name in re.findall(r"\{(\w+)\}", path) if name in _NOT_FOUND)
-    return tuple(sorted(found))
+        codes |= {_NOT_FOUND[name] for name in re.findall(r"\{(\w+)\}", path) if name in _NOT_FOUND}
+    return tuple(sorted(codes))
 
 
-def known() -> Iterator[str]:
+def all_codes() -> Iterator[str]:
     """Yield every code listed here."""
     for codes in (_COMMON, _KEY, *(codes for _, codes in _OWN)):
-        for some in codes.values():
-            yield from some
+        yield from chain.from_iterable(codes.values())
     yield from _NOT_FOUND.values()

@@ -79,7 +79,7 @@ TITLES = {
     503: "The service cannot answer now",
 }
 
-# Pydantic's messages in the terms of JSON.
+# Pydantic's messages in the terms of JSON, with fields of their context.
 _SENTENCES = {
     "missing": "is required",
     "extra_forbidden": "is not a known field",
@@ -94,6 +94,14 @@ _SENTENCES = {
     "string_type": "must be a string",
     "string_unicode": "contains a lone surrogate, which UTF-8 cannot encode",
     "invalid_key": "has a key that is not a string",
+    "string_too_long": "has more than {max_length} characters",
+    "too_long": "has more than {max_length} entries",
+    "greater_than_equal": "is below {ge}",
+    "less_than_equal": "is above {le}",
+    "greater_than": "must be above {gt}",
+    "less_than": "must be below {lt}",
+    "literal_error": "must be {expected}",
+    "value_error": "{error}",
 }
 
 
@@ -125,9 +133,9 @@ class Problem(Exception):
 
     def response(self, scope: Scope) -> Response:
         """Return the problem as a response: in RFC 9457 form, or in the dialect of the path."""
-        for prefix, told in DIALECTS.items():
+        for prefix, respond in DIALECTS.items():
             if scope.get("path", "").startswith(prefix):
-                return told(self, scope)
+                return respond(self, scope)
         body: dict[str, Any] = {
             "type": f"urn:chordwise:problem:{self.code}",
             "title": self.title,
@@ -151,10 +159,10 @@ DIALECTS: dict[str, Callable[[Problem, Scope], Response]] = {}
 
 def from_error(error: PipelineError) -> Problem:
     """Return the problem for an error. Details of an error without a line in the table are withheld."""
-    found = next((_TABLE[base] for base in type(error).__mro__ if base in _TABLE), None)
-    if found is None:
+    line = next((_TABLE[base] for base in type(error).__mro__ if base in _TABLE), None)
+    if line is None:
         return misconfigured() if isinstance(error, Misconfigured) else internal()
-    status, title = found
+    status, title = line
     headers = {}
     if isinstance(error, Unavailable | QueueFull):
         headers["Retry-After"] = str(math.ceil(error.retry_after_s or _RETRY_AFTER_S))
@@ -203,39 +211,20 @@ def printable(text: str) -> str:
 def places(error: ValidationError, *, under: Sequence[str | int] = ()) -> list[dict[str, str]]:
     """Return the first errors of a validation error, up to the limit; ``under`` is the path of the validated value."""
     return [
-        {"pointer": pointer([*under, *(part for part in found["loc"] if part != "[key]")]), "detail": sentence(found)}
-        for found in islice(error.errors(include_url=False, include_input=False), MOST_ERRORS)
+        {"pointer": pointer([*under, *(part for part in flaw["loc"] if part != "[key]")]), "detail": sentence(flaw)}
+        for flaw in islice(error.errors(include_url=False, include_input=False), MOST_ERRORS)
     ]
 
 
-def sentence(found: Mapping[str, Any]) -> str:
-    """Return one validation error as a sentence in the terms of JSON."""
-    kind = found["type"]
-    if kind in _SENTENCES:
-        return _SENTENCES[kind]
-    context = found.get("ctx", {})
-    match kind:
-        case "string_too_long":
-            return f"has more than {context['max_length']} characters"
-        case "string_too_short":
-            return "is empty" if context["min_length"] == 1 else f"has fewer than {context['min_length']} characters"
-        case "too_long":
-            return f"has more than {context['max_length']} entries"
-        case "too_short":
-            return "is empty" if context["min_length"] == 1 else f"has fewer than {context['min_length']} entries"
-        case "greater_than_equal":
-            return f"is below {context['ge']}"
-        case "less_than_equal":
-            return f"is above {context['le']}"
-        case "greater_than":
-            return f"must be above {context['gt']}"
-        case "less_than":
-            return f"must be below {context['lt']}"
-        case "literal_error":
-            return f"must be {context['expected']}"
-        case "value_error":
-            return str(context["error"])
-    message = str(found["msg"])
+def sentence(flaw: Mapping[str, Any]) -> str:
+    """Return one validation error of pydantic as a sentence in the terms of JSON."""
+    kind, context = flaw["type"], flaw.get("ctx", {})
+    if template := _SENTENCES.get(kind):
+        return template.format_map(context)
+    if kind in ("string_too_short", "too_short"):
+        unit = "characters" if kind == "string_too_short" else "entries"
+        return "is empty" if context["min_length"] == 1 else f"has fewer than {context['min_length']} {unit}"
+    message = str(flaw["msg"])
     return message[:1].lower() + message[1:]
 
 

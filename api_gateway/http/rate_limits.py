@@ -7,7 +7,6 @@ remainder. The limit applies to a tenant, not to an address; `wrong_keys` limits
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping
 
 import structlog
@@ -18,6 +17,7 @@ from api_gateway.gateway import Gateway
 from api_gateway.http.auth import api_key_of, is_admin_key
 from api_gateway.http.metrics import LIMITED
 from api_gateway.http.problems import Problem
+from pipeline.deadline import Deadline
 from pipeline.errors import Unavailable
 from pipeline.records import TenantId
 from pipeline.tenants.request_buckets import BucketReply, Rate
@@ -35,7 +35,7 @@ class RateLimits:
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
-        self._ask_redis_at = 0.0
+        self._redis_pause = Deadline(-math.inf)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, with 429 beyond the tenant's rate."""
@@ -52,12 +52,12 @@ class RateLimits:
         if rate is None or allowance is None:
             await self._app(scope, receive, send)
             return
-        told = headers_of(rate, allowance)
+        limit_headers = headers_of(rate, allowance)
 
         async def send_with_limits(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                for name, value in told.items():  # a full queue is logged elsewhere
+                for name, value in limit_headers.items():  # a full queue has added its own
                     headers[name] = f"{headers[name]}, {value}" if name in headers else value
             await send(message)
 
@@ -69,12 +69,12 @@ class RateLimits:
         await _refusal(rate, allowance).response(scope)(scope, receive, send_with_limits)
 
     async def _take(self, tenant_id: TenantId, rate: Rate, gateway: Gateway) -> BucketReply | None:
-        if time.monotonic() < self._ask_redis_at:
+        if not self._redis_pause.has_passed:
             return None
         try:
             return await gateway.request_rates.take(tenant_id, rate)
         except Unavailable as error:
-            self._ask_redis_at = time.monotonic() + _WITHOUT_REDIS_S
+            self._redis_pause = Deadline.after(_WITHOUT_REDIS_S)
             log.warning("requests_not_limited", code=error.code)
             return None
 
@@ -102,8 +102,8 @@ async def _tenant_of(
 
 def headers_of(rate: Rate, allowance: BucketReply) -> dict[str, str]:
     """Return the headers that state the limit and the remainder."""
-    to_fill = rate.burst - allowance.left
-    reset_s = math.ceil(60 * to_fill / rate.per_minute) if allowance.left else math.ceil(allowance.wait_s)
+    refill_s = 60 * (rate.burst - allowance.left) / rate.per_minute
+    reset_s = math.ceil(refill_s if allowance.left else allowance.wait_s)
     return {
         "RateLimit-Policy": f'"{POLICY}";q={rate.burst};w={rate.window_s}',
         "RateLimit": f'"{POLICY}";r={allowance.left};t={reset_s}',

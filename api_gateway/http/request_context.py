@@ -118,21 +118,19 @@ def _observe(scope: Scope, status: int, seconds: float, span: Span) -> None:
 
 def _text_headers(scope: Scope) -> dict[str, str]:
     """Return the caller's trace headers. A repeated header is ignored, because it is ambiguous."""
-    wanted = (TRACEPARENT.encode(), TRACESTATE.encode())
-    found = [
-        (bytes(name).decode(), bytes(value).decode("latin-1")) for name, value in scope["headers"] if name in wanted
+    names = (TRACEPARENT.encode(), TRACESTATE.encode())
+    headers = [
+        (bytes(name).decode(), bytes(value).decode("latin-1")) for name, value in scope["headers"] if name in names
     ]
-    twice = sum(name == TRACEPARENT for name, _ in found) > 1
-    return {} if twice else dict(found)
+    is_repeated = sum(name == TRACEPARENT for name, _ in headers) > 1
+    return {} if is_repeated else dict(headers)
 
 
 def request_id_of(scope: Scope) -> str:
     """Return the caller's X-Request-ID if it is 1 to 128 visible ASCII characters, else a new one."""
     for name, value in scope["headers"]:
-        if name == b"x-request-id":
-            given = bytes(value)
-            if 1 <= len(given) <= 128 and all(0x21 <= byte <= 0x7E for byte in given):
-                return given.decode("ascii")
+        if name == b"x-request-id" and 1 <= len(value) <= 128 and all(0x21 <= byte <= 0x7E for byte in value):
+            return bytes(value).decode("ascii")
     return str(uuid.uuid4())
 
 
@@ -140,5 +138,5 @@ def keep_encoded_slashes(scope: Scope) -> None:
     """Replace ``%2F`` inside a path segment by a stand-in: ids may contain slashes, and servers decode before routing."""
     raw: bytes = (scope.get("raw_path") or b"").partition(b"?")[0]
     if b"%2f" in raw.lower() and b"%00" not in raw:
-        kept = raw.replace(b"%2F", b"%00").replace(b"%2f", b"%00")
-        scope["path"] = unquote_to_bytes(kept).decode("utf-8", "replace")
+        encoded = raw.replace(b"%2F", b"%00").replace(b"%2f", b"%00")
+        scope["path"] = unquote_to_bytes(encoded).decode("utf-8", "replace")

@@ -10,15 +10,17 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from ipaddress import IPv6Address, ip_address
 from typing import Any, Final, Protocol
 
 import structlog
+from cachetools import FIFOCache
 
 from api_gateway.http.metrics import WRONG_KEYS
 from api_gateway.http.problems import Problem
+from pipeline.deadline import Deadline
 from pipeline.errors import Unavailable
 from pipeline.outbound.addresses import Network, is_within
 from pipeline.tenants.request_buckets import BucketReply, LocalBuckets, Rate
@@ -39,6 +41,14 @@ class Buckets(Protocol):
         """Take one token from a bucket. Raises Unavailable."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Excess:
+    """An address beyond the limit ``until`` a time of the clock, and the turns of its look-ups."""
+
+    until: float
+    turns: asyncio.Semaphore
+
+
 class WrongKeys:
     """A counter of wrong keys by client address, in Redis, or in this process while Redis is unavailable."""
 
@@ -57,10 +67,9 @@ class WrongKeys:
         self._clock = clock
         self._held_s = held_s
         self._local = LocalBuckets(most=_MOST_ADDRESSES, clock=clock)
-        self._exhausted: OrderedDict[str, float] = OrderedDict()
-        self._turns: dict[str, asyncio.Semaphore] = {}
+        self._excesses: FIFOCache[str, _Excess] = FIFOCache(_MOST_ADDRESSES)
         self._held = 0
-        self._ask_redis_at = float("-inf")
+        self._redis_pause = Deadline(-math.inf, clock)
 
     def address_of(self, scope: Mapping[str, Any], headers: Mapping[str, str]) -> str:
         """Return the address of the client; for IPv6 its /64 network, because one customer has all of that.
@@ -80,10 +89,16 @@ class WrongKeys:
 
     def turn(self, scope: Mapping[str, Any], headers: Mapping[str, str]) -> asyncio.Semaphore | None:
         """Return the semaphore for key look-ups from this client if its address exceeds the limit, else None."""
-        if not self._exhausted:
+        if not self._excesses:
             return None
         address = self.address_of(scope, headers)
-        return self._turns.setdefault(address, asyncio.Semaphore(_LOOK_UPS)) if self._is_exhausted(address) else None
+        excess = self._excesses.get(address)
+        if excess is None:
+            return None
+        if self._clock() < excess.until:
+            return excess.turns
+        del self._excesses[address]
+        return None
 
     async def refusal(self, address: str) -> Problem | None:
         """Count one wrong key. Return None within the address's limit; beyond it wait, then return the Problem."""
@@ -93,7 +108,9 @@ class WrongKeys:
         WRONG_KEYS.labels("refused" if allowance.admitted else "limited").inc()
         if allowance.admitted:
             return None
-        self._note_exhausted(address, allowance.wait_s)
+        excess = self._excesses.get(address)
+        turns = excess.turns if excess else asyncio.Semaphore(_LOOK_UPS)
+        self._excesses[address] = _Excess(self._clock() + max(allowance.wait_s, 1.0), turns)
         log.info("wrong_keys_limited", client=address)
         if self._held < _MOST_HELD:
             self._held += 1
@@ -101,39 +118,20 @@ class WrongKeys:
                 await asyncio.sleep(self._held_s)
             finally:
                 self._held -= 1
-        wait_s = max(1, math.ceil(allowance.wait_s))
-        limit = {"name": "wrong_keys_per_minute", "limit": self._rate.per_minute}
-        detail = (
-            f"This address sends wrong API keys, more than {self._rate.per_minute} a minute; a correct one is served."
-        )
-        headers = {"Retry-After": str(wait_s), "WWW-Authenticate": "Bearer"}
+        most = self._rate.per_minute
+        limit = {"name": "wrong_keys_per_minute", "limit": most}
+        detail = f"This address sends wrong API keys, more than {most} a minute; a correct one is served."
+        headers = {"Retry-After": str(max(1, math.ceil(allowance.wait_s))), "WWW-Authenticate": "Bearer"}
         return Problem(429, "too_many_wrong_keys", detail, headers=headers, extensions={"limit": limit})
 
     async def _take(self, address: str) -> BucketReply:
-        if self._clock() >= self._ask_redis_at:
+        if self._redis_pause.has_passed:
             try:
                 return await self._buckets.take_named(f"chordwise:wrong-keys:{address}", self._rate)
             except Unavailable as error:
-                self._ask_redis_at = self._clock() + _WITHOUT_REDIS_S
+                self._redis_pause = Deadline.after(_WITHOUT_REDIS_S, clock=self._clock)
                 log.warning("wrong_keys_counted_locally", code=error.code)
         return self._local.take(address, self._rate)
-
-    def _is_exhausted(self, address: str) -> bool:
-        until = self._exhausted.get(address)
-        if until is None:
-            return False
-        if self._clock() < until:
-            return True
-        del self._exhausted[address]
-        self._turns.pop(address, None)
-        return False
-
-    def _note_exhausted(self, address: str, wait_s: float) -> None:
-        self._exhausted[address] = self._clock() + max(wait_s, 1.0)
-        self._exhausted.move_to_end(address)
-        if len(self._exhausted) > _MOST_ADDRESSES:
-            forgotten, _ = self._exhausted.popitem(last=False)
-            self._turns.pop(forgotten, None)
 
 
 def _is_address(text: str) -> bool:
@@ -146,10 +144,9 @@ def _is_address(text: str) -> bool:
 
 def _network(peer: str) -> str:
     try:
-        found = ip_address(peer)
+        address = ip_address(peer)
     except ValueError:
         return "unknown"
-    if not isinstance(found, IPv6Address):
-        return str(found)
-    mapped = found.ipv4_mapped
-    return str(mapped) if mapped is not None else f"{IPv6Address(int(found) >> 64 << 64)}/64"
+    if not isinstance(address, IPv6Address):
+        return str(address)
+    return str(address.ipv4_mapped or f"{IPv6Address(int(address) >> 64 << 64)}/64")

@@ -22,8 +22,9 @@ from api_gateway.live.wakes import Waiter
 from api_gateway.resources.retrieval.query_body import to_query
 from pipeline.answer.outcome import RETRIEVAL_UNAVAILABLE, sent_problem
 from pipeline.errors import Unavailable
-from pipeline.query.query_store import QueryState, wake_name
+from pipeline.query.query_state import QueryState
 from pipeline.query.request import Query
+from pipeline.query.wake_names import wake_name
 from pipeline.records import QueryId, TenantId
 from pipeline.retrieval.measure import count_unsent
 from pipeline.retrieval.run_chord import answer as answer_now
@@ -106,7 +107,7 @@ async def read_by(deadline_at: float, gateway: Gateway, read: Callable[P, T], *a
     and counts the query as failed. Every error of ``read`` except Unavailable passes through.
     """
     try:
-        async with asyncio.timeout(max(0.0, deadline_at - time.time()) + LAST_S):
+        async with asyncio.timeout(_seconds_until(deadline_at)):
             return await gateway.run_or_leave(read, *args, **kwargs)
     except (TimeoutError, Unavailable) as error:
         raise store_lost(error, gateway) from None
@@ -115,8 +116,16 @@ async def read_by(deadline_at: float, gateway: Gateway, read: Callable[P, T], *a
 def store_lost(error: TimeoutError | Unavailable, gateway: Gateway) -> Problem:
     """Return Problem(503) for a query that could not be sent because a store was not read, and count it as failed."""
     count_unsent(gateway.resources)
-    detail = f"A store that the search needs did not answer ({getattr(error, 'code', 'timeout')})."
+    return _unavailable(f"A store that the search needs did not answer ({getattr(error, 'code', 'timeout')}).")
+
+
+def _unavailable(detail: str) -> Problem:
     return Problem(503, RETRIEVAL_UNAVAILABLE, detail, headers={"Retry-After": "2"})
+
+
+def _seconds_until(deadline_at: float) -> float:
+    """Return the seconds until LAST_S after a deadline, in seconds since the epoch."""
+    return max(0.0, deadline_at - time.time()) + LAST_S
 
 
 async def send(query: Query, gateway: Gateway, *, cache_control: str = "", waits: bool = True) -> bytes | None:
@@ -127,23 +136,23 @@ async def send(query: Query, gateway: Gateway, *, cache_control: str = "", waits
     cache. Raises Problem(404) for an unknown namespace, Problem(503) if the deadline passes before the query is
     sent, or Unavailable. A query that could not be sent counts as failed.
     """
-    timer = gateway.deadlines.keep(query)
+    timer = gateway.deadlines.start(query)
     answer: bytes | None = None
     sent = False
     try:
-        async with asyncio.timeout(max(0.0, query.deadline_at - time.time()) + LAST_S):
+        async with asyncio.timeout(_seconds_until(query.deadline_at)):
             query = await _without_missing_namespaces(query, gateway)
-            here = waits and gateway.lane.is_for(query)
+            in_lane = waits and gateway.lane.is_for(query)
             query, answer = await gateway.run_or_leave(
-                _open, query, gateway, cache_control=cache_control, chord=not here
+                _open, query, gateway, cache_control=cache_control, chord=not in_lane
             )
-            if here and answer is None and not gateway.lane.take(query):
+            if in_lane and answer is None and not gateway.lane.take(query):
                 await gateway.run_or_leave(_enqueue, query, gateway)
         sent = True
     except TimeoutError:
         count_unsent(gateway.resources)
         detail = "The query could not be sent to the workers within its deadline: a store or the broker hangs."
-        raise Problem(503, RETRIEVAL_UNAVAILABLE, detail, headers={"Retry-After": "2"}) from None
+        raise _unavailable(detail) from None
     except Unavailable:
         count_unsent(gateway.resources)
         raise
@@ -169,8 +178,8 @@ async def _without_missing_namespaces(query: Query, gateway: Gateway) -> Query:
         return query
     if not missing:
         return query
-    there = tuple(name for name in query.namespaces if name not in missing)
-    return replace(query, namespaces=there, missing_namespaces=missing)
+    existing = tuple(name for name in query.namespaces if name not in missing)
+    return replace(query, namespaces=existing, missing_namespaces=missing)
 
 
 def _open(query: Query, gateway: Gateway, *, cache_control: str, chord: bool) -> tuple[Query, bytes | None]:
@@ -180,9 +189,9 @@ def _open(query: Query, gateway: Gateway, *, cache_control: str, chord: bool) ->
         query = replace(
             query, embedding_space=gateway.quick.spaces.live(patient=not gateway.keys.is_away()).active.number
         )
-    wanted = {directive.strip().lower() for directive in cache_control.split(",")}
-    query = gateway.kept_answers.keyed(query, keep="no-store" not in wanted)
-    if "no-cache" not in wanted and (answer := gateway.kept_answers.answer(query)) is not None:
+    directives = {directive.strip().lower() for directive in cache_control.split(",")}
+    query = gateway.answer_cache.keyed(query, keep="no-store" not in directives)
+    if "no-cache" not in directives and (answer := gateway.answer_cache.answer(query)) is not None:
         return query, answer
     query = understand_at_once(query, gateway.resources)
     queries.open(query)
@@ -225,11 +234,10 @@ async def state_in_time(tenant_id: TenantId, query_id: QueryId, gateway: Gateway
     gateway sent it and so knows the deadline though Redis hangs."""
     deadline_at = gateway.deadlines.of(tenant_id, query_id)
     try:
-        async with asyncio.timeout(None if deadline_at is None else max(0.0, deadline_at - time.time()) + LAST_S):
+        async with asyncio.timeout(None if deadline_at is None else _seconds_until(deadline_at)):
             return await gateway.run_or_leave(current_state, tenant_id, query_id, gateway)
     except TimeoutError:
-        detail = "The store that holds the answer did not respond by the query's deadline."
-        raise Problem(503, RETRIEVAL_UNAVAILABLE, detail, headers={"Retry-After": "2"}) from None
+        raise _unavailable("The store that holds the answer did not respond by the query's deadline.") from None
 
 
 def answer_so_far(tenant_id: TenantId, query_id: QueryId, gateway: Gateway) -> bytes | None:
@@ -240,11 +248,11 @@ def answer_so_far(tenant_id: TenantId, query_id: QueryId, gateway: Gateway) -> b
 
 def retrieved(answer: bytes) -> dict[str, Any]:
     """Parse an answer for a dialect that reports an outage as an error. Raises Problem if the query failed."""
-    told: dict[str, Any] = orjson.loads(answer)
-    problem = sent_problem(told)
+    body: dict[str, Any] = orjson.loads(answer)
+    problem = sent_problem(body)
     if problem is not None:
         raise Problem(problem["status"], problem["code"], problem["detail"], headers={"Retry-After": "2"})
-    return told
+    return body
 
 
 def not_found() -> Problem:

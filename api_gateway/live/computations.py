@@ -1,8 +1,8 @@
 """Hand a computation to a worker and wait for its outcome.
 
-The gateway validates a request, stores the computation (`pipeline.jobs.computation_store`), enqueues its ids and is
-woken when a worker has begun or ended a step. The gateway always deletes the computation afterwards, so a worker that
-has not begun it, or is between two steps, stops.
+The gateway validates a request, stores the computation in Redis, enqueues its ids and is woken when a worker has begun
+or ended a step. The gateway always deletes the computation afterwards, so a worker that has not begun it, or is between
+two steps, stops.
 """
 
 from __future__ import annotations
@@ -19,8 +19,16 @@ from starlette.types import Receive
 
 from api_gateway.http.problems import Problem, internal
 from pipeline.errors import ComputationTimeout, PipelineError, WorkerUnavailable
-from pipeline.jobs.computation import LIMITS, Computation, ComputationId, ComputationKind, Done, Failed
-from pipeline.jobs.computation_store import MOST_IN_REDIS, ComputationProgress, Computations
+from pipeline.jobs.computation import (
+    LIMITS,
+    MOST_IN_REDIS,
+    Computation,
+    ComputationId,
+    ComputationKind,
+    ComputationProgress,
+    Done,
+    Failed,
+)
 from pipeline.records import Actor, TenantId
 from workers import dispatch
 
@@ -125,15 +133,15 @@ async def compute(
                 await run(computations.open, computation, begin_s=begin_s)
                 await gateway.run(dispatch.compute, computation, expires_s=begin_s)
 
-                async def look_up() -> ComputationProgress | None:
+                async def read() -> ComputationProgress | None:
                     return await gateway.run(computations.standing, computation.computation_id)
 
                 async def wait(look: Look, seconds: float) -> ComputationProgress | None:
                     return await gateway.wakes.until(waiter, look, seconds=seconds, receive=receive, look_first=False)
 
-                outcome = await await_outcome(kind, look_up, wait, begin_s=begin_s)
+                outcome = await await_outcome(kind, read, wait, begin_s=begin_s)
             finally:
-                gateway.spawn(_drop(computation, computations, gateway))
+                gateway.spawn(_drop(computation, gateway))
     if isinstance(outcome, Done):
         return outcome
     raise internal() if outcome.error is None else outcome.error
@@ -141,43 +149,43 @@ async def compute(
 
 async def await_outcome(
     kind: ComputationKind,
-    look_up: Look,
+    read: Look,
     wait: Callable[[Look, float], Awaitable[ComputationProgress | None]],
     *,
     begin_s: float,
 ) -> Done | Failed:
     """Wait for the outcome of a computation as long as its steps begin and end in time.
 
-    ``look_up`` reads the computation's progress; ``wait`` returns the given function's first result within the given
+    ``read`` reads the computation's progress; ``wait`` returns the given function's first result within the given
     seconds, or None. Raises WorkerUnavailable if the first step does not begin within ``begin_s``, and
     ComputationTimeout.
     """
-    seen = ComputationProgress(step=0, begun=False, outcome=None)
+    progress = ComputationProgress(step=0, begun=False, outcome=None)
     seconds = begin_s
 
     async def look() -> ComputationProgress | None:
         """Return the progress if it has changed, or None; a computation that no longer exists counts as changed."""
-        found = await look_up()
-        return None if found == seen else found or _GONE
+        latest = await read()
+        return None if latest == progress else latest or _GONE
 
     while True:
-        found = await wait(look, seconds)
-        if found is None or found is _GONE:
-            began = seen.begun or seen.step > 0
-            log.warning("computation_late", kind=kind, begun=began, step=seen.step)
+        change = await wait(look, seconds)
+        if change is None or change is _GONE:
+            began = progress.begun or progress.step > 0
+            log.warning("computation_late", kind=kind, begun=began, step=progress.step)
             if not began:
                 raise WorkerUnavailable(f"No worker began this within {begin_s:g} s.", retry_after_s=2)
             raise ComputationTimeout(f"A worker began this and did not end it within {seconds:g} s.", retry_after_s=30)
-        if found.outcome is not None:
-            return found.outcome
-        seen = found
+        if change.outcome is not None:
+            return change.outcome
+        progress = change
         seconds = LIMITS[kind].step_s + _GRACE_S
 
 
-async def _drop(computation: Computation, computations: Computations, gateway: Gateway) -> None:
+async def _drop(computation: Computation, gateway: Gateway) -> None:
     """Delete a computation; if that fails, its expiry removes it."""
     with suppress(PipelineError):
-        await gateway.run(computations.drop, computation)
+        await gateway.run(gateway.resources.computations(computation.tenant_id).drop, computation)
 
 
 def _too_many() -> Problem:

@@ -9,7 +9,7 @@ from typing import Any
 
 import structlog
 
-from api_gateway.live.stale_cache import Remembered
+from api_gateway.live.stale_cache import StaleCache
 from pipeline.administration.manage_tenants import own_requests_per_minute
 from pipeline.errors import Unavailable
 from pipeline.query.configuration import Configuration, built_in_configuration
@@ -34,7 +34,7 @@ class Configurations:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._read = read
-        self._known: Remembered[TenantId, Configuration] = Remembered(
+        self._cached: StaleCache[TenantId, Configuration] = StaleCache(
             "configuration", fresh_s=FRESH_S, away=away, clock=clock
         )
 
@@ -45,14 +45,14 @@ class Configurations:
         A custom profile is then reported as unknown to its sender.
         """
         try:
-            return await self._known.of(tenant_id, lambda: self._read(tenant_id))
+            return await self._cached.of(tenant_id, lambda: self._read(tenant_id))
         except Unavailable as error:
             log.warning("configuration_not_read", tenant_id=tenant_id, code=error.code)
             return replace(built_in_configuration(), is_known=False)
 
     def forget(self, tenant_id: TenantId) -> None:
         """Drop the cached value after a change; other processes notice within `FRESH_S`."""
-        self._known.forget(lambda known: known == tenant_id)
+        self._cached.forget(lambda cached_id: cached_id == tenant_id)
 
 
 class OwnRates:
@@ -64,12 +64,12 @@ class OwnRates:
         self._run = run
         self._use = use
         self._default = Rate(per_minute=use.settings.quota_requests_per_minute, burst=use.settings.quota_requests_burst)
-        self._known: Remembered[TenantId, Rate] = Remembered("rate", fresh_s=_RATE_FRESH_S, away=away)
+        self._cached: StaleCache[TenantId, Rate] = StaleCache("rate", fresh_s=_RATE_FRESH_S, away=away)
 
     async def of(self, tenant_id: TenantId) -> Rate | None:
         """Return the tenant's rate, None for no limit. While MySQL is away, return the last known rate, or the setting."""
         try:
-            rate = await self._known.of(tenant_id, lambda: self._run(self._read, tenant_id))
+            rate = await self._cached.of(tenant_id, lambda: self._run(self._read, tenant_id))
         except Unavailable as error:
             log.info("rate_not_read", code=error.code)
             rate = self._default

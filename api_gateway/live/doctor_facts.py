@@ -3,12 +3,12 @@ few seconds."""
 
 from __future__ import annotations
 
-import ipaddress
 import socket
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -20,14 +20,10 @@ from kombu.exceptions import KombuError
 
 from api_gateway.live.lane import LaneFacts
 from api_gateway.live.readiness import facts_of, own_versions
-from pipeline.database.expiring_record_store import WorkerHeartbeat, WorkerHeartbeats, broker_address
-from pipeline.database.unit_of_work import unit_of_work
-from pipeline.documents import reconcile_store
-from pipeline.errors import Misconfigured, PipelineError, WrongInstallation
-from pipeline.keyword_index.indexer_report_store import IndexerReports
-from pipeline.maintenance import doctor, doctor_store
+from pipeline.database.worker_heartbeats import WorkerHeartbeat, broker_address
+from pipeline.errors import PipelineError
+from pipeline.maintenance import doctor, examine_stores
 from pipeline.maintenance.doctor import CheckResult, FlowerFacts, Severity, WorkerFacts
-from pipeline.metrics.last_sweep_store import LastSweep
 from pipeline.resources import Resources
 from pipeline.settings import Settings
 from workers.names import Queue
@@ -35,14 +31,14 @@ from workers.producer import producer
 
 log = structlog.get_logger(__name__)
 
-_WORKERS_ASKED_S = 2.0  # a busy worker answers late
-_FLOWER_ASKED_S = 2.0
+_WORKERS_S = 2.0  # a busy worker replies late
+_FLOWER_S = 2.0
 _DEFAULT_VISIBILITY_S = 3600.0  # a task of kombu
 _COMMAND = "chordwise_facts"  # defined in workers.heartbeat, which would load the worker's part of Celery
 
 _BROKER_ERRORS = (KombuError, redis.RedisError, OSError)
 
-Ask = Callable[[], list[CheckResult]]
+Check = Callable[[], list[CheckResult]]
 ReadHeartbeats = Callable[[], list[WorkerHeartbeat]]
 
 
@@ -61,9 +57,8 @@ def examine(
     ``app`` reaches the workers; ``watched_s``: seconds during which this process could have seen a sweep; ``lane``: the
     state of the gateway's own query processes, if it has any.
     """
-    beating = heartbeats or WorkerHeartbeats(use.quick_redis).all
-    checks = _checks(use, broker, settings, app, beating, watched_s, lane)
-    return [finding for name, ask in checks for finding in _asked(name, ask)]
+    checks = _checks(use, broker, settings, app, heartbeats or use.heartbeats.all, watched_s, lane)
+    return [finding for name, check in checks for finding in _carry_out(name, check)]
 
 
 def _checks(
@@ -71,99 +66,67 @@ def _checks(
     broker: redis.Redis | None,
     settings: Settings,
     app: Celery,
-    beating: ReadHeartbeats,
+    heartbeats: ReadHeartbeats,
     watched_s: float,
     lane: LaneFacts | None,
-) -> Iterator[tuple[str, Ask]]:
-    told: list[WorkerFacts] = []
+) -> Iterator[tuple[str, Check]]:
+    workers: list[WorkerFacts] = []  # filled by the first check, read by later ones
 
-    def ask_workers() -> list[CheckResult]:
-        before = beating()
-        answers = ask_every_worker(app, expected={heartbeat.name for heartbeat in before})
-        told.extend(known_workers(answers, beating()))
+    def check_workers() -> list[CheckResult]:
+        expected = {heartbeat.name for heartbeat in heartbeats()}
+        replies = ask_every_worker(app, expected=expected)
+        workers.extend(known_workers(replies, heartbeats()))
         queues = [queue.value for queue in Queue]
-        own_broker = broker_address(settings.broker)
-        return list(doctor.workers(told, queues=queues, own=own_versions(), broker=own_broker))
+        return list(doctor.workers(workers, queues=queues, own=own_versions(), broker=broker_address(settings.broker)))
 
-    def ask_sweeper() -> list[CheckResult]:
-        age_s = LastSweep(use.quick_redis).age_s()
+    def check_sweeper() -> list[CheckResult]:
+        age_s = use.last_sweep.age_s()
         return [doctor.last_sweep(age_s, interval_s=settings.sweep_interval_s, watched_s=watched_s)]
 
-    def ask_broker() -> list[CheckResult]:
+    def check_broker() -> list[CheckResult]:
         own = app.conf
         return [
             doctor.visibility(
-                told,
+                workers,
                 own_timeout_s=float(own.broker_transport_options.get("visibility_timeout", _DEFAULT_VISIBILITY_S)),
                 own_limit_s=float(own.task_time_limit or 0),
-                seen_s=doctor_store.longest_task_s(use.quick_redis),
+                seen_s=examine_stores.longest_task_s(use),
             )
         ]
 
-    yield "workers", ask_workers
-    yield "last_sweep", ask_sweeper
+    yield "workers", check_workers
+    yield "last_sweep", check_sweeper
     if lane is not None:
         yield "query_lane", lambda: [doctor.query_lane(wanted=lane.wanted, ready=lane.ready)]
     if settings.keyword_engine == "tantivy":
-        yield "keyword_index", lambda: [doctor.keyword_index(IndexerReports(use.quick_redis).all())]
+        yield "keyword_index", lambda: [doctor.keyword_index(use.indexer_reports.all())]
     if broker is not None:
-        yield "broker_visibility_timeout", ask_broker
-        yield "broker_eviction", lambda: [doctor.eviction("broker_eviction", doctor_store.redis_facts(broker))]
-    yield "redis_eviction", lambda: [doctor.eviction("redis_eviction", doctor_store.redis_facts(use.quick_redis))]
-    yield "installation", lambda: [installation(use)]
-    yield "deletions", lambda: [deletions(use)]
+        yield "broker_visibility_timeout", check_broker
+        yield "broker_eviction", lambda: [examine_stores.eviction("broker_eviction", broker)]
+    yield "redis_eviction", lambda: [examine_stores.eviction("redis_eviction", use.quick_redis)]
+    yield "installation", lambda: [examine_stores.installation(use)]
+    yield "deletions", lambda: [examine_stores.deletions(use)]
     yield "result_expiry", lambda: [result_expiry(settings, app)]
-    yield "schema", lambda: [doctor.schema(doctor_store.schema_problem(use.mysql, use.postgres, settings))]
-    yield "vectors", lambda: [*map(doctor.vectors, doctor_store.vector_facts(use.mysql, use.postgres, settings))]
-    yield "model", lambda: models(use)
-    yield "fulltext", lambda: [doctor.fulltext(*doctor_store.token_sizes(use.mysql))]
-    yield "clock:mysql", lambda: [doctor.clock("mysql", doctor_store.mysql_skew(use.mysql))]
-    yield "clock:postgres", lambda: [doctor.clock("postgres", doctor_store.postgres_skew(use.postgres))]
-    yield "clock:redis", lambda: [doctor.clock("redis", doctor_store.redis_skew(use.quick_redis))]
-    yield "clock:workers", lambda: worker_clocks(told)
+    yield "schema", lambda: [examine_stores.schema(use)]
+    yield "vectors", lambda: examine_stores.vectors(use)
+    yield "model", lambda: examine_stores.models(use)
+    yield "fulltext", lambda: [examine_stores.fulltext(use)]
+    yield "clock:mysql", lambda: [doctor.clock("mysql", examine_stores.mysql_skew(use))]
+    yield "clock:postgres", lambda: [doctor.clock("postgres", examine_stores.postgres_skew(use))]
+    yield "clock:redis", lambda: [doctor.clock("redis", examine_stores.redis_skew(use))]
+    yield "clock:workers", lambda: worker_clocks(workers)
     yield "flower", lambda: [doctor.flower(flower_facts(settings.flower_url))]
 
 
-def _asked(name: str, ask: Ask) -> list[CheckResult]:
+def _carry_out(name: str, check: Check) -> list[CheckResult]:
     try:
-        return ask()
+        return check()
     except (PipelineError, *_BROKER_ERRORS) as error:
-        said = str(error) if isinstance(error, PipelineError) else type(error).__name__
+        reason = str(error) if isinstance(error, PipelineError) else type(error).__name__
         log.warning("not_examined", check=name, error=type(error).__name__)
         advice = "see GET /readyz: what does not answer cannot be examined"
-        return [CheckResult(check=name, severity=Severity.FAILED, detail=f"could not be asked: {said}", advice=advice)]
-
-
-def models(use: Resources) -> list[CheckResult]:
-    """Return the model of each live space, and whether a local one can be loaded here. Raises StoreUnavailable."""
-    findings = []
-    for space in use.spaces.live().every:
-        detail = f"space {space.number}: {space.model}, {space.dimension} numbers, {space.provider}"
-        finding = CheckResult(check="model", severity=Severity.OK, detail=detail)
-        try:
-            if space.provider == "local":
-                use.spaces.embedder(space)
-        except Misconfigured as error:
-            advice = "do so for the gateway and every worker: docs/embedding.md"
-            finding = replace(finding, severity=Severity.FAILED, detail=f"{detail}: {error}", advice=advice)
-        findings.append(finding)
-    return findings
-
-
-def installation(use: Resources) -> CheckResult:
-    """Check whether MySQL, PostgreSQL and Redis belong to one installation."""
-    try:
-        use.installation.confirm_redis()
-    except WrongInstallation as error:
-        return doctor.installation(None, str(error))
-    return doctor.installation(use.installation.known)
-
-
-def deletions(use: Resources) -> CheckResult:
-    """Check whether the reconciler withholds large deletions until an operator confirms them."""
-    with unit_of_work(use.mysql) as work:
-        withheld = reconcile_store.withheld_by_tenant(work.connection)
-    return doctor.deletions({str(tenant_id): count for tenant_id, count in withheld.items()})
+        detail = f"could not be asked: {reason}"
+        return [CheckResult(check=name, severity=Severity.FAILED, detail=detail, advice=advice)]
 
 
 def result_expiry(settings: Settings, app: Celery = producer) -> CheckResult:
@@ -173,25 +136,22 @@ def result_expiry(settings: Settings, app: Celery = producer) -> CheckResult:
     return doctor.expiry(seconds, deadline_s=settings.query_deadline_ms / 1000)
 
 
-def worker_clocks(told: Sequence[WorkerFacts]) -> list[CheckResult]:
+def worker_clocks(workers: Sequence[WorkerFacts]) -> list[CheckResult]:
     """Report the worker whose clock differs most from ours, in one line for all workers."""
-    known = [(abs(each.skew_s), each) for each in told if each.skew_s is not None]
-    if not known:
+    skews = {worker.name: worker.skew_s for worker in workers if worker.skew_s is not None}
+    if not skews:
         return []
-    _, furthest = max(known, key=lambda pair: pair[0])
-    assert furthest.skew_s is not None
-    far = abs(furthest.skew_s) >= doctor.SKEW_WARNING_S
-    return [doctor.clock(furthest.name if far else "workers", furthest.skew_s)]
+    name, skew_s = max(skews.items(), key=lambda skew: abs(skew[1]))
+    return [doctor.clock(name if abs(skew_s) >= doctor.SKEW_WARNING_S else "workers", skew_s)]
 
 
-def known_workers(answers: Sequence[WorkerFacts], beating: Sequence[WorkerHeartbeat]) -> list[WorkerFacts]:
-    """Merge the workers that answered with those that have a heartbeat."""
-    from_beats = {heartbeat.name: facts_of(heartbeat) for heartbeat in beating}
-    answered = {
-        facts.name: replace(facts, broker=beat.broker) if (beat := from_beats.get(facts.name)) else facts
-        for facts in answers
-    }
-    return [facts for _, facts in sorted({**from_beats, **answered}.items())]
+def known_workers(replies: Sequence[WorkerFacts], heartbeats: Sequence[WorkerHeartbeat]) -> list[WorkerFacts]:
+    """Merge the workers that replied with those that have a heartbeat."""
+    workers = {heartbeat.name: facts_of(heartbeat) for heartbeat in heartbeats}
+    for reply in replies:
+        beat = workers.get(reply.name)
+        workers[reply.name] = replace(reply, broker=beat.broker) if beat else reply
+    return [facts for _, facts in sorted(workers.items())]
 
 
 def ask_every_worker(
@@ -201,42 +161,43 @@ def ask_every_worker(
 
     A worker too old for this inspection replies with fewer facts. Raises OSError and the broker's own errors.
     """
-    heard: dict[str, tuple[Any, float]] = {}
+    replies: dict[str, tuple[dict[str, Any], float]] = {}  # with the time of the reply
     asked_at = clock()
 
-    def hear(reply: dict[str, Any]) -> None:
-        heard.update({name: (said, clock()) for name, said in reply.items()})
+    def receive(reply: dict[str, Any]) -> None:
+        replies.update({name: (facts, clock()) for name, facts in reply.items()})
 
     # Open a new connection: pooled ones may date from before a restart of the broker.
     with app.connection_for_write() as connection:
         connection.ensure_connection(max_retries=1, interval_start=0, interval_step=0)
-        ask = partial(app.control.broadcast, _COMMAND, reply=True, callback=hear, connection=connection)
-        ask(timeout=_WORKERS_ASKED_S)
-        if not heard or not heard.keys() >= set(expected):
+        ask = partial(app.control.broadcast, _COMMAND, reply=True, callback=receive, connection=connection)
+        ask(timeout=_WORKERS_S)
+        if not replies or not replies.keys() >= set(expected):
             asked_at = clock()
-            ask(timeout=2 * _WORKERS_ASKED_S)
-        silent = [name for name, (said, _) in heard.items() if "now" not in said]
-        inspect = app.control.inspect(destination=silent, timeout=1.0, connection=connection)
-        queues = (inspect.active_queues() or {}) if silent else {}
+            ask(timeout=2 * _WORKERS_S)
+        old = [name for name, (facts, _) in replies.items() if "now" not in facts]
+        inspect = app.control.inspect(destination=old, timeout=1.0, connection=connection)
+        queues = (inspect.active_queues() or {}) if old else {}
     return [
-        _facts(name, said, asked_at, heard_at, queues.get(name, [])) for name, (said, heard_at) in sorted(heard.items())
+        _facts(name, facts, asked_at, replied_at, queues.get(name, []))
+        for name, (facts, replied_at) in sorted(replies.items())
     ]
 
 
 def _facts(
-    name: str, said: dict[str, Any], asked_at: float, heard_at: float, queues: Sequence[dict[str, Any]]
+    name: str, facts: dict[str, Any], asked_at: float, replied_at: float, queues: Sequence[dict[str, Any]]
 ) -> WorkerFacts:
-    if "now" not in said:
+    if "now" not in facts:
         return WorkerFacts(name=name, queues=tuple(queue["name"] for queue in queues))
     return WorkerFacts(
         name=name,
-        queues=tuple(said["queues"]),
-        version=said["version"],
-        celery=said.get("celery"),
-        kombu=said.get("kombu"),
-        skew_s=doctor_store.distance(said["now"], asked_at, heard_at),
-        visibility_timeout_s=said["visibility_timeout_s"],
-        task_time_limit_s=said["task_time_limit_s"],
+        queues=tuple(facts["queues"]),
+        version=facts["version"],
+        celery=facts.get("celery"),
+        kombu=facts.get("kombu"),
+        skew_s=doctor.distance(facts["now"], asked_at, replied_at),
+        visibility_timeout_s=facts["visibility_timeout_s"],
+        task_time_limit_s=facts["task_time_limit_s"],
     )
 
 
@@ -249,20 +210,22 @@ def flower_facts(url: str, *, own_addresses: Callable[[], Sequence[str]] | None 
     status = _status(url)
     if status is None:
         return FlowerFacts(url=url, status=None)
-    resolved = [address for address in _resolved(host) if ipaddress.ip_address(address).is_global]
+    resolved = _resolved(host)
     elsewhere: list[str] = []
-    if all(ipaddress.ip_address(address).is_loopback for address in _resolved(host)):
+    if all(ip_address(address).is_loopback for address in resolved):
         others = (own_addresses or _own_addresses)()
         elsewhere = [address for address in others if _status(_at(address, port), path="/healthcheck") == 200]
-    public = [*resolved, *(each for each in elsewhere if ipaddress.ip_address(each).is_global)]
     return FlowerFacts(
-        url=url, status=status, public=tuple(public), elsewhere=tuple(each for each in elsewhere if each not in public)
+        url=url,
+        status=status,
+        public=tuple(address for address in [*resolved, *elsewhere] if ip_address(address).is_global),
+        elsewhere=tuple(address for address in elsewhere if not ip_address(address).is_global),
     )
 
 
 def _status(url: str, *, path: str = "/") -> int | None:
     try:
-        return httpx.get(url.rstrip("/") + path, timeout=_FLOWER_ASKED_S, trust_env=False).status_code
+        return httpx.get(url.rstrip("/") + path, timeout=_FLOWER_S, trust_env=False).status_code
     except httpx.HTTPError:
         return None
 
@@ -273,11 +236,11 @@ def _at(address: str, port: int) -> str:
 
 def _resolved(host: str) -> list[str]:
     try:
-        return sorted({str(found[4][0]) for found in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)})
+        return sorted({str(entry[4][0]) for entry in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)})
     except OSError:
         return []
 
 
 def _own_addresses() -> list[str]:
     """Return this machine's addresses by its own name, without loopback."""
-    return [each for each in _resolved(socket.gethostname()) if not ipaddress.ip_address(each).is_loopback]
+    return [address for address in _resolved(socket.gethostname()) if not ip_address(address).is_loopback]

@@ -42,13 +42,13 @@ class EventStream(Response):
             except TimeoutError:
                 raise ClientDisconnect from None
 
-        async def whole() -> None:
+        async def send_stream() -> None:
             await write(BEGINNING)
             await send_all(write)
             await write(b"", more=False)
 
         gone = asyncio.ensure_future(disconnected(receive))
-        sending = asyncio.ensure_future(whole())
+        sending = asyncio.ensure_future(send_stream())
         try:
             await asyncio.wait({gone, sending}, return_when=asyncio.FIRST_COMPLETED)
             if not sending.done():

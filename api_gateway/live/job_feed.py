@@ -7,22 +7,21 @@ that Redis did not announce: every ten seconds as a safety net, every second whi
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import Counter, defaultdict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 import structlog
 
 from api_gateway.http.problems import Problem
 from api_gateway.live.wakes import Wakes
-from pipeline.database.unit_of_work import unit_of_work
+from pipeline.administration import follow_jobs
 from pipeline.errors import Unavailable
-from pipeline.jobs.bell_store import progress_name
+from pipeline.jobs.job_views import Failure, FailurePosition, Fingerprint, Snapshot
 from pipeline.jobs.progress_rate import ProgressRate, pace
-from pipeline.jobs.signal_store import Failure, FailurePosition, Fingerprint, JobSignals, Snapshot
-from pipeline.query.query_store import wake_name
+from pipeline.query.wake_names import progress_name, wake_name
 from pipeline.records import ItemState, JobId, TenantId
 from pipeline.resources import Resources
 
@@ -32,23 +31,38 @@ MOST_STREAMS = 10_000
 MOST_STREAMS_OF_A_TENANT = 2_000
 FAILURES_AT_ONCE = 100
 _SHORTEST_PAUSE_S = 0.3  # between two reads of one job
-_RUNNING_LOOK_S = 2.0  # reading interval of a job in progress, whatever the wake channel announces
-_LONGEST_LOOK_S = 60.0  # the reason for a wait changes without a write
+_RUNNING_PAUSE_S = 2.0  # reading interval of a job in progress, whatever the wake channel announces
+_LONGEST_PAUSE_S = 60.0  # the reason for a wait changes without a write
 _SAFETY_S, _WITHOUT_REDIS_S = 10.0, 1.0
-_MOST_SEEN = 128
+_MOST_SAMPLES = 128
 
 
-class Source(Protocol):
-    """The store of followed jobs. Every method may raise Unavailable."""
+class JobSource:
+    """The ledger, from which followed jobs are read. ``run`` calls a blocking function in a thread. Every method raises
+    StoreUnavailable."""
+
+    def __init__(self, run: Callable[..., Awaitable[Any]], use: Resources) -> None:
+        self._run = run
+        self._use = use
 
     async def snapshot(self, tenant_id: TenantId, job_id: JobId) -> Snapshot | None:
         """Return the job's state, or None."""
+        job: Snapshot | None = await self._run(follow_jobs.snapshot, tenant_id, job_id, self._use)
+        return job
 
     async def failures(self, tenant_id: TenantId, job_id: JobId, after: FailurePosition) -> Sequence[Failure]:
-        """Return the next failures, at most FAILURES_AT_ONCE."""
+        """Return the job's next failures, at most FAILURES_AT_ONCE."""
+        failures: Sequence[Failure] = await self._run(
+            follow_jobs.next_failures, tenant_id, job_id, self._use, after=after, limit=FAILURES_AT_ONCE
+        )
+        return failures
 
     async def fingerprints(self, tenant_id: TenantId, job_ids: Sequence[JobId]) -> dict[JobId, Fingerprint]:
         """Return the fingerprints that reveal changes of these jobs."""
+        fingerprints: dict[JobId, Fingerprint] = await self._run(
+            follow_jobs.fingerprints, tenant_id, job_ids, self._use
+        )
+        return fingerprints
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,29 +77,29 @@ class View:
 class Followed:
     """One job that clients of this process follow."""
 
-    def __init__(self, tenant_id: TenantId, job_id: JobId, source: Source, wakes: Wakes) -> None:
+    def __init__(self, tenant_id: TenantId, job_id: JobId, source: JobSource, wakes: Wakes) -> None:
         self.tenant_id, self.job_id = tenant_id, job_id
         self.clients = 0
         self.gone = False  # deleted, or the process is stopping
         self.fingerprint: Fingerprint | None = None
         self._source, self._wakes = source, wakes
         self._view: View | None = None
-        self._moved = asyncio.Event()
-        self._rung = asyncio.Event()
-        self._seen: deque[tuple[float, int]] = deque(maxlen=_MOST_SEEN)
+        self._changed = asyncio.Event()
+        self._due = asyncio.Event()
+        self._progress: deque[tuple[float, int]] = deque(maxlen=_MOST_SAMPLES)
         self._reading: dict[FailurePosition, asyncio.Task[Sequence[Failure]]] = {}
 
     @property
     def view(self) -> View:
-        """Return the latest state."""
+        """The latest state."""
         assert self._view is not None
         return self._view
 
-    def look_soon(self) -> None:
+    def refresh_soon(self) -> None:
         """Schedule a read after an announced change."""
-        self._rung.set()
+        self._due.set()
 
-    async def look(self) -> bool:
+    async def refresh(self) -> bool:
         """Read the job now. Return False if it does not exist. Raises Unavailable."""
         job = await self._source.snapshot(self.tenant_id, self.job_id)
         if job is None:
@@ -93,20 +107,20 @@ class Followed:
         if self._view is not None and job == self._view.job:
             return True
         moment = asyncio.get_running_loop().time()
-        self._seen.append((moment, job.ended))
-        resting = job.paused_at or job.waiting_reason or job.finished_at
-        going = None if resting else pace(list(self._seen), remaining=job.total - job.ended)
-        self._view = View(self._view.number + 1 if self._view else 1, job, going)
-        self._tell()
+        self._progress.append((moment, job.ended))
+        is_idle = job.paused_at or job.waiting_reason or job.finished_at
+        rate = None if is_idle else pace(list(self._progress), remaining=job.total - job.ended)
+        self._view = View(self._view.number + 1 if self._view else 1, job, rate)
+        self._announce_change()
         return True
 
     async def changed(self, since: int, *, seconds: float) -> View | None:
         """Return the latest view as soon as its number differs from ``since``; None when the seconds are over."""
-        moved = self._moved
+        change = self._changed
         if self.view.number == since and not self.gone:
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
-                    await moved.wait()
+                    await change.wait()
         return None if self.view.number == since else self.view
 
     async def failures(self, after: FailurePosition) -> Sequence[Failure]:
@@ -118,54 +132,54 @@ class Followed:
             task.add_done_callback(lambda _: self._reading.pop(after, None))
         return await asyncio.shield(task)
 
-    async def keep(self) -> None:
-        """Read the job whenever it has changed, for as long as anyone follows it."""
+    async def refresh_while_followed(self) -> None:
+        """Read the job whenever it has changed, as long as a client follows it."""
         try:
             with ExitStack() as stack:
                 for name in (wake_name("job", self.tenant_id, self.job_id), progress_name(self.tenant_id, self.job_id)):
-                    stack.enter_context(self._wakes.bell(name, self.look_soon))
-                while await self._look_again():
+                    stack.enter_context(self._wakes.bell(name, self.refresh_soon))
+                while await self._refresh_when_due():
                     await asyncio.sleep(_SHORTEST_PAUSE_S)
         finally:
             self.gone = True
-            self._tell()
+            self._announce_change()
 
-    async def _look_again(self) -> bool:
-        """Read the job as soon as there is reason to. Return False after the last read."""
+    async def _refresh_when_due(self) -> bool:
+        """Read the job once a change is announced, or after a while. Return False after the last read."""
         running = self.view.job.items[ItemState.RUNNING] > 0
         with suppress(TimeoutError):
-            async with asyncio.timeout(_RUNNING_LOOK_S if running else _LONGEST_LOOK_S):
-                await self._rung.wait()
-        self._rung.clear()
+            async with asyncio.timeout(_RUNNING_PAUSE_S if running else _LONGEST_PAUSE_S):
+                await self._due.wait()
+        self._due.clear()
         if self._wakes.released or not self.clients:  # the client may have left before the first read ended
             return False
         try:
-            return await self.look()
+            return await self.refresh()
         except Unavailable as error:
-            log.info("job_not_looked_at", code=error.code)
-            asyncio.get_running_loop().call_later(_WITHOUT_REDIS_S, self.look_soon)
+            log.info("job_not_read", code=error.code)
+            asyncio.get_running_loop().call_later(_WITHOUT_REDIS_S, self.refresh_soon)
             return True
 
-    def _tell(self) -> None:
-        moved, self._moved = self._moved, asyncio.Event()
-        moved.set()
+    def _announce_change(self) -> None:
+        change, self._changed = self._changed, asyncio.Event()
+        change.set()
 
 
 class Following:
     """All jobs that clients of this process follow."""
 
-    def __init__(self, source: Source, wakes: Wakes) -> None:
+    def __init__(self, source: JobSource, wakes: Wakes) -> None:
         self._source, self._wakes = source, wakes
         self._jobs: dict[tuple[TenantId, JobId], Followed] = {}
-        self._keepers: dict[tuple[TenantId, JobId], asyncio.Task[None]] = {}
-        self._clients: dict[TenantId, int] = {}
+        self._refreshing: dict[tuple[TenantId, JobId], asyncio.Task[None]] = {}
+        self._clients: Counter[TenantId] = Counter()
         self._opening: dict[tuple[TenantId, JobId], asyncio.Future[bool]] = {}
         self._poll: asyncio.Task[None] | None = None
 
     @property
     def count(self) -> int:
-        """Return the number of open streams of jobs and queries."""
-        return sum(self._clients.values())
+        """The number of open streams of jobs and queries."""
+        return self._clients.total()
 
     @asynccontextmanager
     async def follow(self, tenant_id: TenantId, job_id: JobId) -> AsyncIterator[Followed | None]:
@@ -193,8 +207,12 @@ class Following:
     def counted(self, tenant_id: TenantId) -> Iterator[None]:
         """Count one more stream of this tenant, of whatever kind. Raises Problem(429) or Problem(503) when there are
         too many."""
-        self._admit(tenant_id)
-        self._clients[tenant_id] = self._clients.get(tenant_id, 0) + 1
+        if self._clients[tenant_id] >= MOST_STREAMS_OF_A_TENANT:
+            detail = f"{MOST_STREAMS_OF_A_TENANT} streams of this tenant are open already."
+            raise Problem(429, "too_many_streams", detail, headers={"Retry-After": "30"})
+        if self.count >= MOST_STREAMS:
+            raise Problem(503, "too_many_streams", "Too many streams are open already.", headers={"Retry-After": "30"})
+        self._clients[tenant_id] += 1
         try:
             yield
         finally:
@@ -206,40 +224,33 @@ class Following:
         """Start following a job; concurrent clients share the first read. Return False if the job does not exist."""
         task = self._opening.get(key)
         if task is None:
-            task = asyncio.ensure_future(self._first_look(key))
+            task = asyncio.ensure_future(self._read_first(key))
             self._opening[key] = task
             task.add_done_callback(lambda _: self._opening.pop(key, None))
         return await asyncio.shield(task)
 
-    async def _first_look(self, key: tuple[TenantId, JobId]) -> bool:
+    async def _read_first(self, key: tuple[TenantId, JobId]) -> bool:
         followed = Followed(*key, self._source, self._wakes)
-        if not await followed.look():
+        if not await followed.refresh():
             return False
         self._jobs[key] = followed
-        self._keepers[key] = keeper = asyncio.create_task(followed.keep())
-        keeper.add_done_callback(lambda _: self._forget(key, followed))
+        self._refreshing[key] = task = asyncio.create_task(followed.refresh_while_followed())
+        task.add_done_callback(lambda _: self._forget(key, followed))
         if self._poll is None or self._poll.done():
-            self._poll = asyncio.create_task(self._look_for_moves())
+            self._poll = asyncio.create_task(self._poll_changes())
         return True
 
     def _leave(self, key: tuple[TenantId, JobId]) -> None:
         followed = self._jobs.get(key)
         if followed is not None and not followed.clients:
-            self._keepers[key].cancel()
+            self._refreshing[key].cancel()
             self._forget(key, followed)
 
     def _forget(self, key: tuple[TenantId, JobId], followed: Followed) -> None:
         if self._jobs.get(key) is followed:
-            del self._jobs[key], self._keepers[key]
+            del self._jobs[key], self._refreshing[key]
 
-    def _admit(self, tenant_id: TenantId) -> None:
-        if self._clients.get(tenant_id, 0) >= MOST_STREAMS_OF_A_TENANT:
-            detail = f"{MOST_STREAMS_OF_A_TENANT} streams of this tenant are open already."
-            raise Problem(429, "too_many_streams", detail, headers={"Retry-After": "30"})
-        if self.count >= MOST_STREAMS:
-            raise Problem(503, "too_many_streams", "Too many streams are open already.", headers={"Retry-After": "30"})
-
-    async def _look_for_moves(self) -> None:
+    async def _poll_changes(self) -> None:
         """Poll the fingerprints of all followed jobs as a safety net."""
         while self._jobs:
             for _ in range(int(_SAFETY_S / _WITHOUT_REDIS_S)):
@@ -247,58 +258,27 @@ class Following:
                 await asyncio.sleep(_WITHOUT_REDIS_S)
                 if not (listening and self._wakes.listening):
                     break  # also when Redis has just recovered: it did not announce earlier changes
-            by_tenant: dict[TenantId, list[Followed]] = {}
+            by_tenant: defaultdict[TenantId, list[Followed]] = defaultdict(list)
             for followed in self._jobs.values():
-                by_tenant.setdefault(followed.tenant_id, []).append(followed)
-            for tenant_id, some in by_tenant.items():
-                await self._compare(tenant_id, some)
+                by_tenant[followed.tenant_id].append(followed)
+            for tenant_id, jobs in by_tenant.items():
+                await self._compare(tenant_id, jobs)
 
-    async def _compare(self, tenant_id: TenantId, some: Sequence[Followed]) -> None:
+    async def _compare(self, tenant_id: TenantId, jobs: Sequence[Followed]) -> None:
         try:
-            found = await self._source.fingerprints(tenant_id, [followed.job_id for followed in some])
+            fingerprints = await self._source.fingerprints(tenant_id, [followed.job_id for followed in jobs])
         except Unavailable as error:
             log.info("jobs_not_compared", code=error.code)
             return
-        for followed in some:
-            fingerprint = found.get(followed.job_id)
+        for followed in jobs:
+            fingerprint = fingerprints.get(followed.job_id)
             if fingerprint != followed.fingerprint:
                 followed.fingerprint = fingerprint
-                followed.look_soon()
+                followed.refresh_soon()
 
     async def close(self) -> None:
         """Stop following."""
-        tasks = [*self._keepers.values(), *([self._poll] if self._poll else [])]
+        tasks = [*self._refreshing.values(), *([self._poll] if self._poll else [])]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-T = TypeVar("T")
-
-
-class JobSource:
-    """The `Source` that reads the ledger. ``run`` calls a blocking function in a thread."""
-
-    def __init__(self, run: Callable[..., Awaitable[Any]], use: Resources) -> None:
-        self._run = run
-        self._use = use
-
-    async def snapshot(self, tenant_id: TenantId, job_id: JobId) -> Snapshot | None:
-        """Return the job's state."""
-        return await self._ask(tenant_id, lambda signals: signals.snapshot(job_id))
-
-    async def failures(self, tenant_id: TenantId, job_id: JobId, after: FailurePosition) -> Sequence[Failure]:
-        """Return the job's next failures."""
-        return await self._ask(tenant_id, lambda signals: signals.failures(job_id, after=after, limit=FAILURES_AT_ONCE))
-
-    async def fingerprints(self, tenant_id: TenantId, job_ids: Sequence[JobId]) -> dict[JobId, Fingerprint]:
-        """Return the fingerprints that reveal changes of these jobs."""
-        return await self._ask(tenant_id, lambda signals: signals.fingerprints(job_ids))
-
-    async def _ask(self, tenant_id: TenantId, question: Callable[[JobSignals], T]) -> T:
-        def ask() -> T:
-            with unit_of_work(self._use.mysql) as work:
-                return question(JobSignals(work.connection, tenant_id))
-
-        answer: T = await self._run(ask)
-        return answer

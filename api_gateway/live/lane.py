@@ -21,9 +21,9 @@ import structlog
 
 import pipeline
 from pipeline.errors import Unavailable
-from pipeline.metrics.meter_store import Meter
 from pipeline.query.request import Query
 from pipeline.records import QueryId
+from pipeline.resources import Resources
 from pipeline.telemetry import tracing
 from workers import dispatch
 from workers.lane_messages import LaneRequest, Step, read_reply
@@ -43,6 +43,7 @@ _LEAST_S: Final = 0.05  # before its deadline a query is worth sending again
 _WITHHELD: Final = frozenset({"CHORDWISE_ADMIN_KEY"})
 
 Run = Callable[..., Coroutine[Any, Any, Any]]
+Spawn = Callable[[Coroutine[Any, Any, None]], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,29 +76,30 @@ class _Process:
 
 
 class Lane:
-    """The processes of this gateway, all used on its event loop. ``run`` calls a blocking function in a thread."""
+    """The processes of this gateway, all used on its event loop. ``run`` calls a blocking function in a thread;
+    ``spawn`` runs a coroutine beside the others."""
 
-    def __init__(self, processes: int, *, run: Run, meter: Callable[[], Meter]) -> None:
+    def __init__(self, processes: int, *, run: Run, spawn: Spawn, use: Resources) -> None:
         self._wanted = processes
         self._run = run
-        self._meter = meter
+        self._spawn = spawn
+        self._use = use
         self._ready: list[_Process] = []
-        self._keepers: list[asyncio.Task[None]] = []
-        self._sending: set[asyncio.Task[None]] = set()
+        self._tasks: list[asyncio.Task[None]] = []
         self._closing = False
 
     @property
     def facts(self) -> LaneFacts | None:
-        """Return the lane's state; None if no query has wanted it so far."""
-        if not self._keepers:
+        """The lane's state; None if no query has wanted it so far."""
+        if not self._tasks:
             return None
-        queries = sum(len(process.queries) for process in self._ready)
+        queries = sum(map(_load, self._ready))
         return LaneFacts(wanted=self._wanted, ready=len(self._ready), queries=queries)
 
     def start(self) -> None:
         """Start the processes, once."""
-        if not self._keepers and not self._closing:
-            self._keepers = [asyncio.create_task(self._keep(number)) for number in range(1, self._wanted + 1)]
+        if not self._tasks and not self._closing:
+            self._tasks = [asyncio.create_task(self._keep_running(number)) for number in range(1, self._wanted + 1)]
 
     def is_for(self, query: Query) -> bool:
         """Return whether the lane can answer a query whose caller waits: its plan wants it, and a process has room. The
@@ -108,7 +110,7 @@ class Lane:
         if not self._ready:
             self._count("not_ready")
             return False
-        if min(len(process.queries) for process in self._ready) >= _MOST_OPEN:
+        if min(map(_load, self._ready)) >= _MOST_OPEN:
             self._count("full")
             return False
         return True
@@ -117,7 +119,7 @@ class Lane:
         """Send an open query to the process that holds the fewest. Returns False if there is none."""
         if not self._ready:
             return False
-        process = min(self._ready, key=lambda one: len(one.queries))
+        process = min(self._ready, key=_load)
         process.queries[query.query_id] = query, sent
         process.send("answer", query)
         return True
@@ -129,7 +131,7 @@ class Lane:
             return False
         others = [process for process in self._ready if query.query_id not in process.queries]
         if others:
-            min(others, key=lambda one: len(one.queries)).send("finish", query)
+            min(others, key=_load).send("finish", query)
         return bool(others)
 
     async def close(self) -> None:
@@ -137,13 +139,13 @@ class Lane:
         self._closing = True
         for process in tuple(self._ready):
             process.writer.close()
-        if self._keepers:
-            await asyncio.wait(self._keepers, timeout=_STOP_S)
-        for task in (*self._keepers, *self._sending):
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=_STOP_S)
+        for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._keepers, *self._sending, return_exceptions=True)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _keep(self, number: int) -> None:
+    async def _keep_running(self, number: int) -> None:
         """Keep one process running."""
         died_young = 0
         while not self._closing:
@@ -174,7 +176,7 @@ class Lane:
             )
         reader, writer = await asyncio.open_connection(sock=ours)
         try:
-            await self._talk(_Process(pid=running.pid, writer=writer), reader, number)
+            await self._read_replies(_Process(pid=running.pid, writer=writer), reader, number)
         finally:
             writer.close()
             if self._closing:
@@ -186,7 +188,7 @@ class Lane:
             if not self._closing:
                 log.error("lane_process_ended", number=number, process=running.pid, exit_code=running.returncode)
 
-    async def _talk(self, process: _Process, reader: asyncio.StreamReader, number: int) -> None:
+    async def _read_replies(self, process: _Process, reader: asyncio.StreamReader, number: int) -> None:
         """Read the replies of a process until it ends or has to be replaced; then send its queries elsewhere."""
         try:
             if not await asyncio.wait_for(reader.readline(), _START_S):
@@ -226,18 +228,20 @@ class Lane:
         self._count("process_ended")
         if sent == 1 and self.take(query, sent=2):
             return
-        task = asyncio.create_task(self._by_chord(query))
-        self._sending.add(task)
-        task.add_done_callback(self._sending.discard)
+        self._spawn(self._send_by_chord(query))
 
-    async def _by_chord(self, query: Query) -> None:
+    async def _send_by_chord(self, query: Query) -> None:
         try:
             await self._run(dispatch.ask, query)
         except Unavailable as error:  # the deadline answers
             log.warning("lane_query_not_sent", query_id=query.query_id, tenant_id=query.tenant_id, code=error.code)
 
     def _count(self, reason: str) -> None:
-        self._meter().count("chordwise_lane_misses", reason=reason)
+        self._use.meter.count("chordwise_lane_misses", reason=reason)
+
+
+def _load(process: _Process) -> int:
+    return len(process.queries)
 
 
 def _environment() -> dict[str, str]:

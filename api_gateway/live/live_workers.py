@@ -5,15 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, ParamSpec, Protocol, TypeVar
+from typing import Any, Final
 
 import structlog
 
-from pipeline.database.expiring_record_store import EVERY_S, EXPIRES_S, WorkerHeartbeat, unserved
+from pipeline.database.worker_heartbeats import EVERY_S, EXPIRES_S, WorkerHeartbeat, unserved
 from pipeline.errors import Unavailable
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 FRESH_S: Final = 0.5
 # After Redis was unavailable or emptied, every worker's heartbeat is missing until its next beat.
@@ -22,30 +19,19 @@ _BEATS_ARE_BACK_AFTER_S: Final = 4 * EVERY_S
 log = structlog.get_logger(__name__)
 
 
-class Heartbeats(Protocol):
-    """The store from which heartbeats are read."""
-
-    def all(self) -> list[WorkerHeartbeat]:
-        """Return the heartbeats of all workers. Raises StoreUnavailable."""
-        ...
-
-
-class Run(Protocol):
-    """The gateway's way to call a blocking function in a thread."""
-
-    def __call__(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:
-        """Run a function in a thread and return its result."""
-        ...
-
-
 class LiveWorkers:
-    """A cache of the heartbeats, at most `FRESH_S` old on use; concurrent requests share each reading."""
+    """A cache of the heartbeats, at most `FRESH_S` old on use; concurrent requests share each reading. ``read`` returns
+    all heartbeats or raises StoreUnavailable; ``run`` calls it in a thread."""
 
     def __init__(
-        self, run: Run, heartbeats: Callable[[], Heartbeats], *, clock: Callable[[], float] = time.monotonic
+        self,
+        run: Callable[..., Awaitable[Any]],
+        read: Callable[[], list[WorkerHeartbeat]],
+        *,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._run = run
-        self._heartbeats = heartbeats
+        self._read_all = read
         self._clock = clock
         self._workers: list[WorkerHeartbeat] = []
         self._read_at = float("-inf")
@@ -69,7 +55,7 @@ class LiveWorkers:
     async def _read(self) -> None:
         had_some = bool(self._workers)
         try:
-            self._workers = await self._run(self._heartbeats().all)
+            self._workers = await self._run(self._read_all)
         except Unavailable as error:
             self._trusted_from = float("inf")
             log.warning("heartbeats_not_read", code=error.code)

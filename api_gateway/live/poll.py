@@ -29,22 +29,22 @@ async def until(
     tenant."""
 
     async def look() -> T:
-        return await gateway.looks.look(name, lambda: gateway.run(read))
+        return await gateway.shared_reads.read(name, lambda: gateway.run(read))
 
-    found = await look()
-    if seconds <= 0 or is_settled(found):
-        return found
+    value = await look()
+    if seconds <= 0 or is_settled(value):
+        return value
     loop = asyncio.get_running_loop()
     ends_at, pause_s = loop.time() + seconds, _FIRST_PAUSE_S
     with gateway.wakes.watch(name):  # counted among the waiting requests
         gone = asyncio.ensure_future(disconnected(request.receive))
         try:
-            while not is_settled(found) and (left_s := ends_at - loop.time()) > 0 and not gateway.wakes.released:
+            while not is_settled(value) and (left_s := ends_at - loop.time()) > 0 and not gateway.wakes.released:
                 await asyncio.wait({gone}, timeout=min(pause_s, left_s))
                 if gone.done():
                     raise ClientDisconnect
                 pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
-                found = await look()
+                value = await look()
         finally:
             gone.cancel()
-    return found
+    return value

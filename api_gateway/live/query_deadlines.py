@@ -16,8 +16,8 @@ import structlog
 
 from api_gateway.live.wakes import Bell, Wakes
 from pipeline.errors import Unavailable
-from pipeline.query.query_store import wake_name
 from pipeline.query.request import Query
+from pipeline.query.wake_names import wake_name
 from pipeline.records import QueryId, TenantId
 from pipeline.resources import Resources
 from pipeline.retrieval.run_chord import fail
@@ -36,12 +36,13 @@ _FINISHERS: Final = (Queue.ANSWER, Queue.RERANK, Queue.RECALL)
 
 Run = Callable[..., Coroutine[Any, Any, Any]]
 Unserved = Callable[[Sequence[str]], Coroutine[Any, Any, tuple[str, ...]]]
+Spawn = Callable[[Coroutine[Any, Any, None]], None]
 
 
 class Deadlines:
     """Timers by query, on the event loop. ``run`` calls a blocking function in a thread; ``unserved`` returns those of
-    the given queues that no worker consumes; ``finish_here`` has a query of the in-process lane finished, and returns
-    False for any other."""
+    the given queues that no worker consumes; ``spawn`` runs a coroutine beside the others; ``finish_here`` has a query
+    of the in-process lane finished, and returns False for any other."""
 
     def __init__(
         self,
@@ -50,17 +51,18 @@ class Deadlines:
         unserved: Unserved,
         use: Resources,
         *,
+        spawn: Spawn,
         finish_here: Callable[[Query], bool] = lambda _: False,
     ) -> None:
         self._wakes = wakes
         self._run = run
         self._unserved = unserved
+        self._spawn = spawn
         self._use = use
         self._finish_here = finish_here
-        self._tasks: set[asyncio.Task[None]] = set()
         self._timers: WeakValueDictionary[str, Timer] = WeakValueDictionary()
 
-    def keep(self, query: Query) -> Timer:
+    def start(self, query: Query) -> Timer:
         """Start the timer of a query that is about to be sent; it runs until the query is answered or has failed. The
         caller stops the timer if the query is not sent after all."""
         timer = Timer(query, self._wakes, self._finish)
@@ -72,20 +74,9 @@ class Deadlines:
         timer = self._timers.get(wake_name("query", tenant_id, query_id))
         return None if timer is None else timer.query.deadline_at
 
-    async def close(self) -> None:
-        """Cancel the calls under way."""
-        for task in tuple(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
     def _finish(self, timer: Timer) -> None:
         self._spawn(self._ask_a_worker(timer.query))
         self._spawn(self._fail_unless_answered(timer))
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     async def _ask_a_worker(self, query: Query) -> None:
         if self._finish_here(query):

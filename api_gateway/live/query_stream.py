@@ -19,8 +19,9 @@ from api_gateway.gateway import Gateway
 from api_gateway.http.fields import Shape
 from api_gateway.live.event_streams import HEARTBEAT_S, PING, EventStream, Write, event, raw_event
 from pipeline.errors import Unavailable
-from pipeline.query.query_store import QueryState, step_name, wake_name
+from pipeline.query.query_state import QueryState
 from pipeline.query.request import Envelope
+from pipeline.query.wake_names import step_name, wake_name
 from pipeline.records import CHANNEL_NAME, QueryId, TenantId
 
 
@@ -61,7 +62,7 @@ _LATE_S = 0.05  # after the deadline, when the answer is due; then twice as long
 
 
 def seen_of(event_id: str) -> set[str]:
-    """Return the steps that a client has seen. None for an unknown event id."""
+    """Return the steps that a client has seen; an empty set for an unknown event id."""
     steps = event_id.strip().split("+")
     return set(steps) if all(_STEP.fullmatch(step) for step in steps) else set()
 
@@ -74,17 +75,17 @@ class QueryStream(EventStream):
         gateway: Gateway,
         tenant_id: TenantId,
         query_id: QueryId,
-        look: Callable[[], Awaitable[QueryState | None]],
+        read: Callable[[], Awaitable[QueryState | None]],
         *,
         last_event_id: str,
         missing: Callable[[], Exception],
     ) -> None:
-        """Set up the stream. ``look`` returns the query's state, None if it is gone, and may raise Unavailable."""
+        """Set up the stream. ``read`` returns the query's state, None if it is gone, and may raise Unavailable."""
         super().__init__()
         self._gateway, self._tenant_id, self._query_id = gateway, tenant_id, query_id
-        self._look, self._missing = look, missing
+        self._read, self._missing = read, missing
         self._seen = seen_of(last_event_id)
-        self._rung = asyncio.Event()
+        self._announced = asyncio.Event()
         self._late_s = _LATE_S
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -96,8 +97,8 @@ class QueryStream(EventStream):
                 wake_name("query", self._tenant_id, self._query_id),
                 step_name(self._tenant_id, self._query_id),
             ):
-                stack.enter_context(wakes.bell(name, self._rung.set))
-            state = await self._look()
+                stack.enter_context(wakes.bell(name, self._announced.set))
+            state = await self._read()
             if state is None:
                 raise self._missing()
             if _END in self._seen and state.answer is not None:
@@ -113,7 +114,7 @@ class QueryStream(EventStream):
     async def _send_all(self, state: QueryState | None, write: Write) -> None:
         written_at = time.monotonic()
         while state is not None:
-            if text := self._news(state):
+            if text := self._new_events(state):
                 await write(text)
                 written_at = time.monotonic()
             if state.answer is not None or self._gateway.wakes.released:
@@ -123,7 +124,7 @@ class QueryStream(EventStream):
                 written_at = time.monotonic()
             await self._sleep(state)
             with suppress(Unavailable):
-                state = await self._look()
+                state = await self._read()
         step = {"query_id": self._query_id, "status": "cancelled"}
         await write(event("cancelled", self._id(), step))
 
@@ -133,15 +134,15 @@ class QueryStream(EventStream):
         seconds = min(left_s + 0.005, _TRUSTED_S if self._gateway.wakes.listening else _ALONE_S)
         with suppress(TimeoutError):
             async with asyncio.timeout(max(seconds, self._late_s)):
-                await self._rung.wait()
+                await self._announced.wait()
         if left_s <= 0:
             self._late_s *= 2
-        self._rung.clear()
+        self._announced.clear()
 
-    def _news(self, state: QueryState) -> bytes:
+    def _new_events(self, state: QueryState) -> bytes:
         """Return the events that the client has not seen yet."""
         begun = ("queued",) if state.status == "queued" else ("queued", "running")
-        said = [
+        events = [
             event(step, self._id(), {"query_id": self._query_id, "status": step})
             for step in begun
             if self._is_new(step)
@@ -149,10 +150,10 @@ class QueryStream(EventStream):
         for envelope in state.envelopes:
             if self._is_new(f"{envelope.channel}:{envelope.status}"):
                 elapsed_ms = state.elapsed_ms.get(envelope.channel)
-                said.append(event("channel", self._id(), channel_answered(self._query_id, envelope, elapsed_ms)))
+                events.append(event("channel", self._id(), channel_answered(self._query_id, envelope, elapsed_ms)))
         if state.answer is not None and self._is_new(_END):
-            said.append(raw_event(_END, self._id(), state.answer))
-        return b"".join(said)
+            events.append(raw_event(_END, self._id(), state.answer))
+        return b"".join(events)
 
     def _is_new(self, step: str) -> bool:
         if step in self._seen:

@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import anyio
 import celery
 import kombu
 from kombu.exceptions import KombuError
 from redis.exceptions import RedisError
-from sqlalchemy import text
 
 from api_gateway.live.lane import LaneFacts
-from pipeline.database.engines import mysql_errors, postgres_errors, redis_errors
-from pipeline.database.expiring_record_store import WorkerHeartbeat, WorkerHeartbeats, broker_address
+from pipeline.caches import RecentValues
+from pipeline.database.worker_heartbeats import WorkerHeartbeat, broker_address
 from pipeline.errors import Misconfigured, PipelineError, Unavailable, WrongInstallation
-from pipeline.keyword_index.indexer_facts import IndexerFacts
-from pipeline.keyword_index.indexer_report_store import IndexerReports
-from pipeline.maintenance import doctor, migrate_schema
+from pipeline.maintenance import doctor, examine_stores, migrate_schema
 from pipeline.maintenance.doctor import CheckResult, Severity, Versions, WorkerFacts
-from pipeline.metrics.last_sweep_store import LastSweep
 from pipeline.resources import Resources
 from pipeline.settings import Settings
 from workers.names import Queue
@@ -36,20 +32,18 @@ if TYPE_CHECKING:
     from api_gateway.gateway import Gateway
 
 PROBE_S = 1.5
-REQUIRED_QUEUES: Final = (
-    Queue.INGEST,
-    Queue.RECALL,
-    Queue.ANSWER,
-)  # queues without which documents or queries are not served
+REQUIRED_QUEUES: Final = (Queue.INGEST, Queue.RECALL, Queue.ANSWER)  # without them, no documents or queries are served
+_REQUIRED_LINES: Final = frozenset(f"queue:{queue}" for queue in REQUIRED_QUEUES)
 _SCHEMA_FRESH_S = 30.0
 _STORES_FRESH_S = 5.0
 _BROKER_ERRORS = (KombuError, RedisError, OSError)
 _STATUSES: Final = {Severity.OK: "ok", Severity.WARNING: "warning", Severity.FAILED: "down"}
 
-Probe = Callable[[], str | None]
+Probe = Callable[[], str | None]  # returns a problem
+T = TypeVar("T")
 
 
-@functools.cache
+@cache
 def installed_version() -> str:
     """Return the version of this installation."""
     try:
@@ -66,8 +60,8 @@ def own_versions() -> Versions:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
     """One check of /readyz. ``checked_at``: time of the result in seconds since the epoch. ``required``: the gateway is
-    not ready unless this check is ok. ``workers``: number of workers consuming a queue, of own
-    processes, or of indexers; ``sweep_age_s``: age of the last sweep."""
+    not ready unless this check is ok. ``workers``: number of workers consuming a queue, of own processes, or of
+    indexers; ``sweep_age_s``: age of the last sweep."""
 
     status: str
     required: bool
@@ -96,8 +90,8 @@ async def readiness(gateway: Gateway) -> dict[str, Any]:
     """Return the body of /readyz. Run all checks concurrently, each within 1.5 seconds. Every result is newer than the
     request, except that of the schema, whose entry gives its age."""
     probes = gateway.probes
-    found = await asyncio.gather(_required(probes), _workers(probes), _sweeper(probes), _indexers(probes))
-    checks = {name: check for checks in (*found, _lane(gateway.lane.facts)) for name, check in checks.items()}
+    groups = await asyncio.gather(_required(probes), _workers(probes), _sweeper(probes), _indexers(probes))
+    checks = {name: check for group in (*groups, _lane(gateway.lane.facts)) for name, check in group.items()}
     if probes.schema.age_s is not None:
         checks["schema"] = replace(checks["schema"], checked_at=time.time() - probes.schema.age_s)
     now = time.time()
@@ -116,48 +110,24 @@ class Probes:
 
     def __init__(self, settings: Settings, quick: Resources) -> None:
         self.settings = settings
-        self._quick = quick
+        self.use = quick
         self._started = time.monotonic()
-        self._stores_agree_until = 0.0
+        self._agreement: RecentValues[str, None] = RecentValues(1, ttl_s=_STORES_FRESH_S)
         self.schema = migrate_schema.SchemaCheck(
             lambda: quick.mysql, lambda: quick.postgres, settings, fresh_s=_SCHEMA_FRESH_S
         )
         self.required: dict[str, Probe] = {
-            "mysql": self._mysql,
-            "postgres": self._postgres,
-            "redis": self._redis,
+            "mysql": partial(examine_stores.ping_mysql, quick),
+            "postgres": partial(examine_stores.ping_postgres, quick),
+            "redis": partial(examine_stores.ping_redis, quick),
             "broker": self._broker,
             "schema": self.schema,
             "installation": self._installation,
         }
 
-    def workers(self) -> list[WorkerHeartbeat]:
-        """Return the heartbeats. Raises StoreUnavailable."""
-        return WorkerHeartbeats(self._quick.quick_redis).all()
-
-    def sweep_age_s(self) -> float | None:
-        """Return the seconds since the last sweep ended. Raises StoreUnavailable."""
-        return LastSweep(self._quick.quick_redis).age_s()
-
-    def indexers(self) -> list[IndexerFacts]:
-        """Return the state of the hosts' indexers. Raises StoreUnavailable."""
-        return IndexerReports(self._quick.quick_redis).all()
-
     def watched_s(self) -> float:
         """Return the seconds during which this process could have seen a sweep."""
         return time.monotonic() - self._started
-
-    def _mysql(self) -> None:
-        with mysql_errors(), self._quick.mysql.connect() as connection:
-            connection.execute(text("SELECT 1"))
-
-    def _postgres(self) -> None:
-        with postgres_errors(), self._quick.postgres.connect() as connection:
-            connection.execute(text("SELECT 1"))
-
-    def _redis(self) -> None:
-        with redis_errors():
-            self._quick.redis.ping()
 
     def _broker(self) -> None:
         with producer.connection_for_write() as connection:
@@ -165,80 +135,68 @@ class Probes:
 
     def _installation(self) -> str | None:
         """Check whether the stores belong to one installation. An unavailable store is reported by its own check."""
-        if time.monotonic() < self._stores_agree_until:
-            return None
         try:
-            self._quick.installation.confirm_redis()
+            self._agreement.get("stores", self.use.installation.confirm_redis)
         except WrongInstallation as error:
             return error.public
         except (Unavailable, Misconfigured):
             return None
-        self._stores_agree_until = time.monotonic() + _STORES_FRESH_S
         return None
 
 
-async def _probed(probe: Probe, *, limit_s: float = PROBE_S) -> Check:
-    """Return the check of one dependency. A hanging probe is abandoned in its thread; its own timeouts end it."""
+async def _probed(probe: Callable[[], T]) -> tuple[T | None, Check]:
+    """Return the result of a probe, and its check. A hanging probe is abandoned in its thread; its own timeouts end it."""
     started = time.perf_counter()
-    problem: str | None = f"no answer within {limit_s:g} s"
-    with anyio.move_on_after(limit_s):
+    result: T | None = None
+    problem: str | None = f"no answer within {PROBE_S:g} s"
+    with anyio.move_on_after(PROBE_S):
         try:
-            problem = await anyio.to_thread.run_sync(probe, abandon_on_cancel=True)
+            result = await anyio.to_thread.run_sync(probe, abandon_on_cancel=True)
+            problem = None
         except PipelineError as error:
             problem = str(error)
         except _BROKER_ERRORS as error:
             problem = type(error).__name__
-    return Check(
+    check = Check(
         status="ok" if problem is None else "down",
         required=True,
         checked_at=time.time(),
         latency_ms=round((time.perf_counter() - started) * 1000, 1),
         detail=problem,
     )
+    return result, check
 
 
 async def _required(probes: Probes) -> dict[str, Check]:
-    checks = await asyncio.gather(*(_probed(probe) for probe in probes.required.values()))
-    return dict(zip(probes.required, checks, strict=True))
+    results = await asyncio.gather(*(_probed(probe) for probe in probes.required.values()))
+    return {
+        name: check if problem is None else replace(check, status="down", detail=problem)
+        for name, (problem, check) in zip(probes.required, results, strict=True)
+    }
 
 
 async def _workers(probes: Probes) -> dict[str, Check]:
     """Return a check for each queue, one for the workers' versions and one for their broker."""
-    heartbeats: list[WorkerHeartbeat] = []
-
-    def read() -> None:
-        heartbeats.extend(probes.workers())
-
-    reading = await _probed(read)
-    if reading.status != "ok":
+    heartbeats, reading = await _probed(probes.use.heartbeats.all)
+    if heartbeats is None:
         lines = [f"queue:{queue}" for queue in Queue]
         return {line: _unknown(line, "heartbeats", reading) for line in (*lines, "worker_versions", "worker_brokers")}
     workers = [facts_of(heartbeat) for heartbeat in heartbeats]
-    served = [doctor.queue_served(queue.value, workers) for queue in Queue]
-    counts = [sum(queue.value in worker.queues for worker in workers) for queue in Queue]
-    alike = [
-        doctor.worker_versions(workers, own_versions()),
-        doctor.worker_brokers(workers, broker_address(probes.settings.broker)),
-    ]
-    return {
-        **{
-            finding.check: replace(_line(finding, reading), workers=count)
-            for finding, count in zip(served, counts, strict=True)
-        },
-        **{finding.check: _line(finding, reading) for finding in alike},
-    }
+    checks: dict[str, Check] = {}
+    for queue in Queue:
+        finding = doctor.queue_served(queue.value, workers)
+        consumers = sum(queue.value in worker.queues for worker in workers)
+        checks[finding.check] = replace(_line(finding, reading), workers=consumers)
+    own_broker = broker_address(probes.settings.broker)
+    for finding in (doctor.worker_versions(workers, own_versions()), doctor.worker_brokers(workers, own_broker)):
+        checks[finding.check] = _line(finding, reading)
+    return checks
 
 
 async def _sweeper(probes: Probes) -> dict[str, Check]:
-    ages_s: list[float | None] = []
-
-    def read() -> None:
-        ages_s.append(probes.sweep_age_s())
-
-    reading = await _probed(read)
+    age_s, reading = await _probed(probes.use.last_sweep.age_s)
     if reading.status != "ok":
         return {"last_sweep": _unknown("last_sweep", "record of sweeps", reading)}
-    [age_s] = ages_s
     finding = doctor.last_sweep(age_s, interval_s=probes.settings.sweep_interval_s, watched_s=probes.watched_s())
     return {"last_sweep": replace(_line(finding, reading), sweep_age_s=None if age_s is None else round(age_s, 1))}
 
@@ -247,13 +205,8 @@ async def _indexers(probes: Probes) -> dict[str, Check]:
     """Return the check of the keyword indexes; empty for an engine without them."""
     if probes.settings.keyword_engine != "tantivy":
         return {}
-    indexers: list[IndexerFacts] = []
-
-    def read() -> None:
-        indexers.extend(probes.indexers())
-
-    reading = await _probed(read)
-    if reading.status != "ok":
+    indexers, reading = await _probed(probes.use.indexer_reports.all)
+    if indexers is None:
         return {"keyword_index": _unknown("keyword_index", "reports of indexers", reading)}
     return {"keyword_index": replace(_line(doctor.keyword_index(indexers), reading), workers=len(indexers))}
 
@@ -271,9 +224,6 @@ def _lane(facts: LaneFacts | None) -> dict[str, Check]:
         workers=facts.ready,
     )
     return {finding.check: check}
-
-
-_REQUIRED_LINES: Final = frozenset(f"queue:{queue}" for queue in REQUIRED_QUEUES)
 
 
 def _line(finding: CheckResult, reading: Check) -> Check:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, MutableMapping
 from dataclasses import dataclass
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import structlog
+from cachetools import FIFOCache
 
 from api_gateway.http.problems import Problem
 from pipeline.errors import StoreUnavailable, Unavailable
@@ -26,12 +26,12 @@ V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True)
-class _Known(Generic[V]):
+class _Reading(Generic[V]):
     value: V
     at: float
 
 
-class Remembered(Generic[K, V]):
+class StaleCache(Generic[K, V]):
     """Values by key, read again when they are older than ``fresh_s``, by one reader of each key at a time.
 
     While a value is read again, callers wait for the new one for ``patience_s``, and get the old one after that, or if
@@ -42,7 +42,7 @@ class Remembered(Generic[K, V]):
 
     def __init__(
         self,
-        what: str,
+        name: str,
         *,
         fresh_s: float,
         patience_s: float = PATIENCE_S,
@@ -50,18 +50,17 @@ class Remembered(Generic[K, V]):
         most: int = 10_000,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._what = what
+        self._name = name
         self._fresh_s = fresh_s
         self._patience_s = patience_s
-        self._known_away = away
-        self._most = most
+        self._mysql_is_away = away
         self._clock = clock
-        self._known: OrderedDict[K, _Known[V]] = OrderedDict()
-        self._reading: dict[K, asyncio.Task[V]] = {}
+        self._cached: FIFOCache[K, _Reading[V]] = FIFOCache(most)
+        self._tasks: dict[K, asyncio.Task[V]] = {}
         self._away_until = float("-inf")
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self._cached)
 
     def is_away(self) -> bool:
         """Return whether the last read timed out or failed."""
@@ -69,79 +68,77 @@ class Remembered(Generic[K, V]):
 
     def last(self, key: K) -> V | None:
         """Return the value that was read last, however old; None if none was ever read."""
-        known = self._known.get(key)
-        return None if known is None else known.value
+        cached = self._cached.get(key)
+        return None if cached is None else cached.value
 
     async def of(self, key: K, read: Callable[[], Awaitable[V]]) -> V:
         """Return the key's value. Raises the errors of ``read``; Unavailable only if no usable value is cached."""
-        known = self._known.get(key)
-        age_s = float("inf") if known is None else self._clock() - known.at
-        if known is not None and age_s < self._fresh_s:
-            return known.value
-        if known is None or known.value is None or age_s > STALE_S:
-            return await self._first(key, read)
-        if self.is_away() or self._known_away():
-            if not self._reading:
+        cached = self._cached.get(key)
+        age_s = float("inf") if cached is None else self._clock() - cached.at
+        if cached is not None and age_s < self._fresh_s:
+            return cached.value
+        if cached is None or cached.value is None or age_s > STALE_S:
+            return await self._read_first(key, read)
+        if self.is_away() or self._mysql_is_away():
+            if not self._tasks:
                 self._begin(key, read)
-            return known.value
-        reading = self._reading.get(key) or self._begin(key, read)
+            return cached.value
+        task = self._tasks.get(key) or self._begin(key, read)
         try:
-            return await asyncio.wait_for(asyncio.shield(reading), self._patience_s)
+            return await asyncio.wait_for(asyncio.shield(task), self._patience_s)
         except (Unavailable, TimeoutError) as error:
-            self._note_away()
-            log.warning("answered_from_memory", what=self._what, age_s=round(age_s, 1), error=type(error).__name__)
-            return known.value
+            self._note_outage()
+            log.warning("stale_value_served", cache=self._name, age_s=round(age_s, 1), error=type(error).__name__)
+            return cached.value
 
-    async def _first(self, key: K, read: Callable[[], Awaitable[V]]) -> V:
+    async def _read_first(self, key: K, read: Callable[[], Awaitable[V]]) -> V:
         """Read a value for which the cache holds nothing usable. Raises Unavailable if it cannot be read within
         FIRST_S, or, shortly after a failed read, within the patience."""
-        reading = self._reading.get(key) or self._begin(key, read)
-        patience_s = self._patience_s if self.is_away() or self._known_away() else FIRST_S
+        task = self._tasks.get(key) or self._begin(key, read)
+        patience_s = self._patience_s if self.is_away() or self._mysql_is_away() else FIRST_S
         try:
-            return await asyncio.wait_for(asyncio.shield(reading), patience_s)
+            return await asyncio.wait_for(asyncio.shield(task), patience_s)
         except TimeoutError:
-            self._note_away()
-            raise StoreUnavailable(f"MySQL did not answer within {patience_s:g} s ({self._what})") from None
+            self._note_outage()
+            raise StoreUnavailable(f"MySQL did not answer within {patience_s:g} s ({self._name})") from None
 
-    def forget(self, forgotten: Callable[[K], bool]) -> None:
+    def forget(self, is_forgotten: Callable[[K], bool]) -> None:
         """Drop these keys after a change; the next read is fresh."""
-        for of_keys in (self._known, self._reading):
-            for key in [key for key in of_keys if forgotten(key)]:
-                del of_keys[key]
+        mappings: tuple[MutableMapping[K, Any], ...] = (self._cached, self._tasks)
+        for by_key in mappings:
+            for key in filter(is_forgotten, list(by_key)):
+                del by_key[key]
 
     def _begin(self, key: K, read: Callable[[], Awaitable[V]]) -> asyncio.Task[V]:
-        reading = self._reading[key] = asyncio.ensure_future(self._read(key, read))
-        reading.add_done_callback(_look_at)
-        return reading
+        task = self._tasks[key] = asyncio.ensure_future(self._read(key, read))
+        task.add_done_callback(_retrieve_result)
+        return task
 
-    def _note_away(self) -> None:
+    def _note_outage(self) -> None:
         self._away_until = self._clock() + PAUSE_S
 
     async def _read(self, key: K, read: Callable[[], Awaitable[V]]) -> V:
-        reading = asyncio.current_task()
+        task = asyncio.current_task()
         try:
             value = await read()
         except Unavailable:
-            self._note_away()
+            self._note_outage()
             raise
         except Problem:  # the row no longer exists, whether or not anyone waited for the read
-            if self._reading.get(key) is reading:
-                self._known.pop(key, None)
+            if self._tasks.get(key) is task:
+                self._cached.pop(key, None)
             raise
         finally:
-            newest = self._reading.get(key) is reading
-            if newest:
-                del self._reading[key]
-        if newest:
-            self._known[key] = _Known(value, self._clock())
-            self._known.move_to_end(key)
+            is_newest = self._tasks.get(key) is task
+            if is_newest:
+                del self._tasks[key]
+        if is_newest:
+            self._cached[key] = _Reading(value, self._clock())
             self._away_until = float("-inf")
-            if len(self._known) > self._most:
-                self._known.popitem(last=False)
         return value
 
 
-def _look_at(reading: asyncio.Task[V]) -> None:
+def _retrieve_result(task: asyncio.Task[V]) -> None:
     """Retrieve the result of a read that nobody may have awaited, so that asyncio does not report it."""
-    if not reading.cancelled():
-        reading.exception()
+    if not task.cancelled():
+        task.exception()

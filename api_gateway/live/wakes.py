@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from itertools import chain
 from typing import TypeVar
 
 import redis.asyncio
@@ -16,7 +17,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive
 
 from api_gateway.http.problems import Problem
-from pipeline.query.query_store import WAKE_CHANNEL
+from pipeline.query.wake_names import WAKE_CHANNEL
 
 log = structlog.get_logger(__name__)
 
@@ -73,12 +74,12 @@ class Wakes:
 
     @property
     def released(self) -> bool:
-        """Return whether all waiting has ended because the process is stopping."""
+        """Whether all waiting has ended because the process is stopping."""
         return self._released
 
     @property
     def count(self) -> int:
-        """Return the number of waiters."""
+        """The number of waiters."""
         return self._count
 
     @contextmanager
@@ -99,10 +100,11 @@ class Wakes:
         waiter = Waiter()
         self._count += 1
         self._by_tenant[tenant] += 1
+        self.add(name, waiter)
         try:
-            with self._listed(name, waiter):
-                yield waiter
+            yield waiter
         finally:
+            self.discard(name, waiter)
             self._count -= 1
             self._by_tenant[tenant] -= 1
             if not self._by_tenant[tenant]:
@@ -116,16 +118,12 @@ class Wakes:
     @contextmanager
     def bell(self, name: str, ring: Callable[[], object]) -> Iterator[None]:
         """Call ``ring`` whenever the name is announced, and when all waiting ends."""
-        with self._listed(name, Bell(ring)):
-            yield
-
-    @contextmanager
-    def _listed(self, name: str, waiter: Waiter | Bell) -> Iterator[None]:
-        self.add(name, waiter)
+        bell = Bell(ring)
+        self.add(name, bell)
         try:
             yield
         finally:
-            self.discard(name, waiter)
+            self.discard(name, bell)
 
     def add(self, name: str, waiter: Waiter | Bell) -> None:
         """Wake ``waiter`` for this name from now on."""
@@ -133,10 +131,10 @@ class Wakes:
 
     def discard(self, name: str, waiter: Waiter | Bell) -> None:
         """Stop waking ``waiter`` for this name; do nothing if it is not registered."""
-        waiting = self._waiters.get(name)
-        if waiting is not None:
-            waiting.discard(waiter)
-            if not waiting:
+        waiters = self._waiters.get(name)
+        if waiters is not None:
+            waiters.discard(waiter)
+            if not waiters:
                 del self._waiters[name]
 
     def wake(self, name: str) -> None:
@@ -146,17 +144,17 @@ class Wakes:
 
     def wake_all(self) -> None:
         """Wake all waiters to read again: messages may have been missed."""
-        for waiter in self._everyone():
+        for waiter in self._all():
             if isinstance(waiter, Waiter):
                 waiter.wake()
 
-    def _everyone(self) -> list[Waiter | Bell]:
-        return [waiter for waiters in self._waiters.values() for waiter in waiters]
+    def _all(self) -> list[Waiter | Bell]:
+        return list(chain.from_iterable(self._waiters.values()))
 
     def release(self) -> None:
         """End all waiting permanently: the process is stopping."""
         self._released = True
-        for waiter in self._everyone():
+        for waiter in self._all():
             waiter.wake()
 
     async def until(
@@ -189,8 +187,8 @@ class Wakes:
                 return None
 
         try:
-            if look_first and (found := await look_in_time()) is not None:
-                return found
+            if look_first and (value := await look_in_time()) is not None:
+                return value
             while not self._released and (now := loop.time()) < ends_at:
                 if now >= alarm_at:
                     alarm_at, pause_s = math.inf, _AFTER_ALARM_S
@@ -198,8 +196,8 @@ class Wakes:
                 pause_s = min(2 * pause_s, TRUSTED_S if self.listening else LOOK_AGAIN_S)
                 if gone.done():
                     raise ClientDisconnect
-                if (found := await look_in_time()) is not None:
-                    return found
+                if (value := await look_in_time()) is not None:
+                    return value
             return None
         finally:
             gone.cancel()
@@ -216,7 +214,7 @@ class Wakes:
                     if failures:
                         log.info("wake_channel_back", failures=failures)
                     failures = 0
-                    await self._pass_on(pubsub)
+                    await self._forward(pubsub)
             except (RedisError, OSError, TimeoutError) as error:
                 self.listening = False
                 delay = _BACKOFF_S[min(failures, len(_BACKOFF_S) - 1)]
@@ -225,7 +223,7 @@ class Wakes:
                 failures += 1
                 await asyncio.sleep(delay)
 
-    async def _pass_on(self, pubsub: redis.asyncio.client.PubSub) -> None:
+    async def _forward(self, pubsub: redis.asyncio.client.PubSub) -> None:
         pinged = False
         while True:
             message = await pubsub.get_message(timeout=_LISTEN_S)

@@ -23,8 +23,14 @@ from api_gateway.http.responses import json_response, page_response
 from api_gateway.resources.retrieval.query_body import QueryRequest, to_query
 from pipeline.administration import edit_api_sources as flow
 from pipeline.administration.edit_api_sources import SourceTrial
-from pipeline.api_sources.api_source import ApiMapping, ApiSource, header_value, read_source, source_as_json
-from pipeline.api_sources.api_source_store import StoredSource
+from pipeline.api_sources.api_source import (
+    ApiMapping,
+    ApiSource,
+    StoredSource,
+    header_value,
+    read_source,
+    source_as_json,
+)
 from pipeline.channel_time import ChannelTime
 from pipeline.query.channel_options import SOURCE_NAME
 from pipeline.tenants.accounts import Principal

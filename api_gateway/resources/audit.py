@@ -21,7 +21,7 @@ from api_gateway.http.problems import invalid
 from api_gateway.http.responses import page_response
 from pipeline.administration.manage_tenants import list_audit as list_rows
 from pipeline.records import TenantId
-from pipeline.tenants.audit_store import AuditFilter, AuditRow
+from pipeline.tenants.audit import AuditFilter, AuditRow
 
 
 class AuditActor(Shape):

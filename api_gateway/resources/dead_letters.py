@@ -20,8 +20,8 @@ from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response, page_response
 from pipeline.administration import steer_jobs
-from pipeline.jobs.dead_letter_store import DeadLetter as StoredDeadLetter
-from pipeline.jobs.dead_letter_store import DeadLetterFilter, LedgerPosition
+from pipeline.jobs.job_views import DeadLetter as StoredDeadLetter
+from pipeline.jobs.job_views import DeadLetterFilter, LedgerPosition
 from pipeline.records import FailureReason, JobId
 from workers.dispatch import ring_for
 

@@ -17,8 +17,7 @@ from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response
 from pipeline.administration.edit_dictionaries import delete_dictionary, load_dictionary, replace_dictionary
-from pipeline.keyword.dictionary import Dictionary, Rule
-from pipeline.keyword.dictionary_store import EVERY_NAMESPACE
+from pipeline.keyword.dictionary import EVERY_NAMESPACE, Dictionary, Rule
 from pipeline.keyword.terms import holds_words
 from pipeline.records import Namespace
 

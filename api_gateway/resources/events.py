@@ -25,8 +25,8 @@ from api_gateway.live.query_stream import ChannelAnswered, QueryStep, QueryStrea
 from api_gateway.resources.jobs import known_id, not_found
 from api_gateway.resources.retrieval.queries import known_id as known_query
 from pipeline.errors import Unavailable
-from pipeline.jobs.signal_store import Failure, FailurePosition
-from pipeline.query.query_store import QueryState
+from pipeline.jobs.job_views import Failure, FailurePosition
+from pipeline.query.query_state import QueryState
 from pipeline.records import ItemState, JobId, TenantId
 
 

@@ -26,10 +26,8 @@ from api_gateway.http.metrics import (
 )
 from api_gateway.http.responses import json_response
 from api_gateway.live.readiness import readiness
-from pipeline.database.unit_of_work import unit_of_work
-from pipeline.documents import reconcile_store
+from pipeline.administration.read_metrics import read_ledger
 from pipeline.errors import PipelineError, WrongInstallation
-from pipeline.jobs.backlog_store import backlog
 from workers.producer import waiting_messages
 
 
@@ -130,11 +128,9 @@ def _page(gateway: Gateway) -> bytes:
 def _read_stores(gateway: Gateway) -> None:
     """Read the backlog and the reconciler's findings, whose last values stay while MySQL is away."""
     try:
-        with unit_of_work(gateway.quick.mysql) as work:
-            ALIGNMENT.totals = reconcile_store.totals(work.connection)
-            BACKLOG.seen = backlog(work.connection)
+        BACKLOG.backlog, ALIGNMENT.totals = read_ledger(gateway.quick)
     except PipelineError as error:
-        BACKLOG.seen = None
+        BACKLOG.backlog = None
         log.warning("stores_not_read", code=error.code)
     try:
         gateway.quick.installation.confirm_redis()
@@ -144,7 +140,7 @@ def _read_stores(gateway: Gateway) -> None:
     except PipelineError as error:
         log.warning("installation_not_compared", code=error.code)
     gateway.quick.meter.flush()  # this gateway's own counts must be as recent as the page
-    gateway.kept_answers.use.meter.flush()
+    gateway.answer_cache.use.meter.flush()
     gateway.resources.meter.flush()
     try:
         FLEET.read(gateway.quick, gateway.broker_redis, count_messages=waiting_messages)

@@ -24,8 +24,8 @@ from api_gateway.http.responses import json_response, page_response
 from api_gateway.resources.shapes import Job, Outcome, encoding_json, job_json
 from pipeline.administration import list_jobs as jobs_of_tenant
 from pipeline.administration import steer_jobs
-from pipeline.jobs.job_view_store import ItemView, JobStatus, JobView
-from pipeline.query.query_store import wake_name
+from pipeline.jobs.job_views import ItemView, JobStatus, JobView
+from pipeline.query.wake_names import wake_name
 from pipeline.records import JobId, TenantId
 from pipeline.resources import Resources
 from pipeline.tenants.accounts import Principal
@@ -142,7 +142,7 @@ async def until_finished(
     name = wake_name("job", tenant_id, job_id)
 
     async def look_now() -> bool | None:
-        return await gateway.looks.look(name, lambda: gateway.run(is_finished))
+        return await gateway.shared_reads.read(name, lambda: gateway.run(is_finished))
 
     with gateway.wakes.watch(name) as waiter:
         await gateway.wakes.until(waiter, look_now, seconds=seconds, receive=receive)

@@ -13,12 +13,12 @@ from api_gateway.http.fields import Shape, shown
 from api_gateway.http.responses import json_response
 from api_gateway.resources.ingestion.strategy_options import chunking_json
 from pipeline.document_sources import original_type
-from pipeline.documents.document_view_store import DocumentView
+from pipeline.documents.document_views import DocumentView
 from pipeline.ingestion.accept import AcceptedJob
-from pipeline.jobs.job_view_store import JobView
+from pipeline.jobs.job_views import JobView
 from pipeline.records import DocumentFields, Encoding
-from pipeline.tenants.namespace_store import NamespaceView
-from pipeline.tenants.usage_store import UsageRow
+from pipeline.tenants.accounts import NamespaceView
+from pipeline.tenants.usage import UsageRow
 
 SourceKindName = Literal["text", "bytes", "file", "url", "sheet"]
 Outcome = Literal["created", "replaced", "unchanged", "skipped", "superseded", "refused"]

@@ -20,7 +20,7 @@ from api_gateway.http.responses import json_response
 from api_gateway.resources.shapes import Usage, usage_json
 from pipeline.administration import manage_tenants
 from pipeline.ingestion.accept import quota_use
-from pipeline.tenants.usage_store import UsageKey
+from pipeline.tenants.usage import UsageKey
 
 
 class Quota(Shape):

@@ -23,8 +23,8 @@ from api_gateway.live import poll
 from pipeline.administration import edit_webhooks as flow
 from pipeline.outbound.post_client import NotAllowed
 from pipeline.tenants.accounts import Principal
-from pipeline.webhooks.delivery_store import Delivery as StoredDelivery
-from pipeline.webhooks.endpoint_store import Webhook as StoredWebhook
+from pipeline.webhooks.endpoint import Delivery as StoredDelivery
+from pipeline.webhooks.endpoint import Webhook as StoredWebhook
 from pipeline.webhooks.signatures import DEFAULT_EVENTS, DeliveryState
 
 EventName = Literal["job.succeeded", "job.partly_failed", "job.failed", "job.cancelled", "job.progress"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pipeline.documents.chunk_edit_store import OwnedChunk
+from pipeline.documents.document_views import OwnedChunk
 from pipeline.documents.edited_chunk import TokenBound
 from pipeline.records import ChunkId
 

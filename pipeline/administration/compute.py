@@ -23,7 +23,7 @@ from pipeline.jobs.computation import (
 from pipeline.jobs.computation_store import drop_expired_bodies, tenants_with_expired_bodies
 from pipeline.records import TenantId
 from pipeline.resources import Resources
-from pipeline.tenants.audit_store import act_as
+from pipeline.tenants.audit import act_as
 
 log = structlog.get_logger(__name__)
 

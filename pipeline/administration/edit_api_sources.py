@@ -10,8 +10,8 @@ from ipaddress import ip_address
 import structlog
 
 from pipeline.api_sources.api_answer import Passages
-from pipeline.api_sources.api_source import ApiSource
-from pipeline.api_sources.api_source_store import ApiSources, StoredSource
+from pipeline.api_sources.api_source import ApiSource, StoredSource
+from pipeline.api_sources.api_source_store import ApiSources
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import PipelineError
 from pipeline.outbound.addresses import is_within, may_connect

@@ -27,9 +27,10 @@ from pipeline.administration.apply_edits import (
 from pipeline.administration.edit_parents import children_of, follow_children, rewrite_parent
 from pipeline.chunking.tokens import count_tokens
 from pipeline.database.unit_of_work import UnitOfWork, retry_conflicts, unit_of_work
-from pipeline.documents.chunk_edit_store import ChunkEdits, OwnedChunk
+from pipeline.documents.chunk_edit_store import ChunkEdits
 from pipeline.documents.clean_text import clean
 from pipeline.documents.document_store import Documents
+from pipeline.documents.document_views import OwnedChunk
 from pipeline.documents.edited_chunk import bound_of, rebuild_edited, repeats
 from pipeline.documents.parent_store import Parents
 from pipeline.documents.retention_store import Retired
@@ -40,7 +41,7 @@ from pipeline.keyword.statistics_store import Statistics
 from pipeline.records import Chunk, ChunkId, DocumentId, Generation, Namespace, TenantId
 from pipeline.resources import Resources
 from pipeline.tenants.audit_store import Audit
-from pipeline.tenants.usage_store import Purpose
+from pipeline.tenants.usage import Purpose
 
 __all__ = ["Edit", "Edited", "delete_chunks", "edit_body", "edit_chunks"]
 

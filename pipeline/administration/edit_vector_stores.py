@@ -21,9 +21,10 @@ from pipeline.parsing import JSONL, PLAIN, media_type_of
 from pipeline.records import Chunking, DocumentFields, DocumentId, Generation, JobId, Namespace, Scope, TenantId, Upload
 from pipeline.resources import Resources
 from pipeline.tenants.audit_store import Audit
-from pipeline.vector_stores.attachment_store import Attached, Attachments, ListPosition, NewAttachment, Status, Tally
-from pipeline.vector_stores.collection_store import VectorStore, VectorStores
-from pipeline.vector_stores.file_store import StoredFile, StoredFiles, made_at
+from pipeline.vector_stores.attachment_store import Attachments, NewAttachment
+from pipeline.vector_stores.collection import Attached, ListPosition, Status, StoredFile, Tally, VectorStore, made_at
+from pipeline.vector_stores.collection_store import VectorStores
+from pipeline.vector_stores.file_store import StoredFiles
 
 MOST_BYTES_AT_ONCE: Final = 1024 * 1024 * 1024  # of all files of one job: they travel in one transaction
 STORE_PREFIX = "vs_"

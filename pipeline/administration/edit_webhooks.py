@@ -26,8 +26,9 @@ from pipeline.records import TenantId
 from pipeline.resources import Resources
 from pipeline.tenants.audit_store import Audit
 from pipeline.webhooks import signatures as core
-from pipeline.webhooks.delivery_store import Deliveries, Delivery, Sending, claim, prune, tenants_following_progress
-from pipeline.webhooks.endpoint_store import Webhook, Webhooks
+from pipeline.webhooks.delivery_store import Deliveries, Sending, claim, prune, tenants_following_progress
+from pipeline.webhooks.endpoint import Delivery, Webhook
+from pipeline.webhooks.endpoint_store import Webhooks
 
 log = structlog.get_logger(__name__)
 

@@ -11,7 +11,8 @@ from pipeline.records import DocumentId, TenantId
 from pipeline.resources import Resources
 from pipeline.tenants.audit_store import Audit
 from pipeline.vector_stores.attachment_store import Attachments
-from pipeline.vector_stores.file_store import StoredFile, StoredFiles, made_at, new_id
+from pipeline.vector_stores.collection import StoredFile, made_at, new_id
+from pipeline.vector_stores.file_store import StoredFiles
 
 ID_PREFIX = "file-"
 

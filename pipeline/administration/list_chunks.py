@@ -7,8 +7,9 @@ from typing import Any
 
 from pipeline.chunking.strategies import window_of
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.documents.chunk_edit_store import ChunkEdits, OwnedChunk, Position
-from pipeline.documents.document_view_store import DocumentView, DocumentViews
+from pipeline.documents.chunk_edit_store import ChunkEdits, Position
+from pipeline.documents.document_view_store import DocumentViews
+from pipeline.documents.document_views import DocumentView, OwnedChunk
 from pipeline.documents.window_store import windows
 from pipeline.records import ChunkId, DocumentId, Namespace, TenantId
 from pipeline.resources import Resources

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.document_sources import SourceKind
-from pipeline.documents.document_view_store import DocumentView, DocumentViews
-from pipeline.documents.generation_store import Generations, History
-from pipeline.documents.outcome_store import DocumentStatus
-from pipeline.documents.source_view_store import SourceView, SourceViews
+from pipeline.documents.document_view_store import DocumentViews
+from pipeline.documents.document_views import DocumentStatus, DocumentView, History, SourceView
+from pipeline.documents.generation_store import Generations
+from pipeline.documents.source_view_store import SourceViews
 from pipeline.records import DocumentId, Namespace, TenantId
 from pipeline.resources import Resources
-from pipeline.tenants.namespace_store import Namespaces, NamespaceView
+from pipeline.tenants.accounts import NamespaceView
+from pipeline.tenants.namespace_store import Namespaces
 
 
 def list_documents(

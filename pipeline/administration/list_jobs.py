@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.jobs.job_view_store import ItemView, JobStatus, JobView, JobViews
+from pipeline.jobs.job_view_store import JobViews
+from pipeline.jobs.job_views import ItemView, JobStatus, JobView
 from pipeline.records import JobId, TenantId
 from pipeline.resources import Resources
 

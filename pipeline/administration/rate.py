@@ -19,11 +19,12 @@ from pipeline.feedback.judgments import Feedback, JudgedText, Rating, feedback_i
 from pipeline.feedback.rating_store import ArmCounts, FeedbackStore
 from pipeline.query.experiments import read_experiment
 from pipeline.query.profile_store import Experiments
-from pipeline.query.query_store import QueryState
+from pipeline.query.query_state import QueryState
 from pipeline.query.request import Query
 from pipeline.records import ChunkId, DocumentId, Namespace, TenantId
 from pipeline.resources import Resources
-from pipeline.tenants.audit_store import ArmSearches, Audit
+from pipeline.tenants.audit import ArmSearches
+from pipeline.tenants.audit_store import Audit
 
 log = structlog.get_logger(__name__)
 

@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
 from pipeline.documents.document_store import Documents
-from pipeline.documents.generation_store import Generations, History
+from pipeline.documents.document_views import History
+from pipeline.documents.generation_store import Generations
 from pipeline.errors import GenerationNotKept, PreconditionFailed
 from pipeline.ingestion.accept import AcceptedJob, quotas
 from pipeline.jobs.claims import NewItem

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
 import orjson
@@ -155,6 +156,17 @@ class ApiSource:
     def serves(self, namespaces: Sequence[str]) -> str | None:
         """Return the first of these namespaces that the source serves, None if it serves none."""
         return next((name for name in namespaces if not self.namespaces or name in self.namespaces), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredSource:
+    """A source and its name. ``secrets``: the sealed values of those headers that are stored."""
+
+    name: str
+    source: ApiSource
+    secrets: bytes | None = field(default=None, repr=False)
+    created_at: datetime
+    updated_at: datetime
 
 
 _SOURCE: TypeAdapter[ApiSource] = TypeAdapter(ApiSource)

@@ -3,28 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Select, delete, func, select, text
 from sqlalchemy.dialects.mysql import insert
 
-from pipeline.api_sources.api_source import ApiSource, read_source, source_as_json
+from pipeline.api_sources.api_source import ApiSource, StoredSource, read_source, source_as_json
 from pipeline.database.mysql_tables import api_sources
 from pipeline.database.rows import TenantStore, now, record_of
 from pipeline.tenants.audit_store import Audit
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredSource:
-    """A source and its name. ``secrets``: the sealed values of those headers that are stored."""
-
-    name: str
-    source: ApiSource
-    secrets: bytes | None = field(default=None, repr=False)
-    created_at: datetime
-    updated_at: datetime
 
 
 class ApiSources(TenantStore):

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 import orjson
 from pydantic import SecretStr
 
-from pipeline.api_sources.api_source import header_value
-from pipeline.api_sources.api_source_store import StoredSource
+from pipeline.api_sources.api_source import StoredSource, header_value
 from pipeline.database.sealing import Sealer
 from pipeline.errors import Misconfigured
 from pipeline.records import TenantId

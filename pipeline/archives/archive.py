@@ -10,6 +10,7 @@ import io
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from typing import Any
 
 import orjson
@@ -17,6 +18,7 @@ import orjson
 from pipeline.document_sources import PACKED
 from pipeline.errors import DamagedPart
 from pipeline.outbound import json_limits
+from pipeline.records import JobId
 
 PART = "application/vnd.chordwise.part"
 FORMAT_VERSION = 1
@@ -64,6 +66,34 @@ class Part:
     def vector_count(self) -> int:
         """Vectors of all its documents."""
         return sum(len(document.vectors) for document in self.documents) // (self.origin.dimension * _HALF)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewPart:
+    """A part to accept. ``vectors``: how many came with it; ``vectors_kept``: whether they fit this installation."""
+
+    import_id: str
+    number: int
+    sha256: bytes
+    documents: int
+    chunks: int
+    vectors: int
+    vectors_kept: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartView:
+    """An accepted part, and the state of its documents."""
+
+    part: int
+    sha256: str
+    job_id: JobId
+    documents: int
+    chunks: int
+    vectors: int
+    vectors_kept: bool
+    received_at: datetime
+    finished: bool
 
 
 def write_part(part: Part) -> bytes:

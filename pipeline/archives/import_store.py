@@ -3,43 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime
 
 from sqlalchemy import Connection, text
 
+from pipeline.archives.archive import NewPart, PartView
 from pipeline.archives.chunk_lines import Mark
 from pipeline.database.rows import now, placeholders, record_of, to_naive
 from pipeline.errors import PartKnown
 from pipeline.records import Generation, JobId, Namespace, TenantId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewPart:
-    """A part to accept. ``vectors``: how many came with it; ``vectors_kept``: whether they fit this installation."""
-
-    import_id: str
-    number: int
-    sha256: bytes
-    documents: int
-    chunks: int
-    vectors: int
-    vectors_kept: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartView:
-    """An accepted part, and the state of its documents."""
-
-    part: int
-    sha256: str
-    job_id: JobId
-    documents: int
-    chunks: int
-    vectors: int
-    vectors_kept: bool
-    received_at: datetime
-    finished: bool
 
 
 class Imports:

@@ -12,7 +12,8 @@ from sqlalchemy import Engine
 from pipeline.api_sources.api_answer import Passages, passages_of
 from pipeline.api_sources.api_client import ApiCaller
 from pipeline.api_sources.api_request import request_of, values_of
-from pipeline.api_sources.api_source_store import ApiSources, StoredSource
+from pipeline.api_sources.api_source import StoredSource
+from pipeline.api_sources.api_source_store import ApiSources
 from pipeline.api_sources.header_secrets import HeaderSecrets
 from pipeline.channels.channel import Recalled
 from pipeline.channels.circuit_breaker_store import Breakers, CircuitPass

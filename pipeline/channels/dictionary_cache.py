@@ -12,8 +12,8 @@ from sqlalchemy import Connection, Engine
 from pipeline.caches import RecentValues, RefreshingValue
 from pipeline.database.unit_of_work import read_soon
 from pipeline.errors import PipelineError
-from pipeline.keyword.dictionary import Lexicon
-from pipeline.keyword.dictionary_store import EVERY_NAMESPACE, Dictionaries
+from pipeline.keyword.dictionary import EVERY_NAMESPACE, Lexicon
+from pipeline.keyword.dictionary_store import Dictionaries
 from pipeline.records import Namespace, TenantId
 
 log = structlog.get_logger(__name__)

@@ -4,17 +4,17 @@ The heartbeat of a killed worker disappears after `EXPIRES_S`, that of a stoppin
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 import orjson
 import redis
 
 from pipeline.database.engines import redis_errors
-
-EVERY_S: Final = 0.5
-EXPIRES_S: Final = 3.0
+from pipeline.database.worker_heartbeats import (
+    EXPIRES_S,
+    WorkerHeartbeat,
+)
 
 
 class ExpiringRecords:
@@ -54,28 +54,6 @@ class ExpiringRecords:
         return [orjson.loads(record) for record in records if record is not None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerHeartbeat:
-    """One worker's last heartbeat. ``queues``: consumed now. ``broker``: without user and password. ``started_at``,
-    ``beat_at``: epoch seconds by its clock."""
-
-    name: str
-    host: str
-    pid: int
-    queues: tuple[str, ...]
-    version: str
-    celery: str
-    kombu: str
-    broker: str
-    started_at: float
-    beat_at: float
-
-    @property
-    def worker_id(self) -> str:
-        """Return an id that, unlike ``name``, differs between two workers that were started under one name."""
-        return f"{self.name}/{self.pid}"
-
-
 class WorkerHeartbeats:
     """The heartbeats of an installation. Thread-safe. Every method raises StoreUnavailable without Redis."""
 
@@ -107,19 +85,3 @@ _FIELDS: Final = frozenset(field.name for field in fields(WorkerHeartbeat))
 def _read(stored: dict[str, Any]) -> WorkerHeartbeat:
     known = {name: value for name, value in stored.items() if name in _FIELDS}  # a newer worker may write more fields
     return WorkerHeartbeat(**{**known, "queues": tuple(known["queues"])})
-
-
-def unserved(queues: Sequence[str], workers: Sequence[WorkerHeartbeat]) -> tuple[str, ...]:
-    """Return the queues that none of ``workers`` consumes, in the order given."""
-    served = {queue for worker in workers for queue in worker.queues}
-    return tuple(queue for queue in queues if queue not in served)
-
-
-def broker_address(url: str) -> str:
-    """Return scheme, host, port and path of each broker URL in ``url``, without user, password and options."""
-    return ";".join(_without_secrets(one) for one in url.split(";"))
-
-
-def _without_secrets(url: str) -> str:
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

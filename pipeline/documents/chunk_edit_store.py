@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from sqlalchemy import bindparam, text
 
 from pipeline.database.rows import TenantStore, generation_key, now, to_json
-from pipeline.documents.owned_chunk_store import COLUMNS, JOINED, OwnedChunk, owned_chunk, owned_parent
+from pipeline.documents.document_views import ChunkOrder, OwnedChunk
+from pipeline.documents.owned_chunk_store import COLUMNS, JOINED, owned_chunk, owned_parent
 from pipeline.filters.sql import mysql_condition
 from pipeline.records import Chunk, ChunkId, DocumentId, Filters, Generation, Namespace, Passage
 
-__all__ = ["ChunkEdits", "ChunkOrder", "OwnedChunk", "Position"]
-
-ChunkOrder = Literal["document_id", "updated_at", "-updated_at"]
 Position = tuple[Any, ...]
 
 _CHANGED = "COALESCE(c.edited_at, c.created_at)"

@@ -3,41 +3,17 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from sqlalchemy import text
 
 from pipeline.database.rows import TenantStore, record_of
 from pipeline.documents.document_store import encoding_of, fields_of
+from pipeline.documents.document_views import DocumentStatus, DocumentView
 from pipeline.documents.duplicate_store import Duplicates, duplicate_of
-from pipeline.documents.outcome_store import STATUS, WORKED_ON, DocumentStatus
-from pipeline.records import Chunking, DocumentFields, DocumentId, Encoding, Namespace
+from pipeline.documents.outcome_store import STATUS, WORKED_ON
+from pipeline.records import Chunking, DocumentId, Namespace
 from pipeline.tenants.quota_store import ALIVE
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DocumentView:
-    """One document as its owner sees it. ``status``: of its latest upload. ``generation``: the published one."""
-
-    namespace: str
-    document_id: str
-    status: DocumentStatus
-    generation: int | None
-    fields: DocumentFields
-    media_type: str
-    source_uri: str | None
-    chunk_count: int
-    encoding: Encoding | None
-    chunking: Chunking
-    duplicate_of: DocumentId | None
-    source_id: str
-    source_kind: str
-    page_start: int | None
-    page_end: int | None
-    created_at: datetime
-    updated_at: datetime
 
 
 class DocumentViews(TenantStore):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 from sqlalchemy import bindparam, text
 
 from pipeline.database.rows import TenantStore, generation_key, now, record_of
 from pipeline.documents.document_store import Documents, fields_of
+from pipeline.documents.document_views import GenerationView, History
 from pipeline.documents.outcome_store import by_namespace_and_number
 from pipeline.documents.source_store import Sources
 from pipeline.records import DocumentFields, DocumentId, Generation, JobId, Namespace
@@ -29,30 +29,6 @@ class PublishedState:
     fields: DocumentFields = field(default_factory=DocumentFields)
     chunk_count: int = 0
     rows: int = 0  # how many chunks there really are
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GenerationView:
-    """A generation for its owner. ``state``: shown, previous, pending, failed, cancelled, or retired (replaced, about
-    to be dropped). ``kept_until``: of a retained generation."""
-
-    number: int
-    state: str
-    title: str | None
-    created_at: datetime
-    kept_until: datetime | None
-    chunk_count: int | None
-    content_hash: str
-    body_bytes: int
-    job_id: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class History:
-    """The generations of one document, newest first, with the etag of their present state."""
-
-    etag: str
-    generations: tuple[GenerationView, ...]
 
 
 class Generations(TenantStore):

@@ -4,14 +4,11 @@ number with those of the last failed and cancelled generations."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 from sqlalchemy import bindparam, text
 
 from pipeline.database.rows import TenantStore, now
 from pipeline.records import DocumentId, Generation, JobId, Namespace
-
-DocumentStatus = Literal["queued", "running", "succeeded", "failed", "cancelled"]
 
 STATUS = (
     "CASE WHEN d.failed_generation = d.latest_generation THEN 'failed'"

@@ -9,7 +9,8 @@ from sqlalchemy import Connection
 
 from pipeline.database.rows import TenantStore, generation_key
 from pipeline.database.statements import OF_GENERATION, sql, tenant_ids
-from pipeline.documents.owned_chunk_store import COLUMNS, JOINED, OwnedChunk, owned_chunk
+from pipeline.documents.document_views import OwnedChunk
+from pipeline.documents.owned_chunk_store import COLUMNS, JOINED, owned_chunk
 from pipeline.keyword.indexed_fields import IndexedTokens
 from pipeline.keyword.terms import VERSION
 from pipeline.records import ChunkId, Generation, TenantId

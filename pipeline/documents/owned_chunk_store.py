@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, text
@@ -14,11 +12,11 @@ from sqlalchemy import Connection, text
 from pipeline.database.rows import as_utc, record_of
 from pipeline.documents.chunk_store import segment_of
 from pipeline.documents.document_store import fields_of
+from pipeline.documents.document_views import OwnedChunk
 from pipeline.documents.edited_chunk import RecordedChunk
 from pipeline.records import (
     ChunkId,
     Chunking,
-    DocumentFields,
     DocumentId,
     FieldTerms,
     Generation,
@@ -28,45 +26,6 @@ from pipeline.records import (
     TenantId,
     parent_ordinal,
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OwnedChunk:
-    """A published chunk for editing. ``latest``: the newest generation accepted. ``searched``: False for a parent,
-    which is enabled while a child is."""
-
-    chunk_id: ChunkId
-    generation: Generation
-    ordinal: int
-    passage: Passage
-    fields: DocumentFields
-    source_uri: str | None
-    source_id: str
-    chunking: Chunking
-    terms: tuple[str, ...]
-    field_terms: FieldTerms
-    content_hash: bytes
-    enabled: bool
-    version: int
-    updated_at: datetime
-    latest: int
-    searched: bool = True
-
-    @property
-    def etag(self) -> str:
-        """A value that changes with every edit of this chunk."""
-        return f'"{self.version}-{self.content_hash.hex()[:16]}"'
-
-    @property
-    def parent_id(self) -> ChunkId | None:
-        """The id of its parent."""
-        return None if self.passage.parent is None else self.generation.parent_id(self.passage.parent)
-
-    @property
-    def place(self) -> tuple[str, int, int]:
-        """The sort key in a list: documents in order, in each the parents first."""
-        return self.generation.document_id, int(self.searched), self.ordinal
-
 
 # Columns that chunks and parents have alike; `c` is either table.
 COLUMNS = (

@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass, fields
 from sqlalchemy import Connection, text
 
 from pipeline.database.rows import now
+from pipeline.documents.reconciliation import KINDS, Totals
 from pipeline.records import Namespace, TenantId
 
-KINDS = ("missing", "orphaned", "stale", "misplaced", "miscounted", "leftover", "statistics", "document_vectors")
 COUNTED = ("chunks", *KINDS, "repaired")
 MOST_NAMED = 3  # tenants whose deletions are withheld
 
@@ -31,15 +31,6 @@ class Deletions:
 
     pass_deleted: int = 0
     pass_withheld: int = 0
-    withheld: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Totals:
-    """The reconciler's counts of all tenants, and the time of its last run (Unix time)."""
-
-    counted: Mapping[str, int]
-    last_run: float | None
     withheld: int = 0
 
 

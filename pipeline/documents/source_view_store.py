@@ -3,39 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from sqlalchemy import BindParameter, bindparam, text
 
 from pipeline.database.rows import TenantStore, as_utc, record_of
 from pipeline.document_sources import SourceKind
+from pipeline.documents.document_views import SourceView
 from pipeline.documents.outcome_store import STATUS, WORKED_ON
 from pipeline.records import DocumentId, Namespace
 from pipeline.tenants.quota_store import ALIVE
 
 STATUSES = ("queued", "running", "succeeded", "failed", "cancelled")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceView:
-    """A source and its documents. ``encoding``: None unless all share one. ``page_start``, ``page_end``: over all.
-    ``statuses``: documents by status. ``chunks``: published ones."""
-
-    source_id: str
-    namespace: str
-    kind: str
-    uri: str | None
-    media_type: str
-    encoding: str | None
-    page_start: int | None
-    page_end: int | None
-    documents: int
-    statuses: dict[str, int]
-    chunks: int
-    created_at: datetime
-    updated_at: datetime
 
 
 class SourceViews(TenantStore):

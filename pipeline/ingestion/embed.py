@@ -21,7 +21,7 @@ from pipeline.models.ports import Embedder, Matrix, PaidEmbedder, SentenceEncode
 from pipeline.records import Chunk, Generation, Stage, TenantId
 from pipeline.resources import Resources
 from pipeline.semantic.document_vectors import Means
-from pipeline.tenants.usage_store import EmbeddingCounts, Purpose
+from pipeline.tenants.usage import EmbeddingCounts, Purpose
 
 _CHUNKS_PER_LEASE = 128  # embedded and stored before the lease is renewed and other tenants are served
 

@@ -9,7 +9,8 @@ from typing import Literal
 import structlog
 from sqlalchemy import Connection
 
-from pipeline.archives.import_store import Imports, NewPart, PartView
+from pipeline.archives.archive import NewPart, PartView
+from pipeline.archives.import_store import Imports
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import PartKnown
 from pipeline.ingestion.accept import AcceptedJob, Batch, accept

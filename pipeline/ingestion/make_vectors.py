@@ -15,7 +15,7 @@ from pipeline.errors import EmbedderRefused
 from pipeline.models.ports import Embedder, Matrix, PaidEmbedder, SentenceEncoder, query_vectors
 from pipeline.privacy.redaction import redact
 from pipeline.records import JobId, TenantId
-from pipeline.tenants.usage_store import EmbeddingCounts, Purpose
+from pipeline.tenants.usage import EmbeddingCounts, Purpose
 
 if TYPE_CHECKING:
     from pipeline.resources import Resources

@@ -14,7 +14,7 @@ from pipeline.ingestion.make_vectors import vectors_of
 from pipeline.models.live_spaces import FRESH_S, log
 from pipeline.models.ports import Matrix
 from pipeline.records import Chunk, DocumentFields, EmbeddingSpace, Generation, TenantId
-from pipeline.tenants.usage_store import Purpose
+from pipeline.tenants.usage import Purpose
 
 if TYPE_CHECKING:
     from pipeline.resources import Resources

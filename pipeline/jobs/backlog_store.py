@@ -2,26 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-
 from sqlalchemy import Connection, text
 
 from pipeline.database.rows import now
+from pipeline.jobs.job_views import BACKLOG_STATES, LedgerBacklog
 from pipeline.records import FailureReason
-
-STATES = ("due", "later", "running", "paused")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LedgerBacklog:
-    """Open items and dead letters. ``due``: workable now; ``later``: waits for its next attempt; ``running``: held by a
-    worker; ``paused``: in a paused job. ``oldest_s``: seconds in that state; for ``running`` since the last sign of
-    life."""
-
-    items: Mapping[str, int]
-    oldest_s: Mapping[str, float]
-    dead_letters: Mapping[str, int]
 
 
 def backlog(connection: Connection) -> LedgerBacklog:
@@ -30,9 +15,10 @@ def backlog(connection: Connection) -> LedgerBacklog:
     rows = {row.standing: row for row in connection.execute(_OPEN, {"now": moment})}
     dead = {reason: int(count) for reason, count in connection.execute(_DEAD)}
     return LedgerBacklog(
-        items={state: int(rows[state].items) if state in rows else 0 for state in STATES},
+        items={state: int(rows[state].items) if state in rows else 0 for state in BACKLOG_STATES},
         oldest_s={
-            state: max(0.0, (moment - rows[state].since).total_seconds()) if state in rows else 0.0 for state in STATES
+            state: max(0.0, (moment - rows[state].since).total_seconds()) if state in rows else 0.0
+            for state in BACKLOG_STATES
         },
         dead_letters={reason.value: dead.get(reason.value, 0) for reason in FailureReason},
     )

@@ -14,7 +14,8 @@ from cachetools import TTLCache
 from pipeline.database.engines import redis_errors
 from pipeline.deadline import Deadline
 from pipeline.errors import Unavailable
-from pipeline.query.query_store import WAKE_CHANNEL, announce_job, wake_name
+from pipeline.query.query_store import announce_job
+from pipeline.query.wake_names import WAKE_CHANNEL, progress_name
 from pipeline.records import JobId, TenantId
 
 log = structlog.get_logger(__name__)
@@ -56,8 +57,3 @@ class JobBells:
                 self._redis.publish(WAKE_CHANNEL, progress_name(tenant_id, job_id))
         except Unavailable:
             self._silence = Deadline.after(_SILENT_S, clock=self._clock)
-
-
-def progress_name(tenant_id: TenantId, job_id: JobId) -> str:
-    """Return the message on the wake channel that announces progress of an unfinished job."""
-    return wake_name("progress", tenant_id, job_id)

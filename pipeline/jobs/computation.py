@@ -17,6 +17,9 @@ ComputationId = NewType("ComputationId", str)
 LARGEST_ANSWER: Final = 48 * 1024 * 1024  # bytes: a preview of the largest document, every character of it escaped
 
 
+MOST_IN_REDIS: Final = 2 * 1024 * 1024  # bytes of a body; a larger one goes to MySQL
+
+
 class ComputationKind(enum.StrEnum):
     """Kinds of computations."""
 
@@ -90,6 +93,15 @@ class Failed:
     """The end of a computation that raised ``error``; None means an internal defect, which the worker has logged."""
 
     error: PipelineError | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComputationProgress:
+    """The progress of a computation. ``begun``: whether a worker has taken the present step."""
+
+    step: int
+    begun: bool
+    outcome: Done | Failed | None
 
 
 _KINDS: Final = {

@@ -6,7 +6,7 @@ A computation, its steps and its answer are each written once, so duplicate mess
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import timedelta
 from typing import Any, Final
 
@@ -19,18 +19,19 @@ from pipeline.database.rows import TenantStore, now
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.jobs.computation import (
     LIMITS,
+    MOST_IN_REDIS,
     Computation,
     ComputationId,
     ComputationKind,
+    ComputationProgress,
     Done,
     Failed,
     error_as_json,
     error_from_json,
 )
-from pipeline.query.query_store import WAKE_CHANNEL
+from pipeline.query.wake_names import WAKE_CHANNEL
 from pipeline.records import Actor, TenantId
 
-MOST_IN_REDIS: Final = 2 * 1024 * 1024  # bytes of a body; a larger one goes to MySQL
 _PIECE: Final = 1024 * 1024  # bytes per row in MySQL, so that no statement is large
 _SPARE_S: Final = 60.0  # seconds that a hash outlives the last possible wait for it
 _ANSWER_KEPT_S: Final = 60  # the gateway fetches an answer at once and deletes the hash
@@ -62,15 +63,6 @@ redis.call('EXPIRE', KEYS[1], ARGV[3])
 redis.call('PUBLISH', ARGV[4], ARGV[5])
 return 1
 """
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ComputationProgress:
-    """The progress of a computation. ``begun``: whether a worker has taken the present step."""
-
-    step: int
-    begun: bool
-    outcome: Done | Failed | None
 
 
 class Computations:

@@ -2,79 +2,14 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-import uuid
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import text
 
 from pipeline.database.rows import TenantStore, as_utc, now, record_of
+from pipeline.jobs.job_views import DeadLetter, DeadLetterFilter, LedgerPosition, Payload
 from pipeline.records import FailureReason, JobId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeadLetterFilter:
-    """A selection of dead letters; without any field, all."""
-
-    job_id: JobId | None = None
-    namespace: str | None = None
-    code: str | None = None
-    reason: FailureReason | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LedgerPosition:
-    """The position of a dead letter in the ledger."""
-
-    job_id: JobId
-    ordinal: int
-
-    def to_id(self) -> str:
-        """Return the opaque id of the dead letter."""
-        packed = uuid.UUID(self.job_id).bytes + self.ordinal.to_bytes(4, "big")
-        return base64.urlsafe_b64encode(packed).rstrip(b"=").decode()
-
-    @classmethod
-    def from_id(cls, letter_id: str) -> LedgerPosition | None:
-        """Return the position that an id names, None for a malformed id."""
-        try:
-            packed = base64.b64decode(letter_id + "=" * (-len(letter_id) % 4), altchars=b"-_", validate=True)
-        except (ValueError, binascii.Error):
-            return None
-        if len(packed) != 20:
-            return None
-        return cls(job_id=JobId(str(uuid.UUID(bytes=packed[:16]))), ordinal=int.from_bytes(packed[16:], "big"))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Payload:
-    """The upload of a dead letter, without its text. ``available``: the bytes are still there for a retry."""
-
-    media_type: str | None
-    source_uri: str | None
-    body_bytes: int
-    content_hash: str | None
-    available: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeadLetter:
-    """One item that failed for good. ``stage``: the last step it finished."""
-
-    place: LedgerPosition
-    namespace: str
-    document_id: str
-    generation: int
-    reason: FailureReason
-    code: str
-    detail: str | None
-    stage: str
-    attempts: int
-    failed_at: datetime
-    payload: Payload
 
 
 class DeadLetters(TenantStore):

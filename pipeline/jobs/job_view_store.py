@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Any, Literal
+from typing import Any
 
 from sqlalchemy import text
 
 from pipeline.database.rows import TenantStore, now, record_of
 from pipeline.documents.document_store import encoding_of
 from pipeline.documents.duplicate_store import IS_DUPLICATE, Duplicates
+from pipeline.jobs.job_views import ItemView, JobStatus, JobView
 from pipeline.jobs.turn_store import workers_seen
 from pipeline.jobs.waiting_reason import JobFacts, WaitingReason, waiting_reason
-from pipeline.records import DocumentId, Encoding, ItemState, JobId, Namespace, Stage
-from pipeline.tenants.usage_store import EmbeddingCounts, Usage, UsageRow
+from pipeline.records import DocumentId, ItemState, JobId, Namespace, Stage
+from pipeline.tenants.usage import EmbeddingCounts, UsageRow
+from pipeline.tenants.usage_store import Usage
 
-JobStatus = Literal["queued", "running", "succeeded", "partly_failed", "failed", "cancelled"]
 _ERRORS_SHOWN = 100
 _WORKER_SEEN_S = 15  # longer than the batch of a worker that is well; one that holds a lease is seen by that
 _STAGES = tuple(Stage)
@@ -48,53 +48,6 @@ _CONDITIONS: dict[JobStatus, str] = {
 def in_status(status: JobStatus) -> str:
     """Return the condition that a row of ``jobs`` is in this status."""
     return f"({_CONDITIONS[status]})"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ItemView:
-    """One entry of a job."""
-
-    ordinal: int
-    document_id: str | None
-    status: str
-    stage: str
-    outcome: str | None
-    chunks: int
-    reused: int
-    attempts: int
-    code: str | None
-    detail: str | None
-    pointer: str | None
-    updated_at: datetime
-    encoding: Encoding | None = None
-    requested_id: str | None = None
-    duplicate_of: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobView:
-    """A job with its counters. ``stages``: the items that have finished each step; ``outcomes``: the items by outcome;
-    ``reused``: chunks that needed no embedding; ``usage``: the cost of embedding the others."""
-
-    job_id: JobId
-    namespace: str
-    status: str
-    total: int
-    succeeded: int
-    failed: int
-    cancelled: int
-    chunks: int
-    reused: int
-    created_at: datetime
-    updated_at: datetime
-    finished_at: datetime | None
-    paused_at: datetime | None
-    priority: str
-    waiting_reason: WaitingReason | None
-    stages: dict[str, int]
-    outcomes: dict[str, int]
-    errors: tuple[ItemView, ...]
-    usage: UsageRow
 
 
 class JobViews(TenantStore):

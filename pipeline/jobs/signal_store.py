@@ -6,64 +6,15 @@ failures up to a revision has missed none.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import bindparam, text
 
 from pipeline.database.rows import TenantStore, record_of
 from pipeline.jobs.job_view_store import JobViews, count_items, status_of
-from pipeline.jobs.waiting_reason import WaitingReason
-from pipeline.records import ItemState, JobId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
-    """A job with counters of one moment. ``stages``: the items that have finished each step."""
-
-    job_id: JobId
-    namespace: str
-    revision: int
-    status: str
-    total: int
-    items: Mapping[ItemState, int]
-    chunks: int
-    stages: Mapping[str, int]
-    created_at: datetime
-    updated_at: datetime
-    finished_at: datetime | None
-    paused_at: datetime | None
-    waiting_reason: WaitingReason | None = None
-
-    @property
-    def ended(self) -> int:
-        """The number of final items."""
-        return sum(self.items[state] for state in (ItemState.SUCCEEDED, ItemState.FAILED, ItemState.CANCELLED))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class FailurePosition:
-    """A reader's position in the failures of a job, inclusive. The default is the beginning."""
-
-    revision: int = 0
-    ordinal: int = -1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
-    """A failed item, and its position in the order of failures of its job."""
-
-    position: FailurePosition
-    document_id: str | None
-    code: str
-    detail: str | None
-    pointer: str | None
-
-
-# Differs whenever something has happened to a job, but for steps in the middle of a batch.
-Fingerprint = tuple[int, datetime | None]
+from pipeline.jobs.job_views import Failure, FailurePosition, Fingerprint, Snapshot
+from pipeline.records import JobId
 
 
 class JobSignals(TenantStore):

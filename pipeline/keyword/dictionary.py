@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from pipeline.keyword.inflections import query_stems
 from pipeline.keyword.terms import counted_query_terms, fold, former_terms, holds_unspaced, query_terms
+from pipeline.records import Namespace
 
 Run = tuple[str, ...]
 
@@ -183,3 +184,6 @@ def _run(said: str) -> Run:
 
 def _holds(terms: Sequence[str], run: Run) -> bool:
     return any(tuple(terms[start : start + len(run)]) == run for start in range(len(terms) - len(run) + 1))
+
+
+EVERY_NAMESPACE = Namespace("")  # no namespace has this name

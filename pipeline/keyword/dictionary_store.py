@@ -10,11 +10,9 @@ from typing import Any
 from sqlalchemy import bindparam, text
 
 from pipeline.database.rows import TenantStore, now, to_json
-from pipeline.keyword.dictionary import Dictionary, Rule
+from pipeline.keyword.dictionary import EVERY_NAMESPACE, Dictionary, Rule
 from pipeline.records import Namespace
 from pipeline.tenants.audit_store import Audit
-
-EVERY_NAMESPACE = Namespace("")  # no namespace has this name
 
 
 class Dictionaries(TenantStore):

@@ -39,7 +39,7 @@ from pipeline.semantic.index_plan import (
 from pipeline.semantic.short_questions import short_questions
 from pipeline.semantic.vector_index_store import IndexBuilder, index_builder
 from pipeline.semantic.vector_store import halfvec_literal
-from pipeline.tenants.usage_store import Purpose
+from pipeline.tenants.usage import Purpose
 
 log = structlog.get_logger(__name__)
 

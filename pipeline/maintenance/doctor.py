@@ -233,6 +233,11 @@ def fulltext(shortest: int, longest: int) -> CheckResult:
     return _failed("fulltext", detail, advice)
 
 
+def distance(moment: float, earliest: float, latest: float) -> float:
+    """Return how far ``moment`` lies outside of a span of time; 0 within."""
+    return min(0.0, moment - earliest) or max(0.0, moment - latest)
+
+
 def clock(whose: str, skew_s: float) -> CheckResult:
     """Check that a clock agrees with the gateway's."""
     check = f"clock:{whose}"

@@ -16,10 +16,11 @@ from pipeline.chunking.strategies import embedding_text_of
 from pipeline.database.rows import slices
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents import alignment_store
-from pipeline.documents.chunk_edit_store import ChunkEdits, OwnedChunk
+from pipeline.documents.chunk_edit_store import ChunkEdits
 from pipeline.documents.chunk_store import Chunks
 from pipeline.documents.cut_document import CutRequest
 from pipeline.documents.document_store import Documents, Source
+from pipeline.documents.document_views import OwnedChunk
 from pipeline.documents.parent_store import Parents
 from pipeline.errors import EmbedderRefused, Rejected
 from pipeline.ingestion.assemble import Assembled, assembled
@@ -41,7 +42,7 @@ from pipeline.records import (
 )
 from pipeline.resources import Resources
 from pipeline.tenants.namespace_store import Namespaces
-from pipeline.tenants.usage_store import Purpose
+from pipeline.tenants.usage import Purpose
 
 log = structlog.get_logger(__name__)
 

@@ -13,8 +13,8 @@ from pipeline.database.engines import Conflict, redis_errors
 from pipeline.database.unit_of_work import UnitOfWork, unit_of_work
 from pipeline.deadline import Deadline
 from pipeline.documents.chunk_edit_store import ChunkEdits
+from pipeline.documents.document_views import OwnedChunk
 from pipeline.documents.outdated_term_store import OutdatedGeneration, OutdatedTerms, tenants_with_outdated_terms
-from pipeline.documents.owned_chunk_store import OwnedChunk
 from pipeline.documents.retention_store import RetainedGenerations, Retired, tenants_with_expired, tenants_with_retired
 from pipeline.errors import Unavailable
 from pipeline.ingestion.finish_items import close_jobs

@@ -8,6 +8,8 @@ from typing import Final, Literal
 
 MetricKind = Literal["counter", "exact_counter", "histogram"]
 
+Field = tuple[str, str, tuple[str, ...]]  # metric, part of it, values of its labels
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricSpec:
@@ -84,3 +86,13 @@ METRICS: Final[dict[str, MetricSpec]] = {
 # Metrics that are also stored by the minute, for figures of the last minutes: recall_success_rate.
 WINDOWED: Final = frozenset({"chordwise_queries"})
 WINDOW_MINUTES: Final = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueDepth:
+    """The backlog of one queue. ``oldest_s``: the next message's wait, 0 if unknown. ``unacked``: of the whole broker.
+    None: not reported."""
+
+    messages: int
+    oldest_s: float | None = None
+    unacked: int | None = None

@@ -16,7 +16,7 @@ import structlog
 
 from pipeline.database.engines import redis_errors
 from pipeline.errors import Unavailable
-from pipeline.metrics.definitions import METRICS, WINDOW_MINUTES, WINDOWED, MetricSpec
+from pipeline.metrics.definitions import METRICS, WINDOW_MINUTES, WINDOWED, Field, MetricSpec
 
 log = structlog.get_logger(__name__)
 
@@ -42,8 +42,6 @@ end
 if minute_pairs > 0 then redis.call('EXPIRE', KEYS[2], ARGV[2]) end
 return there
 """
-
-Field = tuple[str, str, tuple[str, ...]]  # metric, part of it, values of its labels
 
 
 class Meter:

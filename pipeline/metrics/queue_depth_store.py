@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
 import redis
 
 from pipeline.database.engines import redis_errors
+from pipeline.metrics.definitions import QueueDepth
 
 SENT_AT = "sent_at"  # the header of our messages that says when they were sent, in seconds since the epoch
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueDepth:
-    """The backlog of one queue. ``oldest_s``: the next message's wait, 0 if unknown. ``unacked``: of the whole broker.
-    None: not reported."""
-
-    messages: int
-    oldest_s: float | None = None
-    unacked: int | None = None
 
 
 def queue_depths(broker: redis.Redis, queues: Sequence[str], *, now: float) -> dict[str, QueueDepth]:

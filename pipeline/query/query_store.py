@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import redis
@@ -16,13 +14,13 @@ from pydantic import TypeAdapter
 
 from pipeline.database.engines import redis_errors
 from pipeline.deadline import Deadline
+from pipeline.query.query_state import QueryState
 from pipeline.query.request import Envelope, Query
 from pipeline.query.understanding import Understood
+from pipeline.query.wake_names import WAKE_CHANNEL, step_name, wake_name
 from pipeline.records import JobId, QueryId, TenantId
+from pipeline.tenants.audit import AuditRow
 from pipeline.tenants.audit_queue_store import MOST_WAITING, NOTE, list_key, packed
-from pipeline.tenants.audit_store import AuditRow
-
-WAKE_CHANNEL = "chordwise:wake"
 
 _QUERY: TypeAdapter[Query] = TypeAdapter(Query)
 _ENVELOPE: TypeAdapter[Envelope] = TypeAdapter(Envelope)
@@ -63,26 +61,6 @@ return 1
 
 _WORD_KEPT_S = 120  # longer than any query runs
 _WAITED_AT_ONCE_S = 0.5  # below the socket's own timeout
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueryState:
-    """The state of a query. ``elapsed_ms``: by channel, of those that returned, and of ``understand``; ``answer``:
-    JSON, once written. ``understood``: the result of the model, None while it is not there. ``ran``: when each channel
-    was asked (seconds since the epoch), and the worker that asked it."""
-
-    query: Query
-    status: str
-    envelopes: tuple[Envelope, ...]
-    elapsed_ms: dict[str, float]
-    answer: bytes | None
-    understood: Understood | None = None
-    ran: Mapping[str, tuple[float, str]] = field(default_factory=dict)
-
-    @property
-    def overdue_s(self) -> float:
-        """Seconds since the deadline of an unanswered query; 0 before the deadline and for an answered query."""
-        return 0.0 if self.answer is not None else self.query.deadline.overdue_s()
 
 
 class Queries:
@@ -252,16 +230,6 @@ class Queries:
 
     def _word(self, query_id: QueryId) -> str:
         return f"{self._key(query_id)}:understood"
-
-
-def wake_name(kind: str, tenant_id: TenantId, name: QueryId | JobId) -> str:
-    """Return the message on the wake channel that announces the end of a query or job."""
-    return f"{tenant_id}:{kind}:{name}"
-
-
-def step_name(tenant_id: TenantId, query_id: QueryId) -> str:
-    """Return the message on the wake channel that announces a channel's result, for callers that follow a query."""
-    return f"{tenant_id}:query-step:{query_id}"
 
 
 def announce_job(client: redis.Redis, tenant_id: TenantId, job_id: JobId) -> None:

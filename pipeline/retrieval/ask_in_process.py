@@ -13,7 +13,7 @@ import structlog
 
 from pipeline.channels.channel import AbsentChannel, Channel
 from pipeline.errors import Unavailable
-from pipeline.query.query_store import QueryState
+from pipeline.query.query_state import QueryState
 from pipeline.query.request import Envelope, Query
 from pipeline.records import ChannelName, QueryId, TenantId
 from pipeline.resources import Resources

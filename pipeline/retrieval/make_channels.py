@@ -28,7 +28,7 @@ from pipeline.models.ports import Embedder
 from pipeline.records import ChannelName, TenantId
 from pipeline.resources import Resources
 from pipeline.retrieval.journal import Journal
-from pipeline.tenants.usage_store import Purpose
+from pipeline.tenants.usage import Purpose
 
 log = structlog.get_logger(__name__)
 

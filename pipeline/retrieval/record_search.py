@@ -16,8 +16,9 @@ from pipeline.database.unit_of_work import unit_of_work
 from pipeline.query.request import Query
 from pipeline.records import TenantId
 from pipeline.resources import Resources
+from pipeline.tenants.audit import AuditRow, query_hash
 from pipeline.tenants.audit_queue_store import AuditQueue, unpacked
-from pipeline.tenants.audit_store import MOST_IDS, SEARCH, Audit, AuditRow, query_hash, tenants_with_audit
+from pipeline.tenants.audit_store import MOST_IDS, SEARCH, Audit, tenants_with_audit
 
 log = structlog.get_logger(__name__)
 

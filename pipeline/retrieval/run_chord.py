@@ -18,7 +18,7 @@ from pipeline.answer.result import Answer
 from pipeline.channels.channel import Channel
 from pipeline.errors import CircuitOpen
 from pipeline.query.plan import Lane
-from pipeline.query.query_store import QueryState
+from pipeline.query.query_state import QueryState
 from pipeline.query.request import Envelope, Query
 from pipeline.records import ChannelName, QueryId, TenantId
 from pipeline.resources import Resources

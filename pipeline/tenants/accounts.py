@@ -44,6 +44,16 @@ class OwnQuotas:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NamespaceView:
+    """A namespace with the counts of published documents and chunks."""
+
+    namespace: str
+    documents: int
+    chunks: int
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ApiKey:
     """A key without its secret. ``last_used_at`` is exact to the minute. ``replaced_by``: the key it was rotated to."""
 

@@ -12,7 +12,7 @@ import redis
 
 from pipeline.database.engines import redis_errors
 from pipeline.records import Actor, TenantId
-from pipeline.tenants.audit_store import AuditRow
+from pipeline.tenants.audit import AuditRow
 
 WAITING: Final = "chordwise:audit:waiting"  # the tenants that have something in their list
 LOST: Final = "chordwise:audit:lost"

@@ -6,13 +6,9 @@ it here.
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import json
 import uuid
 from collections.abc import Sequence
-from contextvars import ContextVar
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -21,6 +17,7 @@ from sqlalchemy import Connection, select, text
 from pipeline.database.mysql_tables import audit
 from pipeline.database.rows import TenantStore, follows, insert_many, now, record_of, to_json, to_naive
 from pipeline.records import Actor, TenantId
+from pipeline.tenants.audit import ArmSearches, AuditFilter, AuditRow, acting
 
 MOST_COMPARED = (
     200_000  # searches that are read to compare the arms of an experiment, the newest: about a second's work
@@ -28,71 +25,6 @@ MOST_COMPARED = (
 MOST_IDS = 100  # ids in one row; `count` is of all
 
 SEARCH = "search"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditRow:
-    """One action. ``ids``: the first hundred found or written; ``count``: all. ``query_hash``: equal for equal
-    questions; ``query_text``: only if the installation stores it."""
-
-    audit_id: str
-    at: datetime
-    action: str
-    actor: Actor = field(default_factory=Actor)
-    request_id: str = ""
-    namespaces: tuple[str, ...] = ()
-    ids: tuple[str, ...] = ()
-    count: int = 0
-    status: str = "succeeded"
-    query_hash: str | None = None
-    query_text: str | None = None
-    detail: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditFilter:
-    """A filter on rows; ``since`` is inclusive, ``until`` exclusive."""
-
-    action: str | None = None
-    since: datetime | None = None
-    until: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArmSearches:
-    """The searches of an experiment's arm. ``failed``: no channel answered; ``empty``: only the last resort;
-    ``degraded``: something was lost; ``cached``: answered from the cache; ``mean_latency_ms``: of the others, None
-    without any."""
-
-    bucket: str
-    searches: int = 0
-    failed: int = 0
-    empty: int = 0
-    degraded: int = 0
-    cached: int = 0
-    mean_latency_ms: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Acting:
-    actor: Actor
-    request_id: str
-
-
-_NOBODY = _Acting(Actor(), "")
-_ACTING: ContextVar[_Acting | None] = ContextVar("chordwise_acting", default=None)
-
-
-def act_as(actor: Actor, *, request_id: str) -> None:
-    """Attribute later writes of this context to ``actor``, including those in threads that it starts."""
-    _ACTING.set(_Acting(actor, request_id))
-
-
-def query_hash(tenant_id: TenantId, query_text: str, *, secret: str | None) -> str:
-    """Return 64 hex digits, equal for a tenant's equal questions: an HMAC with the installation's ``secret``, else a
-    plain SHA-256."""
-    message = f"{tenant_id}\x1f{query_text}".encode()
-    return hmac.new(secret.encode(), message, "sha256").hexdigest() if secret else hashlib.sha256(message).hexdigest()
 
 
 class Audit(TenantStore):
@@ -108,13 +40,13 @@ class Audit(TenantStore):
         **detail: Any,
     ) -> None:
         """Record a write in the transaction that makes it. The actor comes from the context (``act_as``)."""
-        acting = _ACTING.get() or _NOBODY
+        by = acting()
         row = AuditRow(
             audit_id=str(uuid.uuid4()),
             at=now(),
             action=action,
-            actor=acting.actor,
-            request_id=acting.request_id,
+            actor=by.actor,
+            request_id=by.request_id,
             namespaces=tuple(namespaces),
             ids=tuple(ids[:MOST_IDS]),
             count=len(ids) if count is None else count,

@@ -10,19 +10,10 @@ from sqlalchemy import bindparam, text
 
 from pipeline.database.rows import TenantStore, as_utc, now, record_of
 from pipeline.records import DocumentId, Namespace
+from pipeline.tenants.accounts import NamespaceView
 from pipeline.tenants.publication_store import Publications
 
 EXAMPLE_TABLES = ("qa_examples", "record_examples", "query_examples", "greeting_examples")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NamespaceView:
-    """A namespace with the counts of published documents and chunks."""
-
-    namespace: str
-    documents: int
-    chunks: int
-    created_at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

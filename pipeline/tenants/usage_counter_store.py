@@ -15,7 +15,8 @@ from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
 from pipeline.errors import PipelineError
 from pipeline.metrics.meter_store import Meter
 from pipeline.records import JobId, TenantId
-from pipeline.tenants.usage_store import EmbeddingCounts, Purpose, Usage, UsageEntry
+from pipeline.tenants.usage import EmbeddingCounts, Purpose, UsageEntry
+from pipeline.tenants.usage_store import Usage
 
 log = structlog.get_logger(__name__)
 

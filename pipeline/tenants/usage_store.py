@@ -2,63 +2,17 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from datetime import date
 from decimal import Decimal
-from typing import Any, Literal
+from typing import Any
 
 from sqlalchemy import bindparam, text
 
 from pipeline.database.rows import TenantStore, insert_many
 from pipeline.records import JobId
-
-UsageKey = Literal["day", "job", "model", "purpose"]
-
-
-class Purpose(enum.StrEnum):
-    """Purposes of embedding."""
-
-    INGEST = "ingest"
-    QUERY = "query"
-    EDIT = "edit"
-    REPAIR = "repair"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EmbeddingCounts:
-    """``texts`` sent in ``requests`` as ``tokens``; ``cached_texts`` saved about ``saved_tokens``."""
-
-    requests: int = 0
-    texts: int = 0
-    tokens: int = 0
-    cached_texts: int = 0
-    saved_tokens: int = 0
-
-    def __add__(self, other: EmbeddingCounts) -> EmbeddingCounts:
-        return EmbeddingCounts(
-            **{field.name: getattr(self, field.name) + getattr(other, field.name) for field in fields(self)}
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UsageEntry:
-    """The key of counts. ``job_id`` is None without a job."""
-
-    day: date
-    job_id: JobId | None
-    purpose: Purpose
-    model: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UsageRow:
-    """Counts of one key. ``cost`` is at the prices of their time."""
-
-    key: str
-    counts: EmbeddingCounts
-    cost: Decimal
+from pipeline.tenants.usage import EmbeddingCounts, UsageEntry, UsageKey, UsageRow
 
 
 class Usage(TenantStore):

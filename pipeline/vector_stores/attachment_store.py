@@ -5,38 +5,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Any
 
 from sqlalchemy import Connection, bindparam, text
 
 from pipeline.database.rows import TenantStore, as_utc, insert_many, now, record_of, to_json, to_naive
 from pipeline.records import Chunking, DocumentId, JobId, Namespace, TenantId
-
-Status = Literal["in_progress", "completed", "failed", "cancelled"]
-STATUSES: tuple[Status, ...] = ("in_progress", "completed", "failed", "cancelled")
-__all__ = [
-    "STATUSES",
-    "Attached",
-    "Attachments",
-    "ListPosition",
-    "NewAttachment",
-    "Status",
-    "Tally",
-    "tenants_with_old_marks",
-]
+from pipeline.vector_stores.collection import Attached, ListPosition, Status, Tally
 
 _MARKED_FOR_HOURS = 24
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListPosition:
-    """A position in a list by time: the entries after it or, if ``backwards``, the last ones before it."""
-
-    at: datetime
-    name: str
-    backwards: bool = False
 
 
 _STATUS = (
@@ -164,40 +143,6 @@ class NewAttachment:
     attributes: Mapping[str, Any]
     chunking: Chunking
     body_bytes: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attached:
-    """A file of a namespace. ``error_code``, ``error_detail`` and ``failure`` (the party at fault) only if it failed."""
-
-    document_id: str
-    namespace: str
-    filename: str
-    status: Status
-    attributes: Mapping[str, Any]
-    chunking: Chunking | None
-    body_bytes: int
-    created_at: datetime
-    error_code: str | None = None
-    error_detail: str | None = None
-    failure: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tally:
-    """The number of files of a namespace, or of a job, by status, and the bytes of the searchable ones."""
-
-    counts: Mapping[Status, int] = field(default_factory=dict)
-    body_bytes: int = 0
-
-    def of(self, status: Status) -> int:
-        """Return the number of files of this status."""
-        return self.counts.get(status, 0)
-
-    @property
-    def total(self) -> int:
-        """The number of files."""
-        return sum(self.counts.values())
 
 
 class Attachments(TenantStore):

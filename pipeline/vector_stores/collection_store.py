@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from collections.abc import Collection
+from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, text
@@ -14,27 +13,9 @@ from sqlalchemy.dialects.mysql import insert
 from pipeline.database.mysql_tables import vector_stores
 from pipeline.database.rows import TenantStore, as_utc, now, record_of, to_json, to_naive
 from pipeline.records import Namespace, TenantId
-from pipeline.vector_stores.attachment_store import ListPosition
+from pipeline.vector_stores.collection import ListPosition, VectorStore
 
 _ACTIVE_AGAIN_S = 60  # frequent searches do not write each time
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VectorStore:
-    """A namespace as a vector store. ``expires_after_days``: its lifetime after the last use."""
-
-    namespace: str
-    name: str
-    description: str | None = None
-    metadata: Mapping[str, str] = field(default_factory=dict)
-    expires_after_days: int | None = None
-    created_at: datetime
-    last_active_at: datetime
-    expires_at: datetime | None = None
-
-    def has_expired(self, at: datetime) -> bool:
-        """Return whether it has expired at a moment."""
-        return self.expires_at is not None and self.expires_at <= at
 
 
 class VectorStores(TenantStore):

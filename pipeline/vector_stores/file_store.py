@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import secrets
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, and_, delete, func, or_, select, text
@@ -15,38 +12,9 @@ from sqlalchemy import ColumnElement, Connection, and_, delete, func, or_, selec
 from pipeline.database.mysql_tables import stored_file_bodies, stored_files
 from pipeline.database.rows import TenantStore, follows, now, placeholders, record_of, slices, to_naive
 from pipeline.records import JobId, Namespace, TenantId
+from pipeline.vector_stores.collection import StoredFile
 
-_ID_DIGITS = 12  # of the time in an id: milliseconds since the epoch, hexadecimal
 _FILES_PER_STATEMENT = 100
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredFile:
-    """A file without its bytes. ``declared_type``: the media type that its sender stated."""
-
-    file_id: str
-    filename: str
-    purpose: str
-    declared_type: str | None
-    body_bytes: int
-    created_at: datetime
-    expires_at: datetime | None = None
-
-
-def new_id(prefix: str) -> str:
-    """Return a new random id that contains its time, so that it is a position in a list even after its object is gone."""
-    return f"{prefix}{time.time_ns() // 1_000_000:0{_ID_DIGITS}x}{secrets.token_hex(10)}"
-
-
-def made_at(prefix: str, identifier: str) -> datetime | None:
-    """Return the time in an id of `new_id`; None for other ids."""
-    digits = identifier.removeprefix(prefix)
-    if not identifier.startswith(prefix) or len(digits) != _ID_DIGITS + 20:
-        return None
-    try:
-        return datetime.fromtimestamp(int(digits[:_ID_DIGITS], 16) / 1000, UTC)
-    except (ValueError, OverflowError, OSError):
-        return None
 
 
 class StoredFiles(TenantStore):

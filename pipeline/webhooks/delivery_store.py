@@ -10,28 +10,11 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, text
 
 from pipeline.database.rows import TenantStore, now, record_of
-from pipeline.records import JobId, TenantId
+from pipeline.records import TenantId
+from pipeline.webhooks.endpoint import Delivery
 from pipeline.webhooks.signatures import DeliveryResult, DeliveryState, Event
 
 _ERROR_LENGTH = 255
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delivery:
-    """One message to one endpoint. ``last_status``: the endpoint's response; ``last_error``: the failure."""
-
-    delivery_id: str
-    webhook_id: str
-    event: Event
-    job_id: JobId | None
-    standing: DeliveryState
-    attempts: int
-    created_at: datetime
-    last_attempt_at: datetime | None
-    next_attempt_at: datetime | None
-    ended_at: datetime | None
-    last_status: int | None
-    last_error: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

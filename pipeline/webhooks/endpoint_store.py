@@ -3,38 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import ColumnElement, Table, and_, delete, select, text
 
 from pipeline.database.mysql_tables import webhook_deliveries, webhooks
-from pipeline.database.rows import TenantStore, as_utc, now, record_of
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Webhook:
-    """One endpoint. ``secret``, ``previous_secret``: sealed; both sign until ``previous_until``. ``failing_since``: no
-    success since. ``disabled_reason``: ``failing`` or ``gone``."""
-
-    webhook_id: str
-    url: str
-    events: tuple[str, ...]
-    secret: bytes = field(repr=False)
-    previous_secret: bytes | None = field(default=None, repr=False)
-    previous_until: datetime | None = None
-    created_at: datetime
-    updated_at: datetime
-    failing_since: datetime | None = None
-    delivered_at: datetime | None = None
-    disabled_at: datetime | None = None
-    disabled_reason: str | None = None
-
-    def valid_secrets(self) -> list[bytes]:
-        """Return the secrets to sign with now, the present one first."""
-        overlap = self.previous_secret and self.previous_until and as_utc(now()) < self.previous_until
-        return [self.secret, self.previous_secret] if overlap and self.previous_secret else [self.secret]
+from pipeline.database.rows import TenantStore, now, record_of
+from pipeline.webhooks.endpoint import Webhook
 
 
 class Webhooks(TenantStore):

@@ -16,8 +16,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from api_gateway.http.metrics import AlignmentMetrics, BacklogMetrics, FleetMetrics
 from compose.localstack.servers.promtool import promtool
-from pipeline.documents.reconcile_store import KINDS, Totals
-from pipeline.jobs.backlog_store import STATES, LedgerBacklog
+from pipeline.documents.reconciliation import KINDS, Totals
+from pipeline.jobs.job_views import BACKLOG_STATES, LedgerBacklog
 from pipeline.keyword_index.indexer_facts import IndexerFacts
 from pipeline.keyword_index.indexer_report_store import IndexerReports
 from pipeline.metrics.definitions import METRICS
@@ -52,8 +52,10 @@ def page() -> Iterator[dict[str, set[str]]]:
     fleet, alignment, backlog = FleetMetrics(), AlignmentMetrics(), BacklogMetrics()
     fleet.read(use, client)
     alignment.totals = Totals(counted=dict.fromkeys([*KINDS, "repaired", "chunks"], 1), last_run=1.0)
-    backlog.seen = LedgerBacklog(
-        items=dict.fromkeys(STATES, 1), oldest_s=dict.fromkeys(STATES, 1.0), dead_letters={"rejected": 1}
+    backlog.backlog = LedgerBacklog(
+        items=dict.fromkeys(BACKLOG_STATES, 1),
+        oldest_s=dict.fromkeys(BACKLOG_STATES, 1.0),
+        dead_letters={"rejected": 1},
     )
     registry = CollectorRegistry()
     for each in (fleet, alignment, backlog):

@@ -10,7 +10,6 @@ from pipeline.administration import compute, edit_webhooks
 from pipeline.maintenance import backfill, build_indexes, expire
 from pipeline.maintenance import reconcile as reconciling
 from pipeline.maintenance import sweep as upkeep
-from pipeline.metrics.last_sweep_store import LastSweep
 from pipeline.retrieval import record_search
 from workers.base import LoggedTask
 from workers.dispatch import ring_for
@@ -24,7 +23,7 @@ def sweep() -> None:
     upkeep.sweep(for_ingestion(), ring=ring_for)
     expire.expire(for_ingestion())
     compute.drop_expired(for_ingestion())
-    LastSweep(for_ingestion().quick_redis).note()
+    for_ingestion().last_sweep.note()
 
 
 @shared_task(name=TaskName.MIGRATE.value, base=LoggedTask, send_events=False)

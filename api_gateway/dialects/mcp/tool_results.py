@@ -16,7 +16,7 @@ from api_gateway.resources.shapes import document_json, job_json
 from pipeline.administration import list_documents
 from pipeline.administration.list_chunks import read_passages
 from pipeline.answer.mask_answers import masked_value
-from pipeline.documents.document_view_store import DocumentView
+from pipeline.documents.document_views import DocumentView
 from pipeline.documents.text import joined
 from pipeline.privacy.redaction import MaskedKind
 from pipeline.records import ChunkId, DocumentId, Namespace, TenantId

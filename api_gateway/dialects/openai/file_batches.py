@@ -32,7 +32,7 @@ from pipeline.administration.edit_vector_stores import Put
 from pipeline.records import JobId
 from pipeline.settings import Settings
 from pipeline.tenants.accounts import Principal
-from pipeline.vector_stores.attachment_store import Tally
+from pipeline.vector_stores.collection import Tally
 
 router = APIRouter()
 

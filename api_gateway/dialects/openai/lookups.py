@@ -19,8 +19,7 @@ from pipeline.administration.edit_vector_stores import NoSuchFile, Put, put_file
 from pipeline.ingestion.accept import AcceptedJob
 from pipeline.records import JobId, Namespace
 from pipeline.tenants.accounts import Principal
-from pipeline.vector_stores.attachment_store import Attached, ListPosition, Status
-from pipeline.vector_stores.collection_store import VectorStore
+from pipeline.vector_stores.collection import Attached, ListPosition, Status, VectorStore
 from workers import dispatch
 
 T = TypeVar("T")

@@ -14,9 +14,7 @@ from api_gateway.http.responses import json_response
 from pipeline.administration.edit_vector_stores import shown_attributes
 from pipeline.chunking.strategies.prose import SENTENCES
 from pipeline.records import Chunking, FailureReason, JobId
-from pipeline.vector_stores.attachment_store import STATUSES, Attached, Tally
-from pipeline.vector_stores.collection_store import VectorStore
-from pipeline.vector_stores.file_store import StoredFile
+from pipeline.vector_stores.collection import STATUSES, Attached, StoredFile, Tally, VectorStore
 
 BATCH_PREFIX = "vsfb_"
 _SOONEST_MS, _LATEST_MS = 250, 2000

@@ -30,7 +30,7 @@ from pipeline.privacy.redaction import MaskedKind
 from pipeline.query.request import Query
 from pipeline.records import Condition, Filters, Namespace, TenantId
 from pipeline.tenants.accounts import Principal
-from pipeline.vector_stores.attachment_store import Attached
+from pipeline.vector_stores.collection import Attached
 
 router = APIRouter()
 

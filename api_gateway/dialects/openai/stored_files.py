@@ -21,7 +21,7 @@ from api_gateway.resources.ingestion.files import read_form
 from pipeline.administration import keep_files
 from pipeline.administration.keep_files import ID_PREFIX, forget_file, keep_file
 from pipeline.tenants.accounts import Principal
-from pipeline.vector_stores.file_store import StoredFile, made_at
+from pipeline.vector_stores.collection import StoredFile, made_at
 
 router = APIRouter()
 

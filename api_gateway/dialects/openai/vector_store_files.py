@@ -32,7 +32,7 @@ from pipeline.administration.edit_vector_stores import NoSuchFile, Put, describe
 from pipeline.administration.list_chunks import list_chunks
 from pipeline.records import DocumentId, JobId
 from pipeline.tenants.accounts import Principal
-from pipeline.vector_stores.attachment_store import Attached
+from pipeline.vector_stores.collection import Attached
 from workers import dispatch
 
 router = APIRouter()

@@ -23,8 +23,7 @@ from pipeline.administration.edit_vector_stores import Put, change_store, open_s
 from pipeline.maintenance.erase import delete_namespace
 from pipeline.records import Namespace
 from pipeline.tenants.accounts import Principal
-from pipeline.vector_stores.collection_store import VectorStore
-from pipeline.vector_stores.file_store import made_at, new_id
+from pipeline.vector_stores.collection import VectorStore, made_at, new_id
 
 router = APIRouter()
 

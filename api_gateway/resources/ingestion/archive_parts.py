@@ -28,8 +28,7 @@ from api_gateway.http.fields import (
 )
 from api_gateway.http.problems import Problem, invalid, places, pointer
 from api_gateway.resources.ingestion.uploads import nameable
-from pipeline.archives.archive import Enclosed, Part, packed_type, write_part
-from pipeline.archives.import_store import PartView
+from pipeline.archives.archive import Enclosed, Part, PartView, packed_type, write_part
 from pipeline.document_sources import SourceKind, SourceRef
 from pipeline.ingestion.accept import Refusal
 from pipeline.ingestion.import_archive import PartOutcome

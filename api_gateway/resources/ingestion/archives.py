@@ -27,8 +27,7 @@ from api_gateway.resources.ingestion.archive_parts import (
     part_answer,
 )
 from api_gateway.resources.ingestion.uploads import require_few_enough
-from pipeline.archives.archive import PART, read_part
-from pipeline.archives.import_store import NewPart
+from pipeline.archives.archive import PART, NewPart, read_part
 from pipeline.ingestion.accept import Batch, OnConflict
 from pipeline.ingestion.import_archive import PartOutcome, forget, parts_of, receive_part
 from pipeline.maintenance.export import ExportedPart, export_part

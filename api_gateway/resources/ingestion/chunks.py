@@ -28,7 +28,7 @@ from pipeline.administration import list_chunks as listing
 from pipeline.administration.apply_edits import Edit, Edited
 from pipeline.administration.edit_chunks import delete_chunks
 from pipeline.answer.passage_json import passage_as_json
-from pipeline.documents.chunk_edit_store import ChunkOrder, OwnedChunk
+from pipeline.documents.document_views import ChunkOrder, OwnedChunk
 from pipeline.jobs.computation import ComputationKind
 from pipeline.records import ChunkId
 

@@ -38,10 +38,7 @@ from pipeline.administration import list_chunks as listing
 from pipeline.administration import list_documents as owned_documents
 from pipeline.administration.delete_documents import delete_document
 from pipeline.administration.rollback import roll_back
-from pipeline.documents.chunk_edit_store import OwnedChunk
-from pipeline.documents.document_view_store import DocumentView
-from pipeline.documents.generation_store import History
-from pipeline.documents.outcome_store import DocumentStatus
+from pipeline.documents.document_views import DocumentStatus, DocumentView, History, OwnedChunk
 from pipeline.ingestion.accept import AcceptedJob, accept
 from pipeline.records import DocumentId, JobId, Namespace, TenantId
 from pipeline.tenants.accounts import Principal

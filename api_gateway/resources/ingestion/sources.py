@@ -21,7 +21,7 @@ from api_gateway.resources.shapes import SourceKindName
 from pipeline.administration import list_documents
 from pipeline.administration.delete_documents import delete_source
 from pipeline.document_sources import SourceKind
-from pipeline.documents.source_view_store import SourceView
+from pipeline.documents.document_views import SourceView
 
 
 class SourceInfo(Shape):

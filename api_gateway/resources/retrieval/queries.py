@@ -20,8 +20,8 @@ from api_gateway.http.responses import json_response
 from api_gateway.live.ask import asked_query, await_answer, not_found, send, state_in_time
 from api_gateway.resources.retrieval.query_body import QueryRequest
 from api_gateway.resources.retrieval.result_shapes import Answer
-from pipeline.query.query_store import wake_name
 from pipeline.query.request import Query
+from pipeline.query.wake_names import wake_name
 from pipeline.records import QueryId
 from pipeline.tenants.accounts import Principal
 

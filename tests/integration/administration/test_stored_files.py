@@ -27,7 +27,8 @@ from pipeline.maintenance.erase import delete_namespace
 from pipeline.maintenance.expire import expire
 from pipeline.records import Chunking, DocumentId, Namespace
 from pipeline.vector_stores.attachment_store import Attachments
-from pipeline.vector_stores.collection_store import VectorStore, VectorStores
+from pipeline.vector_stores.collection import VectorStore
+from pipeline.vector_stores.collection_store import VectorStores
 from pipeline.vector_stores.file_store import StoredFiles
 from tests.conftest import make_tenant
 from tests.support.corpora.uploads import upload

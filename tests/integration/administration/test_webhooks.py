@@ -21,8 +21,9 @@ from pipeline.jobs.outbox_store import Outbox
 from pipeline.outbound.addresses import parse_networks
 from pipeline.outbound.post_client import NotAllowed, Poster
 from pipeline.resources import Resources
-from pipeline.webhooks.delivery_store import Deliveries, Delivery, claim
-from pipeline.webhooks.endpoint_store import Webhook, Webhooks
+from pipeline.webhooks.delivery_store import Deliveries, claim
+from pipeline.webhooks.endpoint import Delivery, Webhook
+from pipeline.webhooks.endpoint_store import Webhooks
 from pipeline.webhooks.signatures import DeliveryState
 from tests.conftest import make_tenant
 from tests.support.corpora.uploads import upload

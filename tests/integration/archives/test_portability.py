@@ -11,10 +11,10 @@ import pytest
 from api_gateway.resources.ingestion.archive_parts import entries_of
 from pipeline.administration.delete_documents import delete_document
 from pipeline.administration.edit_chunks import Edit, delete_chunks, edit_chunks
-from pipeline.archives.archive import read_part
-from pipeline.archives.import_store import NewPart
+from pipeline.archives.archive import NewPart, read_part
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.documents.chunk_edit_store import ChunkEdits, OwnedChunk
+from pipeline.documents.chunk_edit_store import ChunkEdits
+from pipeline.documents.document_views import OwnedChunk
 from pipeline.ingestion.accept import Batch
 from pipeline.ingestion.import_archive import PartOutcome, forget, receive_part
 from pipeline.jobs.job_view_store import JobViews

@@ -14,12 +14,12 @@ import sqlalchemy
 from pydantic import SecretStr
 from sqlalchemy import make_url, text
 
-from api_gateway.live import doctor_facts as doctor
 from api_gateway.live.readiness import Probes
 from pipeline.administration.drop_replaced import drop_retired
 from pipeline.database import installation
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import WrongInstallation
+from pipeline.maintenance import examine_stores
 from pipeline.maintenance.build_indexes import keep_indexes
 from pipeline.maintenance.doctor import Severity
 from pipeline.maintenance.erase import erase_tenant
@@ -207,11 +207,11 @@ class DescribeAnExchangedStore:
                 assert asked is not None
                 assert "different installations" in asked
                 assert "//" not in asked, "no address is told"
-                found = doctor.installation(running)
+                found = examine_stores.installation(running)
                 assert found.severity is Severity.FAILED
                 assert "00000000-0000-4000-8000-000000000000" in found.detail
         assert vectors(use) == before
-        assert doctor.installation(running).severity is Severity.OK
+        assert examine_stores.installation(running).severity is Severity.OK
         assert drop_retired(corner.tenant, running) >= 1
 
     def it_is_not_fooled_by_two_stores_that_were_exchanged_together(self, use, resources):

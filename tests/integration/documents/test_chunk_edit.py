@@ -7,8 +7,9 @@ from sqlalchemy import event
 
 from pipeline.administration.edit_chunks import Edit, delete_chunks, edit_chunks
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.documents.chunk_edit_store import ChunkEdits, OwnedChunk
+from pipeline.documents.chunk_edit_store import ChunkEdits
 from pipeline.documents.chunk_store import Chunks
+from pipeline.documents.document_views import OwnedChunk
 from pipeline.maintenance.verify import verify
 from pipeline.records import ChunkId, Filters
 from tests.conftest import make_tenant

@@ -15,7 +15,7 @@ from pipeline.administration.edit_chunks import Edit, delete_chunks, edit_chunks
 from pipeline.administration.list_chunks import list_chunks
 from pipeline.chunking.strategies import complete
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.documents.chunk_edit_store import OwnedChunk
+from pipeline.documents.document_views import OwnedChunk
 from pipeline.documents.parent_store import Parents
 from pipeline.keyword.fulltext_store import KeywordIndex, Search
 from pipeline.maintenance.erase import erase_tenant

@@ -13,7 +13,7 @@ from pipeline.metrics.meter_store import read_totals
 from pipeline.privacy.redaction import MaskedKind
 from pipeline.records import TenantId
 from pipeline.resources import Resources
-from pipeline.tenants.usage_store import Purpose
+from pipeline.tenants.usage import Purpose
 from tests.support.clients.openai_clients import embedder_on
 from tests.support.servers.openai_server import OpenAIServer
 

@@ -16,7 +16,8 @@ from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import QuotaExceeded
 from pipeline.ingestion.make_vectors import vectors_of
 from pipeline.settings import Settings
-from pipeline.tenants.usage_store import Purpose, Usage
+from pipeline.tenants.usage import Purpose
+from pipeline.tenants.usage_store import Usage
 from tests.support.servers.openai_answers import changed, raw, refused, slow, with_vectors
 from tests.support.servers.rate_limits import FixedWindows
 from tests.support.stacks.connections import in_mysql

@@ -15,13 +15,21 @@ from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import EmptyDocument
 from pipeline.ingestion.import_examples import import_book
 from pipeline.ingestion.preview import preview_body
-from pipeline.jobs.computation import BookForm, Computation, ComputationId, ComputationKind, Done, Further
-from pipeline.jobs.computation_store import MOST_IN_REDIS
+from pipeline.jobs.computation import (
+    MOST_IN_REDIS,
+    BookForm,
+    Computation,
+    ComputationId,
+    ComputationKind,
+    Done,
+    Further,
+)
 from pipeline.jobs.job_view_store import JobViews
 from pipeline.maintenance.verify import verify, verify_step
 from pipeline.records import Actor, Namespace, TenantId
 from pipeline.resources import Resources
-from pipeline.tenants.audit_store import Audit, AuditFilter
+from pipeline.tenants.audit import AuditFilter
+from pipeline.tenants.audit_store import Audit
 from tests.support.corpora.uploads import upload
 from tests.support.stacks.connections import in_mysql, in_postgres
 from tests.support.stacks.corner import Corner

@@ -8,7 +8,8 @@ from pipeline.administration import steer_jobs
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import EmbedderUnavailable
 from pipeline.ingestion import run
-from pipeline.jobs.dead_letter_store import DeadLetterFilter, DeadLetters, LedgerPosition
+from pipeline.jobs.dead_letter_store import DeadLetters
+from pipeline.jobs.job_views import DeadLetterFilter, LedgerPosition
 from pipeline.records import FailureReason, JobId
 from tests.support.corpora.uploads import upload
 from tests.support.stacks.connections import sharing

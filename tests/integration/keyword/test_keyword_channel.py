@@ -12,8 +12,8 @@ from pipeline.administration.edit_chunks import Edit, edit_chunks
 from pipeline.channels.keyword_channel import KeywordChannel
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents.chunk_edit_store import ChunkEdits
-from pipeline.keyword.dictionary import Dictionary, Rule
-from pipeline.keyword.dictionary_store import EVERY_NAMESPACE, Dictionaries
+from pipeline.keyword.dictionary import EVERY_NAMESPACE, Dictionary, Rule
+from pipeline.keyword.dictionary_store import Dictionaries
 from pipeline.keyword.matching import FieldWeights
 from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan
 from pipeline.query.request import Query

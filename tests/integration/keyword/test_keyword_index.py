@@ -18,8 +18,8 @@ from pipeline.administration.edit_chunks import Edit, delete_chunks, edit_chunks
 from pipeline.administration.rollback import roll_back
 from pipeline.channels.keyword_channel import KeywordChannel
 from pipeline.database.unit_of_work import reading, unit_of_work
-from pipeline.keyword.dictionary import Dictionary, Rule
-from pipeline.keyword.dictionary_store import EVERY_NAMESPACE, Dictionaries
+from pipeline.keyword.dictionary import EVERY_NAMESPACE, Dictionary, Rule
+from pipeline.keyword.dictionary_store import Dictionaries
 from pipeline.keyword.matching import FieldWeights
 from pipeline.keyword_index.local_index_store import folder_of
 from pipeline.maintenance.erase import delete_namespace

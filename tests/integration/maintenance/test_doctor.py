@@ -14,10 +14,10 @@ import pytest
 import redis
 from celery import Celery
 
-from api_gateway.live.doctor_facts import examine, flower_facts, models
+from api_gateway.live.doctor_facts import examine, flower_facts
 from compose.localstack import programs
 from pipeline.maintenance import doctor as diagnosis
-from pipeline.maintenance import doctor_store
+from pipeline.maintenance import examine_stores
 from pipeline.maintenance.doctor import CheckResult, Severity
 from pipeline.models import sentence_encoders
 from pipeline.resources import Resources
@@ -121,9 +121,9 @@ class DescribeClocks:
             return time.time() - ahead_s
 
         skews = [
-            doctor_store.mysql_skew(use_alone.mysql, clock=ours),
-            doctor_store.postgres_skew(use_alone.postgres, clock=ours),
-            doctor_store.redis_skew(use_alone.quick_redis, clock=ours),
+            examine_stores.mysql_skew(use_alone, clock=ours),
+            examine_stores.postgres_skew(use_alone, clock=ours),
+            examine_stores.redis_skew(use_alone, clock=ours),
         ]
         assert skews == [pytest.approx(ahead_s, abs=1.0)] * 3
 
@@ -134,12 +134,12 @@ class DescribeClocks:
 
 class DescribeModels:
     def it_names_the_model_and_the_package_that_it_lacks(self, use_alone: Resources, monkeypatch: pytest.MonkeyPatch):
-        [finding] = models(use_alone)
+        [finding] = examine_stores.models(use_alone)
         assert (finding.severity, finding.detail) == (OK, "space 1: wordllama-l2-supercat-256, 256 numbers, local")
         monkeypatch.setattr(sentence_encoders, "find_spec", lambda name: None)
         wanted = {"embedding_model": "multilingual-e5-small-q4", "embedding_dim": 384}
         other = Resources(use_alone.settings.model_copy(update=wanted))
-        [finding] = models(other)
+        [finding] = examine_stores.models(other)
         other.close()
         assert finding.severity is FAILED
         assert "multilingual-e5-small-q4-384" in finding.detail
@@ -148,16 +148,17 @@ class DescribeModels:
 
 class DescribeVectors:
     def it_sees_another_dimension(self, use_alone: Resources):
-        other = use_alone.settings.model_copy(update={"embedding_dim": 128})
-        [facts] = doctor_store.vector_facts(use_alone.mysql, use_alone.postgres, other)
-        assert diagnosis.vectors(facts).severity is FAILED
+        other = Resources(use_alone.settings.model_copy(update={"embedding_dim": 128}))
+        [finding] = examine_stores.vectors(other)
+        other.close()
+        assert finding.severity is FAILED
 
     def it_sees_an_index_of_another_distance(self, use_alone: Resources):
         make = "CREATE INDEX odd_graph ON chunk_embeddings USING hnsw (embedding halfvec_l2_ops)"
         in_postgres(use_alone, make)
         try:
-            [facts] = doctor_store.vector_facts(use_alone.mysql, use_alone.postgres, use_alone.settings)
-            assert "odd_graph (halfvec_l2_ops)" in diagnosis.vectors(facts).detail
+            [finding] = examine_stores.vectors(use_alone)
+            assert "odd_graph (halfvec_l2_ops)" in finding.detail
         finally:
             in_postgres(use_alone, "DROP INDEX odd_graph")
 

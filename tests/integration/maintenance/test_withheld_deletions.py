@@ -9,9 +9,9 @@ import pytest
 from sqlalchemy import text
 
 from api_gateway.http.metrics import AlignmentMetrics
-from api_gateway.live import doctor_facts as doctor
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents import reconcile_store
+from pipeline.maintenance import examine_stores
 from pipeline.maintenance.deletion_limit import DELETED_FREELY, DeletionLimit
 from pipeline.maintenance.doctor import Severity
 from pipeline.maintenance.reconcile import reconcile_tenant
@@ -113,7 +113,7 @@ class DescribeTheReconciler:
             reconcile_tenant(corner.tenant, corner.use)
             assert vectors(corner) == shown + ORPHANS
             assert withheld(corner) == ORPHANS
-        found = doctor.deletions(corner.use)
+        found = examine_stores.deletions(corner.use)
         assert found.severity is Severity.FAILED
         assert f"{ORPHANS} of tenant {corner.tenant}" in found.detail
         assert "verify --repair --delete-share" in found.advice
@@ -123,7 +123,7 @@ class DescribeTheReconciler:
         (family,) = [each for each in page.collect() if each.name == "chordwise_alignment_withheld"]
         assert [sample.value for sample in family.samples] == [ORPHANS]
         assert verify(corner.tenant, None, corner.use, repair=True, delete_share=1.0).repaired == ORPHANS
-        assert doctor.deletions(corner.use).severity is Severity.OK
+        assert examine_stores.deletions(corner.use).severity is Severity.OK
 
     def it_goes_on_by_itself_once_the_cause_is_gone(self, corner):
         orphan(corner, ORPHANS)

@@ -9,7 +9,8 @@ import uuid
 import pytest
 
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.tenants.idempotency_store import Answered, Claimed, IdempotencyKeys, Running, tenants_with_expired_keys
+from pipeline.tenants.idempotency import Answered, Claimed, Running
+from pipeline.tenants.idempotency_store import IdempotencyKeys, tenants_with_expired_keys
 from tests.conftest import make_tenant
 
 HOUR_S = 3600.0

@@ -16,8 +16,8 @@ from typing import Any
 import httpx
 
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.jobs.computation import Computation, ComputationId, ComputationKind
-from pipeline.jobs.computation_store import MOST_IN_REDIS, Computations
+from pipeline.jobs.computation import MOST_IN_REDIS, Computation, ComputationId, ComputationKind
+from pipeline.jobs.computation_store import Computations
 from pipeline.jobs.outbox_store import Outbox
 from pipeline.records import TenantId
 from pipeline.resources import Resources

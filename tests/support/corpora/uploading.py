@@ -7,9 +7,10 @@ from typing import Any
 from pipeline.administration.drop_replaced import drop_retired
 from pipeline.administration.rollback import roll_back
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.documents.generation_store import Generations, History
+from pipeline.documents.document_views import History
+from pipeline.documents.generation_store import Generations
 from pipeline.ingestion.accept import AcceptedJob
-from pipeline.jobs.job_view_store import ItemView
+from pipeline.jobs.job_views import ItemView
 from pipeline.maintenance.sweep import release_kept
 from pipeline.records import DocumentId, Upload
 from pipeline.resources import Resources

@@ -16,7 +16,8 @@ from pipeline.answer.result import Answer
 from pipeline.channels.channel import Channel
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.ingestion.accept import AcceptedJob, Batch, Refusal, accept
-from pipeline.jobs.job_view_store import ItemView, JobView, JobViews
+from pipeline.jobs.job_view_store import JobViews
+from pipeline.jobs.job_views import ItemView, JobView
 from pipeline.maintenance.sweep import sweep
 from pipeline.maintenance.verify import verify
 from pipeline.query.request import Query

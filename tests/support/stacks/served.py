@@ -12,7 +12,7 @@ import pytest
 from pipeline.errors import Unavailable
 from pipeline.ingestion.accept import AcceptedJob
 from pipeline.ingestion.run import ingest_next
-from pipeline.jobs.job_view_store import JobView
+from pipeline.jobs.job_views import JobView
 from pipeline.maintenance.sweep import sweep
 from pipeline.records import TenantId
 from pipeline.resources import Resources

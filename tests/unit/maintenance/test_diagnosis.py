@@ -8,8 +8,8 @@ import pytest
 
 from pipeline.keyword_index.indexer_facts import IndexerFacts
 from pipeline.maintenance import doctor
-from pipeline.maintenance.doctor import FlowerFacts, RedisFacts, Severity, VectorFacts, Versions, WorkerFacts
-from pipeline.maintenance.doctor_store import distance, skew
+from pipeline.maintenance.doctor import FlowerFacts, RedisFacts, Severity, VectorFacts, Versions, WorkerFacts, distance
+from pipeline.maintenance.examine_stores import skew
 from workers.names import Queue
 
 OK, WARNING, FAILED = Severity.OK, Severity.WARNING, Severity.FAILED

@@ -6,8 +6,9 @@ import fakeredis
 import pytest
 
 from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan
-from pipeline.query.query_store import WAKE_CHANNEL, Queries
+from pipeline.query.query_store import Queries
 from pipeline.query.request import Envelope, Query
+from pipeline.query.wake_names import WAKE_CHANNEL
 from pipeline.records import ChannelName, Filters, Namespace, QueryId, TenantId
 from tests.support.corpora.queries import query_of
 

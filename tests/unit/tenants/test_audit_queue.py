@@ -13,8 +13,8 @@ from pipeline.query.query_store import Queries
 from pipeline.query.request import Query
 from pipeline.records import Actor, Namespace, QueryId, TenantId
 from pipeline.tenants import audit_queue_store
+from pipeline.tenants.audit import AuditRow, query_hash
 from pipeline.tenants.audit_queue_store import WAITING, AuditQueue, packed, unpacked
-from pipeline.tenants.audit_store import AuditRow, query_hash
 from tests.support.corpora.queries import query_of
 
 A = TenantId("a")

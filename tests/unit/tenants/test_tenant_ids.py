@@ -11,7 +11,7 @@ from api_gateway.resources.tenants import TenantRequest
 from pipeline.channels import circuit_breaker_store
 from pipeline.embedding import cache_store
 from pipeline.metrics import meter_store
-from pipeline.query import query_store
+from pipeline.query.wake_names import WAKE_CHANNEL
 from pipeline.records import TenantId
 from pipeline.tenants import audit_queue_store, bootstrap, erasure_store
 from pipeline.tenants.accounts import RESERVED
@@ -22,7 +22,7 @@ OWN_KEYS = [
     circuit_breaker_store.CIRCUITS,
     circuit_breaker_store.OPENED,
     meter_store.TOTALS,
-    query_store.WAKE_CHANNEL,
+    WAKE_CHANNEL,
     cache_store._STATE,
 ]
 
@@ -57,7 +57,7 @@ class DescribeReservedIds:
     def it_keeps_the_installations_keys_when_a_tenant_of_that_name_is_erased(self):
         """One that was made before the name was reserved."""
         own = [
-            *(key for key in OWN_KEYS if key != query_store.WAKE_CHANNEL),
+            *(key for key in OWN_KEYS if key != WAKE_CHANNEL),
             "chordwise:pace:abc",
             "chordwise:vectors:17",
         ]

@@ -10,7 +10,8 @@ import orjson
 import pytest
 import redis
 
-from pipeline.database.expiring_record_store import WorkerHeartbeat, WorkerHeartbeats, unserved
+from pipeline.database.expiring_record_store import WorkerHeartbeats
+from pipeline.database.worker_heartbeats import WorkerHeartbeat, unserved
 from pipeline.errors import StoreUnavailable
 from pipeline.metrics.last_sweep_store import LastSweep
 

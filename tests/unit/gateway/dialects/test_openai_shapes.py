@@ -22,7 +22,7 @@ from api_gateway.dialects.openai.requests import (
 from api_gateway.http.problems import Problem
 from pipeline.records import Chunking, Comparison, Compound, JobId
 from pipeline.settings import Settings
-from pipeline.vector_stores.attachment_store import Attached, ListPosition, Tally
+from pipeline.vector_stores.collection import Attached, ListPosition, Tally
 from tests.support.repository.described_codes import document
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)

@@ -29,7 +29,7 @@ class DescribeACapture:
         await capture(body(b"cd"))
         assert sent == []
         assert (capture.answer.status, capture.answer.body, capture.answer.header(b"x")) == (200, b"abcd", b"y")
-        await capture.let_go()
+        await capture.release()
         assert sent == [start(200, (b"content-length", b"4"), (b"x", b"y")), body(b"abcd")]
 
     async def it_lets_a_stream_through_as_it_comes(self):

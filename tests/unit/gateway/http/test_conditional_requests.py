@@ -42,7 +42,9 @@ def looks() -> list[dict[str, Any]]:
 def app(looks) -> FastAPI:
     made = FastAPI(dependencies=[Depends(with_an_id), Depends(check_preconditions)])
     made.add_middleware(ConditionalRequests)
-    made.state.gateway = SimpleNamespace(async_redis=fakeredis.FakeAsyncRedis(), keys=Keys(look_up))
+    made.state.gateway = SimpleNamespace(
+        resources=SimpleNamespace(async_redis=fakeredis.FakeAsyncRedis()), keys=Keys(look_up)
+    )
 
     @made.get("/v1/things/{name}")
     async def look(request: Request, _: Reader, name: str) -> dict[str, str]:

@@ -10,8 +10,7 @@ import pytest
 from api_gateway.http.problems import Problem, from_error
 from api_gateway.live.computations import MOST_WAITING, Turns, await_outcome
 from pipeline.errors import ComputationTimeout, WorkerUnavailable
-from pipeline.jobs.computation import LIMITS, ComputationKind, Done, Failed
-from pipeline.jobs.computation_store import ComputationProgress
+from pipeline.jobs.computation import LIMITS, ComputationKind, ComputationProgress, Done, Failed
 from pipeline.records import TenantId
 
 pytestmark = pytest.mark.usefixtures("quiet")

@@ -17,8 +17,9 @@ from api_gateway.live.wakes import Wakes
 from api_gateway.resources import events
 from api_gateway.resources.events import JobStream, id_of, position_of
 from pipeline.errors import StoreUnavailable
-from pipeline.jobs.bell_store import JobBells, progress_name
-from pipeline.jobs.signal_store import Failure, FailurePosition, Snapshot
+from pipeline.jobs.bell_store import JobBells
+from pipeline.jobs.job_views import Failure, FailurePosition, Snapshot
+from pipeline.query.wake_names import progress_name
 from pipeline.records import ItemState, JobId, TenantId
 
 TENANT, JOB = TenantId("acme"), JobId("5f0c3f0e-6d5b-4b0e-9f57-2a4f9c1d7e10")

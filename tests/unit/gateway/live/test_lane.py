@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -56,7 +57,7 @@ async def run(function, *arguments):
 
 def lane(told: Told, *processes: _Process) -> Lane:
     """A lane with these processes, which are nobody's."""
-    made = Lane(len(processes), run=run, meter=lambda: told)
+    made = Lane(len(processes), run=run, spawn=asyncio.ensure_future, use=SimpleNamespace(meter=told))
     made.start = lambda: None
     made._ready.extend(processes)
     return made
@@ -86,7 +87,10 @@ class DescribeWhoWantsTheLane:
 
     async def it_starts_nothing_for_the_chord_or_without_processes(self):
         told = Told()
-        for made, asked in ((Lane(2, run=run, meter=lambda: told), query(lane="chord")), (lane(told), query())):
+        for made, asked in (
+            (Lane(2, run=run, spawn=asyncio.ensure_future, use=SimpleNamespace(meter=told)), query(lane="chord")),
+            (lane(told), query()),
+        ):
             assert made.is_for(asked) is False
             assert made.facts is None
         assert told.reasons == []

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 from api_gateway.live.live_workers import FRESH_S, LiveWorkers
-from pipeline.database.expiring_record_store import EXPIRES_S, WorkerHeartbeat, broker_address
+from pipeline.database.worker_heartbeats import EXPIRES_S, WorkerHeartbeat, broker_address
 from pipeline.errors import StoreUnavailable
 
 QUEUES = ("recall", "answer")
@@ -34,7 +34,7 @@ class Written:
         self.beats: Sequence[WorkerHeartbeat] | None = beats
         self.now = 100.0
         self.readings = 0
-        self.live = LiveWorkers(self._run, lambda: self, clock=lambda: self.now)
+        self.live = LiveWorkers(self._run, self.all, clock=lambda: self.now)
 
     async def _run(self, function, *args, **kwargs):  # type: ignore[no-untyped-def]
         await asyncio.sleep(0)

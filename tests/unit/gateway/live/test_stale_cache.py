@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from api_gateway.http.problems import Problem
-from api_gateway.live.stale_cache import PATIENCE_S, PAUSE_S, STALE_S, Remembered
+from api_gateway.live.stale_cache import PATIENCE_S, PAUSE_S, STALE_S, StaleCache
 from pipeline.errors import StoreUnavailable
 
 FRESH_S = 2.0
@@ -38,7 +38,7 @@ def source():
 
 @pytest.fixture
 def known(source):
-    return Remembered("value", fresh_s=FRESH_S, clock=lambda: source.now)
+    return StaleCache("value", fresh_s=FRESH_S, clock=lambda: source.now)
 
 
 async def _timed(asked) -> tuple[object, float]:
@@ -47,7 +47,7 @@ async def _timed(asked) -> tuple[object, float]:
     return await asked, loop.time() - begun
 
 
-class DescribeRemembered:
+class DescribeStaleCache:
     async def it_reads_once_for_everyone_who_asks_at_once(self, known, source):
         assert set(await asyncio.gather(*(known.of("k", source.read) for _ in range(50)))) == {"first"}
         assert source.reads == 1
@@ -73,8 +73,8 @@ class DescribeRemembered:
         assert source.reads == 2
 
     async def it_does_not_wait_for_what_another_waited_for_in_vain(self, source):
-        first = Remembered("first", fresh_s=FRESH_S, clock=lambda: source.now)
-        second = Remembered("second", fresh_s=FRESH_S, away=first.is_away, clock=lambda: source.now)
+        first = StaleCache("first", fresh_s=FRESH_S, clock=lambda: source.now)
+        second = StaleCache("second", fresh_s=FRESH_S, away=first.is_away, clock=lambda: source.now)
         await asyncio.gather(first.of("k", source.read), second.of("k", source.read))
         source.now = FRESH_S
         source.answers.clear()
@@ -84,7 +84,7 @@ class DescribeRemembered:
         source.answers.set()
 
     async def it_waits_as_long_as_it_is_told_to(self, source):
-        known = Remembered("key", fresh_s=FRESH_S, patience_s=5.0, clock=lambda: source.now)
+        known = StaleCache("key", fresh_s=FRESH_S, patience_s=5.0, clock=lambda: source.now)
         await known.of("k", source.read)
         source.now, source.value = FRESH_S, None
         source.answers.clear()
@@ -174,7 +174,7 @@ class DescribeRemembered:
         assert (await second, source.reads) == ("first", 1)
 
     async def it_does_not_grow_without_bound(self, source):
-        known = Remembered("value", fresh_s=FRESH_S, most=10, clock=lambda: source.now)
+        known = StaleCache("value", fresh_s=FRESH_S, most=10, clock=lambda: source.now)
         for number in range(30):
             await known.of(number, source.read)
         assert len(known) == 10

@@ -11,7 +11,7 @@ from starlette.requests import ClientDisconnect
 from api_gateway.http.problems import Problem
 from api_gateway.live import wakes as waiting
 from api_gateway.live.wakes import Wakes
-from pipeline.query.query_store import WAKE_CHANNEL
+from pipeline.query.wake_names import WAKE_CHANNEL
 
 
 async def connected():

@@ -1,0 +1,64 @@
+"""Claim idempotency keys: one request at a time holds a key, and its answer is stored for repetitions. The lease and
+the lifetime of answers are settings. Every function raises StoreUnavailable."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+
+from pipeline.database.engines import Conflict
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.records import TenantId
+from pipeline.resources import Resources
+from pipeline.tenants.idempotency import Answered, Claimed, Running
+from pipeline.tenants.idempotency_store import IdempotencyKeys
+
+_TRIES = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldKey:
+    """A tenant's key, by its digest of 32 bytes, that a request holds; ``token`` proves the claim."""
+
+    tenant_id: TenantId
+    digest: bytes
+    token: str
+
+
+def claim(tenant_id: TenantId, digest: bytes, use: Resources) -> Claimed | Running | Answered:
+    """Claim a key, or return its state."""
+    limits = use.settings
+    lease_s, ttl_s = limits.idempotency_lease_s, float(limits.idempotency_ttl_s)
+    state: Claimed | Running | Answered | None = None
+    for _ in range(_TRIES):
+        with suppress(Conflict):
+            with unit_of_work(use.mysql) as work:
+                state = IdempotencyKeys(work.connection, tenant_id).insert(digest, lease_s=lease_s, ttl_s=ttl_s)
+            if state is None:
+                with unit_of_work(use.mysql) as work:
+                    state = IdempotencyKeys(work.connection, tenant_id).claim(digest, lease_s=lease_s, ttl_s=ttl_s)
+        if state is not None:
+            return state
+    return Running(lease_left_s=1.0)  # the row keeps appearing and disappearing, so another request is working with it
+
+
+def renew(key: HeldKey, use: Resources) -> bool:
+    """Extend the lease. Return False if another request holds the key now."""
+    with unit_of_work(use.mysql) as work:
+        keys = IdempotencyKeys(work.connection, key.tenant_id)
+        return keys.renew(key.digest, key.token, lease_s=use.settings.idempotency_lease_s)
+
+
+def keep(key: HeldKey, answer: Answered, use: Resources) -> bool:
+    """Store the answer. Return False if another request holds the key now."""
+    with unit_of_work(use.mysql) as work:
+        keys = IdempotencyKeys(work.connection, key.tenant_id)
+        return keys.keep(key.digest, key.token, answer, ttl_s=float(use.settings.idempotency_ttl_s))
+
+
+def free(key: HeldKey, use: Resources, *, made_something: bool) -> None:
+    """Free the key for the next request. ``made_something``: the next one gets this one's work id, as this one may have
+    made something."""
+    with unit_of_work(use.mysql) as work:
+        keys = IdempotencyKeys(work.connection, key.tenant_id)
+        (keys.let_go if made_something else keys.free)(key.digest, key.token)

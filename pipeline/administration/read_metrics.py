@@ -1,0 +1,70 @@
+"""Read the figures of the whole fleet for one scrape of the metrics."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import redis
+
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.database.worker_heartbeats import WorkerHeartbeat
+from pipeline.documents import reconcile_store
+from pipeline.documents.reconciliation import Totals
+from pipeline.jobs.backlog_store import backlog
+from pipeline.jobs.job_views import LedgerBacklog
+from pipeline.keyword_index.indexer_facts import IndexerFacts
+from pipeline.metrics.definitions import Field, QueueDepth
+from pipeline.metrics.meter_store import read_totals, read_window
+from pipeline.metrics.queue_depth_store import queue_depths
+from pipeline.resources import Resources
+from pipeline.tenants.audit_queue_store import AuditQueue
+
+CountMessages = Callable[[Sequence[str]], Mapping[str, int]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetFigures:
+    """Figures of all processes. ``window``: counts of the last minutes. ``audit_waiting``, ``audit_lost``: searches.
+    ``swept_at``: Unix time of the last sweep, None if none is known."""
+
+    totals: Mapping[Field, float]
+    window: Mapping[Field, float]
+    audit_waiting: int
+    audit_lost: int
+    workers: Sequence[WorkerHeartbeat]
+    indexers: Sequence[IndexerFacts]
+    swept_at: float | None
+
+
+def read_fleet(use: Resources) -> FleetFigures:
+    """Return the figures in Redis. Raises StoreUnavailable."""
+    queue = AuditQueue(use.quick_redis)
+    age_s = use.last_sweep.age_s()
+    return FleetFigures(
+        totals=read_totals(use.quick_redis),
+        window=read_window(use.quick_redis, now=time.time()),
+        audit_waiting=queue.waiting(),
+        audit_lost=queue.lost(),
+        workers=use.heartbeats.all(),
+        indexers=use.indexer_reports.all(),
+        swept_at=None if age_s is None else time.time() - age_s,
+    )
+
+
+def read_queues(
+    broker: redis.Redis | None, queues: Sequence[str], *, count_messages: CountMessages
+) -> dict[str, QueueDepth]:
+    """Return the backlog of each queue. ``broker``: the broker if it is a Redis; else ``count_messages`` returns the
+    number of waiting messages by queue. Raises Unavailable."""
+    if broker is not None:
+        return queue_depths(broker, queues, now=time.time())
+    return {queue: QueueDepth(messages=number) for queue, number in count_messages(queues).items()}
+
+
+def read_ledger(use: Resources) -> tuple[LedgerBacklog, Totals]:
+    """Return the backlog of the ledger and the reconciler's counts. Raises StoreUnavailable."""
+    with unit_of_work(use.mysql) as work:
+        totals = reconcile_store.totals(work.connection)
+        return backlog(work.connection), totals

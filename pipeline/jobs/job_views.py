@@ -1,0 +1,183 @@
+"""Jobs, their items, failures and dead letters as their owner sees them, and the backlog of all tenants."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from pipeline.jobs.waiting_reason import WaitingReason
+from pipeline.records import Encoding, FailureReason, ItemState, JobId
+from pipeline.tenants.usage import UsageRow
+
+JobStatus = Literal["queued", "running", "succeeded", "partly_failed", "failed", "cancelled"]
+# Differs whenever something has happened to a job, but for steps in the middle of a batch.
+Fingerprint = tuple[int, datetime | None]
+BACKLOG_STATES = ("due", "later", "running", "paused")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemView:
+    """One entry of a job."""
+
+    ordinal: int
+    document_id: str | None
+    status: str
+    stage: str
+    outcome: str | None
+    chunks: int
+    reused: int
+    attempts: int
+    code: str | None
+    detail: str | None
+    pointer: str | None
+    updated_at: datetime
+    encoding: Encoding | None = None
+    requested_id: str | None = None
+    duplicate_of: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobView:
+    """A job with its counters. ``stages``: the items that have finished each step; ``outcomes``: the items by outcome;
+    ``reused``: chunks that needed no embedding; ``usage``: the cost of embedding the others."""
+
+    job_id: JobId
+    namespace: str
+    status: str
+    total: int
+    succeeded: int
+    failed: int
+    cancelled: int
+    chunks: int
+    reused: int
+    created_at: datetime
+    updated_at: datetime
+    finished_at: datetime | None
+    paused_at: datetime | None
+    priority: str
+    waiting_reason: WaitingReason | None
+    stages: dict[str, int]
+    outcomes: dict[str, int]
+    errors: tuple[ItemView, ...]
+    usage: UsageRow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """A job with counters of one moment. ``stages``: the items that have finished each step."""
+
+    job_id: JobId
+    namespace: str
+    revision: int
+    status: str
+    total: int
+    items: Mapping[ItemState, int]
+    chunks: int
+    stages: Mapping[str, int]
+    created_at: datetime
+    updated_at: datetime
+    finished_at: datetime | None
+    paused_at: datetime | None
+    waiting_reason: WaitingReason | None = None
+
+    @property
+    def ended(self) -> int:
+        """The number of final items."""
+        return sum(self.items[state] for state in (ItemState.SUCCEEDED, ItemState.FAILED, ItemState.CANCELLED))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class FailurePosition:
+    """A reader's position in the failures of a job, inclusive. The default is the beginning."""
+
+    revision: int = 0
+    ordinal: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """A failed item, and its position in the order of failures of its job."""
+
+    position: FailurePosition
+    document_id: str | None
+    code: str
+    detail: str | None
+    pointer: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetterFilter:
+    """A selection of dead letters; without any field, all."""
+
+    job_id: JobId | None = None
+    namespace: str | None = None
+    code: str | None = None
+    reason: FailureReason | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerPosition:
+    """The position of a dead letter in the ledger."""
+
+    job_id: JobId
+    ordinal: int
+
+    def to_id(self) -> str:
+        """Return the opaque id of the dead letter."""
+        packed = uuid.UUID(self.job_id).bytes + self.ordinal.to_bytes(4, "big")
+        return base64.urlsafe_b64encode(packed).rstrip(b"=").decode()
+
+    @classmethod
+    def from_id(cls, letter_id: str) -> LedgerPosition | None:
+        """Return the position that an id names, None for a malformed id."""
+        try:
+            packed = base64.b64decode(letter_id + "=" * (-len(letter_id) % 4), altchars=b"-_", validate=True)
+        except (ValueError, binascii.Error):
+            return None
+        if len(packed) != 20:
+            return None
+        return cls(job_id=JobId(str(uuid.UUID(bytes=packed[:16]))), ordinal=int.from_bytes(packed[16:], "big"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Payload:
+    """The upload of a dead letter, without its text. ``available``: the bytes are still there for a retry."""
+
+    media_type: str | None
+    source_uri: str | None
+    body_bytes: int
+    content_hash: str | None
+    available: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetter:
+    """One item that failed for good. ``stage``: the last step it finished."""
+
+    place: LedgerPosition
+    namespace: str
+    document_id: str
+    generation: int
+    reason: FailureReason
+    code: str
+    detail: str | None
+    stage: str
+    attempts: int
+    failed_at: datetime
+    payload: Payload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerBacklog:
+    """Open items and dead letters. ``due``: workable now; ``later``: waits for its next attempt; ``running``: held by a
+    worker; ``paused``: in a paused job. ``oldest_s``: seconds in that state; for ``running`` since the last sign of
+    life."""
+
+    items: Mapping[str, int]
+    oldest_s: Mapping[str, float]
+    dead_letters: Mapping[str, int]

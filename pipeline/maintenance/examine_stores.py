@@ -1,0 +1,176 @@
+"""Examine MySQL, PostgreSQL and Redis for `maintenance.doctor`: reachability, configuration and clocks. Writes nothing.
+Every function raises StoreUnavailable."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import redis
+from sqlalchemy import Connection, text
+
+from pipeline.database.engines import mysql_errors, postgres_errors, redis_errors
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.documents import reconcile_store
+from pipeline.embedding import space_store
+from pipeline.errors import Misconfigured, WrongInstallation
+from pipeline.maintenance import doctor
+from pipeline.maintenance.doctor import CheckResult, RedisFacts, Severity, VectorFacts
+from pipeline.maintenance.migrate_schema import OPERATOR_CLASSES, check
+from pipeline.metrics.meter_store import read_totals
+from pipeline.resources import Resources
+
+_PING = text("SELECT 1")
+_MYSQL_NOW = text("SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) / 1000000.0")
+_POSTGRES_NOW = text("SELECT EXTRACT(EPOCH FROM clock_timestamp())")
+_TOKEN_SIZES = text("SELECT @@innodb_ft_min_token_size, @@innodb_ft_max_token_size")
+
+
+def ping_mysql(use: Resources) -> None:
+    """Return if MySQL answers."""
+    with mysql_errors(), use.mysql.connect() as connection:
+        connection.execute(_PING)
+
+
+def ping_postgres(use: Resources) -> None:
+    """Return if PostgreSQL answers."""
+    with postgres_errors(), use.postgres.connect() as connection:
+        connection.execute(_PING)
+
+
+def ping_redis(use: Resources) -> None:
+    """Return if Redis answers."""
+    with redis_errors():
+        use.redis.ping()
+
+
+def skew(ask: Callable[[], float], *, clock: Callable[[], float] = time.time) -> float:
+    """Return the seconds that the clock of ``ask`` is ahead at least (negative: behind); 0 if its time lies within the
+    call."""
+    before = clock()
+    theirs = ask()
+    return doctor.distance(theirs, before, clock())
+
+
+def mysql_skew(use: Resources, *, clock: Callable[[], float] = time.time) -> float:
+    """Return the skew of MySQL's clock; see `skew`."""
+    with mysql_errors(), use.mysql.connect() as connection:
+        return skew(lambda: _number(connection, _MYSQL_NOW), clock=clock)
+
+
+def postgres_skew(use: Resources, *, clock: Callable[[], float] = time.time) -> float:
+    """Return the skew of PostgreSQL's clock; see `skew`."""
+    with postgres_errors(), use.postgres.connect() as connection:
+        return skew(lambda: _number(connection, _POSTGRES_NOW), clock=clock)
+
+
+def redis_skew(use: Resources, *, clock: Callable[[], float] = time.time) -> float:
+    """Return the skew of Redis' clock; see `skew`."""
+
+    def ask() -> float:
+        seconds, microseconds = use.quick_redis.time()  # type: ignore[misc]
+        return float(seconds + microseconds / 1e6)
+
+    with redis_errors():
+        use.quick_redis.ping()
+        return skew(ask, clock=clock)
+
+
+def _number(connection: Connection, statement: Any) -> float:
+    return float(connection.execute(statement).scalar_one())
+
+
+def fulltext(use: Resources) -> CheckResult:
+    """Check the lengths of the terms that FULLTEXT indexes."""
+    with mysql_errors(), use.mysql.connect() as connection:
+        shortest, longest = connection.execute(_TOKEN_SIZES).one()
+    return doctor.fulltext(int(shortest), int(longest))
+
+
+def schema(use: Resources) -> CheckResult:
+    """Check the schema as `migrate check` does."""
+    try:
+        check(use.mysql, use.postgres, use.settings)
+    except Misconfigured as error:
+        return doctor.schema(str(error))
+    return doctor.schema(None)
+
+
+def eviction(name: str, client: redis.Redis) -> CheckResult:
+    """Check a Redis's behaviour when full, by INFO, which more services allow than CONFIG."""
+    with redis_errors():
+        try:
+            memory: dict[str, Any] = client.info("memory")  # type: ignore[assignment]
+        except redis.exceptions.NoPermissionError:
+            return doctor.eviction(name, None)
+    facts = RedisFacts(
+        policy=str(memory.get("maxmemory_policy", "unknown")),
+        maxmemory=int(memory.get("maxmemory", 0)),
+        used_memory=int(memory.get("used_memory", 0)),
+    )
+    return doctor.eviction(name, facts)
+
+
+def vectors(use: Resources) -> list[CheckResult]:
+    """Check each table of vectors that searches or writers use. Raises Misconfigured."""
+    with mysql_errors(), use.mysql.connect() as connection:
+        live = space_store.live(connection, space_store.base_space(use.settings))
+    with postgres_errors(), use.postgres.connect() as connection:
+        shapes = [(space, space_store.table_shape(connection, space)) for space in live.every]
+    return [
+        doctor.vectors(
+            VectorFacts(
+                table=space.table,
+                dimension=None if shape is None else shape.dimension,
+                operator_class=None if shape is None else shape.operator_class,
+                indexes=() if shape is None else shape.indexes,
+                wanted_dimension=space.dimension,
+                wanted_operator_class=OPERATOR_CLASSES[use.settings.pgvector_distance],
+            )
+        )
+        for space, shape in shapes
+    ]
+
+
+def models(use: Resources) -> list[CheckResult]:
+    """Return the model of each live space, and whether a local one can be loaded here."""
+    findings = []
+    for space in use.spaces.live().every:
+        detail = f"space {space.number}: {space.model}, {space.dimension} numbers, {space.provider}"
+        finding = CheckResult(check="model", severity=Severity.OK, detail=detail)
+        try:
+            if space.provider == "local":
+                use.spaces.embedder(space)
+        except Misconfigured as error:
+            advice = "do so for the gateway and every worker: docs/embedding.md"
+            finding = replace(finding, severity=Severity.FAILED, detail=f"{detail}: {error}", advice=advice)
+        findings.append(finding)
+    return findings
+
+
+def installation(use: Resources) -> CheckResult:
+    """Check whether MySQL, PostgreSQL and Redis belong to one installation."""
+    try:
+        use.installation.confirm_redis()
+    except WrongInstallation as error:
+        return doctor.installation(None, str(error))
+    return doctor.installation(use.installation.known)
+
+
+def deletions(use: Resources) -> CheckResult:
+    """Check whether the reconciler withholds large deletions until an operator confirms them."""
+    with unit_of_work(use.mysql) as work:
+        withheld = reconcile_store.withheld_by_tenant(work.connection)
+    return doctor.deletions({str(tenant_id): count for tenant_id, count in withheld.items()})
+
+
+def longest_task_s(use: Resources) -> float:
+    """Return the upper bucket bound of the longest task in the metrics, 0 without any."""
+    bounds = [
+        float(part)
+        for (name, part, _), count in read_totals(use.quick_redis).items()
+        if name == "chordwise_task_seconds" and count and part not in ("sum", "+Inf", "")
+    ]
+    return max(bounds, default=0.0)

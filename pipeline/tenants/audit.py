@@ -1,0 +1,83 @@
+"""The records of the audit, and the actor on whose behalf the present code runs."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from pipeline.records import Actor, TenantId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditRow:
+    """One action. ``ids``: the first hundred found or written; ``count``: all. ``query_hash``: equal for equal
+    questions; ``query_text``: only if the installation stores it."""
+
+    audit_id: str
+    at: datetime
+    action: str
+    actor: Actor = field(default_factory=Actor)
+    request_id: str = ""
+    namespaces: tuple[str, ...] = ()
+    ids: tuple[str, ...] = ()
+    count: int = 0
+    status: str = "succeeded"
+    query_hash: str | None = None
+    query_text: str | None = None
+    detail: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditFilter:
+    """A filter on rows; ``since`` is inclusive, ``until`` exclusive."""
+
+    action: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArmSearches:
+    """The searches of an experiment's arm. ``failed``: no channel answered; ``empty``: only the last resort;
+    ``degraded``: something was lost; ``cached``: answered from the cache; ``mean_latency_ms``: of the others, None
+    without any."""
+
+    bucket: str
+    searches: int = 0
+    failed: int = 0
+    empty: int = 0
+    degraded: int = 0
+    cached: int = 0
+    mean_latency_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Acting:
+    """The actor on whose behalf code runs, and the request that made it run."""
+
+    actor: Actor
+    request_id: str
+
+
+_ACTING: ContextVar[Acting | None] = ContextVar("chordwise_acting", default=None)
+
+
+def act_as(actor: Actor, *, request_id: str) -> None:
+    """Attribute later writes of this context to ``actor``, including those in threads that it starts."""
+    _ACTING.set(Acting(actor, request_id))
+
+
+def acting() -> Acting:
+    """Return the actor of this context; nobody without one."""
+    return _ACTING.get() or Acting(Actor(), "")
+
+
+def query_hash(tenant_id: TenantId, query_text: str, *, secret: str | None) -> str:
+    """Return 64 hex digits, equal for a tenant's equal questions: an HMAC with the installation's ``secret``, else a
+    plain SHA-256."""
+    message = f"{tenant_id}\x1f{query_text}".encode()
+    return hmac.new(secret.encode(), message, "sha256").hexdigest() if secret else hashlib.sha256(message).hexdigest()

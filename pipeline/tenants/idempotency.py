@@ -1,0 +1,30 @@
+"""The states of an idempotency key."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claimed:
+    """The caller is to perform the request. ``work_id``: shared with an earlier attempt that may have made something;
+    ``token`` proves the claim."""
+
+    work_id: str
+    token: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """Another request holds the key; it renews the lease within ``lease_left_s`` seconds, or is dead."""
+
+    lease_left_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """The request was answered, with this ``fingerprint``. ``answer``: as given to ``keep``."""
+
+    fingerprint: bytes
+    status: int
+    answer: bytes

@@ -1,0 +1,52 @@
+"""Endpoints of webhooks, and the deliveries to them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from pipeline.database.rows import as_utc, now
+from pipeline.records import JobId
+from pipeline.webhooks.signatures import DeliveryState, Event
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Webhook:
+    """One endpoint. ``secret``, ``previous_secret``: sealed; both sign until ``previous_until``. ``failing_since``: no
+    success since. ``disabled_reason``: ``failing`` or ``gone``."""
+
+    webhook_id: str
+    url: str
+    events: tuple[str, ...]
+    secret: bytes = field(repr=False)
+    previous_secret: bytes | None = field(default=None, repr=False)
+    previous_until: datetime | None = None
+    created_at: datetime
+    updated_at: datetime
+    failing_since: datetime | None = None
+    delivered_at: datetime | None = None
+    disabled_at: datetime | None = None
+    disabled_reason: str | None = None
+
+    def valid_secrets(self) -> list[bytes]:
+        """Return the secrets to sign with now, the present one first."""
+        overlap = self.previous_secret and self.previous_until and as_utc(now()) < self.previous_until
+        return [self.secret, self.previous_secret] if overlap and self.previous_secret else [self.secret]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """One message to one endpoint. ``last_status``: the endpoint's response; ``last_error``: the failure."""
+
+    delivery_id: str
+    webhook_id: str
+    event: Event
+    job_id: JobId | None
+    standing: DeliveryState
+    attempts: int
+    created_at: datetime
+    last_attempt_at: datetime | None
+    next_attempt_at: datetime | None
+    ended_at: datetime | None
+    last_status: int | None
+    last_error: str | None
