@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Select, delete, func, select, text
+from sqlalchemy import Select, delete, func, select
 from sqlalchemy.dialects.mysql import insert
 
 from pipeline.api_sources.api_source import ApiSource, StoredSource, read_source, source_as_json
@@ -19,7 +19,7 @@ class ApiSources(TenantStore):
 
     def lock(self) -> int:
         """Return the number of sources, and block adding others until the transaction ends."""
-        self._run(text("SELECT 1 FROM tenants WHERE tenant_id = :tenant FOR UPDATE"))
+        self._run("SELECT 1 FROM tenants WHERE tenant_id = :tenant FOR UPDATE")
         statement = select(func.count()).select_from(api_sources).where(self._own(api_sources))
         return int(self._connection.execute(statement).scalar_one())
 

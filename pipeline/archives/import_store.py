@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from pipeline.archives.archive import NewPart, PartView
 from pipeline.archives.chunk_lines import Mark
 from pipeline.database.rows import now, placeholders, record_of, to_naive
+from pipeline.database.statements import sql
 from pipeline.errors import PartKnown
 from pipeline.records import Generation, JobId, Namespace, TenantId
 
@@ -80,16 +81,16 @@ def mark_chunks(connection: Connection, tenant_id: TenantId, marks: Mapping[Gene
             )
 
 
-_NOTE = text(
+_NOTE = sql(
     "INSERT IGNORE INTO import_parts (tenant_id, namespace, import_id, part, sha256, job_id, documents, chunks, vectors,"
     " vectors_kept, received_at)"
     " VALUES (:tenant, :namespace, :import, :part, :sha, :job, :documents, :chunks, :vectors, :kept, :now)"
 )
 
-_PARTS = text(
+_PARTS = sql(
     "SELECT p.part, p.sha256, p.job_id, p.documents, p.chunks, p.vectors, p.vectors_kept, p.received_at, j.finished_at"
     " FROM import_parts p LEFT JOIN jobs j ON j.tenant_id = p.tenant_id AND j.job_id = p.job_id"
     " WHERE p.tenant_id = :tenant AND p.namespace = :namespace AND p.import_id = :import ORDER BY p.part"
 )
 
-_FORGET = text("DELETE FROM import_parts WHERE tenant_id = :tenant AND namespace = :namespace AND import_id = :import")
+_FORGET = sql("DELETE FROM import_parts WHERE tenant_id = :tenant AND namespace = :namespace AND import_id = :import")

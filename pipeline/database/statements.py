@@ -20,7 +20,7 @@ _LIST = re.compile(r"\bIN :(\w+)")
 @lru_cache(maxsize=1024)
 def sql(statement: str) -> TextClause:
     """Return an executable statement; a parameter after ``IN`` takes a list."""
-    return text(statement).bindparams(*(bindparam(name, expanding=True) for name in _LIST.findall(statement)))
+    return text(statement).bindparams(*(bindparam(name, expanding=True) for name in set(_LIST.findall(statement))))
 
 
 def same_document(one: str, other: str) -> str:

@@ -6,9 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import bindparam, text
+from sqlalchemy import text
 
 from pipeline.database.rows import TenantStore, generation_key, now, to_json
+from pipeline.database.statements import OF_DOCUMENT, OF_DOCUMENTS, OF_GENERATION, same_generation, sql
 from pipeline.documents.document_views import ChunkOrder, OwnedChunk
 from pipeline.documents.owned_chunk_store import COLUMNS, JOINED, owned_chunk, owned_parent
 from pipeline.filters.sql import mysql_condition
@@ -176,8 +177,7 @@ def _statement(start: str, tier: int, order_by: ChunkOrder, condition: str, valu
 
 
 _ANY_CHILD = (
-    "EXISTS (SELECT 1 FROM chunks k WHERE k.tenant_id = c.tenant_id AND k.namespace = c.namespace"
-    " AND k.document_id = c.document_id AND k.generation = c.generation AND k.parent_id = c.chunk_id AND k.enabled = 1)"
+    f"EXISTS (SELECT 1 FROM chunks k WHERE {same_generation('k', 'c')} AND k.parent_id = c.chunk_id AND k.enabled = 1)"
 )
 _OWNED = (
     f"SELECT {COLUMNS}, c.terms, c.title_terms, c.summary_terms, c.entity_terms, c.content_hash,"
@@ -188,47 +188,39 @@ _OWNED_PARENTS = (
     f"SELECT {COLUMNS}, {_ANY_CHILD} AS enabled, c.edited_at IS NOT NULL AS reworded FROM parent_chunks c{JOINED}"
 )
 
-_NAMED = text(_OWNED + " AND c.chunk_id IN :ids").bindparams(bindparam("ids", expanding=True))
-_NAMED_PARENTS = text(_OWNED_PARENTS + " AND c.chunk_id IN :ids").bindparams(bindparam("ids", expanding=True))
+_NAMED = sql(_OWNED + " AND c.chunk_id IN :ids")
+_NAMED_PARENTS = sql(_OWNED_PARENTS + " AND c.chunk_id IN :ids")
 
-_LOCK = text(
-    "SELECT document_id FROM documents WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids"
-    " ORDER BY document_id FOR UPDATE"
-).bindparams(bindparam("ids", expanding=True))
+_LOCK = sql(f"SELECT document_id FROM documents WHERE {OF_DOCUMENTS} ORDER BY document_id FOR UPDATE")
 
-_REWRITE = text(
+_REWRITE = sql(
     "UPDATE chunks SET text = :text, token_count = :tokens, content_hash = :hash, terms = :terms, term_count = :count,"
     " reworded = :reworded, title_terms = :title, summary_terms = :summary, entity_terms = :names,"
     " version = version + 1, edited_at = :now WHERE tenant_id = :tenant AND chunk_id = :id"
 )
 
-_SWITCH = text(
+_SWITCH = sql(
     "UPDATE chunks SET enabled = :enabled, version = version + 1, edited_at = :now"
     " WHERE tenant_id = :tenant AND chunk_id IN :ids"
-).bindparams(bindparam("ids", expanding=True))
+)
 
-_OF_GENERATION = (
-    " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id = :document AND generation = :generation"
-)
-_REMOVE = text(f"DELETE FROM chunks{_OF_GENERATION} AND ordinal IN :ordinals").bindparams(
-    bindparam("ordinals", expanding=True)
-)
-_ORDINALS = text(f"SELECT ordinal FROM chunks{_OF_GENERATION}")
-_LEFT = text(f"SELECT COUNT(*) FROM chunks{_OF_GENERATION}")
-_REMOVED = text(f"SELECT removed_ordinals FROM generations{_OF_GENERATION}")
-_RECOUNT = text(
+_OF_GENERATION = f" WHERE {OF_GENERATION}"
+_REMOVE = sql(f"DELETE FROM chunks{_OF_GENERATION} AND ordinal IN :ordinals")
+_ORDINALS = sql(f"SELECT ordinal FROM chunks{_OF_GENERATION}")
+_LEFT = sql(f"SELECT COUNT(*) FROM chunks{_OF_GENERATION}")
+_REMOVED = sql(f"SELECT removed_ordinals FROM generations{_OF_GENERATION}")
+_RECOUNT = sql(
     f"UPDATE generations SET chunk_count = :count, removed_ordinals = :removed, recipe = NULL{_OF_GENERATION}"
 )
 _MOST_BESIDE = 3  # chunks before and after one that may overlap it
-_BESIDE = text(
+_BESIDE = sql(
     f"SELECT chunk_id, text, start_offset, end_offset, token_count FROM chunks{_OF_GENERATION}"
     " AND ordinal BETWEEN :first AND :last"
     " AND start_offset < :end AND end_offset > :start AND chunk_id <> :id ORDER BY ordinal"
 )
-_DIFFERS = text(f"UPDATE generations SET recipe = NULL{_OF_GENERATION}")
+_DIFFERS = sql(f"UPDATE generations SET recipe = NULL{_OF_GENERATION}")
 
-_UNPUBLISH = text(
-    "UPDATE documents SET published_generation = NULL, updated_at = :now"
-    " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id = :document"
+_UNPUBLISH = sql(
+    f"UPDATE documents SET published_generation = NULL, updated_at = :now WHERE {OF_DOCUMENT}"
     " AND published_generation = :generation"
 )

@@ -32,6 +32,7 @@ from pipeline.database.statements import (
     same_generation,
     sql,
 )
+from pipeline.documents.outcome_store import by_namespace
 from pipeline.documents.source_store import Sources
 from pipeline.documents.unchanged_uploads import recipe
 from pipeline.keyword.terms import VERSION
@@ -164,7 +165,7 @@ class Documents(TenantStore):
     def sources(self, generations: Sequence[Generation]) -> dict[Generation, Source]:
         """Return the upload of each generation; generations that are gone are omitted."""
         sources: dict[Generation, Source] = {}
-        for namespace, group in _by_namespace(generations):
+        for namespace, group in by_namespace(generations):
             # Pairs would be exact, but MariaDB makes no range of (a, b) IN (…): two lists, and extra rows are dropped.
             wanted = set(group)
             ids, numbers = [g.document_id for g in group], sorted({g.number for g in group})
@@ -181,7 +182,7 @@ class Documents(TenantStore):
         """Lock these generations' documents in key order and return which generation each shows. Left out: generations
         that must not be shown (document deleted, or a later one is shown or settled)."""
         current: dict[Generation, int | None] = {}
-        for namespace, group in _by_namespace(generations):
+        for namespace, group in by_namespace(generations):
             rows = self._run(_LOCK, namespace=namespace, ids=[g.document_id for g in group])
             pointers = {document_id: (published, overtaken) for document_id, published, overtaken in rows}
             for generation in group:
@@ -193,7 +194,7 @@ class Documents(TenantStore):
     def shown(self, generations: Sequence[Generation]) -> set[Generation]:
         """Return those of the generations that are published. Locks nothing."""
         shown: set[Generation] = set()
-        for namespace, group in _by_namespace(generations):
+        for namespace, group in by_namespace(generations):
             rows = self._run(_SHOWN, namespace=namespace, ids=[g.document_id for g in group])
             published = dict(tuple(row) for row in rows)
             shown.update(g for g in group if published.get(g.document_id) == g.number)
@@ -315,13 +316,6 @@ _LOCK_ONE = sql(
 def _exists(row: Any, *, latest: int) -> bool:
     """Return whether a document was searchable or on its way when ``latest`` was its latest upload."""
     return row.published_generation is not None or latest > row.ended
-
-
-def _by_namespace(generations: Sequence[Generation]) -> list[tuple[Namespace, list[Generation]]]:
-    grouped: defaultdict[Namespace, list[Generation]] = defaultdict(list)
-    for generation in generations:
-        grouped[generation.scope.namespace].append(generation)
-    return sorted(grouped.items(), key=itemgetter(0))
 
 
 def encoding_of(value: str | None) -> Encoding | None:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
-from sqlalchemy import text
-
-from pipeline.database.rows import TenantStore, record_of
+from pipeline.database.rows import TenantStore, chunking_of, record_of
+from pipeline.database.statements import same_document
 from pipeline.documents.document_store import encoding_of, fields_of
 from pipeline.documents.document_views import DocumentStatus, DocumentView
 from pipeline.documents.duplicate_store import Duplicates, duplicate_of
 from pipeline.documents.outcome_store import STATUS, WORKED_ON
-from pipeline.records import Chunking, DocumentId, Namespace
+from pipeline.records import DocumentId, Namespace
 from pipeline.tenants.quota_store import ALIVE
 
 
@@ -52,7 +50,7 @@ class DocumentViews(TenantStore):
         return self._views(" ".join(clauses), values, limit=limit)
 
     def _views(self, where: str, values: dict[str, Any], *, limit: int) -> list[DocumentView]:
-        rows = self._run(text(_VIEWS.format(where=where)), limit=limit, **values).mappings().all()
+        rows = self._run(_VIEWS.format(where=where), limit=limit, **values).mappings().all()
         duplicates = Duplicates(self._connection, self._tenant_id)
         originals = {
             namespace: duplicates.originals(
@@ -69,7 +67,7 @@ class DocumentViews(TenantStore):
                 source_uri=row["uri"],
                 chunk_count=row["chunk_count"] or 0,
                 encoding=encoding_of(row["encoding"]),
-                chunking=Chunking(**json.loads(row["chunking"])),
+                chunking=chunking_of(row["chunking"]),
                 duplicate_of=duplicate_of(
                     row["document_id"], originals[row["namespace"]].get(bytes(row["content_hash"]))
                 ),
@@ -82,13 +80,11 @@ class DocumentViews(TenantStore):
 # A document whose first generation is still on its way is shown with the fields of the upload.
 _VIEWS = (
     f"SELECT d.namespace, d.document_id, {STATUS} AS status, d.published_generation, d.created_at, d.updated_at,"
-    " g.title, g.author, g.type,"
-    " g.tags, g.published_at, g.story_time, g.metadata, g.media_type, COALESCE(g.source_uri, s.uri) AS uri, g.chunk_count,"
-    " g.encoding, g.source_id, COALESCE(s.kind, 'text') AS kind, g.page_start, g.page_end,"
-    " g.chunking, g.content_hash"
-    " FROM documents d JOIN generations g ON g.tenant_id = d.tenant_id AND g.namespace = d.namespace"
-    " AND g.document_id = d.document_id AND g.generation = COALESCE(d.published_generation, d.latest_generation)"
-    " LEFT JOIN sources s ON s.tenant_id = g.tenant_id AND s.namespace = g.namespace AND s.source_id = g.source_id"
-    f" {WORKED_ON} WHERE d.tenant_id = :tenant AND d.latest_generation > d.deleted_generation {{where}}"
-    " ORDER BY d.namespace, d.document_id LIMIT :limit"
+    " g.title, g.author, g.type, g.tags, g.published_at, g.story_time, g.metadata, g.media_type,"
+    " COALESCE(g.source_uri, s.uri) AS uri, g.chunk_count, g.encoding, g.source_id, COALESCE(s.kind, 'text') AS kind,"
+    " g.page_start, g.page_end, g.chunking, g.content_hash FROM documents d"
+    f" JOIN generations g ON {same_document('g', 'd')} AND g.generation = COALESCE(d.published_generation,"
+    " d.latest_generation) LEFT JOIN sources s ON s.tenant_id = g.tenant_id AND s.namespace = g.namespace"
+    f" AND s.source_id = g.source_id {WORKED_ON} WHERE d.tenant_id = :tenant"
+    f" AND d.latest_generation > d.deleted_generation {{where}} ORDER BY d.namespace, d.document_id LIMIT :limit"
 )

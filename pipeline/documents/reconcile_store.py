@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from pipeline.database.rows import now
+from pipeline.database.statements import sql
 from pipeline.documents.reconciliation import KINDS, Totals
 from pipeline.records import Namespace, TenantId
 
@@ -87,16 +88,16 @@ def totals(connection: Connection) -> Totals:
     )
 
 
-_NEXT = text(
+_NEXT = sql(
     "SELECT t.tenant_id FROM tenants t LEFT JOIN alignment_state a ON a.tenant_id = t.tenant_id"
     " ORDER BY a.checked_at IS NOT NULL, a.checked_at, t.tenant_id LIMIT 1"
 )
 
-_PLACE = text("SELECT namespace, phase, after_document FROM alignment_state WHERE tenant_id = :tenant")
+_PLACE = sql("SELECT namespace, phase, after_document FROM alignment_state WHERE tenant_id = :tenant")
 
 _OF_DELETIONS = tuple(field.name for field in fields(Deletions))
 
-_NOTE = text(
+_NOTE = sql(
     "INSERT INTO alignment_state"
     f" (tenant_id, namespace, phase, after_document, checked_at, {', '.join((*COUNTED, *_OF_DELETIONS))})"
     " VALUES (:tenant, :namespace, :phase, :after, :now,"
@@ -108,18 +109,18 @@ _NOTE = text(
     + ", ".join(f"{name} = {name} + VALUES({name})" for name in COUNTED)
 )
 
-_DELETIONS = text(f"SELECT {', '.join(_OF_DELETIONS)} FROM alignment_state WHERE tenant_id = :tenant")
+_DELETIONS = sql(f"SELECT {', '.join(_OF_DELETIONS)} FROM alignment_state WHERE tenant_id = :tenant")
 
-_NOTE_WITHHELD = text(
+_NOTE_WITHHELD = sql(
     "INSERT INTO alignment_state (tenant_id, checked_at, withheld) VALUES (:tenant, :now, :withheld)"
     " ON DUPLICATE KEY UPDATE pass_deleted = 0, pass_withheld = 0, withheld = VALUES(withheld)"
 )
 
-_WITHHELD = text(
+_WITHHELD = sql(
     "SELECT tenant_id, withheld FROM alignment_state WHERE withheld > 0 ORDER BY withheld DESC, tenant_id LIMIT :limit"
 )
 
-_TOTALS = text(
+_TOTALS = sql(
     "SELECT UNIX_TIMESTAMP(MAX(checked_at)) AS last_run, SUM(withheld) AS withheld, "
     + ", ".join(f"SUM({name}) AS {name}" for name in COUNTED)
     + " FROM alignment_state"

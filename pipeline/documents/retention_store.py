@@ -5,15 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
-from itertools import groupby
-from operator import attrgetter
 from typing import Any
 
 from sqlalchemy import Connection
 
 from pipeline.database.rows import TenantStore, generation_key, insert_many, now
 from pipeline.database.statements import OF_DOCUMENTS, OF_GENERATION, generation_columns, sql, tenant_ids
-from pipeline.documents.outcome_store import by_namespace_and_number
+from pipeline.documents.outcome_store import by_namespace, by_namespace_and_number
 from pipeline.documents.source_store import Sources
 from pipeline.records import Generation, Namespace, TenantId
 
@@ -56,9 +54,8 @@ class GenerationRows(TenantStore):
     def drop(self, generations: Sequence[Generation]) -> None:
         """Drop the chunks of exactly these hidden generations, and their bytes and fields unless they may be retried or
         rolled back to."""
-        by_namespace = attrgetter("scope.namespace")
-        for namespace, group in groupby(sorted(generations, key=by_namespace), key=by_namespace):
-            self._drop(namespace, list(group))
+        for namespace, group in by_namespace(generations):
+            self._drop(namespace, group)
 
     def _drop(self, namespace: Namespace, generations: Sequence[Generation]) -> None:
         locked = self._run(_LOCK, namespace=namespace, ids=sorted({g.document_id for g in generations}))
@@ -119,9 +116,8 @@ class RetainedGenerations(TenantStore):
 
     def keep(self, replaced: Sequence[Generation], *, for_s: float) -> None:
         """Keep these for ``for_s`` seconds, 0 for not at all, instead of those retained before."""
-        for namespace in sorted({generation.scope.namespace for generation in replaced}):
-            ids = sorted({g.document_id for g in replaced if g.scope.namespace == namespace})
-            self._run(_FORGET_RETAINED, namespace=namespace, ids=ids)
+        for namespace, group in by_namespace(replaced):
+            self._run(_FORGET_RETAINED, namespace=namespace, ids=sorted({g.document_id for g in group}))
         if for_s > 0:
             until = now() + timedelta(seconds=for_s)
             insert_many(

@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import bindparam, text
+from sqlalchemy import text
 
 from pipeline.database.rows import TenantStore
+from pipeline.database.statements import same_document, sql
 from pipeline.examples.library_statistics import LENGTHS, Accepted, Duplicated, Stored, Verified
 from pipeline.jobs.job_view_store import status_of
 from pipeline.records import ItemState, JobId, Namespace
@@ -84,8 +85,7 @@ class Examples(TenantStore):
 
 
 _SHOWN = (
-    " FROM documents d JOIN generations g ON g.tenant_id = d.tenant_id AND g.namespace = d.namespace"
-    " AND g.document_id = d.document_id AND g.generation = d.published_generation"
+    f" FROM documents d JOIN generations g ON {same_document('g', 'd')} AND g.generation = d.published_generation"
     " WHERE d.tenant_id = :tenant AND d.namespace = :namespace AND g.type IN :types"
     " AND JSON_EXTRACT(g.metadata, '$.user_input') IS NOT NULL"
 )
@@ -93,7 +93,7 @@ _CASES = " ".join(f"WHEN length <= {length} THEN {length}" for length in LENGTHS
 
 
 def _of_types(statement: str) -> Any:
-    return text(statement).bindparams(bindparam("types", expanding=True))
+    return text(statement)
 
 
 _COUNTS = _of_types(
@@ -114,27 +114,24 @@ _REPEATED = _of_types(
 )
 _WITH_HASH = _of_types(
     f"SELECT g.type, g.content_hash, d.document_id{_SHOWN} AND g.content_hash IN :hashes ORDER BY d.document_id"
-).bindparams(bindparam("hashes", expanding=True))
+)
 
-_JOB = text("SELECT namespace FROM jobs WHERE tenant_id = :tenant AND job_id = :job")
-_STATES = text("SELECT state, COUNT(*) FROM job_items WHERE tenant_id = :tenant AND job_id = :job GROUP BY state")
+_JOB = sql("SELECT namespace FROM jobs WHERE tenant_id = :tenant AND job_id = :job")
+_STATES = sql("SELECT state, COUNT(*) FROM job_items WHERE tenant_id = :tenant AND job_id = :job GROUP BY state")
 # Items that were refused in the request, or skipped, have no generation.
 _ITEMS = (
-    " FROM job_items i LEFT JOIN documents d ON d.tenant_id = i.tenant_id AND d.namespace = i.namespace"
-    " AND d.document_id = i.document_id AND (d.published_generation >= i.generation OR i.outcome = 'unchanged')"
-    " AND EXISTS (SELECT 1 FROM chunks c"
-    " WHERE c.tenant_id = d.tenant_id AND c.namespace = d.namespace AND c.document_id = d.document_id"
+    f" FROM job_items i LEFT JOIN documents d ON {same_document('d', 'i')} AND (d.published_generation >= i.generation"
+    f" OR i.outcome = 'unchanged') AND EXISTS (SELECT 1 FROM chunks c WHERE {same_document('c', 'd')}"
     " AND c.generation = d.published_generation)"
 )
 _THOSE = " WHERE i.tenant_id = :tenant AND i.job_id = :job AND i.generation IS NOT NULL"
-_FOUND = text(f"SELECT COUNT(*), COUNT(d.document_id){_ITEMS}{_THOSE}")
-_MISSING = text(
+_FOUND = sql(f"SELECT COUNT(*), COUNT(d.document_id){_ITEMS}{_THOSE}")
+_MISSING = sql(
     f"SELECT i.document_id, i.state, i.error_code{_ITEMS}{_THOSE} AND d.document_id IS NULL"
     " ORDER BY i.ordinal LIMIT :limit"
 )
-_SAMPLE = text(
-    "SELECT i.document_id, i.state, g.type, JSON_UNQUOTE(JSON_EXTRACT(g.metadata, '$.user_input')) AS user_input"
-    f"{_ITEMS} JOIN generations g ON g.tenant_id = d.tenant_id AND g.namespace = d.namespace"
-    f" AND g.document_id = d.document_id AND g.generation = d.published_generation{_THOSE}"
-    " AND MOD(i.ordinal, :step) = 0 ORDER BY i.ordinal LIMIT :limit"
+_SAMPLE = sql(
+    "SELECT i.document_id, i.state, g.type, JSON_UNQUOTE(JSON_EXTRACT(g.metadata, '$.user_input')) AS"
+    f" user_input{_ITEMS} JOIN generations g ON {same_document('g', 'd')}"
+    f" AND g.generation = d.published_generation{_THOSE} AND MOD(i.ordinal, :step) = 0 ORDER BY i.ordinal LIMIT :limit"
 )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from pipeline.database.rows import now
+from pipeline.database.statements import sql
 from pipeline.jobs.job_views import BACKLOG_STATES, LedgerBacklog
 from pipeline.records import FailureReason
 
@@ -24,7 +25,7 @@ def backlog(connection: Connection) -> LedgerBacklog:
     )
 
 
-_OPEN = text(
+_OPEN = sql(
     "SELECT standing, COUNT(*) AS items, MIN(since) AS since FROM ("
     "SELECT CASE WHEN i.state = 'running' THEN 'running' WHEN j.paused_at IS NOT NULL THEN 'paused'"
     " WHEN i.next_attempt_at > :now THEN 'later' ELSE 'due' END AS standing,"
@@ -35,7 +36,7 @@ _OPEN = text(
 )
 
 # By tenant, because the key of dead letters begins with it.
-_DEAD = text(
+_DEAD = sql(
     "SELECT i.failure, COUNT(*) FROM tenants t JOIN job_items i ON i.tenant_id = t.tenant_id"
     " AND i.dead_at > '1970-01-01' GROUP BY i.failure"
 )

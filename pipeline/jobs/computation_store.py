@@ -12,10 +12,11 @@ from typing import Any, Final
 
 import orjson
 import redis
-from sqlalchemy import Connection, Engine, text
+from sqlalchemy import Connection, Engine
 
 from pipeline.database.engines import redis_errors
 from pipeline.database.rows import TenantStore, now
+from pipeline.database.statements import sql
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.jobs.computation import (
     LIMITS,
@@ -214,13 +215,13 @@ def _outcome(stored: bytes, answer: bytes | None) -> Done | Failed:
     return Done(body=answer or b"", about=fields["about"])
 
 
-_PUT = text(
+_PUT = sql(
     "INSERT INTO computation_bodies (tenant_id, computation_id, piece, body, expires_at)"
     " VALUES (:tenant, :computation, :piece, :body, :expires)"
 )
-_BODY = text(
+_BODY = sql(
     "SELECT body FROM computation_bodies WHERE tenant_id = :tenant AND computation_id = :computation ORDER BY piece"
 )
-_DROP = text("DELETE FROM computation_bodies WHERE tenant_id = :tenant AND computation_id = :computation")
-_EXPIRED = text("SELECT DISTINCT tenant_id FROM computation_bodies WHERE expires_at < :now LIMIT 1000")
-_DROP_EXPIRED = text("DELETE FROM computation_bodies WHERE tenant_id = :tenant AND expires_at < :now LIMIT :limit")
+_DROP = sql("DELETE FROM computation_bodies WHERE tenant_id = :tenant AND computation_id = :computation")
+_EXPIRED = sql("SELECT DISTINCT tenant_id FROM computation_bodies WHERE expires_at < :now LIMIT 1000")
+_DROP_EXPIRED = sql("DELETE FROM computation_bodies WHERE tenant_id = :tenant AND expires_at < :now LIMIT :limit")

@@ -5,9 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import text
-
 from pipeline.database.rows import TenantStore, as_utc, now, record_of
+from pipeline.database.statements import same_generation, sql
 from pipeline.jobs.job_views import DeadLetter, DeadLetterFilter, LedgerPosition, Payload
 from pipeline.records import FailureReason, JobId
 
@@ -38,10 +37,8 @@ class DeadLetters(TenantStore):
         """Return the positions of the chosen letters up to ``until``, oldest first."""
         where, values = _where(chosen)
         rows = self._run(
-            text(
-                f"SELECT i.job_id, i.ordinal FROM job_items i WHERE i.tenant_id = :tenant{where}"
-                " AND i.dead_at <= :until ORDER BY i.dead_at, i.job_id, i.ordinal LIMIT :limit"
-            ),
+            f"SELECT i.job_id, i.ordinal FROM job_items i WHERE i.tenant_id = :tenant{where}"
+            " AND i.dead_at <= :until ORDER BY i.dead_at, i.job_id, i.ordinal LIMIT :limit",
             until=until.replace(tzinfo=None),
             limit=limit,
             **values,
@@ -52,7 +49,7 @@ class DeadLetters(TenantStore):
         """Delete the dead letter and its bytes. The item stays failed. False if there is no such letter."""
         values = {"tenant": self._tenant_id, "job": position.job_id, "ordinal": position.ordinal, "now": now()}
         dropped = self._connection.execute(
-            text(
+            sql(
                 "UPDATE job_items SET failure = NULL, dead_at = NULL, updated_at = :now"
                 " WHERE tenant_id = :tenant AND job_id = :job AND ordinal = :ordinal AND dead_at IS NOT NULL"
             ),
@@ -63,7 +60,7 @@ class DeadLetters(TenantStore):
         return bool(dropped)
 
     def _read(self, where: str, values: dict[str, Any], *, limit: int) -> list[DeadLetter]:
-        rows = self._run(text(_LETTERS.format(where=where)), limit=limit, **values)
+        rows = self._run(_LETTERS.format(where=where), limit=limit, **values)
         return [
             record_of(
                 DeadLetter,
@@ -98,17 +95,13 @@ def _where(chosen: DeadLetterFilter) -> tuple[str, dict[str, Any]]:
 
 _LETTERS = (
     "SELECT i.job_id, i.ordinal, i.namespace, i.document_id, i.generation, i.failure, i.error_code, i.error_detail,"
-    " i.stage, i.attempts, i.dead_at, i.body_bytes, g.media_type, g.source_uri, g.content_hash,"
-    " EXISTS (SELECT 1 FROM payloads p WHERE p.tenant_id = i.tenant_id AND p.namespace = i.namespace"
-    " AND p.document_id = i.document_id AND p.generation = i.generation) AS available"
-    " FROM job_items i LEFT JOIN generations g ON g.tenant_id = i.tenant_id AND g.namespace = i.namespace"
-    " AND g.document_id = i.document_id AND g.generation = i.generation"
-    " WHERE i.tenant_id = :tenant AND i.dead_at IS NOT NULL{where}"
-    " ORDER BY i.dead_at DESC, i.job_id DESC, i.ordinal DESC LIMIT :limit"
+    " i.stage, i.attempts, i.dead_at, i.body_bytes, g.media_type, g.source_uri, g.content_hash, EXISTS (SELECT 1"
+    f" FROM payloads p WHERE {same_generation('p', 'i')}) AS available FROM job_items i"
+    f" LEFT JOIN generations g ON {same_generation('g', 'i')} WHERE i.tenant_id = :tenant"
+    f" AND i.dead_at IS NOT NULL{{where}} ORDER BY i.dead_at DESC, i.job_id DESC, i.ordinal DESC LIMIT :limit"
 )
 
-_DELETE_PAYLOAD = text(
-    "DELETE p FROM payloads p JOIN job_items i ON i.tenant_id = p.tenant_id AND i.namespace = p.namespace"
-    " AND i.document_id = p.document_id AND i.generation = p.generation"
-    " WHERE i.tenant_id = :tenant AND i.job_id = :job AND i.ordinal = :ordinal"
+_DELETE_PAYLOAD = sql(
+    f"DELETE p FROM payloads p JOIN job_items i ON {same_generation('i', 'p')} WHERE i.tenant_id = :tenant"
+    " AND i.job_id = :job AND i.ordinal = :ordinal"
 )

@@ -8,9 +8,8 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import text
-
 from pipeline.database.rows import TenantStore, now, record_of
+from pipeline.database.statements import same_generation
 from pipeline.documents.document_store import encoding_of
 from pipeline.documents.duplicate_store import IS_DUPLICATE, Duplicates
 from pipeline.jobs.job_views import ItemView, JobStatus, JobView
@@ -81,7 +80,7 @@ class JobViews(TenantStore):
     ) -> list[ItemView]:
         """Return items by ordinal above ``after``; ``duplicates``: only those whose document duplicates another."""
         where = ("AND i.state = :state " if status else "") + (f"AND {IS_DUPLICATE}" if duplicates else "")
-        rows = self._run(text(_ITEMS.format(where=where)), job=job_id, state=status, after=after, limit=limit).all()
+        rows = self._run(_ITEMS.format(where=where), job=job_id, state=status, after=after, limit=limit).all()
         originals: dict[DocumentId, DocumentId] = {}
         if rows:
             ids = [DocumentId(row.document_id) for row in rows if row.document_id and row.error_code is None]
@@ -104,11 +103,9 @@ class JobViews(TenantStore):
 
     def _select(self, where: str, values: dict[str, object], *, limit: int) -> Sequence[Any]:
         return self._run(
-            text(
-                "SELECT job_id, namespace, total, created_at, updated_at, finished_at, paused_at, served_at,"
-                " priority FROM jobs"
-                f" WHERE tenant_id = :tenant {where} ORDER BY created_at DESC, job_id DESC LIMIT :limit"
-            ),
+            "SELECT job_id, namespace, total, created_at, updated_at, finished_at, paused_at, served_at,"
+            " priority FROM jobs"
+            f" WHERE tenant_id = :tenant {where} ORDER BY created_at DESC, job_id DESC LIMIT :limit",
             limit=limit,
             **values,
         ).all()
@@ -121,11 +118,9 @@ class JobViews(TenantStore):
     def _view(self, job: Any, usage: UsageRow, *, errors: bool) -> JobView:
         job_id = JobId(job.job_id)
         rows = self._run(
-            text(
-                "SELECT state, stage, outcome, COUNT(*) AS items, SUM(chunk_count) AS chunks,"
-                " SUM(reused_count) AS reused FROM job_items"
-                " WHERE tenant_id = :tenant AND job_id = :job GROUP BY state, stage, outcome"
-            ),
+            "SELECT state, stage, outcome, COUNT(*) AS items, SUM(chunk_count) AS chunks,"
+            " SUM(reused_count) AS reused FROM job_items"
+            " WHERE tenant_id = :tenant AND job_id = :job GROUP BY state, stage, outcome",
             job=job_id,
         ).all()
         by_state, stages = count_items(rows)
@@ -157,10 +152,8 @@ class JobViews(TenantStore):
             return None
         moment = now()
         due_since = self._run(
-            text(
-                "SELECT MIN(next_attempt_at) FROM job_items WHERE tenant_id = :tenant AND job_id = :job"
-                " AND state = 'queued' AND next_attempt_at <= :now"
-            ),
+            "SELECT MIN(next_attempt_at) FROM job_items WHERE tenant_id = :tenant AND job_id = :job"
+            " AND state = 'queued' AND next_attempt_at <= :now",
             job=job.job_id,
             now=moment,
         ).scalar_one()
@@ -199,8 +192,6 @@ def status_of(items: dict[ItemState, int]) -> str:
 _ITEMS = (
     "SELECT i.ordinal, i.document_id, i.state, i.stage, i.outcome, i.chunk_count, i.reused_count, i.attempts,"
     " i.error_code, i.error_detail, i.error_pointer, i.updated_at, i.namespace, i.requested_id, g.encoding"
-    " FROM job_items i LEFT JOIN generations g ON g.tenant_id = i.tenant_id AND g.namespace = i.namespace"
-    " AND g.document_id = i.document_id AND g.generation = i.generation"
-    " WHERE i.tenant_id = :tenant AND i.job_id = :job AND i.ordinal > :after {where}"
-    " ORDER BY i.ordinal LIMIT :limit"
+    f" FROM job_items i LEFT JOIN generations g ON {same_generation('g', 'i')} WHERE i.tenant_id = :tenant"
+    f" AND i.job_id = :job AND i.ordinal > :after {{where}} ORDER BY i.ordinal LIMIT :limit"
 )

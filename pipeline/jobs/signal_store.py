@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import bindparam, text
-
 from pipeline.database.rows import TenantStore, record_of
+from pipeline.database.statements import sql
 from pipeline.jobs.job_view_store import JobViews, count_items, status_of
 from pipeline.jobs.job_views import Failure, FailurePosition, Fingerprint, Snapshot
 from pipeline.records import JobId
@@ -61,7 +60,7 @@ class JobSignals(TenantStore):
         return {JobId(job_id): (revision, served_at) for job_id, revision, served_at in rows}
 
 
-_SNAPSHOT = text(
+_SNAPSHOT = sql(
     "SELECT j.job_id, j.namespace, j.revision, j.total, j.created_at, j.updated_at, j.finished_at, j.paused_at,"
     " j.served_at, i.state, i.stage, i.items, i.chunks FROM jobs j LEFT JOIN ("
     "SELECT state, stage, COUNT(*) AS items, SUM(chunk_count) AS chunks FROM job_items"
@@ -69,12 +68,10 @@ _SNAPSHOT = text(
     " WHERE j.tenant_id = :tenant AND j.job_id = :job"
 )
 
-_FAILURES = text(
+_FAILURES = sql(
     "SELECT failed_revision, ordinal, document_id, error_code, error_detail, error_pointer FROM job_items"
     " WHERE tenant_id = :tenant AND job_id = :job AND failed_revision >= :revision"
     " AND (failed_revision > :revision OR ordinal > :ordinal) ORDER BY failed_revision, ordinal LIMIT :limit"
 )
 
-_FINGERPRINTS = text(
-    "SELECT job_id, revision, served_at FROM jobs WHERE tenant_id = :tenant AND job_id IN :jobs"
-).bindparams(bindparam("jobs", expanding=True))
+_FINGERPRINTS = sql("SELECT job_id, revision, served_at FROM jobs WHERE tenant_id = :tenant AND job_id IN :jobs")

@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, select, text
+from sqlalchemy import Connection, select
 
 from pipeline.database.mysql_tables import audit
 from pipeline.database.rows import TenantStore, follows, insert_many, now, record_of, to_json, to_naive
+from pipeline.database.statements import sql
 from pipeline.records import Actor, TenantId
 from pipeline.tenants.audit import ArmSearches, AuditFilter, AuditRow, acting
 
@@ -118,7 +119,7 @@ class Audit(TenantStore):
 def tenants_with_audit(connection: Connection) -> list[TenantId]:
     """Return the tenants with audit rows; reads only their ids."""
     return [
-        TenantId(tenant_id) for tenant_id in connection.execute(text("SELECT DISTINCT tenant_id FROM audit")).scalars()
+        TenantId(tenant_id) for tenant_id in connection.execute(sql("SELECT DISTINCT tenant_id FROM audit")).scalars()
     ]
 
 
@@ -146,7 +147,7 @@ _COLUMNS = (
 _ADD = f"INSERT IGNORE INTO audit (tenant_id, {_COLUMNS}) VALUES ({', '.join(['%s'] * 15)})"
 
 # MariaDB reads JSON's null as NULL and MySQL as the word "null"; an arm of that name is not told from no arm there.
-_ARMS = text(
+_ARMS = sql(
     "SELECT bucket, COUNT(*) AS searches, SUM(outcome = 'failed') AS failed, SUM(outcome = 'empty') AS empty,"
     " SUM(degraded = 'true') AS degraded, SUM(cached = 'true') AS cached,"
     " AVG(IF(cached = 'true', NULL, latency_ms + 0.0)) AS mean_latency_ms FROM ("
@@ -156,4 +157,4 @@ _ARMS = text(
     ") AS newest WHERE experiment = :experiment AND bucket <> 'null' GROUP BY bucket ORDER BY bucket"
 )
 
-_FORGET = text("DELETE FROM audit WHERE tenant_id = :tenant AND at < :before LIMIT :limit")
+_FORGET = sql("DELETE FROM audit WHERE tenant_id = :tenant AND at < :before LIMIT :limit")

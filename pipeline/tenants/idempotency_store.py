@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import uuid
 
-from sqlalchemy import Connection, Row, text
+from sqlalchemy import Connection, Row
 
 from pipeline.database.rows import TenantStore, record_of
+from pipeline.database.statements import sql
 from pipeline.records import TenantId
 from pipeline.tenants.idempotency import Answered, Claimed, Running
 
@@ -92,43 +93,43 @@ def _micro(seconds: float) -> int:
 
 _NOW = "UTC_TIMESTAMP(6)"
 
-_INSERT = text(
+_INSERT = sql(
     "INSERT IGNORE INTO idempotency_keys (tenant_id, digest, work_id, token, claimed_until, expires_at)"
     f" VALUES (:tenant, :digest, :work, :token, {_NOW} + INTERVAL :lease MICROSECOND, {_NOW} + INTERVAL :ttl MICROSECOND)"
 )
 
-_LOOK = text(
+_LOOK = sql(
     f"SELECT work_id, token, fingerprint, status, answer, expires_at <= {_NOW} AS expired,"
     f" TIMESTAMPDIFF(MICROSECOND, {_NOW}, claimed_until) AS lease_left"
     " FROM idempotency_keys WHERE tenant_id = :tenant AND digest = :digest"
 )
 
-_TAKE_OVER = text(
+_TAKE_OVER = sql(
     "UPDATE idempotency_keys SET work_id = :work, token = :token, fingerprint = NULL, status = NULL, answer = NULL,"
     f" claimed_until = {_NOW} + INTERVAL :lease MICROSECOND, expires_at = {_NOW} + INTERVAL :ttl MICROSECOND"
     " WHERE tenant_id = :tenant AND digest = :digest AND token = :before"
 )
 
-_RENEW = text(
+_RENEW = sql(
     f"UPDATE idempotency_keys SET claimed_until = {_NOW} + INTERVAL :lease MICROSECOND"
     " WHERE tenant_id = :tenant AND digest = :digest AND token = :token AND status IS NULL"
 )
 
-_KEEP = text(
+_KEEP = sql(
     "UPDATE idempotency_keys SET fingerprint = :fingerprint, status = :status, answer = :answer,"
     f" expires_at = {_NOW} + INTERVAL :ttl MICROSECOND"
     " WHERE tenant_id = :tenant AND digest = :digest AND token = :token AND status IS NULL"
 )
 
-_FREE = text(
+_FREE = sql(
     "DELETE FROM idempotency_keys WHERE tenant_id = :tenant AND digest = :digest AND token = :token AND status IS NULL"
 )
 
-_LET_GO = text(
+_LET_GO = sql(
     f"UPDATE idempotency_keys SET claimed_until = {_NOW}"
     " WHERE tenant_id = :tenant AND digest = :digest AND token = :token AND status IS NULL"
 )
 
-_FORGET = text(f"DELETE FROM idempotency_keys WHERE tenant_id = :tenant AND expires_at <= {_NOW} LIMIT :limit")
+_FORGET = sql(f"DELETE FROM idempotency_keys WHERE tenant_id = :tenant AND expires_at <= {_NOW} LIMIT :limit")
 
-_UNTIDY = text(f"SELECT DISTINCT tenant_id FROM idempotency_keys WHERE expires_at <= {_NOW}")
+_UNTIDY = sql(f"SELECT DISTINCT tenant_id FROM idempotency_keys WHERE expires_at <= {_NOW}")

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import bindparam, text
+from sqlalchemy import text
 
 from pipeline.database.rows import TenantStore, as_utc, now, record_of
+from pipeline.database.statements import same_document, sql
 from pipeline.records import DocumentId, Namespace
 from pipeline.tenants.accounts import NamespaceView
 from pipeline.tenants.publication_store import Publications
@@ -30,9 +31,7 @@ class Namespaces(TenantStore):
 
     def existing(self, names: Sequence[Namespace]) -> set[Namespace]:
         """Return those of these namespaces that exist."""
-        statement = text(
-            "SELECT namespace FROM namespaces WHERE tenant_id = :tenant AND namespace IN :names"
-        ).bindparams(bindparam("names", expanding=True))
+        statement = sql("SELECT namespace FROM namespaces WHERE tenant_id = :tenant AND namespace IN :names")
         rows = self._run(statement, names=list(names)).scalars()
         return {Namespace(name) for name in rows}
 
@@ -55,10 +54,8 @@ class Namespaces(TenantStore):
     def living_documents(self, namespace: Namespace, *, limit: int) -> list[str]:
         """Return some documents of a namespace that are published or under way."""
         rows = self._run(
-            text(
-                "SELECT document_id FROM documents WHERE tenant_id = :tenant AND namespace = :namespace"
-                " AND latest_generation > deleted_generation ORDER BY document_id LIMIT :limit"
-            ),
+            "SELECT document_id FROM documents WHERE tenant_id = :tenant AND namespace = :namespace"
+            " AND latest_generation > deleted_generation ORDER BY document_id LIMIT :limit",
             namespace=namespace,
             limit=limit,
         ).scalars()
@@ -74,10 +71,10 @@ class Namespaces(TenantStore):
             return False
         for table in _OF_A_NAMESPACE:
             self._connection.execute(
-                text(f"DELETE FROM {table} WHERE tenant_id = :tenant AND namespace = :namespace"), values
+                sql(f"DELETE FROM {table} WHERE tenant_id = :tenant AND namespace = :namespace"), values
             )
         self._connection.execute(
-            text(
+            sql(
                 "UPDATE retired_generations SET due_at = :now"
                 " WHERE tenant_id = :tenant AND namespace = :namespace AND due_at > :now"
             ),
@@ -88,14 +85,12 @@ class Namespaces(TenantStore):
     def views(self, *, after: str | None = None, limit: int = 1000, examples: bool = False) -> list[NamespaceView]:
         """Return namespaces after the given one, in order of name; with ``examples`` only those that hold examples."""
         rows = self._run(
-            text(
-                "SELECT n.namespace, n.chunk_count, n.created_at, (SELECT COUNT(*) FROM documents d"
-                " WHERE d.tenant_id = n.tenant_id AND d.namespace = n.namespace"
-                " AND d.published_generation IS NOT NULL) AS documents"
-                " FROM namespaces n WHERE n.tenant_id = :tenant AND n.namespace > :after"
-                f"{_HOLDS_EXAMPLES if examples else ''}"
-                " ORDER BY n.namespace LIMIT :limit"
-            ),
+            "SELECT n.namespace, n.chunk_count, n.created_at, (SELECT COUNT(*) FROM documents d"
+            " WHERE d.tenant_id = n.tenant_id AND d.namespace = n.namespace"
+            " AND d.published_generation IS NOT NULL) AS documents"
+            " FROM namespaces n WHERE n.tenant_id = :tenant AND n.namespace > :after"
+            f"{_HOLDS_EXAMPLES if examples else ''}"
+            " ORDER BY n.namespace LIMIT :limit",
             after=after or "",
             limit=limit,
         )
@@ -105,9 +100,8 @@ class Namespaces(TenantStore):
 # Ids of examples begin with their category, so each of these reads a few rows of the primary key: '.' follows '-'.
 _HOLDS_EXAMPLES = " AND ({})".format(
     " OR ".join(
-        "EXISTS (SELECT 1 FROM documents d JOIN generations g ON g.tenant_id = d.tenant_id AND g.namespace = d.namespace"
-        " AND g.document_id = d.document_id AND g.generation = d.published_generation"
-        " WHERE d.tenant_id = n.tenant_id AND d.namespace = n.namespace"
+        f"EXISTS (SELECT 1 FROM documents d JOIN generations g ON {same_document('g', 'd')}"
+        " AND g.generation = d.published_generation WHERE d.tenant_id = n.tenant_id AND d.namespace = n.namespace"
         f" AND d.document_id >= '{category}-' AND d.document_id < '{category}.' AND g.type = '{category}'"
         " AND JSON_EXTRACT(g.metadata, '$.user_input') IS NOT NULL)"
         for category in (name.removesuffix("_examples") for name in EXAMPLE_TABLES)
@@ -136,7 +130,7 @@ _REVISIONS = (
     " WHERE n.tenant_id = %(tenant)s AND n.namespace IN %(names)s"
 )
 
-_REVISE = text(
+_REVISE = sql(
     "UPDATE namespaces SET chunk_count = chunk_count + :chunks, term_count = term_count + :terms,"
     " revision = revision + 1, revised_at = :now WHERE tenant_id = :tenant AND namespace = :namespace"
 )

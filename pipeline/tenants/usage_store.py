@@ -8,9 +8,8 @@ from datetime import date
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import bindparam, text
-
 from pipeline.database.rows import TenantStore, insert_many
+from pipeline.database.statements import sql
 from pipeline.records import JobId
 from pipeline.tenants.usage import EmbeddingCounts, UsageEntry, UsageKey, UsageRow
 
@@ -50,7 +49,7 @@ class Usage(TenantStore):
     def between(self, first: date, last: date, *, by: UsageKey, after: str | None, limit: int) -> list[UsageRow]:
         """Return counts of these days, both inclusive, in the order of their key, after the given one."""
         statement = _BETWEEN.format(key=_KEYS[by], having="HAVING name > :after" if after is not None else "")
-        return [_row(row) for row in self._run(text(statement), first=first, last=last, after=after, limit=limit)]
+        return [_row(row) for row in self._run(statement, first=first, last=last, after=after, limit=limit)]
 
     def total(self, first: date, last: date) -> UsageRow:
         """Return the total of these days."""
@@ -82,13 +81,11 @@ _KEYS: dict[UsageKey, str] = {
     "purpose": "purpose",
 }
 
-_OF_JOBS = text(f"SELECT job_id AS name, {_SUMS} AND job_id IN :jobs GROUP BY job_id").bindparams(
-    bindparam("jobs", expanding=True)
-)
+_OF_JOBS = sql(f"SELECT job_id AS name, {_SUMS} AND job_id IN :jobs GROUP BY job_id")
 
 _BETWEEN = (
     f"SELECT {{key}} AS name, {_SUMS} AND day BETWEEN :first AND :last GROUP BY name {{having}}"
     " ORDER BY name LIMIT :limit"
 )
 
-_TOTAL = text(f"SELECT '' AS name, {_SUMS} AND day BETWEEN :first AND :last")
+_TOTAL = sql(f"SELECT '' AS name, {_SUMS} AND day BETWEEN :first AND :last")

@@ -7,11 +7,12 @@ from collections.abc import Collection
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, text
+from sqlalchemy import Connection, text
 from sqlalchemy.dialects.mysql import insert
 
 from pipeline.database.mysql_tables import vector_stores
 from pipeline.database.rows import TenantStore, as_utc, now, record_of, to_json, to_naive
+from pipeline.database.statements import sql
 from pipeline.records import Namespace, TenantId
 from pipeline.vector_stores.collection import ListPosition, VectorStore
 
@@ -44,7 +45,7 @@ class VectorStores(TenantStore):
     def one(self, namespace: Namespace, *, lock: bool = False) -> VectorStore | None:
         """Return a namespace as a vector store, or None if there is none."""
         statement = f"{_SELECT} AND n.namespace = :namespace" + (" FOR UPDATE" if lock else "")
-        row = self._run(text(statement), namespace=namespace).one_or_none()
+        row = self._run(statement, namespace=namespace).one_or_none()
         return None if row is None else _store(row)
 
     def page(self, *, place: ListPosition | None, newest_first: bool, limit: int) -> list[VectorStore]:
@@ -85,20 +86,20 @@ _SELECT = (
     " v.last_active_at, v.expires_at FROM namespaces n"
     " LEFT JOIN vector_stores v ON v.tenant_id = n.tenant_id AND v.namespace = n.namespace WHERE n.tenant_id = :tenant"
 )
-_NAMESPACE = text(
+_NAMESPACE = sql(
     "INSERT IGNORE INTO namespaces (tenant_id, namespace, created_at) VALUES (:tenant, :namespace, :created)"
 )
 _AMONG_THE_IDLE = (
     " WHERE tenant_id = :tenant AND namespace IN :names AND last_active_at < :before"
     " AND (expires_at IS NULL OR expires_at > :now)"
 )
-_IDLE = text(f"SELECT namespace FROM vector_stores{_AMONG_THE_IDLE}").bindparams(bindparam("names", expanding=True))
-_TOUCH = text(
+_IDLE = sql(f"SELECT namespace FROM vector_stores{_AMONG_THE_IDLE}")
+_TOUCH = sql(
     "UPDATE vector_stores SET expires_at = DATE_ADD(:now, INTERVAL expires_after_days DAY), last_active_at = :now"
     f"{_AMONG_THE_IDLE}"
-).bindparams(bindparam("names", expanding=True))
-_EMPTIED = text("UPDATE vector_stores SET emptied_at = :now WHERE tenant_id = :tenant AND namespace = :namespace")
-_EXPIRED = text(
+)
+_EMPTIED = sql("UPDATE vector_stores SET emptied_at = :now WHERE tenant_id = :tenant AND namespace = :namespace")
+_EXPIRED = sql(
     "SELECT tenant_id, namespace FROM vector_stores WHERE expires_at <= :now AND emptied_at IS NULL"
     " ORDER BY expires_at LIMIT :limit"
 )

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, delete, func, or_, select, text
+from sqlalchemy import ColumnElement, Connection, and_, delete, func, or_, select
 
 from pipeline.database.mysql_tables import stored_file_bodies, stored_files
 from pipeline.database.rows import TenantStore, follows, now, placeholders, record_of, slices, to_naive
+from pipeline.database.statements import same_generation, sql
 from pipeline.records import JobId, Namespace, TenantId
 from pipeline.vector_stores.collection import StoredFile
 
@@ -100,14 +101,13 @@ def expired_files(connection: Connection, *, limit: int) -> list[tuple[TenantId,
     return [(TenantId(row.tenant_id), row.file_id) for row in rows]
 
 
-_EXPIRED = text("SELECT tenant_id, file_id FROM stored_files WHERE expires_at <= :now ORDER BY expires_at LIMIT :limit")
+_EXPIRED = sql("SELECT tenant_id, file_id FROM stored_files WHERE expires_at <= :now ORDER BY expires_at LIMIT :limit")
 
 _OF_GENERATIONS = " WHERE g.tenant_id = %s AND g.namespace = %s AND g.job_id = %s AND g.document_id IN ({many})"
 _FILE_OF = "f.tenant_id = g.tenant_id AND f.file_id = g.document_id"
 _COPY_BODIES = (
-    "UPDATE generations g JOIN payloads p ON p.tenant_id = g.tenant_id AND p.namespace = g.namespace"
-    " AND p.document_id = g.document_id AND p.generation = g.generation"
-    f" JOIN stored_file_bodies f ON {_FILE_OF} SET p.body = f.body{_OF_GENERATIONS}"
+    f"UPDATE generations g JOIN payloads p ON {same_generation('p', 'g')} JOIN stored_file_bodies f ON {_FILE_OF}"
+    f" SET p.body = f.body{_OF_GENERATIONS}"
 )
 _COPY_FACTS = (
     f"UPDATE generations g JOIN stored_files f ON {_FILE_OF}"

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, text
+from sqlalchemy import Connection, text
 
 from pipeline.database.rows import TenantStore, now, record_of
+from pipeline.database.statements import sql
 from pipeline.records import TenantId
 from pipeline.webhooks.endpoint import Delivery
 from pipeline.webhooks.signatures import DeliveryResult, DeliveryState, Event
@@ -55,7 +56,7 @@ def prune(connection: Connection, *, delivered_s: float, dead_s: float, progress
         ("state IN ('delivered', 'dead') AND event = 'job.progress'", progress_s),
     ):
         gone += connection.execute(
-            text(f"DELETE FROM webhook_deliveries WHERE {where} AND ended_at < :before LIMIT {limit:d}"),
+            sql(f"DELETE FROM webhook_deliveries WHERE {where} AND ended_at < :before LIMIT {limit:d}"),
             {"before": moment - timedelta(seconds=seconds)},
         ).rowcount
     return gone
@@ -64,7 +65,7 @@ def prune(connection: Connection, *, delivered_s: float, dead_s: float, progress
 def tenants_following_progress(connection: Connection) -> list[TenantId]:
     """Return the tenants with an endpoint that subscribes to progress. Looks across tenants, and reads only ids."""
     rows = connection.execute(
-        text("SELECT DISTINCT tenant_id FROM webhooks WHERE disabled_at IS NULL AND events LIKE '%job.progress%'")
+        sql("SELECT DISTINCT tenant_id FROM webhooks WHERE disabled_at IS NULL AND events LIKE '%job.progress%'")
     )
     return [TenantId(tenant_id) for tenant_id in rows.scalars()]
 
@@ -102,7 +103,7 @@ class Deliveries(TenantStore):
             where += " AND (created_at < :at OR (created_at = :at AND delivery_id < :at_id))"
             values |= {"at": before[0].replace(tzinfo=None), "at_id": before[1]}
         statement = _SELECT + where + " ORDER BY created_at DESC, delivery_id DESC LIMIT :limit"
-        return [_delivery(row) for row in self._run(text(statement), **values)]
+        return [_delivery(row) for row in self._run(statement, **values)]
 
     def one(self, webhook_id: str, delivery_id: str) -> Delivery | None:
         """Return one delivery, or None."""
@@ -119,7 +120,7 @@ def _delivery(row: Any) -> Delivery:
     return record_of(Delivery, row, event=Event(row.event), standing=DeliveryState(row.state))
 
 
-_DUE = text(
+_DUE = sql(
     "SELECT tenant_id, webhook_id, delivery_id FROM ("
     # Deliveries under way came first and keep their place, so they count among the few of their endpoint.
     "SELECT tenant_id, webhook_id, delivery_id, lease_until, next_attempt_at, ROW_NUMBER() OVER ("
@@ -129,24 +130,24 @@ _DUE = text(
     " ORDER BY place, next_attempt_at LIMIT :limit"
 )
 
-_TAKE = text(
+_TAKE = sql(
     "UPDATE webhook_deliveries SET lease_until = :lease, claim_id = :claim, attempts = attempts + 1,"
     " last_attempt_at = :now WHERE (tenant_id, webhook_id, delivery_id) IN :keys AND state = 'pending'"
     " AND next_attempt_at <= :now AND (lease_until IS NULL OR lease_until < :now)"
-).bindparams(bindparam("keys", expanding=True))
+)
 
-_TAKEN = text(
+_TAKEN = sql(
     "SELECT tenant_id, webhook_id, delivery_id, claim_id, event, body, attempts FROM webhook_deliveries"
     " WHERE (tenant_id, webhook_id, delivery_id) IN :keys AND claim_id = :claim"
-).bindparams(bindparam("keys", expanding=True))
+)
 
-_SETTLE = text(
+_SETTLE = sql(
     "UPDATE webhook_deliveries SET state = :state, next_attempt_at = :next, ended_at = :ended, lease_until = NULL,"
     " claim_id = NULL, last_status = :status, last_error = :error"
     " WHERE tenant_id = :tenant AND webhook_id = :webhook AND delivery_id = :delivery AND claim_id = :claim"
 )
 
-_AGAIN = text(
+_AGAIN = sql(
     "UPDATE webhook_deliveries SET state = 'pending', attempts = 0, next_attempt_at = :now, ended_at = NULL,"
     " lease_until = NULL, claim_id = NULL WHERE tenant_id = :tenant AND webhook_id = :webhook"
     " AND delivery_id = :delivery AND state <> 'pending'"
