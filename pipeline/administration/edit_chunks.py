@@ -201,7 +201,7 @@ def _carry_out(tenant_id: TenantId, plans: Sequence[_Plan], use: Resources) -> d
         _write_rows(tenant_id, standing, work)
         _note("chunk_edit", tenant_id, [plan.before for plan in standing], work)
         for generation in sorted({plan.before.generation for plan in standing}, key=_place):
-            ChunkEdits(work.connection, tenant_id).differs(generation)
+            ChunkEdits(work.connection, tenant_id).forget_recipe(generation)
         reworded = [plan for plan in standing if plan.chunk.passage.text != plan.before.passage.text]
         follow_children(tenant_id, [(plan.before, plan.chunk.passage.text) for plan in reworded], work)
         hidden = [plan.before.chunk_id for plan in standing if not plan.enabled]
@@ -220,7 +220,7 @@ def _carry_out(tenant_id: TenantId, plans: Sequence[_Plan], use: Resources) -> d
 
 def _repeated_in(before: OwnedChunk, chunk: Chunk, edits: ChunkEdits) -> tuple[ChunkId, ...]:
     """Return the chunks beside a reworded one that still hold words that the edit removed."""
-    beside = edits.beside(before)
+    beside = edits.overlapping(before)
     return tuple(other for other, passage in beside if repeats(passage, before.passage, chunk.passage.text))
 
 

@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from pipeline.database.rows import TenantStore, generation_key
 from pipeline.database.statements import OF_GENERATION, sql, tenant_ids
 from pipeline.documents.document_views import OwnedChunk
-from pipeline.documents.owned_chunk_store import COLUMNS, JOINED, owned_chunk
+from pipeline.documents.owned_chunk_store import CHUNK_COLUMNS, COLUMNS, JOINED, owned_chunk
 from pipeline.keyword.indexed_fields import IndexedTokens
 from pipeline.keyword.terms import VERSION
 from pipeline.records import ChunkId, Generation, TenantId
@@ -74,8 +74,7 @@ _DUE = sql(
     " WHERE terms_version < :version AND tenant_id = :tenant ORDER BY namespace, document_id, generation LIMIT :limit"
 )
 _CHUNKS = sql(
-    f"SELECT {COLUMNS}, c.terms, c.title_terms, c.summary_terms, c.entity_terms, c.content_hash, c.enabled, c.reworded,"
-    " c.chunk_type, c.parent_id, c.chunk_index, c.segment, d.published_generation <=> c.generation AS is_shown"
+    f"SELECT {COLUMNS}, {CHUNK_COLUMNS}, d.published_generation <=> c.generation AS is_shown"
     f" FROM chunks c{JOINED.replace(' AND d.published_generation = c.generation', '')}"
     " AND c.namespace = :namespace AND c.document_id = :document AND c.generation = :generation"
 )

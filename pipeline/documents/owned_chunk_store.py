@@ -33,6 +33,10 @@ COLUMNS = (
     " g.title, g.author, g.type, g.tags, g.published_at, g.story_time, g.metadata, g.source_uri, g.source_id,"
     " g.chunking"
 )
+CHUNK_COLUMNS = (
+    "c.terms, c.title_terms, c.summary_terms, c.entity_terms, c.content_hash, c.enabled, c.reworded, c.chunk_type,"
+    " c.parent_id, c.chunk_index, c.segment"
+)
 JOINED = (
     f" JOIN documents d ON {same_document('d', 'c')} AND d.published_generation = c.generation"
     f" JOIN generations g ON {same_generation('g', 'c')} WHERE c.tenant_id = :tenant"
