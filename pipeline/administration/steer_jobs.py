@@ -124,7 +124,7 @@ def replay_selected(tenant_id: TenantId, chosen: DeadLetterFilter, use: Resource
     until, replayed = now(), 0
     while True:
         with unit_of_work(use.mysql) as work:
-            positions = DeadLetters(work.connection, tenant_id).places(chosen, until=until, limit=_REPLAYED_AT_ONCE)
+            positions = DeadLetters(work.connection, tenant_id).positions(chosen, until=until, limit=_REPLAYED_AT_ONCE)
         replayed += _requeue(tenant_id, positions, use, ring=ring)
         if len(positions) < _REPLAYED_AT_ONCE:
             log.info("dead_letters_replayed", tenant_id=tenant_id, documents=replayed)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
-
-from sqlalchemy import text
 
 from pipeline.database.rows import TenantStore, as_utc, record_of
 from pipeline.database.statements import OF_DOCUMENTS, same_document, sql
@@ -26,10 +25,9 @@ class SourceViews(TenantStore):
         self, namespace: Namespace, *, kind: SourceKind | None = None, after: str = "", limit: int
     ) -> list[SourceView]:
         """Return sources with a document that is searchable or on its way, by id, those after the given one."""
-        values = {"tenant": self._tenant_id, "namespace": namespace, "after": after, "limit": limit}
-        values |= {} if kind is None else {"kind": kind.value}
         statement = _PAGE.format(kind="" if kind is None else " AND s.kind = :kind")
-        return self._viewed(namespace, self._connection.execute(text(statement), values).all())
+        rows = self._run(statement, namespace=namespace, kind=kind and kind.value, after=after, limit=limit)
+        return self._viewed(namespace, rows.all())
 
     def one(self, namespace: Namespace, source_id: str) -> SourceView | None:
         """Return the source, or None if it has no document; one whose upload failed or was cancelled counts."""
@@ -46,13 +44,9 @@ class SourceViews(TenantStore):
         limit: int,
     ) -> list[DocumentId]:
         """Return ids of the source's documents that are not deleted, in order, those after the given one."""
-        values = {"tenant": self._tenant_id, "namespace": namespace, "id": source_id, "after": after, "limit": limit}
-        if among is None:
-            rows = self._connection.execute(text(_DOCUMENTS.format(among="")), values)
-        else:
-            statement = text(_DOCUMENTS.format(among=" AND g.document_id IN :ids"))
-            rows = self._connection.execute(statement, {**values, "ids": list(among)})
-        return [DocumentId(document_id) for document_id in rows.scalars()]
+        statement = _DOCUMENTS.format(among="" if among is None else " AND g.document_id IN :ids")
+        values = {"namespace": namespace, "id": source_id, "after": after, "limit": limit, "ids": list(among or ())}
+        return list(self._run(statement, **values).scalars())
 
     def lock(self, namespace: Namespace, document_ids: Sequence[DocumentId]) -> None:
         """Lock these documents in key order against accepting, publishing and deleting until the transaction ends."""
@@ -61,10 +55,10 @@ class SourceViews(TenantStore):
     def _viewed(self, namespace: Namespace, rows: Sequence[Any]) -> list[SourceView]:
         if not rows:
             return []
-        counts: dict[str, list[Any]] = {}
+        counts: defaultdict[str, list[Any]] = defaultdict(list)
         for count in self._run(_COUNTS, namespace=namespace, ids=[row.source_id for row in rows]):
-            counts.setdefault(count.source_id, []).append(count)
-        return [_view(namespace, row, counts.get(row.source_id, [])) for row in rows]
+            counts[count.source_id].append(count)
+        return [_view(namespace, row, counts[row.source_id]) for row in rows]
 
 
 def _view(namespace: Namespace, row: Any, counts: Sequence[Any]) -> SourceView:

@@ -7,7 +7,6 @@ failures up to a revision has missed none.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from pipeline.database.rows import TenantStore, record_of
 from pipeline.database.statements import sql
@@ -40,19 +39,8 @@ class JobSignals(TenantStore):
 
     def failures(self, job_id: JobId, *, after: FailurePosition, limit: int) -> list[Failure]:
         """Return failed items in the order of failing, after ``after``, without those queued again since."""
-        rows: Sequence[Any] = self._run(
-            _FAILURES, job=job_id, revision=after.revision, ordinal=after.ordinal, limit=limit
-        ).all()
-        return [
-            Failure(
-                position=FailurePosition(revision=row.failed_revision, ordinal=row.ordinal),
-                document_id=row.document_id,
-                code=row.error_code or "",
-                detail=row.error_detail,
-                pointer=row.error_pointer,
-            )
-            for row in rows
-        ]
+        rows = self._run(_FAILURES, job=job_id, revision=after.revision, ordinal=after.ordinal, limit=limit)
+        return [record_of(Failure, row, position=record_of(FailurePosition, row)) for row in rows]
 
     def fingerprints(self, job_ids: Sequence[JobId]) -> dict[JobId, Fingerprint]:
         """Return values to compare to see whether a job has changed. One statement for all."""
@@ -69,8 +57,8 @@ _SNAPSHOT = sql(
 )
 
 _FAILURES = sql(
-    "SELECT failed_revision, ordinal, document_id, error_code, error_detail, error_pointer FROM job_items"
-    " WHERE tenant_id = :tenant AND job_id = :job AND failed_revision >= :revision"
+    "SELECT failed_revision AS revision, ordinal, document_id, COALESCE(error_code, '') AS code, error_detail AS detail,"
+    " error_pointer AS pointer FROM job_items WHERE tenant_id = :tenant AND job_id = :job AND failed_revision >= :revision"
     " AND (failed_revision > :revision OR ordinal > :ordinal) ORDER BY failed_revision, ordinal LIMIT :limit"
 )
 
