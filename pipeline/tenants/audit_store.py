@@ -16,7 +16,7 @@ from sqlalchemy import Connection, select
 
 from pipeline.database.mysql_tables import audit
 from pipeline.database.rows import TenantStore, follows, insert_many, now, record_of, to_json, to_naive
-from pipeline.database.statements import sql
+from pipeline.database.statements import sql, tenant_ids
 from pipeline.records import Actor, TenantId
 from pipeline.tenants.audit import ArmSearches, AuditFilter, AuditRow, acting
 
@@ -99,13 +99,10 @@ class Audit(TenantStore):
     def arms(self, experiment_id: str) -> list[ArmSearches]:
         """Return the outcomes of searches by arm, in order of name, among the tenant's newest 200,000 searches."""
         return [
-            ArmSearches(
-                bucket=row.bucket,
-                searches=row.searches,
-                failed=int(row.failed),
-                empty=int(row.empty),
-                degraded=int(row.degraded),
-                cached=int(row.cached),
+            record_of(
+                ArmSearches,
+                row,
+                **{name: int(getattr(row, name)) for name in ("failed", "empty", "degraded", "cached")},
                 mean_latency_ms=None if row.mean_latency_ms is None else round(float(row.mean_latency_ms), 3),
             )
             for row in self._run(_ARMS, search=SEARCH, experiment=experiment_id, most=MOST_COMPARED)
@@ -118,9 +115,7 @@ class Audit(TenantStore):
 
 def tenants_with_audit(connection: Connection) -> list[TenantId]:
     """Return the tenants with audit rows; reads only their ids."""
-    return [
-        TenantId(tenant_id) for tenant_id in connection.execute(sql("SELECT DISTINCT tenant_id FROM audit")).scalars()
-    ]
+    return tenant_ids(connection, "SELECT DISTINCT tenant_id FROM audit")
 
 
 def _row(row: Any) -> AuditRow:

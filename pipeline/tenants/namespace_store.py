@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import text
-
 from pipeline.database.rows import TenantStore, as_utc, now, record_of
 from pipeline.database.statements import same_document, sql
 from pipeline.records import DocumentId, Namespace
@@ -47,54 +45,30 @@ class Namespaces(TenantStore):
     ) -> None:
         """Record a change of the visible content, in its transaction: the documents, and the growth of chunks and
         terms."""
-        values = {"tenant": self._tenant_id, "namespace": namespace}
-        self._connection.execute(_REVISE, {**values, "chunks": chunks, "terms": terms, "now": now()})
-        Publications(self._connection, self._tenant_id).note(namespace, document_ids)
+        self._run(_REVISE, namespace=namespace, chunks=chunks, terms=terms, now=now())
+        Publications(self._connection, self._tenant_id).add(namespace, document_ids)
 
     def living_documents(self, namespace: Namespace, *, limit: int) -> list[str]:
         """Return some documents of a namespace that are published or under way."""
-        rows = self._run(
-            "SELECT document_id FROM documents WHERE tenant_id = :tenant AND namespace = :namespace"
-            " AND latest_generation > deleted_generation ORDER BY document_id LIMIT :limit",
-            namespace=namespace,
-            limit=limit,
-        ).scalars()
-        return list(rows)
+        return list(self._run(_LIVING, namespace=namespace, limit=limit).scalars())
 
     def close(self, namespace: Namespace) -> bool:
         """Delete an empty namespace; False if it holds a document. Uploads that name it wait for this transaction, as
         each touches its row first. Retired rows may be dropped at once."""
-        values = {"tenant": self._tenant_id, "namespace": namespace}
-        locked = "SELECT namespace FROM namespaces WHERE tenant_id = :tenant AND namespace = :namespace FOR UPDATE"
-        self._connection.execute(text(locked), values).all()
+        where = "tenant_id = :tenant AND namespace = :namespace"
+        self._run(f"SELECT namespace FROM namespaces WHERE {where} FOR UPDATE", namespace=namespace).all()
         if self.living_documents(namespace, limit=1):
             return False
-        for table in _OF_A_NAMESPACE:
-            self._connection.execute(
-                sql(f"DELETE FROM {table} WHERE tenant_id = :tenant AND namespace = :namespace"), values
-            )
-        self._connection.execute(
-            sql(
-                "UPDATE retired_generations SET due_at = :now"
-                " WHERE tenant_id = :tenant AND namespace = :namespace AND due_at > :now"
-            ),
-            {**values, "now": now()},
-        )
+        for table in _TABLES:
+            self._run(f"DELETE FROM {table} WHERE {where}", namespace=namespace)
+        retire = f"UPDATE retired_generations SET due_at = :now WHERE {where} AND due_at > :now"
+        self._run(retire, namespace=namespace, now=now())
         return True
 
     def views(self, *, after: str | None = None, limit: int = 1000, examples: bool = False) -> list[NamespaceView]:
         """Return namespaces after the given one, in order of name; with ``examples`` only those that hold examples."""
-        rows = self._run(
-            "SELECT n.namespace, n.chunk_count, n.created_at, (SELECT COUNT(*) FROM documents d"
-            " WHERE d.tenant_id = n.tenant_id AND d.namespace = n.namespace"
-            " AND d.published_generation IS NOT NULL) AS documents"
-            " FROM namespaces n WHERE n.tenant_id = :tenant AND n.namespace > :after"
-            f"{_HOLDS_EXAMPLES if examples else ''}"
-            " ORDER BY n.namespace LIMIT :limit",
-            after=after or "",
-            limit=limit,
-        )
-        return [record_of(NamespaceView, row, chunks=row.chunk_count) for row in rows]
+        rows = self._run(_VIEWS.format(where=_HOLDS_EXAMPLES if examples else ""), after=after or "", limit=limit)
+        return [record_of(NamespaceView, row) for row in rows]
 
 
 # Ids of examples begin with their category, so each of these reads a few rows of the primary key: '.' follows '-'.
@@ -108,18 +82,16 @@ _HOLDS_EXAMPLES = " AND ({})".format(
     )
 )
 
-# The rows deleted with a namespace; the namespace itself is last.
-_OF_A_NAMESPACE = (
-    "term_changes",
-    "term_statistics",
-    "import_parts",
-    "entity_states",
-    "feedback",
-    "attachments",
-    "vector_stores",
-    "publications",
-    "sources",
-    "namespaces",
+_VIEWS = (
+    "SELECT n.namespace, n.chunk_count AS chunks, n.created_at, (SELECT COUNT(*) FROM documents d WHERE d.tenant_id ="
+    " n.tenant_id AND d.namespace = n.namespace AND d.published_generation IS NOT NULL) AS documents FROM namespaces n"
+    " WHERE n.tenant_id = :tenant AND n.namespace > :after{where} ORDER BY n.namespace LIMIT :limit"
+)
+
+# Whose rows are deleted with a namespace; the namespace itself is last.
+_TABLES = (
+    *("term_changes", "term_statistics", "import_parts", "entity_states", "feedback", "attachments", "vector_stores"),
+    *("publications", "sources", "namespaces"),
 )
 
 # A revision alone would come again in a namespace that was deleted and made anew, or in a database that was restored.
@@ -128,6 +100,11 @@ STAMP = "CONCAT_WS('@', n.revision, n.created_at, n.revised_at) AS stamp"
 _REVISIONS = (
     f"SELECT n.namespace, {STAMP}, n.revised_at FROM namespaces n"
     " WHERE n.tenant_id = %(tenant)s AND n.namespace IN %(names)s"
+)
+
+_LIVING = (
+    "SELECT document_id FROM documents WHERE tenant_id = :tenant AND namespace = :namespace"
+    " AND latest_generation > deleted_generation ORDER BY document_id LIMIT :limit"
 )
 
 _REVISE = sql(

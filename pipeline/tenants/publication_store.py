@@ -27,11 +27,11 @@ class Changes:
 class Publications(TenantStore):
     """One tenant's part of the log."""
 
-    def note(self, namespace: Namespace, document_ids: Sequence[DocumentId]) -> None:
+    def add(self, namespace: Namespace, document_ids: Sequence[DocumentId]) -> None:
         """Record that these documents changed with the namespace's present revision; also for none, so that no gap
         appears."""
         ids = to_json(list(dict.fromkeys(document_ids)) or [""])
-        self._run(_NOTE, namespace=namespace, ids=ids)
+        self._run(_ADD, namespace=namespace, ids=ids)
 
     def since(self, namespace: Namespace, revision: int, revised_at: datetime | None) -> Changes:
         """Return changes after ``revision``, made at ``revised_at`` (None: unchanged so far). Not complete if the log
@@ -56,7 +56,7 @@ def tenants_with_old_publications(connection: Connection) -> list[TenantId]:
     return tenant_ids(connection, statement, before=now() - KEPT_FOR)
 
 
-_NOTE = sql(
+_ADD = sql(
     "INSERT INTO publications (tenant_id, namespace, revision, document_id, revised_at)"
     " SELECT n.tenant_id, n.namespace, n.revision, changed.document_id, n.revised_at FROM namespaces n"
     " JOIN JSON_TABLE(:ids, '$[*]' COLUMNS ("
