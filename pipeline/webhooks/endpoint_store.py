@@ -24,16 +24,8 @@ class Webhooks(TenantStore):
 
     def add(self, webhook_id: str, url: str, events: Sequence[str], secret: bytes) -> None:
         """Store an endpoint."""
-        at = now()
-        self._insert_row(
-            webhooks,
-            webhook_id=webhook_id,
-            url=url,
-            events=" ".join(events),
-            secret=secret,
-            created_at=at,
-            updated_at=at,
-        )
+        times = dict.fromkeys(("created_at", "updated_at"), now())
+        self._insert_row(webhooks, webhook_id=webhook_id, url=url, events=" ".join(events), secret=secret, **times)
 
     def all(self) -> list[Webhook]:
         """Return every endpoint, oldest first."""
