@@ -22,7 +22,7 @@ from pipeline.database.rows import (
     to_json,
     to_naive,
 )
-from pipeline.database.statements import OF_DOCUMENT, OF_DOCUMENTS, same_document, sql
+from pipeline.database.statements import OF_DOCUMENT, OF_DOCUMENTS, same_document, sql, tenant_ids
 from pipeline.records import Chunking, DocumentId, JobId, Namespace, TenantId
 from pipeline.vector_stores.collection import Attached, ListPosition, Status, Tally
 
@@ -91,7 +91,7 @@ POSITION = sql(
     f"SELECT created_at FROM (SELECT created_at, 0 AS choice FROM attachments{_KEY} UNION ALL"
     f" SELECT created_at, 1 AS choice FROM documents{_KEY}) f ORDER BY choice LIMIT 1"
 )
-TO_GO_ON_FROM = sql(
+GENERATION_TO_CHANGE = sql(
     "SELECT IF(j.job_id IS NOT NULL AND j.finished_at IS NULL, d.latest_generation, d.published_generation) AS"
     f" generation FROM documents d LEFT JOIN generations g ON {same_document('g', 'd')}"
     " AND g.generation = d.latest_generation LEFT JOIN jobs j ON j.tenant_id = g.tenant_id AND j.job_id = g.job_id"
@@ -109,31 +109,33 @@ HOLDERS = sql(
     "SELECT namespace FROM attachments WHERE tenant_id = :tenant AND document_id = :document AND detached_at IS NULL"
     " ORDER BY namespace"
 )
-WITH_OLD_MARKS = sql("SELECT DISTINCT tenant_id FROM attachments WHERE detached_at < :before")
 DROP_MARKS = sql("DELETE FROM attachments WHERE tenant_id = :tenant AND detached_at < :before LIMIT :limit")
 
 
 def paged(
-    place: ListPosition | None, *, newest_first: bool, status: Status | None, of_job: bool
+    position: ListPosition | None, *, newest_first: bool, status: Status | None, of_job: bool
 ) -> tuple[str, dict[str, Any]]:
     """Return the statement of one page of ids; either kind is read along its index, as many as a page has."""
-    descending = newest_first != (place is not None and place.backwards)
+    descending = newest_first != (position is not None and position.backwards)
     sign, order = ("<", "DESC") if descending else (">", "ASC")
-    values: dict[str, Any] = {} if place is None else {"at": to_naive(place.at), "name": place.name}
+    values: dict[str, Any] = {} if position is None else {"at": to_naive(position.at), "name": position.name}
     if status is not None:
         values["status"] = status
 
-    def some(row: str, kind: str, status_of: str, mine: str) -> str:
-        after = f" AND ({row}.created_at, {row}.document_id) {sign} (:at, :name)"
-        bounded = f" AND {row}.created_at {sign}= :at{after}" if place is not None else ""
-        wanted = f" AND {status_of} = :status" if status is not None else ""
+    def select(row: str, tables: str, status_column: str, where: str = "") -> str:
+        if position is not None:
+            where += f" AND {row}.created_at {sign}= :at AND ({row}.created_at, {row}.document_id) {sign} (:at, :name)"
+        if status is not None:
+            where += f" AND {status_column} = :status"
         return (
-            f"(SELECT {row}.document_id, {row}.created_at{kind} AND {row}.namespace = :namespace{mine}{bounded}{wanted}"
+            f"(SELECT {row}.document_id, {row}.created_at{tables} AND {row}.namespace = :namespace{where}"
             f" ORDER BY {row}.created_at {order}, {row}.document_id {order} LIMIT :limit)"
         )
 
-    put = some("a", _BY_TIME, _STATUS, " AND a.job_id = :job" if of_job else "")
-    rows = put if of_job else f"{put} UNION ALL {some('d', _OTHERS, _OTHER_STATUS, '')}"
+    if of_job:
+        rows = select("a", _BY_TIME, _STATUS, " AND a.job_id = :job")
+    else:
+        rows = f"{select('a', _BY_TIME, _STATUS)} UNION ALL {select('d', _OTHERS, _OTHER_STATUS)}"
     statement = f"SELECT document_id FROM ({rows}) f ORDER BY created_at {order}, document_id {order} LIMIT :limit"
     return statement, values
 
@@ -153,7 +155,7 @@ class NewAttachment:
 class Attachments(TenantStore):
     """One tenant's files in namespaces."""
 
-    def note(self, namespace: Namespace, job_id: JobId, entries: Sequence[NewAttachment]) -> None:
+    def attach(self, namespace: Namespace, job_id: JobId, entries: Sequence[NewAttachment]) -> None:
         """Record the job items that add these files, replacing earlier records except their time, unless they had been
         removed."""
         moment = now()
@@ -196,20 +198,19 @@ class Attachments(TenantStore):
 
     def namespaces_with(self, document_id: DocumentId) -> list[Namespace]:
         """Return the namespaces that hold a file."""
-        rows = self._run(HOLDERS, document=document_id).scalars()
-        return [Namespace(name) for name in rows]
+        return list(self._run(HOLDERS, document=document_id).scalars())
 
     def named(self, namespace: Namespace, document_ids: Sequence[str]) -> dict[str, Attached]:
         """Return those of these files that exist."""
-        if not document_ids:
-            return {}
-        rows = self._run(NAMED, namespace=namespace, ids=list(document_ids))
+        rows = self._run(NAMED, namespace=namespace, ids=list(document_ids)) if document_ids else ()
         return {row.document_id: _attached(row) for row in rows}
 
-    def to_go_on_from(self, namespace: Namespace, document_id: DocumentId) -> int | None:
+    def generation_to_change(self, namespace: Namespace, document_id: DocumentId) -> int | None:
         """Return the generation that a change of a document begins with: the pending one, else the published one."""
-        row = self._run(TO_GO_ON_FROM, namespace=namespace, document=document_id).one_or_none()
-        return None if row is None else row.generation
+        generation: int | None = self._run(
+            GENERATION_TO_CHANGE, namespace=namespace, document=document_id
+        ).scalar_one_or_none()
+        return generation
 
     def was_deleted_since(self, namespace: Namespace, document_id: DocumentId, generation: int) -> bool:
         """Return whether a document was deleted since this generation was accepted. Call it in the transaction that
@@ -219,46 +220,42 @@ class Attachments(TenantStore):
 
     def position(self, namespace: Namespace, document_id: str) -> datetime | None:
         """Return the time by which a file is listed, also of a recently removed one."""
-        row = self._run(POSITION, namespace=namespace, document=document_id).one_or_none()
-        return None if row is None else as_utc(row.created_at)
+        return as_utc(self._run(POSITION, namespace=namespace, document=document_id).scalar_one_or_none())
 
     def page(
         self,
         namespace: Namespace,
         *,
-        place: ListPosition | None,
+        position: ListPosition | None,
         newest_first: bool,
         status: Status | None,
         limit: int,
         job_id: JobId | None = None,
     ) -> list[Attached]:
         """Return files of a namespace by the time they were added; with ``job_id``, only those of a job."""
-        statement, values = paged(place, newest_first=newest_first, status=status, of_job=job_id is not None)
+        statement, values = paged(position, newest_first=newest_first, status=status, of_job=job_id is not None)
         ids = list(self._run(statement, namespace=namespace, limit=limit, job=job_id, **values).scalars())
         attachments = self.named(namespace, ids)
         ordered = [attachments[document_id] for document_id in ids if document_id in attachments]
-        return ordered[::-1] if place is not None and place.backwards else ordered
+        return ordered[::-1] if position is not None and position.backwards else ordered
 
     def tallies(self, namespaces: Sequence[str]) -> dict[str, Tally]:
         """Return the tally of each of these namespaces."""
-        if not namespaces:
-            return {}
         counts: dict[str, dict[Status, int]] = {name: {} for name in namespaces}
         sizes = dict.fromkeys(namespaces, 0)
-        for row in self._run(TALLIES, names=list(namespaces)):
+        for row in self._run(TALLIES, names=list(namespaces)) if namespaces else ():
             counts[row.namespace][row.status] = row.files
-            sizes[row.namespace] += int(row.body_bytes or 0) if row.status == "completed" else 0
+            if row.status == "completed":
+                sizes[row.namespace] = int(row.body_bytes or 0)
         return {name: Tally(counts=counts[name], body_bytes=sizes[name]) for name in namespaces}
 
     def tally_of_job(self, job_id: JobId) -> Tally:
         """Return the tally of a job's items."""
-        rows = self._run(JOB_TALLY, job=job_id)
-        return Tally(counts={row.status: row.files for row in rows})
+        return Tally(counts={row.status: row.files for row in self._run(JOB_TALLY, job=job_id)})
 
     def job_in(self, namespace: Namespace, job_id: JobId) -> datetime | None:
         """Return when a job of this namespace was accepted; None if there is no such job."""
-        row = self._run(JOB, namespace=namespace, job=job_id).one_or_none()
-        return None if row is None else as_utc(row.created_at)
+        return as_utc(self._run(JOB, namespace=namespace, job=job_id).scalar_one_or_none())
 
     def drop_old_marks(self, *, limit: int) -> int:
         """Delete the marks of files removed a day ago; return how many."""
@@ -267,8 +264,8 @@ class Attachments(TenantStore):
 
 def tenants_with_old_marks(connection: Connection) -> list[TenantId]:
     """Return the tenants with marks of files removed a day ago."""
-    rows = connection.execute(WITH_OLD_MARKS, {"before": _marked_before()}).scalars()
-    return [TenantId(tenant_id) for tenant_id in rows]
+    statement = "SELECT DISTINCT tenant_id FROM attachments WHERE detached_at < :before"
+    return tenant_ids(connection, statement, before=_marked_before())
 
 
 def _marked_before() -> datetime:

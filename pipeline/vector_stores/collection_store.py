@@ -7,7 +7,7 @@ from collections.abc import Collection
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 from sqlalchemy.dialects.mysql import insert
 
 from pipeline.database.mysql_tables import vector_stores
@@ -48,29 +48,28 @@ class VectorStores(TenantStore):
         row = self._run(statement, namespace=namespace).one_or_none()
         return None if row is None else _store(row)
 
-    def page(self, *, place: ListPosition | None, newest_first: bool, limit: int) -> list[VectorStore]:
+    def page(self, *, position: ListPosition | None, newest_first: bool, limit: int) -> list[VectorStore]:
         """Return namespaces by the time they were created."""
-        backwards = place is not None and place.backwards
+        backwards = position is not None and position.backwards
         sign, order = ("<", "DESC") if newest_first != backwards else (">", "ASC")
-        values: dict[str, Any] = {"tenant": self._tenant_id, "limit": limit}
+        values: dict[str, Any] = {"limit": limit}
         where = ""
-        if place is not None:
+        if position is not None:
             where = f"AND (n.created_at {sign} :at OR (n.created_at = :at AND n.namespace {sign} :name))"
-            values |= {"at": to_naive(place.at), "name": place.name}
+            values |= {"at": to_naive(position.at), "name": position.name}
         statement = f"{_SELECT} {where} ORDER BY n.created_at {order}, n.namespace {order} LIMIT :limit"
-        stores = [_store(row) for row in self._connection.execute(text(statement), values)]
+        stores = [_store(row) for row in self._run(statement, **values)]
         return stores[::-1] if backwards else stores
 
     def touch(self, namespaces: Collection[Namespace]) -> None:
         """Record the use of these, each at most once a minute; expired ones stay expired."""
         moment = now()
-        before = moment - timedelta(seconds=_ACTIVE_AGAIN_S)
-        values = {"tenant": self._tenant_id, "names": list(namespaces), "now": moment, "before": before}
+        times = {"now": moment, "before": moment - timedelta(seconds=_ACTIVE_AGAIN_S)}
         # An UPDATE that changes nothing waits for locks all the same.
-        if idle := list(self._connection.execute(_IDLE, values).scalars()):
-            self._connection.execute(_TOUCH, {**values, "names": idle})
+        if idle := list(self._run(_IDLE, names=list(namespaces), **times).scalars()):
+            self._run(_TOUCH, names=idle, **times)
 
-    def note_emptied(self, namespace: Namespace) -> None:
+    def mark_emptied(self, namespace: Namespace) -> None:
         """Record that an expired one was emptied."""
         self._run(_EMPTIED, namespace=namespace, now=now())
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import datetime
-from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, and_, delete, func, or_, select
 
@@ -23,17 +23,8 @@ class StoredFiles(TenantStore):
 
     def put(self, file: StoredFile, body: bytes) -> None:
         """Store a file."""
-        self._insert_row(
-            stored_files,
-            file_id=file.file_id,
-            filename=file.filename,
-            purpose=file.purpose,
-            declared_type=file.declared_type,
-            body_bytes=file.body_bytes,
-            content_hash=hashlib.sha256(body).digest(),
-            created_at=to_naive(file.created_at),
-            expires_at=to_naive(file.expires_at),
-        )
+        times = {"created_at": to_naive(file.created_at), "expires_at": to_naive(file.expires_at)}
+        self._insert_row(stored_files, **asdict(file) | times, content_hash=hashlib.sha256(body).digest())
         self._insert_row(stored_file_bodies, file_id=file.file_id, body=body)
 
     def named(self, file_ids: Sequence[str]) -> dict[str, StoredFile]:
@@ -41,14 +32,16 @@ class StoredFiles(TenantStore):
         files: dict[str, StoredFile] = {}
         for some in slices(list(file_ids), 1000):
             rows = self._connection.execute(select(stored_files).where(self._valid(), stored_files.c.file_id.in_(some)))
-            files |= {row.file_id: _file(row) for row in rows}
+            files |= {row.file_id: record_of(StoredFile, row) for row in rows}
         return files
 
     def body(self, file_id: str) -> bytes | None:
         """Return a file's bytes, or None."""
         where = and_(self._own(stored_file_bodies), stored_file_bodies.c.file_id == file_id)
-        row = self._connection.execute(select(stored_file_bodies.c.body).where(where)).one_or_none()
-        return None if row is None else bytes(row.body)
+        body: bytes | None = self._connection.execute(
+            select(stored_file_bodies.c.body).where(where)
+        ).scalar_one_or_none()
+        return body
 
     def count(self) -> int:
         """Return the number of files."""
@@ -66,16 +59,13 @@ class StoredFiles(TenantStore):
         if purpose is not None:
             statement = statement.where(stored_files.c.purpose == purpose)
         order = (at.desc(), file_id.desc()) if newest_first else (at, file_id)
-        return [_file(row) for row in self._connection.execute(statement.order_by(*order))]
+        return [record_of(StoredFile, row) for row in self._connection.execute(statement.order_by(*order))]
 
     def forget(self, file_id: str) -> bool:
         """Delete a file. False if there is none."""
-        removed = 0
         for table in (stored_file_bodies, stored_files):
-            removed = self._connection.execute(
-                delete(table).where(self._own(table), table.c.file_id == file_id)
-            ).rowcount
-        return bool(removed)
+            deleted = self._connection.execute(delete(table).where(self._own(table), table.c.file_id == file_id))
+        return bool(deleted.rowcount)
 
     def _valid(self) -> ColumnElement[bool]:
         """Return the condition that a file is the tenant's and has not expired."""
@@ -118,7 +108,3 @@ _COPY_SIZES = (
     " AND f.file_id = i.document_id SET i.body_bytes = f.body_bytes"
     " WHERE i.tenant_id = %s AND i.job_id = %s AND i.document_id IN ({many}) AND i.state = 'queued'"
 )
-
-
-def _file(row: Any) -> StoredFile:
-    return record_of(StoredFile, row)

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, Select, select
 
 from pipeline.database.mysql_tables import webhook_deliveries
-from pipeline.database.rows import TenantStore, now, record_of
+from pipeline.database.rows import TenantStore, follows, now, record_of
 from pipeline.database.statements import sql, tenant_ids
 from pipeline.records import TenantId
 from pipeline.webhooks.endpoint import Delivery
