@@ -182,7 +182,7 @@ _PARENTS = sql(
 
 _VECTORS = (
     "SELECT CAST(e.chunk_id AS text), e.model, e.content_hash, halfvec_send(e.embedding) FROM {table} e"
-    " JOIN unnest(CAST(:documents AS text[]), CAST(:numbers AS integer[])) AS wanted(document_id, generation)"
-    " ON e.document_id = wanted.document_id AND e.generation = wanted.generation"
+    " JOIN unnest(CAST(:documents AS text[]), CAST(:numbers AS integer[])) AS selected(document_id, generation)"
+    " ON e.document_id = selected.document_id AND e.generation = selected.generation"
     " WHERE e.tenant_id = :tenant AND e.namespace = :namespace"
 )

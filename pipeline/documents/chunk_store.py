@@ -109,8 +109,8 @@ class Chunks(TenantStore):
     def terms_of(self, generations: Sequence[Generation]) -> list[list[str]]:
         """Return the terms of every enabled chunk of these generations, for the statistics."""
         terms: list[list[str]] = []
-        for some in slices(sorted(generations, key=lambda g: g.scope.namespace), _GENERATIONS_AT_ONCE):
-            keys = {(g.scope.namespace, g.document_id, g.number) for g in some}
+        for batch in slices(sorted(generations, key=lambda g: g.scope.namespace), _GENERATIONS_AT_ONCE):
+            keys = {(g.scope.namespace, g.document_id, g.number) for g in batch}
             # Lists and not pairs, of which MariaDB makes no range; extra rows are dropped here.
             rows = self._run(
                 _TERMS,
@@ -144,31 +144,16 @@ _TERMS = sql(
 )
 
 _FIELDS = {
-    "chunk_id": "c.chunk_id",
-    "namespace": "c.namespace",
-    "document_id": "c.document_id",
-    "generation": "c.generation",
-    "ordinal": "c.ordinal",
-    "heading_path": "CAST(c.heading_path AS CHAR)",
-    "page": "c.page",
+    **{name: f"c.{name}" for name in ("chunk_id", "namespace", "document_id", "generation", "ordinal", "page")},
+    **{name: f"c.{name}" for name in ("token_count", "chunk_type", "parent_id", "reworded")},
+    **{name: f"g.{name}" for name in ("title", "author", "type", "published_at", "source_uri")},
+    **{name: f"CAST(c.{name} AS CHAR)" for name in ("heading_path", "segment")},
+    **{name: f"CAST(g.{name} AS CHAR)" for name in ("tags", "metadata", "chunking")},
     "page_end": "COALESCE(c.page_end, c.page)",
     "start": "c.start_offset",
     "end": "c.end_offset",
-    "token_count": "c.token_count",
-    "title": "g.title",
-    "author": "g.author",
-    "type": "g.type",
-    "tags": "CAST(g.tags AS CHAR)",
-    "published_at": "g.published_at",
     "story_time": "COALESCE(c.story_time, g.story_time)",
-    "metadata": "CAST(g.metadata AS CHAR)",
-    "source_uri": "g.source_uri",
     "updated_at": "d.updated_at",
-    "chunk_type": "c.chunk_type",
-    "parent_id": "c.parent_id",
-    "segment": "CAST(c.segment AS CHAR)",
-    "chunking": "CAST(g.chunking AS CHAR)",
-    "reworded": "c.reworded",
 }
 
 # Two columns: two dozen are more work to PyMySQL than reading the texts, so all but these come as one document.

@@ -119,5 +119,5 @@ def _chosen(ordinals: Sequence[int] | None, *, dead_only: bool) -> Iterator[str]
     where += " AND dead_at IS NOT NULL" if dead_only else ""
     if ordinals is None:
         yield where
-    for some in slices(sorted(ordinals or ()), _ROWS_PER_STATEMENT):
-        yield f"{where} AND ordinal IN ({', '.join(str(int(ordinal)) for ordinal in some)})"
+    for batch in slices(sorted(ordinals or ()), _ROWS_PER_STATEMENT):
+        yield f"{where} AND ordinal IN ({', '.join(str(int(ordinal)) for ordinal in batch)})"

@@ -82,16 +82,16 @@ class Audit(TenantStore):
             ],
         )
 
-    def page(self, wanted: AuditFilter, *, before: tuple[datetime, str] | None, limit: int) -> list[AuditRow]:
+    def page(self, chosen: AuditFilter, *, before: tuple[datetime, str] | None, limit: int) -> list[AuditRow]:
         """Return rows, newest first, before the given position."""
         at, audit_id = audit.c.at, audit.c.audit_id
         statement = select(audit).where(self._own(audit)).order_by(at.desc(), audit_id.desc()).limit(limit)
-        if wanted.action is not None:
-            statement = statement.where(audit.c.action == wanted.action)
-        if wanted.since is not None:
-            statement = statement.where(at >= to_naive(wanted.since))
-        if wanted.until is not None:
-            statement = statement.where(at < to_naive(wanted.until))
+        if chosen.action is not None:
+            statement = statement.where(audit.c.action == chosen.action)
+        if chosen.since is not None:
+            statement = statement.where(at >= to_naive(chosen.since))
+        if chosen.until is not None:
+            statement = statement.where(at < to_naive(chosen.until))
         if before is not None:
             statement = statement.where(follows(at, audit_id, before))
         return [_row(row) for row in self._connection.execute(statement)]

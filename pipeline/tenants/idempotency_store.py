@@ -47,8 +47,7 @@ class IdempotencyKeys(TenantStore):
 
     def keep(self, digest: bytes, token: str, answered: Answered, *, ttl_s: float) -> bool:
         """Store the answer for ``ttl_s`` seconds. False if another request holds the key now."""
-        kept = self._run(_KEEP, digest=digest, token=token, ttl=_micro(ttl_s), **asdict(answered))
-        return bool(kept.rowcount)
+        return bool(self._run(_KEEP, digest=digest, token=token, ttl=_micro(ttl_s), **asdict(answered)).rowcount)
 
     def free(self, digest: bytes, token: str) -> None:
         """Free the key for the next request; this one made nothing."""

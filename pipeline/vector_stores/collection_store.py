@@ -29,18 +29,17 @@ class VectorStores(TenantStore):
 
     def put(self, store: VectorStore) -> None:
         """Store the description of an existing namespace."""
-        days = store.expires_after_days
-        active = store.last_active_at
-        kept = {
+        days, active_at = store.expires_after_days, store.last_active_at
+        values = {
             "name": store.name,
             "description": store.description,
             "metadata": to_json(dict(store.metadata)),
             "expires_after_days": days,
-            "last_active_at": to_naive(active),
-            "expires_at": None if days is None else to_naive(active + timedelta(days=days)),
+            "last_active_at": to_naive(active_at),
+            "expires_at": None if days is None else to_naive(active_at + timedelta(days=days)),
         }
-        statement = insert(vector_stores).values(tenant_id=self._tenant_id, namespace=store.namespace, **kept)
-        self._connection.execute(statement.on_duplicate_key_update(kept))
+        statement = insert(vector_stores).values(tenant_id=self._tenant_id, namespace=store.namespace, **values)
+        self._connection.execute(statement.on_duplicate_key_update(values))
 
     def one(self, namespace: Namespace, *, lock: bool = False) -> VectorStore | None:
         """Return a namespace as a vector store, or None if there is none."""

@@ -30,8 +30,8 @@ class StoredFiles(TenantStore):
     def named(self, file_ids: Sequence[str]) -> dict[str, StoredFile]:
         """Return those of these files that exist and have not expired."""
         files: dict[str, StoredFile] = {}
-        for some in slices(list(file_ids), 1000):
-            rows = self._connection.execute(select(stored_files).where(self._valid(), stored_files.c.file_id.in_(some)))
+        for ids in slices(list(file_ids), 1000):
+            rows = self._connection.execute(select(stored_files).where(self._valid(), stored_files.c.file_id.in_(ids)))
             files |= {row.file_id: record_of(StoredFile, row) for row in rows}
         return files
 
@@ -76,12 +76,12 @@ class StoredFiles(TenantStore):
         """Copy the bytes of files to the documents of the same ids of a job, inside the database: together they may
         exceed this process's memory. Return how many; fewer if one is gone meanwhile."""
         copied = 0
-        for some in slices(list(file_ids), _FILES_PER_STATEMENT):
-            many = placeholders(some)
-            values = (self._tenant_id, namespace, job_id, *some)
+        for ids in slices(list(file_ids), _FILES_PER_STATEMENT):
+            many = placeholders(ids)
+            values = (self._tenant_id, namespace, job_id, *ids)
             copied += self._connection.exec_driver_sql(_COPY_BODIES.format(many=many), values).rowcount
             self._connection.exec_driver_sql(_COPY_FACTS.format(many=many), values)
-            self._connection.exec_driver_sql(_COPY_SIZES.format(many=many), (self._tenant_id, job_id, *some))
+            self._connection.exec_driver_sql(_COPY_SIZES.format(many=many), (self._tenant_id, job_id, *ids))
         return copied
 
 

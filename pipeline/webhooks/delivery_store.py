@@ -73,31 +73,31 @@ class Deliveries(TenantStore):
 
     def settle(self, sent: Sending, verdict: DeliveryResult, *, status: int | None, error: str | None) -> bool:
         """Record the outcome of an attempt. False if another process sends it now."""
-        standing = DeliveryState.DELIVERED if verdict.delivered else DeliveryState.DEAD
+        state = DeliveryState.DELIVERED if verdict.delivered else DeliveryState.DEAD
         if verdict.delay_s is not None:
-            standing = DeliveryState.PENDING
+            state = DeliveryState.PENDING
         moment = now()
         settled = self._run(
             _SETTLE,
             webhook=sent.webhook_id,
             delivery=sent.delivery_id,
             claim=sent.claim_id,
-            state=standing.value,
+            state=state.value,
             next=None if verdict.delay_s is None else moment + timedelta(seconds=verdict.delay_s),
-            ended=None if standing is DeliveryState.PENDING else moment,
+            ended=None if state is DeliveryState.PENDING else moment,
             status=status,
             error=None if error is None else error[:_ERROR_LENGTH],
         )
         return bool(settled.rowcount)
 
     def page(
-        self, webhook_id: str, *, standing: DeliveryState | None, before: tuple[datetime, str] | None, limit: int
+        self, webhook_id: str, *, state: DeliveryState | None, before: tuple[datetime, str] | None, limit: int
     ) -> list[Delivery]:
         """Return deliveries to one endpoint, newest first, before the given time and id."""
         at, delivery_id = webhook_deliveries.c.created_at, webhook_deliveries.c.delivery_id
         statement = self._of(webhook_id).order_by(at.desc(), delivery_id.desc()).limit(limit)
-        if standing is not None:
-            statement = statement.where(webhook_deliveries.c.state == standing.value)
+        if state is not None:
+            statement = statement.where(webhook_deliveries.c.state == state.value)
         if before is not None:
             statement = statement.where(follows(at, delivery_id, before))
         return [_delivery(row) for row in self._connection.execute(statement)]
@@ -118,7 +118,7 @@ class Deliveries(TenantStore):
 
 
 def _delivery(row: Any) -> Delivery:
-    return record_of(Delivery, row, event=Event(row.event), standing=DeliveryState(row.state))
+    return record_of(Delivery, row, event=Event(row.event), state=DeliveryState(row.state))
 
 
 _DUE = sql(
