@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Engine, text
 
 from pipeline.database.engines import postgres_errors
 from pipeline.database.rows import record_of, slices
-from pipeline.database.statements import OF_DOCUMENTS, same_document, sql
+from pipeline.database.statements import OF_DOCUMENTS, rows_of_documents, same_document, sql
 from pipeline.records import ChunkId, DocumentId, Namespace, TenantId
 
 
@@ -92,12 +92,9 @@ def documents_of(
     lock: bool = False,
 ) -> dict[str, DocumentRow]:
     """Return the pointers of these documents; ``lock``: locked until the transaction ends."""
-    if not document_ids:
-        return {}
-    values = {"tenant": tenant_id, "namespace": namespace, "ids": list(document_ids)}
     if lock:
-        connection.execute(_LOCK, values).all()
-    rows = connection.execute(_POINTERS, values)
+        rows_of_documents(connection, _LOCK, tenant_id, namespace, document_ids)
+    rows = rows_of_documents(connection, _POINTERS, tenant_id, namespace, document_ids)
     return {row.document_id: record_of(DocumentRow, row, published=row.published_generation) for row in rows}
 
 
@@ -105,20 +102,16 @@ def chunk_rows(
     connection: Connection, tenant_id: TenantId, namespace: Namespace, document_ids: Sequence[DocumentId]
 ) -> list[ChunkRow]:
     """Return every chunk of these documents, of any generation."""
-    if not document_ids:
-        return []
-    values = {"tenant": tenant_id, "namespace": namespace, "ids": list(document_ids)}
-    return [record_of(ChunkRow, row, enabled=bool(row.enabled)) for row in connection.execute(_CHUNKS, values)]
+    rows = rows_of_documents(connection, _CHUNKS, tenant_id, namespace, document_ids)
+    return [record_of(ChunkRow, row, enabled=bool(row.enabled)) for row in rows]
 
 
 def busy_generations(
     connection: Connection, tenant_id: TenantId, namespace: Namespace, document_ids: Sequence[DocumentId]
 ) -> set[tuple[str, int]]:
     """Return generations of unfinished jobs and those that wait to be dropped: neither missing nor orphaned."""
-    if not document_ids:
-        return set()
-    values = {"tenant": tenant_id, "namespace": namespace, "ids": list(document_ids)}
-    return {(row.document_id, row.generation) for row in connection.execute(_BUSY, values)}
+    rows = rows_of_documents(connection, _BUSY, tenant_id, namespace, document_ids)
+    return {(row.document_id, row.generation) for row in rows}
 
 
 def vector_rows(

@@ -11,6 +11,7 @@ from pipeline.database.statements import (
     OF_DOCUMENTS,
     OF_GENERATION,
     generation_columns,
+    rows_of_documents,
     same_document,
     same_generation,
     sql,
@@ -38,10 +39,8 @@ class Parents(TenantStore):
 
     def texts(self, parent_ids: Sequence[ChunkId]) -> dict[ChunkId, str]:
         """Return the parents' texts to read with their children, without those of disabled children."""
-        if not parent_ids:
-            return {}
         texts = self.stored_texts(parent_ids)
-        for row in self._run(_HIDDEN, ids=list(parent_ids)):
+        for row in self._run(_HIDDEN, ids=list(parent_ids)) if parent_ids else ():
             texts[row.parent_id] = _without(texts.get(row.parent_id, ""), row.text)
         return texts
 
@@ -53,10 +52,9 @@ class Parents(TenantStore):
     def passages(self, parent_ids: Sequence[ChunkId]) -> dict[ChunkId, dict[int, Passage]]:
         """Return text and offsets of each parent's chunks, by ordinal."""
         passages: dict[ChunkId, dict[int, Passage]] = {parent_id: {} for parent_id in parent_ids}
-        if parent_ids:
-            for row in self._run(_PASSAGES, ids=list(parent_ids)):
-                passage = Passage(text=row.text, start=row.start_offset, end=row.end_offset, token_count=0)
-                passages[ChunkId(row.parent_id)][row.ordinal] = passage
+        for row in self._run(_PASSAGES, ids=list(parent_ids)) if parent_ids else ():
+            passage = Passage(text=row.text, start=row.start_offset, end=row.end_offset, token_count=0)
+            passages[row.parent_id][row.ordinal] = passage
         return passages
 
     def rewrite(self, parent_id: ChunkId, new_text: str, token_count: int) -> None:
@@ -66,9 +64,8 @@ class Parents(TenantStore):
     def children(self, parent_ids: Sequence[ChunkId]) -> dict[ChunkId, list[ChunkId]]:
         """Return the chunks of each parent."""
         children: dict[ChunkId, list[ChunkId]] = {parent_id: [] for parent_id in parent_ids}
-        if parent_ids:
-            for row in self._run(_CHILDREN, ids=list(parent_ids)):
-                children[ChunkId(row.parent_id)].append(ChunkId(row.chunk_id))
+        for row in self._run(_CHILDREN, ids=list(parent_ids)) if parent_ids else ():
+            children[row.parent_id].append(row.chunk_id)
         return children
 
     def remove_childless(self, generation: Generation) -> None:
@@ -93,20 +90,15 @@ def parents_lost(
     connection: Connection, tenant_id: TenantId, namespace: Namespace, document_ids: Sequence[DocumentId]
 ) -> set[str]:
     """Return the documents that publish a child whose parent is missing."""
-    if not document_ids:
-        return set()
-    values = {"tenant": tenant_id, "namespace": namespace, "ids": list(document_ids)}
-    return set(connection.execute(_LOST, values).scalars())
+    return {row.document_id for row in rows_of_documents(connection, _LOST, tenant_id, namespace, document_ids)}
 
 
 def parent_counts(
     connection: Connection, tenant_id: TenantId, namespace: Namespace, document_ids: Sequence[DocumentId]
 ) -> dict[tuple[str, int], int]:
     """Return the number of parents of each generation of these documents."""
-    if not document_ids:
-        return {}
-    values = {"tenant": tenant_id, "namespace": namespace, "ids": list(document_ids)}
-    return {(row.document_id, row.generation): row.parents for row in connection.execute(_COUNTS, values)}
+    rows = rows_of_documents(connection, _COUNTS, tenant_id, namespace, document_ids)
+    return {(row.document_id, row.generation): row.parents for row in rows}
 
 
 _TEXTS = sql("SELECT chunk_id, text FROM parent_chunks WHERE tenant_id = :tenant AND chunk_id IN :ids")

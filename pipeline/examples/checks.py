@@ -71,7 +71,7 @@ class NearDuplicates:
         signature = self._signature()
         signature.update(sorted(shingles))
         candidates = (self._seen[number] for number in self._index.query(signature)[:_MOST_CANDIDATES])
-        compared = [(_jaccard(shingles, others), earlier) for others, earlier in candidates]
+        compared = [(len(shingles & others) / len(shingles | others), earlier) for others, earlier in candidates]
         similarity, earlier = max(compared, default=(0.0, ""))
         if similarity >= THRESHOLD:
             return earlier, similarity
@@ -84,10 +84,6 @@ def _shingles(text: str) -> frozenset[str]:
     """Return single characters and pairs of a text in a script without spaces, else triples of letters."""
     lengths = (1, 2) if holds_unspaced(text) else (3,)
     return frozenset(text[at : at + length] for length in lengths for at in range(max(1, len(text) - length + 1)))
-
-
-def _jaccard(one: frozenset[str], other: frozenset[str]) -> float:
-    return len(one & other) / len(one | other)
 
 
 @dataclass(slots=True, kw_only=True)

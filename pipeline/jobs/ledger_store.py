@@ -213,23 +213,11 @@ class Ledger(TenantStore):
 
     def release_expired(self) -> int:
         """Queue items with an expired lease again; return how many."""
-        return self._run(
-            f"UPDATE job_items SET {becomes(Move.EXPIRE)}, lease_until = NULL, next_attempt_at = :now,"
-            " fencing_token = fencing_token + 1, updated_at = :now"
-            f" WHERE tenant_id = :tenant AND {may(Move.EXPIRE)} AND lease_until < :now",
-            now=now(),
-        ).rowcount
+        return self._run(_RELEASE_EXPIRED, now=now()).rowcount
 
     def due(self) -> dict[JobId, int]:
         """Return how many items of each job are due; paused jobs are omitted."""
-        rows = self._run(
-            "SELECT j.job_id, COUNT(*) FROM jobs j JOIN job_items i ON i.tenant_id = j.tenant_id"
-            " AND i.job_id = j.job_id AND i.state = 'queued' AND i.next_attempt_at <= :now"
-            " WHERE j.tenant_id = :tenant AND j.finished_at IS NULL AND j.paused_at IS NULL"
-            " GROUP BY j.job_id ORDER BY j.job_id",
-            now=now(),
-        )
-        return {JobId(job_id): count for job_id, count in rows}
+        return {JobId(job_id): count for job_id, count in self._run(_DUE_BY_JOB, now=now())}
 
     def unfinished(self) -> list[JobId]:
         """Return the jobs that are not marked as finished."""
@@ -262,6 +250,18 @@ _DUE = sql(
     " AND j.paused_at IS NOT NULL) AND NOT EXISTS (SELECT 1 FROM retired_generations r"
     f" JOIN documents d ON {same_document('d', 'r')} AND d.deleted_generation < r.generation"
     f" WHERE {same_generation('r', 'i')}) LIMIT :limit FOR UPDATE SKIP LOCKED"
+)
+
+_DUE_BY_JOB = (
+    "SELECT j.job_id, COUNT(*) FROM jobs j JOIN job_items i ON i.tenant_id = j.tenant_id AND i.job_id = j.job_id"
+    " AND i.state = 'queued' AND i.next_attempt_at <= :now WHERE j.tenant_id = :tenant AND j.finished_at IS NULL"
+    " AND j.paused_at IS NULL GROUP BY j.job_id ORDER BY j.job_id"
+)
+
+_RELEASE_EXPIRED = (
+    f"UPDATE job_items SET {becomes(Move.EXPIRE)}, lease_until = NULL, next_attempt_at = :now,"
+    " fencing_token = fencing_token + 1, updated_at = :now"
+    f" WHERE tenant_id = :tenant AND {may(Move.EXPIRE)} AND lease_until < :now"
 )
 
 _TAKE = sql(
