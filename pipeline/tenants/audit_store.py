@@ -20,9 +20,7 @@ from pipeline.database.statements import sql, tenant_ids
 from pipeline.records import Actor, TenantId
 from pipeline.tenants.audit import ArmSearches, AuditFilter, AuditRow, acting
 
-MOST_COMPARED = (
-    200_000  # searches that are read to compare the arms of an experiment, the newest: about a second's work
-)
+MOST_COMPARED = 200_000  # newest searches that are read to compare an experiment's arms: about a second's work
 MOST_IDS = 100  # ids in one row; `count` is of all
 
 SEARCH = "search"
