@@ -134,7 +134,7 @@ async def compute(
                 await gateway.run(dispatch.compute, computation, expires_s=begin_s)
 
                 async def read() -> ComputationProgress | None:
-                    return await gateway.run(computations.standing, computation.computation_id)
+                    return await gateway.run(computations.progress, computation.computation_id)
 
                 async def wait(look: Look, seconds: float) -> ComputationProgress | None:
                     return await gateway.wakes.until(waiter, look, seconds=seconds, receive=receive, look_first=False)

@@ -91,9 +91,11 @@ class ReplayRequest(Wire):
 
 def dead_letter(letter: StoredDeadLetter) -> dict[str, Any]:
     """Return a dead letter as it is sent."""
-    place, payload = letter.place, letter.payload
+    position, payload = letter.position, letter.payload
     sent = shown(PayloadReference, payload, uri=payload.source_uri, bytes=payload.body_bytes)
-    return shown(DeadLetter, letter, id=place.to_id(), job_id=place.job_id, ordinal=place.ordinal, payload=sent)
+    return shown(
+        DeadLetter, letter, id=position.to_id(), job_id=position.job_id, ordinal=position.ordinal, payload=sent
+    )
 
 
 router = APIRouter(tags=["dead letters"])
@@ -200,7 +202,7 @@ def _selection(job_id: str | None, namespace: str | None, code: str | None, reas
 
 
 def _cursor_after(last: StoredDeadLetter) -> str:
-    return cursors.encode("dead", last.failed_at.isoformat(), last.place.job_id, last.place.ordinal)
+    return cursors.encode("dead", last.failed_at.isoformat(), last.position.job_id, last.position.ordinal)
 
 
 def _before(cursor: str | None) -> tuple[datetime, str, int] | None:

@@ -113,7 +113,7 @@ def webhook(stored: StoredWebhook, *, secret: str | None = None) -> dict[str, An
 
 def delivery(stored: StoredDelivery) -> dict[str, Any]:
     """Return a delivery as it is sent."""
-    return shown(Delivery, stored, event=stored.event.value, state=stored.standing.value)
+    return shown(Delivery, stored, event=stored.event.value, state=stored.state.value)
 
 
 # Reading takes the scope write too: the URL of an endpoint often contains a secret.

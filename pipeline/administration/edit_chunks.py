@@ -28,9 +28,10 @@ from pipeline.administration.edit_parents import children_of, follow_children, r
 from pipeline.chunking.tokens import count_tokens
 from pipeline.database.unit_of_work import UnitOfWork, retry_conflicts, unit_of_work
 from pipeline.documents.chunk_edit_store import ChunkEdits
+from pipeline.documents.clean_text import clean
 from pipeline.documents.document_store import Documents
 from pipeline.documents.document_views import OwnedChunk
-from pipeline.documents.edited_chunk import bound_of, cleaned, rebuild_edited, repeats
+from pipeline.documents.edited_chunk import bound_of, rebuild_edited, repeats
 from pipeline.documents.parent_store import Parents
 from pipeline.documents.retention_store import Retired
 from pipeline.errors import EmbedderRefused, Unavailable
@@ -76,7 +77,7 @@ def edit_chunks(tenant_id: TenantId, edits: Sequence[Edit], use: Resources) -> l
     results: dict[ChunkId, Edited] = {}
     plans: list[_Plan] = []
     for sent in edits:
-        edit = sent if sent.text is None else replace(sent, text=cleaned(sent.text))
+        edit = sent if sent.text is None else replace(sent, text=clean(sent.text))
         before = chunks.get(edit.chunk_id)
         if before is None:
             results[edit.chunk_id] = not_found(edit.chunk_id)
@@ -151,7 +152,6 @@ def _plan(edit: Edit, before: OwnedChunk) -> _Plan | None:
     if enabled == before.enabled and text == before.passage.text:
         return None
     chunk = rebuild_edited(
-        chunk_id=before.chunk_id,
         generation=before.generation,
         ordinal=before.ordinal,
         passage=before.passage,
@@ -201,7 +201,7 @@ def _carry_out(tenant_id: TenantId, plans: Sequence[_Plan], use: Resources) -> d
         _write_rows(tenant_id, standing, work)
         _note("chunk_edit", tenant_id, [plan.before for plan in standing], work)
         for generation in sorted({plan.before.generation for plan in standing}, key=_place):
-            ChunkEdits(work.connection, tenant_id).differs(generation)
+            ChunkEdits(work.connection, tenant_id).forget_recipe(generation)
         reworded = [plan for plan in standing if plan.chunk.passage.text != plan.before.passage.text]
         follow_children(tenant_id, [(plan.before, plan.chunk.passage.text) for plan in reworded], work)
         hidden = [plan.before.chunk_id for plan in standing if not plan.enabled]
@@ -220,7 +220,7 @@ def _carry_out(tenant_id: TenantId, plans: Sequence[_Plan], use: Resources) -> d
 
 def _repeated_in(before: OwnedChunk, chunk: Chunk, edits: ChunkEdits) -> tuple[ChunkId, ...]:
     """Return the chunks beside a reworded one that still hold words that the edit removed."""
-    beside = edits.beside(before)
+    beside = edits.overlapping(before)
     return tuple(other for other, passage in beside if repeats(passage, before.passage, chunk.passage.text))
 
 

@@ -67,7 +67,7 @@ def rewrite_parent(tenant_id: TenantId, before: OwnedChunk, text: str, work: Uni
     current = edits.named([before.chunk_id]).get(before.chunk_id)
     if current is not None and current.version == before.version:
         Parents(work.connection, tenant_id).rewrite(before.chunk_id, text, count_tokens(text))
-        edits.differs(before.generation)
+        edits.forget_recipe(before.generation)
         Namespaces(work.connection, tenant_id).revise(before.generation.scope.namespace)
         Audit(work.connection, tenant_id).wrote(
             "chunk_edit", namespaces=[before.generation.scope.namespace], ids=[before.chunk_id]

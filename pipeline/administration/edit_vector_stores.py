@@ -88,7 +88,7 @@ def list_stores(
             return made_at(STORE_PREFIX, store_id) if found is None else found.created_at
 
         place = place_of(made)
-        page = stores.page(place=place, newest_first=newest_first, limit=limit)
+        page = stores.page(position=place, newest_first=newest_first, limit=limit)
         return page, Attachments(work.connection, tenant_id).tallies([each.namespace for each in page]), place
 
 
@@ -133,7 +133,7 @@ def list_files(
         attachments = Attachments(work.connection, tenant_id)
         place = place_of(lambda file_id: attachments.position(namespace, file_id))
         page = attachments.page(
-            namespace, place=place, newest_first=newest_first, status=status, limit=limit, job_id=job_id
+            namespace, position=place, newest_first=newest_first, status=status, limit=limit, job_id=job_id
         )
         return page, place
 
@@ -193,7 +193,7 @@ def put_files(
             raise NoSuchFile(", ".join(uploads[:1]))
         if opening is not None:
             _open(connection, tenant_id, opening)
-        Attachments(connection, tenant_id).note(namespace, ticket.job_id, noted)
+        Attachments(connection, tenant_id).attach(namespace, ticket.job_id, noted)
 
     batch = Batch(tenant_id=tenant_id, namespace=namespace, request_id=request_id, entries=entries)
     return accept(batch, use, ring=ring, together_with=with_the_job)
@@ -213,7 +213,7 @@ def describe_file(
     namespace, document_id = Namespace(file.namespace), DocumentId(file.document_id)
     with unit_of_work(use.mysql) as work:
         attachments = Attachments(work.connection, tenant_id)
-        number = attachments.to_go_on_from(namespace, document_id)
+        number = attachments.generation_to_change(namespace, document_id)
         scope = Scope(tenant_id=tenant_id, namespace=namespace)
         there = [] if number is None else [Generation(scope=scope, document_id=document_id, number=number)]
         source = next(iter(Documents(work.connection, tenant_id).sources(there).values()), None)
@@ -242,7 +242,7 @@ def describe_file(
         attachments = Attachments(connection, tenant_id)
         if attachments.was_deleted_since(namespace, document_id, source.generation.number):
             raise NoSuchFile(document_id)
-        attachments.note(namespace, ticket.job_id, [noted])
+        attachments.attach(namespace, ticket.job_id, [noted])
 
     batch = Batch(tenant_id=tenant_id, namespace=namespace, request_id=request_id, entries=[upload])
     return accept(batch, use, ring=ring, together_with=with_the_job)

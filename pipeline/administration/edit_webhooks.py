@@ -136,7 +136,7 @@ def list_deliveries(
     """Return the deliveries of an endpoint older than the (created_at, delivery_id) cursor, newest first."""
     with unit_of_work(use.mysql) as work:
         store = Deliveries(work.connection, tenant_id)
-        return store.page(webhook_id, standing=state, before=before, limit=limit)
+        return store.page(webhook_id, state=state, before=before, limit=limit)
 
 
 def find_delivery(tenant_id: TenantId, webhook_id: str, delivery_id: str, use: Resources) -> Delivery | None:

@@ -54,5 +54,5 @@ def _searched(edits: ChunkEdits, namespace: Namespace, document_id: DocumentId) 
     after: Position | None = None
     while page := edits.page(namespace, document_id=document_id, after=after, limit=_AT_ONCE):
         chunks += [chunk for chunk in page if chunk.searched and chunk.enabled]
-        after = page[-1].place
+        after = page[-1].position
     return chunks

@@ -11,7 +11,8 @@ from pipeline.documents.document_views import History
 from pipeline.documents.generation_store import Generations
 from pipeline.errors import GenerationNotKept, PreconditionFailed
 from pipeline.ingestion.accept import AcceptedJob, quotas
-from pipeline.jobs.ledger_store import Ledger, NewItem
+from pipeline.jobs.claims import NewItem
+from pipeline.jobs.ledger_store import Ledger
 from pipeline.records import DocumentId, Generation, JobId, Namespace, Scope, TenantId
 from pipeline.resources import Resources
 from pipeline.tenants.audit_store import Audit

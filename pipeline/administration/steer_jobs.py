@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 import structlog
+from sqlalchemy import Connection
 
 from pipeline.administration.drop_replaced import drop_retired
 from pipeline.database.rows import now
@@ -16,6 +17,7 @@ from pipeline.ingestion.accept import quotas
 from pipeline.ingestion.finish_items import close_jobs
 from pipeline.jobs.control_store import JobControl
 from pipeline.jobs.dead_letter_store import DeadLetters
+from pipeline.jobs.job_view_store import JobViews
 from pipeline.jobs.job_views import DeadLetter, DeadLetterFilter, LedgerPosition
 from pipeline.jobs.ledger_store import Ledger
 from pipeline.records import JobId, TenantId
@@ -50,7 +52,7 @@ def cancel(tenant_id: TenantId, job_id: JobId, use: Resources) -> int:
     NoSuchJob, and WrongJobState for a job that has ended."""
     with unit_of_work(use.mysql) as work:
         control = JobControl(work.connection, tenant_id)
-        if control.standing(job_id) is None:
+        if JobViews(work.connection, tenant_id).is_finished(job_id) is None:
             raise NoSuchJob(job_id)
         cancelled = control.cancel(job_id)
         retired = Retired(work.connection, tenant_id)
@@ -73,12 +75,12 @@ def retry(tenant_id: TenantId, job_id: JobId, use: Resources, *, ring: Ring) -> 
     _clear(tenant_id, use)
     with unit_of_work(use.mysql) as work:
         control = JobControl(work.connection, tenant_id)
-        standing = control.standing(job_id)
-        if standing is None:
+        is_finished = JobViews(work.connection, tenant_id).is_finished(job_id)
+        if is_finished is None:
             raise NoSuchJob(job_id)
         quotas(work.connection, tenant_id, use).check(arriving=control.reopen(job_id))
         queued = control.requeue(job_id)
-        if not queued and standing.finished:
+        if not queued and is_finished:
             raise WrongJobState(
                 "nothing_to_retry", "Nothing in this job failed or was cancelled that can be tried again."
             )
@@ -93,7 +95,7 @@ def retry(tenant_id: TenantId, job_id: JobId, use: Resources, *, ring: Ring) -> 
 def pause(tenant_id: TenantId, job_id: JobId, use: Resources) -> None:
     """Begin no further document of the job. Raises NoSuchJob, and NotNow for a job that has ended."""
     with unit_of_work(use.mysql) as work:
-        control = _unfinished(JobControl(work.connection, tenant_id), job_id)
+        control = _control_of_unfinished(work.connection, tenant_id, job_id)
         control.pause(job_id)
         Audit(work.connection, tenant_id).wrote("job_pause", ids=[job_id])
         work.after_commit(lambda: use.bells.progressed(tenant_id, job_id, always=True))
@@ -102,7 +104,7 @@ def pause(tenant_id: TenantId, job_id: JobId, use: Resources) -> None:
 def resume(tenant_id: TenantId, job_id: JobId, use: Resources, *, ring: Ring) -> None:
     """Continue a paused job. Raises NoSuchJob, and NotNow for a job that has ended."""
     with unit_of_work(use.mysql) as work:
-        control = _unfinished(JobControl(work.connection, tenant_id), job_id)
+        control = _control_of_unfinished(work.connection, tenant_id, job_id)
         control.resume(job_id)
         Audit(work.connection, tenant_id).wrote("job_resume", ids=[job_id])
         work.after_commit(lambda: use.bells.progressed(tenant_id, job_id, always=True))
@@ -122,7 +124,7 @@ def replay_selected(tenant_id: TenantId, chosen: DeadLetterFilter, use: Resource
     until, replayed = now(), 0
     while True:
         with unit_of_work(use.mysql) as work:
-            positions = DeadLetters(work.connection, tenant_id).places(chosen, until=until, limit=_REPLAYED_AT_ONCE)
+            positions = DeadLetters(work.connection, tenant_id).positions(chosen, until=until, limit=_REPLAYED_AT_ONCE)
         replayed += _requeue(tenant_id, positions, use, ring=ring)
         if len(positions) < _REPLAYED_AT_ONCE:
             log.info("dead_letters_replayed", tenant_id=tenant_id, documents=replayed)
@@ -181,10 +183,10 @@ def _ring(job_ids: Sequence[JobId], tenant_id: TenantId, ring: Ring) -> None:
         ring(tenant_id, job_id)
 
 
-def _unfinished(control: JobControl, job_id: JobId) -> JobControl:
-    standing = control.standing(job_id)
-    if standing is None:
+def _control_of_unfinished(connection: Connection, tenant_id: TenantId, job_id: JobId) -> JobControl:
+    is_finished = JobViews(connection, tenant_id).is_finished(job_id)
+    if is_finished is None:
         raise NoSuchJob(job_id)
-    if standing.finished:
+    if is_finished:
         raise WrongJobState("job_finished", "The job has ended already.")
-    return control
+    return JobControl(connection, tenant_id)

@@ -43,7 +43,10 @@ def passages_of(
     """Return the first ``max_items`` items that fit the filters, each id once. Scores are the API's, mapped from
     ``score_range`` to [0, 1], else ``1 / (1 + r)`` for place r from 1; ties by chunk id. Raises ApiSourceFailed without
     a list of items."""
-    items = resolve(_decoded(answer), source.mapping.items)
+    try:
+        items = resolve(orjson.loads(answer), source.mapping.items)
+    except orjson.JSONDecodeError:
+        raise ApiSourceFailed("the answer is not JSON") from None
     if items is MISSING or items is None:
         raise ApiSourceFailed("the answer has nothing where its items should be")
     if not isinstance(items, list):
@@ -75,51 +78,35 @@ def passages_of(
 def fits(filters: Filters, read: Mapping[str, Any]) -> bool:
     """Return whether an item's fields meet the filters, as in the stores: a filtered field must be present. An item has
     no story time."""
-    fields = DocumentFields(
-        author=read["author"],
-        type=read["type"],
-        tags=tuple(read["tags"]),
-        published_at=read["published_at"],
-        metadata=read["metadata"],
-    )
-    return unmet(filters, fields) is None
-
-
-def _decoded(answer: bytes) -> Any:
-    try:
-        return orjson.loads(answer)
-    except orjson.JSONDecodeError:
-        raise ApiSourceFailed("the answer is not JSON") from None
+    fields = {name: read[name] for name in ("author", "type", "published_at", "metadata")}
+    return unmet(filters, DocumentFields(**fields, tags=tuple(read["tags"]))) is None
 
 
 def _read(item: Any, mapping: ApiMapping) -> dict[str, Any]:
-    def short(pointer: str | None, kind: str) -> str | None:
-        return None if pointer is None else _text(resolve(item, pointer), _LONGEST[kind], whole=True)
+    def value(pointer: str | None) -> Any:
+        return None if pointer is None else resolve(item, pointer)
 
-    metadata = {name: _plain(resolve(item, pointer)) for name, pointer in mapping.metadata.items()}
+    def short(pointer: str | None, kind: str) -> str | None:
+        return _text(value(pointer), _LONGEST[kind], whole=True)
+
+    metadata = {name: _plain(value(pointer)) for name, pointer in mapping.metadata.items()}
     return {
-        "id": None if mapping.id is None else _identity(resolve(item, mapping.id)),
-        "title": None if mapping.title is None else _text(resolve(item, mapping.title), _LONGEST["title"]),
+        "id": _identity(value(mapping.id)),
+        "title": _text(value(mapping.title), _LONGEST["title"]),
         "url": _link(short(mapping.url, "url")),
         "author": short(mapping.author, "author"),
         "type": short(mapping.type, "type"),
-        "tags": [] if mapping.tags is None else _tags(resolve(item, mapping.tags)),
-        "published_at": None if mapping.published_at is None else _moment(resolve(item, mapping.published_at)),
-        "metadata": {name: value for name, value in metadata.items() if value is not MISSING},
+        "tags": _tags(value(mapping.tags)),
+        "published_at": _moment(value(mapping.published_at)),
+        "metadata": {name: plain for name, plain in metadata.items() if plain is not MISSING},
     }
 
 
 def _passage(read: Mapping[str, Any], text: str, *, name: str, tenant_id: TenantId, namespace: str) -> Brought:
     identity = read["id"] or read["url"] or hashlib.sha256(f"{read['title']}\x1f{text}".encode()).hexdigest()
     chunk_id = str(uuid.uuid5(_API_IDS, "\x1f".join((tenant_id, name, identity))))
-    fields = {
-        "type": read["type"],
-        "author": read["author"],
-        "tags": read["tags"],
-        "published_at": read["published_at"],
-        "source_uri": read["url"],
-        "api_source": name,
-    }
+    fields = {field: read[field] for field in ("type", "author", "tags", "published_at")}
+    fields |= {"source_uri": read["url"], "api_source": name}
     return Brought(
         chunk_id=chunk_id,
         document_id=identity if len(identity) <= _LONGEST["id"] else chunk_id,
@@ -137,8 +124,8 @@ def _score(item: Any, mapping: ApiMapping, rank: int) -> float:
         return 1.0 / (1 + rank)
     lowest, highest = mapping.score_range
     # Halved so that no span is infinite.
-    placed = (float(given) / 2 - lowest / 2) / (highest / 2 - lowest / 2)
-    return min(1.0, max(0.0, placed))
+    score = (float(given) / 2 - lowest / 2) / (highest / 2 - lowest / 2)
+    return min(1.0, max(0.0, score))
 
 
 def _number(value: Any) -> Any:

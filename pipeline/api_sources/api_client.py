@@ -51,9 +51,8 @@ class ApiCaller:
         """Return the answer's body within ``timeout_s``. Raises ApiSourceUnavailable for temporary failures,
         ApiSourceFailed for a refusal, a redirect, more than ``max_bytes``, or a forbidden address."""
         with _translated(request.host, timeout_s, max_bytes):
-            backend = GuardedBackend(
-                Deadline.after(timeout_s), permitted=self._permitted, resolve=self._resolver(request)
-            )
+            deadline, resolve = Deadline.after(timeout_s), self._resolver(request)
+            backend = GuardedBackend(deadline, permitted=self._permitted, resolve=resolve)
             with (
                 httpcore.ConnectionPool(
                     ssl_context=self._ssl_context if request.scheme == "https" else None,
@@ -67,14 +66,12 @@ class ApiCaller:
                     content=request.body,
                 ) as answer,
             ):
-                answer_headers = {
-                    name.decode("latin-1").lower(): value.decode("latin-1") for name, value in answer.headers
-                }
+                received = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in answer.headers}
                 _require_success(answer.status, request.host)
                 return read_body(
                     answer.iter_stream(),
-                    encoding=answer_headers.get("content-encoding"),
-                    declared=answer_headers.get("content-length"),
+                    encoding=received.get("content-encoding"),
+                    declared=received.get("content-length"),
                     max_bytes=max_bytes,
                 )
 

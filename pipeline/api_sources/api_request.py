@@ -33,12 +33,8 @@ class ApiRequest:
 
 def values_of(query: Query) -> dict[str, Any]:
     """Return the value of each placeholder."""
-    return {
-        "query": query.text,
-        "top_k": query.top_k,
-        "namespaces": list(query.namespaces),
-        "filters": filters_as_sent(query.filters),
-    }
+    filters = filters_as_sent(query.filters)
+    return {"query": query.text, "top_k": query.top_k, "namespaces": list(query.namespaces), "filters": filters}
 
 
 def request_of(source: ApiSource, values: Mapping[str, Any]) -> ApiRequest:
@@ -60,8 +56,7 @@ def filled(template: Any, values: Mapping[str, Any]) -> Any:
     """Fill in the placeholders of a JSON value. A string that is only a placeholder becomes the value itself (number,
     array, object); inside other text it becomes text. Values are not filled again; field names stay."""
     if isinstance(template, str):
-        whole = template[1:-1] if _PLACEHOLDER.fullmatch(template) else None
-        return values[whole] if whole is not None else _text(template, values)
+        return values[template[1:-1]] if _PLACEHOLDER.fullmatch(template) else _text(template, values)
     if isinstance(template, dict):
         return {name: filled(value, values) for name, value in template.items()}
     if isinstance(template, list):

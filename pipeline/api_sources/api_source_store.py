@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Select, delete, func, select, text
+from sqlalchemy import Select, delete, func, select
 from sqlalchemy.dialects.mysql import insert
 
 from pipeline.api_sources.api_source import ApiSource, StoredSource, read_source, source_as_json
@@ -19,17 +19,16 @@ class ApiSources(TenantStore):
 
     def lock(self) -> int:
         """Return the number of sources, and block adding others until the transaction ends."""
-        self._run(text("SELECT 1 FROM tenants WHERE tenant_id = :tenant FOR UPDATE"))
+        self._run("SELECT 1 FROM tenants WHERE tenant_id = :tenant FOR UPDATE")
         statement = select(func.count()).select_from(api_sources).where(self._own(api_sources))
         return int(self._connection.execute(statement).scalar_one())
 
     def put(self, name: str, source: ApiSource, secrets: bytes | None) -> None:
-        """Keep a source under its name, in the place of an earlier one."""
-        kept = {"source": source_as_json(source).decode(), "secrets": secrets, "updated_at": now()}
-        statement = insert(api_sources).values(
-            tenant_id=self._tenant_id, name=name, created_at=kept["updated_at"], **kept
-        )
-        self._connection.execute(statement.on_duplicate_key_update(kept))
+        """Store a source under its name, replacing an earlier one."""
+        moment = now()
+        values = {"source": source_as_json(source).decode(), "secrets": secrets, "updated_at": moment}
+        statement = insert(api_sources).values(tenant_id=self._tenant_id, name=name, created_at=moment, **values)
+        self._connection.execute(statement.on_duplicate_key_update(values))
         Audit(self._connection, self._tenant_id).wrote("api_source_put", ids=[name])
 
     def all(self) -> list[StoredSource]:
@@ -38,22 +37,20 @@ class ApiSources(TenantStore):
 
     def named(self, names: Sequence[str]) -> list[StoredSource]:
         """Return the sources of these names that there are, by name."""
-        if not names:
-            return []
         statement = self._sources().where(api_sources.c.name.in_(names))
-        return [_stored(row) for row in self._connection.execute(statement)]
+        return [_stored(row) for row in self._connection.execute(statement)] if names else []
 
     def one(self, name: str) -> StoredSource | None:
         """Return one source, or None."""
         return next(iter(self.named([name])), None)
 
     def remove(self, name: str) -> bool:
-        """Forget a source. False if there is none."""
+        """Delete a source. False if there is none."""
         statement = delete(api_sources).where(self._own(api_sources), api_sources.c.name == name)
-        gone = bool(self._connection.execute(statement).rowcount)
-        if gone:
+        removed = bool(self._connection.execute(statement).rowcount)
+        if removed:
             Audit(self._connection, self._tenant_id).wrote("api_source_remove", ids=[name])
-        return gone
+        return removed
 
     def _sources(self) -> Select[*tuple[Any, ...]]:
         return select(api_sources).where(self._own(api_sources)).order_by(api_sources.c.name)

@@ -41,13 +41,10 @@ class HeaderSecrets:
     def headers(self, tenant_id: TenantId, stored: StoredSource) -> dict[str, str]:
         """Return the headers to send. Raises Misconfigured for a missing value, without naming any value."""
         own = self.opened(tenant_id, stored)
+        given = {name: value.get_secret_value() for name, value in self._given.get(tenant_id, {}).items()}
         headers: dict[str, str] = {}
         for header, secret in stored.source.headers.items():
-            if secret is None:
-                value = own.get(header)
-            else:
-                given = self._given.get(tenant_id, {}).get(secret)
-                value = None if given is None else given.get_secret_value()
+            value = own.get(header) if secret is None else given.get(secret)
             if value is None:
                 raise Misconfigured(f"there is no value for the header {header} of the API source {stored.name}")
             try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
@@ -102,9 +102,7 @@ def write_part(part: Part) -> bytes:
     header = {
         "format": "chordwise-part",
         "version": FORMAT_VERSION,
-        "model": origin.model,
-        "dimension": origin.dimension,
-        "distance": origin.distance,
+        **asdict(origin),
         "documents": len(part.documents),
         "chunks": part.chunk_count,
         "vectors": part.vector_count,
@@ -113,11 +111,10 @@ def write_part(part: Part) -> bytes:
         {**document.description, "chunks": len(document.chunks), "vectors": len(document.vectors) // size}
         for document in part.documents
     ]
+    line = orjson.OPT_APPEND_NEWLINE | orjson.OPT_UTC_Z
     entries = (
         orjson.dumps(header),
-        b"".join(
-            orjson.dumps(description, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_UTC_Z) for description in described
-        ),
+        b"".join(orjson.dumps(description, option=line) for description in described),
         b"".join(line + b"\n" for document in part.documents for line in document.chunks),
         b"".join(document.vectors for document in part.documents),
     )
@@ -135,18 +132,16 @@ def read_part(body: bytes) -> Part:
     lines = _lines(entries[_CHUNKS])
     size = origin.dimension * _HALF
     vectors = entries[_VECTORS]
-    documents, line, lines_before = [], 0, 0
-    for description in (_object(line_bytes, _DOCUMENTS) for line_bytes in _lines(entries[_DOCUMENTS])):
-        chunks, numbers = _count(description, "chunks"), _count(description, "vectors") * size
+    documents, line, offset = [], 0, 0  # of the document's first chunk and vector
+    for content in _lines(entries[_DOCUMENTS]):
+        description = _object(content, _DOCUMENTS)
+        line_end = line + _count(description, "chunks")
+        offset_end = offset + _count(description, "vectors") * size
         documents.append(
-            Enclosed(
-                description=description,
-                chunks=lines[line : line + chunks],
-                vectors=vectors[lines_before : lines_before + numbers],
-            )
+            Enclosed(description=description, chunks=lines[line:line_end], vectors=vectors[offset:offset_end])
         )
-        line, lines_before = line + chunks, lines_before + numbers
-    if line != len(lines) or lines_before != len(vectors):
+        line, offset = line_end, offset_end
+    if line != len(lines) or offset != len(vectors):
         raise DamagedPart("the documents of the part do not add up to its chunks and vectors")
     return Part(origin=origin, documents=documents)
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, Engine, bindparam, text
+from sqlalchemy import Connection, Engine, text
 
 from pipeline.archives.chunk_lines import Mark
 from pipeline.database.engines import mysql_errors, postgres_errors
-from pipeline.database.rows import as_utc, record_of
+from pipeline.database.rows import record_of
+from pipeline.database.statements import same_document, sql
 from pipeline.document_sources import SourceKind, SourceRef
-from pipeline.documents.chunk_store import segment_of
+from pipeline.documents.chunk_store import chunk_passage, passage_of
 from pipeline.documents.document_store import fields_of
 from pipeline.records import (
     ChunkId,
@@ -26,7 +28,6 @@ from pipeline.records import (
     Passage,
     Scope,
     TenantId,
-    parent_ordinal,
 )
 
 _HEAD = 4  # bytes before the numbers of a halfvec as PostgreSQL sends it
@@ -96,13 +97,11 @@ class Exports:
             record_of(
                 ShownDocument,
                 row,
-                generation=Generation(
-                    scope=self._scope, document_id=DocumentId(row.document_id), number=row.generation
-                ),
+                generation=Generation(scope=self._scope, document_id=row.document_id, number=row.generation),
                 fields=fields_of(row._mapping),
                 chunking=json.loads(row.chunking),
                 source=SourceRef(
-                    kind=SourceKind(row.kind), uri=row.whole_uri, media_type=row.whole_media_type or row.media_type
+                    kind=SourceKind(row.kind), uri=row.origin_uri, media_type=row.origin_media_type or row.media_type
                 ),
             )
             for row in rows
@@ -110,43 +109,17 @@ class Exports:
 
     def chunks(self, document_ids: Sequence[DocumentId]) -> dict[DocumentId, list[ShownChunk]]:
         """Return the chunks of the published documents, in the order of the text."""
-        chunks: dict[DocumentId, list[ShownChunk]] = {}
-        for row in self._connection.execute(_CHUNKS, {**self._key, "ids": list(document_ids)}):
-            chunks.setdefault(DocumentId(row.document_id), []).append(
-                record_of(
-                    ShownChunk,
-                    row,
-                    passage=Passage(
-                        text=row.text,
-                        start=row.start_offset,
-                        end=row.end_offset,
-                        token_count=row.token_count,
-                        heading_path=tuple(json.loads(row.heading_path)),
-                        page=row.page,
-                        page_end=row.page_end,
-                        chunk_type=row.chunk_type,
-                        parent=None if row.parent_id is None else parent_ordinal(row.parent_id),
-                        index=row.chunk_index,
-                        segment=segment_of(row.segment),
-                        reworded=bool(row.reworded),
-                    ),
-                    mark=Mark(enabled=bool(row.enabled), version=row.version, edited_at=as_utc(row.edited_at)),
-                )
-            )
+        chunks: defaultdict[DocumentId, list[ShownChunk]] = defaultdict(list)
+        for row in self._connection.execute(_CHUNKS, {**self._key, "ids": list(document_ids)}).mappings():
+            mark = record_of(Mark, row, enabled=bool(row["enabled"]))
+            chunks[row["document_id"]].append(record_of(ShownChunk, row, passage=chunk_passage(row), mark=mark))
         return chunks
 
     def parents(self, document_ids: Sequence[DocumentId]) -> dict[DocumentId, list[tuple[int, Passage]]]:
         """Return the parents of the published documents, with their ordinals."""
-        parents: dict[DocumentId, list[tuple[int, Passage]]] = {}
-        for row in self._connection.execute(_PARENTS, {**self._key, "ids": list(document_ids)}):
-            passage = record_of(
-                Passage,
-                row,
-                start=row.start_offset,
-                end=row.end_offset,
-                heading_path=tuple(json.loads(row.heading_path)),
-            )
-            parents.setdefault(DocumentId(row.document_id), []).append((row.ordinal, passage))
+        parents: defaultdict[DocumentId, list[tuple[int, Passage]]] = defaultdict(list)
+        for row in self._connection.execute(_PARENTS, {**self._key, "ids": list(document_ids)}).mappings():
+            parents[row["document_id"]].append((row["ordinal"], passage_of(row)))
         return parents
 
 
@@ -163,54 +136,53 @@ def stored_vectors(postgres: Engine, generations: Sequence[Generation], *, table
     }
     with postgres_errors(), postgres.connect() as connection:
         return {
-            ChunkId(chunk_id): StoredVector(model, bytes(content_hash), _little_end_first(sent))
+            ChunkId(chunk_id): StoredVector(model, bytes(content_hash), _little_endian(sent))
             for chunk_id, model, content_hash, sent in connection.execute(text(_VECTORS.format(table=table)), values)
         }
 
 
-def _little_end_first(sent: bytes) -> bytes:
+def _little_endian(sent: bytes) -> bytes:
     return np.frombuffer(sent, dtype=">f2", offset=_HEAD).astype("<f2").tobytes()
 
 
-_JOINED = (
-    " FROM documents d JOIN {table} ON x.tenant_id = d.tenant_id AND x.namespace = d.namespace"
-    " AND x.document_id = d.document_id AND x.generation = d.published_generation"
-    " WHERE d.tenant_id = :tenant AND d.namespace = :namespace"
+def _of_published(table: str, sources: str = "") -> str:
+    """Return the rest of a statement on the rows of ``table`` that belong to published generations of a namespace."""
+    return (
+        f" FROM documents d JOIN {table} x ON {same_document('x', 'd')} AND x.generation = d.published_generation"
+        f"{sources} WHERE d.tenant_id = :tenant AND d.namespace = :namespace"
+    )
+
+
+_SOURCES = (
+    " LEFT JOIN sources s ON s.tenant_id = x.tenant_id AND s.namespace = x.namespace AND s.source_id = x.source_id"
 )
 
-_SOURCE = " LEFT JOIN sources s ON s.tenant_id = x.tenant_id AND s.namespace = x.namespace AND s.source_id = x.source_id WHERE"
-
-_LISTED = text(
-    "SELECT d.document_id, x.chunk_count"
-    + _JOINED.format(table="generations x")
-    + " AND d.document_id > :after ORDER BY d.document_id LIMIT :limit"
+_LISTED = sql(
+    f"SELECT d.document_id, x.chunk_count{_of_published('generations')}"
+    " AND d.document_id > :after ORDER BY d.document_id LIMIT :limit"
 )
 
-_DOCUMENTS = text(
+_DOCUMENTS = sql(
     "SELECT x.document_id, x.generation, x.title, x.author, x.type, x.tags, x.published_at, x.story_time, x.metadata,"
-    " x.source_uri, x.media_type, x.chunking, x.source_id, COALESCE(s.kind, 'text') AS kind, s.uri AS whole_uri,"
-    " s.media_type AS whole_media_type"
-    + _JOINED.format(table="generations x").replace(" WHERE", _SOURCE)
-    + " AND d.document_id IN :ids ORDER BY d.document_id"
-).bindparams(bindparam("ids", expanding=True))
+    " x.source_uri, x.media_type, x.chunking, x.source_id, COALESCE(s.kind, 'text') AS kind, s.uri AS origin_uri,"
+    f" s.media_type AS origin_media_type{_of_published('generations', _SOURCES)}"
+    " AND d.document_id IN :ids ORDER BY d.document_id"
+)
 
-_CHUNKS = text(
+_CHUNKS = sql(
     "SELECT x.document_id, x.chunk_id, x.ordinal, x.text, x.heading_path, x.page, x.page_end, x.start_offset, x.end_offset,"
-    " x.token_count, x.content_hash, x.enabled, x.version, x.edited_at, x.reworded,"
-    " x.chunk_type, x.parent_id, x.chunk_index, x.segment"
-    + _JOINED.format(table="chunks x")
-    + " AND d.document_id IN :ids ORDER BY d.document_id, x.ordinal"
-).bindparams(bindparam("ids", expanding=True))
+    " x.token_count, x.content_hash, x.enabled, x.version, x.edited_at, x.reworded, x.chunk_type, x.parent_id,"
+    f" x.chunk_index, x.segment{_of_published('chunks')} AND d.document_id IN :ids ORDER BY d.document_id, x.ordinal"
+)
 
-_PARENTS = text(
-    "SELECT x.document_id, x.ordinal, x.text, x.heading_path, x.page, x.page_end, x.start_offset, x.end_offset, x.token_count"
-    + _JOINED.format(table="parent_chunks x")
-    + " AND d.document_id IN :ids ORDER BY d.document_id, x.ordinal"
-).bindparams(bindparam("ids", expanding=True))
+_PARENTS = sql(
+    "SELECT x.document_id, x.ordinal, x.text, x.heading_path, x.page, x.page_end, x.start_offset, x.end_offset,"
+    f" x.token_count{_of_published('parent_chunks')} AND d.document_id IN :ids ORDER BY d.document_id, x.ordinal"
+)
 
 _VECTORS = (
     "SELECT CAST(e.chunk_id AS text), e.model, e.content_hash, halfvec_send(e.embedding) FROM {table} e"
-    " JOIN unnest(CAST(:documents AS text[]), CAST(:numbers AS integer[])) AS wanted(document_id, generation)"
-    " ON e.document_id = wanted.document_id AND e.generation = wanted.generation"
+    " JOIN unnest(CAST(:documents AS text[]), CAST(:numbers AS integer[])) AS selected(document_id, generation)"
+    " ON e.document_id = selected.document_id AND e.generation = selected.generation"
     " WHERE e.tenant_id = :tenant AND e.namespace = :namespace"
 )

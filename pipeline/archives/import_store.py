@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import asdict
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from pipeline.archives.archive import NewPart, PartView
 from pipeline.archives.chunk_lines import Mark
-from pipeline.database.rows import now, placeholders, record_of, to_naive
+from pipeline.database.rows import generation_key, now, record_of, to_naive
+from pipeline.database.statements import OF_GENERATION, sql
 from pipeline.errors import PartKnown
 from pipeline.records import Generation, JobId, Namespace, TenantId
 
@@ -20,22 +23,11 @@ class Imports:
         self._connection = connection
         self._key = {"tenant": tenant_id, "namespace": namespace}
 
-    def note(self, part: NewPart, job_id: JobId) -> None:
+    def add(self, part: NewPart, job_id: JobId) -> None:
         """Record that a part became this job, after any other transaction about the same part. Raises PartKnown if it
         was recorded before; the transaction must then not commit."""
-        values = {
-            **self._key,
-            "import": part.import_id,
-            "part": part.number,
-            "sha": part.sha256,
-            "job": job_id,
-            "documents": part.documents,
-            "chunks": part.chunks,
-            "vectors": part.vectors,
-            "kept": int(part.vectors_kept),
-            "now": now(),
-        }
-        if not self._connection.execute(_NOTE, values).rowcount:
+        values = {**self._key, **asdict(part), "job": job_id, "now": now()}
+        if not self._connection.execute(_ADD, values).rowcount:
             raise PartKnown(f"part {part.number} of import {part.import_id} was accepted before")
 
     def parts(self, import_id: str) -> list[PartView]:
@@ -45,7 +37,7 @@ class Imports:
             record_of(
                 PartView,
                 row,
-                sha256=bytes(row.sha256).hex(),
+                sha256=row.sha256.hex(),
                 vectors_kept=bool(row.vectors_kept),
                 finished=row.finished_at is not None,
             )
@@ -60,36 +52,31 @@ class Imports:
 def mark_chunks(connection: Connection, tenant_id: TenantId, marks: Mapping[Generation, Mapping[int, Mark]]) -> None:
     """Write the marks of imported chunks, equal ones in one statement."""
     for generation, by_ordinal in marks.items():
-        alike: dict[Mark, list[int]] = {}
+        ordinals_by_mark: defaultdict[Mark, list[int]] = defaultdict(list)
         for ordinal, mark in by_ordinal.items():
-            alike.setdefault(mark, []).append(ordinal)
-        for mark, ordinals in alike.items():
-            connection.exec_driver_sql(
-                "UPDATE chunks SET enabled = %s, version = %s, edited_at = %s WHERE tenant_id = %s AND namespace = %s"
-                f" AND document_id = %s AND generation = %s AND ordinal IN ({placeholders(ordinals)})",
-                (
-                    int(mark.enabled),
-                    mark.version,
-                    to_naive(mark.edited_at),
-                    tenant_id,
-                    generation.scope.namespace,
-                    generation.document_id,
-                    generation.number,
-                    *ordinals,
-                ),
-            )
+            ordinals_by_mark[mark].append(ordinal)
+        for mark, ordinals in ordinals_by_mark.items():
+            values = {"enabled": int(mark.enabled), "version": mark.version, "edited_at": to_naive(mark.edited_at)}
+            key = generation_key(generation) | {"tenant": tenant_id}
+            connection.execute(_MARK, {**values, **key, "ordinals": ordinals})
 
 
-_NOTE = text(
-    "INSERT IGNORE INTO import_parts (tenant_id, namespace, import_id, part, sha256, job_id, documents, chunks, vectors,"
-    " vectors_kept, received_at)"
-    " VALUES (:tenant, :namespace, :import, :part, :sha, :job, :documents, :chunks, :vectors, :kept, :now)"
+_MARK = sql(
+    "UPDATE chunks SET enabled = :enabled, version = :version, edited_at = :edited_at"
+    f" WHERE {OF_GENERATION} AND ordinal IN :ordinals"
 )
 
-_PARTS = text(
+
+_ADD = sql(
+    "INSERT IGNORE INTO import_parts (tenant_id, namespace, import_id, part, sha256, job_id, documents, chunks, vectors,"
+    " vectors_kept, received_at)"
+    " VALUES (:tenant, :namespace, :import_id, :number, :sha256, :job, :documents, :chunks, :vectors, :vectors_kept, :now)"
+)
+
+_PARTS = sql(
     "SELECT p.part, p.sha256, p.job_id, p.documents, p.chunks, p.vectors, p.vectors_kept, p.received_at, j.finished_at"
     " FROM import_parts p LEFT JOIN jobs j ON j.tenant_id = p.tenant_id AND j.job_id = p.job_id"
     " WHERE p.tenant_id = :tenant AND p.namespace = :namespace AND p.import_id = :import ORDER BY p.part"
 )
 
-_FORGET = text("DELETE FROM import_parts WHERE tenant_id = :tenant AND namespace = :namespace AND import_id = :import")
+_FORGET = sql("DELETE FROM import_parts WHERE tenant_id = :tenant AND namespace = :namespace AND import_id = :import")

@@ -72,7 +72,9 @@ class WorkerHeartbeats:
 
     def all(self) -> list[WorkerHeartbeat]:
         """Return every worker with a heartbeat in the last `EXPIRES_S` seconds, by name."""
-        return [_read(beat) for beat in self._records.all()]
+        # A newer worker may write more fields.
+        heartbeats = ({name: record[name] for name in _FIELDS} for record in self._records.all())
+        return [WorkerHeartbeat(**fields | {"queues": tuple(fields["queues"])}) for fields in heartbeats]
 
     def listening(self, queue: str) -> list[WorkerHeartbeat]:
         """Return the workers that consume ``queue``; without any, messages there wait."""
@@ -80,8 +82,3 @@ class WorkerHeartbeats:
 
 
 _FIELDS: Final = frozenset(field.name for field in fields(WorkerHeartbeat))
-
-
-def _read(stored: dict[str, Any]) -> WorkerHeartbeat:
-    known = {name: value for name, value in stored.items() if name in _FIELDS}  # a newer worker may write more fields
-    return WorkerHeartbeat(**{**known, "queues": tuple(known["queues"])})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from typing import Any, TypeVar, overload
 
@@ -12,7 +12,8 @@ import orjson
 from pymysql.cursors import RE_INSERT_VALUES
 from sqlalchemy import Column, ColumnElement, Connection, CursorResult, Executable, Table, and_, insert, or_
 
-from pipeline.records import DocumentId, Generation, Namespace, Scope, TenantId
+from pipeline.database.statements import sql
+from pipeline.records import Chunking, DocumentId, Generation, Namespace, Scope, TenantId
 
 Record = TypeVar("Record")
 
@@ -26,9 +27,10 @@ class TenantStore:
         self._connection = connection
         self._tenant_id = tenant_id
 
-    def _run(self, statement: Executable, **values: Any) -> CursorResult[*tuple[Any, ...]]:
-        """Execute a statement with ``values`` and the tenant as ``:tenant``."""
-        return self._connection.execute(statement, {"tenant": self._tenant_id, **values})
+    def _run(self, statement: Executable | str, **values: Any) -> CursorResult[*tuple[Any, ...]]:
+        """Execute a statement or its SQL with ``values`` and the tenant as ``:tenant``."""
+        prepared = sql(statement) if isinstance(statement, str) else statement
+        return self._connection.execute(prepared, {"tenant": self._tenant_id, **values})
 
     def _own(self, table: Table) -> ColumnElement[bool]:
         """Return the condition that a row of ``table`` is the tenant's."""
@@ -106,6 +108,19 @@ def metadata_of(column: str) -> dict[str, Any]:
     """Return a metadata column's value; an old integer beyond 64 bits becomes a float, which answers can hold."""
     found: dict[str, Any] = orjson.loads(column)
     return found
+
+
+def chunking_to_json(chunking: Chunking) -> str:
+    """Return the value of a column ``chunking``, without options if there are none."""
+    values = asdict(chunking)
+    if not chunking.options:
+        del values["options"]
+    return to_json(values)
+
+
+def chunking_of(column: str) -> Chunking:
+    """Return the chunking in a column."""
+    return Chunking(**json.loads(column))
 
 
 def insert_many(connection: Connection, statement: str, rows: Sequence[tuple[Any, ...]]) -> int:

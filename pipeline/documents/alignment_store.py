@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
-from sqlalchemy import Connection, Engine, bindparam, text
+from sqlalchemy import Connection, Engine, text
 
 from pipeline.database.engines import postgres_errors
 from pipeline.database.rows import record_of, slices
+from pipeline.database.statements import OF_DOCUMENTS, rows_of_documents, same_document, sql
 from pipeline.records import ChunkId, DocumentId, Namespace, TenantId
 
 
@@ -58,9 +60,8 @@ def page_of_documents(
     connection: Connection, tenant_id: TenantId, namespace: Namespace, *, after: str, documents: int, chunks: int
 ) -> DocumentPage:
     """Return the documents in MySQL after the given id, within both bounds, at least one."""
-    rows = connection.execute(
-        _DOCUMENT_PAGE, {"tenant": tenant_id, "namespace": namespace, "after": after, "limit": documents}
-    ).all()
+    values = {"tenant": tenant_id, "namespace": namespace, "after": after, "limit": documents}
+    rows = connection.execute(_DOCUMENT_PAGE, values)
     return _page([(row.document_id, row.chunk_count or 0) for row in rows], documents=documents, chunks=chunks)
 
 
@@ -75,15 +76,11 @@ def page_of_vectors(
 
 
 def _page(counts: Sequence[tuple[str, int]], *, documents: int, chunks: int) -> DocumentPage:
-    taken: list[DocumentId] = []
-    size = 0
-    for document_id, count in counts:
-        if taken and size + count > chunks:
-            break
-        size += count
-        taken.append(DocumentId(document_id))
-    more = len(taken) < len(counts) or len(counts) == documents
-    return DocumentPage(document_ids=tuple(taken), last=taken[-1] if taken and more else None)
+    sizes = accumulate(count for _, count in counts)
+    ids = tuple(DocumentId(document_id) for (document_id, _), size in zip(counts, sizes, strict=True) if size <= chunks)
+    ids = ids or tuple(DocumentId(document_id) for document_id, _ in counts[:1])
+    is_last = len(ids) == len(counts) < documents
+    return DocumentPage(document_ids=ids, last=None if is_last or not ids else ids[-1])
 
 
 def documents_of(
@@ -95,37 +92,26 @@ def documents_of(
     lock: bool = False,
 ) -> dict[str, DocumentRow]:
     """Return the pointers of these documents; ``lock``: locked until the transaction ends."""
-    values = {"tenant": tenant_id, "namespace": namespace, "ids": list(document_ids)}
-    if not document_ids:
-        return {}
     if lock:
-        connection.execute(_LOCK, values).all()
-    return {
-        row.document_id: DocumentRow(
-            document_id=row.document_id, published=row.published_generation, chunk_count=row.chunk_count
-        )
-        for row in connection.execute(_POINTERS, values)
-    }
+        rows_of_documents(connection, _LOCK, tenant_id, namespace, document_ids)
+    rows = rows_of_documents(connection, _POINTERS, tenant_id, namespace, document_ids)
+    return {row.document_id: record_of(DocumentRow, row, published=row.published_generation) for row in rows}
 
 
 def chunk_rows(
     connection: Connection, tenant_id: TenantId, namespace: Namespace, document_ids: Sequence[DocumentId]
 ) -> list[ChunkRow]:
     """Return every chunk of these documents, of any generation."""
-    if not document_ids:
-        return []
-    values = {"tenant": tenant_id, "namespace": namespace, "ids": list(document_ids)}
-    return [record_of(ChunkRow, row, enabled=bool(row.enabled)) for row in connection.execute(_CHUNKS, values)]
+    rows = rows_of_documents(connection, _CHUNKS, tenant_id, namespace, document_ids)
+    return [record_of(ChunkRow, row, enabled=bool(row.enabled)) for row in rows]
 
 
 def busy_generations(
     connection: Connection, tenant_id: TenantId, namespace: Namespace, document_ids: Sequence[DocumentId]
 ) -> set[tuple[str, int]]:
     """Return generations of unfinished jobs and those that wait to be dropped: neither missing nor orphaned."""
-    if not document_ids:
-        return set()
-    values = {"tenant": tenant_id, "namespace": namespace, "ids": list(document_ids)}
-    return {(row.document_id, row.generation) for row in connection.execute(_BUSY, values)}
+    rows = rows_of_documents(connection, _BUSY, tenant_id, namespace, document_ids)
+    return {(row.document_id, row.generation) for row in rows}
 
 
 def vector_rows(
@@ -149,12 +135,15 @@ def vectors_by_id(
     return vectors
 
 
+def _vectors(rows: Iterable[Any]) -> dict[ChunkId, VectorRow]:
+    return {ChunkId(row.chunk_id): record_of(VectorRow, row) for row in rows}
+
+
 def chunks_elsewhere(connection: Connection, tenant_id: TenantId, chunk_ids: Sequence[ChunkId]) -> set[ChunkId]:
     """Return which of these are chunks of another tenant, so that their vectors are under a wrong one. Reads only ids."""
     if not chunk_ids:
         return set()
-    rows = connection.execute(_ELSEWHERE, {"tenant": tenant_id, "ids": list(chunk_ids)}).scalars()
-    return {ChunkId(chunk_id) for chunk_id in rows}
+    return set(connection.execute(_ELSEWHERE, {"tenant": tenant_id, "ids": list(chunk_ids)}).scalars())
 
 
 def vector_namespaces(postgres: Engine, tenant_id: TenantId, *, table: str) -> set[Namespace]:
@@ -167,7 +156,7 @@ def vector_namespaces(postgres: Engine, tenant_id: TenantId, *, table: str) -> s
 def count_vectors(postgres: Engine, tenant_id: TenantId, *, table: str) -> int:
     """Return the number of the tenant's vectors in ``table``."""
     with postgres_errors(), postgres.connect() as connection:
-        statement = text(f"SELECT count(*) FROM {table} WHERE tenant_id = :tenant")
+        statement = sql(f"SELECT count(*) FROM {table} WHERE tenant_id = :tenant")
         return int(connection.execute(statement, {"tenant": tenant_id}).scalar_one())
 
 
@@ -185,13 +174,12 @@ def delete_vectors(postgres: Engine, tenant_id: TenantId, chunk_ids: Sequence[Ch
             connection.execute(text(_DELETE.format(table=table)), {"tenant": tenant_id, "ids": list(ids)})
 
 
-_COUNT_CHUNK_ROWS = text("SELECT COUNT(*) FROM chunks WHERE tenant_id = :tenant")
+_COUNT_CHUNK_ROWS = sql("SELECT COUNT(*) FROM chunks WHERE tenant_id = :tenant")
 
-_DOCUMENT_PAGE = text(
-    "SELECT d.document_id, g.chunk_count FROM documents d LEFT JOIN generations g ON g.tenant_id = d.tenant_id"
-    " AND g.namespace = d.namespace AND g.document_id = d.document_id AND g.generation = d.published_generation"
-    " WHERE d.tenant_id = :tenant AND d.namespace = :namespace AND d.document_id > :after"
-    " ORDER BY d.document_id LIMIT :limit"
+_DOCUMENT_PAGE = sql(
+    f"SELECT d.document_id, g.chunk_count FROM documents d LEFT JOIN generations g ON {same_document('g', 'd')}"
+    " AND g.generation = d.published_generation WHERE d.tenant_id = :tenant AND d.namespace = :namespace"
+    " AND d.document_id > :after ORDER BY d.document_id LIMIT :limit"
 )
 
 _VECTOR_PAGE = (
@@ -200,54 +188,45 @@ _VECTOR_PAGE = (
     " GROUP BY document_id ORDER BY document_id LIMIT :limit"
 )
 
-_LOCK = text(
-    "SELECT document_id FROM documents WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids"
-    " ORDER BY document_id FOR UPDATE"
-).bindparams(bindparam("ids", expanding=True))
+_LOCK = sql(f"SELECT document_id FROM documents WHERE {OF_DOCUMENTS} ORDER BY document_id FOR UPDATE")
 
-_POINTERS = text(
+_POINTERS = sql(
     "SELECT d.document_id, d.published_generation, g.chunk_count FROM documents d"
-    " LEFT JOIN generations g ON g.tenant_id = d.tenant_id AND g.namespace = d.namespace"
-    " AND g.document_id = d.document_id AND g.generation = d.published_generation"
+    f" LEFT JOIN generations g ON {same_document('g', 'd')} AND g.generation = d.published_generation"
     " WHERE d.tenant_id = :tenant AND d.namespace = :namespace AND d.document_id IN :ids"
-).bindparams(bindparam("ids", expanding=True))
+)
 
-_CHUNKS = text(
-    "SELECT document_id, generation, ordinal, chunk_id, content_hash, enabled FROM chunks"
-    " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids"
-).bindparams(bindparam("ids", expanding=True))
+_CHUNKS = sql(
+    f"SELECT document_id, generation, ordinal, chunk_id, content_hash, enabled FROM chunks WHERE {OF_DOCUMENTS}"
+)
 
-_BUSY = text(
+_BUSY = sql(
     "SELECT g.document_id, g.generation FROM generations g"
     " JOIN jobs j ON j.tenant_id = g.tenant_id AND j.job_id = g.job_id"
     " WHERE g.tenant_id = :tenant AND g.namespace = :namespace AND g.document_id IN :ids AND j.finished_at IS NULL"
     " UNION SELECT r.document_id, r.generation FROM retired_generations r"
     " WHERE r.tenant_id = :tenant AND r.namespace = :namespace AND r.document_id IN :ids"
-).bindparams(bindparam("ids", expanding=True))
+)
 
 _VECTOR_COLUMNS = "SELECT chunk_id, namespace, document_id, generation, model, content_hash FROM {table}"
 _VECTORS = _VECTOR_COLUMNS + " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id = ANY(:ids)"
 _VECTORS_BY_ID = _VECTOR_COLUMNS + " WHERE tenant_id = :tenant AND chunk_id = ANY(CAST(:ids AS uuid[]))"
 
-_ELSEWHERE = text(
+_ELSEWHERE = sql(
     "SELECT c.chunk_id FROM tenants t JOIN chunks c ON c.tenant_id = t.tenant_id"
     " WHERE t.tenant_id <> :tenant AND c.chunk_id IN :ids"
-).bindparams(bindparam("ids", expanding=True))
+)
 
 # Jumps from one namespace to the next instead of reading every row.
 _VECTOR_NAMESPACES = """
-WITH RECURSIVE found AS (
+WITH RECURSIVE names AS (
     (SELECT namespace FROM {table} WHERE tenant_id = :tenant ORDER BY namespace LIMIT 1)
     UNION ALL
-    SELECT (SELECT e.namespace FROM {table} e WHERE e.tenant_id = :tenant AND e.namespace > found.namespace
+    SELECT (SELECT e.namespace FROM {table} e WHERE e.tenant_id = :tenant AND e.namespace > names.namespace
             ORDER BY e.namespace LIMIT 1)
-    FROM found WHERE found.namespace IS NOT NULL
+    FROM names WHERE names.namespace IS NOT NULL
 )
-SELECT namespace FROM found
+SELECT namespace FROM names
 """
 
 _DELETE = "DELETE FROM {table} WHERE tenant_id = :tenant AND chunk_id = ANY(CAST(:ids AS uuid[]))"
-
-
-def _vectors(rows: Iterable[Any]) -> dict[ChunkId, VectorRow]:
-    return {ChunkId(row.chunk_id): record_of(VectorRow, row) for row in rows}

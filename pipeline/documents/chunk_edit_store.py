@@ -6,11 +6,12 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import bindparam, text
+from sqlalchemy import text
 
-from pipeline.database.rows import TenantStore, generation_key, now, to_json
+from pipeline.database.rows import TenantStore, generation_key, now, record_of, to_json
+from pipeline.database.statements import OF_DOCUMENT, OF_DOCUMENTS, OF_GENERATION, same_generation, sql
 from pipeline.documents.document_views import ChunkOrder, OwnedChunk
-from pipeline.documents.owned_chunk_store import COLUMNS, JOINED, owned_chunk, owned_parent
+from pipeline.documents.owned_chunk_store import CHUNK_COLUMNS, COLUMNS, JOINED, owned_chunk, owned_parent
 from pipeline.filters.sql import mysql_condition
 from pipeline.records import Chunk, ChunkId, DocumentId, Filters, Generation, Namespace, Passage
 
@@ -59,27 +60,20 @@ class ChunkEdits(TenantStore):
         ``document_id`` orders by document, parent and position in the parent: parents and chunks without one come
         first. The ordinals of chunks are in this order (`assemble_all`), so both tables are read along their keys.
         """
-        condition, filtered = mysql_condition(filters or Filters(), alias="g", chunk="c")
-        values: dict[str, Any] = {
-            "tenant": self._tenant_id,
-            "namespace": namespace,
-            "limit": offset + limit,
-            **filtered,
-        }
-        exact = {"document_id": document_id, "chunk_type": chunk_type, "parent_id": parent_id}
+        condition, values = mysql_condition(filters or Filters(), alias="g", chunk="c")
+        exact = {"document_id": document_id, "source_id": source_id, "chunk_type": chunk_type, "parent_id": parent_id}
         values |= {name: value for name, value in exact.items() if value is not None}
-        values |= {} if source_id is None else {"source_id": source_id}
         values |= {} if enabled is None else {"enabled": int(enabled)}
         values |= {f"p{index}": value for index, value in enumerate(after or ())}
-        rows = self._connection.execute(text(_statement(_OWNED, 1, order_by, condition, values)), values).mappings()
+        values |= {"namespace": namespace, "limit": offset + limit}
+        rows = self._run(text(_statement(_OWNED, 1, order_by, condition, values)), **values).mappings()
         chunks = [owned_chunk(self._tenant_id, row) for row in rows]
         if parent_id is None and chunk_type in (None, "parent"):
-            named = {name: value for name, value in values.items() if name != "chunk_type"}
-            statement = _statement(_OWNED_PARENTS, 0, order_by, condition, named)
-            rows = self._connection.execute(text(statement), named).mappings()
+            values.pop("chunk_type", None)
+            rows = self._run(text(_statement(_OWNED_PARENTS, 0, order_by, condition, values)), **values).mappings()
             chunks += [owned_parent(self._tenant_id, row) for row in rows]
         chunks.sort(
-            key=lambda chunk: chunk.place if order_by == "document_id" else (chunk.updated_at, *chunk.place),
+            key=lambda chunk: chunk.position if order_by == "document_id" else (chunk.updated_at, *chunk.position),
             reverse=order_by == "-updated_at",
         )
         return chunks[offset : offset + limit]
@@ -88,30 +82,23 @@ class ChunkEdits(TenantStore):
         """Return those of these chunks and parents that belong to a published generation of this tenant."""
         if not chunk_ids:
             return {}
-        values = {"tenant": self._tenant_id, "ids": list(chunk_ids)}
-        rows = self._connection.execute(_NAMED, values).mappings()
-        chunks = {chunk.chunk_id: chunk for chunk in (owned_chunk(self._tenant_id, row) for row in rows)}
+        chunks = [owned_chunk(self._tenant_id, row) for row in self._run(_NAMED, ids=list(chunk_ids)).mappings()]
         if len(chunks) < len(chunk_ids):
-            rows = self._connection.execute(_NAMED_PARENTS, values).mappings()
-            chunks |= {chunk.chunk_id: chunk for chunk in (owned_parent(self._tenant_id, row) for row in rows)}
-        return chunks
+            rows = self._run(_NAMED_PARENTS, ids=list(chunk_ids)).mappings()
+            chunks += [owned_parent(self._tenant_id, row) for row in rows]
+        return {chunk.chunk_id: chunk for chunk in chunks}
 
     def lock(self, namespace: Namespace, document_ids: Sequence[DocumentId]) -> None:
         """Lock these documents, in key order, against publishing and changes until the transaction ends."""
         self._run(_LOCK, namespace=namespace, ids=sorted(set(document_ids))).all()
 
-    def beside(self, chunk: OwnedChunk) -> list[tuple[ChunkId, Passage]]:
+    def overlapping(self, chunk: OwnedChunk) -> list[tuple[ChunkId, Passage]]:
         """Return the chunks of the same document that overlap a chunk by their offsets."""
         passage = chunk.passage
         values = {**generation_key(chunk.generation), "id": chunk.chunk_id, "start": passage.start, "end": passage.end}
-        values |= {"first": max(0, chunk.ordinal - _MOST_BESIDE), "last": chunk.ordinal + _MOST_BESIDE}
-        return [
-            (
-                ChunkId(row.chunk_id),
-                Passage(text=row.text, start=row.start_offset, end=row.end_offset, token_count=row.token_count),
-            )
-            for row in self._connection.execute(_BESIDE, values)
-        ]
+        values |= {"first": max(0, chunk.ordinal - _MOST_OVERLAPPING), "last": chunk.ordinal + _MOST_OVERLAPPING}
+        rows = self._connection.execute(_OVERLAPPING, values)
+        return [(row.chunk_id, record_of(Passage, row, start=row.start_offset, end=row.end_offset)) for row in rows]
 
     def rewrite(self, chunk: Chunk) -> None:
         """Replace text, terms and hash of an existing chunk; its position in the document stays."""
@@ -135,27 +122,26 @@ class ChunkEdits(TenantStore):
         if chunk_ids:
             self._run(_SWITCH, ids=list(chunk_ids), enabled=int(enabled), now=now())
 
-    def differs(self, generation: Generation) -> None:
-        """Note that the chunks differ from those of the bytes, so that uploading the same bytes counts as a change."""
-        self._connection.execute(_DIFFERS, generation_key(generation))
+    def forget_recipe(self, generation: Generation) -> None:
+        """Record that the chunks differ from those of the bytes, so that uploading the same bytes counts as a change."""
+        self._connection.execute(_FORGET_RECIPE, generation_key(generation))
 
     def remove(self, generation: Generation, ordinals: Sequence[int]) -> int:
-        """Delete exactly these chunks of a generation and note that they are not missing. Return how many are left."""
+        """Delete exactly these chunks of a generation and record that they are not missing. Return how many remain."""
         key = generation_key(generation)
         if ordinals:
             self._connection.execute(_REMOVE, {**key, "ordinals": list(ordinals)})
-        left = int(self._connection.execute(_LEFT, key).scalar_one())
-        column = self._connection.execute(_REMOVED, key).scalar_one_or_none()
-        removed = sorted({*(json.loads(column) if column else ()), *ordinals})
-        self._connection.execute(_RECOUNT, {**key, "count": left, "removed": to_json(removed)})
-        return left
+        remaining, removed = self.ordinals(generation)
+        values = {"count": len(remaining), "removed": to_json(sorted({*removed, *ordinals}))}
+        self._connection.execute(_RECOUNT, {**key, **values})
+        return len(remaining)
 
     def ordinals(self, generation: Generation) -> tuple[set[int], set[int]]:
         """Return the ordinals of a generation's chunks, and those deleted by hand."""
         key = generation_key(generation)
-        there = set(self._connection.execute(_ORDINALS, key).scalars())
+        ordinals = set(self._connection.execute(_ORDINALS, key).scalars())
         removed = self._connection.execute(_REMOVED, key).scalar_one_or_none()
-        return there, set(json.loads(removed) if removed else ())
+        return ordinals, set(json.loads(removed) if removed else ())
 
     def unpublish(self, generation: Generation) -> None:
         """Hide this document until its pending upload is published."""
@@ -164,71 +150,56 @@ class ChunkEdits(TenantStore):
 
 def _statement(start: str, tier: int, order_by: ChunkOrder, condition: str, values: Mapping[str, Any]) -> str:
     order, beyond = _ORDERS[order_by]
-    clauses = ["c.namespace = :namespace", condition]
-    clauses += [f"c.{name} = :{name}" for name in ("document_id", "chunk_type", "parent_id") if name in values]
-    if "source_id" in values:
-        clauses.append("g.source_id = :source_id")
-    if "enabled" in values:
-        clauses.append(f"{'c.enabled' if tier else _ANY_CHILD} = :enabled")
-    if "p0" in values:
-        clauses.append(beyond.format(tier=tier))
+    optional = {
+        **{name: f"c.{name} = :{name}" for name in ("document_id", "chunk_type", "parent_id")},
+        "source_id": "g.source_id = :source_id",
+        "enabled": f"{'c.enabled' if tier else _ANY_CHILD} = :enabled",
+        "p0": beyond.format(tier=tier),
+    }
+    clauses = ["c.namespace = :namespace", condition, *(optional[name] for name in optional if name in values)]
     return f"{start} AND {' AND '.join(clauses)} ORDER BY {order} LIMIT :limit"
 
 
 _ANY_CHILD = (
-    "EXISTS (SELECT 1 FROM chunks k WHERE k.tenant_id = c.tenant_id AND k.namespace = c.namespace"
-    " AND k.document_id = c.document_id AND k.generation = c.generation AND k.parent_id = c.chunk_id AND k.enabled = 1)"
+    f"EXISTS (SELECT 1 FROM chunks k WHERE {same_generation('k', 'c')} AND k.parent_id = c.chunk_id AND k.enabled = 1)"
 )
-_OWNED = (
-    f"SELECT {COLUMNS}, c.terms, c.title_terms, c.summary_terms, c.entity_terms, c.content_hash,"
-    " c.enabled, c.reworded, c.chunk_type, c.parent_id, c.chunk_index, c.segment"
-    f" FROM chunks c{JOINED}"
-)
+_OWNED = f"SELECT {COLUMNS}, {CHUNK_COLUMNS} FROM chunks c{JOINED}"
 _OWNED_PARENTS = (
     f"SELECT {COLUMNS}, {_ANY_CHILD} AS enabled, c.edited_at IS NOT NULL AS reworded FROM parent_chunks c{JOINED}"
 )
 
-_NAMED = text(_OWNED + " AND c.chunk_id IN :ids").bindparams(bindparam("ids", expanding=True))
-_NAMED_PARENTS = text(_OWNED_PARENTS + " AND c.chunk_id IN :ids").bindparams(bindparam("ids", expanding=True))
+_NAMED = sql(_OWNED + " AND c.chunk_id IN :ids")
+_NAMED_PARENTS = sql(_OWNED_PARENTS + " AND c.chunk_id IN :ids")
 
-_LOCK = text(
-    "SELECT document_id FROM documents WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids"
-    " ORDER BY document_id FOR UPDATE"
-).bindparams(bindparam("ids", expanding=True))
+_LOCK = sql(f"SELECT document_id FROM documents WHERE {OF_DOCUMENTS} ORDER BY document_id FOR UPDATE")
 
-_REWRITE = text(
+_REWRITE = sql(
     "UPDATE chunks SET text = :text, token_count = :tokens, content_hash = :hash, terms = :terms, term_count = :count,"
     " reworded = :reworded, title_terms = :title, summary_terms = :summary, entity_terms = :names,"
     " version = version + 1, edited_at = :now WHERE tenant_id = :tenant AND chunk_id = :id"
 )
 
-_SWITCH = text(
+_SWITCH = sql(
     "UPDATE chunks SET enabled = :enabled, version = version + 1, edited_at = :now"
     " WHERE tenant_id = :tenant AND chunk_id IN :ids"
-).bindparams(bindparam("ids", expanding=True))
+)
 
-_OF_GENERATION = (
-    " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id = :document AND generation = :generation"
+
+_REMOVE = sql(f"DELETE FROM chunks WHERE {OF_GENERATION} AND ordinal IN :ordinals")
+_ORDINALS = sql(f"SELECT ordinal FROM chunks WHERE {OF_GENERATION}")
+_REMOVED = sql(f"SELECT removed_ordinals FROM generations WHERE {OF_GENERATION}")
+_RECOUNT = sql(
+    f"UPDATE generations SET chunk_count = :count, removed_ordinals = :removed, recipe = NULL WHERE {OF_GENERATION}"
 )
-_REMOVE = text(f"DELETE FROM chunks{_OF_GENERATION} AND ordinal IN :ordinals").bindparams(
-    bindparam("ordinals", expanding=True)
-)
-_ORDINALS = text(f"SELECT ordinal FROM chunks{_OF_GENERATION}")
-_LEFT = text(f"SELECT COUNT(*) FROM chunks{_OF_GENERATION}")
-_REMOVED = text(f"SELECT removed_ordinals FROM generations{_OF_GENERATION}")
-_RECOUNT = text(
-    f"UPDATE generations SET chunk_count = :count, removed_ordinals = :removed, recipe = NULL{_OF_GENERATION}"
-)
-_MOST_BESIDE = 3  # chunks before and after one that may overlap it
-_BESIDE = text(
-    f"SELECT chunk_id, text, start_offset, end_offset, token_count FROM chunks{_OF_GENERATION}"
+_MOST_OVERLAPPING = 3  # chunks before and after one that may overlap it
+_OVERLAPPING = sql(
+    f"SELECT chunk_id, text, start_offset, end_offset, token_count FROM chunks WHERE {OF_GENERATION}"
     " AND ordinal BETWEEN :first AND :last"
     " AND start_offset < :end AND end_offset > :start AND chunk_id <> :id ORDER BY ordinal"
 )
-_DIFFERS = text(f"UPDATE generations SET recipe = NULL{_OF_GENERATION}")
+_FORGET_RECIPE = sql(f"UPDATE generations SET recipe = NULL WHERE {OF_GENERATION}")
 
-_UNPUBLISH = text(
-    "UPDATE documents SET published_generation = NULL, updated_at = :now"
-    " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id = :document"
+_UNPUBLISH = sql(
+    f"UPDATE documents SET published_generation = NULL, updated_at = :now WHERE {OF_DOCUMENT}"
     " AND published_generation = :generation"
 )

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
 import orjson
-from sqlalchemy import bindparam, text
 
 from pipeline.database.rows import (
     TenantStore,
@@ -19,13 +18,16 @@ from pipeline.database.rows import (
     metadata_of,
     now,
     placeholders,
+    record_of,
     slices,
     to_json,
     to_naive,
 )
-from pipeline.records import Chunk, ChunkId, Chunking, Generation, Segment
+from pipeline.database.statements import OF_GENERATION, generation_columns, same_document, same_generation, sql
+from pipeline.records import Chunk, ChunkId, Chunking, Generation, Passage, Segment, parent_ordinal
 
 _GENERATIONS_AT_ONCE = 200
+PASSAGE_COLUMNS = "text, heading_path, page, page_end, start_offset, end_offset, token_count"  # of chunks and parents
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,25 +73,16 @@ class Chunks(TenantStore):
         moment = now()
         insert_many(
             self._connection,
-            "INSERT INTO chunks (tenant_id, namespace, document_id, generation, ordinal, chunk_id, text, heading_path,"
-            " page, page_end, start_offset, end_offset, token_count, content_hash, terms, term_count, created_at, chunk_type,"
-            " parent_id, chunk_index, story_time, segment, title_terms, summary_terms, entity_terms, reworded)"
+            "INSERT INTO chunks (tenant_id, namespace, document_id, generation, ordinal, chunk_id,"
+            f" {PASSAGE_COLUMNS}, content_hash, terms, term_count, created_at, chunk_type, parent_id, chunk_index,"
+            " story_time, segment, title_terms, summary_terms, entity_terms, reworded)"
             f" VALUES ({placeholders(range(26))})",
             [
                 (
-                    self._tenant_id,
-                    chunk.generation.scope.namespace,
-                    chunk.generation.document_id,
-                    chunk.generation.number,
+                    *generation_columns(chunk.generation),
                     chunk.ordinal,
                     chunk.chunk_id,
-                    chunk.passage.text,
-                    to_json(list(chunk.passage.heading_path)),
-                    chunk.passage.page,
-                    chunk.passage.page_end,
-                    chunk.passage.start,
-                    chunk.passage.end,
-                    chunk.passage.token_count,
+                    *passage_columns(chunk.passage),
                     chunk.content_hash,
                     " ".join(chunk.terms),
                     len(chunk.terms),
@@ -98,7 +91,7 @@ class Chunks(TenantStore):
                     chunk.parent_id,
                     chunk.passage.index,
                     None if chunk.passage.segment is None else chunk.passage.segment.story_time,
-                    None if chunk.passage.segment is None else segment_to_json(chunk.passage.segment),
+                    None if chunk.passage.segment is None else to_json(asdict(chunk.passage.segment)),
                     chunk.field_terms.title,
                     chunk.field_terms.summary,
                     chunk.field_terms.entity_names,
@@ -111,33 +104,21 @@ class Chunks(TenantStore):
     def drop(self, generation: Generation) -> None:
         """Delete the chunks of exactly this generation, and their parents."""
         for table in ("chunks", "parent_chunks"):
-            self._connection.execute(
-                text(
-                    f"DELETE FROM {table} WHERE tenant_id = :tenant AND namespace = :namespace"
-                    " AND document_id = :document AND generation = :generation"
-                ),
-                generation_key(generation),
-            )
+            self._connection.execute(sql(f"DELETE FROM {table} WHERE {OF_GENERATION}"), generation_key(generation))
 
     def terms_of(self, generations: Sequence[Generation]) -> list[list[str]]:
         """Return the terms of every enabled chunk of these generations, for the statistics."""
         terms: list[list[str]] = []
-        for some in slices(
-            sorted(generations, key=lambda generation: generation.scope.namespace), _GENERATIONS_AT_ONCE
-        ):
-            wanted = {(generation.scope.namespace, generation.document_id, generation.number) for generation in some}
+        for batch in slices(sorted(generations, key=lambda g: g.scope.namespace), _GENERATIONS_AT_ONCE):
+            keys = {(g.scope.namespace, g.document_id, g.number) for g in batch}
             # Lists and not pairs, of which MariaDB makes no range; extra rows are dropped here.
-            values = {
-                "tenant": self._tenant_id,
-                "namespaces": sorted({namespace for namespace, _, _ in wanted}),
-                "documents": sorted({document_id for _, document_id, _ in wanted}),
-                "numbers": sorted({number for _, _, number in wanted}),
-            }
-            terms += [
-                row.terms.split()
-                for row in self._connection.execute(_TERMS, values)
-                if (row.namespace, row.document_id, row.generation) in wanted
-            ]
+            rows = self._run(
+                _TERMS,
+                namespaces=sorted({namespace for namespace, _, _ in keys}),
+                documents=sorted({document_id for _, document_id, _ in keys}),
+                numbers=sorted({number for _, _, number in keys}),
+            )
+            terms += [row.terms.split() for row in rows if (row.namespace, row.document_id, row.generation) in keys]
         return terms
 
     def hydrate(
@@ -151,73 +132,47 @@ class Chunks(TenantStore):
         """
         chunks: dict[ChunkId, StoredChunk] = {}
         for ids in slices(list(chunk_ids), 1000):
-            rows = self._connection.exec_driver_sql(
-                _HYDRATE,
-                {
-                    "tenant": self._tenant_id,
-                    "ids": list(ids),
-                    "namespaces": list(namespaces) or [""],
-                    "since": to_naive(since) or now(),
-                },
-            )
-            chunks.update((chunk.chunk_id, chunk) for chunk in (stored_chunk(*row) for row in rows))
+            values = {"tenant": self._tenant_id, "ids": list(ids), "namespaces": list(namespaces) or [""]}
+            rows = self._connection.exec_driver_sql(_HYDRATE, {**values, "since": to_naive(since) or now()})
+            chunks |= {chunk.chunk_id: chunk for chunk in (stored_chunk(*row) for row in rows)}
         return chunks
 
 
-_TERMS = text(
+_TERMS = sql(
     "SELECT namespace, document_id, generation, terms FROM chunks WHERE tenant_id = :tenant"
     " AND namespace IN :namespaces AND document_id IN :documents AND generation IN :numbers AND enabled = 1"
-).bindparams(*(bindparam(name, expanding=True) for name in ("namespaces", "documents", "numbers")))
+)
 
 _FIELDS = {
-    "chunk_id": "c.chunk_id",
-    "namespace": "c.namespace",
-    "document_id": "c.document_id",
-    "generation": "c.generation",
-    "ordinal": "c.ordinal",
-    "heading_path": "CAST(c.heading_path AS CHAR)",
-    "page": "c.page",
+    **{name: f"c.{name}" for name in ("chunk_id", "namespace", "document_id", "generation", "ordinal", "page")},
+    **{name: f"c.{name}" for name in ("token_count", "chunk_type", "parent_id", "reworded")},
+    **{name: f"g.{name}" for name in ("title", "author", "type", "published_at", "source_uri")},
+    **{name: f"CAST(c.{name} AS CHAR)" for name in ("heading_path", "segment")},
+    **{name: f"CAST(g.{name} AS CHAR)" for name in ("tags", "metadata", "chunking")},
     "page_end": "COALESCE(c.page_end, c.page)",
     "start": "c.start_offset",
     "end": "c.end_offset",
-    "token_count": "c.token_count",
-    "title": "g.title",
-    "author": "g.author",
-    "type": "g.type",
-    "tags": "CAST(g.tags AS CHAR)",
-    "published_at": "g.published_at",
     "story_time": "COALESCE(c.story_time, g.story_time)",
-    "metadata": "CAST(g.metadata AS CHAR)",
-    "source_uri": "g.source_uri",
     "updated_at": "d.updated_at",
-    "chunk_type": "c.chunk_type",
-    "parent_id": "c.parent_id",
-    "segment": "CAST(c.segment AS CHAR)",
-    "chunking": "CAST(g.chunking AS CHAR)",
-    "reworded": "c.reworded",
 }
 
 # Two columns: two dozen are more work to PyMySQL than reading the texts, so all but these come as one document.
 STORED = "c.text, JSON_OBJECT(" + ", ".join(f"'{name}', {column}" for name, column in _FIELDS.items()) + ")"
 # Every query reads these, so they are written for PyMySQL itself, which puts the lists into the statement.
 _HYDRATE = (
-    f"SELECT {STORED} FROM chunks c"
-    " JOIN documents d ON d.tenant_id = c.tenant_id AND d.namespace = c.namespace AND d.document_id = c.document_id"
-    " JOIN generations g ON g.tenant_id = c.tenant_id AND g.namespace = c.namespace AND g.document_id = c.document_id"
-    " AND g.generation = c.generation"
-    " LEFT JOIN retired_generations r ON r.tenant_id = c.tenant_id AND r.namespace = c.namespace"
-    " AND r.document_id = c.document_id AND r.generation = c.generation"
-    " WHERE c.tenant_id = %(tenant)s AND c.chunk_id IN %(ids)s AND c.namespace IN %(namespaces)s AND c.enabled = 1"
-    " AND d.published_generation IS NOT NULL"
+    f"SELECT {STORED} FROM chunks c JOIN documents d ON {same_document('d', 'c')}"
+    f" JOIN generations g ON {same_generation('g', 'c')} LEFT JOIN retired_generations r ON"
+    f" {same_generation('r', 'c')} WHERE c.tenant_id = %(tenant)s AND c.chunk_id IN %(ids)s"
+    " AND c.namespace IN %(namespaces)s AND c.enabled = 1 AND d.published_generation IS NOT NULL"
     " AND (d.published_generation = c.generation OR r.replaced_at >= %(since)s)"
 )
 
 
-def stored_chunk(text_: str, others: str | bytes) -> StoredChunk:
+def stored_chunk(text: str, others: str | bytes) -> StoredChunk:
     """Return the chunk that the two columns of `STORED` describe."""
     columns = orjson.loads(others)
-    changed = {
-        "text": text_,
+    converted = {
+        "text": text,
         "heading_path": tuple(orjson.loads(columns["heading_path"])),
         "tags": tuple(orjson.loads(columns["tags"])),
         "published_at": _moment(columns["published_at"]),
@@ -227,11 +182,34 @@ def stored_chunk(text_: str, others: str | bytes) -> StoredChunk:
         "chunking": _chunking(columns["chunking"]),
         "reworded": bool(columns["reworded"]),
     }
-    return StoredChunk(**columns | changed)
+    return StoredChunk(**columns | converted)
 
 
-def _moment(written: str | None) -> datetime | None:
-    return None if written is None else as_utc(datetime.fromisoformat(written))
+def _moment(text: str | None) -> datetime | None:
+    return None if text is None else as_utc(datetime.fromisoformat(text))
+
+
+def passage_columns(passage: Passage) -> tuple[Any, ...]:
+    """Return the values of `PASSAGE_COLUMNS`."""
+    headings, offsets = to_json(list(passage.heading_path)), (passage.start, passage.end)
+    return passage.text, headings, passage.page, passage.page_end, *offsets, passage.token_count
+
+
+def passage_of(row: Mapping[Any, Any], **others: Any) -> Passage:
+    """Return the passage in a row of ``chunks`` or ``parent_chunks``; ``others``: fields that are not columns there."""
+    path = tuple(orjson.loads(row["heading_path"]))
+    return record_of(Passage, row, start=row["start_offset"], end=row["end_offset"], heading_path=path, **others)
+
+
+def chunk_passage(row: Mapping[Any, Any]) -> Passage:
+    """Return the passage in a row of ``chunks`` with its structure."""
+    return passage_of(
+        row,
+        parent=None if row["parent_id"] is None else parent_ordinal(row["parent_id"]),
+        index=row["chunk_index"],
+        segment=segment_of(row["segment"]),
+        reworded=bool(row["reworded"]),
+    )
 
 
 @functools.lru_cache(maxsize=256)  # documents are many, ways to cut them few
@@ -239,22 +217,9 @@ def _chunking(column: str) -> Chunking:
     return Chunking(**orjson.loads(column))
 
 
-def segment_to_json(segment: Segment) -> str:
-    """Return the value of the column ``segment``."""
-    return to_json(
-        {
-            "chapter_id": segment.chapter_id,
-            "story_time": segment.story_time,
-            "entity_names": list(segment.entity_names),
-            "summary": segment.summary,
-            "attributes": dict(segment.attributes),
-        }
-    )
-
-
 def segment_of(column: str | None) -> Segment | None:
     """Return the segment in a column ``segment``."""
     if column is None:
         return None
     fields = orjson.loads(column)
-    return Segment(**{**fields, "entity_names": tuple(fields["entity_names"])})
+    return Segment(**fields | {"entity_names": tuple(fields["entity_names"])})

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pipeline.chunking.cut import embedding_text
 from pipeline.chunking.strategies import cut, searched_text
 from pipeline.errors import EmptyDocument
 from pipeline.keyword.indexed_fields import IndexedTokens, indexed
 from pipeline.keyword.terms import Tokenizer, tokenizer_of
-from pipeline.records import Chunking, Encoding, Parsed, Passage, Scope
+from pipeline.records import Chunk, Chunking, Encoding, Generation, Parsed, Passage, Scope
 
 LONGEST_TITLE = 1024  # characters
 
@@ -71,6 +73,29 @@ def cut_as(parsed: Parsed, request: CutRequest) -> CutDocument:
         chunking=request.chunking,
         tokenizer=tokenizer_of(request.scope) if request.scope else None,
         most=request.most_chunks,
+    )
+
+
+def chunk_of(
+    generation: Generation,
+    ordinal: int,
+    passage: Passage,
+    tokens: IndexedTokens,
+    *,
+    title: str | None,
+    searched: str | None,
+) -> Chunk:
+    """Return a passage as a chunk of a generation. ``searched``: the text that finds it, None for its own."""
+    text = embedding_text(passage, title, text=searched)
+    return Chunk(
+        chunk_id=generation.chunk_id(ordinal),
+        generation=generation,
+        ordinal=ordinal,
+        passage=passage,
+        terms=tokens.terms,
+        content_hash=hashlib.sha256(text.encode()).digest(),
+        embedding_text=text,
+        field_terms=tokens.fields,
     )
 
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from operator import attrgetter, itemgetter
 from typing import Any
-
-from sqlalchemy import bindparam, text
 
 from pipeline.database.rows import (
     TenantStore,
+    chunking_of,
+    chunking_to_json,
+    generation_key,
     insert_many,
     metadata_of,
     now,
@@ -21,18 +24,23 @@ from pipeline.database.rows import (
     to_json,
     to_naive,
 )
+from pipeline.database.statements import (
+    OF_DOCUMENT,
+    OF_DOCUMENTS,
+    OF_GENERATION,
+    generation_columns,
+    same_generation,
+    sql,
+)
+from pipeline.documents.outcome_store import by_namespace
 from pipeline.documents.source_store import Sources
 from pipeline.documents.unchanged_uploads import recipe
 from pipeline.keyword.terms import VERSION
-from pipeline.records import Chunking, DocumentFields, DocumentId, Encoding, Generation, JobId, Namespace, Scope, Upload
+from pipeline.records import Chunking, DocumentFields, DocumentId, Encoding, Generation, JobId, Namespace, Upload
 
 _ROWS_PER_STATEMENT = 1000
-_NO_INGREDIENTS = {
-    "generation",
-    "fields",
-    "body",
-    "source_id",
-}  # of a recipe; the bytes go in apart, and of the fields the title
+# Fields that a recipe leaves out; the bytes are added apart, and of the fields the title.
+_NO_INGREDIENTS = {"generation", "fields", "body", "source_id"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,12 +94,7 @@ class Documents(TenantStore):
         numbered in order. ``only_new``: a document found to exist once locked gets none.
         """
         moment = now()
-        scope = Scope(tenant_id=self._tenant_id, namespace=namespace)
-        self._run(
-            text("INSERT IGNORE INTO namespaces (tenant_id, namespace, created_at) VALUES (:tenant, :namespace, :now)"),
-            namespace=namespace,
-            now=moment,
-        )
+        self._run(_CREATE_NAMESPACE, namespace=namespace, now=moment)
         ordered = sorted(set(document_ids))
         insert_many(
             self._connection,
@@ -102,16 +105,15 @@ class Documents(TenantStore):
         )
         numbered: dict[DocumentId, Generation] = {}
         for ids in slices(ordered, _ROWS_PER_STATEMENT):
-            values = {"tenant": self._tenant_id, "namespace": namespace, "ids": list(ids)}
-            there: list[DocumentId] = []
-            for row in self._connection.execute(_NUMBERS, values):
-                key = DocumentId(row.document_id)
-                if only_new and _is_there(row, latest=row.latest_generation - 1):
-                    there.append(key)
+            existing: list[DocumentId] = []
+            for row in self._run(_NUMBERS, namespace=namespace, ids=list(ids)):
+                document_id = DocumentId(row.document_id)
+                if only_new and _exists(row, latest=row.latest_generation - 1):
+                    existing.append(document_id)
                 else:
-                    numbered[key] = Generation(scope=scope, document_id=key, number=row.latest_generation)
-            if there:  # an unused latest generation would hide the pending one
-                self._connection.execute(_TAKE_BACK, {**values, "ids": there})
+                    numbered[document_id] = self._generation(namespace, document_id, row.latest_generation)
+            if existing:  # an unused latest generation would hide the pending one
+                self._run(_TAKE_BACK, namespace=namespace, ids=existing)
         return numbered
 
     def existing(self, namespace: Namespace, document_ids: Iterable[DocumentId]) -> set[DocumentId]:
@@ -119,7 +121,7 @@ class Documents(TenantStore):
         existing: set[DocumentId] = set()
         for ids in slices(sorted(set(document_ids)), _ROWS_PER_STATEMENT):
             rows = self._run(_NUMBERS, namespace=namespace, ids=list(ids))
-            existing.update(DocumentId(row.document_id) for row in rows if _is_there(row, latest=row.latest_generation))
+            existing.update(DocumentId(row.document_id) for row in rows if _exists(row, latest=row.latest_generation))
         return existing
 
     def store(self, job_id: JobId, uploads: Sequence[tuple[Generation, Upload]]) -> None:
@@ -130,13 +132,10 @@ class Documents(TenantStore):
             self._connection,
             "INSERT INTO generations (tenant_id, namespace, document_id, generation, job_id, title, author, type, tags,"
             " published_at, story_time, metadata, source_uri, media_type, chunking, content_hash, body_bytes, created_at,"
-            " source_id) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
+            f" source_id) VALUES ({placeholders(range(19))})",
             [
                 (
-                    self._tenant_id,
-                    generation.scope.namespace,
-                    generation.document_id,
-                    generation.number,
+                    *generation_columns(generation),
                     job_id,
                     upload.fields.title,
                     upload.fields.author,
@@ -147,7 +146,7 @@ class Documents(TenantStore):
                     to_json(dict(upload.fields.metadata)),
                     upload.source_uri,
                     upload.media_type,
-                    _chunking_to_json(upload.chunking),
+                    chunking_to_json(upload.chunking),
                     hashlib.sha256(upload.body).digest(),
                     len(upload.body),
                     moment,
@@ -160,53 +159,34 @@ class Documents(TenantStore):
             self._connection,
             "INSERT INTO payloads (tenant_id, namespace, document_id, generation, body, to_fetch)"
             " VALUES (%s, %s, %s, %s, %s, %s)",
-            [
-                (
-                    self._tenant_id,
-                    generation.scope.namespace,
-                    generation.document_id,
-                    generation.number,
-                    upload.body,
-                    upload.to_fetch,
-                )
-                for generation, upload in uploads
-            ],
+            [(*generation_columns(generation), upload.body, upload.to_fetch) for generation, upload in uploads],
         )
 
     def sources(self, generations: Sequence[Generation]) -> dict[Generation, Source]:
         """Return the upload of each generation; generations that are gone are omitted."""
         sources: dict[Generation, Source] = {}
-        for namespace, wanted in _by_namespace(generations):
-            # Pairs would be exact, but MariaDB makes no range of (a, b) IN (…): two lists, and the rest is dropped here.
-            rows = self._run(
-                _SOURCES,
-                namespace=namespace,
-                ids=[generation.document_id for generation in wanted],
-                numbers=sorted({generation.number for generation in wanted}),
-            ).mappings()
-            by_number = {(generation.document_id, generation.number): generation for generation in wanted}
-            for row in rows:
-                generation = by_number.get((row["document_id"], row["generation"]))
-                if generation is None:
-                    continue
-                sources[generation] = record_of(
-                    Source,
-                    row,
-                    generation=generation,
-                    fields=fields_of(row),
-                    chunking=Chunking(**json.loads(row["chunking"])),
-                )
+        for namespace, group in by_namespace(generations):
+            # Pairs would be exact, but MariaDB makes no range of (a, b) IN (…): two lists, and extra rows are dropped.
+            wanted = set(group)
+            ids, numbers = [g.document_id for g in group], sorted({g.number for g in group})
+            for row in self._run(_SOURCES, namespace=namespace, ids=ids, numbers=numbers).mappings():
+                generation = self._generation(namespace, row["document_id"], row["generation"])
+                if generation in wanted:
+                    chunking = chunking_of(row["chunking"])
+                    sources[generation] = record_of(
+                        Source, row, generation=generation, fields=fields_of(row), chunking=chunking
+                    )
         return sources
 
     def lock(self, generations: Sequence[Generation]) -> dict[Generation, int | None]:
         """Lock these generations' documents in key order and return which generation each shows. Left out: generations
         that must not be shown (document deleted, or a later one is shown or settled)."""
         current: dict[Generation, int | None] = {}
-        for namespace, wanted in _by_namespace(generations):
-            rows = self._run(_LOCK, namespace=namespace, ids=[g.document_id for g in wanted])
-            state = {document_id: (published, overtaken) for document_id, published, overtaken in rows}
-            for generation in wanted:
-                published, overtaken = state.get(generation.document_id, (None, generation.number))
+        for namespace, group in by_namespace(generations):
+            rows = self._run(_LOCK, namespace=namespace, ids=[g.document_id for g in group])
+            pointers = {document_id: (published, overtaken) for document_id, published, overtaken in rows}
+            for generation in group:
+                published, overtaken = pointers.get(generation.document_id, (None, generation.number))
                 if generation.number > overtaken and generation.number >= (published or 0):
                     current[generation] = published
         return current
@@ -214,70 +194,62 @@ class Documents(TenantStore):
     def shown(self, generations: Sequence[Generation]) -> set[Generation]:
         """Return those of the generations that are published. Locks nothing."""
         shown: set[Generation] = set()
-        for namespace, wanted in _by_namespace(generations):
-            rows = self._run(_SHOWN, namespace=namespace, ids=[g.document_id for g in wanted])
+        for namespace, group in by_namespace(generations):
+            rows = self._run(_SHOWN, namespace=namespace, ids=[g.document_id for g in group])
             published = dict(tuple(row) for row in rows)
-            shown.update(g for g in wanted if published.get(g.document_id) == g.number)
+            shown.update(g for g in group if published.get(g.document_id) == g.number)
         return shown
 
     def show(self, generations: Mapping[Generation, IngestedDocument], *, model: str) -> None:
         """Move each document's pointer to its generation: two statements for all of the same number."""
-        grouped: dict[tuple[Namespace, int], list[tuple[DocumentId, IngestedDocument]]] = {}
-        for generation, shown in sorted(generations.items(), key=lambda pair: pair[0].document_id):
-            grouped.setdefault((generation.scope.namespace, generation.number), []).append(
-                (generation.document_id, shown)
+        grouped: defaultdict[tuple[Namespace, int], dict[DocumentId, IngestedDocument]] = defaultdict(dict)
+        for generation, document in sorted(generations.items(), key=lambda pair: pair[0].document_id):
+            grouped[generation.scope.namespace, generation.number][generation.document_id] = document
+        for (namespace, number), group in sorted(grouped.items(), key=itemgetter(0)):
+            counts, recipes, titles, encodings = (
+                [value for document_id, document in group.items() for value in (document_id, column(document))]
+                for column in _COLUMNS_SHOWN
             )
-        for (namespace, number), group in sorted(grouped.items()):
-            ids = [document_id for document_id, _ in group]
-            counts = [value for document_id, shown in group for value in (document_id, shown.chunk_count)]
-            recipes = [value for document_id, shown in group for value in (document_id, shown.recipe)]
-            titles = [value for document_id, shown in group for value in (document_id, shown.title)]
-            encodings = [
-                value
-                for document_id, shown in group
-                for value in (document_id, None if shown.encoding is None else to_json(asdict(shown.encoding)))
-            ]
             cases, many = " ".join(["WHEN %s THEN %s"] * len(group)), placeholders(group)
             self._connection.exec_driver_sql(
                 f"UPDATE generations SET chunk_count = CASE document_id {cases} END, embedding_model = %s,"
                 f" recipe = CASE document_id {cases} END, title = COALESCE(title, CASE document_id {cases} END),"
                 f" encoding = CASE document_id {cases} END, terms_version = %s"
                 f" WHERE tenant_id = %s AND namespace = %s AND document_id IN ({many}) AND generation = %s",
-                (*counts, model, *recipes, *titles, *encodings, VERSION, self._tenant_id, namespace, *ids, number),
+                (*counts, model, *recipes, *titles, *encodings, VERSION, self._tenant_id, namespace, *group, number),
             )
-            key = {"tenant": self._tenant_id, "namespace": namespace, "generation": number}
-            for document_id, shown in group:
-                if shown.pages is not None:
-                    pages = {"first": shown.pages[0], "last": shown.pages[1]}
-                    self._connection.execute(_PAGES, {**key, "document": document_id, **pages})
+            for document_id, document in group.items():
+                if document.pages is not None:
+                    first, last = document.pages
+                    key = generation_key(self._generation(namespace, document_id, number))
+                    self._connection.execute(_PAGES, {**key, "first": first, "last": last})
             self._connection.exec_driver_sql(
                 "UPDATE documents SET published_generation = %s, updated_at = %s"
                 f" WHERE tenant_id = %s AND namespace = %s AND document_id IN ({many})",
-                (number, now(), self._tenant_id, namespace, *ids),
+                (number, now(), self._tenant_id, namespace, *group),
             )
 
     def delete(self, namespace: Namespace, document_ids: Sequence[DocumentId]) -> dict[DocumentId, DeletedDocument]:
         """Hide these documents at once, and all their uploads accepted before. Missing documents are omitted from the
         result."""
-        values: dict[str, Any] = {"tenant": self._tenant_id, "namespace": namespace, "ids": sorted(document_ids)}
-        there = self._connection.execute(_LOCK_ALIVE, values)
-        rows = [row for row in there if row.latest_generation > row.deleted_generation]
-        if not rows:
+        locked = self._run(_LOCK_ALIVE, namespace=namespace, ids=sorted(document_ids))
+        published = {
+            DocumentId(row.document_id): row.published_generation
+            for row in locked
+            if row.latest_generation > row.deleted_generation
+        }
+        if not published:
             return {}
-        values |= {"ids": [row.document_id for row in rows], "now": now()}
-        self._connection.execute(_HIDE, values)
-        generations: dict[DocumentId, list[Generation]] = {}
-        for document_id, number in self._connection.execute(_GENERATIONS, values):
-            key = DocumentId(document_id)
-            generations.setdefault(key, []).append(self._generation(namespace, key, number))
+        self._run(_HIDE, namespace=namespace, ids=list(published), now=now())
+        generations: defaultdict[DocumentId, list[Generation]] = defaultdict(list)
+        for document_id, number in self._run(_GENERATIONS, namespace=namespace, ids=list(published)):
+            generations[DocumentId(document_id)].append(self._generation(namespace, document_id, number))
         return {
-            DocumentId(row.document_id): DeletedDocument(
-                shown=None
-                if row.published_generation is None
-                else self._generation(namespace, row.document_id, row.published_generation),
-                gone=tuple(generations.get(DocumentId(row.document_id), ())),
+            document_id: DeletedDocument(
+                shown=None if number is None else self._generation(namespace, document_id, number),
+                gone=tuple(generations[document_id]),
             )
-            for row in rows
+            for document_id, number in published.items()
         }
 
     def published(self, namespace: Namespace, document_id: DocumentId) -> Generation | None:
@@ -288,78 +260,62 @@ class Documents(TenantStore):
         return self._generation(namespace, document_id, row.published_generation)
 
 
-_NUMBERS = text(
-    "SELECT document_id, latest_generation, published_generation,"
-    " GREATEST(deleted_generation, failed_generation, cancelled_generation) AS ended FROM documents"
-    " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids"
-).bindparams(bindparam("ids", expanding=True))
-
-_TAKE_BACK = text(
-    "UPDATE documents SET latest_generation = latest_generation - 1"
-    " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids"
-).bindparams(bindparam("ids", expanding=True))
-
-_SOURCES = text(
-    "SELECT g.document_id, g.generation, g.title, g.author, g.type, g.tags, g.published_at, g.story_time, g.metadata,"
-    " g.media_type, g.source_uri, g.chunking, g.source_id, p.body"
-    " FROM generations g JOIN payloads p ON p.tenant_id = g.tenant_id AND p.namespace = g.namespace"
-    " AND p.document_id = g.document_id AND p.generation = g.generation"
-    " WHERE g.tenant_id = :tenant AND g.namespace = :namespace AND g.document_id IN :ids AND g.generation IN :numbers"
-).bindparams(bindparam("ids", expanding=True), bindparam("numbers", expanding=True))
-
-_PAGES = text(
-    "UPDATE generations SET page_start = :first, page_end = :last WHERE tenant_id = :tenant"
-    " AND namespace = :namespace AND document_id = :document AND generation = :generation"
+_CREATE_NAMESPACE = sql(
+    "INSERT IGNORE INTO namespaces (tenant_id, namespace, created_at) VALUES (:tenant, :namespace, :now)"
 )
 
-_LOCK = text(
-    "SELECT document_id, published_generation, GREATEST(deleted_generation, settled_generation) FROM documents"
-    " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids ORDER BY document_id FOR UPDATE"
-).bindparams(bindparam("ids", expanding=True))
+_COLUMNS_SHOWN: tuple[Callable[[IngestedDocument], Any], ...] = (
+    attrgetter("chunk_count"),
+    attrgetter("recipe"),
+    attrgetter("title"),
+    lambda document: None if document.encoding is None else to_json(asdict(document.encoding)),
+)
 
-_LOCK_ALIVE = text(
+_NUMBERS = sql(
+    "SELECT document_id, latest_generation, published_generation, GREATEST(deleted_generation, failed_generation,"
+    f" cancelled_generation) AS ended FROM documents WHERE {OF_DOCUMENTS}"
+)
+
+_TAKE_BACK = sql(f"UPDATE documents SET latest_generation = latest_generation - 1 WHERE {OF_DOCUMENTS}")
+
+_SOURCES = sql(
+    "SELECT g.document_id, g.generation, g.title, g.author, g.type, g.tags, g.published_at, g.story_time, g.metadata,"
+    " g.media_type, g.source_uri, g.chunking, g.source_id, p.body FROM generations g"
+    f" JOIN payloads p ON {same_generation('p', 'g')} WHERE g.tenant_id = :tenant AND g.namespace = :namespace"
+    " AND g.document_id IN :ids AND g.generation IN :numbers"
+)
+
+_PAGES = sql(f"UPDATE generations SET page_start = :first, page_end = :last WHERE {OF_GENERATION}")
+
+_LOCK = sql(
+    "SELECT document_id, published_generation, GREATEST(deleted_generation, settled_generation) FROM documents"
+    f" WHERE {OF_DOCUMENTS} ORDER BY document_id FOR UPDATE"
+)
+
+_LOCK_ALIVE = sql(
     "SELECT document_id, latest_generation, published_generation, deleted_generation FROM documents"
-    " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids ORDER BY document_id FOR UPDATE"
-).bindparams(bindparam("ids", expanding=True))
+    f" WHERE {OF_DOCUMENTS} ORDER BY document_id FOR UPDATE"
+)
 
 # Right whether assignments are made one after the other or all at once.
-_HIDE = text(
+_HIDE = sql(
     "UPDATE documents SET deleted_generation = latest_generation + 1, latest_generation = latest_generation + 1,"
-    " published_generation = NULL, updated_at = :now"
-    " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids"
-).bindparams(bindparam("ids", expanding=True))
+    f" published_generation = NULL, updated_at = :now WHERE {OF_DOCUMENTS}"
+)
 
-_GENERATIONS = text(
-    "SELECT document_id, generation FROM generations"
-    " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids"
-).bindparams(bindparam("ids", expanding=True))
+_GENERATIONS = sql(f"SELECT document_id, generation FROM generations WHERE {OF_DOCUMENTS}")
 
-_SHOWN = text(
-    "SELECT document_id, published_generation FROM documents"
-    " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids"
-).bindparams(bindparam("ids", expanding=True))
+_SHOWN = sql(f"SELECT document_id, published_generation FROM documents WHERE {OF_DOCUMENTS}")
 
-_LOCK_ONE = text(
+_LOCK_ONE = sql(
     "SELECT latest_generation, published_generation, deleted_generation, settled_generation FROM documents"
-    " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id = :document FOR UPDATE"
+    f" WHERE {OF_DOCUMENT} FOR UPDATE"
 )
 
 
-def _is_there(row: Any, *, latest: int) -> bool:
+def _exists(row: Any, *, latest: int) -> bool:
     """Return whether a document was searchable or on its way when ``latest`` was its latest upload."""
     return row.published_generation is not None or latest > row.ended
-
-
-def _by_namespace(generations: Sequence[Generation]) -> Iterable[tuple[Namespace, list[Generation]]]:
-    grouped: dict[Namespace, list[Generation]] = {}
-    for generation in generations:
-        grouped.setdefault(generation.scope.namespace, []).append(generation)
-    return sorted(grouped.items())
-
-
-def _chunking_to_json(chunking: Chunking) -> str:
-    values = {"strategy": chunking.strategy, "max_tokens": chunking.max_tokens, "overlap": chunking.overlap}
-    return to_json({**values, "options": dict(chunking.options)} if chunking.options else values)
 
 
 def encoding_of(value: str | None) -> Encoding | None:

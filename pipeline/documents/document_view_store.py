@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
+from collections import defaultdict
 from typing import Any
 
-from sqlalchemy import text
-
-from pipeline.database.rows import TenantStore, record_of
+from pipeline.database.rows import TenantStore, chunking_of, record_of
+from pipeline.database.statements import same_document
 from pipeline.documents.document_store import encoding_of, fields_of
 from pipeline.documents.document_views import DocumentStatus, DocumentView
 from pipeline.documents.duplicate_store import Duplicates, duplicate_of
 from pipeline.documents.outcome_store import STATUS, WORKED_ON
-from pipeline.records import Chunking, DocumentId, Namespace
+from pipeline.records import DocumentId, Namespace
 from pipeline.tenants.quota_store import ALIVE
 
 
@@ -36,44 +35,32 @@ class DocumentViews(TenantStore):
     ) -> list[DocumentView]:
         """Return documents by namespace and id after the pair: with ``status``, else all searchable or under way;
         ``source_id``: of one source."""
-        clauses = [f"AND {ALIVE.format(d='d.')}" if status is None else f"AND {STATUS} = :status"]
-        values: dict[str, Any] = {} if status is None else {"status": status}
-        if namespace is not None:
-            clauses.append("AND d.namespace = :namespace")
-            values["namespace"] = namespace
-        if source_id is not None:
-            clauses.append("AND g.source_id = :source")
-            values["source"] = source_id
-        if after is not None:
-            clauses.append(
-                "AND (d.namespace > :after_namespace OR (d.namespace = :after_namespace AND d.document_id > :after_document))"
-            )
-            values |= {"after_namespace": after[0], "after_document": after[1]}
-        return self._views(" ".join(clauses), values, limit=limit)
+        clauses = {
+            "AND d.namespace = :namespace": namespace,
+            "AND g.source_id = :source": source_id,
+            "AND (d.namespace > :after_namespace OR (d.namespace = :after_namespace AND d.document_id > :after_id))": after,
+        }
+        where = f"AND {ALIVE.format(d='d.')}" if status is None else f"AND {STATUS} = :status"
+        where = " ".join([where, *(clause for clause, value in clauses.items() if value is not None)])
+        after_namespace, after_id = after or (None, None)
+        values = {"status": status, "namespace": namespace, "source": source_id}
+        return self._views(where, {**values, "after_namespace": after_namespace, "after_id": after_id}, limit=limit)
 
     def _views(self, where: str, values: dict[str, Any], *, limit: int) -> list[DocumentView]:
-        rows = self._run(text(_VIEWS.format(where=where)), limit=limit, **values).mappings().all()
+        rows = self._run(_VIEWS.format(where=where), limit=limit, **values).mappings().all()
         duplicates = Duplicates(self._connection, self._tenant_id)
-        originals = {
-            namespace: duplicates.originals(
-                namespace, {bytes(row["content_hash"]) for row in rows if row["namespace"] == namespace}
-            )
-            for namespace in sorted({row["namespace"] for row in rows})
-        }
+        hashes: defaultdict[str, set[bytes]] = defaultdict(set)
+        for row in rows:
+            hashes[row["namespace"]].add(row["content_hash"])
+        originals = {namespace: duplicates.originals(namespace, digests) for namespace, digests in hashes.items()}
         return [
             record_of(
                 DocumentView,
                 row,
-                generation=row["published_generation"],
                 fields=fields_of(row),
-                source_uri=row["uri"],
-                chunk_count=row["chunk_count"] or 0,
                 encoding=encoding_of(row["encoding"]),
-                chunking=Chunking(**json.loads(row["chunking"])),
-                duplicate_of=duplicate_of(
-                    row["document_id"], originals[row["namespace"]].get(bytes(row["content_hash"]))
-                ),
-                source_kind=row["kind"],
+                chunking=chunking_of(row["chunking"]),
+                duplicate_of=duplicate_of(row["document_id"], originals[row["namespace"]].get(row["content_hash"])),
             )
             for row in rows
         ]
@@ -81,13 +68,12 @@ class DocumentViews(TenantStore):
 
 # A document whose first generation is still on its way is shown with the fields of the upload.
 _VIEWS = (
-    f"SELECT d.namespace, d.document_id, {STATUS} AS status, d.published_generation, d.created_at, d.updated_at,"
-    " g.title, g.author, g.type,"
-    " g.tags, g.published_at, g.story_time, g.metadata, g.media_type, COALESCE(g.source_uri, s.uri) AS uri, g.chunk_count,"
-    " g.encoding, g.source_id, COALESCE(s.kind, 'text') AS kind, g.page_start, g.page_end,"
-    " g.chunking, g.content_hash"
-    " FROM documents d JOIN generations g ON g.tenant_id = d.tenant_id AND g.namespace = d.namespace"
-    " AND g.document_id = d.document_id AND g.generation = COALESCE(d.published_generation, d.latest_generation)"
+    f"SELECT d.namespace, d.document_id, {STATUS} AS status, d.published_generation AS generation, d.created_at,"
+    " d.updated_at, g.title, g.author, g.type, g.tags, g.published_at, g.story_time, g.metadata, g.media_type,"
+    " COALESCE(g.source_uri, s.uri) AS source_uri, COALESCE(g.chunk_count, 0) AS chunk_count, g.encoding, g.source_id,"
+    " COALESCE(s.kind, 'text') AS source_kind, g.page_start, g.page_end, g.chunking, g.content_hash FROM documents d"
+    f" JOIN generations g ON {same_document('g', 'd')}"
+    " AND g.generation = COALESCE(d.published_generation, d.latest_generation)"
     " LEFT JOIN sources s ON s.tenant_id = g.tenant_id AND s.namespace = g.namespace AND s.source_id = g.source_id"
     f" {WORKED_ON} WHERE d.tenant_id = :tenant AND d.latest_generation > d.deleted_generation {{where}}"
     " ORDER BY d.namespace, d.document_id LIMIT :limit"

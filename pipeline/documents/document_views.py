@@ -92,7 +92,7 @@ class OwnedChunk:
         return None if self.passage.parent is None else self.generation.parent_id(self.passage.parent)
 
     @property
-    def place(self) -> tuple[str, int, int]:
+    def position(self) -> tuple[str, int, int]:
         """The sort key in a list: documents in order, in each the parents first."""
         return self.generation.document_id, int(self.searched), self.ordinal
 

@@ -6,31 +6,30 @@ import hashlib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import bindparam, text
-
-from pipeline.database.rows import TenantStore, slices
+from pipeline.database.rows import TenantStore, record_of, slices
+from pipeline.database.statements import same_document, sql
 from pipeline.records import DocumentId, Namespace
 from pipeline.tenants.quota_store import ALIVE
 
 _ROWS_PER_STATEMENT = 1000
 _UNKNOWN = hashlib.sha256(b"").digest()  # of a document whose bytes are not fetched yet
 
-# The generation that describes a document: the published one, or else its latest upload.
-_DESCRIBED = (
-    "{g}.tenant_id = {d}.tenant_id AND {g}.namespace = {d}.namespace AND {g}.document_id = {d}.document_id"
-    " AND {g}.generation = COALESCE({d}.published_generation, {d}.latest_generation)"
-)
-_THERE = f"{{d}}.latest_generation > {{d}}.deleted_generation AND {ALIVE.format(d='{d}.')}"
+
+def _described(g: str, d: str) -> str:
+    """Return the condition of the generation that describes a document: the published one, or else its latest upload."""
+    return f"{same_document(g, d)} AND {g}.generation = COALESCE({d}.published_generation, {d}.latest_generation)"
+
+
+def _exists(d: str) -> str:
+    return f"{d}.latest_generation > {d}.deleted_generation AND {ALIVE.format(d=f'{d}.')}"
+
 
 IS_DUPLICATE = (
-    "EXISTS (SELECT 1 FROM documents a JOIN generations ag ON "
-    + _DESCRIBED.format(g="ag", d="a")
-    + " JOIN generations og ON og.tenant_id = ag.tenant_id AND og.namespace = ag.namespace"
+    f"EXISTS (SELECT 1 FROM documents a JOIN generations ag ON {_described('ag', 'a')}"
+    " JOIN generations og ON og.tenant_id = ag.tenant_id AND og.namespace = ag.namespace"
     " AND og.content_hash = ag.content_hash AND og.document_id <> ag.document_id"
-    " JOIN documents o ON "
-    + _DESCRIBED.format(g="og", d="o")
-    + " WHERE a.tenant_id = i.tenant_id AND a.namespace = i.namespace AND a.document_id = i.document_id"
-    f" AND {_THERE.format(d='a')} AND {_THERE.format(d='o')} AND ag.content_hash <> UNHEX('{_UNKNOWN.hex()}')"
+    f" JOIN documents o ON {_described('og', 'o')} WHERE {same_document('a', 'i')}"
+    f" AND {_exists('a')} AND {_exists('o')} AND ag.content_hash <> UNHEX('{_UNKNOWN.hex()}')"
     " AND (o.created_at < a.created_at OR (o.created_at = a.created_at AND o.document_id < a.document_id)))"
 )
 """A condition on an item ``i`` of a job: its document has the same bytes as an older one."""
@@ -49,29 +48,24 @@ class Duplicates(TenantStore):
 
     def originals(self, namespace: str, hashes: Collection[bytes]) -> dict[bytes, DocumentId]:
         """Return the oldest document with the bytes of each hash; among equals the first by id."""
-        wanted = sorted(set(hashes) - {_UNKNOWN})
-        if not wanted:
-            return {}
-        rows = self._run(_ORIGINALS, namespace=namespace, hashes=wanted)
-        return {bytes(row.content_hash): DocumentId(row.document_id) for row in rows}
+        known = sorted(set(hashes) - {_UNKNOWN})
+        rows = self._run(_ORIGINALS, namespace=namespace, hashes=known) if known else ()
+        return {row.content_hash: DocumentId(row.document_id) for row in rows}
 
     def contents(self, namespace: Namespace, document_ids: Collection[DocumentId]) -> dict[DocumentId, DocumentContent]:
         """Return what these documents hold: the latest upload if it is on its way, else what searches see."""
-        contents: dict[DocumentId, DocumentContent] = {}
-        for ids in slices(sorted(set(document_ids)), _ROWS_PER_STATEMENT):
-            for row in self._run(_CONTENTS, namespace=namespace, ids=list(ids)):
-                content = DocumentContent(content_hash=bytes(row.content_hash), source_uri=row.source_uri)
-                contents[DocumentId(row.document_id)] = content
-        return contents
+        return {
+            DocumentId(row.document_id): record_of(DocumentContent, row)
+            for ids in slices(sorted(set(document_ids)), _ROWS_PER_STATEMENT)
+            for row in self._run(_CONTENTS, namespace=namespace, ids=list(ids))
+        }
 
     def of(self, namespace: Namespace, document_ids: Sequence[DocumentId]) -> dict[DocumentId, DocumentId]:
         """Return the original of each of these documents that is a duplicate."""
         if not document_ids:
             return {}
-        hashes = {
-            row.document_id: bytes(row.content_hash)
-            for row in self._run(_HASHES, namespace=namespace, ids=list(document_ids))
-        }
+        rows = self._run(_HASHES, namespace=namespace, ids=list(document_ids))
+        hashes = {DocumentId(row.document_id): row.content_hash for row in rows}
         originals = self.originals(namespace, set(hashes.values()))
         duplicates = {
             document_id: duplicate_of(document_id, originals.get(digest)) for document_id, digest in hashes.items()
@@ -84,25 +78,23 @@ def duplicate_of(document_id: DocumentId, original: DocumentId | None) -> Docume
     return None if original == document_id else original
 
 
-_ORIGINALS = text(
+_ORIGINALS = sql(
     "SELECT content_hash, document_id FROM (SELECT g.content_hash, d.document_id,"
-    " ROW_NUMBER() OVER (PARTITION BY g.content_hash ORDER BY d.created_at, d.document_id) AS place"
-    " FROM generations g JOIN documents d ON "
-    + _DESCRIBED.format(g="g", d="d")
-    + " WHERE g.tenant_id = :tenant AND g.namespace = :namespace AND g.content_hash IN :hashes"
-    f" AND {_THERE.format(d='d')}) ranked WHERE place = 1"
-).bindparams(bindparam("hashes", expanding=True))
+    " ROW_NUMBER() OVER (PARTITION BY g.content_hash ORDER BY d.created_at, d.document_id) AS age_rank"
+    f" FROM generations g JOIN documents d ON {_described('g', 'd')}"
+    " WHERE g.tenant_id = :tenant AND g.namespace = :namespace AND g.content_hash IN :hashes"
+    f" AND {_exists('d')}) ranked WHERE age_rank = 1"
+)
 
-_HASHES = text(
-    "SELECT d.document_id, g.content_hash FROM documents d JOIN generations g ON "
-    + _DESCRIBED.format(g="g", d="d")
-    + f" WHERE d.tenant_id = :tenant AND d.namespace = :namespace AND d.document_id IN :ids AND {_THERE.format(d='d')}"
-).bindparams(bindparam("ids", expanding=True))
+_HASHES = sql(
+    f"SELECT d.document_id, g.content_hash FROM documents d JOIN generations g ON {_described('g', 'd')}"
+    f" WHERE d.tenant_id = :tenant AND d.namespace = :namespace AND d.document_id IN :ids AND {_exists('d')}"
+)
 
-_CONTENTS = text(
-    "SELECT d.document_id, g.content_hash, g.source_uri FROM documents d JOIN generations g ON g.tenant_id = d.tenant_id"
-    " AND g.namespace = d.namespace AND g.document_id = d.document_id AND g.generation = IF(d.latest_generation >"
+_CONTENTS = sql(
+    "SELECT d.document_id, g.content_hash, g.source_uri FROM documents d"
+    f" JOIN generations g ON {same_document('g', 'd')} AND g.generation = IF(d.latest_generation >"
     " GREATEST(d.deleted_generation, d.failed_generation, d.cancelled_generation, d.settled_generation),"
-    " d.latest_generation, d.published_generation)"
-    " WHERE d.tenant_id = :tenant AND d.namespace = :namespace AND d.document_id IN :ids"
-).bindparams(bindparam("ids", expanding=True))
+    " d.latest_generation, d.published_generation) WHERE d.tenant_id = :tenant AND d.namespace = :namespace"
+    " AND d.document_id IN :ids"
+)

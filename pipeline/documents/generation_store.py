@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import bindparam, text
-
 from pipeline.database.rows import TenantStore, generation_key, now, record_of
+from pipeline.database.statements import OF_DOCUMENT, OF_DOCUMENTS, OF_GENERATION, same_document, same_generation, sql
 from pipeline.documents.document_store import Documents, fields_of
 from pipeline.documents.document_views import GenerationView, History
-from pipeline.documents.outcome_store import by_namespace_and_number
+from pipeline.documents.outcome_store import by_namespace, by_namespace_and_number
 from pipeline.documents.source_store import Sources
 from pipeline.records import DocumentFields, DocumentId, Generation, JobId, Namespace
 
@@ -34,77 +33,72 @@ class PublishedState:
 class Generations(TenantStore):
     """One tenant's generations."""
 
-    def standing(self, uploads: Sequence[Generation], *, lock: bool = False) -> dict[Generation, PublishedState]:
+    def published_states(
+        self, uploads: Sequence[Generation], *, lock: bool = False
+    ) -> dict[Generation, PublishedState]:
         """Return the state that each upload finds. ``lock``: lock the documents in key order until the transaction
         ends."""
         if lock:
             Documents(self._connection, self._tenant_id).lock(uploads)
         states: dict[Generation, PublishedState] = {}
-        for namespace in sorted({upload.scope.namespace for upload in uploads}):
-            here = [upload for upload in uploads if upload.scope.namespace == namespace]
-            rows = {
-                row["document_id"]: row
-                for row in self._run(
-                    _STANDING, namespace=namespace, ids=[upload.document_id for upload in here]
-                ).mappings()
-            }
-            states |= {upload: _standing(upload, rows.get(upload.document_id)) for upload in here}
+        for namespace, group in by_namespace(uploads):
+            ids = [upload.document_id for upload in group]
+            rows = {row["document_id"]: row for row in self._run(_PUBLISHED, namespace=namespace, ids=ids).mappings()}
+            states |= {upload: _published_state(upload, rows.get(upload.document_id)) for upload in group}
         return states
 
     def settle(self, uploads: Sequence[Generation]) -> None:
         """Keep the published generation instead of these and all earlier uploads, and take over their sources. Lock the
         documents first."""
         for namespace, number, ids in by_namespace_and_number(uploads):
-            values = {"tenant": self._tenant_id, "namespace": namespace, "generation": number, "ids": ids}
-            if left := set(self._connection.execute(_OTHER_SOURCES, values).scalars()):
-                self._connection.execute(_MOVE_SOURCE, values)
-                Sources(self._connection, self._tenant_id).drop_unused(namespace, left)
-            self._connection.execute(_SETTLE, values)
+            values = {"namespace": namespace, "generation": number, "ids": ids}
+            if replaced := set(self._run(_OTHER_SOURCES, **values).scalars()):
+                self._run(_MOVE_SOURCE, **values)
+                Sources(self._connection, self._tenant_id).drop_unused(namespace, replaced)
+            self._run(_SETTLE, **values)
 
     def discard(self, uploads: Sequence[Generation]) -> None:
         """Delete the bytes and fields of these, which have no other rows."""
+        sources = Sources(self._connection, self._tenant_id)
         for namespace, number, ids in by_namespace_and_number(uploads):
-            values = {"tenant": self._tenant_id, "namespace": namespace, "generation": number, "ids": ids}
-            sources = Sources(self._connection, self._tenant_id)
-            named = sources.named_by(namespace, number, ids)
+            source_ids = sources.named_by(namespace, number, ids)
             for statement in _DISCARD:
-                self._connection.execute(statement, values)
-            sources.drop_unused(namespace, named)
+                self._run(statement, namespace=namespace, generation=number, ids=ids)
+            sources.drop_unused(namespace, source_ids)
 
     def outdated(self, shown: Sequence[Generation]) -> list[Generation]:
-        """Return earlier generations of documents that show these, failed or kept, unless they wait to be dropped or
-        have an open job."""
+        """Return earlier generations of documents that show these, failed or retained, unless they wait to be dropped
+        or have an open job."""
         outdated: list[Generation] = []
-        for namespace in sorted({generation.scope.namespace for generation in shown}):
-            numbers = {g.document_id: g.number for g in shown if g.scope.namespace == namespace}
+        for namespace, group in by_namespace(shown):
+            numbers = {g.document_id: g.number for g in group}
+            rows = self._run(_AT_REST, namespace=namespace, ids=sorted(numbers))
             outdated += [
                 self._generation(namespace, document_id, number)
-                for document_id, number in self._run(_AT_REST, namespace=namespace, ids=sorted(numbers))
-                if number < numbers[DocumentId(document_id)]
+                for document_id, number in rows
+                if number < numbers[document_id]
             ]
         return outdated
 
     def history(self, namespace: Namespace, document_id: DocumentId, *, lock: bool = False) -> History | None:
         """Return every generation with rows; None without such a document. ``lock``: block accepting and publishing
         until the transaction ends."""
-        values = {"tenant": self._tenant_id, "namespace": namespace, "document": document_id}
-        pointers = self._connection.execute(_POINTERS_LOCKED if lock else _POINTERS, values).one_or_none()
+        values = {"namespace": namespace, "document": document_id}
+        pointers = self._run(f"{_POINTERS} FOR UPDATE" if lock else _POINTERS, **values).one_or_none()
         if pointers is None or pointers.latest_generation <= pointers.deleted_generation:
             return None
-        rows = self._connection.execute(_HISTORY, {**values, "deleted": pointers.deleted_generation, "now": now()})
-        return History(
-            etag=f'"{pointers.published_generation or 0}-{pointers.latest_generation}"',
-            generations=tuple(
-                record_of(
-                    GenerationView,
-                    row,
-                    number=row.generation,
-                    state=_state(row, pointers.published_generation),
-                    content_hash=row.content_hash.hex(),
-                )
-                for row in rows
-            ),
+        published = pointers.published_generation
+        generations = tuple(
+            record_of(
+                GenerationView,
+                row,
+                number=row.generation,
+                state=_state(row, published),
+                content_hash=row.content_hash.hex(),
+            )
+            for row in self._run(_HISTORY, **values, deleted=pointers.deleted_generation, now=now())
         )
+        return History(etag=f'"{published or 0}-{pointers.latest_generation}"', generations=generations)
 
     def copy(self, source: Generation, target: Generation, job_id: JobId) -> int:
         """Accept the upload ``source`` again as ``target``. Return the size in bytes, 0 if it is gone."""
@@ -112,78 +106,59 @@ class Generations(TenantStore):
         if not self._connection.execute(_COPY_PAYLOAD, values).rowcount:
             return 0
         self._connection.execute(_COPY_FIELDS, values)
-        size = self._connection.execute(_SIZE, generation_key(target)).scalar_one_or_none()
-        return int(size or 0)
+        return int(self._connection.execute(_SIZE, generation_key(target)).scalar_one_or_none() or 0)
 
 
-_STANDING = text(
+_PUBLISHED = sql(
     "SELECT d.document_id, d.published_generation, GREATEST(d.deleted_generation, d.settled_generation) AS overtaken,"
     " g.recipe, g.embedding_model, g.chunk_count, g.title, g.author, g.type, g.tags, g.published_at, g.story_time,"
-    " g.metadata, (SELECT COUNT(*) FROM chunks c WHERE c.tenant_id = d.tenant_id AND c.namespace = d.namespace"
-    " AND c.document_id = d.document_id AND c.generation = d.published_generation) AS chunk_rows"
-    " FROM documents d LEFT JOIN generations g ON g.tenant_id = d.tenant_id AND g.namespace = d.namespace"
-    " AND g.document_id = d.document_id AND g.generation = d.published_generation"
+    f" g.metadata, (SELECT COUNT(*) FROM chunks c WHERE {same_document('c', 'd')}"
+    " AND c.generation = d.published_generation) AS chunk_rows FROM documents d"
+    f" LEFT JOIN generations g ON {same_document('g', 'd')} AND g.generation = d.published_generation"
     " WHERE d.tenant_id = :tenant AND d.namespace = :namespace AND d.document_id IN :ids"
-).bindparams(bindparam("ids", expanding=True))
+)
 
-_SETTLE = text(
-    "UPDATE documents SET settled_generation = GREATEST(settled_generation, :generation)"
-    " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids"
-).bindparams(bindparam("ids", expanding=True))
+_SETTLE = sql(
+    f"UPDATE documents SET settled_generation = GREATEST(settled_generation, :generation) WHERE {OF_DOCUMENTS}"
+)
 
 _SHOWN_AND_NEW = (
-    "generations g JOIN documents d ON d.tenant_id = g.tenant_id AND d.namespace = g.namespace"
-    " AND d.document_id = g.document_id AND d.published_generation = g.generation"
-    " JOIN generations n ON n.tenant_id = g.tenant_id AND n.namespace = g.namespace AND n.document_id = g.document_id"
-    " AND n.generation = :generation"
+    f"generations g JOIN documents d ON {same_document('d', 'g')} AND d.published_generation = g.generation"
+    f" JOIN generations n ON {same_document('n', 'g')} AND n.generation = :generation"
 )
 _OF_ANOTHER_SOURCE = (
     "WHERE g.tenant_id = :tenant AND g.namespace = :namespace AND g.document_id IN :ids AND g.source_id <> n.source_id"
 )
-_OTHER_SOURCES = text(f"SELECT g.source_id FROM {_SHOWN_AND_NEW} {_OF_ANOTHER_SOURCE}").bindparams(
-    bindparam("ids", expanding=True)
-)
-_MOVE_SOURCE = text(f"UPDATE {_SHOWN_AND_NEW} SET g.source_id = n.source_id {_OF_ANOTHER_SOURCE}").bindparams(
-    bindparam("ids", expanding=True)
-)
+_OTHER_SOURCES = sql(f"SELECT g.source_id FROM {_SHOWN_AND_NEW} {_OF_ANOTHER_SOURCE}")
+_MOVE_SOURCE = sql(f"UPDATE {_SHOWN_AND_NEW} SET g.source_id = n.source_id {_OF_ANOTHER_SOURCE}")
 
 _DISCARD = [
-    text(
-        f"DELETE FROM {table} WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids"
-        " AND generation = :generation"
-    ).bindparams(bindparam("ids", expanding=True))
+    sql(f"DELETE FROM {table} WHERE {OF_DOCUMENTS} AND generation = :generation")
     for table in ("payloads", "generations")
 ]
 
-_AT_REST = text(
+_AT_REST = sql(
     "SELECT g.document_id, g.generation FROM generations g JOIN jobs j ON j.tenant_id = g.tenant_id"
-    " AND j.job_id = g.job_id AND j.finished_at IS NOT NULL"
-    " WHERE g.tenant_id = :tenant AND g.namespace = :namespace AND g.document_id IN :ids"
-    " AND NOT EXISTS (SELECT 1 FROM retired_generations r WHERE r.tenant_id = g.tenant_id AND r.namespace = g.namespace"
-    " AND r.document_id = g.document_id AND r.generation = g.generation)"
-).bindparams(bindparam("ids", expanding=True))
-
-_POINTERS_TEXT = (
-    "SELECT latest_generation, published_generation, deleted_generation FROM documents"
-    " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id = :document"
+    " AND j.job_id = g.job_id AND j.finished_at IS NOT NULL WHERE g.tenant_id = :tenant AND g.namespace = :namespace"
+    " AND g.document_id IN :ids AND NOT EXISTS (SELECT 1 FROM retired_generations r"
+    f" WHERE {same_generation('r', 'g')})"
 )
-_POINTERS = text(_POINTERS_TEXT)
-_POINTERS_LOCKED = text(f"{_POINTERS_TEXT} FOR UPDATE")
 
-_HISTORY = text(
+_POINTERS = f"SELECT latest_generation, published_generation, deleted_generation FROM documents WHERE {OF_DOCUMENT}"
+
+
+_HISTORY = sql(
     "SELECT g.generation, g.title, g.created_at, g.chunk_count, g.content_hash, g.body_bytes, g.job_id, k.kept_until,"
-    " i.state FROM generations g LEFT JOIN kept_generations k ON k.tenant_id = g.tenant_id"
-    " AND k.namespace = g.namespace AND k.document_id = g.document_id AND k.generation = g.generation"
-    " AND k.kept_until > :now"
+    f" i.state FROM generations g LEFT JOIN kept_generations k ON {same_generation('k', 'g')} AND k.kept_until > :now"
     " LEFT JOIN job_items i ON i.tenant_id = g.tenant_id AND i.job_id = g.job_id AND i.namespace = g.namespace"
-    " AND i.document_id = g.document_id AND i.generation = g.generation"
-    " WHERE g.tenant_id = :tenant AND g.namespace = :namespace AND g.document_id = :document"
-    " AND g.generation > :deleted ORDER BY g.generation DESC LIMIT 200"
+    " AND i.document_id = g.document_id AND i.generation = g.generation WHERE g.tenant_id = :tenant"
+    " AND g.namespace = :namespace AND g.document_id = :document AND g.generation > :deleted"
+    " ORDER BY g.generation DESC LIMIT 200"
 )
 
-_SAME = "WHERE tenant_id = :tenant AND namespace = :namespace AND document_id = :document AND generation = :generation"
+_SAME = f"WHERE {OF_GENERATION}"
 
-_COPY_PAYLOAD = text(
+_COPY_PAYLOAD = sql(
     "INSERT INTO payloads (tenant_id, namespace, document_id, generation, body)"
     f" SELECT tenant_id, namespace, document_id, :target, body FROM payloads {_SAME}"
 )
@@ -192,15 +167,15 @@ _UPLOADED = (
     "tenant_id, namespace, document_id, title, author, type, tags, published_at, story_time, metadata, source_uri,"
     " media_type, chunking, content_hash, body_bytes, source_id"
 )
-_COPY_FIELDS = text(
+_COPY_FIELDS = sql(
     f"INSERT INTO generations ({_UPLOADED}, generation, job_id, created_at)"
     f" SELECT {_UPLOADED}, :target, :job, :now FROM generations {_SAME}"
 )
 
-_SIZE = text(f"SELECT body_bytes FROM generations {_SAME}")
+_SIZE = sql(f"SELECT body_bytes FROM generations {_SAME}")
 
 
-def _standing(upload: Generation, row: Mapping[Any, Any] | None) -> PublishedState:
+def _published_state(upload: Generation, row: Mapping[Any, Any] | None) -> PublishedState:
     if row is None or upload.number <= row["overtaken"] or upload.number < (row["published_generation"] or 0):
         return PublishedState(overtaken=True)
     published = row["published_generation"]

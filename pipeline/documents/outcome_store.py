@@ -3,11 +3,12 @@ number with those of the last failed and cancelled generations."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
-
-from sqlalchemy import bindparam, text
+from operator import itemgetter
 
 from pipeline.database.rows import TenantStore, now
+from pipeline.database.statements import OF_DOCUMENTS, same_document, sql
 from pipeline.records import DocumentId, Generation, JobId, Namespace
 
 STATUS = (
@@ -24,11 +25,19 @@ WORKED_ON = (
 )
 
 
+def by_namespace(generations: Sequence[Generation]) -> list[tuple[Namespace, list[Generation]]]:
+    """Group generations by namespace, in its order."""
+    grouped: defaultdict[Namespace, list[Generation]] = defaultdict(list)
+    for generation in generations:
+        grouped[generation.scope.namespace].append(generation)
+    return sorted(grouped.items(), key=itemgetter(0))
+
+
 def by_namespace_and_number(generations: Sequence[Generation]) -> list[tuple[Namespace, int, list[DocumentId]]]:
     """Group documents by namespace and generation number, all sorted, so that one statement serves a group."""
-    grouped: dict[tuple[Namespace, int], list[DocumentId]] = {}
+    grouped: defaultdict[tuple[Namespace, int], list[DocumentId]] = defaultdict(list)
     for generation in generations:
-        grouped.setdefault((generation.scope.namespace, generation.number), []).append(generation.document_id)
+        grouped[generation.scope.namespace, generation.number].append(generation.document_id)
     return [(namespace, number, sorted(ids)) for (namespace, number), ids in sorted(grouped.items())]
 
 
@@ -36,28 +45,25 @@ class DocumentOutcomes(TenantStore):
     """Uploads of one tenant that ended without becoming searchable. Call with their items locked."""
 
     def failed(self, generations: Sequence[Generation]) -> None:
-        """Note that these uploads failed, each where it is the latest of its document."""
+        """Record that  these uploads failed, each where it is the latest of its document."""
         for namespace, number, document_ids in by_namespace_and_number(generations):
             self._run(_FAILED, now=now(), namespace=namespace, number=number, ids=document_ids)
 
     def cancelled(self, job_id: JobId, *, where: str) -> None:
-        """Note that the items of a job that fit the condition ``where`` are cancelled; call before they are."""
-        self._run(text(_CANCELLED.format(where=where)), job=job_id, now=now())
+        """Record that  the items of a job that fit the condition ``where`` are cancelled; call before they are."""
+        self._run(_CANCELLED.format(where=where), job=job_id, now=now())
 
     def reopened(self, job_id: JobId, *, where: str) -> None:
-        """Note that the items of a job that fit the condition ``where`` are tried again; call before they are queued."""
-        self._run(text(_REOPENED.format(where=where)), job=job_id, now=now())
+        """Record that  the items of a job that fit the condition ``where`` are tried again; call before they are queued."""
+        self._run(_REOPENED.format(where=where), job=job_id, now=now())
 
 
-_FAILED = text(
-    "UPDATE documents SET failed_generation = :number, updated_at = :now WHERE tenant_id = :tenant"
-    " AND namespace = :namespace AND document_id IN :ids AND latest_generation = :number"
-).bindparams(bindparam("ids", expanding=True))
-
-_OF_ITEMS = (
-    "UPDATE documents d JOIN job_items i ON i.tenant_id = d.tenant_id AND i.namespace = d.namespace"
-    " AND i.document_id = d.document_id"
+_FAILED = sql(
+    f"UPDATE documents SET failed_generation = :number, updated_at = :now WHERE {OF_DOCUMENTS}"
+    " AND latest_generation = :number"
 )
+
+_OF_ITEMS = f"UPDATE documents d JOIN job_items i ON {same_document('i', 'd')}"
 _CANCELLED = (
     f"{_OF_ITEMS} AND i.generation = d.latest_generation SET d.cancelled_generation = i.generation, d.updated_at = :now"
     " WHERE i.tenant_id = :tenant AND i.job_id = :job AND {where}"

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from pipeline.database.rows import TenantStore, generation_key
+from pipeline.database.statements import OF_GENERATION, sql, tenant_ids
 from pipeline.documents.document_views import OwnedChunk
-from pipeline.documents.owned_chunk_store import COLUMNS, JOINED, owned_chunk
+from pipeline.documents.owned_chunk_store import CHUNK_COLUMNS, COLUMNS, JOINED, owned_chunk
 from pipeline.keyword.indexed_fields import IndexedTokens
 from pipeline.keyword.terms import VERSION
 from pipeline.records import ChunkId, Generation, TenantId
@@ -29,11 +30,8 @@ class OutdatedTerms(TenantStore):
     def due(self, *, limit: int) -> list[OutdatedGeneration]:
         """Return up to ``limit`` generations, shown or not."""
         return [
-            OutdatedGeneration(
-                generation=self._generation(namespace, document_id, number),
-                chunk_count=count or 0,
-            )
-            for namespace, document_id, number, count in self._run(_DUE, version=VERSION, limit=limit)
+            OutdatedGeneration(generation=self._generation(*key), chunk_count=count or 0)
+            for *key, count in self._run(_DUE, version=VERSION, limit=limit)
         ]
 
     def chunks(self, generation: Generation) -> tuple[list[OwnedChunk], bool]:
@@ -67,26 +65,21 @@ class OutdatedTerms(TenantStore):
 
 def tenants_with_outdated_terms(connection: Connection) -> list[TenantId]:
     """Return the tenants that have any; reads nothing but their ids."""
-    rows = connection.execute(_TENANTS, {"version": VERSION}).scalars()
-    return [TenantId(tenant_id) for tenant_id in rows]
+    statement = "SELECT DISTINCT tenant_id FROM generations WHERE terms_version < :version"
+    return tenant_ids(connection, statement, version=VERSION)
 
 
-_TENANTS = text("SELECT DISTINCT tenant_id FROM generations WHERE terms_version < :version")
-_DUE = text(
+_DUE = sql(
     "SELECT namespace, document_id, generation, chunk_count FROM generations"
     " WHERE terms_version < :version AND tenant_id = :tenant ORDER BY namespace, document_id, generation LIMIT :limit"
 )
-_CHUNKS = text(
-    f"SELECT {COLUMNS}, c.terms, c.title_terms, c.summary_terms, c.entity_terms, c.content_hash, c.enabled, c.reworded,"
-    " c.chunk_type, c.parent_id, c.chunk_index, c.segment, d.published_generation <=> c.generation AS is_shown"
+_CHUNKS = sql(
+    f"SELECT {COLUMNS}, {CHUNK_COLUMNS}, d.published_generation <=> c.generation AS is_shown"
     f" FROM chunks c{JOINED.replace(' AND d.published_generation = c.generation', '')}"
     " AND c.namespace = :namespace AND c.document_id = :document AND c.generation = :generation"
 )
-_REWRITE = text(
+_REWRITE = sql(
     "UPDATE chunks SET terms = :terms, term_count = :count, title_terms = :title, summary_terms = :summary,"
     " entity_terms = :names WHERE tenant_id = :tenant AND chunk_id = :id"
 )
-_SETTLE = text(
-    "UPDATE generations SET terms_version = :version WHERE tenant_id = :tenant AND namespace = :namespace"
-    " AND document_id = :document AND generation = :generation"
-)
+_SETTLE = sql(f"UPDATE generations SET terms_version = :version WHERE {OF_GENERATION}")

@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
-from pipeline.database.rows import as_utc, record_of
-from pipeline.documents.chunk_store import segment_of
+from pipeline.database.rows import as_utc, chunking_of, record_of
+from pipeline.database.statements import same_document, same_generation, sql
+from pipeline.documents.chunk_store import chunk_passage, passage_of
 from pipeline.documents.document_store import fields_of
 from pipeline.documents.document_views import OwnedChunk
 from pipeline.documents.edited_chunk import RecordedChunk
 from pipeline.records import (
     ChunkId,
-    Chunking,
     DocumentId,
     FieldTerms,
     Generation,
     Namespace,
-    Passage,
     Scope,
     TenantId,
-    parent_ordinal,
 )
 
 # Columns that chunks and parents have alike; `c` is either table.
@@ -36,12 +33,13 @@ COLUMNS = (
     " g.title, g.author, g.type, g.tags, g.published_at, g.story_time, g.metadata, g.source_uri, g.source_id,"
     " g.chunking"
 )
+CHUNK_COLUMNS = (
+    "c.terms, c.title_terms, c.summary_terms, c.entity_terms, c.content_hash, c.enabled, c.reworded, c.chunk_type,"
+    " c.parent_id, c.chunk_index, c.segment"
+)
 JOINED = (
-    " JOIN documents d ON d.tenant_id = c.tenant_id AND d.namespace = c.namespace AND d.document_id = c.document_id"
-    " AND d.published_generation = c.generation"
-    " JOIN generations g ON g.tenant_id = c.tenant_id AND g.namespace = c.namespace AND g.document_id = c.document_id"
-    " AND g.generation = c.generation"
-    " WHERE c.tenant_id = :tenant"
+    f" JOIN documents d ON {same_document('d', 'c')} AND d.published_generation = c.generation"
+    f" JOIN generations g ON {same_generation('g', 'c')} WHERE c.tenant_id = :tenant"
 )
 
 
@@ -55,13 +53,7 @@ def owned_chunk(tenant_id: TenantId, row: Mapping[Any, Any]) -> OwnedChunk:
             title=row["title_terms"], summary=row["summary_terms"], entity_names=row["entity_terms"]
         ),
         content_hash=bytes(row["content_hash"]),
-        passage=_passage(
-            row,
-            chunk_type=row["chunk_type"],
-            parent=None if row["parent_id"] is None else parent_ordinal(row["parent_id"]),
-            index=row["chunk_index"],
-            segment=segment_of(row["segment"]),
-        ),
+        passage=chunk_passage(row),
         searched=True,
     )
 
@@ -74,7 +66,7 @@ def owned_parent(tenant_id: TenantId, row: Mapping[Any, Any]) -> OwnedChunk:
         terms=(),
         field_terms=FieldTerms(),
         content_hash=hashlib.sha256(row["text"].encode()).digest(),
-        passage=_passage(row, index=row["ordinal"]),
+        passage=passage_of(row, index=row["ordinal"], reworded=bool(row["reworded"])),
         searched=False,
     )
 
@@ -86,7 +78,7 @@ def _owned(tenant_id: TenantId, row: Mapping[Any, Any], **others: Any) -> OwnedC
         row,
         generation=Generation(scope=scope, document_id=DocumentId(row["document_id"]), number=row["generation"]),
         fields=fields_of(row),
-        chunking=Chunking(**json.loads(row["chunking"])),
+        chunking=chunking_of(row["chunking"]),
         enabled=bool(row["enabled"]),
         updated_at=as_utc(row["changed_at"]),
         latest=row["latest_generation"],
@@ -94,38 +86,18 @@ def _owned(tenant_id: TenantId, row: Mapping[Any, Any], **others: Any) -> OwnedC
     )
 
 
-def _passage(row: Mapping[Any, Any], **structure: Any) -> Passage:
-    return record_of(
-        Passage,
-        row,
-        start=row["start_offset"],
-        end=row["end_offset"],
-        heading_path=tuple(json.loads(row["heading_path"])),
-        reworded=bool(row["reworded"]),
-        **structure,
-    )
-
-
-def standing_of(connection: Connection, tenant_id: TenantId, chunk_id: ChunkId) -> RecordedChunk | None:
+def recorded_chunk(connection: Connection, tenant_id: TenantId, chunk_id: ChunkId) -> RecordedChunk | None:
     """Return the row of one of the tenant's chunks, None if there is none of this id."""
-    row = connection.execute(_STANDING, {"tenant": tenant_id, "chunk": chunk_id}).mappings().one_or_none()
+    row = connection.execute(_RECORDED, {"tenant": tenant_id, "chunk": chunk_id}).mappings().one_or_none()
     if row is None:
         return None
-    return RecordedChunk(
-        namespace=row["namespace"],
-        document_id=row["document_id"],
-        shown=row["published_generation"] == row["generation"],
-        enabled=bool(row["enabled"]),
-        fields=fields_of(row),
-    )
+    shown = row["published_generation"] == row["generation"]
+    return record_of(RecordedChunk, row, shown=shown, enabled=bool(row["enabled"]), fields=fields_of(row))
 
 
-_STANDING = text(
+_RECORDED = sql(
     "SELECT c.namespace, c.document_id, c.generation, c.enabled, d.published_generation, g.title, g.author, g.type,"
-    " g.tags, g.published_at, COALESCE(c.story_time, g.story_time) AS story_time, g.metadata"
-    " FROM chunks c"
-    " JOIN documents d ON d.tenant_id = c.tenant_id AND d.namespace = c.namespace AND d.document_id = c.document_id"
-    " JOIN generations g ON g.tenant_id = c.tenant_id AND g.namespace = c.namespace AND g.document_id = c.document_id"
-    " AND g.generation = c.generation"
+    " g.tags, g.published_at, COALESCE(c.story_time, g.story_time) AS story_time, g.metadata FROM chunks c"
+    f" JOIN documents d ON {same_document('d', 'c')} JOIN generations g ON {same_generation('g', 'c')}"
     " WHERE c.tenant_id = :tenant AND c.chunk_id = :chunk"
 )

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from sqlalchemy import BindParameter, Connection, bindparam, text
+from sqlalchemy import Connection
 
-from pipeline.database.rows import TenantStore, generation_key, insert_many, now, to_json
+from pipeline.database.rows import TenantStore, generation_key, insert_many, now, placeholders
+from pipeline.database.statements import (
+    OF_DOCUMENTS,
+    OF_GENERATION,
+    generation_columns,
+    rows_of_documents,
+    same_document,
+    same_generation,
+    sql,
+)
+from pipeline.documents.chunk_store import PASSAGE_COLUMNS, passage_columns
 from pipeline.documents.edited_chunk import spliced
 from pipeline.records import ChunkId, DocumentId, Generation, Namespace, ParentChunk, Passage, TenantId
 
@@ -20,52 +29,32 @@ class Parents(TenantStore):
         moment = now()
         insert_many(
             self._connection,
-            "INSERT INTO parent_chunks (tenant_id, namespace, document_id, generation, ordinal, chunk_id, text,"
-            " heading_path, page, page_end, start_offset, end_offset, token_count, created_at)"
-            " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
+            "INSERT INTO parent_chunks (tenant_id, namespace, document_id, generation, ordinal, chunk_id,"
+            f" {PASSAGE_COLUMNS}, created_at) VALUES ({placeholders(range(14))})",
             [
-                (
-                    self._tenant_id,
-                    parent.generation.scope.namespace,
-                    parent.generation.document_id,
-                    parent.generation.number,
-                    parent.ordinal,
-                    parent.chunk_id,
-                    parent.passage.text,
-                    to_json(list(parent.passage.heading_path)),
-                    parent.passage.page,
-                    parent.passage.page_end,
-                    parent.passage.start,
-                    parent.passage.end,
-                    parent.passage.token_count,
-                    moment,
-                )
-                for parent in parents
+                (*generation_columns(p.generation), p.ordinal, p.chunk_id, *passage_columns(p.passage), moment)
+                for p in parents
             ],
         )
 
     def texts(self, parent_ids: Sequence[ChunkId]) -> dict[ChunkId, str]:
         """Return the parents' texts to read with their children, without those of disabled children."""
-        if not parent_ids:
-            return {}
         texts = self.stored_texts(parent_ids)
-        for row in self._run(_HIDDEN, ids=list(parent_ids)):
-            texts[row.parent_id] = without(texts.get(row.parent_id, ""), row.text)
+        for row in self._run(_HIDDEN, ids=list(parent_ids)) if parent_ids else ():
+            texts[row.parent_id] = _without(texts.get(row.parent_id, ""), row.text)
         return texts
 
     def stored_texts(self, parent_ids: Sequence[ChunkId]) -> dict[ChunkId, str]:
         """Return the whole texts of parents."""
-        if not parent_ids:
-            return {}
-        return {ChunkId(row.chunk_id): str(row.text) for row in self._run(_TEXTS, ids=list(parent_ids))}
+        rows = self._run(_TEXTS, ids=list(parent_ids)) if parent_ids else ()
+        return {ChunkId(row.chunk_id): str(row.text) for row in rows}
 
     def passages(self, parent_ids: Sequence[ChunkId]) -> dict[ChunkId, dict[int, Passage]]:
         """Return text and offsets of each parent's chunks, by ordinal."""
         passages: dict[ChunkId, dict[int, Passage]] = {parent_id: {} for parent_id in parent_ids}
-        if parent_ids:
-            for row in self._run(_PASSAGES, ids=list(parent_ids)):
-                passage = Passage(text=row.text, start=row.start_offset, end=row.end_offset, token_count=0)
-                passages[ChunkId(row.parent_id)][row.ordinal] = passage
+        for row in self._run(_PASSAGES, ids=list(parent_ids)) if parent_ids else ():
+            passage = Passage(text=row.text, start=row.start_offset, end=row.end_offset, token_count=0)
+            passages[row.parent_id][row.ordinal] = passage
         return passages
 
     def rewrite(self, parent_id: ChunkId, new_text: str, token_count: int) -> None:
@@ -75,9 +64,8 @@ class Parents(TenantStore):
     def children(self, parent_ids: Sequence[ChunkId]) -> dict[ChunkId, list[ChunkId]]:
         """Return the chunks of each parent."""
         children: dict[ChunkId, list[ChunkId]] = {parent_id: [] for parent_id in parent_ids}
-        if parent_ids:
-            for row in self._run(_CHILDREN, ids=list(parent_ids)):
-                children[ChunkId(row.parent_id)].append(ChunkId(row.chunk_id))
+        for row in self._run(_CHILDREN, ids=list(parent_ids)) if parent_ids else ():
+            children[row.parent_id].append(row.chunk_id)
         return children
 
     def remove_childless(self, generation: Generation) -> None:
@@ -86,84 +74,70 @@ class Parents(TenantStore):
 
     def restore(self, parents: Sequence[ParentChunk], generation: Generation) -> int:
         """Write a generation's missing parents that have children. Return how many."""
-        wanted = set(self._connection.execute(_WANTED, generation_key(generation)).scalars())
-        lost = [parent for parent in parents if parent.chunk_id in wanted]
-        self.write(lost)
-        return len(lost)
+        missing_ids = set(self._connection.execute(_MISSING, generation_key(generation)).scalars())
+        missing = [parent for parent in parents if parent.chunk_id in missing_ids]
+        self.write(missing)
+        return len(missing)
 
 
-def without(whole: str, part: str) -> str:
-    """Return ``whole`` without the first ``part`` and the white space before it; unchanged if it does not hold it."""
-    at = whole.find(part)
-    return spliced(whole, at, part, "") if part and at >= 0 else whole
+def _without(text: str, part: str) -> str:
+    """Return ``text`` without the first ``part`` and the white space before it."""
+    position = text.find(part)
+    return spliced(text, position, part, "") if part and position >= 0 else text
 
 
 def parents_lost(
     connection: Connection, tenant_id: TenantId, namespace: Namespace, document_ids: Sequence[DocumentId]
 ) -> set[str]:
     """Return the documents that publish a child whose parent is missing."""
-    if not document_ids:
-        return set()
-    values = {"tenant": tenant_id, "namespace": namespace, "ids": list(document_ids)}
-    return set(connection.execute(_LOST, values).scalars())
+    return {row.document_id for row in rows_of_documents(connection, _LOST, tenant_id, namespace, document_ids)}
 
 
 def parent_counts(
     connection: Connection, tenant_id: TenantId, namespace: Namespace, document_ids: Sequence[DocumentId]
 ) -> dict[tuple[str, int], int]:
     """Return the number of parents of each generation of these documents."""
-    if not document_ids:
-        return {}
-    values = {"tenant": tenant_id, "namespace": namespace, "ids": list(document_ids)}
-    return {(row.document_id, row.generation): row.parents for row in connection.execute(_COUNTS, values)}
+    rows = rows_of_documents(connection, _COUNTS, tenant_id, namespace, document_ids)
+    return {(row.document_id, row.generation): row.parents for row in rows}
 
 
-_IDS: BindParameter[Any] = bindparam("ids", expanding=True)
-_TEXTS = text("SELECT chunk_id, text FROM parent_chunks WHERE tenant_id = :tenant AND chunk_id IN :ids").bindparams(
-    _IDS
-)
+_TEXTS = sql("SELECT chunk_id, text FROM parent_chunks WHERE tenant_id = :tenant AND chunk_id IN :ids")
 
 # Found through the document, by the key that begins every table.
 _OF_PARENTS = (
-    " FROM parent_chunks p JOIN chunks c ON c.tenant_id = p.tenant_id AND c.namespace = p.namespace"
-    " AND c.document_id = p.document_id AND c.generation = p.generation AND c.parent_id = p.chunk_id"
+    f" FROM parent_chunks p JOIN chunks c ON {same_generation('c', 'p')} AND c.parent_id = p.chunk_id"
     " WHERE p.tenant_id = :tenant AND p.chunk_id IN :ids"
 )
-_HIDDEN = text(f"SELECT c.parent_id, c.text{_OF_PARENTS} AND c.enabled = 0 ORDER BY c.ordinal").bindparams(_IDS)
-_PASSAGES = text(
-    f"SELECT c.parent_id, c.ordinal, c.text, c.start_offset, c.end_offset{_OF_PARENTS} ORDER BY c.ordinal"
-).bindparams(_IDS)
-_CHILDREN = text(f"SELECT c.parent_id, c.chunk_id{_OF_PARENTS} ORDER BY c.ordinal").bindparams(_IDS)
+_HIDDEN = sql(f"SELECT c.parent_id, c.text{_OF_PARENTS} AND c.enabled = 0 ORDER BY c.ordinal")
+_PASSAGES = sql(f"SELECT c.parent_id, c.ordinal, c.text, c.start_offset, c.end_offset{_OF_PARENTS} ORDER BY c.ordinal")
+_CHILDREN = sql(f"SELECT c.parent_id, c.chunk_id{_OF_PARENTS} ORDER BY c.ordinal")
 
-_REWRITE = text(
+_REWRITE = sql(
     "UPDATE parent_chunks SET text = :text, token_count = :tokens, version = version + 1, edited_at = :now"
     " WHERE tenant_id = :tenant AND chunk_id = :id"
 )
 
-_OF_GENERATION = (
-    " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id = :document AND generation = :generation"
-)
-_REMOVE_CHILDLESS = text(
-    f"DELETE FROM parent_chunks{_OF_GENERATION} AND NOT EXISTS (SELECT 1 FROM chunks c"
+
+_REMOVE_CHILDLESS = sql(
+    f"DELETE FROM parent_chunks WHERE {OF_GENERATION} AND NOT EXISTS (SELECT 1 FROM chunks c"
     " WHERE c.tenant_id = :tenant AND c.namespace = :namespace AND c.document_id = :document"
     " AND c.generation = :generation AND c.parent_id = parent_chunks.chunk_id)"
 )
-_WANTED = text(
+_MISSING = sql(
     "SELECT DISTINCT c.parent_id FROM chunks c"
     " LEFT JOIN parent_chunks p ON p.tenant_id = c.tenant_id AND p.chunk_id = c.parent_id"
     " WHERE c.tenant_id = :tenant AND c.namespace = :namespace AND c.document_id = :document"
     " AND c.generation = :generation AND c.parent_id IS NOT NULL AND p.chunk_id IS NULL"
 )
 
-_LOST = text(
-    "SELECT DISTINCT d.document_id FROM documents d JOIN chunks c ON c.tenant_id = d.tenant_id"
-    " AND c.namespace = d.namespace AND c.document_id = d.document_id AND c.generation = d.published_generation"
-    " LEFT JOIN parent_chunks p ON p.tenant_id = c.tenant_id AND p.chunk_id = c.parent_id"
-    " WHERE d.tenant_id = :tenant AND d.namespace = :namespace AND d.document_id IN :ids"
+_LOST = sql(
+    f"SELECT DISTINCT d.document_id FROM documents d JOIN chunks c ON {same_document('c', 'd')}"
+    " AND c.generation = d.published_generation LEFT JOIN parent_chunks p ON p.tenant_id = c.tenant_id"
+    " AND p.chunk_id = c.parent_id WHERE d.tenant_id = :tenant AND d.namespace = :namespace AND d.document_id IN :ids"
     " AND c.parent_id IS NOT NULL AND p.chunk_id IS NULL"
-).bindparams(_IDS)
+)
 
-_COUNTS = text(
-    "SELECT document_id, generation, COUNT(*) AS parents FROM parent_chunks"
-    " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids GROUP BY document_id, generation"
-).bindparams(_IDS)
+_COUNTS = sql(
+    f"SELECT document_id, generation, COUNT(*) AS parents FROM parent_chunks WHERE {OF_DOCUMENTS}"
+    " GROUP BY document_id, generation"
+)

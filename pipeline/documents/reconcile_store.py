@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from pipeline.database.rows import now
+from pipeline.database.statements import sql
 from pipeline.documents.reconciliation import KINDS, Totals
 from pipeline.records import Namespace, TenantId
 
@@ -36,29 +37,28 @@ class Deletions:
 
 def next_tenant(connection: Connection) -> TenantId | None:
     """Return the tenant with the oldest check, None if there is no tenant."""
-    tenant_id = connection.execute(_NEXT).scalar_one_or_none()
-    return None if tenant_id is None else TenantId(tenant_id)
+    tenant_id: TenantId | None = connection.execute(_NEXT).scalar_one_or_none()
+    return tenant_id
 
 
-def place_of(connection: Connection, tenant_id: TenantId) -> ReconcilePosition:
+def position_of(connection: Connection, tenant_id: TenantId) -> ReconcilePosition:
     """Return the position at which the last run stopped; the beginning without one."""
-    row = connection.execute(_PLACE, {"tenant": tenant_id}).one_or_none()
+    row = connection.execute(_POSITION, {"tenant": tenant_id}).one_or_none()
     if row is None or row.namespace is None:
         return ReconcilePosition(namespace=None, phase=None, after=None)
     return ReconcilePosition(namespace=Namespace(row.namespace), phase=row.phase, after=row.after_document)
 
 
-def note(
+def store(
     connection: Connection,
     tenant_id: TenantId,
-    place: ReconcilePosition,
+    position: ReconcilePosition,
     counts: Mapping[str, int],
     deletions: Deletions,
 ) -> None:
     """Store the position to continue at and the deleted and withheld counts, and add to the other counts."""
     values = {name: counts.get(name, 0) for name in COUNTED}
-    place_values = {"namespace": place.namespace, "phase": place.phase, "after": place.after}
-    connection.execute(_NOTE, {"tenant": tenant_id, "now": now(), **place_values, **values, **asdict(deletions)})
+    connection.execute(_STORE, {"tenant": tenant_id, "now": now(), **asdict(position), **values, **asdict(deletions)})
 
 
 def deletions_of(connection: Connection, tenant_id: TenantId) -> Deletions:
@@ -67,14 +67,14 @@ def deletions_of(connection: Connection, tenant_id: TenantId) -> Deletions:
     return Deletions() if row is None else Deletions(**{name: int(count) for name, count in row.items()})
 
 
-def note_withheld(connection: Connection, tenant_id: TenantId, withheld: int) -> None:
+def store_withheld(connection: Connection, tenant_id: TenantId, withheld: int) -> None:
     """Store how much a comparison outside the reconciler has withheld; 0 lets the reconciler delete again."""
-    connection.execute(_NOTE_WITHHELD, {"tenant": tenant_id, "now": now(), "withheld": withheld})
+    connection.execute(_STORE_WITHHELD, {"tenant": tenant_id, "now": now(), "withheld": withheld})
 
 
 def withheld_by_tenant(connection: Connection) -> dict[TenantId, int]:
     """Return the first `MOST_NAMED` tenants whose deletions wait for an operator, the largest counts first."""
-    return {TenantId(row.tenant_id): int(row.withheld) for row in connection.execute(_WITHHELD, {"limit": MOST_NAMED})}
+    return {TenantId(tenant_id): withheld for tenant_id, withheld in connection.execute(_WITHHELD)}
 
 
 def totals(connection: Connection) -> Totals:
@@ -87,16 +87,16 @@ def totals(connection: Connection) -> Totals:
     )
 
 
-_NEXT = text(
+_NEXT = sql(
     "SELECT t.tenant_id FROM tenants t LEFT JOIN alignment_state a ON a.tenant_id = t.tenant_id"
     " ORDER BY a.checked_at IS NOT NULL, a.checked_at, t.tenant_id LIMIT 1"
 )
 
-_PLACE = text("SELECT namespace, phase, after_document FROM alignment_state WHERE tenant_id = :tenant")
+_POSITION = sql("SELECT namespace, phase, after_document FROM alignment_state WHERE tenant_id = :tenant")
 
 _OF_DELETIONS = tuple(field.name for field in fields(Deletions))
 
-_NOTE = text(
+_STORE = sql(
     "INSERT INTO alignment_state"
     f" (tenant_id, namespace, phase, after_document, checked_at, {', '.join((*COUNTED, *_OF_DELETIONS))})"
     " VALUES (:tenant, :namespace, :phase, :after, :now,"
@@ -108,18 +108,19 @@ _NOTE = text(
     + ", ".join(f"{name} = {name} + VALUES({name})" for name in COUNTED)
 )
 
-_DELETIONS = text(f"SELECT {', '.join(_OF_DELETIONS)} FROM alignment_state WHERE tenant_id = :tenant")
+_DELETIONS = sql(f"SELECT {', '.join(_OF_DELETIONS)} FROM alignment_state WHERE tenant_id = :tenant")
 
-_NOTE_WITHHELD = text(
+_STORE_WITHHELD = sql(
     "INSERT INTO alignment_state (tenant_id, checked_at, withheld) VALUES (:tenant, :now, :withheld)"
     " ON DUPLICATE KEY UPDATE pass_deleted = 0, pass_withheld = 0, withheld = VALUES(withheld)"
 )
 
-_WITHHELD = text(
-    "SELECT tenant_id, withheld FROM alignment_state WHERE withheld > 0 ORDER BY withheld DESC, tenant_id LIMIT :limit"
+_WITHHELD = sql(
+    "SELECT tenant_id, withheld FROM alignment_state WHERE withheld > 0"
+    f" ORDER BY withheld DESC, tenant_id LIMIT {MOST_NAMED}"
 )
 
-_TOTALS = text(
+_TOTALS = sql(
     "SELECT UNIX_TIMESTAMP(MAX(checked_at)) AS last_run, SUM(withheld) AS withheld, "
     + ", ".join(f"SUM({name}) AS {name}" for name in COUNTED)
     + " FROM alignment_state"

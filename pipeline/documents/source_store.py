@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
-
-from sqlalchemy import bindparam, text
+from itertools import groupby
+from operator import itemgetter
 
 from pipeline.database.rows import TenantStore, insert_many, now, slices
+from pipeline.database.statements import sql
 from pipeline.document_sources import SourceKind, derived_source_id, original_type
 from pipeline.records import OCTETS, Generation, Namespace, Upload
 
@@ -23,14 +23,14 @@ class Sources(TenantStore):
         ids: dict[Generation, str] = {}
         rows: dict[tuple[Namespace, str], tuple[SourceKind | None, str | None, str]] = {}
         for generation, upload in uploads:
-            ref, namespace = upload.source, generation.scope.namespace
-            uri = ref.uri if upload.source_uri is None else upload.source_uri
-            source_id = ref.source_id or derived_source_id(
+            source, namespace = upload.source, generation.scope.namespace
+            uri = source.uri if upload.source_uri is None else upload.source_uri
+            source_id = source.source_id or derived_source_id(
                 self._tenant_id, namespace, uri=uri, document_id=upload.document_id
             )
             ids[generation] = source_id
-            media_type = ref.media_type or original_type(upload.media_type)
-            rows[namespace, source_id] = (ref.kind, uri, media_type)
+            media_type = source.media_type or original_type(upload.media_type)
+            rows[namespace, source_id] = (source.kind, uri, media_type)
         moment = now()
         written = insert_many(
             self._connection,
@@ -47,16 +47,14 @@ class Sources(TenantStore):
 
     def _correct(self, rows: dict[tuple[Namespace, str], tuple[SourceKind | None, str | None, str]]) -> None:
         """Update existing sources to the description of their latest upload."""
-        for namespace in sorted({namespace for namespace, _ in rows}):
-            mine = sorted(source_id for where, source_id in rows if where == namespace)
-            for some in slices(mine, _ROWS_PER_STATEMENT):
-                values = {"tenant": self._tenant_id, "namespace": namespace, "ids": list(some)}
-                for row in self._connection.execute(_DESCRIBED, values).all():
+        for namespace, group in groupby(sorted(rows), key=itemgetter(0)):
+            for ids in slices([source_id for _, source_id in group], _ROWS_PER_STATEMENT):
+                for row in self._run(_DESCRIBED, namespace=namespace, ids=list(ids)).all():
                     kind, uri, media_type = rows[namespace, row.source_id]
-                    media_type = row.media_type if media_type == OCTETS else media_type  # to be found out once more
+                    media_type = row.media_type if media_type == OCTETS else media_type  # to be detected once more
                     if kind is not None and (row.kind, row.uri, row.media_type) != (kind, uri, media_type):
-                        changed = {"id": row.source_id, "kind": kind, "uri": uri, "media_type": media_type}
-                        self._connection.execute(_CORRECT, {**values, **changed})
+                        new = {"kind": kind, "uri": uri, "media_type": media_type}
+                        self._run(_CORRECT, namespace=namespace, id=row.source_id, **new)
 
     def named_by(self, namespace: Namespace, number: int, document_ids: Sequence[str]) -> set[str]:
         """Return the ids of the sources of these documents' generations of one number."""
@@ -65,25 +63,23 @@ class Sources(TenantStore):
     def drop_unused(self, namespace: Namespace, source_ids: Iterable[str]) -> None:
         """Delete sources that no generation names. Waits for uncommitted uploads; READ COMMITTED lets the second
         statement see them."""
-        for some in slices(sorted(source_ids), _ROWS_PER_STATEMENT):
-            values: dict[str, Any] = {"tenant": self._tenant_id, "namespace": namespace, "ids": list(some)}
-            self._connection.execute(_LOCK, values).all()
-            used = set(self._connection.execute(_USED, values).scalars())
-            if unused := [source_id for source_id in some if source_id not in used]:
-                self._connection.execute(_DROP, {**values, "ids": unused})
+        for ids in slices(sorted(source_ids), _ROWS_PER_STATEMENT):
+            self._run(_LOCK, namespace=namespace, ids=list(ids)).all()
+            used = set(self._run(_USED, namespace=namespace, ids=list(ids)).scalars())
+            if unused := [source_id for source_id in ids if source_id not in used]:
+                self._run(_DROP, namespace=namespace, ids=unused)
 
 
 _SOME = " WHERE tenant_id = :tenant AND namespace = :namespace AND source_id IN :ids"
-_IDS: Any = bindparam("ids", expanding=True)
-_DESCRIBED = text(f"SELECT source_id, kind, uri, media_type FROM sources{_SOME}").bindparams(_IDS)
-_LOCK = text(f"SELECT source_id FROM sources{_SOME} ORDER BY source_id FOR UPDATE").bindparams(_IDS)
-_USED = text(f"SELECT DISTINCT source_id FROM generations{_SOME}").bindparams(_IDS)
-_DROP = text(f"DELETE FROM sources{_SOME}").bindparams(_IDS)
-_CORRECT = text(
+_DESCRIBED = sql(f"SELECT source_id, kind, uri, media_type FROM sources{_SOME}")
+_LOCK = sql(f"SELECT source_id FROM sources{_SOME} ORDER BY source_id FOR UPDATE")
+_USED = sql(f"SELECT DISTINCT source_id FROM generations{_SOME}")
+_DROP = sql(f"DELETE FROM sources{_SOME}")
+_CORRECT = sql(
     "UPDATE sources SET kind = :kind, uri = :uri, media_type = :media_type"
     " WHERE tenant_id = :tenant AND namespace = :namespace AND source_id = :id"
 )
-_NAMED_BY = text(
+_NAMED_BY = sql(
     "SELECT DISTINCT source_id FROM generations WHERE tenant_id = :tenant AND namespace = :namespace"
     " AND generation = :number AND document_id IN :ids"
-).bindparams(_IDS)
+)

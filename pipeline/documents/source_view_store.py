@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import BindParameter, bindparam, text
-
 from pipeline.database.rows import TenantStore, as_utc, record_of
+from pipeline.database.statements import OF_DOCUMENTS, same_document, sql
 from pipeline.document_sources import SourceKind
 from pipeline.documents.document_views import SourceView
 from pipeline.documents.outcome_store import STATUS, WORKED_ON
@@ -25,10 +25,9 @@ class SourceViews(TenantStore):
         self, namespace: Namespace, *, kind: SourceKind | None = None, after: str = "", limit: int
     ) -> list[SourceView]:
         """Return sources with a document that is searchable or on its way, by id, those after the given one."""
-        values = {"tenant": self._tenant_id, "namespace": namespace, "after": after, "limit": limit}
-        values |= {} if kind is None else {"kind": kind.value}
         statement = _PAGE.format(kind="" if kind is None else " AND s.kind = :kind")
-        return self._viewed(namespace, self._connection.execute(text(statement), values).all())
+        rows = self._run(statement, namespace=namespace, kind=kind and kind.value, after=after, limit=limit)
+        return self._viewed(namespace, rows.all())
 
     def one(self, namespace: Namespace, source_id: str) -> SourceView | None:
         """Return the source, or None if it has no document; one whose upload failed or was cancelled counts."""
@@ -45,13 +44,9 @@ class SourceViews(TenantStore):
         limit: int,
     ) -> list[DocumentId]:
         """Return ids of the source's documents that are not deleted, in order, those after the given one."""
-        values = {"tenant": self._tenant_id, "namespace": namespace, "id": source_id, "after": after, "limit": limit}
-        if among is None:
-            rows = self._connection.execute(text(_DOCUMENTS.format(among="")), values)
-        else:
-            statement = text(_DOCUMENTS.format(among=" AND g.document_id IN :ids")).bindparams(_IDS)
-            rows = self._connection.execute(statement, {**values, "ids": list(among)})
-        return [DocumentId(document_id) for document_id in rows.scalars()]
+        statement = _DOCUMENTS.format(among="" if among is None else " AND g.document_id IN :ids")
+        values = {"namespace": namespace, "id": source_id, "after": after, "limit": limit, "ids": list(among or ())}
+        return list(self._run(statement, **values).scalars())
 
     def lock(self, namespace: Namespace, document_ids: Sequence[DocumentId]) -> None:
         """Lock these documents in key order against accepting, publishing and deleting until the transaction ends."""
@@ -60,10 +55,10 @@ class SourceViews(TenantStore):
     def _viewed(self, namespace: Namespace, rows: Sequence[Any]) -> list[SourceView]:
         if not rows:
             return []
-        counts: dict[str, list[Any]] = {}
+        counts: defaultdict[str, list[Any]] = defaultdict(list)
         for count in self._run(_COUNTS, namespace=namespace, ids=[row.source_id for row in rows]):
-            counts.setdefault(count.source_id, []).append(count)
-        return [_view(namespace, row, counts.get(row.source_id, [])) for row in rows]
+            counts[count.source_id].append(count)
+        return [_view(namespace, row, counts[row.source_id]) for row in rows]
 
 
 def _view(namespace: Namespace, row: Any, counts: Sequence[Any]) -> SourceView:
@@ -84,12 +79,9 @@ def _view(namespace: Namespace, row: Any, counts: Sequence[Any]) -> SourceView:
     )
 
 
-_IDS: BindParameter[Any] = bindparam("ids", expanding=True)
-
 # Along the index of sources first: a namespace may have many documents, and most of them another source.
 _BELONGING = (
-    "generations g FORCE INDEX (generations_by_source) STRAIGHT_JOIN documents d ON d.tenant_id = g.tenant_id"
-    " AND d.namespace = g.namespace AND d.document_id = g.document_id"
+    f"generations g FORCE INDEX (generations_by_source) STRAIGHT_JOIN documents d ON {same_document('d', 'g')}"
     " AND COALESCE(d.published_generation, d.latest_generation) = g.generation"
     " AND d.latest_generation > d.deleted_generation"
 )
@@ -101,24 +93,21 @@ _PAGE = (
     f" WHERE g.tenant_id = s.tenant_id AND g.namespace = s.namespace AND g.source_id = s.source_id"
     f" AND {ALIVE.format(d='d.')} LIMIT 1), 0) = 1 ORDER BY s.source_id LIMIT :limit"
 )
-_ONE = text(f"{_ROW}{_THERE} AND s.source_id = :id")
+_ONE = sql(f"{_ROW}{_THERE} AND s.source_id = :id")
 
 _ENCODING = "JSON_UNQUOTE(JSON_EXTRACT(g.encoding, '$.name'))"
-_COUNTS = text(
+_COUNTS = sql(
     f"SELECT g.source_id, {STATUS} AS status, COUNT(*) AS documents,"
     " SUM(IF(d.published_generation IS NULL, 0, g.chunk_count)) AS chunks,"
     f" MIN({_ENCODING}) AS first_encoding, MAX({_ENCODING}) AS last_encoding,"
     " MIN(g.page_start) AS page_start, MAX(g.page_end) AS page_end, MAX(d.updated_at) AS updated_at"
     f" FROM {_BELONGING} {WORKED_ON}"
     " WHERE g.tenant_id = :tenant AND g.namespace = :namespace AND g.source_id IN :ids GROUP BY g.source_id, status"
-).bindparams(_IDS)
+)
 
 _DOCUMENTS = (
     f"SELECT g.document_id FROM {_BELONGING} WHERE g.tenant_id = :tenant AND g.namespace = :namespace"
     " AND g.source_id = :id AND g.document_id > :after{among} ORDER BY g.document_id LIMIT :limit"
 )
 
-_LOCK = text(
-    "SELECT document_id FROM documents WHERE tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids"
-    " ORDER BY document_id FOR UPDATE"
-).bindparams(_IDS)
+_LOCK = sql(f"SELECT document_id FROM documents WHERE {OF_DOCUMENTS} ORDER BY document_id FOR UPDATE")

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from sqlalchemy import Connection, bindparam, text
+from sqlalchemy import Connection
 
+from pipeline.database.statements import same_generation, sql
+from pipeline.documents.text import seam
 from pipeline.records import ChunkId, TenantId
 
 
@@ -28,7 +30,7 @@ def windows(connection: Connection, tenant_id: TenantId, sizes: Mapping[ChunkId,
             elif row.start_offset < ends[chunk_id] and not row.reworded:
                 texts[chunk_id] += row.text[ends[chunk_id] - row.start_offset :]
             else:
-                texts[chunk_id] += _seam(row.start_offset - ends[chunk_id]) + row.text
+                texts[chunk_id] += seam(row.start_offset - ends[chunk_id]) + row.text
             ends[chunk_id] = row.end_offset
     return texts
 
@@ -44,25 +46,16 @@ def whole_documents(
     return windows(connection, tenant_id, {ChunkId(chunk_id): _ANY_NUMBER for chunk_id in small})
 
 
-def _seam(gap: int) -> str:
-    """Return the separator of two parts of a text that were ``gap`` characters of white space apart."""
-    return "" if gap == 0 else " " if gap == 1 else "\n\n"
-
-
 _ANY_NUMBER = 1_000_000  # of chunks, more than a document has
 
-_SMALL = text(
-    "SELECT c.chunk_id FROM chunks c"
-    " JOIN chunks n ON n.tenant_id = c.tenant_id AND n.namespace = c.namespace AND n.document_id = c.document_id"
-    " AND n.generation = c.generation AND n.enabled = 1"
+_SMALL = sql(
+    f"SELECT c.chunk_id FROM chunks c JOIN chunks n ON {same_generation('n', 'c')} AND n.enabled = 1"
     " WHERE c.tenant_id = :tenant AND c.chunk_id IN :ids GROUP BY c.chunk_id HAVING SUM(n.token_count) <= :most"
-).bindparams(bindparam("ids", expanding=True))
+)
 
-_AROUND = text(
+_AROUND = sql(
     "SELECT c.chunk_id, n.text, n.start_offset, n.end_offset, n.reworded FROM chunks c"
-    " JOIN chunks n ON n.tenant_id = c.tenant_id AND n.namespace = c.namespace AND n.document_id = c.document_id"
-    " AND n.generation = c.generation AND n.ordinal BETWEEN IF(c.ordinal > :size, c.ordinal - :size, 0)"
-    " AND c.ordinal + :size"
-    " WHERE c.tenant_id = :tenant AND c.chunk_id IN :ids AND (n.enabled = 1 OR n.chunk_id = c.chunk_id)"
-    " ORDER BY c.chunk_id, n.ordinal"
-).bindparams(bindparam("ids", expanding=True))
+    f" JOIN chunks n ON {same_generation('n', 'c')} AND n.ordinal BETWEEN IF(c.ordinal > :size, c.ordinal - :size, 0)"
+    " AND c.ordinal + :size WHERE c.tenant_id = :tenant AND c.chunk_id IN :ids AND (n.enabled = 1"
+    " OR n.chunk_id = c.chunk_id) ORDER BY c.chunk_id, n.ordinal"
+)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import BindParameter, bindparam, text
-
 from pipeline.database.rows import TenantStore, insert_many, now, record_of, slices, to_json
+from pipeline.database.statements import sql
 from pipeline.entities.entity import EntityState, name_key
 from pipeline.records import Namespace
 from pipeline.tenants.audit_store import Audit
@@ -30,7 +29,7 @@ class Entities(TenantStore):
         for namespace in sorted({state.namespace for state in states}):
             self._run(_NAMESPACE, namespace=namespace, now=moment)
             Namespaces(self._connection, self._tenant_id).revise(Namespace(namespace))
-        ordered = sorted(states, key=lambda entity: (entity.namespace, entity.entity_id, _time(entity)))
+        ordered = sorted(states, key=_key)
         insert_many(
             self._connection,
             "INSERT INTO entity_states (tenant_id, namespace, entity_id, story_time, name, name_key, type, state,"
@@ -38,76 +37,56 @@ class Entities(TenantStore):
             " ON DUPLICATE KEY UPDATE name = VALUES(name), name_key = VALUES(name_key), type = VALUES(type),"
             " state = VALUES(state), updated_at = VALUES(updated_at)",
             [
-                (
-                    self._tenant_id,
-                    state.namespace,
-                    state.entity_id,
-                    _time(state),
-                    state.name,
-                    name_key(state.name),
-                    state.type,
-                    to_json(dict(state.state)),
-                    moment,
-                )
-                for state in ordered
+                (self._tenant_id, *_key(s), s.name, name_key(s.name), s.type, to_json(dict(s.state)), moment)
+                for s in ordered
             ],
         )
-        self._note(
-            "entities_put", sorted({state.namespace for state in states}), [entity.entity_id for entity in ordered]
-        )
+        self._audit("entities_put", {state.namespace for state in states}, [state.entity_id for state in ordered])
 
     def named(self, pairs: Sequence[tuple[str, str]], *, as_of: int | None) -> dict[tuple[str, str], list[EntityState]]:
         """Return, for each pair of namespace and name key, the states at ``as_of``, or the last ones, of entities that
         have or had the name by then. One statement, by the index of names."""
         if not pairs:
             return {}
-        values = {
-            **self._at(as_of),
-            "namespaces": sorted({namespace for namespace, _ in pairs}),
-            "names": sorted({name for _, name in pairs}),
-        }
+        rows = self._run(
+            _NAMED,
+            as_of=_END if as_of is None else as_of,
+            namespaces=sorted({namespace for namespace, _ in pairs}),
+            names=sorted({name for _, name in pairs}),
+        ).mappings()
         states_by_name: defaultdict[tuple[str, str], list[EntityState]] = defaultdict(list)
-        wanted = set(pairs)
-        for row in self._connection.execute(_NAMED, values).mappings():
-            pair = (row["namespace"], row["asked"])
-            if pair in wanted:  # a name of one namespace says nothing about another
-                states_by_name[pair].append(_state(row))
-        return states_by_name
+        for row in rows:
+            states_by_name[row["namespace"], row["requested_key"]].append(_state(row))
+        # A name of one namespace means nothing in another.
+        return {pair: states_by_name[pair] for pair in pairs if pair in states_by_name}
 
     def page(
         self, namespace: Namespace, *, as_of: int | None, name: str | None, after: str, limit: int
     ) -> list[EntityState]:
         """Return entities' states at ``as_of``, or the last ones, by id after ``after``; ``name``: those called so then."""
-        values = {
-            **self._at(as_of),
-            "namespace": namespace,
-            "after": after,
-            "limit": limit,
-            "name": None if name is None else name_key(name),
-        }
-        return [_state(row) for row in self._connection.execute(_PAGE, values).mappings()]
+        key = None if name is None else name_key(name)
+        time = _END if as_of is None else as_of
+        rows = self._run(_PAGE, namespace=namespace, as_of=time, after=after, limit=limit, name=key)
+        return [_state(row) for row in rows.mappings()]
 
     def delete(self, namespace: Namespace, entity_ids: Sequence[str]) -> int:
         """Delete these entities with all their states; return the number of states."""
-        gone = 0
+        deleted = 0
         if entity_ids:
             Namespaces(self._connection, self._tenant_id).revise(namespace)  # first, as `put` locks its row first
         for ids in slices(sorted(set(entity_ids)), _IDS_AT_ONCE):
-            gone += self._run(_DELETE, namespace=namespace, ids=list(ids)).rowcount
-        if gone:
-            self._note("entities_delete", [namespace], sorted(set(entity_ids)))
-        return gone
+            deleted += self._run(_DELETE, namespace=namespace, ids=list(ids)).rowcount
+        if deleted:
+            self._audit("entities_delete", [namespace], sorted(entity_ids))
+        return deleted
 
-    def _note(self, action: str, namespaces: Sequence[str], entity_ids: Sequence[str]) -> None:
+    def _audit(self, action: str, namespaces: Iterable[str], entity_ids: Sequence[str]) -> None:
         ids = list(dict.fromkeys(entity_ids))
-        Audit(self._connection, self._tenant_id).wrote(action, namespaces=namespaces, ids=ids)
-
-    def _at(self, as_of: int | None) -> dict[str, Any]:
-        return {"tenant": self._tenant_id, "as_of": _END if as_of is None else as_of}
+        Audit(self._connection, self._tenant_id).wrote(action, namespaces=sorted(namespaces), ids=ids)
 
 
-def _time(state: EntityState) -> int:
-    return _BEGINNING if state.story_time is None else state.story_time
+def _key(state: EntityState) -> tuple[str, str, int]:
+    return state.namespace, state.entity_id, _BEGINNING if state.story_time is None else state.story_time
 
 
 def _state(row: Mapping[Any, Any]) -> EntityState:
@@ -119,24 +98,24 @@ def _state(row: Mapping[Any, Any]) -> EntityState:
     )
 
 
-_NAMESPACE = text(
+_NAMESPACE = sql(
     "INSERT INTO namespaces (tenant_id, namespace, created_at) VALUES (:tenant, :namespace, :now)"
     " ON DUPLICATE KEY UPDATE namespace = VALUES(namespace)"
 )
 
 _COLUMNS = "e.namespace, e.entity_id, e.name, e.type, e.story_time, e.state, e.updated_at"
 
-_NAMED = text(
-    f"SELECT n.name_key AS asked, {_COLUMNS} FROM"
+_NAMED = sql(
+    f"SELECT n.name_key AS requested_key, {_COLUMNS} FROM"
     " (SELECT DISTINCT namespace, name_key, entity_id FROM entity_states"
     "  WHERE tenant_id = :tenant AND namespace IN :namespaces AND name_key IN :names AND story_time <= :as_of) n"
     " JOIN entity_states e ON e.tenant_id = :tenant AND e.namespace = n.namespace AND e.entity_id = n.entity_id"
     " AND e.story_time = (SELECT MAX(l.story_time) FROM entity_states l WHERE l.tenant_id = :tenant"
     "  AND l.namespace = n.namespace AND l.entity_id = n.entity_id AND l.story_time <= :as_of)"
     " ORDER BY e.namespace, e.entity_id"
-).bindparams(bindparam("namespaces", expanding=True), bindparam("names", expanding=True))
+)
 
-_PAGE = text(
+_PAGE = sql(
     f"SELECT {_COLUMNS} FROM"
     " (SELECT entity_id, MAX(story_time) AS story_time FROM entity_states"
     "  WHERE tenant_id = :tenant AND namespace = :namespace AND entity_id > :after AND story_time <= :as_of"
@@ -146,7 +125,4 @@ _PAGE = text(
     " WHERE :name IS NULL OR e.name_key = :name ORDER BY e.entity_id LIMIT :limit"
 )
 
-_IDS: BindParameter[Any] = bindparam("ids", expanding=True)
-_DELETE = text(
-    "DELETE FROM entity_states WHERE tenant_id = :tenant AND namespace = :namespace AND entity_id IN :ids"
-).bindparams(_IDS)
+_DELETE = sql("DELETE FROM entity_states WHERE tenant_id = :tenant AND namespace = :namespace AND entity_id IN :ids")

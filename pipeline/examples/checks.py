@@ -55,7 +55,7 @@ class NearDuplicates:
         self._seen: list[tuple[frozenset[str], str]] = []
         self._by_text: dict[str, str] = {}
 
-    def add(self, question: str, place: str) -> tuple[str, float] | None:
+    def add(self, question: str, position: str) -> tuple[str, float] | None:
         """Return the position of a nearly equal earlier question and the similarity in [0, 1], or None.
 
         Case, width, punctuation and white space do not count. Only questions unlike all earlier ones are indexed, which
@@ -66,29 +66,24 @@ class NearDuplicates:
             return None
         if text in self._by_text:
             return self._by_text[text], 1.0
-        self._by_text[text] = place
+        self._by_text[text] = position
         shingles = _shingles(text)
         signature = self._signature()
         signature.update(sorted(shingles))
         candidates = (self._seen[number] for number in self._index.query(signature)[:_MOST_CANDIDATES])
-        compared = [(_jaccard(shingles, others), where) for others, where in candidates]
-        similarity, where = max(compared, default=(0.0, ""))
+        compared = [(len(shingles & others) / len(shingles | others), earlier) for others, earlier in candidates]
+        similarity, earlier = max(compared, default=(0.0, ""))
         if similarity >= THRESHOLD:
-            return where, similarity
+            return earlier, similarity
         self._index.insert(len(self._seen), signature)
-        self._seen.append((shingles, place))
+        self._seen.append((shingles, position))
         return None
 
 
 def _shingles(text: str) -> frozenset[str]:
     """Return single characters and pairs of a text in a script without spaces, else triples of letters."""
     lengths = (1, 2) if holds_unspaced(text) else (3,)
-    found = (text[at : at + length] for length in lengths for at in range(max(1, len(text) - length + 1)))
-    return frozenset(found)
-
-
-def _jaccard(one: frozenset[str], other: frozenset[str]) -> float:
-    return len(one & other) / len(one | other)
+    return frozenset(text[at : at + length] for length in lengths for at in range(max(1, len(text) - length + 1)))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -113,20 +108,19 @@ def check(book: Book) -> Checked:
     far, so importing a book again replaces answers. A row with both texts of an earlier one of its category is a
     duplicate and not imported; a nearly equal question is imported with a warning.
     """
-    checked = Checked(
-        warnings=list(book.warnings), statistics={category: CategoryStatistics() for category in Category}
-    )
+    statistics = {category: CategoryStatistics() for category in Category}
+    checked = Checked(warnings=list(book.warnings), statistics=statistics)
     checker = _Checker(checked)
-    for table in book.tables:
-        checked.warnings += table.warnings
-        checked.statistics[table.category].blank += table.blank
-        if table.unusable is not None:
-            checked.refused.append([table.unusable])
-            checked.statistics[table.category].read += len(table.rows)
-            checked.statistics[table.category].refused += len(table.rows)
-            continue
-        for row in table.rows:
-            checker.look_at(row, table)
+    for sheet in book.tables:
+        checked.warnings += sheet.warnings
+        statistics[sheet.category].blank += sheet.blank
+        statistics[sheet.category].read += len(sheet.rows)
+        if sheet.unusable is not None:
+            checked.refused.append([sheet.unusable])
+            statistics[sheet.category].refused += len(sheet.rows)
+        else:
+            for row in sheet.rows:
+                checker.check(row, sheet)
     return checked
 
 
@@ -140,60 +134,51 @@ class _Checker:
         self._ids: dict[str, str] = {}
         self._questions = {category: NearDuplicates() for category in Category}
 
-    def look_at(self, row: BookRow, table: ExampleSheet) -> None:
+    def check(self, row: BookRow, sheet: ExampleSheet) -> None:
         """Accept or refuse one row."""
-        statistics = self._checked.statistics[table.category]
-        statistics.read += 1
+        statistics, category = self._checked.statistics[sheet.category], sheet.category
+        reading = _Reading(row, sheet)
         if row.fault is not None:
             statistics.refused += 1
-            flaw = Flaw(sheet=table.name, row=row.number, code="wrong_type", detail=row.fault)
-            self._checked.refused.append([flaw])
+            self._checked.refused.append([reading.flaw("wrong_type", row.fault)])
             return
-        reading = _Reading(row, table)
         user_input, agent_response = reading.text(Column.USER_INPUT), reading.text(Column.AGENT_RESPONSE)
         tags, grade, own_id = reading.tags(), reading.grade(), reading.own_id()
         reading.require_room(user_input, agent_response)
-        key = (table.category, user_input, agent_response)
-        place = f"row {row.number} of sheet {table.name}"
-        if user_input and agent_response and key in self._texts:
+        texts = (category, user_input, agent_response)
+        if user_input and agent_response and texts in self._texts:
             statistics.duplicates += 1
-            detail = f"has the texts of {self._texts[key]}, and was not imported again"
-            self._checked.warnings.append(Flaw(sheet=table.name, row=row.number, code="duplicate_row", detail=detail))
+            detail = f"has the texts of {self._texts[texts]}, and was not imported again"
+            self._checked.warnings.append(reading.flaw("duplicate_row", detail))
             return
-        document_id = self._document_id(table.category, user_input, own_id)
+        document_id = self._document_id(category, user_input, own_id)
         if own_id and document_id in self._ids:
             reading.refuse(Column.ID, "duplicate_id", f"is used already in {self._ids[document_id]}")
         if reading.flaws:
             statistics.refused += 1
             self._checked.refused.append(reading.flaws)
             return
-        self._note_near_duplicate(user_input, row, table)
-        self._texts[key] = place
-        self._ids[document_id] = place
+        position = f"row {row.number} of sheet {sheet.name}"
+        if similar := self._questions[category].add(user_input, position):
+            detail = f"asks nearly what {similar[0]} asks (similarity {similar[1]:.2f}); both were imported"
+            self._checked.warnings.append(reading.flaw("near_duplicate_row", detail))
+        self._texts[texts] = position
+        self._ids[document_id] = position
         statistics.accepted += 1
         statistics.grades[grade or UNGRADED] += 1
         statistics.tags.update(tags)
         self._checked.examples.append(
             Example(
                 document_id=DocumentId(document_id),
-                category=table.category,
+                category=category,
                 user_input=user_input,
                 agent_response=agent_response,
                 tags=tags,
                 quality_grade=grade,
-                sheet=table.name,
+                sheet=sheet.name,
                 row=row.number,
             )
         )
-
-    def _note_near_duplicate(self, user_input: str, row: BookRow, table: ExampleSheet) -> None:
-        place = f"row {row.number} of sheet {table.name}"
-        found = self._questions[table.category].add(user_input, place)
-        if found is None:
-            return
-        earlier, similarity = found
-        detail = f"asks nearly what {earlier} asks (similarity {similarity:.2f}); both were imported"
-        self._checked.warnings.append(Flaw(sheet=table.name, row=row.number, code="near_duplicate_row", detail=detail))
 
     def _document_id(self, category: Category, user_input: str, own_id: str) -> str:
         if own_id:
@@ -207,19 +192,20 @@ class _Checker:
 class _Reading:
     """The values of one row, and their errors."""
 
-    def __init__(self, row: BookRow, table: ExampleSheet) -> None:
-        self._row, self._sheet = row, table.name
+    def __init__(self, row: BookRow, sheet: ExampleSheet) -> None:
+        self._row, self._sheet = row, sheet.name
         self.flaws: list[Flaw] = []
         for column, (code, detail) in row.faults.items():
             if column is not Column.NOTES:
                 self.refuse(column, code, detail)
 
     def refuse(self, column: Column, code: str, detail: str) -> None:
-        """Note an error of this row."""
-        cell = self._row.cells.get(column)
-        self.flaws.append(
-            Flaw(sheet=self._sheet, row=self._row.number, column=column, cell=cell, code=code, detail=detail)
-        )
+        """Add an error of this row."""
+        self.flaws.append(self.flaw(code, detail, column=column, cell=self._row.cells.get(column)))
+
+    def flaw(self, code: str, detail: str, **position: str | None) -> Flaw:
+        """Return an error of this row, or a remark on it."""
+        return Flaw(sheet=self._sheet, row=self._row.number, code=code, detail=detail, **position)
 
     def text(self, column: Column) -> str:
         """Return one of the two texts; empty if it is missing or wrong."""
@@ -238,14 +224,13 @@ class _Reading:
         """Return the tags, each once."""
         value = self._row.values.get(Column.TAGS)
         if isinstance(value, list) and all(isinstance(tag, str) for tag in value):
-            found = [tag for tag in map(one_line, value) if tag]
+            tags = tuple(dict.fromkeys(filter(None, map(one_line, value))))
         elif value is None or isinstance(value, str):
-            found = split_tags(value or "")
+            tags = tuple(dict.fromkeys(split_tags(value or "")))
         else:
-            what = "a list with other things than text" if isinstance(value, list) else _kind(value)
-            self.refuse(Column.TAGS, "wrong_type", f"must be text, or a list of texts, not {what}")
+            kind = "a list with other things than text" if isinstance(value, list) else _kind(value)
+            self.refuse(Column.TAGS, "wrong_type", f"must be text, or a list of texts, not {kind}")
             return ()
-        tags = tuple(dict.fromkeys(found))
         if len(tags) > MOST_TAGS:
             self.refuse(Column.TAGS, "too_many_tags", f"has {len(tags)} tags; at most {MOST_TAGS} are taken")
         elif long := next((tag for tag in tags if len(tag) > LONGEST_TAG), None):
@@ -260,8 +245,8 @@ class _Reading:
         if grade is None or grade == "":
             return None
         if grade not in GRADES:
-            said = shown(grade) if isinstance(grade, str) else _kind(grade)
-            self.refuse(Column.QUALITY_GRADE, "invalid_grade", f"must be {', '.join(GRADES)} or empty, not {said}")
+            wrong = shown(grade) if isinstance(grade, str) else _kind(grade)
+            self.refuse(Column.QUALITY_GRADE, "invalid_grade", f"must be {', '.join(GRADES)} or empty, not {wrong}")
             return None
         return str(grade)
 
@@ -284,9 +269,8 @@ class _Reading:
         size = len(orjson.dumps([user_input, agent_response]))
         if size > MOST_BYTES:
             longer = Column.USER_INPUT if len(user_input) > len(agent_response) else Column.AGENT_RESPONSE
-            self.refuse(
-                longer, "too_long", f"is too long: both texts have {size} bytes, at most {MOST_BYTES} are taken"
-            )
+            detail = f"is too long: both texts have {size} bytes, at most {MOST_BYTES} are taken"
+            self.refuse(longer, "too_long", detail)
 
 
 def _kind(value: object) -> str:

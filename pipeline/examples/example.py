@@ -49,11 +49,11 @@ class Flaw:
     as written; ``cell``: such as ``D7``."""
 
     sheet: str
-    code: str
-    detail: str
     row: int | None = None
     column: str | None = None
     cell: str | None = None
+    code: str
+    detail: str
 
     def __str__(self) -> str:
         row = "" if self.row is None else f", row {self.row}"
@@ -142,21 +142,13 @@ def upload_of(example: Example, *, book: str | None) -> Upload:
     if book:
         metadata["book"] = book
     text = example.text
+    book_type = None if book is None else JSON if book.lower().endswith(".json") else XLSX
+    fits = len(text) <= _ONE_CHUNK or count_tokens(text) <= _ONE_CHUNK  # every token has at least one character
     return Upload(
         document_id=example.document_id,
         fields=DocumentFields(type=example.category.value, tags=example.tags, metadata=metadata),
         body=text.encode(),
         media_type="text/plain",
-        source=SourceRef(kind=SourceKind.SHEET, uri=book, media_type=_type_of(book)),
-        chunking=_WHOLE if _fits(text) else _CUT,
+        source=SourceRef(kind=SourceKind.SHEET, uri=book, media_type=book_type),
+        chunking=_WHOLE if fits else _CUT,
     )
-
-
-def _type_of(book: str | None) -> str | None:
-    if book is None:
-        return None
-    return JSON if book.lower().endswith(".json") else XLSX
-
-
-def _fits(text: str) -> bool:
-    return len(text) <= _ONE_CHUNK or count_tokens(text) <= _ONE_CHUNK  # every token has at least one character

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
-from sqlalchemy import bindparam, text
-
-from pipeline.database.rows import TenantStore
+from pipeline.database.rows import TenantStore, record_of
+from pipeline.database.statements import same_document, sql
 from pipeline.examples.library_statistics import LENGTHS, Accepted, Duplicated, Stored, Verified
 from pipeline.jobs.job_view_store import status_of
 from pipeline.records import ItemState, JobId, Namespace
@@ -24,32 +21,30 @@ class Examples(TenantStore):
 
     def stored(self, namespace: Namespace, types: Sequence[str]) -> dict[str, Stored]:
         """Return counts and lengths by type, of these types. Two scans of the namespace's documents."""
-        found = {each: Stored() for each in types}
-        values = {"tenant": self._tenant_id, "namespace": namespace, "types": list(types)}
-        for row in self._connection.execute(_COUNTS, values):
-            stored = found[row.type]
+        library = {name: Stored() for name in types}
+        for row in self._run(_COUNTS, namespace=namespace, types=list(types)):
+            stored = library[row.type]
             stored.examples += row.examples
             stored.grades[row.grade or ""] += row.examples
             for tag in json.loads(row.tags):
                 stored.tags[tag] += row.examples
-        for row in self._connection.execute(_LENGTHS, values):
-            spread = found[row.type].lengths
+        for row in self._run(_LENGTHS, namespace=namespace, types=list(types)):
+            spread = library[row.type].lengths
             spread.shortest = min(row.shortest, spread.shortest) if spread.count else row.shortest
             spread.longest = max(row.longest, spread.longest)
             spread.count += row.examples
             spread.total += int(row.total)
             spread.up_to[row.up_to] += row.examples
-        return found
+        return library
 
     def duplicates(self, namespace: Namespace, types: Sequence[str]) -> Duplicated:
         """Return exact duplicates: documents of one type with the same bytes."""
-        values: dict[str, Any] = {"tenant": self._tenant_id, "namespace": namespace, "types": list(types)}
-        rows = self._connection.execute(_REPEATED, values).all()
+        rows = self._run(_REPEATED, namespace=namespace, types=list(types)).all()
         largest = rows[:_GROUPS_SHOWN]
         groups: dict[tuple[str, bytes], list[str]] = {(row.type, row.content_hash): [] for row in largest}
         if groups:
-            values["hashes"] = [row.content_hash for row in largest]
-            for row in self._connection.execute(_WITH_HASH, values):
+            hashes = [row.content_hash for row in largest]
+            for row in self._run(_WITH_HASH, namespace=namespace, types=list(types), hashes=hashes):
                 group = groups.get((row.type, row.content_hash))
                 if group is not None and len(group) < _GROUP_SHOWN:
                     group.append(row.document_id)
@@ -58,83 +53,71 @@ class Examples(TenantStore):
     def verified(self, job_id: JobId, *, sample: int) -> Verified | None:
         """Return an import's rows that are shown, in its generation or a later one, with a chunk; None without such a
         job. ``sample``: how many searchable ones to name, spread over the import."""
-        values: dict[str, Any] = {"tenant": self._tenant_id, "job": job_id}
-        job = self._connection.execute(_JOB, values).one_or_none()
+        job = self._run(_JOB, job=job_id).one_or_none()
         if job is None:
             return None
-        states = Counter(dict.fromkeys(ItemState, 0))
-        for state, count in self._connection.execute(_STATES, values):
-            states[ItemState(state)] += count
-        rows, searchable = self._connection.execute(_FOUND, values).one()
-        missing = self._connection.execute(_MISSING, {**values, "limit": _MISSING_SHOWN}).all()
-        step = max(1, (rows or 0) // sample) if sample else 0
-        chosen = self._connection.execute(_SAMPLE, {**values, "step": step, "limit": sample}).all() if sample else []
+        states = dict.fromkeys(ItemState, 0)
+        states |= {ItemState(state): count for state, count in self._run(_STATES, job=job_id)}
+        rows, searchable = self._run(_SEARCHABLE, job=job_id).one()
+        missing = self._run(_MISSING, job=job_id, limit=_MISSING_SHOWN)
+        step = max(1, rows // sample) if sample else 0
+        sampled = self._run(_SAMPLE, job=job_id, step=step, limit=sample) if sample else ()
         return Verified(
             job_id=job_id,
             namespace=Namespace(job.namespace),
             status=status_of(states),
             rows=rows,
-            searchable=int(searchable or 0),
-            missing=[Accepted(document_id=row.document_id, status=row.state, code=row.error_code) for row in missing],
-            sample=[
-                Accepted(document_id=row.document_id, status=row.state, type=row.type, user_input=row.user_input or "")
-                for row in chosen
-            ],
+            searchable=searchable,
+            missing=[record_of(Accepted, row) for row in missing],
+            sample=[record_of(Accepted, row) for row in sampled],
         )
 
 
 _SHOWN = (
-    " FROM documents d JOIN generations g ON g.tenant_id = d.tenant_id AND g.namespace = d.namespace"
-    " AND g.document_id = d.document_id AND g.generation = d.published_generation"
+    f" FROM documents d JOIN generations g ON {same_document('g', 'd')} AND g.generation = d.published_generation"
     " WHERE d.tenant_id = :tenant AND d.namespace = :namespace AND g.type IN :types"
     " AND JSON_EXTRACT(g.metadata, '$.user_input') IS NOT NULL"
 )
 _CASES = " ".join(f"WHEN length <= {length} THEN {length}" for length in LENGTHS)
 
 
-def _of_types(statement: str) -> Any:
-    return text(statement).bindparams(bindparam("types", expanding=True))
-
-
-_COUNTS = _of_types(
+_COUNTS = sql(
     "SELECT type, grade, tags, COUNT(*) AS examples FROM (SELECT g.type,"
     " JSON_UNQUOTE(JSON_EXTRACT(g.metadata, '$.quality_grade')) AS grade, CAST(g.tags AS CHAR) AS tags"
     f"{_SHOWN}) AS shown GROUP BY type, grade, tags"
 )
-_LENGTHS = _of_types(
+_LENGTHS = sql(
     f"SELECT type, CASE {_CASES} END AS up_to, COUNT(*) AS examples, SUM(length) AS total, MIN(length) AS shortest,"
     " MAX(length) AS longest FROM (SELECT g.type,"
     " CHAR_LENGTH(JSON_UNQUOTE(JSON_EXTRACT(g.metadata, '$.user_input'))) + 1"
     " + CHAR_LENGTH(JSON_UNQUOTE(JSON_EXTRACT(g.metadata, '$.agent_response'))) AS length"
     f"{_SHOWN}) AS shown GROUP BY type, up_to"
 )
-_REPEATED = _of_types(
+_REPEATED = sql(
     f"SELECT g.type, g.content_hash, COUNT(*) AS examples{_SHOWN} GROUP BY g.type, g.content_hash"
     " HAVING COUNT(*) > 1 ORDER BY examples DESC, g.content_hash"
 )
-_WITH_HASH = _of_types(
+_WITH_HASH = sql(
     f"SELECT g.type, g.content_hash, d.document_id{_SHOWN} AND g.content_hash IN :hashes ORDER BY d.document_id"
-).bindparams(bindparam("hashes", expanding=True))
+)
 
-_JOB = text("SELECT namespace FROM jobs WHERE tenant_id = :tenant AND job_id = :job")
-_STATES = text("SELECT state, COUNT(*) FROM job_items WHERE tenant_id = :tenant AND job_id = :job GROUP BY state")
+_JOB = sql("SELECT namespace FROM jobs WHERE tenant_id = :tenant AND job_id = :job")
+_STATES = sql("SELECT state, COUNT(*) FROM job_items WHERE tenant_id = :tenant AND job_id = :job GROUP BY state")
 # Items that were refused in the request, or skipped, have no generation.
 _ITEMS = (
-    " FROM job_items i LEFT JOIN documents d ON d.tenant_id = i.tenant_id AND d.namespace = i.namespace"
-    " AND d.document_id = i.document_id AND (d.published_generation >= i.generation OR i.outcome = 'unchanged')"
-    " AND EXISTS (SELECT 1 FROM chunks c"
-    " WHERE c.tenant_id = d.tenant_id AND c.namespace = d.namespace AND c.document_id = d.document_id"
+    f" FROM job_items i LEFT JOIN documents d ON {same_document('d', 'i')} AND (d.published_generation >= i.generation"
+    f" OR i.outcome = 'unchanged') AND EXISTS (SELECT 1 FROM chunks c WHERE {same_document('c', 'd')}"
     " AND c.generation = d.published_generation)"
 )
 _THOSE = " WHERE i.tenant_id = :tenant AND i.job_id = :job AND i.generation IS NOT NULL"
-_FOUND = text(f"SELECT COUNT(*), COUNT(d.document_id){_ITEMS}{_THOSE}")
-_MISSING = text(
-    f"SELECT i.document_id, i.state, i.error_code{_ITEMS}{_THOSE} AND d.document_id IS NULL"
+_SEARCHABLE = sql(f"SELECT COUNT(*), COUNT(d.document_id){_ITEMS}{_THOSE}")
+_MISSING = sql(
+    f"SELECT i.document_id, i.state AS status, i.error_code AS code{_ITEMS}{_THOSE} AND d.document_id IS NULL"
     " ORDER BY i.ordinal LIMIT :limit"
 )
-_SAMPLE = text(
-    "SELECT i.document_id, i.state, g.type, JSON_UNQUOTE(JSON_EXTRACT(g.metadata, '$.user_input')) AS user_input"
-    f"{_ITEMS} JOIN generations g ON g.tenant_id = d.tenant_id AND g.namespace = d.namespace"
-    f" AND g.document_id = d.document_id AND g.generation = d.published_generation{_THOSE}"
-    " AND MOD(i.ordinal, :step) = 0 ORDER BY i.ordinal LIMIT :limit"
+_SAMPLE = sql(
+    "SELECT i.document_id, i.state AS status, g.type,"
+    " COALESCE(JSON_UNQUOTE(JSON_EXTRACT(g.metadata, '$.user_input')), '') AS"
+    f" user_input{_ITEMS} JOIN generations g ON {same_document('g', 'd')}"
+    f" AND g.generation = d.published_generation{_THOSE} AND MOD(i.ordinal, :step) = 0 ORDER BY i.ordinal LIMIT :limit"
 )

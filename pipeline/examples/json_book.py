@@ -40,17 +40,14 @@ def _table(name: str, category: Category, entries: list[Any]) -> ExampleSheet:
     unknown: dict[str, int] = {}
     blank = 0
     for number, entry in enumerate(entries, start=1):
-        if isinstance(entry, dict):
-            row = _row(number, entry, unknown)
-            if all(value in (None, "", []) for column, value in row.values.items() if column is not Column.NOTES):
-                blank += 1
-                continue
-        elif entry is None:
-            blank += 1
+        if not isinstance(entry, dict | None):
+            rows.append(BookRow(number=number, values={}, fault=f"must be an object, not {shown(entry)}"))
             continue
+        row = _row(number, entry or {}, unknown)
+        if all(value in (None, "", []) for column, value in row.values.items() if column is not Column.NOTES):
+            blank += 1
         else:
-            row = BookRow(number=number, values={}, fault=f"must be an object, not {shown(entry)}")
-        rows.append(row)
+            rows.append(row)
     warnings = [
         Flaw(sheet=name, row=number, column=key, code="unknown_column", detail="is no known column, and was left out")
         for key, number in unknown.items()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import asdict, fields
 from typing import Any
 
 from pipeline.examples.checks import Checked
@@ -19,7 +20,7 @@ def findings(checked: Checked) -> dict[str, Any]:
     return {
         "statistics": {
             "total": _statistics(_summed(checked.statistics.values())),
-            **{str(category): _statistics(found) for category, found in checked.statistics.items()},
+            **{str(category): _statistics(statistics) for category, statistics in checked.statistics.items()},
         },
         "errors_total": len(checked.errors),
         "warnings": flaws(checked.warnings[:MOST_FLAWS]),
@@ -27,20 +28,9 @@ def findings(checked: Checked) -> dict[str, Any]:
     }
 
 
-def flaws(found: Iterable[Flaw]) -> list[dict[str, Any]]:
+def flaws(listed: Iterable[Flaw]) -> list[dict[str, Any]]:
     """Return errors or warnings as JSON objects."""
-    return [
-        {
-            "pointer": pointer_to(flaw),
-            "sheet": flaw.sheet,
-            "row": flaw.row,
-            "column": flaw.column,
-            "cell": flaw.cell,
-            "code": flaw.code,
-            "detail": flaw.detail,
-        }
-        for flaw in found
-    ]
+    return [{"pointer": pointer_to(flaw), **asdict(flaw)} for flaw in listed]
 
 
 def pointer_to(flaw: Flaw) -> str:
@@ -55,26 +45,14 @@ def ordered(counts: Counter[str]) -> dict[str, int]:
     return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:MOST_TAGS])
 
 
-def _statistics(found: CategoryStatistics) -> dict[str, Any]:
-    return {
-        "read": found.read,
-        "accepted": found.accepted,
-        "refused": found.refused,
-        "duplicates": found.duplicates,
-        "blank": found.blank,
-        "grades": ordered(found.grades),
-        "tags": ordered(found.tags),
-    }
+def _statistics(statistics: CategoryStatistics) -> dict[str, Any]:
+    counts = {field.name: getattr(statistics, field.name) for field in fields(statistics)}
+    return {name: ordered(count) if isinstance(count, Counter) else count for name, count in counts.items()}
 
 
-def _summed(found: Iterable[CategoryStatistics]) -> CategoryStatistics:
+def _summed(categories: Iterable[CategoryStatistics]) -> CategoryStatistics:
     total = CategoryStatistics()
-    for statistics in found:
-        total.read += statistics.read
-        total.accepted += statistics.accepted
-        total.refused += statistics.refused
-        total.duplicates += statistics.duplicates
-        total.blank += statistics.blank
-        total.grades += statistics.grades
-        total.tags += statistics.tags
+    for statistics in categories:
+        for field in fields(total):
+            setattr(total, field.name, getattr(total, field.name) + getattr(statistics, field.name))
     return total

@@ -20,34 +20,31 @@ _COLUMNS = (
     (Column.QUALITY_GRADE, 14, "选填。只能是：优秀、良好、一般。"),
     (Column.NOTES, 30, "选填。仅供整理者参考，不会导入。"),
 )
-_ROWS: dict[Category, tuple[str, str, str, str, str]] = {
+_NOTE = "示例行，可以删除"
+_ROWS: dict[Category, tuple[str, str, str, str]] = {
     Category.QA: (
         "降压药可以饭后吃吗？",
         "多数降压药饭前饭后都可以服用，关键是每天固定时间。\n请以药品说明书和医生的嘱咐为准，不要自行停药或加量。",
         "用药咨询，高血压，普通咨询",
         "优秀",
-        "示例行，可以删除",
     ),
     Category.RECORD: (
         "今天早上量的血压是135/85，心率72。",
         "好的，已记录：今天早上，血压135/85 mmHg，心率72次/分。",
         "blood_pressure，完整",
         "优秀",
-        "示例行，可以删除",
     ),
     Category.QUERY: (
         "我最近一周的血压怎么样？",
         "最近一周您共记录了7次血压，平均132/84 mmHg，整体平稳。",
         "blood_pressure，最近一周",
         "良好",
-        "示例行，可以删除",
     ),
     Category.GREETING: (
         "早上好！",
         "早上好！今天感觉怎么样？要记录一下血压吗？",
         "日常问候",
         "良好",
-        "示例行，可以删除",
     ),
 }
 _SHEETS = {
@@ -83,7 +80,7 @@ def template() -> bytes:
     for category, row in _ROWS.items():
         sheet = workbook.create_sheet(category.value)
         sheet.append([column.value for column, _, _ in _COLUMNS])
-        sheet.append(row)
+        sheet.append((*row, _NOTE))
         _lay_out(sheet, [width for _, width, _ in _COLUMNS])
         choices = DataValidation(type="list", formula1=f'"{",".join(GRADES)}"', allow_blank=True, showErrorMessage=True)
         choices.error, choices.errorTitle = f"只能是：{'、'.join(GRADES)}", "质量等级"

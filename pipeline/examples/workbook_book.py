@@ -83,49 +83,43 @@ def workbook_tables(sheets: Sequence[Sheet], *, most_rows: int) -> Book:
 
 
 def _table(name: str, category: Category, sheet: Sheet) -> ExampleSheet:
-    place, header = _header(sheet.rows)
-    if place < 0:
-        flaw = Flaw(sheet=name, row=sheet.rows[0].number, code="no_header", detail=_NO_HEADER)
-        return _unusable(name, category, sheet.rows, flaw)
-    top = sheet.rows[place]
-    columns = {column: named for column, named in header.items() if named is not None}
-    repeated = next((column for column, named in columns.items() if _is_repeated(column, named, columns)), None)
-    if repeated is not None:
-        cell = f"{column_letters(repeated)}{top.number}"
-        detail = f"is in the header more than once, last as {shown(top.cells[repeated])}"
-        flaw = Flaw(
-            sheet=name, row=top.number, column=columns[repeated], cell=cell, code="repeated_column", detail=detail
-        )
-        return _unusable(name, category, sheet.rows[place + 1 :], flaw)
-    for needed in REQUIRED:
-        if needed not in columns.values():
-            detail = "is not in the header, and is required"
-            flaw = Flaw(sheet=name, row=top.number, column=needed, code="missing_column", detail=detail)
-            return _unusable(name, category, sheet.rows[place + 1 :], flaw)
-    found = (_row(row, columns) for row in sheet.rows[place + 1 :])
-    rows = [row for row in found if row is not None]
-    span = rows[-1].number - top.number if rows else 0
-    warnings = [*_about_columns(name, sheet.rows[place:], header), *_about_sheet(name, sheet, place)]
+    index, header = _header(sheet.rows)
+    columns = {number: column for number, column in header.items() if column is not None}
+    flaw = _flaw_of_header(name, sheet.rows[max(0, index)], columns)
+    below = sheet.rows[index + 1 :]
+    if flaw is not None:
+        unread = [BookRow(number=row.number, values={}) for row in below]
+        return ExampleSheet(name=name, category=category, rows=unread, unusable=flaw)
+    rows = [row for row in (_row(row, columns) for row in below) if row is not None]
+    span = rows[-1].number - sheet.rows[index].number if rows else 0
+    warnings = [*_about_columns(name, sheet.rows[index:], header), *_about_sheet(name, sheet, below)]
     return ExampleSheet(name=name, category=category, rows=rows, blank=max(0, span - len(rows)), warnings=warnings)
 
 
 def _header(rows: Sequence[Row]) -> tuple[int, dict[int, Column | None]]:
     """Return the index of the header row, and the columns of its cells; -1 if there is none."""
-    for place, row in enumerate(rows[:_HEADER_WITHIN]):
-        header = {column: column_of(text) for column, text in row.cells.items()}
-        known = {named for named in header.values() if named is not None}
-        if len(known) > 1 and known & set(REQUIRED):
-            return place, header
+    for index, row in enumerate(rows[:_HEADER_WITHIN]):
+        header = {number: column_of(text) for number, text in row.cells.items()}
+        columns = set(header.values()) - {None}
+        if len(columns) > 1 and columns & set(REQUIRED):
+            return index, header
     return -1, {}
 
 
-def _is_repeated(column: int, named: Column, columns: Mapping[int, Column]) -> bool:
-    return named is not Column.NOTES and any(other < column and columns[other] is named for other in columns)
-
-
-def _unusable(name: str, category: Category, rows: Sequence[Row], flaw: Flaw) -> ExampleSheet:
-    unread = [BookRow(number=row.number, values={}) for row in rows]
-    return ExampleSheet(name=name, category=category, rows=unread, unusable=flaw)
+def _flaw_of_header(name: str, row: Row, columns: Mapping[int, Column]) -> Flaw | None:
+    """Return the reason why no row below this header can be read, None if they can."""
+    if not columns:
+        return Flaw(sheet=name, row=row.number, code="no_header", detail=_NO_HEADER)
+    for number, column in columns.items():
+        if column is not Column.NOTES and any(other < number and columns[other] is column for other in columns):
+            cell = f"{column_letters(number)}{row.number}"
+            detail = f"is in the header more than once, last as {shown(row.cells[number])}"
+            return Flaw(sheet=name, row=row.number, column=column, cell=cell, code="repeated_column", detail=detail)
+    for column in REQUIRED:
+        if column not in columns.values():
+            detail = "is not in the header, and is required"
+            return Flaw(sheet=name, row=row.number, column=column, code="missing_column", detail=detail)
+    return None
 
 
 def _row(row: Row, columns: Mapping[int, Column]) -> BookRow | None:
@@ -133,44 +127,37 @@ def _row(row: Row, columns: Mapping[int, Column]) -> BookRow | None:
     values: dict[Column, str] = {}
     cells: dict[Column, str] = {}
     faults: dict[Column, tuple[str, str]] = {}
-    for column, named in columns.items():
-        if named is Column.NOTES:
+    for number, column in columns.items():
+        if column is Column.NOTES:
             continue
-        cells[named] = f"{column_letters(column)}{row.number}"
-        text = row.cells.get(column)
-        if column in row.errors:
-            faults[named] = ("error_value", f"holds the error {shown(text)}")
-        elif column in row.without_value:
-            faults[named] = ("formula_without_value", _NO_VALUE)
+        cells[column] = f"{column_letters(number)}{row.number}"
+        text = row.cells.get(number)
+        if number in row.errors:
+            faults[column] = ("error_value", f"holds the error {shown(text)}")
+        elif number in row.without_value:
+            faults[column] = ("formula_without_value", _NO_VALUE)
         elif text:
-            values[named] = text
+            values[column] = text
     return BookRow(number=row.number, values=values, cells=cells, faults=faults) if values or faults else None
 
 
 def _about_columns(name: str, rows: Sequence[Row], header: Mapping[int, Column | None]) -> Iterator[Flaw]:
-    top = rows[0]
-    for column, named in header.items():
-        if named is None:
-            yield Flaw(
-                sheet=name,
-                row=top.number,
-                column=one_line(top.cells[column])[:_LONGEST_NAME],
-                cell=f"{column_letters(column)}{top.number}",
-                code="unknown_column",
-                detail="is no known column, and was left out",
-            )
-    nameless = {column for row in rows for column in row.cells} - set(header)
-    for column in sorted(nameless)[:_HEADER_WITHIN]:
-        letters = column_letters(column)
+    top = rows[0].number
+    for number in (number for number, column in header.items() if column is None):
+        title, cell = one_line(rows[0].cells[number])[:_LONGEST_NAME], f"{column_letters(number)}{top}"
+        detail = "is no known column, and was left out"
+        yield Flaw(sheet=name, row=top, column=title, cell=cell, code="unknown_column", detail=detail)
+    nameless = {number for row in rows for number in row.cells} - set(header)
+    for number in sorted(nameless)[:_HEADER_WITHIN]:
         detail = "has values and no name in the header, and was left out"
-        yield Flaw(sheet=name, row=top.number, column=letters, code="unknown_column", detail=detail)
+        yield Flaw(sheet=name, row=top, column=column_letters(number), code="unknown_column", detail=detail)
 
 
-def _about_sheet(name: str, sheet: Sheet, place: int) -> Iterator[Flaw]:
-    hidden = [row.number for row in sheet.rows[place + 1 :] if row.is_hidden]
+def _about_sheet(name: str, sheet: Sheet, rows: Sequence[Row]) -> Iterator[Flaw]:
+    hidden = [row.number for row in rows if row.is_hidden]
     if hidden:
-        what = "row is hidden, and was" if len(hidden) == 1 else "rows are hidden, and were"
-        yield Flaw(sheet=name, row=hidden[0], code="hidden_rows", detail=f"{len(hidden)} {what} read nevertheless")
+        verb = "row is hidden, and was" if len(hidden) == 1 else "rows are hidden, and were"
+        yield Flaw(sheet=name, row=hidden[0], code="hidden_rows", detail=f"{len(hidden)} {verb} read nevertheless")
     if sheet.merged:
         detail = (
             f"cells are merged ({', '.join(sheet.merged[:3])}{'…' if len(sheet.merged) > 3 else ''}); "

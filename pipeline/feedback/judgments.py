@@ -12,6 +12,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import groupby
+from operator import attrgetter
 from typing import Final
 
 from pipeline.keyword.normal_form import normal_form
@@ -32,6 +34,7 @@ class Rating(enum.StrEnum):
 
 
 GRADES: Final = {Rating.GOOD: 2, Rating.CLICK: 1, Rating.BAD: 0}
+_DOCUMENT, _TIME = attrgetter("document_id"), attrgetter("rated_at", "feedback_id")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,39 +110,36 @@ def judgments(feedback: Iterable[Feedback], *, min_votes: float = DEFAULT_MIN_VO
     texts: defaultdict[bytes, list[Feedback]] = defaultdict(list)
     for rating in feedback:
         texts[text_key(rating.query_text)].append(rating)
-    result = []
-    for key, rated in sorted(texts.items()):
-        documents: defaultdict[str, list[Feedback]] = defaultdict(list)
-        for rating in rated:
-            documents[rating.document_id].append(rating)
-        judged = (_judged(document_id, own) for document_id, own in sorted(documents.items()))
-        kept = tuple(rating for rating in judged if rating.votes >= min_votes)
-        if kept:
-            latest = max(rated, key=lambda rating: (rating.rated_at, rating.feedback_id))
-            result.append(JudgedText(key=key.hex(), query_text=latest.query_text, documents=kept))
-    return result
+    judged_texts = []
+    for key, ratings in sorted(texts.items()):
+        by_document = groupby(sorted(ratings, key=_DOCUMENT), key=_DOCUMENT)
+        judged = (_judged(document_id, list(group)) for document_id, group in by_document)
+        if documents := tuple(document for document in judged if document.votes >= min_votes):
+            latest = max(ratings, key=_TIME)
+            judged_texts.append(JudgedText(key=key.hex(), query_text=latest.query_text, documents=documents))
+    return judged_texts
 
 
 def _judged(document_id: str, feedback: Sequence[Feedback]) -> JudgedDocument:
     explicit = [rating for rating in feedback if rating.rating is not Rating.CLICK]
-    speakers = {rating.rater for rating in explicit}
-    clickers = {rating.rater for rating in feedback if rating.rating is Rating.CLICK}
+    good, bad, clickers = (
+        {rating.rater for rating in feedback if rating.rating is kind}
+        for kind in (Rating.GOOD, Rating.BAD, Rating.CLICK)
+    )
     return JudgedDocument(
         document_id=document_id,
         grade=_grade(explicit) if explicit else GRADES[Rating.CLICK],
-        good=len({rating.rater for rating in explicit if rating.rating is Rating.GOOD}),
-        bad=len({rating.rater for rating in explicit if rating.rating is Rating.BAD}),
+        good=len(good),
+        bad=len(bad),
         clicks=len(clickers),
-        votes=len(speakers) + CLICK_VOTE * len(clickers - speakers),
+        votes=len(good | bad) + CLICK_VOTE * len(clickers - good - bad),
         rated_at=max(rating.rated_at for rating in feedback),
     )
 
 
 def _grade(explicit: Sequence[Feedback]) -> int:
     """Return the grade of the answer that was rated last: the best of its passages, each by its last rating."""
-    latest = max(explicit, key=lambda rating: (rating.rated_at, rating.feedback_id))
-    passages: dict[str | None, Feedback] = {}
-    for rating in sorted(explicit, key=lambda rating: (rating.rated_at, rating.feedback_id)):
-        if rating.query_id == latest.query_id:
-            passages[rating.chunk_id] = rating
-    return max(GRADES[rating.rating] for rating in passages.values())
+    ordered = sorted(explicit, key=_TIME)
+    answer = [rating for rating in ordered if rating.query_id == ordered[-1].query_id]
+    last_by_passage = {rating.chunk_id: rating.rating for rating in answer}
+    return max(GRADES[rating] for rating in last_by_passage.values())

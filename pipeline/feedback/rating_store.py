@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import func, select, text
+from sqlalchemy import func, select
 from sqlalchemy.dialects.mysql import insert
 
 from pipeline.database.mysql_tables import feedback
 from pipeline.database.rows import TenantStore, follows, record_of, to_json, to_naive
+from pipeline.database.statements import same_document, sql
 from pipeline.feedback.judgments import Feedback, Rating, text_key
 from pipeline.tenants.audit_store import Audit
 
@@ -36,7 +37,7 @@ class FeedbackStore(TenantStore):
     def add(self, given: Feedback) -> tuple[Feedback, bool]:
         """Store a rating, or renew an earlier one with its new note, if any. Return the stored rating and whether it is
         new."""
-        values = {name: getattr(given, name) for name in _NAMES} | {
+        values = asdict(given) | {
             "tenant_id": self._tenant_id,
             "text_key": text_key(given.query_text),
             "namespaces": to_json(list(given.namespaces)),
@@ -48,9 +49,9 @@ class FeedbackStore(TenantStore):
             "note": func.coalesce(values["note"], feedback.c.note),
         }
         self._connection.execute(insert(feedback).values(values).on_duplicate_key_update(renewed))
-        self._note("feedback", given.feedback_id, namespaces=[given.namespace], rating=given.rating)
-        mine = select(feedback).where(self._own(feedback), feedback.c.feedback_id == given.feedback_id)
-        row = self._connection.execute(mine).mappings().one()
+        self._audit("feedback", given.feedback_id, namespaces=[given.namespace], rating=given.rating)
+        stored = select(feedback).where(self._own(feedback), feedback.c.feedback_id == given.feedback_id)
+        row = self._connection.execute(stored).mappings().one()
         return _feedback(row), row["created_at"] == values["created_at"]
 
     def page(
@@ -99,35 +100,34 @@ class FeedbackStore(TenantStore):
 
     def remove(self, feedback_id: str) -> bool:
         """Take a rating back. False if there is none of that id."""
-        gone = bool(self._run(_REMOVE, feedback_id=feedback_id).rowcount)
-        if gone:
-            self._note("feedback_remove", feedback_id)
-        return gone
+        removed = bool(self._run(_REMOVE, feedback_id=feedback_id).rowcount)
+        if removed:
+            self._audit("feedback_remove", feedback_id)
+        return removed
 
-    def _note(self, action: str, feedback_id: str, **detail: Any) -> None:
+    def _audit(self, action: str, feedback_id: str, **detail: Any) -> None:
         Audit(self._connection, self._tenant_id).wrote(action, ids=[feedback_id], **detail)
 
 
-_NAMES = tuple(field.name for field in fields(Feedback))
-_TEXTS = text(
+_TEXTS = sql(
     "SELECT DISTINCT text_key FROM feedback WHERE tenant_id = :tenant AND namespace = :namespace"
     " AND text_key > :after ORDER BY text_key LIMIT :limit"
 )
 # A passage that a channel supplied is in no table of documents, so its existence is unknown.
-_OF_TEXTS = text(
-    f"SELECT {', '.join(f'f.{name}' for name in _NAMES)} FROM feedback f LEFT JOIN documents d"
-    " ON d.tenant_id = f.tenant_id AND d.namespace = f.namespace AND d.document_id = f.document_id"
+_OF_TEXTS = sql(
+    f"SELECT {', '.join(f'f.{field.name}' for field in fields(Feedback))} FROM feedback f"
+    f" LEFT JOIN documents d ON {same_document('d', 'f')}"
     " WHERE f.tenant_id = :tenant AND f.namespace = :namespace AND f.text_key BETWEEN :first AND :last"
     " AND (d.published_generation IS NOT NULL OR f.source IN ('faq', 'api', 'fallback'))"
 )
-_ARMS = text(
+_ARMS = sql(
     "SELECT experiment_bucket AS bucket, SUM(rating = 'good') AS good, SUM(rating = 'bad') AS bad,"
     " SUM(rating = 'click') AS clicks, COUNT(DISTINCT query_id) AS queries, COUNT(DISTINCT session_id) AS sessions,"
     " AVG(IF(rating = 'click', place, NULL)) AS mean_click_place FROM feedback"
     " WHERE tenant_id = :tenant AND experiment_id = :experiment AND experiment_bucket IS NOT NULL"
     " GROUP BY experiment_bucket ORDER BY experiment_bucket"
 )
-_REMOVE = text("DELETE FROM feedback WHERE tenant_id = :tenant AND feedback_id = :feedback_id")
+_REMOVE = sql("DELETE FROM feedback WHERE tenant_id = :tenant AND feedback_id = :feedback_id")
 
 
 def _feedback(row: Mapping[Any, Any]) -> Feedback:

@@ -15,7 +15,8 @@ from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
 from pipeline.documents.derived_ids import with_hash
 from pipeline.documents.document_store import Documents
 from pipeline.documents.duplicate_store import DocumentContent, Duplicates
-from pipeline.jobs.ledger_store import Ledger, NewItem
+from pipeline.jobs.claims import NewItem
+from pipeline.jobs.ledger_store import Ledger
 from pipeline.records import DocumentId, Generation, JobId, Namespace, Priority, TenantId, Upload
 from pipeline.resources import Resources
 from pipeline.tenants.audit_store import Audit

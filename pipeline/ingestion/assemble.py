@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pipeline.chunking.cut import embedding_text
-from pipeline.documents.cut_document import CutDocument, cut_document
+from pipeline.documents.cut_document import CutDocument, chunk_of, cut_document
 from pipeline.keyword.terms import Tokenizer
 from pipeline.records import Chunk, Chunking, Generation, ParentChunk, Parsed
 
@@ -40,22 +38,11 @@ def assemble_all(
 def assembled(document: CutDocument, generation: Generation) -> Assembled:
     """Name the chunks and parents of one generation. Ordinals, the order of listings, count chunks without a parent
     first, then by parent and position in it."""
-    chunks = []
     pieces = zip(document.passages, document.searched, document.indexed, strict=True)
-    for ordinal, (passage, searched, found_by) in enumerate(pieces):
-        text = embedding_text(passage, document.title, text=searched)
-        chunks.append(
-            Chunk(
-                chunk_id=generation.chunk_id(ordinal),
-                generation=generation,
-                ordinal=ordinal,
-                passage=passage,
-                terms=found_by.terms,
-                content_hash=hashlib.sha256(text.encode()).digest(),
-                embedding_text=text,
-                field_terms=found_by.fields,
-            )
-        )
+    chunks = [
+        chunk_of(generation, ordinal, passage, tokens, title=document.title, searched=searched)
+        for ordinal, (passage, searched, tokens) in enumerate(pieces)
+    ]
     parents = [
         ParentChunk(chunk_id=generation.parent_id(ordinal), generation=generation, ordinal=ordinal, passage=passage)
         for ordinal, passage in enumerate(document.parents)

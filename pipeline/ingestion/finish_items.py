@@ -10,8 +10,9 @@ from pipeline.database.unit_of_work import UnitOfWork
 from pipeline.documents.document_store import Documents
 from pipeline.documents.retention_store import Retired
 from pipeline.errors import Rejected
+from pipeline.jobs.claims import ItemClaim
 from pipeline.jobs.lease_store import Lease
-from pipeline.jobs.ledger_store import ItemClaim, Ledger
+from pipeline.jobs.ledger_store import Ledger
 from pipeline.keyword.statistics_store import Statistics
 from pipeline.records import JobId, TenantId
 from pipeline.resources import Resources

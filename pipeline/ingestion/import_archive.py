@@ -37,7 +37,7 @@ def receive_part(batch: Batch, part: NewPart, use: Resources, *, ring: Callable[
     if earlier is None:
 
         def note(connection: Connection, ticket: AcceptedJob) -> None:
-            Imports(connection, batch.tenant_id, batch.namespace).note(part, ticket.job_id)
+            Imports(connection, batch.tenant_id, batch.namespace).add(part, ticket.job_id)
 
         try:
             accept(batch, use, ring=ring, together_with=note)

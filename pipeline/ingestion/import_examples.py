@@ -9,8 +9,11 @@ from typing import Any
 import orjson
 
 from pipeline.errors import MalformedDocument
-from pipeline.examples import Book, Category, Checked, Flaw, check, json_tables, upload_of, workbook_tables
+from pipeline.examples.checks import Checked, check
+from pipeline.examples.example import Book, Category, Flaw, upload_of
+from pipeline.examples.json_book import json_tables
 from pipeline.examples.report import MOST_FLAWS, findings, flaws, pointer_to
+from pipeline.examples.workbook_book import workbook_tables
 from pipeline.filters import lenient_json
 from pipeline.ingestion.accept import AcceptedJob, Batch, OnConflict, Refusal, accept
 from pipeline.jobs.computation import BookForm, Computation, Done

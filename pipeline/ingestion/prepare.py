@@ -62,7 +62,7 @@ def compare(lease: Lease, sources: Mapping[Generation, Source], use: Resources) 
     if not later:
         return ComparedClaims()
     with unit_of_work(use.mysql) as work:
-        shown = Generations(work.connection, tenant_id).standing([claim.generation for claim in later])
+        shown = Generations(work.connection, tenant_id).published_states([claim.generation for claim in later])
     alike = [claim for claim in later if _is_shown_already(sources[claim.generation], shown[claim.generation], use=use)]
     unchanged = _end(lease, _complete(tenant_id, alike, shown, use), sources, use) if alike else []
     return ComparedClaims(
@@ -100,7 +100,7 @@ def _end(
     tenant_id = lease.tenant_id
     with lease.held(claims) as (work, ledger):
         generations = Generations(work.connection, tenant_id)
-        standing = generations.standing([claim.generation for claim in claims], lock=True)
+        standing = generations.published_states([claim.generation for claim in claims], lock=True)
         still = [c for c in claims if _is_shown_already(sources[c.generation], standing[c.generation], use=use)]
         if not still:
             return []

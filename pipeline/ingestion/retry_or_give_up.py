@@ -10,7 +10,8 @@ from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents.retention_store import Retired
 from pipeline.errors import IngestCrowded, LeaseLost, PipelineError, RateLimited, Unavailable
 from pipeline.ingestion.finish_items import close
-from pipeline.jobs.ledger_store import ItemClaim, Ledger
+from pipeline.jobs.claims import ItemClaim
+from pipeline.jobs.ledger_store import Ledger
 from pipeline.records import FailureReason, TenantId
 from pipeline.resources import Resources
 

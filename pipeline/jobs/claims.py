@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 
 from pipeline.jobs.states import TRANSITIONS, Move
 from pipeline.records import Generation, JobId
@@ -54,10 +56,8 @@ class Claims:
 
 def by_job(claims: Sequence[ItemClaim]) -> list[tuple[JobId, list[ItemClaim]]]:
     """Group claims by job, both in order."""
-    grouped: dict[JobId, list[ItemClaim]] = {}
-    for claim in sorted(claims, key=lambda claim: (claim.job_id, claim.ordinal)):
-        grouped.setdefault(claim.job_id, []).append(claim)
-    return list(grouped.items())
+    ordered = sorted(claims, key=attrgetter("job_id", "ordinal"))
+    return [(job_id, list(group)) for job_id, group in groupby(ordered, key=attrgetter("job_id"))]
 
 
 def becomes(move: Move) -> str:

@@ -12,10 +12,11 @@ from typing import Any, Final
 
 import orjson
 import redis
-from sqlalchemy import Connection, Engine, text
+from sqlalchemy import Connection, Engine
 
 from pipeline.database.engines import redis_errors
 from pipeline.database.rows import TenantStore, now
+from pipeline.database.statements import sql
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.jobs.computation import (
     LIMITS,
@@ -94,7 +95,7 @@ class Computations:
             "step": str(computation.step),
             "body": b"" if in_mysql else computation.body,
         }
-        key = self._key(computation.computation_id)
+        key = self.wake_name(computation.computation_id)
         with redis_errors(), self._redis.pipeline(transaction=True) as pipe:
             pipe.hset(key, mapping=fields)
             pipe.expire(key, round(keep_s))
@@ -137,11 +138,11 @@ class Computations:
             reply = {"error": None if outcome.error is None else error_as_json(outcome.error)}
         return bool(self._eval(_SETTLE, computation_id, orjson.dumps(reply), answer, str(_ANSWER_KEPT_S)))
 
-    def standing(self, computation_id: ComputationId) -> ComputationProgress | None:
+    def progress(self, computation_id: ComputationId) -> ComputationProgress | None:
         """Return the progress of a computation, with the outcome once there is one; None if the computation is gone."""
         with redis_errors():
             step, begun, outcome, answer = self._redis.hmget(  # type: ignore[misc]
-                self._key(computation_id), ["step", "begun", "outcome", "answer"]
+                self.wake_name(computation_id), ["step", "begun", "outcome", "answer"]
             )
         if step is None:
             return None
@@ -152,27 +153,24 @@ class Computations:
     def drop(self, computation: Computation) -> None:
         """Delete a computation: its worker then finds no step to do, or no caller for the outcome."""
         with redis_errors():
-            self._redis.unlink(self._key(computation.computation_id))
+            self._redis.unlink(self.wake_name(computation.computation_id))
         if len(computation.body) > MOST_IN_REDIS:
             with unit_of_work(self._mysql()) as work:
                 _Bodies(work.connection, self._tenant_id).drop(computation.computation_id)
 
     def wake_name(self, computation_id: ComputationId) -> str:
-        """Return the message that is published on the wake channel when a step begins or ends."""
+        """Return the key of the computation, which is also the message on the wake channel when a step begins or ends."""
         return f"{self._tenant_id}:computation:{computation_id}"
 
     def _eval(self, script: str, computation_id: ComputationId, *values: str | bytes) -> Any:
         """Run a script on the computation's hash, which publishes on the wake channel if it changes anything."""
-        key = self._key(computation_id)
+        key = self.wake_name(computation_id)
         with redis_errors():
             return self._redis.eval(script, 1, key, *values, WAKE_CHANNEL, self.wake_name(computation_id))  # type: ignore[arg-type]  # bytes are sent as they are
 
     def _fetch(self, computation_id: ComputationId) -> bytes:
         with unit_of_work(self._mysql()) as work:
             return _Bodies(work.connection, self._tenant_id).body(computation_id)
-
-    def _key(self, computation_id: ComputationId) -> str:
-        return self.wake_name(computation_id)
 
 
 class _Bodies(TenantStore):
@@ -214,13 +212,13 @@ def _outcome(stored: bytes, answer: bytes | None) -> Done | Failed:
     return Done(body=answer or b"", about=fields["about"])
 
 
-_PUT = text(
+_PUT = sql(
     "INSERT INTO computation_bodies (tenant_id, computation_id, piece, body, expires_at)"
     " VALUES (:tenant, :computation, :piece, :body, :expires)"
 )
-_BODY = text(
+_BODY = sql(
     "SELECT body FROM computation_bodies WHERE tenant_id = :tenant AND computation_id = :computation ORDER BY piece"
 )
-_DROP = text("DELETE FROM computation_bodies WHERE tenant_id = :tenant AND computation_id = :computation")
-_EXPIRED = text("SELECT DISTINCT tenant_id FROM computation_bodies WHERE expires_at < :now LIMIT 1000")
-_DROP_EXPIRED = text("DELETE FROM computation_bodies WHERE tenant_id = :tenant AND expires_at < :now LIMIT :limit")
+_DROP = sql("DELETE FROM computation_bodies WHERE tenant_id = :tenant AND computation_id = :computation")
+_EXPIRED = sql("SELECT DISTINCT tenant_id FROM computation_bodies WHERE expires_at < :now LIMIT 1000")
+_DROP_EXPIRED = sql("DELETE FROM computation_bodies WHERE tenant_id = :tenant AND expires_at < :now LIMIT :limit")

@@ -4,25 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-from sqlalchemy import text
 
 from pipeline.database.rows import TenantStore, now, slices
+from pipeline.database.statements import sql
 from pipeline.documents.outcome_store import DocumentOutcomes
 from pipeline.jobs.claims import becomes, may
 from pipeline.jobs.states import Move
-from pipeline.records import Generation, JobId
+from pipeline.records import Generation, ItemState, JobId
 
 _ROWS_PER_STATEMENT = 1000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobState:
-    """The state of a job that decides whether it can be steered."""
-
-    finished: bool
-    paused: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,8 +20,8 @@ class Cancelled:
     """Cancelled items, by the rows they may have left."""
 
     untouched: int
-    begun: tuple[Generation, ...]  # rows of these may stand aside
-    held: tuple[Generation, ...]  # and of these a worker may still be writing some
+    begun: tuple[Generation, ...]  # may have unpublished rows
+    held: tuple[Generation, ...]  # a worker may still be writing rows
 
     @property
     def total(self) -> int:
@@ -42,91 +32,75 @@ class Cancelled:
 class JobControl(TenantStore):
     """One tenant's jobs, as their owner steers them. Items are locked before their job, as in workers."""
 
-    def standing(self, job_id: JobId) -> JobState | None:
-        """Return whether the job is finished or paused; None if there is no such job."""
-        row = self._run(
-            text("SELECT finished_at, paused_at FROM jobs WHERE tenant_id = :tenant AND job_id = :job"), job=job_id
-        ).one_or_none()
-        return None if row is None else JobState(finished=row.finished_at is not None, paused=row.paused_at is not None)
-
     def cancel(self, job_id: JobId) -> Cancelled:
         """Cancel every open item. The fencing tokens move, so later writes of a worker are refused."""
-        values = {"tenant": self._tenant_id, "job": job_id, "now": now()}
-        rows = self._connection.execute(_OPEN, values).all()
+        rows = self._run(_OPEN, job=job_id).all()
         if rows:
             DocumentOutcomes(self._connection, self._tenant_id).cancelled(job_id, where=may(Move.CANCEL))
-            self._connection.execute(_CANCEL, values)
+            self._run(_CANCEL, job=job_id, now=now())
         tried = [
-            (row, self._generation(row.namespace, row.document_id, row.generation)) for row in rows if row.attempts
+            (row.state == ItemState.RUNNING, self._generation(row.namespace, row.document_id, row.generation))
+            for row in rows
+            if row.attempts
         ]
-        held = tuple(generation for row, generation in tried if row.state == "running")
-        begun = tuple(generation for row, generation in tried if row.state != "running")
-        return Cancelled(untouched=len(rows) - len(tried), begun=begun, held=held)
+        return Cancelled(
+            untouched=len(rows) - len(tried),
+            begun=tuple(generation for is_held, generation in tried if not is_held),
+            held=tuple(generation for is_held, generation in tried if is_held),
+        )
 
     def was_cancelled(self, job_id: JobId) -> bool:
         """Return whether any item of the job was cancelled."""
-        rows = self._run(
-            text("SELECT 1 FROM job_items WHERE tenant_id = :tenant AND job_id = :job AND state = 'cancelled' LIMIT 1"),
-            job=job_id,
-        )
-        return rows.first() is not None
+        where = "tenant_id = :tenant AND job_id = :job AND state = 'cancelled'"
+        return self._run(f"SELECT 1 FROM job_items WHERE {where} LIMIT 1", job=job_id).first() is not None
 
     def reopen(self, job_id: JobId, ordinals: Sequence[int] | None = None, *, dead_only: bool = False) -> int:
         """Count the documents that `requeue` would queue as the tenant's again; return the number of items."""
         items = 0
         for where in _chosen(ordinals, dead_only=dead_only):
-            count = int(self._run(text(_REPLAYABLE.format(where=where)), job=job_id).scalar_one())
-            if count:
+            if count := self._run(_REPLAYABLE.format(where=where), job=job_id).scalar_one():
                 DocumentOutcomes(self._connection, self._tenant_id).reopened(job_id, where=where)
-            items += count
+                items += int(count)
         return items
 
     def requeue(self, job_id: JobId, ordinals: Sequence[int] | None = None, *, dead_only: bool = False) -> int:
         """Queue the job's failed and cancelled items, or these, as new, after `reopen`; return how many. Items refused
         in the request or dropped from the dead letters have nothing to retry."""
-        values: dict[str, Any] = {"tenant": self._tenant_id, "job": job_id, "now": now()}
+        moment = now()
         queued = sum(
-            self._connection.execute(text(_REQUEUE.format(where=where)), values).rowcount
+            self._run(_REQUEUE.format(where=where), job=job_id, now=moment).rowcount
             for where in _chosen(ordinals, dead_only=dead_only)
         )
         if queued:
-            self._connection.execute(
-                text(
-                    "UPDATE jobs SET finished_at = NULL, updated_at = :now, revision = revision + 1"
-                    " WHERE tenant_id = :tenant AND job_id = :job"
-                ),
-                values,
-            )
+            self._run(_REVISE.format(assignment="finished_at = NULL", where=""), job=job_id, now=moment)
         return queued
 
     def pause(self, job_id: JobId) -> None:
         """Pause the job: workers take no further item of it, and finish those they hold."""
-        self._set_paused(job_id, "COALESCE(paused_at, :now)")
+        pause = "paused_at = COALESCE(paused_at, :now)"
+        self._run(_REVISE.format(assignment=pause, where=" AND finished_at IS NULL"), job=job_id, now=now())
 
     def resume(self, job_id: JobId) -> None:
         """Resume the job."""
-        self._set_paused(job_id, "NULL")
-
-    def _set_paused(self, job_id: JobId, value: str) -> None:
         self._run(
-            text(
-                f"UPDATE jobs SET paused_at = {value}, updated_at = :now, revision = revision + 1"
-                " WHERE tenant_id = :tenant AND job_id = :job AND finished_at IS NULL"
-            ),
-            job=job_id,
-            now=now(),
+            _REVISE.format(assignment="paused_at = NULL", where=" AND finished_at IS NULL"), job=job_id, now=now()
         )
 
 
-_OPEN = text(
+_OPEN = sql(
     "SELECT ordinal, state, namespace, document_id, generation, attempts FROM job_items"
     f" WHERE tenant_id = :tenant AND job_id = :job AND {may(Move.CANCEL)} ORDER BY ordinal FOR UPDATE"
 )
 
-_CANCEL = text(
+_CANCEL = sql(
     f"UPDATE job_items SET {becomes(Move.CANCEL)}, fencing_token = fencing_token + 1, lease_until = NULL,"
     " next_attempt_at = NULL, outcome = NULL, updated_at = :now"
     f" WHERE tenant_id = :tenant AND job_id = :job AND {may(Move.CANCEL)}"
+)
+
+_REVISE = (
+    "UPDATE jobs SET {assignment}, updated_at = :now, revision = revision + 1"
+    " WHERE tenant_id = :tenant AND job_id = :job{where}"
 )
 
 _REPLAYABLE = "SELECT COUNT(*) FROM job_items WHERE tenant_id = :tenant AND job_id = :job AND {where}"
@@ -145,6 +119,5 @@ def _chosen(ordinals: Sequence[int] | None, *, dead_only: bool) -> Iterator[str]
     where += " AND dead_at IS NOT NULL" if dead_only else ""
     if ordinals is None:
         yield where
-        return
-    for some in slices(sorted(ordinals), _ROWS_PER_STATEMENT):
-        yield f"{where} AND ordinal IN ({', '.join(str(int(ordinal)) for ordinal in some)})"
+    for batch in slices(sorted(ordinals or ()), _ROWS_PER_STATEMENT):
+        yield f"{where} AND ordinal IN ({', '.join(str(int(ordinal)) for ordinal in batch)})"

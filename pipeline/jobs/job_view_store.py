@@ -8,9 +8,8 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import text
-
-from pipeline.database.rows import TenantStore, now, record_of
+from pipeline.database.rows import TenantStore, now, record_of, to_naive
+from pipeline.database.statements import same_generation
 from pipeline.documents.document_store import encoding_of
 from pipeline.documents.duplicate_store import IS_DUPLICATE, Duplicates
 from pipeline.jobs.job_views import ItemView, JobStatus, JobView
@@ -45,25 +44,18 @@ _CONDITIONS: dict[JobStatus, str] = {
 }
 
 
-def in_status(status: JobStatus) -> str:
-    """Return the condition that a row of ``jobs`` is in this status."""
-    return f"({_CONDITIONS[status]})"
-
-
 class JobViews(TenantStore):
     """One tenant's jobs, for reading."""
 
     def one(self, job_id: JobId) -> JobView | None:
         """Return the job with its first hundred errors, or None."""
-        jobs = self._select("AND job_id = :job", {"job": job_id}, limit=1)
-        return self._viewed(jobs, errors=True)[0] if jobs else None
+        return next(iter(self._viewed("AND job_id = :job", {"job": job_id}, limit=1, errors=True)), None)
 
     def is_finished(self, job_id: JobId) -> bool | None:
         """Return whether the job has ended; None if there is no such job."""
-        row = self._run(
-            text("SELECT finished_at FROM jobs WHERE tenant_id = :tenant AND job_id = :job"), job=job_id
-        ).one_or_none()
-        return None if row is None else row.finished_at is not None
+        statement = "SELECT finished_at IS NOT NULL FROM jobs WHERE tenant_id = :tenant AND job_id = :job"
+        finished = self._run(statement, job=job_id).scalar_one_or_none()
+        return None if finished is None else bool(finished)
 
     def newest(
         self, *, statuses: Sequence[JobStatus] = (), before: tuple[datetime, str] | None, limit: int
@@ -71,64 +63,41 @@ class JobViews(TenantStore):
         """Return jobs older than the ``before`` cursor, newest first; with ``statuses`` only those in one of them."""
         where, values = "", {}
         if statuses:
-            where = f"AND ({' OR '.join(in_status(status) for status in dict.fromkeys(statuses))}) "
+            where = f"AND ({' OR '.join(f'({_CONDITIONS[status]})' for status in dict.fromkeys(statuses))}) "
         if before is not None:
             where += "AND (created_at < :before OR (created_at = :before AND job_id < :before_job))"
-            values = {"before": before[0].replace(tzinfo=None), "before_job": before[1]}
-        return self._viewed(self._select(where, values, limit=limit), errors=False)
+            values = {"before": to_naive(before[0]), "before_job": before[1]}
+        return self._viewed(where, values, limit=limit, errors=False)
 
     def items(
         self, job_id: JobId, *, status: str | None, after: int, limit: int, duplicates: bool = False
     ) -> list[ItemView]:
         """Return items by ordinal above ``after``; ``duplicates``: only those whose document duplicates another."""
         where = ("AND i.state = :state " if status else "") + (f"AND {IS_DUPLICATE}" if duplicates else "")
-        rows = self._run(text(_ITEMS.format(where=where)), job=job_id, state=status, after=after, limit=limit).all()
+        rows = self._run(_ITEMS.format(where=where), job=job_id, state=status, after=after, limit=limit).all()
         originals: dict[DocumentId, DocumentId] = {}
         if rows:
-            ids = [DocumentId(row.document_id) for row in rows if row.document_id and row.error_code is None]
+            ids = [DocumentId(row.document_id) for row in rows if row.document_id and row.code is None]
             originals = Duplicates(self._connection, self._tenant_id).of(Namespace(rows[0].namespace), ids)
         return [
             record_of(
                 ItemView,
                 row,
-                status=row.state,
-                chunks=row.chunk_count,
-                reused=row.reused_count,
-                code=row.error_code,
-                detail=row.error_detail,
-                pointer=row.error_pointer,
                 encoding=encoding_of(row.encoding),
                 duplicate_of=originals.get(row.document_id),
             )
             for row in rows
         ]
 
-    def _select(self, where: str, values: dict[str, object], *, limit: int) -> Sequence[Any]:
-        return self._run(
-            text(
-                "SELECT job_id, namespace, total, created_at, updated_at, finished_at, paused_at, served_at,"
-                " priority FROM jobs"
-                f" WHERE tenant_id = :tenant {where} ORDER BY created_at DESC, job_id DESC LIMIT :limit"
-            ),
-            limit=limit,
-            **values,
-        ).all()
-
-    def _viewed(self, jobs: Sequence[Any], *, errors: bool) -> list[JobView]:
+    def _viewed(self, where: str, values: dict[str, object], *, limit: int, errors: bool) -> list[JobView]:
+        jobs = self._run(_JOBS.format(where=where), limit=limit, **values).all()
         usage = Usage(self._connection, self._tenant_id).of_jobs([JobId(job.job_id) for job in jobs])
-        nothing = UsageRow(key="", counts=EmbeddingCounts(), cost=Decimal(0))
-        return [self._view(job, usage.get(job.job_id, nothing), errors=errors) for job in jobs]
+        unused = UsageRow(key="", counts=EmbeddingCounts(), cost=Decimal(0))
+        return [self._view(job, usage.get(job.job_id, unused), errors=errors) for job in jobs]
 
     def _view(self, job: Any, usage: UsageRow, *, errors: bool) -> JobView:
         job_id = JobId(job.job_id)
-        rows = self._run(
-            text(
-                "SELECT state, stage, outcome, COUNT(*) AS items, SUM(chunk_count) AS chunks,"
-                " SUM(reused_count) AS reused FROM job_items"
-                " WHERE tenant_id = :tenant AND job_id = :job GROUP BY state, stage, outcome"
-            ),
-            job=job_id,
-        ).all()
+        rows = self._run(_COUNTS, job=job_id).all()
         by_state, stages = count_items(rows)
         outcomes: Counter[str] = Counter()
         for row in rows:
@@ -137,11 +106,8 @@ class JobViews(TenantStore):
         return record_of(
             JobView,
             job,
-            job_id=job_id,
             status=status_of(by_state),
-            succeeded=by_state[ItemState.SUCCEEDED],
-            failed=by_state[ItemState.FAILED],
-            cancelled=by_state[ItemState.CANCELLED],
+            **{state.value: by_state[state] for state in (ItemState.SUCCEEDED, ItemState.FAILED, ItemState.CANCELLED)},
             chunks=int(sum(row.chunks or 0 for row in rows)),
             reused=int(sum(row.reused or 0 for row in rows)),
             waiting_reason=None if job.finished_at else self.waiting_reason(job, by_state),
@@ -157,23 +123,15 @@ class JobViews(TenantStore):
         if running or not queued:
             return None
         moment = now()
-        due_since = self._run(
-            text(
-                "SELECT MIN(next_attempt_at) FROM job_items WHERE tenant_id = :tenant AND job_id = :job"
-                " AND state = 'queued' AND next_attempt_at <= :now"
-            ),
-            job=job.job_id,
-            now=moment,
-        ).scalar_one()
-        standing = JobFacts(
+        facts = JobFacts(
             paused=job.paused_at is not None,
             running=running,
             queued=queued,
-            due_since=due_since,
+            due_since=self._run(_DUE_SINCE, job=job.job_id, now=moment).scalar_one(),
             served_at=job.served_at,
             workers_seen=workers_seen(self._connection, within_s=_WORKER_SEEN_S),
         )
-        return waiting_reason(standing, now=moment)
+        return waiting_reason(facts, now=moment)
 
 
 def count_items(rows: Sequence[Any]) -> tuple[dict[ItemState, int], dict[str, int]]:
@@ -197,11 +155,25 @@ def status_of(items: dict[ItemState, int]) -> str:
     return "cancelled" if items[ItemState.CANCELLED] else "succeeded"
 
 
+_JOBS = (
+    "SELECT job_id, namespace, total, created_at, updated_at, finished_at, paused_at, served_at, priority FROM jobs"
+    " WHERE tenant_id = :tenant {where} ORDER BY created_at DESC, job_id DESC LIMIT :limit"
+)
+
+_COUNTS = (
+    "SELECT state, stage, outcome, COUNT(*) AS items, SUM(chunk_count) AS chunks, SUM(reused_count) AS reused"
+    " FROM job_items WHERE tenant_id = :tenant AND job_id = :job GROUP BY state, stage, outcome"
+)
+
+_DUE_SINCE = (
+    "SELECT MIN(next_attempt_at) FROM job_items WHERE tenant_id = :tenant AND job_id = :job"
+    " AND state = 'queued' AND next_attempt_at <= :now"
+)
+
 _ITEMS = (
-    "SELECT i.ordinal, i.document_id, i.state, i.stage, i.outcome, i.chunk_count, i.reused_count, i.attempts,"
-    " i.error_code, i.error_detail, i.error_pointer, i.updated_at, i.namespace, i.requested_id, g.encoding"
-    " FROM job_items i LEFT JOIN generations g ON g.tenant_id = i.tenant_id AND g.namespace = i.namespace"
-    " AND g.document_id = i.document_id AND g.generation = i.generation"
-    " WHERE i.tenant_id = :tenant AND i.job_id = :job AND i.ordinal > :after {where}"
-    " ORDER BY i.ordinal LIMIT :limit"
+    "SELECT i.ordinal, i.document_id, i.state AS status, i.stage, i.outcome, i.chunk_count AS chunks,"
+    " i.reused_count AS reused, i.attempts, i.error_code AS code, i.error_detail AS detail, i.error_pointer AS pointer,"
+    " i.updated_at, i.namespace, i.requested_id, g.encoding"
+    f" FROM job_items i LEFT JOIN generations g ON {same_generation('g', 'i')} WHERE i.tenant_id = :tenant"
+    f" AND i.job_id = :job AND i.ordinal > :after {{where}} ORDER BY i.ordinal LIMIT :limit"
 )

@@ -159,7 +159,7 @@ class Payload:
 class DeadLetter:
     """One item that failed for good. ``stage``: the last step it finished."""
 
-    place: LedgerPosition
+    position: LedgerPosition
     namespace: str
     document_id: str
     generation: int

@@ -67,7 +67,7 @@ class Lease:
             self._stages.pop(claim, None)
 
     def reach(self, stage: Stage, claims: Collection[ItemClaim]) -> None:
-        """Note the stage that items have reached; the next renewal writes it."""
+        """Set the stage that items have reached; the next renewal writes it."""
         self._stages.update((claim, stage) for claim in claims if claim in self._stages)
 
     def advance(self, ledger: Ledger, stage: Stage) -> None:
@@ -101,13 +101,13 @@ class Lease:
         that ``call`` was given and raise LeaseLost at once; go on while MySQL is unavailable."""
         stop = threading.Event()
         pool = ThreadPoolExecutor(1, thread_name_prefix="slow")
-        under_way = pool.submit(contextvars.copy_context().run, call, stop)
+        future = pool.submit(contextvars.copy_context().run, call, stop)
         try:
             while True:
                 try:
-                    return under_way.result(timeout=self._lease_s * _RENEW_CALL_AT)
+                    return future.result(timeout=self._lease_s * _RENEW_CALL_AT)
                 except TimeoutError:
-                    if under_way.done():  # it was the call's own
+                    if future.done():  # it was the call's own
                         raise
                 try:
                     self.renew()

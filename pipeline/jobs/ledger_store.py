@@ -5,19 +5,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from itertools import accumulate
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, text
+from sqlalchemy import Connection
 
 from pipeline.database.rows import TenantStore, insert_many, now, placeholders
+from pipeline.database.statements import same_document, same_generation, sql, tenant_ids
 from pipeline.documents.outcome_store import DocumentOutcomes
 from pipeline.errors import LeaseLost
 from pipeline.jobs.claims import Claims, ItemClaim, NewItem, becomes, by_job, may
 from pipeline.jobs.outbox_store import Outbox
 from pipeline.jobs.states import Move
 from pipeline.records import FailureReason, ItemState, JobId, Namespace, Priority, Stage, TenantId
-
-__all__ = ["Claims", "ItemClaim", "Ledger", "NewItem", "tenants_with_open_jobs"]
 
 _DETAIL_LENGTH = 1000
 
@@ -27,22 +27,21 @@ class Ledger(TenantStore):
 
     def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
         super().__init__(connection, tenant_id)
-        self.deliveries = 0  # to webhooks, that stand in the outbox once the transaction does
+        self.deliveries = 0  # to webhooks, written to the outbox by this transaction
 
     def total(self, job_id: JobId) -> int | None:
         """Return the number of items of a job; None if there is no such job."""
-        statement = text("SELECT total FROM jobs WHERE tenant_id = :tenant AND job_id = :job")
-        total = self._run(statement, job=job_id).scalar_one_or_none()
-        return None if total is None else int(total)
+        statement = "SELECT total FROM jobs WHERE tenant_id = :tenant AND job_id = :job"
+        total: int | None = self._run(statement, job=job_id).scalar_one_or_none()
+        return total
 
     def renamed(self, job_id: JobId) -> list[tuple[int, str, str]]:
         """Return ordinal, requested id and id of the items that were given another id."""
-        statement = text(
+        statement = (
             "SELECT ordinal, requested_id, document_id FROM job_items"
             " WHERE tenant_id = :tenant AND job_id = :job AND requested_id IS NOT NULL ORDER BY ordinal"
         )
-        rows = self._run(statement, job=job_id)
-        return [(row.ordinal, row.requested_id, row.document_id) for row in rows]
+        return [(ordinal, requested, given) for ordinal, requested, given in self._run(statement, job=job_id)]
 
     def open(
         self,
@@ -56,10 +55,8 @@ class Ledger(TenantStore):
         """Write a job with all its items; finish it at once if none is left to do."""
         moment = now()
         self._run(
-            text(
-                "INSERT INTO jobs (tenant_id, job_id, namespace, total, request_id, priority, created_at, updated_at)"
-                " VALUES (:tenant, :job, :namespace, :total, :request, :priority, :now, :now)"
-            ),
+            "INSERT INTO jobs (tenant_id, job_id, namespace, total, request_id, priority, created_at, updated_at)"
+            " VALUES (:tenant, :job, :namespace, :total, :request, :priority, :now, :now)",
             job=job_id,
             namespace=namespace,
             total=len(items),
@@ -71,7 +68,7 @@ class Ledger(TenantStore):
             self._connection,
             "INSERT INTO job_items (tenant_id, job_id, ordinal, namespace, document_id, generation, body_bytes, state,"
             " stage, outcome, error_code, error_detail, error_pointer, failed_revision, next_attempt_at, updated_at,"
-            " requested_id) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
+            f" requested_id) VALUES ({placeholders(range(17))})",
             [
                 (
                     self._tenant_id,
@@ -81,18 +78,18 @@ class Ledger(TenantStore):
                     item.document_id,
                     item.generation,
                     item.body_bytes,
-                    _first_state(item),
+                    state,
                     Stage.ACCEPTED,
                     item.outcome,
                     item.error_code,
                     _shortened(item.error_detail),
                     item.error_pointer,
-                    1 if _first_state(item) is ItemState.FAILED else None,
-                    moment if _first_state(item) is ItemState.QUEUED else None,
+                    1 if state is ItemState.FAILED else None,
+                    moment if state is ItemState.QUEUED else None,
                     moment,
                     item.requested_id,
                 )
-                for item in items
+                for item, state in ((item, _first_state(item)) for item in items)
             ],
         )
         self.close_if_done([job_id])
@@ -103,34 +100,27 @@ class Ledger(TenantStore):
         """Claim a job's due items, at most ``limit`` and about ``max_bytes``, at least one: either items with bytes or
         up to ``fetch_limit`` to be fetched."""
         fetch_limit = limit if fetch_limit is None else fetch_limit
-        rows = self._run(_DUE, job=job_id, now=now(), limit=limit + 1, least=0 if fetch_limit else 1).all()
-        taken: list[ItemClaim] = []
-        size = 0
+        moment = now()
+        rows = self._run(_DUE, job=job_id, now=moment, limit=limit + 1, least=0 if fetch_limit else 1).all()
         alike = [row for row in rows if bool(row.body_bytes) == bool(rows[0].body_bytes)]
-        for row in alike[: limit if rows and rows[0].body_bytes else min(limit, fetch_limit)]:
-            size += row.body_bytes
-            if taken and size > max_bytes:
-                break
-            generation = self._generation(row.namespace, row.document_id, row.generation)
-            taken.append(
-                ItemClaim(
-                    job_id=job_id,
-                    ordinal=row.ordinal,
-                    generation=generation,
-                    fencing_token=row.fencing_token + 1,
-                    attempts=row.attempts + 1,
-                    to_fetch=not row.body_bytes,
-                )
+        alike = alike[: limit if rows and rows[0].body_bytes else min(limit, fetch_limit)]
+        sizes = accumulate(row.body_bytes for row in alike)
+        taken = [row for row, size in zip(alike, sizes, strict=True) if row is alike[0] or size <= max_bytes]
+        claims = tuple(
+            ItemClaim(
+                job_id=job_id,
+                ordinal=row.ordinal,
+                generation=self._generation(row.namespace, row.document_id, row.generation),
+                fencing_token=row.fencing_token + 1,
+                attempts=row.attempts + 1,
+                to_fetch=not row.body_bytes,
             )
-        if taken:
-            self._run(
-                _TAKE,
-                job=job_id,
-                ordinals=[claim.ordinal for claim in taken],
-                lease=now() + timedelta(seconds=lease_s),
-                now=now(),
-            )
-        return Claims(items=tuple(taken), more=len(taken) < len(rows))
+            for row in taken
+        )
+        if claims:
+            ordinals = [claim.ordinal for claim in claims]
+            self._run(_TAKE, job=job_id, ordinals=ordinals, lease=now() + timedelta(seconds=lease_s), now=now())
+        return Claims(items=claims, more=len(claims) < len(rows))
 
     def hold(self, claims: Sequence[ItemClaim]) -> None:
         """Lock these items until the transaction ends. Raises LeaseLost if another worker holds one."""
@@ -148,27 +138,24 @@ class Ledger(TenantStore):
         return held
 
     def advance(self, claims: Sequence[ItemClaim], stage: Stage, *, lease_s: float) -> None:
-        """Note the finished step and renew the lease. Call ``hold`` first."""
-        self._update(
-            claims,
-            "stage = :stage, lease_until = :lease",
-            {"stage": stage, "lease": now() + timedelta(seconds=lease_s)},
-        )
+        """Record the finished step and renew the lease. Call ``hold`` first."""
+        values = {"stage": stage, "lease": now() + timedelta(seconds=lease_s)}
+        self._update(claims, "stage = :stage, lease_until = :lease", values)
 
     def succeed(
         self, claims: Mapping[ItemClaim, int], *, outcome: str, reused: Mapping[ItemClaim, int] | None = None
     ) -> None:
         """Mark items as succeeded with their chunks, ``reused`` of them without embedding. Call ``hold`` first."""
         for job_id, group in by_job(list(claims)):
-            counts = [value for claim in group for value in (claim.ordinal, claims[claim])]
-            spared = [value for claim in group for value in (claim.ordinal, (reused or {}).get(claim, 0))]
+            chunks = [value for claim in group for value in (claim.ordinal, claims[claim])]
+            reuses = [value for claim in group for value in (claim.ordinal, (reused or {}).get(claim, 0))]
             cases = " ".join(["WHEN %s THEN %s"] * len(group))
             self._connection.exec_driver_sql(
                 f"UPDATE job_items SET {becomes(Move.SUCCEED)}, stage = 'publish', outcome = %s,"
                 f" chunk_count = CASE ordinal {cases} END, reused_count = CASE ordinal {cases} END,"
                 " lease_until = NULL, next_attempt_at = NULL, error_code = NULL, error_detail = NULL, updated_at = %s"
                 f" WHERE tenant_id = %s AND job_id = %s AND ordinal IN ({placeholders(group)}) AND {may(Move.SUCCEED)}",
-                (outcome, *counts, *spared, now(), self._tenant_id, job_id, *(claim.ordinal for claim in group)),
+                (outcome, *chunks, *reuses, now(), self._tenant_id, job_id, *(claim.ordinal for claim in group)),
             )
 
     def fail(
@@ -210,111 +197,98 @@ class Ledger(TenantStore):
         """Finish jobs without open items and return those finished here. ``touch``: revise the others too."""
         finished = []
         for job_id in sorted(set(job_ids)):
-            values = {"tenant": self._tenant_id, "job": job_id, "now": now()}
             # The job's row is locked first: two workers ending the last two items cannot each overlook the other.
-            self._connection.execute(_LOCK_JOB, values)
-            done = self._connection.execute(_CLOSE, values).rowcount
-            if done:
+            self._run(_LOCK_JOB, job=job_id)
+            if self._run(_CLOSE, job=job_id, now=now()).rowcount:
                 finished.append(job_id)
                 self.deliveries += Outbox(self._connection, self._tenant_id).job_ended(job_id)
             elif touch:
-                self._connection.execute(_TOUCH_JOB, values)
+                self._run(_TOUCH_JOB, job=job_id, now=now())
         return finished
 
     def request_id(self, job_id: JobId) -> str:
         """Return the id of the request that made the job, for logs; empty if there is no such job."""
-        request_id = self._run(
-            text("SELECT request_id FROM jobs WHERE tenant_id = :tenant AND job_id = :job"), job=job_id
-        ).scalar_one_or_none()
-        return str(request_id or "")
+        statement = "SELECT request_id FROM jobs WHERE tenant_id = :tenant AND job_id = :job"
+        return str(self._run(statement, job=job_id).scalar_one_or_none() or "")
 
     def release_expired(self) -> int:
         """Queue items with an expired lease again; return how many."""
-        return self._run(
-            text(
-                f"UPDATE job_items SET {becomes(Move.EXPIRE)}, lease_until = NULL, next_attempt_at = :now,"
-                " fencing_token = fencing_token + 1, updated_at = :now"
-                f" WHERE tenant_id = :tenant AND {may(Move.EXPIRE)} AND lease_until < :now"
-            ),
-            now=now(),
-        ).rowcount
+        return self._run(_RELEASE_EXPIRED, now=now()).rowcount
 
     def due(self) -> dict[JobId, int]:
         """Return how many items of each job are due; paused jobs are omitted."""
-        rows = self._run(
-            text(
-                "SELECT j.job_id, COUNT(*) FROM jobs j JOIN job_items i ON i.tenant_id = j.tenant_id"
-                " AND i.job_id = j.job_id AND i.state = 'queued' AND i.next_attempt_at <= :now"
-                " WHERE j.tenant_id = :tenant AND j.finished_at IS NULL AND j.paused_at IS NULL"
-                " GROUP BY j.job_id ORDER BY j.job_id"
-            ),
-            now=now(),
-        )
-        return {JobId(job_id): count for job_id, count in rows}
+        return {JobId(job_id): count for job_id, count in self._run(_DUE_BY_JOB, now=now())}
 
     def unfinished(self) -> list[JobId]:
         """Return the jobs that are not marked as finished."""
-        rows = self._run(text("SELECT job_id FROM jobs WHERE tenant_id = :tenant AND finished_at IS NULL")).scalars()
-        return [JobId(job_id) for job_id in rows]
+        return list(self._run("SELECT job_id FROM jobs WHERE tenant_id = :tenant AND finished_at IS NULL").scalars())
 
     def _update(
         self, claims: Sequence[ItemClaim], assignments: str, values: dict[str, Any], *, move: Move | None = None
     ) -> None:
         only = f" AND {may(move)}" if move else ""
         for job_id, group in by_job(claims):
-            statement = text(
+            statement = (
                 f"UPDATE job_items SET {assignments}, updated_at = :now"
                 f" WHERE tenant_id = :tenant AND job_id = :job AND ordinal IN :ordinals{only}"
-            ).bindparams(bindparam("ordinals", expanding=True))
+            )
             ordinals = [claim.ordinal for claim in group]
             self._run(statement, job=job_id, ordinals=ordinals, now=now(), **values)
 
 
 def tenants_with_open_jobs(connection: Connection) -> list[TenantId]:
     """Return the tenants with unfinished jobs. Reads only their ids, across tenants."""
-    rows = connection.execute(text("SELECT DISTINCT tenant_id FROM jobs WHERE finished_at IS NULL")).scalars()
-    return [TenantId(tenant_id) for tenant_id in rows]
+    return tenant_ids(connection, "SELECT DISTINCT tenant_id FROM jobs WHERE finished_at IS NULL")
 
 
-_DUE = text(
+_DUE = sql(
     # Rows of an earlier attempt that wait to be dropped would vanish while the new attempt writes them. An item of a
     # document deleted since is taken all the same: it will never be published.
     "SELECT ordinal, namespace, document_id, generation, body_bytes, fencing_token, attempts FROM job_items i"
     f" WHERE tenant_id = :tenant AND job_id = :job AND {may(Move.CLAIM)} AND next_attempt_at <= :now"
-    " AND body_bytes >= :least"
-    " AND NOT EXISTS (SELECT 1 FROM jobs j WHERE j.tenant_id = :tenant AND j.job_id = :job AND j.paused_at IS NOT NULL)"
-    " AND NOT EXISTS (SELECT 1 FROM retired_generations r JOIN documents d ON d.tenant_id = r.tenant_id"
-    " AND d.namespace = r.namespace AND d.document_id = r.document_id AND d.deleted_generation < r.generation"
-    " WHERE r.tenant_id = i.tenant_id AND r.namespace = i.namespace AND r.document_id = i.document_id"
-    " AND r.generation = i.generation)"
-    " LIMIT :limit FOR UPDATE SKIP LOCKED"
+    " AND body_bytes >= :least AND NOT EXISTS (SELECT 1 FROM jobs j WHERE j.tenant_id = :tenant AND j.job_id = :job"
+    " AND j.paused_at IS NOT NULL) AND NOT EXISTS (SELECT 1 FROM retired_generations r"
+    f" JOIN documents d ON {same_document('d', 'r')} AND d.deleted_generation < r.generation"
+    f" WHERE {same_generation('r', 'i')}) LIMIT :limit FOR UPDATE SKIP LOCKED"
 )
 
-_TAKE = text(
+_DUE_BY_JOB = (
+    "SELECT j.job_id, COUNT(*) FROM jobs j JOIN job_items i ON i.tenant_id = j.tenant_id AND i.job_id = j.job_id"
+    " AND i.state = 'queued' AND i.next_attempt_at <= :now WHERE j.tenant_id = :tenant AND j.finished_at IS NULL"
+    " AND j.paused_at IS NULL GROUP BY j.job_id ORDER BY j.job_id"
+)
+
+_RELEASE_EXPIRED = (
+    f"UPDATE job_items SET {becomes(Move.EXPIRE)}, lease_until = NULL, next_attempt_at = :now,"
+    " fencing_token = fencing_token + 1, updated_at = :now"
+    f" WHERE tenant_id = :tenant AND {may(Move.EXPIRE)} AND lease_until < :now"
+)
+
+_TAKE = sql(
     f"UPDATE job_items SET {becomes(Move.CLAIM)}, lease_until = :lease, fencing_token = fencing_token + 1,"
     " attempts = attempts + 1, updated_at = :now"
     f" WHERE tenant_id = :tenant AND job_id = :job AND ordinal IN :ordinals AND {may(Move.CLAIM)}"
-).bindparams(bindparam("ordinals", expanding=True))
+)
 
-_HOLD = text(
+_HOLD = sql(
     "SELECT ordinal, state, fencing_token FROM job_items"
     " WHERE tenant_id = :tenant AND job_id = :job AND ordinal IN :ordinals ORDER BY ordinal FOR UPDATE"
-).bindparams(bindparam("ordinals", expanding=True))
+)
 
-_LOCK_JOB = text("SELECT job_id FROM jobs WHERE tenant_id = :tenant AND job_id = :job FOR UPDATE")
+_LOCK_JOB = sql("SELECT job_id FROM jobs WHERE tenant_id = :tenant AND job_id = :job FOR UPDATE")
 
-_CLOSE = text(
+_CLOSE = sql(
     "UPDATE jobs SET finished_at = :now, updated_at = :now, revision = revision + 1"
     " WHERE tenant_id = :tenant AND job_id = :job AND finished_at IS NULL AND NOT EXISTS ("
     "SELECT 1 FROM job_items i WHERE i.tenant_id = :tenant AND i.job_id = :job AND i.state IN ('queued', 'running'))"
 )
 
-_TOUCH_JOB = text(
+_TOUCH_JOB = sql(
     "UPDATE jobs SET updated_at = :now, revision = revision + 1"
     " WHERE tenant_id = :tenant AND job_id = :job AND finished_at IS NULL"
 )
 
-_NEXT_REVISION = text("UPDATE jobs SET revision = revision + 1 WHERE tenant_id = :tenant AND job_id = :job")
+_NEXT_REVISION = sql("UPDATE jobs SET revision = revision + 1 WHERE tenant_id = :tenant AND job_id = :job")
 
 
 def _first_state(item: NewItem) -> ItemState:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import text
-
-from pipeline.database.rows import TenantStore, now, to_json
+from pipeline.database.rows import TenantStore, as_utc, now, to_json
+from pipeline.database.statements import sql
 from pipeline.jobs.job_views import Snapshot
 from pipeline.jobs.signal_store import JobSignals
 from pipeline.records import ItemState, JobId
@@ -27,16 +25,16 @@ class Outbox(TenantStore):
         if not self._subscribed(None):
             return 0
         job = JobSignals(self._connection, self._tenant_id).snapshot(job_id, reasons=False)
-        return self._tell(job, Event(f"job.{job.status}")) if job else 0
+        return self._announce(job, Event(f"job.{job.status}")) if job else 0
 
     def job_progressed(self, job_id: JobId) -> int:
         """Write messages on this job's progress, once per revision; they replace unsent ones."""
         job = JobSignals(self._connection, self._tenant_id).snapshot(job_id, reasons=False)
         if job is None or job.finished_at is not None:
             return 0
-        messages = self._tell(job, Event.PROGRESS)
+        messages = self._announce(job, Event.PROGRESS)
         if messages:
-            self._run(_OVERTAKEN, job=job_id, revision=f"%-{job.revision}")
+            self._run(_DELETE_OVERTAKEN, job=job_id, revision=f"%-{job.revision}")
         return messages
 
     def test(self, webhook_id: str) -> str:
@@ -45,16 +43,12 @@ class Outbox(TenantStore):
         self._write([(webhook_id, message_id)], Event.TEST, None, {"webhook_id": webhook_id})
         return message_id
 
-    def _tell(self, job: Snapshot, event: Event) -> int:
-        chosen = self._subscribed(event)
-        return self._write(
-            [(webhook_id, self._message_id(webhook_id, job)) for webhook_id in chosen], event, job.job_id, _data(job)
-        )
+    def _announce(self, job: Snapshot, event: Event) -> int:
+        messages = [(webhook_id, self._message_id(webhook_id, job)) for webhook_id in self._subscribed(event)]
+        return self._write(messages, event, job.job_id, _data(job))
 
     def _subscribed(self, event: Event | None) -> list[str]:
-        rows = self._run(
-            text("SELECT webhook_id, events FROM webhooks WHERE tenant_id = :tenant AND disabled_at IS NULL")
-        )
+        rows = self._run("SELECT webhook_id, events FROM webhooks WHERE tenant_id = :tenant AND disabled_at IS NULL")
         return [webhook_id for webhook_id, events in rows if event is None or event in events.split()]
 
     def _message_id(self, webhook_id: str, job: Snapshot) -> str:
@@ -66,7 +60,7 @@ class Outbox(TenantStore):
         if not messages:
             return 0
         moment = now()
-        body = to_json({"type": event.value, "timestamp": _rfc_3339(moment), "data": data})
+        body = to_json({"type": event.value, "timestamp": as_utc(moment).isoformat(), "data": data})
         return self._connection.exec_driver_sql(
             "INSERT IGNORE INTO webhook_deliveries (tenant_id, webhook_id, delivery_id, event, job_id, body, state,"
             " next_attempt_at, created_at) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)",
@@ -80,25 +74,16 @@ class Outbox(TenantStore):
 def _data(job: Snapshot) -> dict[str, Any]:
     """Return ids and counters; a message never holds document text."""
     return {
-        "job_id": job.job_id,
-        "namespace": job.namespace,
-        "status": job.status,
-        "total": job.total,
-        "succeeded": job.items[ItemState.SUCCEEDED],
-        "failed": job.items[ItemState.FAILED],
-        "cancelled": job.items[ItemState.CANCELLED],
+        **{name: getattr(job, name) for name in ("job_id", "namespace", "status", "total")},
+        **{state.value: job.items[state] for state in (ItemState.SUCCEEDED, ItemState.FAILED, ItemState.CANCELLED)},
         "chunks": job.chunks,
         "stages": dict(job.stages),
-        "created_at": _rfc_3339(job.created_at),
-        "finished_at": _rfc_3339(job.finished_at) if job.finished_at else None,
+        "created_at": job.created_at.isoformat(),
+        "finished_at": job.finished_at.isoformat() if job.finished_at else None,
     }
 
 
-def _rfc_3339(moment: datetime) -> str:
-    return moment.astimezone(UTC).isoformat() if moment.tzinfo else moment.replace(tzinfo=UTC).isoformat()
-
-
-_OVERTAKEN = text(
+_DELETE_OVERTAKEN = sql(
     "DELETE FROM webhook_deliveries WHERE tenant_id = :tenant AND job_id = :job AND event = 'job.progress'"
     " AND state = 'pending' AND lease_until IS NULL AND delivery_id NOT LIKE :revision"
 )

@@ -7,11 +7,9 @@ failures up to a revision has missed none.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
-
-from sqlalchemy import bindparam, text
 
 from pipeline.database.rows import TenantStore, record_of
+from pipeline.database.statements import sql
 from pipeline.jobs.job_view_store import JobViews, count_items, status_of
 from pipeline.jobs.job_views import Failure, FailurePosition, Fingerprint, Snapshot
 from pipeline.records import JobId
@@ -41,19 +39,8 @@ class JobSignals(TenantStore):
 
     def failures(self, job_id: JobId, *, after: FailurePosition, limit: int) -> list[Failure]:
         """Return failed items in the order of failing, after ``after``, without those queued again since."""
-        rows: Sequence[Any] = self._run(
-            _FAILURES, job=job_id, revision=after.revision, ordinal=after.ordinal, limit=limit
-        ).all()
-        return [
-            Failure(
-                position=FailurePosition(revision=row.failed_revision, ordinal=row.ordinal),
-                document_id=row.document_id,
-                code=row.error_code or "",
-                detail=row.error_detail,
-                pointer=row.error_pointer,
-            )
-            for row in rows
-        ]
+        rows = self._run(_FAILURES, job=job_id, revision=after.revision, ordinal=after.ordinal, limit=limit)
+        return [record_of(Failure, row, position=record_of(FailurePosition, row)) for row in rows]
 
     def fingerprints(self, job_ids: Sequence[JobId]) -> dict[JobId, Fingerprint]:
         """Return values to compare to see whether a job has changed. One statement for all."""
@@ -61,7 +48,7 @@ class JobSignals(TenantStore):
         return {JobId(job_id): (revision, served_at) for job_id, revision, served_at in rows}
 
 
-_SNAPSHOT = text(
+_SNAPSHOT = sql(
     "SELECT j.job_id, j.namespace, j.revision, j.total, j.created_at, j.updated_at, j.finished_at, j.paused_at,"
     " j.served_at, i.state, i.stage, i.items, i.chunks FROM jobs j LEFT JOIN ("
     "SELECT state, stage, COUNT(*) AS items, SUM(chunk_count) AS chunks FROM job_items"
@@ -69,12 +56,10 @@ _SNAPSHOT = text(
     " WHERE j.tenant_id = :tenant AND j.job_id = :job"
 )
 
-_FAILURES = text(
-    "SELECT failed_revision, ordinal, document_id, error_code, error_detail, error_pointer FROM job_items"
-    " WHERE tenant_id = :tenant AND job_id = :job AND failed_revision >= :revision"
+_FAILURES = sql(
+    "SELECT failed_revision AS revision, ordinal, document_id, COALESCE(error_code, '') AS code, error_detail AS detail,"
+    " error_pointer AS pointer FROM job_items WHERE tenant_id = :tenant AND job_id = :job AND failed_revision >= :revision"
     " AND (failed_revision > :revision OR ordinal > :ordinal) ORDER BY failed_revision, ordinal LIMIT :limit"
 )
 
-_FINGERPRINTS = text(
-    "SELECT job_id, revision, served_at FROM jobs WHERE tenant_id = :tenant AND job_id IN :jobs"
-).bindparams(bindparam("jobs", expanding=True))
+_FINGERPRINTS = sql("SELECT job_id, revision, served_at FROM jobs WHERE tenant_id = :tenant AND job_id IN :jobs")

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
-from pipeline.database.rows import TenantStore, now
+from pipeline.database.rows import TenantStore, now, record_of
+from pipeline.database.statements import sql
 from pipeline.records import JobId, Priority, TenantId
 
 MOST_INTERACTIVE = 3  # turns of a tenant's interactive jobs in a row while bulk waits: every fourth is bulk
@@ -29,20 +30,12 @@ def turns(connection: Connection) -> list[WaitingJob]:
     first, then the least recently served; after a few interactive turns in a row, one of bulk. Looks across tenants,
     and reads only ids and times."""
     rows = connection.execute(_TURNS_NOW, {"now": now(), "limit": _TURNS, "most": MOST_INTERACTIVE})
-    return [
-        WaitingJob(
-            tenant_id=TenantId(tenant),
-            job_id=JobId(job),
-            request_id=str(request or ""),
-            priority=Priority(priority),
-        )
-        for tenant, job, request, priority in rows
-    ]
+    return [record_of(WaitingJob, row, priority=Priority(row.priority)) for row in rows]
 
 
 def waiting_for_each_other(waiting: Sequence[WaitingJob]) -> bool:
     """Return whether these should take short turns: several tenants wait, or an interactive job beside a tenant's bulk."""
-    return len({(turn.tenant_id, turn.priority) for turn in waiting}) > 1
+    return len({(job.tenant_id, job.priority) for job in waiting}) > 1
 
 
 class Turns(TenantStore):
@@ -51,19 +44,18 @@ class Turns(TenantStore):
     def batches_in_flight(self) -> int:
         """Count the tenant's batches held by workers (one lease end each, fetching excluded), with its row locked until
         the transaction ends."""
-        values = {"tenant": self._tenant_id, "now": now()}
-        self._connection.execute(_KNOWN, values)
-        self._connection.execute(_LOCK, values)
-        return int(self._connection.execute(_IN_FLIGHT, values).scalar_one())
+        self._run(_CREATE)
+        self._run(_LOCK)
+        return int(self._run(_IN_FLIGHT, now=now()).scalar_one())
 
     def served(self, job_id: JobId) -> None:
-        """Note that a worker has just taken a batch of this job; the others come first now."""
-        values = {"tenant": self._tenant_id, "job": job_id, "now": now()}
-        self._connection.execute(_SERVED, values)
-        self._connection.execute(_JOB_SERVED, values)
+        """Record that a worker has just taken a batch of this job; the others come first now."""
+        moment = now()
+        self._run(_SERVED, job=job_id, now=moment)
+        self._run(_JOB_SERVED, job=job_id, now=moment)
 
 
-_TURNS_NOW = text(
+_TURNS_NOW = sql(
     "SELECT j.tenant_id, j.job_id, j.request_id, j.priority FROM jobs j LEFT JOIN ingest_turns t ON t.tenant_id = j.tenant_id"
     # A scalar with LIMIT 1 looks for one item of each job; EXISTS is made a join that reads all that are queued.
     " WHERE j.finished_at IS NULL AND j.paused_at IS NULL AND (SELECT 1 FROM job_items i"
@@ -75,23 +67,23 @@ _TURNS_NOW = text(
     " j.served_at, j.created_at, j.job_id LIMIT :limit"
 )
 
-_KNOWN = text("INSERT IGNORE INTO ingest_turns (tenant_id, served_at) VALUES (:tenant, '2000-01-01')")
+_CREATE = sql("INSERT IGNORE INTO ingest_turns (tenant_id, served_at) VALUES (:tenant, '2000-01-01')")
 
-_LOCK = text("SELECT served_at FROM ingest_turns WHERE tenant_id = :tenant FOR UPDATE")
+_LOCK = sql("SELECT served_at FROM ingest_turns WHERE tenant_id = :tenant FOR UPDATE")
 
-_IN_FLIGHT = text(
+_IN_FLIGHT = sql(
     "SELECT COUNT(DISTINCT lease_until) FROM job_items"
     " WHERE tenant_id = :tenant AND state = 'running' AND lease_until >= :now AND body_bytes > 0"
 )
 
-_SERVED = text(
+_SERVED = sql(
     "INSERT INTO ingest_turns (tenant_id, served_at, interactive_in_a_row)"
     " SELECT :tenant, :now, priority = 'interactive' FROM jobs WHERE tenant_id = :tenant AND job_id = :job"
     " ON DUPLICATE KEY UPDATE served_at = VALUES(served_at),"
     " interactive_in_a_row = IF(VALUES(interactive_in_a_row), interactive_in_a_row + 1, 0)"
 )
 
-_JOB_SERVED = text("UPDATE jobs SET served_at = :now WHERE tenant_id = :tenant AND job_id = :job")
+_JOB_SERVED = sql("UPDATE jobs SET served_at = :now WHERE tenant_id = :tenant AND job_id = :job")
 
 
 def workers_seen(connection: Connection, *, within_s: float) -> bool:
@@ -99,7 +91,7 @@ def workers_seen(connection: Connection, *, within_s: float) -> bool:
     return bool(connection.execute(_SEEN, {"since": within_s, "now": now()}).scalar_one())
 
 
-_SEEN = text(
+_SEEN = sql(
     "SELECT EXISTS (SELECT 1 FROM ingest_turns WHERE served_at > :now - INTERVAL :since SECOND) OR EXISTS ("
     "SELECT 1 FROM jobs j JOIN job_items i ON i.tenant_id = j.tenant_id AND i.job_id = j.job_id"
     " AND i.state = 'running' AND i.lease_until > :now WHERE j.finished_at IS NULL)"

@@ -119,7 +119,7 @@ def differences(
     expected = {row.chunk_id: row for row in rows if row.enabled and (row.document_id, row.generation) in shown}
     per_generation = Counter((row.document_id, row.generation) for row in rows)
     parents = parent_counts(connection, tenant_id, namespace, document_ids)
-    incomplete = parents_lost(connection, tenant_id, namespace, document_ids) if document_ids else set()
+    incomplete = parents_lost(connection, tenant_id, namespace, document_ids)
     odd = [row for chunk_id, row in vectors.items() if chunk_id not in expected]
     unneeded = {key for key in (*per_generation, *parents) if key not in shown}
     spare = any((row.document_id, row.generation) not in shown for row in whole or ())

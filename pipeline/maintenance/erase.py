@@ -119,7 +119,7 @@ def _erase(tenant_id: TenantId, use: Resources, *, settled: bool) -> TenantErase
     _step(tenant_id, f"mysql.{tenants}", partial(erasure_store.erase_from_mysql, use.mysql, tenant_id, tenants), use)
     remaining = erasure_store.left_over(use.mysql, use.postgres, use.redis, tenant_id)
     with unit_of_work(use.mysql) as work:
-        erased = erasure_store.note_erased(work.connection, tenant_id, {}, settled=settled and not remaining)
+        erased = erasure_store.add_erased(work.connection, tenant_id, {}, settled=settled and not remaining)
     log.info("tenant_erased", tenant_id=tenant_id, remaining=sum(remaining.values()))
     return TenantErased(tenant_id=tenant_id, erased=erased, remaining=remaining)
 
@@ -128,4 +128,4 @@ def _erase(tenant_id: TenantId, use: Resources, *, settled: bool) -> TenantErase
 def _step(tenant_id: TenantId, name: str, erase: Callable[[], int], use: Resources) -> None:
     count = erase()
     with unit_of_work(use.mysql) as work:
-        erasure_store.note_erased(work.connection, tenant_id, {name: count}, settled=False)
+        erasure_store.add_erased(work.connection, tenant_id, {name: count}, settled=False)

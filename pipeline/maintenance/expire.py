@@ -41,4 +41,4 @@ def _empty(tenant_id: TenantId, namespace: Namespace, use: Resources) -> None:
         pass
     with unit_of_work(use.mysql) as work:
         Attachments(work.connection, tenant_id).detach_all(namespace)
-        VectorStores(work.connection, tenant_id).note_emptied(namespace)
+        VectorStores(work.connection, tenant_id).mark_emptied(namespace)

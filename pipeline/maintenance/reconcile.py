@@ -40,7 +40,7 @@ def reconcile_tenant(tenant_id: TenantId, use: Resources) -> AlignmentCounts:
     """Reconcile the given tenant; see `reconcile`."""
     use.installation.confirm()
     with unit_of_work(use.mysql) as work:
-        position = reconcile_store.place_of(work.connection, tenant_id)
+        position = reconcile_store.position_of(work.connection, tenant_id)
     limit = _limit(tenant_id, position, use)
     documents = documents_by_namespace(tenant_id, use)
     names = sorted(all_namespaces(tenant_id, documents, use))
@@ -110,7 +110,7 @@ def _note(
 ) -> None:
     deletions = limit.noted(ended=position.namespace is None)
     with unit_of_work(use.mysql) as work:
-        reconcile_store.note(work.connection, tenant_id, position, asdict(counts), deletions)
+        reconcile_store.store(work.connection, tenant_id, position, asdict(counts), deletions)
 
 
 def _told(tenant_id: TenantId, total: AlignmentCounts, limit: _PassLimit) -> AlignmentCounts:

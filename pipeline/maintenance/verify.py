@@ -215,7 +215,7 @@ def finish(tenant_id: TenantId, progress: VerifyProgress, use: Resources, *, rep
         with unit_of_work(use.mysql) as work:
             Audit(work.connection, tenant_id).wrote("repair", namespaces=names, count=progress.repaired)
             if limit is not None and (progress.is_whole or limit.is_exceeded):
-                reconcile_store.note_withheld(work.connection, tenant_id, limit.withheld if limit.is_exceeded else 0)
+                reconcile_store.store_withheld(work.connection, tenant_id, limit.withheld if limit.is_exceeded else 0)
     kinds = [field.name for field in fields(AlignmentCounts) if field.name not in ("chunks", "vectors", "repaired")]
     sums = {kind: sum(getattr(report, kind) for report in progress.finished) for kind in kinds}
     withheld = limit.withheld if limit else 0

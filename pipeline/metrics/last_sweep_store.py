@@ -27,8 +27,8 @@ class LastSweep:
         with redis_errors(), self._redis.pipeline(transaction=False) as pipe:
             pipe.time()
             pipe.get(_KEY)
-            now, noted = pipe.execute()
-        return None if noted is None else max(0.0, _seconds(now) - float(noted))
+            now, swept_at = pipe.execute()
+        return None if swept_at is None else max(0.0, _seconds(now) - float(swept_at))
 
 
 def _seconds(time: tuple[int, int]) -> float:

@@ -30,17 +30,17 @@ _MINUTE_KEPT_S: Final = 60 * (WINDOW_MINUTES + 2)
 # KEYS: totals, this minute. ARGV: most fields, seconds a minute is kept, how many pairs belong to the minute too, pairs.
 _ADD: Final = """
 local most, minute_pairs = tonumber(ARGV[1]), tonumber(ARGV[3])
-local there = redis.call('HLEN', KEYS[1])
+local count = redis.call('HLEN', KEYS[1])
 for at = 4, #ARGV, 2 do
   local is_known = redis.call('HEXISTS', KEYS[1], ARGV[at]) == 1
-  if is_known or there < most then
+  if is_known or count < most then
     redis.call('HINCRBYFLOAT', KEYS[1], ARGV[at], ARGV[at + 1])
-    if not is_known then there = there + 1 end
+    if not is_known then count = count + 1 end
   end
   if (at - 4) / 2 < minute_pairs then redis.call('HINCRBYFLOAT', KEYS[2], ARGV[at], ARGV[at + 1]) end
 end
 if minute_pairs > 0 then redis.call('EXPIRE', KEYS[2], ARGV[2]) end
-return there
+return count
 """
 
 
@@ -58,7 +58,7 @@ class Meter:
         """Add to a counter. Labels are given by name, all that the metric has."""
         spec = _spec(name, labels)
         if spec is not None and by:
-            self._note({(name, "", _values(spec, labels)): by})
+            self._collect({(name, "", _values(spec, labels)): by})
 
     def observe(self, name: str, value: float, **labels: object) -> None:
         """Put one more value, in the unit of the name, into a histogram."""
@@ -67,7 +67,7 @@ class Meter:
             bucket = bisect.bisect_left(spec.buckets, value)
             bound = str(spec.buckets[bucket]) if bucket < len(spec.buckets) else "+Inf"
             values = _values(spec, labels)
-            self._note({(name, bound, values): 1.0, (name, "sum", values): value})
+            self._collect({(name, bound, values): 1.0, (name, "sum", values): value})
 
     def flush(self) -> None:
         """Send the collected values to Redis. Those that it does not take now are sent with the next ones."""
@@ -77,28 +77,16 @@ class Meter:
         if not pending:
             return
         ordered = sorted(pending, key=lambda field: field[0] not in WINDOWED)
-        arguments: list[str] = []
-        for field in ordered:
-            arguments += [orjson.dumps(field).decode(), repr(pending[field])]
+        pairs = [part for field in ordered for part in (orjson.dumps(field).decode(), repr(pending[field]))]
         windowed = sum(1 for field in ordered if field[0] in WINDOWED)
+        keys = (TOTALS, minute_key(int(self._clock() // 60)))
         try:
             with redis_errors():
-                self._redis.eval(
-                    _ADD,
-                    2,
-                    TOTALS,
-                    minute_key(int(self._clock() // 60)),
-                    str(MOST_FIELDS),
-                    str(_MINUTE_KEPT_S),
-                    str(windowed),
-                    *arguments,
-                )
+                self._redis.eval(_ADD, 2, *keys, str(MOST_FIELDS), str(_MINUTE_KEPT_S), str(windowed), *pairs)
         except Unavailable as error:
             log.warning("metrics_not_written", code=error.code)
             with self._lock:
-                for field, by in pending.items():
-                    if field in self._pending or len(self._pending) < _MOST_PENDING:
-                        self._pending[field] += by
+                self._add(pending)
 
     def close(self) -> None:
         """Send the remaining values."""
@@ -108,11 +96,14 @@ class Meter:
             timer.cancel()
         self.flush()
 
-    def _note(self, changes: Mapping[Field, float]) -> None:
+    def _add(self, changes: Mapping[Field, float]) -> None:
+        for field, by in changes.items():
+            if field in self._pending or len(self._pending) < _MOST_PENDING:
+                self._pending[field] += by
+
+    def _collect(self, changes: Mapping[Field, float]) -> None:
         with self._lock:
-            for field, by in changes.items():
-                if field in self._pending or len(self._pending) < _MOST_PENDING:
-                    self._pending[field] += by
+            self._add(changes)
             if self._timer is None:
                 self._timer = threading.Timer(SOON_S, self.flush)
                 self._timer.daemon = True

@@ -14,7 +14,7 @@ from pipeline.answer.trace import mentions
 from pipeline.answer.why_not import WhyNotVerdict, in_the_answer, why_not
 from pipeline.channels.channel import Channel
 from pipeline.database.unit_of_work import reading
-from pipeline.documents.owned_chunk_store import standing_of
+from pipeline.documents.owned_chunk_store import recorded_chunk
 from pipeline.errors import PipelineError
 from pipeline.jobs.computation import Computation, Done
 from pipeline.privacy.redaction import redact
@@ -52,7 +52,7 @@ def explain(computation: Computation, use: Resources, channels: Mapping[ChannelN
 
 def _found(query: Query, chunk_id: ChunkId, use: Resources, channels: Mapping[ChannelName, Channel]) -> dict[str, Any]:
     with reading(use.mysql) as connection:
-        standing = standing_of(connection, query.tenant_id, chunk_id)
+        standing = recorded_chunk(connection, query.tenant_id, chunk_id)
     returned = _returned(query, use)
     if chunk_id in returned:
         rank = list(returned).index(chunk_id) + 1

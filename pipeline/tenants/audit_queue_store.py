@@ -3,6 +3,7 @@ Redis loses them."""
 
 from __future__ import annotations
 
+from dataclasses import astuple, fields
 from datetime import datetime
 from typing import Any, Final
 
@@ -15,9 +16,8 @@ from pipeline.tenants.audit import AuditRow
 
 WAITING: Final = "chordwise:audit:waiting"  # the tenants that have something in their list
 LOST: Final = "chordwise:audit:lost"
-MOST_WAITING: Final = (
-    100_000  # a tenant's list, some 60 MB; while MySQL is away for longer, the oldest go, and are counted
-)
+# Rows of a tenant's list, some 60 MB; while MySQL is away for longer, the oldest are dropped and counted.
+MOST_WAITING: Final = 100_000
 
 # Part of the script that stores an answer. KEYS[2]: the tenant's list.
 NOTE: Final = """
@@ -51,38 +51,22 @@ def list_key(tenant_id: TenantId) -> str:
 
 def packed(row: AuditRow) -> bytes:
     """Return a row as it waits in Redis."""
-    return orjson.dumps(
-        {
-            "audit_id": row.audit_id,
-            "at": row.at.isoformat(),
-            "action": row.action,
-            "actor": [row.actor.key_id, row.actor.key_name, row.actor.scopes],
-            "request_id": row.request_id,
-            "namespaces": row.namespaces,
-            "ids": row.ids,
-            "count": row.count,
-            "status": row.status,
-            "query_hash": row.query_hash,
-            "query_text": row.query_text,
-            "detail": row.detail,
-        },
-        option=orjson.OPT_NON_STR_KEYS,
-    )
+    columns = {field.name: getattr(row, field.name) for field in fields(row)}
+    converted = {"at": row.at.isoformat(), "actor": astuple(row.actor)}
+    return orjson.dumps(columns | converted, option=orjson.OPT_NON_STR_KEYS)
 
 
 def unpacked(raw: bytes) -> AuditRow:
     """Return the row that `packed` wrote."""
-    fields: dict[str, Any] = orjson.loads(raw)
-    key_id, key_name, scopes = fields.pop("actor")
-    return AuditRow(
-        **{
-            **fields,
-            "at": datetime.fromisoformat(fields["at"]),
-            "actor": Actor(key_id=key_id, key_name=key_name, scopes=tuple(scopes)),
-            "namespaces": tuple(fields["namespaces"]),
-            "ids": tuple(fields["ids"]),
-        }
-    )
+    columns: dict[str, Any] = orjson.loads(raw)
+    key_id, key_name, scopes = columns["actor"]
+    converted = {
+        "at": datetime.fromisoformat(columns["at"]),
+        "actor": Actor(key_id=key_id, key_name=key_name, scopes=tuple(scopes)),
+        "namespaces": tuple(columns["namespaces"]),
+        "ids": tuple(columns["ids"]),
+    }
+    return AuditRow(**columns | converted)
 
 
 class AuditQueue:

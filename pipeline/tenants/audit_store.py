@@ -12,16 +12,15 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, select, text
+from sqlalchemy import Connection, select
 
 from pipeline.database.mysql_tables import audit
 from pipeline.database.rows import TenantStore, follows, insert_many, now, record_of, to_json, to_naive
+from pipeline.database.statements import sql, tenant_ids
 from pipeline.records import Actor, TenantId
 from pipeline.tenants.audit import ArmSearches, AuditFilter, AuditRow, acting
 
-MOST_COMPARED = (
-    200_000  # searches that are read to compare the arms of an experiment, the newest: about a second's work
-)
+MOST_COMPARED = 200_000  # newest searches that are read to compare an experiment's arms: about a second's work
 MOST_IDS = 100  # ids in one row; `count` is of all
 
 SEARCH = "search"
@@ -81,16 +80,16 @@ class Audit(TenantStore):
             ],
         )
 
-    def page(self, wanted: AuditFilter, *, before: tuple[datetime, str] | None, limit: int) -> list[AuditRow]:
+    def page(self, chosen: AuditFilter, *, before: tuple[datetime, str] | None, limit: int) -> list[AuditRow]:
         """Return rows, newest first, before the given position."""
         at, audit_id = audit.c.at, audit.c.audit_id
         statement = select(audit).where(self._own(audit)).order_by(at.desc(), audit_id.desc()).limit(limit)
-        if wanted.action is not None:
-            statement = statement.where(audit.c.action == wanted.action)
-        if wanted.since is not None:
-            statement = statement.where(at >= to_naive(wanted.since))
-        if wanted.until is not None:
-            statement = statement.where(at < to_naive(wanted.until))
+        if chosen.action is not None:
+            statement = statement.where(audit.c.action == chosen.action)
+        if chosen.since is not None:
+            statement = statement.where(at >= to_naive(chosen.since))
+        if chosen.until is not None:
+            statement = statement.where(at < to_naive(chosen.until))
         if before is not None:
             statement = statement.where(follows(at, audit_id, before))
         return [_row(row) for row in self._connection.execute(statement)]
@@ -98,13 +97,10 @@ class Audit(TenantStore):
     def arms(self, experiment_id: str) -> list[ArmSearches]:
         """Return the outcomes of searches by arm, in order of name, among the tenant's newest 200,000 searches."""
         return [
-            ArmSearches(
-                bucket=row.bucket,
-                searches=row.searches,
-                failed=int(row.failed),
-                empty=int(row.empty),
-                degraded=int(row.degraded),
-                cached=int(row.cached),
+            record_of(
+                ArmSearches,
+                row,
+                **{name: int(getattr(row, name)) for name in ("failed", "empty", "degraded", "cached")},
                 mean_latency_ms=None if row.mean_latency_ms is None else round(float(row.mean_latency_ms), 3),
             )
             for row in self._run(_ARMS, search=SEARCH, experiment=experiment_id, most=MOST_COMPARED)
@@ -117,9 +113,7 @@ class Audit(TenantStore):
 
 def tenants_with_audit(connection: Connection) -> list[TenantId]:
     """Return the tenants with audit rows; reads only their ids."""
-    return [
-        TenantId(tenant_id) for tenant_id in connection.execute(text("SELECT DISTINCT tenant_id FROM audit")).scalars()
-    ]
+    return tenant_ids(connection, "SELECT DISTINCT tenant_id FROM audit")
 
 
 def _row(row: Any) -> AuditRow:
@@ -146,7 +140,7 @@ _COLUMNS = (
 _ADD = f"INSERT IGNORE INTO audit (tenant_id, {_COLUMNS}) VALUES ({', '.join(['%s'] * 15)})"
 
 # MariaDB reads JSON's null as NULL and MySQL as the word "null"; an arm of that name is not told from no arm there.
-_ARMS = text(
+_ARMS = sql(
     "SELECT bucket, COUNT(*) AS searches, SUM(outcome = 'failed') AS failed, SUM(outcome = 'empty') AS empty,"
     " SUM(degraded = 'true') AS degraded, SUM(cached = 'true') AS cached,"
     " AVG(IF(cached = 'true', NULL, latency_ms + 0.0)) AS mean_latency_ms FROM ("
@@ -156,4 +150,4 @@ _ARMS = text(
     ") AS newest WHERE experiment = :experiment AND bucket <> 'null' GROUP BY bucket ORDER BY bucket"
 )
 
-_FORGET = text("DELETE FROM audit WHERE tenant_id = :tenant AND at < :before LIMIT :limit")
+_FORGET = sql("DELETE FROM audit WHERE tenant_id = :tenant AND at < :before LIMIT :limit")

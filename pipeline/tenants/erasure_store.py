@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from sqlalchemy import Connection, Engine, text
 
 from pipeline.database.engines import mysql_errors, postgres_errors, redis_errors
 from pipeline.database.rows import now, to_json
+from pipeline.database.statements import sql
 from pipeline.records import TenantId
 
 # Keys of the installation (docs/data-model.md). A tenant that was made before `tenants.RESERVED` may begin like them.
@@ -52,9 +54,8 @@ def postgres_tables(postgres: Engine) -> list[str]:
 
 def erase_from_mysql(mysql: Engine, tenant_id: TenantId, table: str) -> int:
     """Delete this tenant's rows of one table, some thousand at a time; return how many."""
-    return _erase(
-        mysql, mysql_errors, f"DELETE FROM `{table}` WHERE tenant_id = :tenant LIMIT {_ROWS_AT_ONCE}", tenant_id
-    )
+    statement = f"DELETE FROM `{table}` WHERE tenant_id = :tenant LIMIT {_ROWS_AT_ONCE}"
+    return _erase(mysql, mysql_errors, statement, tenant_id)
 
 
 def erase_from_postgres(postgres: Engine, tenant_id: TenantId, table: str) -> int:
@@ -100,16 +101,19 @@ def left_over(mysql: Engine, postgres: Engine, client: redis.Redis, tenant_id: T
     counts: dict[str, int] = {}
     with mysql_errors(), mysql.connect() as connection:
         for table in mysql_tables(connection):
-            statement = text(f"SELECT COUNT(*) FROM `{table}` WHERE tenant_id = :tenant")
-            counts[f"mysql.{table}"] = connection.execute(statement, {"tenant": tenant_id}).scalar_one()
+            counts[f"mysql.{table}"] = _count(connection, f"`{table}`", tenant_id)
     tables = postgres_tables(postgres)
     with postgres_errors(), postgres.connect() as connection:
         for table in tables:
-            statement = text(f'SELECT count(*) FROM "{table}" WHERE tenant_id = :tenant')
-            counts[f"postgres.{table}"] = connection.execute(statement, {"tenant": tenant_id}).scalar_one()
+            counts[f"postgres.{table}"] = _count(connection, f'"{table}"', tenant_id)
     with redis_errors():
         counts["redis.keys"] = sum(1 for _ in _keys(client, tenant_id))
     return {name: count for name, count in counts.items() if count}
+
+
+def _count(connection: Connection, table: str, tenant_id: TenantId) -> int:
+    statement = text(f"SELECT COUNT(*) FROM {table} WHERE tenant_id = :tenant")
+    return int(connection.execute(statement, {"tenant": tenant_id}).scalar_one())
 
 
 def is_known(connection: Connection, tenant_id: TenantId) -> bool:
@@ -120,60 +124,54 @@ def is_known(connection: Connection, tenant_id: TenantId) -> bool:
 
 def request_erasure(connection: Connection, tenant_id: TenantId) -> None:
     """Record the request to erase everything that the tenant has now, and disable it; an earlier report stays."""
-    connection.execute(
-        text("UPDATE tenants SET disabled_at = COALESCE(disabled_at, :now) WHERE tenant_id = :tenant"),
-        {"tenant": tenant_id, "now": now()},
-    )
-    connection.execute(
-        text(
-            "INSERT INTO erasures (tenant_id, requested_at, erased) VALUES (:tenant, :now, '{}')"
-            " ON DUPLICATE KEY UPDATE requested_at = VALUES(requested_at), settled_at = NULL"
-        ),
-        {"tenant": tenant_id, "now": now()},
-    )
+    values = {"tenant": tenant_id, "now": now()}
+    connection.execute(_DISABLE, values)
+    connection.execute(_REQUEST, values)
 
 
-def note_erased(
+def add_erased(
     connection: Connection, tenant_id: TenantId, erased: Mapping[str, int], *, settled: bool
 ) -> dict[str, int]:
     """Add to the report of an erasure; return the sums since it was first requested."""
-    row = connection.execute(_REPORT, {"tenant": tenant_id}).scalar_one_or_none()
-    sums: dict[str, int] = json.loads(row) if row else {}
-    for name, count in erased.items():
-        if count:
-            sums[name] = sums.get(name, 0) + count
-    connection.execute(
-        text(
-            "UPDATE erasures SET erased = :erased, settled_at = IF(:settled, :now, settled_at) WHERE tenant_id = :tenant"
-        ),
-        {"tenant": tenant_id, "erased": to_json(sums), "settled": settled, "now": now()},
-    )
-    return sums
+    report = connection.execute(_REPORT, {"tenant": tenant_id}).scalar_one_or_none()
+    sums = Counter(json.loads(report) if report else {}) + Counter(erased)
+    values = {"tenant": tenant_id, "erased": to_json(sums), "settled": settled, "now": now()}
+    connection.execute(_ADD, values)
+    return dict(sums)
 
 
 def unsettled(connection: Connection) -> list[Erasure]:
     """Return unsettled erasures, except those of tenants that were created again since."""
-    return [
-        Erasure(tenant_id=TenantId(tenant_id), requested_at=requested_at)
-        for tenant_id, requested_at in connection.execute(_UNSETTLED)
-    ]
+    rows = connection.execute(_UNSETTLED)
+    return [Erasure(tenant_id=TenantId(tenant_id), requested_at=requested_at) for tenant_id, requested_at in rows]
 
 
-_REPORT = text("SELECT erased FROM erasures WHERE tenant_id = :tenant FOR UPDATE")
+_DISABLE = sql("UPDATE tenants SET disabled_at = COALESCE(disabled_at, :now) WHERE tenant_id = :tenant")
 
-_UNSETTLED = text(
+_REQUEST = sql(
+    "INSERT INTO erasures (tenant_id, requested_at, erased) VALUES (:tenant, :now, '{}')"
+    " ON DUPLICATE KEY UPDATE requested_at = VALUES(requested_at), settled_at = NULL"
+)
+
+_ADD = sql(
+    "UPDATE erasures SET erased = :erased, settled_at = IF(:settled, :now, settled_at) WHERE tenant_id = :tenant"
+)
+
+_REPORT = sql("SELECT erased FROM erasures WHERE tenant_id = :tenant FOR UPDATE")
+
+_UNSETTLED = sql(
     "SELECT e.tenant_id, e.requested_at FROM erasures e"
     " LEFT JOIN tenants t ON t.tenant_id = e.tenant_id AND t.created_at > e.requested_at"
     " WHERE e.settled_at IS NULL AND t.tenant_id IS NULL"
 )
 
-_MYSQL_TABLES = text(
+_MYSQL_TABLES = sql(
     "SELECT c.table_name FROM information_schema.columns c JOIN information_schema.tables t"
     " ON t.table_schema = c.table_schema AND t.table_name = c.table_name AND t.table_type = 'BASE TABLE'"
     " WHERE c.table_schema = DATABASE() AND c.column_name = 'tenant_id'"
 )
 
-_POSTGRES_TABLES = text(
+_POSTGRES_TABLES = sql(
     "SELECT c.relname FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid"
     " WHERE a.attname = 'tenant_id' AND NOT a.attisdropped AND c.relkind = 'r'"
     " AND c.relnamespace = current_schema()::regnamespace"

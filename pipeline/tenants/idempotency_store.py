@@ -4,10 +4,13 @@ the database's, so that gateways' clocks do not matter."""
 from __future__ import annotations
 
 import uuid
+from dataclasses import asdict
+from typing import Any
 
-from sqlalchemy import Connection, Row, text
+from sqlalchemy import Connection, Executable
 
 from pipeline.database.rows import TenantStore, record_of
+from pipeline.database.statements import sql, tenant_ids
 from pipeline.records import TenantId
 from pipeline.tenants.idempotency import Answered, Claimed, Running
 
@@ -18,11 +21,7 @@ class IdempotencyKeys(TenantStore):
     def insert(self, digest: bytes, *, lease_s: float, ttl_s: float) -> Claimed | None:
         """Claim an unused key, else return None. Use a transaction of its own: waiting for a row here would hold locks
         that its owner needs."""
-        claimed = Claimed(work_id=str(uuid.uuid4()), token=str(uuid.uuid4()))
-        written = self._run(
-            _INSERT, digest=digest, work=claimed.work_id, token=claimed.token, lease=_micro(lease_s), ttl=_micro(ttl_s)
-        ).rowcount
-        return claimed if written else None
+        return self._claim(_INSERT, digest, str(uuid.uuid4()), lease=_micro(lease_s), ttl=_micro(ttl_s))
 
     def claim(self, digest: bytes, *, lease_s: float, ttl_s: float) -> Claimed | Running | Answered | None:
         """Return a used key's state, claimed if expired or its holder died; None if it went or was claimed meanwhile."""
@@ -30,26 +29,17 @@ class IdempotencyKeys(TenantStore):
         if row is None:
             return None
         if row.expired or (row.status is None and row.lease_left <= 0):
-            return self._take_over(digest, row, lease_s=lease_s, ttl_s=ttl_s)
+            work_id = row.work_id if row.status is None else str(uuid.uuid4())
+            times = {"lease": _micro(lease_s), "ttl": _micro(ttl_s)}
+            return self._claim(_TAKE_OVER, digest, work_id, **times, before=row.token)
         if row.status is None:
             return Running(lease_left_s=row.lease_left / 1e6)
         return record_of(Answered, row)
 
-    def _take_over(
-        self, digest: bytes, row: Row[tuple[object, ...]], *, lease_s: float, ttl_s: float
-    ) -> Claimed | None:
-        died = row.status is None
-        claimed = Claimed(work_id=row.work_id if died else str(uuid.uuid4()), token=str(uuid.uuid4()))
-        taken = self._run(
-            _TAKE_OVER,
-            digest=digest,
-            work=claimed.work_id,
-            token=claimed.token,
-            lease=_micro(lease_s),
-            ttl=_micro(ttl_s),
-            before=row.token,
-        )
-        return claimed if taken.rowcount else None
+    def _claim(self, statement: Executable, digest: bytes, work_id: str, **values: Any) -> Claimed | None:
+        claimed = Claimed(work_id=work_id, token=str(uuid.uuid4()))
+        rows = self._run(statement, digest=digest, work=work_id, token=claimed.token, **values).rowcount
+        return claimed if rows else None
 
     def renew(self, digest: bytes, token: str, *, lease_s: float) -> bool:
         """Extend the claim. False if another request holds the key now."""
@@ -57,16 +47,7 @@ class IdempotencyKeys(TenantStore):
 
     def keep(self, digest: bytes, token: str, answered: Answered, *, ttl_s: float) -> bool:
         """Store the answer for ``ttl_s`` seconds. False if another request holds the key now."""
-        kept = self._run(
-            _KEEP,
-            digest=digest,
-            token=token,
-            ttl=_micro(ttl_s),
-            fingerprint=answered.fingerprint,
-            status=answered.status,
-            answer=answered.answer,
-        )
-        return bool(kept.rowcount)
+        return bool(self._run(_KEEP, digest=digest, token=token, ttl=_micro(ttl_s), **asdict(answered)).rowcount)
 
     def free(self, digest: bytes, token: str) -> None:
         """Free the key for the next request; this one made nothing."""
@@ -83,7 +64,7 @@ class IdempotencyKeys(TenantStore):
 
 def tenants_with_expired_keys(connection: Connection) -> list[TenantId]:
     """Return the tenants with expired keys; reads only their ids."""
-    return [TenantId(tenant_id) for tenant_id in connection.execute(_UNTIDY).scalars()]
+    return tenant_ids(connection, f"SELECT DISTINCT tenant_id FROM idempotency_keys WHERE expires_at <= {_NOW}")
 
 
 def _micro(seconds: float) -> int:
@@ -92,43 +73,34 @@ def _micro(seconds: float) -> int:
 
 _NOW = "UTC_TIMESTAMP(6)"
 
-_INSERT = text(
+_INSERT = sql(
     "INSERT IGNORE INTO idempotency_keys (tenant_id, digest, work_id, token, claimed_until, expires_at)"
     f" VALUES (:tenant, :digest, :work, :token, {_NOW} + INTERVAL :lease MICROSECOND, {_NOW} + INTERVAL :ttl MICROSECOND)"
 )
 
-_LOOK = text(
+_LOOK = sql(
     f"SELECT work_id, token, fingerprint, status, answer, expires_at <= {_NOW} AS expired,"
     f" TIMESTAMPDIFF(MICROSECOND, {_NOW}, claimed_until) AS lease_left"
     " FROM idempotency_keys WHERE tenant_id = :tenant AND digest = :digest"
 )
 
-_TAKE_OVER = text(
+_TAKE_OVER = sql(
     "UPDATE idempotency_keys SET work_id = :work, token = :token, fingerprint = NULL, status = NULL, answer = NULL,"
     f" claimed_until = {_NOW} + INTERVAL :lease MICROSECOND, expires_at = {_NOW} + INTERVAL :ttl MICROSECOND"
     " WHERE tenant_id = :tenant AND digest = :digest AND token = :before"
 )
 
-_RENEW = text(
-    f"UPDATE idempotency_keys SET claimed_until = {_NOW} + INTERVAL :lease MICROSECOND"
-    " WHERE tenant_id = :tenant AND digest = :digest AND token = :token AND status IS NULL"
-)
+_HELD = "tenant_id = :tenant AND digest = :digest AND token = :token AND status IS NULL"
 
-_KEEP = text(
+_RENEW = f"UPDATE idempotency_keys SET claimed_until = {_NOW} + INTERVAL :lease MICROSECOND WHERE {_HELD}"
+
+_KEEP = sql(
     "UPDATE idempotency_keys SET fingerprint = :fingerprint, status = :status, answer = :answer,"
-    f" expires_at = {_NOW} + INTERVAL :ttl MICROSECOND"
-    " WHERE tenant_id = :tenant AND digest = :digest AND token = :token AND status IS NULL"
+    f" expires_at = {_NOW} + INTERVAL :ttl MICROSECOND WHERE {_HELD}"
 )
 
-_FREE = text(
-    "DELETE FROM idempotency_keys WHERE tenant_id = :tenant AND digest = :digest AND token = :token AND status IS NULL"
-)
+_FREE = f"DELETE FROM idempotency_keys WHERE {_HELD}"
 
-_LET_GO = text(
-    f"UPDATE idempotency_keys SET claimed_until = {_NOW}"
-    " WHERE tenant_id = :tenant AND digest = :digest AND token = :token AND status IS NULL"
-)
+_LET_GO = f"UPDATE idempotency_keys SET claimed_until = {_NOW} WHERE {_HELD}"
 
-_FORGET = text(f"DELETE FROM idempotency_keys WHERE tenant_id = :tenant AND expires_at <= {_NOW} LIMIT :limit")
-
-_UNTIDY = text(f"SELECT DISTINCT tenant_id FROM idempotency_keys WHERE expires_at <= {_NOW}")
+_FORGET = sql(f"DELETE FROM idempotency_keys WHERE tenant_id = :tenant AND expires_at <= {_NOW} LIMIT :limit")

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import bindparam, text
-
 from pipeline.database.rows import TenantStore, as_utc, now, record_of
+from pipeline.database.statements import same_document, sql
 from pipeline.records import DocumentId, Namespace
 from pipeline.tenants.accounts import NamespaceView
 from pipeline.tenants.publication_store import Publications
@@ -30,9 +29,7 @@ class Namespaces(TenantStore):
 
     def existing(self, names: Sequence[Namespace]) -> set[Namespace]:
         """Return those of these namespaces that exist."""
-        statement = text(
-            "SELECT namespace FROM namespaces WHERE tenant_id = :tenant AND namespace IN :names"
-        ).bindparams(bindparam("names", expanding=True))
+        statement = sql("SELECT namespace FROM namespaces WHERE tenant_id = :tenant AND namespace IN :names")
         rows = self._run(statement, names=list(names)).scalars()
         return {Namespace(name) for name in rows}
 
@@ -48,84 +45,53 @@ class Namespaces(TenantStore):
     ) -> None:
         """Record a change of the visible content, in its transaction: the documents, and the growth of chunks and
         terms."""
-        values = {"tenant": self._tenant_id, "namespace": namespace}
-        self._connection.execute(_REVISE, {**values, "chunks": chunks, "terms": terms, "now": now()})
-        Publications(self._connection, self._tenant_id).note(namespace, document_ids)
+        self._run(_REVISE, namespace=namespace, chunks=chunks, terms=terms, now=now())
+        Publications(self._connection, self._tenant_id).add(namespace, document_ids)
 
     def living_documents(self, namespace: Namespace, *, limit: int) -> list[str]:
         """Return some documents of a namespace that are published or under way."""
-        rows = self._run(
-            text(
-                "SELECT document_id FROM documents WHERE tenant_id = :tenant AND namespace = :namespace"
-                " AND latest_generation > deleted_generation ORDER BY document_id LIMIT :limit"
-            ),
-            namespace=namespace,
-            limit=limit,
-        ).scalars()
-        return list(rows)
+        return list(self._run(_LIVING, namespace=namespace, limit=limit).scalars())
 
     def close(self, namespace: Namespace) -> bool:
         """Delete an empty namespace; False if it holds a document. Uploads that name it wait for this transaction, as
         each touches its row first. Retired rows may be dropped at once."""
-        values = {"tenant": self._tenant_id, "namespace": namespace}
-        locked = "SELECT namespace FROM namespaces WHERE tenant_id = :tenant AND namespace = :namespace FOR UPDATE"
-        self._connection.execute(text(locked), values).all()
+        where = "tenant_id = :tenant AND namespace = :namespace"
+        self._run(f"SELECT namespace FROM namespaces WHERE {where} FOR UPDATE", namespace=namespace).all()
         if self.living_documents(namespace, limit=1):
             return False
-        for table in _OF_A_NAMESPACE:
-            self._connection.execute(
-                text(f"DELETE FROM {table} WHERE tenant_id = :tenant AND namespace = :namespace"), values
-            )
-        self._connection.execute(
-            text(
-                "UPDATE retired_generations SET due_at = :now"
-                " WHERE tenant_id = :tenant AND namespace = :namespace AND due_at > :now"
-            ),
-            {**values, "now": now()},
-        )
+        for table in _TABLES:
+            self._run(f"DELETE FROM {table} WHERE {where}", namespace=namespace)
+        retire = f"UPDATE retired_generations SET due_at = :now WHERE {where} AND due_at > :now"
+        self._run(retire, namespace=namespace, now=now())
         return True
 
     def views(self, *, after: str | None = None, limit: int = 1000, examples: bool = False) -> list[NamespaceView]:
         """Return namespaces after the given one, in order of name; with ``examples`` only those that hold examples."""
-        rows = self._run(
-            text(
-                "SELECT n.namespace, n.chunk_count, n.created_at, (SELECT COUNT(*) FROM documents d"
-                " WHERE d.tenant_id = n.tenant_id AND d.namespace = n.namespace"
-                " AND d.published_generation IS NOT NULL) AS documents"
-                " FROM namespaces n WHERE n.tenant_id = :tenant AND n.namespace > :after"
-                f"{_HOLDS_EXAMPLES if examples else ''}"
-                " ORDER BY n.namespace LIMIT :limit"
-            ),
-            after=after or "",
-            limit=limit,
-        )
-        return [record_of(NamespaceView, row, chunks=row.chunk_count) for row in rows]
+        rows = self._run(_VIEWS.format(where=_HOLDS_EXAMPLES if examples else ""), after=after or "", limit=limit)
+        return [record_of(NamespaceView, row) for row in rows]
 
 
 # Ids of examples begin with their category, so each of these reads a few rows of the primary key: '.' follows '-'.
 _HOLDS_EXAMPLES = " AND ({})".format(
     " OR ".join(
-        "EXISTS (SELECT 1 FROM documents d JOIN generations g ON g.tenant_id = d.tenant_id AND g.namespace = d.namespace"
-        " AND g.document_id = d.document_id AND g.generation = d.published_generation"
-        " WHERE d.tenant_id = n.tenant_id AND d.namespace = n.namespace"
+        f"EXISTS (SELECT 1 FROM documents d JOIN generations g ON {same_document('g', 'd')}"
+        " AND g.generation = d.published_generation WHERE d.tenant_id = n.tenant_id AND d.namespace = n.namespace"
         f" AND d.document_id >= '{category}-' AND d.document_id < '{category}.' AND g.type = '{category}'"
         " AND JSON_EXTRACT(g.metadata, '$.user_input') IS NOT NULL)"
         for category in (name.removesuffix("_examples") for name in EXAMPLE_TABLES)
     )
 )
 
-# The rows deleted with a namespace; the namespace itself is last.
-_OF_A_NAMESPACE = (
-    "term_changes",
-    "term_statistics",
-    "import_parts",
-    "entity_states",
-    "feedback",
-    "attachments",
-    "vector_stores",
-    "publications",
-    "sources",
-    "namespaces",
+_VIEWS = (
+    "SELECT n.namespace, n.chunk_count AS chunks, n.created_at, (SELECT COUNT(*) FROM documents d WHERE d.tenant_id ="
+    " n.tenant_id AND d.namespace = n.namespace AND d.published_generation IS NOT NULL) AS documents FROM namespaces n"
+    " WHERE n.tenant_id = :tenant AND n.namespace > :after{where} ORDER BY n.namespace LIMIT :limit"
+)
+
+# Whose rows are deleted with a namespace; the namespace itself is last.
+_TABLES = (
+    *("term_changes", "term_statistics", "import_parts", "entity_states", "feedback", "attachments", "vector_stores"),
+    *("publications", "sources", "namespaces"),
 )
 
 # A revision alone would come again in a namespace that was deleted and made anew, or in a database that was restored.
@@ -136,7 +102,12 @@ _REVISIONS = (
     " WHERE n.tenant_id = %(tenant)s AND n.namespace IN %(names)s"
 )
 
-_REVISE = text(
+_LIVING = (
+    "SELECT document_id FROM documents WHERE tenant_id = :tenant AND namespace = :namespace"
+    " AND latest_generation > deleted_generation ORDER BY document_id LIMIT :limit"
+)
+
+_REVISE = sql(
     "UPDATE namespaces SET chunk_count = chunk_count + :chunks, term_count = term_count + :terms,"
     " revision = revision + 1, revised_at = :now WHERE tenant_id = :tenant AND namespace = :namespace"
 )

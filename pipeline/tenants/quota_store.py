@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import astuple, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 
 from cachetools import TTLCache
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from pipeline.database.rows import TenantStore, now
+from pipeline.database.statements import sql
 from pipeline.errors import QueueFull, QuotaExceeded
 from pipeline.records import TenantId
 from pipeline.tenants.accounts import OwnQuotas
@@ -20,10 +21,15 @@ _ENDED = "GREATEST({d}deleted_generation, {d}failed_generation, {d}cancelled_gen
 # A document that is searchable, or whose latest upload may still become so: counted by quotas and shown in lists.
 ALIVE = f"({{d}}published_generation IS NOT NULL OR {{d}}latest_generation > {_ENDED})"
 
-_COME_BACK_S = 10.0
+_RETRY_AFTER_S = 10.0
 HEADROOM = 100_000  # documents; a tenant with more room than that is not counted at each batch
 _COUNTED_FOR_S = 30.0
-_CHUNKS_OF_ONE, _TOKENS_OF_ONE = 10, 1000  # per ordinary document, to convert chunks and tokens to documents
+# What an ordinary document takes of a quota, and the error of a tenant beyond it.
+_STORED = {
+    "documents": (1, "The tenant would have {used} documents and may have {limit}."),
+    "chunks": (10, "The tenant has {used} chunks and may have {limit}."),
+    "tokens": (1000, "The tenant has had {used} tokens embedded this month and may have {limit}."),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +67,7 @@ class QuotaRooms:
             room.documents -= arriving  # in place: the count expires when it would have
             return True
 
-    def note(self, tenant_id: TenantId, limits: QuotaLimits, room: int) -> None:
+    def store(self, tenant_id: TenantId, limits: QuotaLimits, room: int) -> None:
         """Store how many more documents fit, if there are many."""
         with self._lock:
             self._rooms.pop(tenant_id, None)
@@ -91,37 +97,25 @@ class Quotas(TenantStore):
             return
         self._run(_LOCK)
         rooms = []
-        if limit := limits.documents:
-            used = self._count(_DOCUMENTS)
-            rooms.append(limit - used)
-            if used > limit:
-                raise _exceeded(
-                    f"The tenant would have {used} documents and may have {limit}.", "documents", limit, used
-                )
-        if limit := limits.chunks:
-            used = self._count(_CHUNKS)
-            rooms.append((limit - used) // _CHUNKS_OF_ONE)
-            if used >= limit:
-                raise _exceeded(f"The tenant has {used} chunks and may have {limit}.", "chunks", limit, used)
-        if limit := limits.tokens:
-            used = self._spent()
-            rooms.append((limit - used) // _TOKENS_OF_ONE)
-            if used >= limit:
-                detail = f"The tenant has had {used} tokens embedded this month and may have {limit}."
-                raise _exceeded(detail, "tokens", limit, used)
+        for name, (per_document, detail) in _STORED.items():
+            if limit := getattr(limits, name):
+                used = self._used(name)
+                if used > limit or (used == limit and name != "documents"):  # of which the arriving ones are counted
+                    raise _exceeded(detail.format(used=used, limit=limit), name, limit, used)
+                rooms.append((limit - used) // per_document)
         if limit := limits.queued:
             if arriving > limit:
                 detail = f"{arriving} documents are more than the {limit} that may wait at a time."
                 raise _exceeded(detail, "queued", limit, arriving)
-            used = self._count(_QUEUED)
+            used = self._used("queued")
             rooms.append(limit - used - arriving)
             if used + arriving > limit:
                 raise QueueFull(
                     f"{used} documents wait already, and {limit} may; {arriving} more have no room.",
-                    retry_after_s=_COME_BACK_S,
+                    retry_after_s=_RETRY_AFTER_S,
                     quota={"name": "queued", "limit": limit, "used": used},
                 )
-        self._rooms.note(self._tenant_id, limits, min(rooms, default=2 * HEADROOM))
+        self._rooms.store(self._tenant_id, limits, min(rooms, default=2 * HEADROOM))
 
     def check_files(self, count: Callable[[], int]) -> None:
         """Raise QuotaExceeded for more files than the limit on documents; ``count`` is called only with one."""
@@ -131,28 +125,20 @@ class Quotas(TenantStore):
 
     def use(self) -> dict[str, tuple[int, int]]:
         """Return each quota's limit, 0 for none, and its use. Locks nothing."""
-        limits = self._limits()
-        return {
-            "documents": (limits.documents, self._count(_DOCUMENTS)),
-            "chunks": (limits.chunks, self._count(_CHUNKS)),
-            "queued": (limits.queued, self._count(_QUEUED)),
-            "tokens": (limits.tokens, self._spent()),
-        }
+        return {name: (limit, self._used(name)) for name, limit in asdict(self._limits()).items()}
 
     def _limits(self) -> QuotaLimits:
         """Return the tenant's own limits, else the defaults."""
-        row = self._run(_OWN).one_or_none()
-        own = {} if row is None else {name: int(value) for name, value in row._mapping.items() if value is not None}
+        row = self._run(_OWN).mappings().one_or_none()
+        own = {} if row is None else {name: row[name] for name in _LIMITS if row[name] is not None}
         return replace(self._defaults, **own)
 
-    def _spent(self) -> int:
-        """Return the tokens embedded in this calendar month, UTC."""
-        today = now().date()
-        usage = Usage(self._connection, self._tenant_id)
-        return usage.total(today.replace(day=1), today).counts.tokens
-
-    def _count(self, statement: str) -> int:
-        return int(self._run(text(statement)).scalar_one() or 0)
+    def _used(self, quota: str) -> int:
+        """Return the use of a quota; of tokens in this calendar month, UTC."""
+        if quota == "tokens":
+            today = now().date()
+            return Usage(self._connection, self._tenant_id).total(today.replace(day=1), today).counts.tokens
+        return int(self._run(_COUNTS[quota]).scalar_one() or 0)
 
 
 def _exceeded(detail: str, name: str, limit: int, used: int) -> QuotaExceeded:
@@ -161,43 +147,32 @@ def _exceeded(detail: str, name: str, limit: int, used: int) -> QuotaExceeded:
 
 def own_quotas(connection: Connection, tenant_id: TenantId) -> OwnQuotas:
     """Return the values in the tenant's own row."""
-    row = connection.execute(
-        text(f"SELECT {_OWN_COLUMNS} FROM tenants WHERE tenant_id = :tenant"), {"tenant": tenant_id}
-    )
-    return OwnQuotas(**dict(zip(_QUOTAS, (None if own is None else int(own) for own in row.one()), strict=True)))
+    return OwnQuotas(**connection.execute(_OWN, {"tenant": tenant_id}).mappings().one())
 
 
 def set_own_quotas(connection: Connection, tenant_id: TenantId, own: OwnQuotas) -> None:
     """Write the tenant's own values; None restores the installation's setting."""
     assignments = ", ".join(f"quota_{name} = :{name}" for name in _QUOTAS)
-    connection.execute(
-        text(f"UPDATE tenants SET {assignments} WHERE tenant_id = :tenant"),
-        {"tenant": tenant_id, **dict(zip(_QUOTAS, astuple(own), strict=True))},
-    )
+    statement = sql(f"UPDATE tenants SET {assignments} WHERE tenant_id = :tenant")
+    connection.execute(statement, {"tenant": tenant_id, **asdict(own)})
 
 
 def own_requests_per_minute(connection: Connection, tenant_id: TenantId) -> int | None:
     """Return the tenant's own limit on requests per minute, 0 for no limit; None for the installation's setting."""
-    statement = text("SELECT quota_requests_per_minute FROM tenants WHERE tenant_id = :tenant")
-    value = connection.execute(statement, {"tenant": tenant_id}).scalar_one_or_none()
-    return None if value is None else int(value)
+    statement = sql("SELECT quota_requests_per_minute FROM tenants WHERE tenant_id = :tenant")
+    limit: int | None = connection.execute(statement, {"tenant": tenant_id}).scalar_one_or_none()
+    return limit
 
 
-_QUOTAS = ("documents", "chunks", "queued", "tokens", "requests_per_minute")  # as in OwnQuotas
+_LIMITS = tuple(field.name for field in fields(QuotaLimits))
+_QUOTAS = tuple(field.name for field in fields(OwnQuotas))
+_OWN = sql(f"SELECT {', '.join(f'quota_{name} AS {name}' for name in _QUOTAS)} FROM tenants WHERE tenant_id = :tenant")
 
-_OWN_COLUMNS = ", ".join(f"quota_{name}" for name in _QUOTAS)
+_LOCK = sql("SELECT tenant_id FROM tenants WHERE tenant_id = :tenant FOR UPDATE")
 
-_OWN = text(
-    f"SELECT {', '.join(f'quota_{name} AS {name}' for name in _QUOTAS[:4])} FROM tenants WHERE tenant_id = :tenant"
-)
-
-_LOCK = text("SELECT tenant_id FROM tenants WHERE tenant_id = :tenant FOR UPDATE")
-
-_DOCUMENTS = f"SELECT COUNT(*) FROM documents WHERE tenant_id = :tenant AND {ALIVE.format(d='')}"
-
-_CHUNKS = "SELECT SUM(chunk_count) FROM namespaces WHERE tenant_id = :tenant"
-
-_QUEUED = (
-    "SELECT COUNT(*) FROM jobs j JOIN job_items i ON i.tenant_id = j.tenant_id AND i.job_id = j.job_id"
-    " AND i.state = 'queued' WHERE j.tenant_id = :tenant AND j.finished_at IS NULL"
-)
+_COUNTS = {
+    "documents": f"SELECT COUNT(*) FROM documents WHERE tenant_id = :tenant AND {ALIVE.format(d='')}",
+    "chunks": "SELECT SUM(chunk_count) FROM namespaces WHERE tenant_id = :tenant",
+    "queued": "SELECT COUNT(*) FROM jobs j JOIN job_items i ON i.tenant_id = j.tenant_id AND i.job_id = j.job_id"
+    " AND i.state = 'queued' WHERE j.tenant_id = :tenant AND j.finished_at IS NULL",
+}

@@ -47,8 +47,8 @@ class LocalBuckets:
     def take(self, name: str, rate: Rate) -> BucketReply:
         """Take one token from a bucket, if there is one."""
         at = self._clock()
-        left, noted = self._buckets.get(name, (float(rate.burst), at))
-        left = min(float(rate.burst), left + (at - noted) * rate.per_minute / 60)
+        left, filled_at = self._buckets.get(name, (float(rate.burst), at))
+        left = min(float(rate.burst), left + (at - filled_at) * rate.per_minute / 60)
         admitted = left >= 1
         left -= admitted
         self._buckets[name] = (left, at)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Final
@@ -33,7 +33,7 @@ class UsageBook:
         self._meter = meter
         self._price = price_per_million
         self._lock = threading.Lock()
-        self._notes: dict[TenantId, dict[UsageEntry, EmbeddingCounts]] = {}
+        self._collected: dict[TenantId, dict[UsageEntry, EmbeddingCounts]] = {}
         self._timer: threading.Timer | None = None
 
     def note(
@@ -43,28 +43,23 @@ class UsageBook:
         if counts == EmbeddingCounts():
             return
         if self._meter is not None:
-            meter, what_for = self._meter(), f"embed_{purpose.value}"
-            meter.count("chordwise_model_requests", counts.requests, purpose=what_for)
-            meter.count("chordwise_model_tokens", counts.tokens, purpose=what_for)
-            meter.count("chordwise_model_cached_texts", counts.cached_texts, purpose=what_for)
+            meter, label = self._meter(), f"embed_{purpose.value}"
+            meter.count("chordwise_model_requests", counts.requests, purpose=label)
+            meter.count("chordwise_model_tokens", counts.tokens, purpose=label)
+            meter.count("chordwise_model_cached_texts", counts.cached_texts, purpose=label)
         entry = UsageEntry(day=datetime.now(UTC).date(), job_id=job_id, purpose=purpose, model=model)
-        with self._lock:
-            mine = self._notes.setdefault(tenant_id, {})
-            mine[entry] = mine.get(entry, EmbeddingCounts()) + counts
+        self._collect(tenant_id, {entry: counts})
 
     def write(self) -> None:
         """Write the counters. Those that cannot be written now are written with the next ones."""
         with self._lock:
-            notes, self._notes = self._notes, {}
-        for tenant_id, entries in notes.items():
+            collected, self._collected = self._collected, {}
+        for tenant_id, entries in collected.items():
             try:
                 self._add(tenant_id, entries)
             except PipelineError as error:
                 log.warning("usage_not_written", tenant_id=tenant_id, code=error.code, detail=str(error))
-                with self._lock:
-                    mine = self._notes.setdefault(tenant_id, {})
-                    for entry, counts in entries.items():
-                        mine[entry] = mine.get(entry, EmbeddingCounts()) + counts
+                self._collect(tenant_id, entries)
 
     def write_soon(self) -> None:
         """Write within half a second, together with later counts."""
@@ -86,6 +81,12 @@ class UsageBook:
         with self._lock:
             self._timer = None
         self.write()
+
+    def _collect(self, tenant_id: TenantId, entries: Mapping[UsageEntry, EmbeddingCounts]) -> None:
+        with self._lock:
+            collected = self._collected.setdefault(tenant_id, {})
+            for entry, counts in entries.items():
+                collected[entry] = collected.get(entry, EmbeddingCounts()) + counts
 
     @retry_conflicts()
     def _add(self, tenant_id: TenantId, entries: dict[UsageEntry, EmbeddingCounts]) -> None:

@@ -9,9 +9,20 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, text
+from sqlalchemy import Connection
 
-from pipeline.database.rows import TenantStore, as_utc, insert_many, now, record_of, to_json, to_naive
+from pipeline.database.rows import (
+    TenantStore,
+    as_utc,
+    chunking_of,
+    chunking_to_json,
+    insert_many,
+    now,
+    record_of,
+    to_json,
+    to_naive,
+)
+from pipeline.database.statements import OF_DOCUMENT, OF_DOCUMENTS, same_document, sql, tenant_ids
 from pipeline.records import Chunking, DocumentId, JobId, Namespace, TenantId
 from pipeline.vector_stores.collection import Attached, ListPosition, Status, Tally
 
@@ -26,16 +37,15 @@ _ALIVE = "d.document_id IS NOT NULL AND d.latest_generation > d.deleted_generati
 # An unfinished item may have no document; a document deleted since is omitted.
 _SEEN = f"(({_ALIVE}) OR (i.state <> 'succeeded' AND NOT COALESCE(d.deleted_generation >= i.generation, FALSE)))"
 _FILES = (
-    " FROM attachments a LEFT JOIN job_items i ON i.tenant_id = a.tenant_id AND i.job_id = a.job_id AND i.ordinal = a.ordinal"
-    " LEFT JOIN documents d ON d.tenant_id = a.tenant_id AND d.namespace = a.namespace AND d.document_id = a.document_id"
+    " FROM attachments a LEFT JOIN job_items i ON i.tenant_id = a.tenant_id AND i.job_id = a.job_id"
+    f" AND i.ordinal = a.ordinal LEFT JOIN documents d ON {same_document('d', 'a')}"
 )
 _THERE = f" WHERE a.tenant_id = :tenant AND a.detached_at IS NULL AND {_SEEN}"
 _PUT_THERE = _FILES + _THERE
 # A file that was added and then overwritten by another upload is described by that generation.
 _PUT_OR_WRITTEN_SINCE = (
     f"{_FILES} LEFT JOIN generations g ON i.state = 'succeeded' AND d.published_generation <> i.generation"
-    " AND g.tenant_id = d.tenant_id AND g.namespace = d.namespace AND g.document_id = d.document_id"
-    f" AND g.generation = d.published_generation{_THERE}"
+    f" AND {same_document('g', 'd')} AND g.generation = d.published_generation{_THERE}"
 )
 _NAME = "COALESCE(g.source_uri, g.title, d.document_id)"
 _BY_TIME = _PUT_THERE.replace("attachments a", "attachments a FORCE INDEX (attachments_by_time)", 1)
@@ -44,20 +54,19 @@ _OTHER_STATUS = (
     " ELSE 'failed' END"
 )
 _OTHERS = (
-    " FROM documents d JOIN generations g ON g.tenant_id = d.tenant_id AND g.namespace = d.namespace"
-    " AND g.document_id = d.document_id AND g.generation = COALESCE(d.published_generation, d.latest_generation)"
+    f" FROM documents d JOIN generations g ON {same_document('g', 'd')}"
+    " AND g.generation = COALESCE(d.published_generation, d.latest_generation)"
     " LEFT JOIN jobs j ON j.tenant_id = g.tenant_id AND j.job_id = g.job_id"
     # Not NOT EXISTS, which makes MariaDB read the attachments of every tenant.
-    " LEFT JOIN attachments a ON a.tenant_id = d.tenant_id AND a.namespace = d.namespace"
-    " AND a.document_id = d.document_id AND a.detached_at IS NULL"
-    " WHERE d.tenant_id = :tenant AND d.latest_generation > d.deleted_generation AND a.document_id IS NULL"
+    f" LEFT JOIN attachments a ON {same_document('a', 'd')} AND a.detached_at IS NULL WHERE d.tenant_id = :tenant"
+    " AND d.latest_generation > d.deleted_generation AND a.document_id IS NULL"
 )
 _THIN = (
     "SELECT a.namespace, a.document_id, a.created_at, COALESCE(g.body_bytes, a.body_bytes) AS body_bytes,"
     f" {_STATUS} AS status{_PUT_OR_WRITTEN_SINCE} {{of_put}} UNION ALL"
     f" SELECT d.namespace, d.document_id, d.created_at, g.body_bytes, {_OTHER_STATUS} AS status{_OTHERS} {{of_others}}"
 )
-NAMED = text(
+NAMED = sql(
     f"SELECT a.namespace, a.document_id, a.created_at, IF(g.generation IS NULL, a.filename, {_NAME}) AS filename,"
     " COALESCE(g.metadata, a.attributes) AS attributes, COALESCE(g.chunking, a.chunking) AS chunking,"
     " COALESCE(g.body_bytes, a.body_bytes) AS body_bytes,"
@@ -66,69 +75,67 @@ NAMED = text(
     f" SELECT d.namespace, d.document_id, d.created_at, {_NAME}, g.metadata, g.chunking,"
     f" g.body_bytes, {_OTHER_STATUS} AS status, NULL, NULL, NULL{_OTHERS}"
     " AND d.namespace = :namespace AND d.document_id IN :ids"
-).bindparams(bindparam("ids", expanding=True))
-TALLIES = text(
+)
+TALLIES = sql(
     "SELECT namespace, status, COUNT(*) AS files, SUM(body_bytes) AS body_bytes FROM ("
     + _THIN.format(of_put="AND a.namespace IN :names", of_others="AND d.namespace IN :names")
     + ") f GROUP BY namespace, status"
-).bindparams(bindparam("names", expanding=True))
-JOB_TALLY = text(
+)
+JOB_TALLY = sql(
     f"SELECT {_STATUS} AS status, COUNT(*) AS files FROM job_items i"
     " WHERE i.tenant_id = :tenant AND i.job_id = :job GROUP BY 1"
 )
-JOB = text("SELECT created_at FROM jobs WHERE tenant_id = :tenant AND namespace = :namespace AND job_id = :job")
-_KEY = " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id = :document"
-POSITION = text(
+JOB = sql("SELECT created_at FROM jobs WHERE tenant_id = :tenant AND namespace = :namespace AND job_id = :job")
+_KEY = f" WHERE {OF_DOCUMENT}"
+POSITION = sql(
     f"SELECT created_at FROM (SELECT created_at, 0 AS choice FROM attachments{_KEY} UNION ALL"
     f" SELECT created_at, 1 AS choice FROM documents{_KEY}) f ORDER BY choice LIMIT 1"
 )
-TO_GO_ON_FROM = text(
-    "SELECT IF(j.job_id IS NOT NULL AND j.finished_at IS NULL, d.latest_generation, d.published_generation) AS generation"
-    " FROM documents d LEFT JOIN generations g ON g.tenant_id = d.tenant_id AND g.namespace = d.namespace"
-    " AND g.document_id = d.document_id AND g.generation = d.latest_generation"
-    " LEFT JOIN jobs j ON j.tenant_id = g.tenant_id AND j.job_id = g.job_id"
+GENERATION_TO_CHANGE = sql(
+    "SELECT IF(j.job_id IS NOT NULL AND j.finished_at IS NULL, d.latest_generation, d.published_generation) AS"
+    f" generation FROM documents d LEFT JOIN generations g ON {same_document('g', 'd')}"
+    " AND g.generation = d.latest_generation LEFT JOIN jobs j ON j.tenant_id = g.tenant_id AND j.job_id = g.job_id"
     " WHERE d.tenant_id = :tenant AND d.namespace = :namespace AND d.document_id = :document"
     " AND d.latest_generation > d.deleted_generation"
 )
-DELETED_SINCE = text(f"SELECT deleted_generation >= :generation FROM documents{_KEY}")
-DESCRIBE = text(f"UPDATE attachments SET attributes = :attributes{_KEY}")
-DETACH = text(
-    "UPDATE attachments SET detached_at = :now WHERE tenant_id = :tenant AND namespace = :namespace"
-    " AND document_id IN :ids AND detached_at IS NULL"
-).bindparams(bindparam("ids", expanding=True))
-DETACH_ALL = text(
+DELETED_SINCE = sql(f"SELECT deleted_generation >= :generation FROM documents{_KEY}")
+DESCRIBE = sql(f"UPDATE attachments SET attributes = :attributes{_KEY}")
+DETACH = sql(f"UPDATE attachments SET detached_at = :now WHERE {OF_DOCUMENTS} AND detached_at IS NULL")
+DETACH_ALL = sql(
     "UPDATE attachments SET detached_at = :now WHERE tenant_id = :tenant AND namespace = :namespace"
     " AND detached_at IS NULL"
 )
-HOLDERS = text(
+HOLDERS = sql(
     "SELECT namespace FROM attachments WHERE tenant_id = :tenant AND document_id = :document AND detached_at IS NULL"
     " ORDER BY namespace"
 )
-WITH_OLD_MARKS = text("SELECT DISTINCT tenant_id FROM attachments WHERE detached_at < :before")
-DROP_MARKS = text("DELETE FROM attachments WHERE tenant_id = :tenant AND detached_at < :before LIMIT :limit")
+DROP_MARKS = sql("DELETE FROM attachments WHERE tenant_id = :tenant AND detached_at < :before LIMIT :limit")
 
 
 def paged(
-    place: ListPosition | None, *, newest_first: bool, status: Status | None, of_job: bool
+    position: ListPosition | None, *, newest_first: bool, status: Status | None, of_job: bool
 ) -> tuple[str, dict[str, Any]]:
     """Return the statement of one page of ids; either kind is read along its index, as many as a page has."""
-    descending = newest_first != (place is not None and place.backwards)
+    descending = newest_first != (position is not None and position.backwards)
     sign, order = ("<", "DESC") if descending else (">", "ASC")
-    values: dict[str, Any] = {} if place is None else {"at": to_naive(place.at), "name": place.name}
+    values: dict[str, Any] = {} if position is None else {"at": to_naive(position.at), "name": position.name}
     if status is not None:
         values["status"] = status
 
-    def some(row: str, kind: str, status_of: str, mine: str) -> str:
-        after = f" AND ({row}.created_at, {row}.document_id) {sign} (:at, :name)"
-        bounded = f" AND {row}.created_at {sign}= :at{after}" if place is not None else ""
-        wanted = f" AND {status_of} = :status" if status is not None else ""
+    def select(row: str, tables: str, status_column: str, where: str = "") -> str:
+        if position is not None:
+            where += f" AND {row}.created_at {sign}= :at AND ({row}.created_at, {row}.document_id) {sign} (:at, :name)"
+        if status is not None:
+            where += f" AND {status_column} = :status"
         return (
-            f"(SELECT {row}.document_id, {row}.created_at{kind} AND {row}.namespace = :namespace{mine}{bounded}{wanted}"
+            f"(SELECT {row}.document_id, {row}.created_at{tables} AND {row}.namespace = :namespace{where}"
             f" ORDER BY {row}.created_at {order}, {row}.document_id {order} LIMIT :limit)"
         )
 
-    put = some("a", _BY_TIME, _STATUS, " AND a.job_id = :job" if of_job else "")
-    rows = put if of_job else f"{put} UNION ALL {some('d', _OTHERS, _OTHER_STATUS, '')}"
+    if of_job:
+        rows = select("a", _BY_TIME, _STATUS, " AND a.job_id = :job")
+    else:
+        rows = f"{select('a', _BY_TIME, _STATUS)} UNION ALL {select('d', _OTHERS, _OTHER_STATUS)}"
     statement = f"SELECT document_id FROM ({rows}) f ORDER BY created_at {order}, document_id {order} LIMIT :limit"
     return statement, values
 
@@ -148,7 +155,7 @@ class NewAttachment:
 class Attachments(TenantStore):
     """One tenant's files in namespaces."""
 
-    def note(self, namespace: Namespace, job_id: JobId, entries: Sequence[NewAttachment]) -> None:
+    def attach(self, namespace: Namespace, job_id: JobId, entries: Sequence[NewAttachment]) -> None:
         """Record the job items that add these files, replacing earlier records except their time, unless they had been
         removed."""
         moment = now()
@@ -168,7 +175,7 @@ class Attachments(TenantStore):
                     entry.ordinal,
                     entry.filename[:1024],
                     to_json(dict(entry.attributes)),
-                    _chunking_as_json(entry.chunking),
+                    chunking_to_json(entry.chunking),
                     entry.body_bytes,
                     moment,
                 )
@@ -191,20 +198,19 @@ class Attachments(TenantStore):
 
     def namespaces_with(self, document_id: DocumentId) -> list[Namespace]:
         """Return the namespaces that hold a file."""
-        rows = self._run(HOLDERS, document=document_id).scalars()
-        return [Namespace(name) for name in rows]
+        return list(self._run(HOLDERS, document=document_id).scalars())
 
     def named(self, namespace: Namespace, document_ids: Sequence[str]) -> dict[str, Attached]:
         """Return those of these files that exist."""
-        if not document_ids:
-            return {}
-        rows = self._run(NAMED, namespace=namespace, ids=list(document_ids))
+        rows = self._run(NAMED, namespace=namespace, ids=list(document_ids)) if document_ids else ()
         return {row.document_id: _attached(row) for row in rows}
 
-    def to_go_on_from(self, namespace: Namespace, document_id: DocumentId) -> int | None:
+    def generation_to_change(self, namespace: Namespace, document_id: DocumentId) -> int | None:
         """Return the generation that a change of a document begins with: the pending one, else the published one."""
-        row = self._run(TO_GO_ON_FROM, namespace=namespace, document=document_id).one_or_none()
-        return None if row is None else row.generation
+        generation: int | None = self._run(
+            GENERATION_TO_CHANGE, namespace=namespace, document=document_id
+        ).scalar_one_or_none()
+        return generation
 
     def was_deleted_since(self, namespace: Namespace, document_id: DocumentId, generation: int) -> bool:
         """Return whether a document was deleted since this generation was accepted. Call it in the transaction that
@@ -214,46 +220,42 @@ class Attachments(TenantStore):
 
     def position(self, namespace: Namespace, document_id: str) -> datetime | None:
         """Return the time by which a file is listed, also of a recently removed one."""
-        row = self._run(POSITION, namespace=namespace, document=document_id).one_or_none()
-        return None if row is None else as_utc(row.created_at)
+        return as_utc(self._run(POSITION, namespace=namespace, document=document_id).scalar_one_or_none())
 
     def page(
         self,
         namespace: Namespace,
         *,
-        place: ListPosition | None,
+        position: ListPosition | None,
         newest_first: bool,
         status: Status | None,
         limit: int,
         job_id: JobId | None = None,
     ) -> list[Attached]:
         """Return files of a namespace by the time they were added; with ``job_id``, only those of a job."""
-        statement, values = paged(place, newest_first=newest_first, status=status, of_job=job_id is not None)
-        ids = list(self._run(text(statement), namespace=namespace, limit=limit, job=job_id, **values).scalars())
+        statement, values = paged(position, newest_first=newest_first, status=status, of_job=job_id is not None)
+        ids = list(self._run(statement, namespace=namespace, limit=limit, job=job_id, **values).scalars())
         attachments = self.named(namespace, ids)
         ordered = [attachments[document_id] for document_id in ids if document_id in attachments]
-        return ordered[::-1] if place is not None and place.backwards else ordered
+        return ordered[::-1] if position is not None and position.backwards else ordered
 
     def tallies(self, namespaces: Sequence[str]) -> dict[str, Tally]:
         """Return the tally of each of these namespaces."""
-        if not namespaces:
-            return {}
         counts: dict[str, dict[Status, int]] = {name: {} for name in namespaces}
         sizes = dict.fromkeys(namespaces, 0)
-        for row in self._run(TALLIES, names=list(namespaces)):
+        for row in self._run(TALLIES, names=list(namespaces)) if namespaces else ():
             counts[row.namespace][row.status] = row.files
-            sizes[row.namespace] += int(row.body_bytes or 0) if row.status == "completed" else 0
+            if row.status == "completed":
+                sizes[row.namespace] = int(row.body_bytes or 0)
         return {name: Tally(counts=counts[name], body_bytes=sizes[name]) for name in namespaces}
 
     def tally_of_job(self, job_id: JobId) -> Tally:
         """Return the tally of a job's items."""
-        rows = self._run(JOB_TALLY, job=job_id)
-        return Tally(counts={row.status: row.files for row in rows})
+        return Tally(counts={row.status: row.files for row in self._run(JOB_TALLY, job=job_id)})
 
     def job_in(self, namespace: Namespace, job_id: JobId) -> datetime | None:
         """Return when a job of this namespace was accepted; None if there is no such job."""
-        row = self._run(JOB, namespace=namespace, job=job_id).one_or_none()
-        return None if row is None else as_utc(row.created_at)
+        return as_utc(self._run(JOB, namespace=namespace, job=job_id).scalar_one_or_none())
 
     def drop_old_marks(self, *, limit: int) -> int:
         """Delete the marks of files removed a day ago; return how many."""
@@ -262,17 +264,12 @@ class Attachments(TenantStore):
 
 def tenants_with_old_marks(connection: Connection) -> list[TenantId]:
     """Return the tenants with marks of files removed a day ago."""
-    rows = connection.execute(WITH_OLD_MARKS, {"before": _marked_before()}).scalars()
-    return [TenantId(tenant_id) for tenant_id in rows]
+    statement = "SELECT DISTINCT tenant_id FROM attachments WHERE detached_at < :before"
+    return tenant_ids(connection, statement, before=_marked_before())
 
 
 def _marked_before() -> datetime:
     return now() - timedelta(hours=_MARKED_FOR_HOURS)
-
-
-def _chunking_as_json(chunking: Chunking) -> str:
-    values = {"strategy": chunking.strategy, "max_tokens": chunking.max_tokens, "overlap": chunking.overlap}
-    return to_json({**values, "options": dict(chunking.options)} if chunking.options else values)
 
 
 def _attached(row: Any) -> Attached:
@@ -280,5 +277,5 @@ def _attached(row: Any) -> Attached:
         Attached,
         row,
         attributes=json.loads(row.attributes),
-        chunking=Chunking(**json.loads(row.chunking)) if row.chunking else None,
+        chunking=chunking_of(row.chunking) if row.chunking else None,
     )

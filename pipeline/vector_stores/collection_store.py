@@ -7,11 +7,12 @@ from collections.abc import Collection
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, text
+from sqlalchemy import Connection
 from sqlalchemy.dialects.mysql import insert
 
 from pipeline.database.mysql_tables import vector_stores
 from pipeline.database.rows import TenantStore, as_utc, now, record_of, to_json, to_naive
+from pipeline.database.statements import sql
 from pipeline.records import Namespace, TenantId
 from pipeline.vector_stores.collection import ListPosition, VectorStore
 
@@ -28,48 +29,46 @@ class VectorStores(TenantStore):
 
     def put(self, store: VectorStore) -> None:
         """Store the description of an existing namespace."""
-        days = store.expires_after_days
-        active = store.last_active_at
-        kept = {
+        days, active_at = store.expires_after_days, store.last_active_at
+        values = {
             "name": store.name,
             "description": store.description,
             "metadata": to_json(dict(store.metadata)),
             "expires_after_days": days,
-            "last_active_at": to_naive(active),
-            "expires_at": None if days is None else to_naive(active + timedelta(days=days)),
+            "last_active_at": to_naive(active_at),
+            "expires_at": None if days is None else to_naive(active_at + timedelta(days=days)),
         }
-        statement = insert(vector_stores).values(tenant_id=self._tenant_id, namespace=store.namespace, **kept)
-        self._connection.execute(statement.on_duplicate_key_update(kept))
+        statement = insert(vector_stores).values(tenant_id=self._tenant_id, namespace=store.namespace, **values)
+        self._connection.execute(statement.on_duplicate_key_update(values))
 
     def one(self, namespace: Namespace, *, lock: bool = False) -> VectorStore | None:
         """Return a namespace as a vector store, or None if there is none."""
         statement = f"{_SELECT} AND n.namespace = :namespace" + (" FOR UPDATE" if lock else "")
-        row = self._run(text(statement), namespace=namespace).one_or_none()
+        row = self._run(statement, namespace=namespace).one_or_none()
         return None if row is None else _store(row)
 
-    def page(self, *, place: ListPosition | None, newest_first: bool, limit: int) -> list[VectorStore]:
+    def page(self, *, position: ListPosition | None, newest_first: bool, limit: int) -> list[VectorStore]:
         """Return namespaces by the time they were created."""
-        backwards = place is not None and place.backwards
+        backwards = position is not None and position.backwards
         sign, order = ("<", "DESC") if newest_first != backwards else (">", "ASC")
-        values: dict[str, Any] = {"tenant": self._tenant_id, "limit": limit}
+        values: dict[str, Any] = {"limit": limit}
         where = ""
-        if place is not None:
+        if position is not None:
             where = f"AND (n.created_at {sign} :at OR (n.created_at = :at AND n.namespace {sign} :name))"
-            values |= {"at": to_naive(place.at), "name": place.name}
+            values |= {"at": to_naive(position.at), "name": position.name}
         statement = f"{_SELECT} {where} ORDER BY n.created_at {order}, n.namespace {order} LIMIT :limit"
-        stores = [_store(row) for row in self._connection.execute(text(statement), values)]
+        stores = [_store(row) for row in self._run(statement, **values)]
         return stores[::-1] if backwards else stores
 
     def touch(self, namespaces: Collection[Namespace]) -> None:
         """Record the use of these, each at most once a minute; expired ones stay expired."""
         moment = now()
-        before = moment - timedelta(seconds=_ACTIVE_AGAIN_S)
-        values = {"tenant": self._tenant_id, "names": list(namespaces), "now": moment, "before": before}
+        times = {"now": moment, "before": moment - timedelta(seconds=_ACTIVE_AGAIN_S)}
         # An UPDATE that changes nothing waits for locks all the same.
-        if idle := list(self._connection.execute(_IDLE, values).scalars()):
-            self._connection.execute(_TOUCH, {**values, "names": idle})
+        if idle := list(self._run(_IDLE, names=list(namespaces), **times).scalars()):
+            self._run(_TOUCH, names=idle, **times)
 
-    def note_emptied(self, namespace: Namespace) -> None:
+    def mark_emptied(self, namespace: Namespace) -> None:
         """Record that an expired one was emptied."""
         self._run(_EMPTIED, namespace=namespace, now=now())
 
@@ -85,20 +84,20 @@ _SELECT = (
     " v.last_active_at, v.expires_at FROM namespaces n"
     " LEFT JOIN vector_stores v ON v.tenant_id = n.tenant_id AND v.namespace = n.namespace WHERE n.tenant_id = :tenant"
 )
-_NAMESPACE = text(
+_NAMESPACE = sql(
     "INSERT IGNORE INTO namespaces (tenant_id, namespace, created_at) VALUES (:tenant, :namespace, :created)"
 )
 _AMONG_THE_IDLE = (
     " WHERE tenant_id = :tenant AND namespace IN :names AND last_active_at < :before"
     " AND (expires_at IS NULL OR expires_at > :now)"
 )
-_IDLE = text(f"SELECT namespace FROM vector_stores{_AMONG_THE_IDLE}").bindparams(bindparam("names", expanding=True))
-_TOUCH = text(
+_IDLE = sql(f"SELECT namespace FROM vector_stores{_AMONG_THE_IDLE}")
+_TOUCH = sql(
     "UPDATE vector_stores SET expires_at = DATE_ADD(:now, INTERVAL expires_after_days DAY), last_active_at = :now"
     f"{_AMONG_THE_IDLE}"
-).bindparams(bindparam("names", expanding=True))
-_EMPTIED = text("UPDATE vector_stores SET emptied_at = :now WHERE tenant_id = :tenant AND namespace = :namespace")
-_EXPIRED = text(
+)
+_EMPTIED = sql("UPDATE vector_stores SET emptied_at = :now WHERE tenant_id = :tenant AND namespace = :namespace")
+_EXPIRED = sql(
     "SELECT tenant_id, namespace FROM vector_stores WHERE expires_at <= :now AND emptied_at IS NULL"
     " ORDER BY expires_at LIMIT :limit"
 )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import datetime
-from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, delete, func, or_, select, text
+from sqlalchemy import ColumnElement, Connection, and_, delete, func, or_, select
 
 from pipeline.database.mysql_tables import stored_file_bodies, stored_files
 from pipeline.database.rows import TenantStore, follows, now, placeholders, record_of, slices, to_naive
+from pipeline.database.statements import same_generation, sql
 from pipeline.records import JobId, Namespace, TenantId
 from pipeline.vector_stores.collection import StoredFile
 
@@ -22,32 +23,25 @@ class StoredFiles(TenantStore):
 
     def put(self, file: StoredFile, body: bytes) -> None:
         """Store a file."""
-        self._insert_row(
-            stored_files,
-            file_id=file.file_id,
-            filename=file.filename,
-            purpose=file.purpose,
-            declared_type=file.declared_type,
-            body_bytes=file.body_bytes,
-            content_hash=hashlib.sha256(body).digest(),
-            created_at=to_naive(file.created_at),
-            expires_at=to_naive(file.expires_at),
-        )
+        times = {"created_at": to_naive(file.created_at), "expires_at": to_naive(file.expires_at)}
+        self._insert_row(stored_files, **asdict(file) | times, content_hash=hashlib.sha256(body).digest())
         self._insert_row(stored_file_bodies, file_id=file.file_id, body=body)
 
     def named(self, file_ids: Sequence[str]) -> dict[str, StoredFile]:
         """Return those of these files that exist and have not expired."""
         files: dict[str, StoredFile] = {}
-        for some in slices(list(file_ids), 1000):
-            rows = self._connection.execute(select(stored_files).where(self._valid(), stored_files.c.file_id.in_(some)))
-            files |= {row.file_id: _file(row) for row in rows}
+        for ids in slices(list(file_ids), 1000):
+            rows = self._connection.execute(select(stored_files).where(self._valid(), stored_files.c.file_id.in_(ids)))
+            files |= {row.file_id: record_of(StoredFile, row) for row in rows}
         return files
 
     def body(self, file_id: str) -> bytes | None:
         """Return a file's bytes, or None."""
         where = and_(self._own(stored_file_bodies), stored_file_bodies.c.file_id == file_id)
-        row = self._connection.execute(select(stored_file_bodies.c.body).where(where)).one_or_none()
-        return None if row is None else bytes(row.body)
+        body: bytes | None = self._connection.execute(
+            select(stored_file_bodies.c.body).where(where)
+        ).scalar_one_or_none()
+        return body
 
     def count(self) -> int:
         """Return the number of files."""
@@ -65,16 +59,13 @@ class StoredFiles(TenantStore):
         if purpose is not None:
             statement = statement.where(stored_files.c.purpose == purpose)
         order = (at.desc(), file_id.desc()) if newest_first else (at, file_id)
-        return [_file(row) for row in self._connection.execute(statement.order_by(*order))]
+        return [record_of(StoredFile, row) for row in self._connection.execute(statement.order_by(*order))]
 
     def forget(self, file_id: str) -> bool:
         """Delete a file. False if there is none."""
-        removed = 0
         for table in (stored_file_bodies, stored_files):
-            removed = self._connection.execute(
-                delete(table).where(self._own(table), table.c.file_id == file_id)
-            ).rowcount
-        return bool(removed)
+            deleted = self._connection.execute(delete(table).where(self._own(table), table.c.file_id == file_id))
+        return bool(deleted.rowcount)
 
     def _valid(self) -> ColumnElement[bool]:
         """Return the condition that a file is the tenant's and has not expired."""
@@ -85,12 +76,12 @@ class StoredFiles(TenantStore):
         """Copy the bytes of files to the documents of the same ids of a job, inside the database: together they may
         exceed this process's memory. Return how many; fewer if one is gone meanwhile."""
         copied = 0
-        for some in slices(list(file_ids), _FILES_PER_STATEMENT):
-            many = placeholders(some)
-            values = (self._tenant_id, namespace, job_id, *some)
+        for ids in slices(list(file_ids), _FILES_PER_STATEMENT):
+            many = placeholders(ids)
+            values = (self._tenant_id, namespace, job_id, *ids)
             copied += self._connection.exec_driver_sql(_COPY_BODIES.format(many=many), values).rowcount
             self._connection.exec_driver_sql(_COPY_FACTS.format(many=many), values)
-            self._connection.exec_driver_sql(_COPY_SIZES.format(many=many), (self._tenant_id, job_id, *some))
+            self._connection.exec_driver_sql(_COPY_SIZES.format(many=many), (self._tenant_id, job_id, *ids))
         return copied
 
 
@@ -100,14 +91,13 @@ def expired_files(connection: Connection, *, limit: int) -> list[tuple[TenantId,
     return [(TenantId(row.tenant_id), row.file_id) for row in rows]
 
 
-_EXPIRED = text("SELECT tenant_id, file_id FROM stored_files WHERE expires_at <= :now ORDER BY expires_at LIMIT :limit")
+_EXPIRED = sql("SELECT tenant_id, file_id FROM stored_files WHERE expires_at <= :now ORDER BY expires_at LIMIT :limit")
 
 _OF_GENERATIONS = " WHERE g.tenant_id = %s AND g.namespace = %s AND g.job_id = %s AND g.document_id IN ({many})"
 _FILE_OF = "f.tenant_id = g.tenant_id AND f.file_id = g.document_id"
 _COPY_BODIES = (
-    "UPDATE generations g JOIN payloads p ON p.tenant_id = g.tenant_id AND p.namespace = g.namespace"
-    " AND p.document_id = g.document_id AND p.generation = g.generation"
-    f" JOIN stored_file_bodies f ON {_FILE_OF} SET p.body = f.body{_OF_GENERATIONS}"
+    f"UPDATE generations g JOIN payloads p ON {same_generation('p', 'g')} JOIN stored_file_bodies f ON {_FILE_OF}"
+    f" SET p.body = f.body{_OF_GENERATIONS}"
 )
 _COPY_FACTS = (
     f"UPDATE generations g JOIN stored_files f ON {_FILE_OF}"
@@ -118,7 +108,3 @@ _COPY_SIZES = (
     " AND f.file_id = i.document_id SET i.body_bytes = f.body_bytes"
     " WHERE i.tenant_id = %s AND i.job_id = %s AND i.document_id IN ({many}) AND i.state = 'queued'"
 )
-
-
-def _file(row: Any) -> StoredFile:
-    return record_of(StoredFile, row)

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, text
+from sqlalchemy import Connection, Select, select
 
-from pipeline.database.rows import TenantStore, now, record_of
+from pipeline.database.mysql_tables import webhook_deliveries
+from pipeline.database.rows import TenantStore, follows, now, record_of
+from pipeline.database.statements import sql, tenant_ids
 from pipeline.records import TenantId
 from pipeline.webhooks.endpoint import Delivery
 from pipeline.webhooks.signatures import DeliveryResult, DeliveryState, Event
@@ -48,25 +50,22 @@ def claim(connection: Connection, *, limit: int, per_endpoint: int, lease_s: flo
 def prune(connection: Connection, *, delivered_s: float, dead_s: float, progress_s: float, limit: int) -> int:
     """Delete deliveries that ended long enough ago, at most ``limit`` of a kind; return how many."""
     moment = now()
-    gone = 0
-    for where, seconds in (
-        ("state = 'delivered'", delivered_s),
-        ("state = 'dead'", dead_s),
-        ("state IN ('delivered', 'dead') AND event = 'job.progress'", progress_s),
-    ):
-        gone += connection.execute(
-            text(f"DELETE FROM webhook_deliveries WHERE {where} AND ended_at < :before LIMIT {limit:d}"),
-            {"before": moment - timedelta(seconds=seconds)},
-        ).rowcount
-    return gone
+    kept_for_s = {
+        "state = 'delivered'": delivered_s,
+        "state = 'dead'": dead_s,
+        "state IN ('delivered', 'dead') AND event = 'job.progress'": progress_s,
+    }
+    deleted = 0
+    for where, seconds in kept_for_s.items():
+        statement = sql(f"DELETE FROM webhook_deliveries WHERE {where} AND ended_at < :before LIMIT {limit:d}")
+        deleted += connection.execute(statement, {"before": moment - timedelta(seconds=seconds)}).rowcount
+    return deleted
 
 
 def tenants_following_progress(connection: Connection) -> list[TenantId]:
     """Return the tenants with an endpoint that subscribes to progress. Looks across tenants, and reads only ids."""
-    rows = connection.execute(
-        text("SELECT DISTINCT tenant_id FROM webhooks WHERE disabled_at IS NULL AND events LIKE '%job.progress%'")
-    )
-    return [TenantId(tenant_id) for tenant_id in rows.scalars()]
+    statement = "SELECT DISTINCT tenant_id FROM webhooks WHERE disabled_at IS NULL AND events LIKE '%job.progress%'"
+    return tenant_ids(connection, statement)
 
 
 class Deliveries(TenantStore):
@@ -74,85 +73,83 @@ class Deliveries(TenantStore):
 
     def settle(self, sent: Sending, verdict: DeliveryResult, *, status: int | None, error: str | None) -> bool:
         """Record the outcome of an attempt. False if another process sends it now."""
-        standing = DeliveryState.DELIVERED if verdict.delivered else DeliveryState.DEAD
+        state = DeliveryState.DELIVERED if verdict.delivered else DeliveryState.DEAD
         if verdict.delay_s is not None:
-            standing = DeliveryState.PENDING
+            state = DeliveryState.PENDING
         moment = now()
         settled = self._run(
             _SETTLE,
             webhook=sent.webhook_id,
             delivery=sent.delivery_id,
             claim=sent.claim_id,
-            state=standing.value,
+            state=state.value,
             next=None if verdict.delay_s is None else moment + timedelta(seconds=verdict.delay_s),
-            ended=None if standing is DeliveryState.PENDING else moment,
+            ended=None if state is DeliveryState.PENDING else moment,
             status=status,
             error=None if error is None else error[:_ERROR_LENGTH],
         )
         return bool(settled.rowcount)
 
     def page(
-        self, webhook_id: str, *, standing: DeliveryState | None, before: tuple[datetime, str] | None, limit: int
+        self, webhook_id: str, *, state: DeliveryState | None, before: tuple[datetime, str] | None, limit: int
     ) -> list[Delivery]:
         """Return deliveries to one endpoint, newest first, before the given time and id."""
-        where, values = "", dict[str, Any](webhook=webhook_id, limit=limit)
-        if standing is not None:
-            where, values["state"] = " AND state = :state", standing.value
+        at, delivery_id = webhook_deliveries.c.created_at, webhook_deliveries.c.delivery_id
+        statement = self._of(webhook_id).order_by(at.desc(), delivery_id.desc()).limit(limit)
+        if state is not None:
+            statement = statement.where(webhook_deliveries.c.state == state.value)
         if before is not None:
-            where += " AND (created_at < :at OR (created_at = :at AND delivery_id < :at_id))"
-            values |= {"at": before[0].replace(tzinfo=None), "at_id": before[1]}
-        statement = _SELECT + where + " ORDER BY created_at DESC, delivery_id DESC LIMIT :limit"
-        return [_delivery(row) for row in self._run(text(statement), **values)]
+            statement = statement.where(follows(at, delivery_id, before))
+        return [_delivery(row) for row in self._connection.execute(statement)]
 
     def one(self, webhook_id: str, delivery_id: str) -> Delivery | None:
         """Return one delivery, or None."""
-        statement = text(_SELECT + " AND delivery_id = :delivery")
-        row = self._run(statement, webhook=webhook_id, delivery=delivery_id).one_or_none()
+        statement = self._of(webhook_id).where(webhook_deliveries.c.delivery_id == delivery_id)
+        row = self._connection.execute(statement).one_or_none()
         return None if row is None else _delivery(row)
 
     def send_again(self, webhook_id: str, delivery_id: str) -> bool:
         """Send an ended delivery again at once, with fresh attempts. False if it is still pending."""
         return bool(self._run(_AGAIN, webhook=webhook_id, delivery=delivery_id, now=now()).rowcount)
 
+    def _of(self, webhook_id: str) -> Select[*tuple[Any, ...]]:
+        columns = [column for column in webhook_deliveries.c if column.name != "body"]
+        return select(*columns).where(self._own(webhook_deliveries), webhook_deliveries.c.webhook_id == webhook_id)
+
 
 def _delivery(row: Any) -> Delivery:
-    return record_of(Delivery, row, event=Event(row.event), standing=DeliveryState(row.state))
+    return record_of(Delivery, row, event=Event(row.event), state=DeliveryState(row.state))
 
 
-_DUE = text(
+_DUE = sql(
     "SELECT tenant_id, webhook_id, delivery_id FROM ("
-    # Deliveries under way came first and keep their place, so they count among the few of their endpoint.
+    # Deliveries under way came first and keep their turn, so they count among the few of their endpoint.
     "SELECT tenant_id, webhook_id, delivery_id, lease_until, next_attempt_at, ROW_NUMBER() OVER ("
-    "PARTITION BY tenant_id, webhook_id ORDER BY next_attempt_at, delivery_id) AS place"
+    "PARTITION BY tenant_id, webhook_id ORDER BY next_attempt_at, delivery_id) AS turn"
     " FROM webhook_deliveries WHERE state = 'pending' AND next_attempt_at <= :now) due"
-    " WHERE place <= :each AND (lease_until IS NULL OR lease_until < :now)"
-    " ORDER BY place, next_attempt_at LIMIT :limit"
+    " WHERE turn <= :each AND (lease_until IS NULL OR lease_until < :now)"
+    " ORDER BY turn, next_attempt_at LIMIT :limit"
 )
 
-_TAKE = text(
+_TAKE = sql(
     "UPDATE webhook_deliveries SET lease_until = :lease, claim_id = :claim, attempts = attempts + 1,"
     " last_attempt_at = :now WHERE (tenant_id, webhook_id, delivery_id) IN :keys AND state = 'pending'"
     " AND next_attempt_at <= :now AND (lease_until IS NULL OR lease_until < :now)"
-).bindparams(bindparam("keys", expanding=True))
+)
 
-_TAKEN = text(
+_TAKEN = sql(
     "SELECT tenant_id, webhook_id, delivery_id, claim_id, event, body, attempts FROM webhook_deliveries"
     " WHERE (tenant_id, webhook_id, delivery_id) IN :keys AND claim_id = :claim"
-).bindparams(bindparam("keys", expanding=True))
+)
 
-_SETTLE = text(
+_SETTLE = sql(
     "UPDATE webhook_deliveries SET state = :state, next_attempt_at = :next, ended_at = :ended, lease_until = NULL,"
     " claim_id = NULL, last_status = :status, last_error = :error"
     " WHERE tenant_id = :tenant AND webhook_id = :webhook AND delivery_id = :delivery AND claim_id = :claim"
 )
 
-_AGAIN = text(
+_AGAIN = sql(
     "UPDATE webhook_deliveries SET state = 'pending', attempts = 0, next_attempt_at = :now, ended_at = NULL,"
     " lease_until = NULL, claim_id = NULL WHERE tenant_id = :tenant AND webhook_id = :webhook"
     " AND delivery_id = :delivery AND state <> 'pending'"
-)
-
-_SELECT = (
-    "SELECT delivery_id, webhook_id, event, job_id, state, attempts, created_at, last_attempt_at, next_attempt_at,"
-    " ended_at, last_status, last_error FROM webhook_deliveries WHERE tenant_id = :tenant AND webhook_id = :webhook"
 )

@@ -42,7 +42,7 @@ class Delivery:
     webhook_id: str
     event: Event
     job_id: JobId | None
-    standing: DeliveryState
+    state: DeliveryState
     attempts: int
     created_at: datetime
     last_attempt_at: datetime | None

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Table, and_, delete, select, text
+from sqlalchemy import ColumnElement, Table, and_, delete, select
 
 from pipeline.database.mysql_tables import webhook_deliveries, webhooks
 from pipeline.database.rows import TenantStore, now, record_of
+from pipeline.database.statements import sql
 from pipeline.webhooks.endpoint import Webhook
 
 
@@ -18,21 +19,13 @@ class Webhooks(TenantStore):
 
     def lock(self) -> int:
         """Return the number of endpoints, and block adding others until the transaction ends."""
-        self._run(text("SELECT 1 FROM tenants WHERE tenant_id = :tenant FOR UPDATE"))
+        self._run("SELECT 1 FROM tenants WHERE tenant_id = :tenant FOR UPDATE")
         return len(self.all())
 
     def add(self, webhook_id: str, url: str, events: Sequence[str], secret: bytes) -> None:
         """Store an endpoint."""
-        at = now()
-        self._insert_row(
-            webhooks,
-            webhook_id=webhook_id,
-            url=url,
-            events=" ".join(events),
-            secret=secret,
-            created_at=at,
-            updated_at=at,
-        )
+        times = dict.fromkeys(("created_at", "updated_at"), now())
+        self._insert_row(webhooks, webhook_id=webhook_id, url=url, events=" ".join(events), secret=secret, **times)
 
     def all(self) -> list[Webhook]:
         """Return every endpoint, oldest first."""
@@ -85,7 +78,7 @@ class Webhooks(TenantStore):
 
     def _update(self, webhook_id: str, assignments: str, *, touch: bool = True, **more: Any) -> bool:
         touched = ", updated_at = :now" if touch else ""
-        statement = text(
+        statement = sql(
             f"UPDATE webhooks SET {assignments}{touched} WHERE tenant_id = :tenant AND webhook_id = :webhook"
         )
         return bool(self._run(statement, webhook=webhook_id, now=now(), **more).rowcount)
@@ -96,7 +89,7 @@ def webhook_of(row: Any) -> Webhook:
     return record_of(Webhook, row, events=tuple(row.events.split()))
 
 
-_ABANDON = text(
+_ABANDON = sql(
     "UPDATE webhook_deliveries SET state = 'dead', ended_at = :now, next_attempt_at = NULL, lease_until = NULL,"
     " claim_id = NULL, last_error = COALESCE(last_error, 'the endpoint was disabled')"
     " WHERE tenant_id = :tenant AND webhook_id = :webhook AND state = 'pending'"

@@ -59,8 +59,8 @@ def signatures(secrets: Sequence[bytes], *, message_id: str, timestamp: int, bod
     """Return ``webhook-signature``: a signature of ``message_id.timestamp.body`` per valid secret, space-separated;
     timestamp in whole seconds."""
     signed = f"{message_id}.{timestamp}.".encode() + body
-    made = (hmac.new(secret, signed, hashlib.sha256).digest() for secret in secrets)
-    return " ".join("v1," + base64.b64encode(digest).decode() for digest in made)
+    digests = (hmac.new(secret, signed, hashlib.sha256).digest() for secret in secrets)
+    return " ".join("v1," + base64.b64encode(digest).decode() for digest in digests)
 
 
 def attempts_allowed(event: Event) -> int:

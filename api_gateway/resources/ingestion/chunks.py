@@ -365,5 +365,5 @@ def _position(cursor: str | None, order_by: ChunkOrder) -> tuple[Any, ...] | Non
 
 def _cursor(last: OwnedChunk, order_by: ChunkOrder) -> str:
     if order_by == "document_id":
-        return cursors.encode("owned_chunks", *last.place)
-    return cursors.encode(order_by, last.updated_at.replace(tzinfo=None).isoformat(), *last.place)
+        return cursors.encode("owned_chunks", *last.position)
+    return cursors.encode(order_by, last.updated_at.replace(tzinfo=None).isoformat(), *last.position)

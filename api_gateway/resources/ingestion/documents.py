@@ -239,7 +239,7 @@ async def list_chunks(
         return listing.list_chunks(principal.tenant_id, within, use, document_id=known, after=place, limit=limit + 1)
 
     found, following = cursors.page(
-        await gateway.run(read), limit, lambda last: cursors.encode("chunks", *last[0].place[1:])
+        await gateway.run(read), limit, lambda last: cursors.encode("chunks", *last[0].position[1:])
     )
     return page_response([of_document(chunk, window) for chunk, window in found], following)
 

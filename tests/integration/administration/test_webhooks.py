@@ -50,7 +50,7 @@ class Hooked(Corner):
     def deliveries(self) -> list[Delivery]:
         with unit_of_work(self.use.mysql) as work:
             store = Deliveries(work.connection, self.tenant)
-            return store.page(self.endpoint.webhook_id, standing=None, before=None, limit=100)
+            return store.page(self.endpoint.webhook_id, state=None, before=None, limit=100)
 
     def hook(self) -> Webhook:
         with unit_of_work(self.use.mysql) as work:
@@ -118,7 +118,7 @@ class DescribeTheOutbox:
         assert data["stages"]["publish"] == 1
         assert "kettle" not in call.body.decode()
         [delivery] = hooked.deliveries()
-        assert (delivery.standing, delivery.attempts, delivery.last_status) == (DeliveryState.DELIVERED, 1, 204)
+        assert (delivery.state, delivery.attempts, delivery.last_status) == (DeliveryState.DELIVERED, 1, 204)
         assert hooked.hook().delivered_at is not None
         assert edit_webhooks.deliver(open_use) == 0
 
@@ -194,12 +194,12 @@ class DescribeSending:
         for errors in ("answered 500", "answered 302; redirects are not followed"):
             assert edit_webhooks.deliver(open_use) == 1
             [delivery] = hooked.deliveries()
-            assert (delivery.standing, delivery.last_error) == (DeliveryState.PENDING, errors)
+            assert (delivery.state, delivery.last_error) == (DeliveryState.PENDING, errors)
             assert hooked.hook().failing_since is not None
             assert edit_webhooks.deliver(open_use) == 0  # not due yet
             hooked.due()
         edit_webhooks.deliver(open_use)
-        assert [delivery.standing for delivery in hooked.deliveries()] == [DeliveryState.DELIVERED]
+        assert [delivery.state for delivery in hooked.deliveries()] == [DeliveryState.DELIVERED]
         assert len({call.message_id for call in hooked.receiver.calls}) == 1
         assert len(hooked.receiver.calls) == 3
         assert {call.path for call in hooked.receiver.calls} == {"/hook"}
@@ -224,13 +224,13 @@ class DescribeSending:
         hooked.receiver.answer(503, Retry_After="7")
         edit_webhooks.deliver(open_use)
         [dead] = hooked.deliveries()
-        assert (dead.standing, dead.attempts, dead.last_status) == (DeliveryState.DEAD, 10, 503)
+        assert (dead.state, dead.attempts, dead.last_status) == (DeliveryState.DEAD, 10, 503)
         with unit_of_work(open_use.mysql) as work:
             store = Deliveries(work.connection, hooked.tenant)
             assert store.send_again(hooked.endpoint.webhook_id, dead.delivery_id)
             assert not store.send_again(hooked.endpoint.webhook_id, dead.delivery_id)
         edit_webhooks.deliver(open_use)
-        assert [delivery.standing for delivery in hooked.deliveries()] == [DeliveryState.DELIVERED]
+        assert [delivery.state for delivery in hooked.deliveries()] == [DeliveryState.DELIVERED]
         assert {call.message_id for call in hooked.receiver.calls} == {dead.delivery_id}
 
     def it_does_not_wait_for_one_that_hangs(self, hooked, open_use, namespace):
@@ -247,7 +247,7 @@ class DescribeSending:
             sender.join()
         assert 1.9 < time.monotonic() - began < 4
         [delivery] = hooked.deliveries()
-        assert (delivery.standing, delivery.last_error) == (DeliveryState.PENDING, "no answer within 2 s")
+        assert (delivery.state, delivery.last_error) == (DeliveryState.PENDING, "no answer within 2 s")
 
     def it_takes_only_some_places_for_one_endpoint(self, hooked, open_use):
         for number in range(6):
@@ -264,7 +264,7 @@ class DescribeSending:
         hooked.run("UPDATE webhooks SET failing_since = '2026-01-01'")
         edit_webhooks.deliver(open_use)
         assert hooked.hook().disabled_reason == "failing"
-        assert {delivery.standing for delivery in hooked.deliveries()} == {DeliveryState.DEAD}
+        assert {delivery.state for delivery in hooked.deliveries()} == {DeliveryState.DEAD}
         hooked.ingest(upload("later", "text"))
         assert len(hooked.deliveries()) == 2
         with unit_of_work(open_use.mysql) as work:
@@ -276,7 +276,7 @@ class DescribeSending:
         hooked.receiver.answer(410)
         hooked.ingest(upload("a", "text"))
         edit_webhooks.deliver(open_use)
-        assert (hooked.hook().disabled_reason, hooked.deliveries()[0].standing) == ("gone", DeliveryState.DEAD)
+        assert (hooked.hook().disabled_reason, hooked.deliveries()[0].state) == ("gone", DeliveryState.DEAD)
 
     def it_signs_with_both_secrets_while_they_overlap(self, hooked, open_use):
         rotated = edit_webhooks.rotate(hooked.tenant, hooked.endpoint.webhook_id, open_use, overlap_s=60)

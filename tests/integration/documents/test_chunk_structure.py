@@ -97,9 +97,9 @@ class DescribeParents:
     def it_goes_on_where_a_page_ended(self, family):
         whole = [chunk.chunk_id for chunk in listed(family)]
         for order_by, place in (
-            ("document_id", lambda last: last.place),
-            ("updated_at", lambda last: (last.updated_at.replace(tzinfo=None), *last.place)),
-            ("-updated_at", lambda last: (last.updated_at.replace(tzinfo=None), *last.place)),
+            ("document_id", lambda last: last.position),
+            ("updated_at", lambda last: (last.updated_at.replace(tzinfo=None), *last.position)),
+            ("-updated_at", lambda last: (last.updated_at.replace(tzinfo=None), *last.position)),
         ):
             found: list[OwnedChunk] = []
             while page := listed(family, order_by=order_by, limit=7, after=place(found[-1]) if found else None):

@@ -62,7 +62,7 @@ def carried_out(computation: Computation, use: Resources, performer: Callable[..
                 {computation.kind: partial(performer, use=use)},
                 send_next=lambda done: waiting.append(done.step + 1),
             )
-    found = computations.standing(computation.computation_id)
+    found = computations.progress(computation.computation_id)
     assert found is not None
     computations.drop(computation)
     return found.outcome, steps

@@ -191,7 +191,7 @@ class DescribeDeadLetters:
         corner.work(ticket, failing(use, EmbedderUnavailable("not there")))
         corner.ingest(upload("d", "new"))
         [letter] = letters(corner)
-        assert steer_jobs.replay(corner.tenant, letter.place, use, ring=nobody)
+        assert steer_jobs.replay(corner.tenant, letter.position, use, ring=nobody)
         corner.make_due()
         corner.work(ticket)
         assert corner.shown() == {"d": ["new"]}
@@ -202,8 +202,8 @@ class DescribeDeadLetters:
         corner.work(ticket, failing(use, EmbedderUnavailable("not there")))
         [letter] = letters(corner)
         with unit_of_work(use.mysql) as work:
-            assert DeadLetters(work.connection, corner.tenant).drop(letter.place)
-            assert not DeadLetters(work.connection, corner.tenant).drop(letter.place)
+            assert DeadLetters(work.connection, corner.tenant).drop(letter.position)
+            assert not DeadLetters(work.connection, corner.tenant).drop(letter.position)
         assert (letters(corner), corner.rows("payloads"), corner.job(ticket).failed) == ([], 0, 1)
         with pytest.raises(steer_jobs.WrongJobState):
             steer_jobs.retry(corner.tenant, ticket.job_id, use, ring=nobody)

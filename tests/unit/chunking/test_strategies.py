@@ -343,7 +343,6 @@ class DescribeEveryStrategy:
         found = assemble_all(document, GENERATION, title="T", chunking=chunking, tokenizer=tokenizer, limit=100_000)
         for chunk in found.chunks:
             again = rebuild_edited(
-                chunk_id=chunk.chunk_id,
                 generation=GENERATION,
                 ordinal=chunk.ordinal,
                 passage=chunk.passage,

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from pipeline.chunking.cut import chunk
 from pipeline.chunking.strategies import complete, cut
-from pipeline.documents.edited_chunk import bound_of, cleaned, position_in, repeats, spliced
+from pipeline.documents.clean_text import clean
+from pipeline.documents.edited_chunk import bound_of, position_in, repeats, spliced
 from pipeline.parsing import PLAIN, parse
 from pipeline.records import Chunking, Passage
 
@@ -22,8 +23,8 @@ def passage(text: str, start: int, end: int | None = None) -> Passage:
 class DescribePreparing:
     @given(st.text(alphabet="a 狐\n\r\t\u00a0\u3000\u200b\x00。", max_size=40))
     def it_gives_the_text_that_ingestion_would_cut(self, text):
-        kept = cleaned(text)
-        assert cleaned(kept) == kept
+        kept = clean(text)
+        assert clean(kept) == kept
         if kept and not kept.isspace():
             parsed = parse(text.replace("\x00", "").encode(), media_type=PLAIN)
             assert kept == parsed.text

@@ -12,9 +12,12 @@ from hypothesis import strategies as st
 from pipeline.chunking.cut import chunk
 from pipeline.chunking.tokens import count_tokens
 from pipeline.errors import DocumentTooLarge
-from pipeline.examples import Category, Checked, Flaw, check, json_tables, read_tables, upload_of, workbook_tables
+from pipeline.examples.checks import Checked, check
+from pipeline.examples.example import Category, Flaw, upload_of
 from pipeline.examples.headings import category_of, column_of, lines, one_line, split_tags
+from pipeline.examples.json_book import json_tables
 from pipeline.examples.template import template
+from pipeline.examples.workbook_book import read_tables, workbook_tables
 from pipeline.parsing import PLAIN, parse
 from tests.support.corpora.formats import with_part, xlsx
 

@@ -66,7 +66,7 @@ class Desk:
 
     @property
     def outcome(self) -> Done | Failed | None:
-        found = self.computations.standing(ONE)
+        found = self.computations.progress(ONE)
         assert found is not None
         return found.outcome
 
@@ -97,9 +97,9 @@ class DescribeACarriedOutComputation:
 
     def it_says_how_far_it_is(self, desk):
         desk.open()
-        assert (desk.computations.standing(ONE).begun, desk.outcome) == (False, None)
+        assert (desk.computations.progress(ONE).begun, desk.outcome) == (False, None)
         desk.deliver(lambda _: Further(state={"page": 1}))
-        found = desk.computations.standing(ONE)
+        found = desk.computations.progress(ONE)
         assert (found.step, found.begun, found.outcome) == (1, False, None)
 
     def it_goes_on_where_the_step_before_ended(self, desk):
@@ -148,7 +148,7 @@ class DescribeAMessageThatComesTwice:
         desk.open(ComputationKind.VERIFY)
         desk.deliver(lambda _: Further(state={"page": 1}))
         desk.deliver(lambda _: Further(state={"page": 9}))
-        assert (desk.computations.standing(ONE).step, desk.sent) == (1, [1])
+        assert (desk.computations.progress(ONE).step, desk.sent) == (1, [1])
 
     def it_does_nothing_when_nobody_waits_any_more(self, desk, redis):
         asked = desk.open()

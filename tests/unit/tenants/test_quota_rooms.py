@@ -28,7 +28,7 @@ def clock() -> Clock:
 @pytest.fixture
 def rooms(clock) -> QuotaRooms:
     made = QuotaRooms(clock=clock)
-    made.note(ACME, LIMITS, HEADROOM + 100)
+    made.store(ACME, LIMITS, HEADROOM + 100)
     return made
 
 
@@ -45,5 +45,5 @@ class DescribeRooms:
         assert not rooms.take(ACME, LIMITS, 1)
 
     def it_remembers_nobody_who_is_near_a_limit(self, rooms):
-        rooms.note(ACME, LIMITS, HEADROOM)
+        rooms.store(ACME, LIMITS, HEADROOM)
         assert not rooms.take(ACME, LIMITS, 1)

@@ -1,0 +1,57 @@
+"""Statements of the MySQL stores, and the conditions that many of them share."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from sqlalchemy import Connection, Executable, Row, TextClause, bindparam, text
+
+from pipeline.records import DocumentId, Generation, Namespace, TenantId
+
+OF_DOCUMENT = "tenant_id = :tenant AND namespace = :namespace AND document_id = :document"
+OF_DOCUMENTS = "tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids"
+OF_GENERATION = f"{OF_DOCUMENT} AND generation = :generation"  # `rows.generation_key` has the values
+
+_LIST = re.compile(r"\bIN :(\w+)")
+
+
+@lru_cache(maxsize=1024)
+def sql(statement: str) -> TextClause:
+    """Return an executable statement; a parameter after ``IN`` takes a list."""
+    return text(statement).bindparams(*(bindparam(name, expanding=True) for name in set(_LIST.findall(statement))))
+
+
+def same_document(one: str, other: str) -> str:
+    """Return the condition that rows under two aliases belong to the same document."""
+    columns = ("tenant_id", "namespace", "document_id")
+    return " AND ".join(f"{one}.{column} = {other}.{column}" for column in columns)
+
+
+def same_generation(one: str, other: str) -> str:
+    """Return the condition that rows under two aliases belong to the same generation of a document."""
+    return f"{same_document(one, other)} AND {one}.generation = {other}.generation"
+
+
+def generation_columns(generation: Generation) -> tuple[str, str, str, int]:
+    """Return the values of the columns that begin every key of a generation's rows."""
+    return generation.scope.tenant_id, generation.scope.namespace, generation.document_id, generation.number
+
+
+def rows_of_documents(
+    connection: Connection,
+    statement: Executable,
+    tenant_id: TenantId,
+    namespace: Namespace,
+    document_ids: Sequence[DocumentId],
+) -> Sequence[Row[*tuple[Any, ...]]]:
+    """Return the rows that a statement selects of these documents, its ``:ids``; without any it is not run."""
+    values = {"tenant": tenant_id, "namespace": namespace, "ids": list(document_ids)}
+    return connection.execute(statement, values).all() if document_ids else ()
+
+
+def tenant_ids(connection: Connection, statement: str, **values: Any) -> list[TenantId]:
+    """Return the tenants that a statement across tenants selects."""
+    return [TenantId(tenant_id) for tenant_id in connection.execute(sql(statement), values).scalars()]
