@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import defaultdict
@@ -62,14 +63,15 @@ _USUAL_THREADS = 4  # threads of a query worker
 
 class Bulkhead:
     """The threads that calls to each part (a channel, or reading texts) may hold in this process; thread-safe. A part
-    may hold ``most`` threads; a further call waits until the oldest is slow, then it is refused (Nygard, "Release It!",
-    2018)."""
+    may hold ``most`` threads; a further call waits, and is refused once the oldest call is slow and none has succeeded
+    for as long (Nygard, "Release It!", 2018)."""
 
     def __init__(self, most: int, *, slow_s: float = SLOW_S, clock: Callable[[], float] = time.monotonic) -> None:
         self._most = most
         self._slow_s = slow_s
         self._clock = clock
         self._begun: defaultdict[str, list[float]] = defaultdict(list)
+        self._succeeded_at: defaultdict[str, float] = defaultdict(lambda: -math.inf)
         self._changed = threading.Condition()
 
     def resize(self, threads: int) -> None:
@@ -84,6 +86,7 @@ class Bulkhead:
         begun = self._take(part)
         try:
             yield
+            self._succeeded_at[part] = self._clock()  # slow calls that end need no refusals: a place is free soon
         finally:
             with self._changed:
                 self._begun[part].remove(begun)
@@ -93,7 +96,7 @@ class Bulkhead:
         with self._changed:
             calls = self._begun[part]
             while len(calls) >= self._most:
-                left_s = min(calls) + self._slow_s - self._clock()
+                left_s = max(min(calls), self._succeeded_at[part]) + self._slow_s - self._clock()
                 if left_s <= 0:
                     raise CircuitOpen(
                         f"{len(calls)} calls of {part} are slow in this process; no further call was started"

@@ -27,6 +27,34 @@ class DescribePlaces:
         with bulkhead.place("semantic"):
             pass
 
+    def it_does_not_refuse_while_slow_calls_succeed(self):
+        now = [0.0]
+        bulkhead = Bulkhead(2, slow_s=0.3, clock=lambda: now[0])
+        with ExitStack() as calls:
+            calls.enter_context(bulkhead.place("semantic"))
+            now[0] = 0.4
+            with bulkhead.place("semantic"):
+                now[0] = 0.8
+            calls.enter_context(bulkhead.place("semantic"))
+            now[0] = 0.9
+            third = threading.Timer(0.05, lambda: now.__setitem__(0, 1.11))  # no call has succeeded since 0.8
+            third.start()
+            with pytest.raises(CircuitOpen, match="2 calls of semantic are slow"), bulkhead.place("semantic"):
+                pass
+            assert now[0] == 1.11
+            third.join()
+
+    def it_counts_no_failed_call_as_a_success(self):
+        now = [0.0]
+        bulkhead = Bulkhead(1, slow_s=0.3, clock=lambda: now[0])
+        with pytest.raises(KeyError), bulkhead.place("semantic"):
+            now[0] = 0.8
+            raise KeyError("timed out")
+        with bulkhead.place("semantic"):
+            now[0] = 1.2
+            with pytest.raises(CircuitOpen), bulkhead.place("semantic"):
+                pass
+
     def it_never_refuses_quick_calls_however_many(self):
         bulkhead = Bulkhead(2, slow_s=5.0)
         most, inside, lock = 0, 0, threading.Lock()
