@@ -21,6 +21,7 @@ from api_gateway.http.fields import Shape, Wire
 from api_gateway.http.problems import Problem, invalid, places
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.resources.retrieval.query_body import QueryRequest, to_query
+from api_gateway.resources.route_parts import CurrentGateway
 from pipeline.administration import edit_api_sources as flow
 from pipeline.administration.edit_api_sources import SourceTrial
 from pipeline.api_sources.api_source import (
@@ -224,9 +225,8 @@ _EXAMPLE = {
     responses=answers(200, ApiSourceList, "Every source, without the values of its headers.", 401, 403, 503),
     summary="List API sources",
 )
-async def list_api_sources(request: Request, principal: Writer) -> Response:
+async def list_api_sources(gateway: CurrentGateway, principal: Writer) -> Response:
     """List the sources; at most twenty exist."""
-    gateway = gateway_of(request)
     found = await gateway.run(flow.list_api_sources, principal.tenant_id, gateway.resources)
     return page_response([api_source(one) for one in found], None)
 
@@ -236,9 +236,8 @@ async def list_api_sources(request: Request, principal: Writer) -> Response:
     responses=answers(200, ApiSourceOut, "The source, without the values of its headers.", *_PROBLEMS),
     summary="Get an API source",
 )
-async def look(request: Request, principal: Writer, name: str) -> Response:
+async def look(gateway: CurrentGateway, principal: Writer, name: str) -> Response:
     """Return a source. It may be changed and sent back: headers with `kept` keep their value."""
-    gateway = gateway_of(request)
     return json_response(api_source(await gateway.run(_found, principal, name, gateway)))
 
 
@@ -251,11 +250,10 @@ async def look(request: Request, principal: Writer, name: str) -> Response:
     openapi_extra=json_body(ApiSourceRequest, _EXAMPLE),
     summary="Add or change an API source",
 )
-async def put(request: Request, principal: Writer, name: str) -> Response:
+async def put(request: Request, gateway: CurrentGateway, principal: Writer, name: str) -> Response:
     """Create or replace a source; the next query uses it. The host must be on the public internet, unless the operator
     permits its network; plain http is limited to permitted networks. Stored header values are encrypted with
     `CHORDWISE_SECRET_KEY`, and must be sent again when the source moves to another server."""
-    gateway = gateway_of(request)
     if not re.fullmatch(SOURCE_NAME, name):
         detail = "must be 1 to 64 lower-case letters, digits, '-' and '_', a letter or digit first"
         raise invalid([{"pointer": "/name", "in": "path", "detail": detail}])
@@ -284,9 +282,8 @@ async def put(request: Request, principal: Writer, name: str) -> Response:
     responses=answers(204, None, "Deleted, with the values of its headers.", *_PROBLEMS),
     summary="Delete an API source",
 )
-async def remove(request: Request, principal: Writer, name: str) -> Response:
+async def remove(gateway: CurrentGateway, principal: Writer, name: str) -> Response:
     """Delete a source. Queries that name it continue without it and report that."""
-    gateway = gateway_of(request)
     is_name = re.fullmatch(SOURCE_NAME, name) is not None
     if not is_name or not await gateway.run(flow.remove_api_source, principal.tenant_id, name, gateway.resources):
         raise _not_found()
@@ -299,9 +296,8 @@ async def remove(request: Request, principal: Writer, name: str) -> Response:
     openapi_extra=json_body(QueryRequest, {"query_text": "open invoices", "namespaces": ["kb"]}),
     summary="Test an API source",
 )
-async def test(request: Request, principal: Writer, name: str) -> Response:
+async def test(request: Request, gateway: CurrentGateway, principal: Writer, name: str) -> Response:
     """Call the source as this query would, and return the passages in its answer."""
-    gateway = gateway_of(request)
     query = to_query(
         await _body(request, principal),
         tenant_id=principal.tenant_id,

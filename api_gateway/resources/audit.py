@@ -7,18 +7,19 @@ from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import orjson
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 from fastapi import Query as Parameter
 from pydantic import Field
 from starlette.responses import Response, StreamingResponse
 
-from api_gateway.gateway import Gateway, gateway_of
+from api_gateway.gateway import Gateway
 from api_gateway.http import cursors
 from api_gateway.http.auth import Admin
 from api_gateway.http.descriptions import PRINTABLE, Cursor, Limit, answers
 from api_gateway.http.fields import Shape, shown
 from api_gateway.http.problems import invalid
 from api_gateway.http.responses import page_response
+from api_gateway.resources.route_parts import CurrentGateway
 from pipeline.administration.manage_tenants import list_audit as list_rows
 from pipeline.records import TenantId
 from pipeline.tenants.audit import AuditFilter, AuditRow
@@ -83,7 +84,7 @@ _EXPORT[200]["content"] = {_LINES: {"schema": {"type": "string"}}}
     summary="List the audit",
 )
 async def list_audit(
-    request: Request,
+    gateway: CurrentGateway,
     principal: Admin,
     action: Action = None,
     since: Since = None,
@@ -92,7 +93,6 @@ async def list_audit(
     cursor: Cursor = None,
 ) -> Response:
     """Return the tenant's own rows. A search appears within seconds of its answer, a write with its transaction."""
-    gateway = gateway_of(request)
     wanted = _filter(action, since, until)
     before = cursors.before(cursor, "audit", is_uuid=False)
     rows = await gateway.run(list_rows, principal.tenant_id, wanted, before, limit + 1, gateway.resources)
@@ -102,10 +102,9 @@ async def list_audit(
 
 @router.get("/v1/audit/export", responses=_EXPORT, summary="Export the audit")
 async def export_audit(
-    request: Request, principal: Admin, action: Action = None, since: Since = None, until: Until = None
+    gateway: CurrentGateway, principal: Admin, action: Action = None, since: Since = None, until: Until = None
 ) -> Response:
     """Return all of the same rows as JSON lines. Rows added while it runs are not included."""
-    gateway = gateway_of(request)
     wanted = _filter(action, since, until)
     first = await gateway.run(list_rows, principal.tenant_id, wanted, None, _EXPORTED_AT_ONCE, gateway.resources)
     headers = {"Content-Disposition": 'attachment; filename="audit.jsonl"'}

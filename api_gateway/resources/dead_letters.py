@@ -11,7 +11,6 @@ from fastapi import Query as Parameter
 from pydantic import Field, model_validator
 from starlette.responses import Response
 
-from api_gateway.gateway import gateway_of
 from api_gateway.http import cursors
 from api_gateway.http.auth import Reader, Writer
 from api_gateway.http.descriptions import Cursor, Limit, answers, json_body
@@ -19,6 +18,7 @@ from api_gateway.http.fields import NamespaceName, Shape, Wire, namespace_parame
 from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response, page_response
+from api_gateway.resources.route_parts import CurrentGateway
 from pipeline.administration import steer_jobs
 from pipeline.jobs.job_views import DeadLetter as StoredDeadLetter
 from pipeline.jobs.job_views import DeadLetterFilter, LedgerPosition
@@ -107,7 +107,7 @@ _MAX_BODY_BYTES = 64 * 1024
     summary="List dead letters",
 )
 async def list_dead_letters(
-    request: Request,
+    gateway: CurrentGateway,
     principal: Reader,
     job_id: Annotated[str | None, Parameter(description="Only those of this job.")] = None,
     namespace: Annotated[str | None, Parameter(description="Only those in this namespace.")] = None,
@@ -118,7 +118,6 @@ async def list_dead_letters(
 ) -> Response:
     """List documents that were accepted and failed for good. Those refused in the request were never accepted: they are
     listed among the errors of their job."""
-    gateway = gateway_of(request)
     chosen = _selection(job_id, None if namespace is None else namespace_parameter(namespace), code, reason)
     before = _before(cursor)
     tenant_id, use = principal.tenant_id, gateway.resources
@@ -132,9 +131,8 @@ async def list_dead_letters(
     responses=answers(200, DeadLetter, "The dead letter.", 401, 403, 404, 422, 503),
     summary="Get a dead letter",
 )
-async def look(request: Request, principal: Reader, letter_id: str) -> Response:
+async def look(gateway: CurrentGateway, principal: Reader, letter_id: str) -> Response:
     """Return the details of a failure, without the document's text."""
-    gateway = gateway_of(request)
     place = _place(letter_id)
     letter = await gateway.run(steer_jobs.find_dead_letter, principal.tenant_id, place, gateway.resources)
     if letter is None:
@@ -149,9 +147,8 @@ async def look(request: Request, principal: Reader, letter_id: str) -> Response:
     openapi_extra=json_body(ReplayRequest, {"reason": "gave_up"}),
     summary="Replay dead letters",
 )
-async def replay_selected(request: Request, principal: Writer) -> Response:
+async def replay_selected(request: Request, gateway: CurrentGateway, principal: Writer) -> Response:
     """Replay the dead letters that match every field given, or all with `{"all": true}`; an empty object is an error."""
-    gateway = gateway_of(request)
     body = await read_shape(request, principal, ReplayRequest, limit=_MAX_BODY_BYTES)
     chosen = _selection(body.job_id, body.namespace, body.code, body.reason)
     tenant_id, use = principal.tenant_id, gateway.resources
@@ -165,9 +162,8 @@ async def replay_selected(request: Request, principal: Writer) -> Response:
     responses=answers(202, Replayed, "The document is queued again.", 401, 403, 404, 422, 429, 503),
     summary="Replay a dead letter",
 )
-async def replay(request: Request, principal: Writer, letter_id: str) -> Response:
+async def replay(gateway: CurrentGateway, principal: Writer, letter_id: str) -> Response:
     """Replay one dead letter: its attempts start again, and its job is open again."""
-    gateway = gateway_of(request)
     place = _place(letter_id)
     if not await gateway.run(steer_jobs.replay, principal.tenant_id, place, gateway.resources, ring=ring_for):
         raise _not_found()
@@ -180,9 +176,8 @@ async def replay(request: Request, principal: Writer, letter_id: str) -> Respons
     responses=answers(204, None, "It is gone.", 401, 403, 404, 422, 503),
     summary="Delete a dead letter",
 )
-async def drop(request: Request, principal: Writer, letter_id: str) -> Response:
+async def drop(gateway: CurrentGateway, principal: Writer, letter_id: str) -> Response:
     """Delete the document's bytes, so that it cannot be replayed; its job still lists it as failed."""
-    gateway = gateway_of(request)
     place = _place(letter_id)
     if not await gateway.run(steer_jobs.drop_dead_letter, principal.tenant_id, place, gateway.resources):
         raise _not_found()

@@ -9,13 +9,13 @@ from fastapi import Query as Parameter
 from pydantic import AfterValidator, Field
 from starlette.responses import Response
 
-from api_gateway.gateway import gateway_of
 from api_gateway.http.auth import Reader, Writer
 from api_gateway.http.descriptions import answers, json_body
 from api_gateway.http.fields import DocumentIdText, NamespaceName, Shape, Wire, namespace_parameter, shown
 from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response
+from api_gateway.resources.route_parts import CurrentGateway
 from pipeline.administration.edit_dictionaries import delete_dictionary, load_dictionary, replace_dictionary
 from pipeline.keyword.dictionary import EVERY_NAMESPACE, Dictionary, Rule
 from pipeline.keyword.terms import holds_words
@@ -126,9 +126,8 @@ _EXAMPLE = {
     responses=answers(200, DictionaryOut, "The dictionary.", 401, 403, 404, 422, 503),
     summary="Get a dictionary",
 )
-async def look(request: Request, principal: Reader, namespace: Within = None) -> Response:
+async def look(gateway: CurrentGateway, principal: Reader, namespace: Within = None) -> Response:
     """Return the dictionary."""
-    gateway = gateway_of(request)
     within = _within(namespace)
     found, version = await gateway.run(load_dictionary, principal.tenant_id, within, gateway.resources)
     if found is None:
@@ -142,11 +141,10 @@ async def look(request: Request, principal: Reader, namespace: Within = None) ->
     openapi_extra=json_body(DictionaryIn, _EXAMPLE),
     summary="Replace a dictionary",
 )
-async def replace(request: Request, principal: Writer, namespace: Within = None) -> Response:
+async def replace(request: Request, gateway: CurrentGateway, principal: Writer, namespace: Within = None) -> Response:
     """Replace the dictionary. Synonyms count as one term, stop words are ignored, phrases score higher in one piece,
     and rules prefer documents. A query uses the dictionary of all namespaces and those of the namespaces it names. Only
     the analysis of queries changes: nothing is indexed again."""
-    gateway = gateway_of(request)
     within = _within(namespace)
     sent = await read_shape(request, principal, DictionaryIn)
     try:
@@ -163,9 +161,8 @@ async def replace(request: Request, principal: Writer, namespace: Within = None)
     responses=answers(204, None, "It is forgotten.", 401, 403, 404, 422, 503),
     summary="Forget a dictionary",
 )
-async def delete(request: Request, principal: Writer, namespace: Within = None) -> Response:
+async def delete(gateway: CurrentGateway, principal: Writer, namespace: Within = None) -> Response:
     """Delete the dictionary. Queries stop using it within seconds."""
-    gateway = gateway_of(request)
     within = _within(namespace)
     if not await gateway.run(delete_dictionary, principal.tenant_id, within, gateway.resources):
         raise _missing(within)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
-from api_gateway.gateway import gateway_of
 from api_gateway.http.auth import require_operator
 from api_gateway.http.descriptions import answers
 from api_gateway.http.fields import Shape
 from api_gateway.http.responses import json_response
 from api_gateway.live.doctor_facts import examine
+from api_gateway.resources.route_parts import CurrentGateway
 from pipeline.maintenance.doctor import CheckResult, Severity
 
 
@@ -57,12 +57,11 @@ router = APIRouter(tags=["operation"], dependencies=[Depends(require_operator)])
     responses=answers(200, Diagnosis, "The checks, and advice for each that failed.", 401, 403, 503),
     summary="Examine the installation",
 )
-async def doctor(request: Request) -> Response:
+async def doctor(gateway: CurrentGateway) -> Response:
     """Check broker timeouts, eviction, result expiry, vectors against the settings, clocks, queues without a worker,
     worker versions, the last sweep, Flower. Takes about three seconds, as every worker has two to answer. Contains no
     tenant's data; takes the installation's own key or one with the scope `operator`. `docs/operations.md` explains each
     check."""
-    gateway = gateway_of(request)
     watched_s = gateway.probes.watched_s()
     findings = await gateway.run_heavy(
         examine,

@@ -17,6 +17,7 @@ from api_gateway.http.fields import NamespaceName, Shape, Wire, shown
 from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response
+from api_gateway.resources.route_parts import CurrentGateway
 from pipeline.embedding.model_comparison import Gate
 from pipeline.errors import Misconfigured
 from pipeline.local_models import flaw_of, local_model
@@ -196,10 +197,9 @@ _GOLDEN = {
     openapi_extra=json_body(StartRequest, {"provider": "openai", "model": "bge-m3", "dimension": 1024}),
     summary="Start a model migration",
 )
-async def start(request: Request) -> Response:
+async def start(request: Request, gateway: CurrentGateway) -> Response:
     """Start a migration, after one test call to the new model. Searches continue as before; new documents are embedded
     with both models. A second request for the same model returns the running migration."""
-    gateway = gateway_of(request)
     body = await read_shape(request, None, StartRequest, limit=_MAX_BODY_BYTES)
 
     def begin() -> Response:
@@ -217,9 +217,8 @@ async def start(request: Request) -> Response:
     responses=answers(200, EmbeddingMigrationList, "Every migration, newest first.", 401, 403, 503),
     summary="List model migrations",
 )
-async def list_migrations(request: Request) -> Response:
+async def list_migrations(gateway: CurrentGateway) -> Response:
     """List the migrations; empty if the model is still the one of the settings."""
-    gateway = gateway_of(request)
     found = await gateway.run(migrate_model.every_status, gateway.resources)
     return json_response({"data": [embedding_migration(status) for status in found]})
 
@@ -229,9 +228,8 @@ async def list_migrations(request: Request) -> Response:
     responses=answers(200, EmbeddingMigration, "The migration with its progress.", 401, 403, 404, 422, 503),
     summary="Get a migration",
 )
-async def look(request: Request, number: Number) -> Response:
+async def look(gateway: CurrentGateway, number: Number) -> Response:
     """Return a migration. `ready` means that every visible chunk has a vector of the new model for its current text."""
-    gateway = gateway_of(request)
     return await gateway.run(_told, number, gateway)
 
 

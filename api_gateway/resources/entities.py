@@ -10,7 +10,6 @@ from fastapi import Query as Parameter
 from pydantic import AfterValidator, Field
 from starlette.responses import Response
 
-from api_gateway.gateway import gateway_of
 from api_gateway.http import cursors
 from api_gateway.http.auth import Reader, Writer
 from api_gateway.http.descriptions import Cursor, Limit, answers, json_body
@@ -29,6 +28,7 @@ from api_gateway.http.fields import (
 from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import invalid
 from api_gateway.http.responses import json_response, page_response
+from api_gateway.resources.route_parts import CurrentGateway
 from pipeline.administration.edit_entities import delete_entities, list_states, put_states
 from pipeline.entities.entity import EntityState
 from pipeline.records import Namespace
@@ -134,10 +134,9 @@ _EXAMPLE = {"entity_id": "lin", "name": "林远", "type": "person", "story_time"
     openapi_extra=json_body(EntitiesRequest, {"namespace": "novel", "entities": [_EXAMPLE]}),
     summary="Write states of entities",
 )
-async def put(request: Request, principal: Writer) -> Response:
+async def put(request: Request, gateway: CurrentGateway, principal: Writer) -> Response:
     """Write states of entities, each valid from a story time on. The same entity and story time again replaces the
     state."""
-    gateway = gateway_of(request)
     sent = await read_shape(request, principal, EntitiesRequest)
     first: dict[tuple[str, int | None], int] = {}
     again = [
@@ -158,7 +157,7 @@ async def put(request: Request, principal: Writer) -> Response:
     summary="List entities as of a story time",
 )
 async def list_entities(
-    request: Request,
+    gateway: CurrentGateway,
     principal: Reader,
     namespace: Annotated[str, Parameter(description="The namespace the entities are in.")],
     as_of: Annotated[
@@ -171,7 +170,6 @@ async def list_entities(
     cursor: Cursor = None,
 ) -> Response:
     """List the latest state of each entity that is not later than `as_of`. Entities without one are omitted."""
-    gateway = gateway_of(request)
     within = namespace_parameter(namespace)
     after = cursors.decode(cursor, "entities", str)
     found = await gateway.run(
@@ -194,9 +192,8 @@ async def list_entities(
     openapi_extra=json_body(EntitiesDeleteRequest, {"namespace": "novel", "entity_ids": ["lin"]}),
     summary="Delete entities",
 )
-async def delete(request: Request, principal: Writer) -> Response:
+async def delete(request: Request, gateway: CurrentGateway, principal: Writer) -> Response:
     """Delete the named entities with all their states. Unknown names are ignored."""
-    gateway = gateway_of(request)
     sent = await read_shape(request, principal, EntitiesDeleteRequest)
     gone = await gateway.run_heavy(
         delete_entities, principal.tenant_id, Namespace(sent.namespace), sent.entity_ids, gateway.resources

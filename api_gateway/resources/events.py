@@ -12,7 +12,7 @@ from fastapi import APIRouter, Header, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from api_gateway.gateway import Gateway, gateway_of
+from api_gateway.gateway import Gateway
 from api_gateway.http.auth import Reader, api_key_of
 from api_gateway.http.descriptions import answers, reference
 from api_gateway.http.fields import Shape, shown
@@ -24,6 +24,7 @@ from api_gateway.live.job_feed import FAILURES_AT_ONCE, Followed, Following, Vie
 from api_gateway.live.query_stream import ChannelAnswered, QueryStep, QueryStream
 from api_gateway.resources.jobs import known_id, not_found
 from api_gateway.resources.retrieval.queries import known_id as known_query
+from api_gateway.resources.route_parts import CurrentGateway
 from pipeline.errors import Unavailable
 from pipeline.jobs.job_views import Failure, FailurePosition
 from pipeline.query.query_state import QueryState
@@ -215,11 +216,12 @@ for _shape in (JobProgress, ItemFailed, QueryStep, ChannelAnswered):
 
 
 @router.get("/v1/jobs/{job_id}/events", responses=_SUCCESS, summary="Follow a job")
-async def follow(request: Request, principal: Reader, job_id: str, last_event_id: LastEventId = "") -> Response:
+async def follow(
+    request: Request, gateway: CurrentGateway, principal: Reader, job_id: str, last_event_id: LastEventId = ""
+) -> Response:
     """Stream server-sent events: `progress` with all counters on each change, a few times a second at most;
     `item_failed` for every document that fails; `finished` as the last. With `Last-Event-ID` the stream resumes without
     a gap. It ends after a quarter of an hour, for the client to reconnect."""
-    gateway = gateway_of(request)
     return JobStream(
         gateway.following,
         principal.tenant_id,
@@ -231,11 +233,12 @@ async def follow(request: Request, principal: Reader, job_id: str, last_event_id
 
 
 @router.get("/v1/queries/{query_id}/events", responses=_OF_QUERY, summary="Follow a query", tags=["retrieval"])
-async def follow_query(request: Request, principal: Reader, query_id: str, last_event_id: LastStep = "") -> Response:
+async def follow_query(
+    gateway: CurrentGateway, principal: Reader, query_id: str, last_event_id: LastStep = ""
+) -> Response:
     """Stream server-sent events: `queued`, `running`, a `channel` for each channel as it answers, and `finished` with
     the result, the same JSON as `GET /v1/queries/{query_id}` gives. `cancelled` is the last if the query is cancelled
     meanwhile. With `Last-Event-ID` no event is repeated."""
-    gateway = gateway_of(request)
     tenant_id, known = principal.tenant_id, known_query(query_id)
 
     async def look() -> QueryState | None:

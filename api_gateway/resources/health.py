@@ -26,6 +26,7 @@ from api_gateway.http.metrics import (
 )
 from api_gateway.http.responses import json_response
 from api_gateway.live.readiness import readiness
+from api_gateway.resources.route_parts import CurrentGateway
 from pipeline.administration.read_metrics import read_ledger
 from pipeline.errors import PipelineError, WrongInstallation
 from workers.producer import waiting_messages
@@ -105,10 +106,9 @@ async def readyz(request: Request) -> Response:
     },
     summary="Metrics",
 )
-async def metrics(request: Request) -> Response:
+async def metrics(gateway: CurrentGateway) -> Response:
     """Return queries, channels and their times over all processes, requests by route and status, backlog and queue age,
     dead letters, alignment: docs/metrics.md. Labels hold no ids."""
-    gateway = gateway_of(request)
     WAITERS.set(gateway.wakes.count)
     STREAMS.set(gateway.following.count)
     lane = gateway.lane.facts

@@ -21,6 +21,7 @@ from api_gateway.http.fields import Shape, shown
 from api_gateway.http.prefer import LONGEST_WAIT_S
 from api_gateway.http.problems import Problem
 from api_gateway.http.responses import json_response, page_response
+from api_gateway.resources.route_parts import CurrentGateway
 from api_gateway.resources.shapes import Job, Outcome, encoding_json, job_json
 from pipeline.administration import list_jobs as jobs_of_tenant
 from pipeline.administration import steer_jobs
@@ -94,7 +95,7 @@ def item_json(view: ItemView) -> dict[str, Any]:
     summary="List jobs",
 )
 async def list_jobs(
-    request: Request,
+    gateway: CurrentGateway,
     principal: Reader,
     status: Annotated[
         list[JobStatus] | None, Parameter(description="Only jobs in this state; may be repeated, for one of several.")
@@ -103,7 +104,6 @@ async def list_jobs(
     cursor: Cursor = None,
 ) -> Response:
     """List the tenant's submissions, or those with a status."""
-    gateway = gateway_of(request)
     before = cursors.before(cursor, "jobs")
     views = await gateway.run(
         jobs_of_tenant.list_jobs, principal.tenant_id, status or (), before, limit + 1, gateway.resources
@@ -121,9 +121,8 @@ async def list_jobs(
     responses=answers(200, Job, "The job with its first hundred errors.", 401, 403, 404, 422, 503),
     summary="Get a job, or wait for it",
 )
-async def look(request: Request, principal: Reader, job_id: str, wait: Wait = 0) -> Response:
+async def look(request: Request, gateway: CurrentGateway, principal: Reader, job_id: str, wait: Wait = 0) -> Response:
     """Return a job. With `wait`, the answer comes when the job has ended or the seconds have passed."""
-    gateway = gateway_of(request)
     known = known_id(job_id)
     if wait > 0:
         await until_finished(principal.tenant_id, known, wait, gateway, receive=request.receive)
@@ -154,7 +153,7 @@ async def until_finished(
     summary="List a job's documents",
 )
 async def list_items(
-    request: Request,
+    gateway: CurrentGateway,
     principal: Reader,
     job_id: str,
     status: Status = None,
@@ -165,7 +164,6 @@ async def list_items(
     cursor: Cursor = None,
 ) -> Response:
     """List the documents of a job, each with its outcome."""
-    gateway = gateway_of(request)
     known = known_id(job_id)
     after = cursors.decode(cursor, "items", int)
     views = await gateway.run(

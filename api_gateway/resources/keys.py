@@ -19,6 +19,7 @@ from api_gateway.http.fields import Label, Moment, Shape, Wire
 from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem
 from api_gateway.http.responses import json_response, page_response
+from api_gateway.resources.route_parts import CurrentGateway
 from pipeline.administration import manage_tenants
 from pipeline.records import TenantId
 from pipeline.tenants.accounts import OPERATOR, ApiKey, IssuedKey, Principal, TooManyKeys
@@ -158,10 +159,9 @@ async def look(request: Request, principal: Admin, key_id: str) -> Response:
     openapi_extra=json_body(KeyRotateRequest, {"overlap_seconds": 3600}),
     summary="Rotate an API key",
 )
-async def rotate(request: Request, principal: Admin, key_id: str) -> Response:
+async def rotate(request: Request, gateway: CurrentGateway, principal: Admin, key_id: str) -> Response:
     """Create a key of the same name and scopes; the old one works until the end of the overlap, so that no request
     fails. A key that has ended, or was rotated before, is a 409."""
-    gateway = gateway_of(request)
     body = await read_shape(request, principal, KeyRotateRequest, limit=MAX_BODY_BYTES)
     await gateway.run(_refuse_operators, gateway, principal, key_id)
     return await rotate_key(gateway, principal.tenant_id, key_id, body, under="/v1/keys")
@@ -173,9 +173,8 @@ async def rotate(request: Request, principal: Admin, key_id: str) -> Response:
     responses=answers(204, None, "The key has ended.", *PROBLEMS),
     summary="Revoke an API key",
 )
-async def revoke(request: Request, principal: Admin, key_id: str) -> Response:
+async def revoke(gateway: CurrentGateway, principal: Admin, key_id: str) -> Response:
     """Revoke a key. Every gateway refuses it within three seconds. Revoking again changes nothing."""
-    gateway = gateway_of(request)
     await gateway.run(_refuse_operators, gateway, principal, key_id)
     return await revoke_key(gateway, principal.tenant_id, key_id)
 

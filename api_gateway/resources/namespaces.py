@@ -9,7 +9,6 @@ from fastapi import Query as Parameter
 from pydantic import Field
 from starlette.responses import Response
 
-from api_gateway.gateway import gateway_of
 from api_gateway.http import cursors
 from api_gateway.http.auth import Reader, Writer, require_scope
 from api_gateway.http.descriptions import Cursor, Limit, answers, json_body
@@ -18,6 +17,7 @@ from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.live.computations import compute
+from api_gateway.resources.route_parts import CurrentGateway
 from api_gateway.resources.shapes import NamespacePage, namespace_json
 from pipeline.administration import list_documents
 from pipeline.jobs.computation import ComputationKind
@@ -75,11 +75,10 @@ router = APIRouter(tags=["namespaces"])
     summary="Delete a namespace",
 )
 async def delete(
-    request: Request, principal: Writer, namespace: Annotated[str, Path(description="The namespace's name.")]
+    gateway: CurrentGateway, principal: Writer, namespace: Annotated[str, Path(description="The namespace's name.")]
 ) -> Response:
     """Delete a namespace with all its documents, also those being ingested. If the answer is lost, repeat the request:
     it continues."""
-    gateway = gateway_of(request)
     try:
         name = Namespace(tidy_namespace(namespace))
     except ValueError:
@@ -115,14 +114,13 @@ class VerifyRequest(Wire):
     summary="List namespaces",
 )
 async def list_namespaces(
-    request: Request,
+    gateway: CurrentGateway,
     principal: Reader,
     limit: Limit = 50,
     cursor: Cursor = None,
     examples: Annotated[bool, Parameter(description="Only those that hold examples of the library.")] = False,
 ) -> Response:
     """List the namespaces. The first document that names a namespace creates it."""
-    gateway = gateway_of(request)
     after = cursors.decode(cursor, "namespaces", str)
     start, use = after[0] if after else None, gateway.resources
     views = await gateway.run(
@@ -138,9 +136,8 @@ async def list_namespaces(
     openapi_extra=json_body(VerifyRequest, {"namespaces": ["kb"], "repair": False}),
     summary="Compare both stores",
 )
-async def verify_stores(request: Request, principal: Reader) -> Response:
+async def verify_stores(request: Request, gateway: CurrentGateway, principal: Reader) -> Response:
     """Compare every chunk with every vector; it may take a while. `repair` needs the scope `write`."""
-    gateway = gateway_of(request)
     body = await read_shape(request, principal, VerifyRequest, limit=_MAX_BODY_BYTES)
     if body.repair:
         require_scope(principal, "write")

@@ -20,6 +20,7 @@ from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.resources import keys
 from api_gateway.resources.keys import Key, KeyPage, KeyRequest, KeyRotateRequest, KeyWithSecret, key_json
+from api_gateway.resources.route_parts import CurrentGateway
 from pipeline.administration import manage_tenants
 from pipeline.maintenance.erase import erase_tenant
 from pipeline.records import TenantId
@@ -115,9 +116,8 @@ Id = Annotated[str, Path(description="The tenant, as it stands in its keys.")]
     openapi_extra=json_body(TenantRequest, {"tenant_id": "acme", "name": "Acme Ltd."}),
     summary="Make a tenant",
 )
-async def make(request: Request) -> Response:
+async def make(request: Request, gateway: CurrentGateway) -> Response:
     """Create a tenant. An id that is taken is a 409. The id of an erased tenant is free once none of its data is left."""
-    gateway = gateway_of(request)
     body = await read_shape(request, None, TenantRequest, limit=keys.MAX_BODY_BYTES)
     tenant_id = TenantId(body.tenant_id)
     quotas = None if body.quotas is None else body.quotas.own()
@@ -132,9 +132,8 @@ async def make(request: Request) -> Response:
     responses=answers(200, TenantPage, "One page of tenants, by id.", 401, 403, 422, 503),
     summary="List tenants",
 )
-async def list_tenants(request: Request, limit: Limit = 50, cursor: Cursor = None) -> Response:
+async def list_tenants(gateway: CurrentGateway, limit: Limit = 50, cursor: Cursor = None) -> Response:
     """List all tenants of the installation, including disabled ones."""
-    gateway = gateway_of(request)
     position = cursors.decode(cursor, "tenants", str)
     if position is not None and not TENANT_ID.fullmatch(position[0]):
         raise cursors.foreign()
@@ -149,9 +148,8 @@ async def list_tenants(request: Request, limit: Limit = 50, cursor: Cursor = Non
     responses=answers(200, TenantView, "The tenant.", *keys.PROBLEMS),
     summary="Get a tenant",
 )
-async def look(request: Request, tenant_id: Id) -> Response:
+async def look(gateway: CurrentGateway, tenant_id: Id) -> Response:
     """Return a tenant's name, and whether its keys work."""
-    gateway = gateway_of(request)
     return json_response(tenant_json(await gateway.run(_found, gateway, tenant_id)))
 
 
@@ -160,10 +158,9 @@ async def look(request: Request, tenant_id: Id) -> Response:
     responses=answers(200, OwnQuotasView, "The tenant's own quotas.", *keys.PROBLEMS),
     summary="Get a tenant's own quotas",
 )
-async def look_at_quotas(request: Request, tenant_id: Id) -> Response:
+async def look_at_quotas(gateway: CurrentGateway, tenant_id: Id) -> Response:
     """Return a tenant's own quotas; null where the installation's setting applies. `GET /v1/quotas` shows the tenant
     the effective ones, and its use."""
-    gateway = gateway_of(request)
 
     def read() -> OwnQuotas:
         return manage_tenants.own_quotas(_found(gateway, tenant_id).tenant_id, gateway.resources)
@@ -182,10 +179,9 @@ async def look_at_quotas(request: Request, tenant_id: Id) -> Response:
     openapi_extra=json_body(QuotasIn, {"documents": 50_000, "requests_per_minute": 6000}),
     summary="Set a tenant's own quotas",
 )
-async def set_quotas(request: Request, tenant_id: Id) -> Response:
+async def set_quotas(request: Request, gateway: CurrentGateway, tenant_id: Id) -> Response:
     """Replace all quotas of a tenant: an omitted one follows the installation's setting again. Gateways apply a new
     request rate within 30 seconds, and the others at once."""
-    gateway = gateway_of(request)
     asked = (await read_shape(request, None, QuotasIn, limit=keys.MAX_BODY_BYTES)).own()
 
     def change() -> None:
@@ -224,9 +220,8 @@ async def enable(request: Request, tenant_id: Id) -> Response:
     openapi_extra=json_body(KeyRequest, {**keys.EXAMPLE, "scopes": ["read", "write", "admin"]}),
     summary="Create an API key for a tenant",
 )
-async def make_key(request: Request, tenant_id: Id) -> Response:
+async def make_key(request: Request, gateway: CurrentGateway, tenant_id: Id) -> Response:
     """Create a key. With the scope `admin`, the tenant can create further keys itself."""
-    gateway = gateway_of(request)
     body = await read_shape(request, None, KeyRequest, limit=keys.MAX_BODY_BYTES)
     if body.tenant_id not in (None, tenant_id):
         raise invalid([{"pointer": "/tenant_id", "detail": "is not the tenant in the path"}])
@@ -239,9 +234,8 @@ async def make_key(request: Request, tenant_id: Id) -> Response:
     responses=answers(200, KeyPage, "One page of keys, the newest first.", *keys.PROBLEMS),
     summary="List a tenant's API keys",
 )
-async def list_keys(request: Request, tenant_id: Id, limit: Limit = 50, cursor: Cursor = None) -> Response:
+async def list_keys(gateway: CurrentGateway, tenant_id: Id, limit: Limit = 50, cursor: Cursor = None) -> Response:
     """List a tenant's keys without their secrets, including those that have ended."""
-    gateway = gateway_of(request)
     tenant = await gateway.run(_found, gateway, tenant_id)
     return await keys.keys_page(gateway, tenant.tenant_id, limit, cursor)
 
@@ -251,9 +245,8 @@ async def list_keys(request: Request, tenant_id: Id, limit: Limit = 50, cursor: 
     responses=answers(200, Key, "The key, without its secret.", *keys.PROBLEMS),
     summary="Get an API key of a tenant",
 )
-async def look_at_key(request: Request, tenant_id: Id, key_id: str) -> Response:
+async def look_at_key(gateway: CurrentGateway, tenant_id: Id, key_id: str) -> Response:
     """Return a key with the times of its creation, last use and end."""
-    gateway = gateway_of(request)
     tenant = await gateway.run(_found, gateway, tenant_id)
     return json_response(key_json(await gateway.run(keys.key_of, gateway, tenant.tenant_id, key_id)))
 
@@ -265,9 +258,8 @@ async def look_at_key(request: Request, tenant_id: Id, key_id: str) -> Response:
     openapi_extra=json_body(KeyRotateRequest, {"overlap_seconds": 3600}),
     summary="Rotate an API key of a tenant",
 )
-async def rotate_key(request: Request, tenant_id: Id, key_id: str) -> Response:
+async def rotate_key(request: Request, gateway: CurrentGateway, tenant_id: Id, key_id: str) -> Response:
     """Rotate a key, as the tenant can do itself."""
-    gateway = gateway_of(request)
     body = await read_shape(request, None, KeyRotateRequest, limit=keys.MAX_BODY_BYTES)
     tenant = await gateway.run(_found, gateway, tenant_id)
     return await keys.rotate_key(gateway, tenant.tenant_id, key_id, body, under=f"/v1/tenants/{tenant_id}/keys")
@@ -279,9 +271,8 @@ async def rotate_key(request: Request, tenant_id: Id, key_id: str) -> Response:
     responses=answers(204, None, "The key has ended.", *keys.PROBLEMS),
     summary="Revoke an API key of a tenant",
 )
-async def revoke_key(request: Request, tenant_id: Id, key_id: str) -> Response:
+async def revoke_key(gateway: CurrentGateway, tenant_id: Id, key_id: str) -> Response:
     """Revoke a key. Every gateway refuses it within three seconds."""
-    gateway = gateway_of(request)
     tenant = await gateway.run(_found, gateway, tenant_id)
     return await keys.revoke_key(gateway, tenant.tenant_id, key_id)
 
@@ -314,11 +305,10 @@ def _found(gateway: Gateway, tenant_id: str) -> Tenant:
     summary="Erase a tenant",
 )
 async def erase(
-    request: Request, tenant_id: Annotated[str, Path(description="The tenant, as it stands in its keys.")]
+    gateway: CurrentGateway, tenant_id: Annotated[str, Path(description="The tenant, as it stands in its keys.")]
 ) -> Response:
     """Delete all data of a tenant, in every store; for operators only. A repeated request continues and returns the
     same totals. `remaining` is empty once nothing is left."""
-    gateway = gateway_of(request)
     known = TENANT_ID.fullmatch(tenant_id) is not None
     gone = await gateway.run_heavy(erase_tenant, TenantId(tenant_id), gateway.resources) if known else None
     if gone is None:

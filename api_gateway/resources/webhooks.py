@@ -11,7 +11,7 @@ from fastapi import Query as Parameter
 from pydantic import Field
 from starlette.responses import Response
 
-from api_gateway.gateway import Gateway, gateway_of
+from api_gateway.gateway import Gateway
 from api_gateway.http import cursors
 from api_gateway.http.auth import Writer
 from api_gateway.http.descriptions import Cursor, Limit, Wait, answers, json_body
@@ -20,6 +20,7 @@ from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.live import poll
+from api_gateway.resources.route_parts import CurrentGateway
 from pipeline.administration import edit_webhooks as flow
 from pipeline.outbound.post_client import NotAllowed
 from pipeline.tenants.accounts import Principal
@@ -131,10 +132,9 @@ _BODY_PROBLEMS = (400, 401, 403, 413, 415, 422, 503)
     openapi_extra=json_body(WebhookRequest, {"url": "https://example.com/hooks", "events": ["job.failed"]}),
     summary="Add a webhook",
 )
-async def add(request: Request, principal: Writer) -> Response:
+async def add(request: Request, gateway: CurrentGateway, principal: Writer) -> Response:
     """Add an endpoint. Calls are signed after the Standard Webhooks specification with the secret in this answer, which
     is shown once. The host must be on the public internet, unless the operator permits its network."""
-    gateway = gateway_of(request)
     body = await read_shape(request, principal, WebhookRequest, limit=_MAX_BODY_BYTES)
     events = list(dict.fromkeys(body.events)) if body.events else [event.value for event in DEFAULT_EVENTS]
     try:
@@ -153,9 +153,8 @@ async def add(request: Request, principal: Writer) -> Response:
     responses=answers(200, WebhookList, "Every endpoint, without its secret.", 401, 403, 503),
     summary="List webhooks",
 )
-async def list_webhooks(request: Request, principal: Writer) -> Response:
+async def list_webhooks(gateway: CurrentGateway, principal: Writer) -> Response:
     """List the endpoints; at most twenty exist."""
-    gateway = gateway_of(request)
     found = await gateway.run(flow.list_webhooks, principal.tenant_id, gateway.resources)
     return page_response([webhook(one) for one in found], None)
 
@@ -165,9 +164,8 @@ async def list_webhooks(request: Request, principal: Writer) -> Response:
     responses=answers(200, Webhook, "The endpoint, without its secret.", *_PROBLEMS),
     summary="Get a webhook",
 )
-async def look(request: Request, principal: Writer, webhook_id: str) -> Response:
+async def look(gateway: CurrentGateway, principal: Writer, webhook_id: str) -> Response:
     """Return an endpoint, and since when its calls fail."""
-    gateway = gateway_of(request)
     found = await gateway.run(_found, principal, _known(webhook_id), gateway)
     return json_response(webhook(found))
 
@@ -178,9 +176,8 @@ async def look(request: Request, principal: Writer, webhook_id: str) -> Response
     responses=answers(204, None, "Deleted, with its deliveries.", *_PROBLEMS),
     summary="Remove a webhook",
 )
-async def remove(request: Request, principal: Writer, webhook_id: str) -> Response:
+async def remove(gateway: CurrentGateway, principal: Writer, webhook_id: str) -> Response:
     """Delete an endpoint. A call in progress may still arrive."""
-    gateway = gateway_of(request)
     if not await gateway.run(flow.remove, principal.tenant_id, _known(webhook_id), gateway.resources):
         raise _not_found()
     return Response(status_code=204)
@@ -192,10 +189,9 @@ async def remove(request: Request, principal: Writer, webhook_id: str) -> Respon
     openapi_extra=json_body(RotateRequest, {"overlap_seconds": 3600}),
     summary="Change the secret",
 )
-async def rotate(request: Request, principal: Writer, webhook_id: str) -> Response:
+async def rotate(request: Request, gateway: CurrentGateway, principal: Writer, webhook_id: str) -> Response:
     """Create a new secret. During the overlap calls carry a signature with either secret. An even older secret ends at
     once."""
-    gateway = gateway_of(request)
     known = _known(webhook_id)
     body = await read_shape(request, principal, RotateRequest, limit=_MAX_BODY_BYTES)
     overlap_s = float(body.overlap_seconds)
@@ -210,10 +206,9 @@ async def rotate(request: Request, principal: Writer, webhook_id: str) -> Respon
     responses=answers(200, Webhook, "The endpoint; it is called again.", *_PROBLEMS),
     summary="Enable a webhook again",
 )
-async def enable(request: Request, principal: Writer, webhook_id: str) -> Response:
+async def enable(gateway: CurrentGateway, principal: Writer, webhook_id: str) -> Response:
     """Enable an endpoint again. Messages from its disabled time are not sent; earlier dead ones can be sent again one
     by one."""
-    gateway = gateway_of(request)
     known = _known(webhook_id)
 
     def do() -> None:
@@ -230,10 +225,9 @@ async def enable(request: Request, principal: Writer, webhook_id: str) -> Respon
     responses=answers(202, DeliveryQueued, "A test message is on its way.", *_PROBLEMS),
     summary="Send a test message",
 )
-async def test(request: Request, principal: Writer, webhook_id: str) -> Response:
+async def test(gateway: CurrentGateway, principal: Writer, webhook_id: str) -> Response:
     """Send one message of the type `webhook.test`, tried once, also to a disabled endpoint; its delivery reports the
     outcome."""
-    gateway = gateway_of(request)
     known = _known(webhook_id)
 
     def write() -> str:
@@ -249,7 +243,7 @@ async def test(request: Request, principal: Writer, webhook_id: str) -> Response
     summary="List deliveries",
 )
 async def list_deliveries(
-    request: Request,
+    gateway: CurrentGateway,
     principal: Writer,
     webhook_id: str,
     state: Annotated[Standing | None, Parameter(description="Only those in this state.")] = None,
@@ -257,7 +251,6 @@ async def list_deliveries(
     cursor: Cursor = None,
 ) -> Response:
     """List the deliveries. Delivered ones are kept for a week, dead ones for a month, progress messages for an hour."""
-    gateway = gateway_of(request)
     known = _known(webhook_id)
     before = cursors.before(cursor, "deliveries", is_uuid=False)
     standing = None if state is None else DeliveryState(state)
@@ -280,11 +273,10 @@ async def list_deliveries(
     summary="Get a delivery",
 )
 async def look_at_delivery(
-    request: Request, principal: Writer, webhook_id: str, delivery_id: str, wait: Wait = 0
+    request: Request, gateway: CurrentGateway, principal: Writer, webhook_id: str, delivery_id: str, wait: Wait = 0
 ) -> Response:
     """Return the outcome of the last attempt and the time of the next. With `wait`, answer once no further attempt is
     due."""
-    gateway = gateway_of(request)
     known = _known(webhook_id)
 
     def read() -> StoredDelivery | None:
@@ -303,9 +295,8 @@ async def look_at_delivery(
     responses=answers(202, DeliveryQueued, "It is sent again.", *_PROBLEMS, 409),
     summary="Resend a delivery",
 )
-async def redeliver(request: Request, principal: Writer, webhook_id: str, delivery_id: str) -> Response:
+async def redeliver(gateway: CurrentGateway, principal: Writer, webhook_id: str, delivery_id: str) -> Response:
     """Send the same message under the same id, with new attempts. A delivery that is still pending is a 409."""
-    gateway = gateway_of(request)
     tenant_id, known = principal.tenant_id, _known(webhook_id)
     is_queued = await gateway.run(flow.redeliver, tenant_id, known, delivery_id, gateway.resources)
     if is_queued is None:

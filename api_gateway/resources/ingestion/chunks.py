@@ -13,7 +13,6 @@ from fastapi import Query as Parameter
 from pydantic import AfterValidator, BeforeValidator, Field
 from starlette.responses import Response
 
-from api_gateway.gateway import gateway_of
 from api_gateway.http import cursors
 from api_gateway.http.auth import Reader, Writer
 from api_gateway.http.descriptions import PRINTABLE, Cursor, Limit, answers, json_body
@@ -23,6 +22,7 @@ from api_gateway.http.problems import MOST_ERRORS, Problem, invalid
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.live.computations import compute
 from api_gateway.resources.retrieval.filters import filters_parameter
+from api_gateway.resources.route_parts import CurrentGateway
 from api_gateway.resources.shapes import Chunk
 from pipeline.administration import list_chunks as listing
 from pipeline.administration.apply_edits import Edit, Edited
@@ -210,7 +210,7 @@ _EXAMPLE_ID = "7e1f6f7e-5a52-5b6c-9d5e-5f0f3c1d2b4a"
     summary="List chunks",
 )
 async def list_chunks(
-    request: Request,
+    gateway: CurrentGateway,
     principal: Reader,
     namespace: Annotated[str, Parameter(description="The namespace the chunks are in.")],
     document_id: Annotated[str | None, Parameter(max_length=64, description="Only those of this document.")] = None,
@@ -246,7 +246,6 @@ async def list_chunks(
     cursor: Cursor = None,
 ) -> Response:
     """List chunks of published generations, and the parents they are part of."""
-    gateway = gateway_of(request)
     within = namespace_parameter(namespace)
     after = _position(cursor, order_by)
     if after is not None and offset:
@@ -290,12 +289,12 @@ async def list_chunks(
 )
 async def edit(
     request: Request,
+    gateway: CurrentGateway,
     principal: Writer,
     if_match: Annotated[str | None, Header(description="The etag of the chunk, where only one is edited.")] = None,
 ) -> Response:
     """Edit chunks. A text is analysed and embedded again; `enabled` hides a chunk from every search, or shows it again.
     If every chunk failed for one reason, the answer is that error. A later upload of the document replaces edits."""
-    gateway = gateway_of(request)
     sent = await read_shape(request, principal, ChunksEditRequest)
     _refuse_repeated([chunk.chunk_id for chunk in sent.chunks], "/chunks/{}/chunk_id")
     if if_match is not None and len(sent.chunks) != 1:
@@ -320,9 +319,8 @@ async def edit(
     openapi_extra=json_body(ChunksDeleteRequest, {"chunk_ids": [_EXAMPLE_ID]}),
     summary="Delete chunks",
 )
-async def delete(request: Request, principal: Writer) -> Response:
+async def delete(request: Request, gateway: CurrentGateway, principal: Writer) -> Response:
     """Delete the named chunks, and the children of a parent. A document whose last chunk is deleted is deleted too."""
-    gateway = gateway_of(request)
     sent = await read_shape(request, principal, ChunksDeleteRequest)
     _refuse_repeated(sent.chunk_ids, "/chunk_ids/{}")
     named = [ChunkId(chunk_id) for chunk_id in sent.chunk_ids]

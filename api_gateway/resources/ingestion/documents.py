@@ -12,7 +12,7 @@ from fastapi import Query as Parameter
 from pydantic import Field
 from starlette.responses import Response
 
-from api_gateway.gateway import Gateway, gateway_of
+from api_gateway.gateway import Gateway
 from api_gateway.http import cursors
 from api_gateway.http.auth import Reader, Writer
 from api_gateway.http.bodies import MAX_BODY_BYTES, read_json_body
@@ -26,6 +26,7 @@ from api_gateway.http.responses import json_response, page_response
 from api_gateway.live import poll
 from api_gateway.resources.ingestion.chunks import of_document
 from api_gateway.resources.ingestion.uploads import DocumentsRequest, batch_of
+from api_gateway.resources.route_parts import CurrentGateway
 from api_gateway.resources.shapes import (
     ChunkPage,
     Document,
@@ -119,9 +120,8 @@ _EXAMPLE = {
     openapi_extra=json_body(DocumentsRequest, _EXAMPLE),
     summary="Hand in documents",
 )
-async def submit(request: Request, principal: Writer) -> Response:
+async def submit(request: Request, gateway: CurrentGateway, principal: Writer) -> Response:
     """Accept the valid documents of a batch. If none is valid, the answer is an error and nothing was stored."""
-    gateway = gateway_of(request)
     body = await read_json_body(request, gateway.settings.max_body_bytes, setting=MAX_BODY_BYTES)
     job_id = work_id(request)
     ticket = await gateway.run_heavy(accept_body, body, principal, request.state.request_id, gateway, job_id)
@@ -143,7 +143,7 @@ def accept_body(
     summary="List documents",
 )
 async def list_documents(
-    request: Request,
+    gateway: CurrentGateway,
     principal: Reader,
     namespace: Annotated[str | None, Parameter(description="Only those in this namespace.")] = None,
     status: Annotated[
@@ -156,7 +156,6 @@ async def list_documents(
     """List documents that are searchable or being ingested. With `status`, those in this state: an upload that failed
     or was cancelled and never became searchable is listed under `failed` or `cancelled` only, and no quota counts it.
     """
-    gateway = gateway_of(request)
     within = None if namespace is None else namespace_parameter(namespace)
     after = cursors.decode(cursor, "documents", str, str)
     views = await gateway.run(
@@ -181,11 +180,15 @@ async def list_documents(
     summary="Get a document",
 )
 async def look(
-    request: Request, principal: Reader, document_id: Id, namespace: InNamespace, wait: Wait = 0
+    request: Request,
+    gateway: CurrentGateway,
+    principal: Reader,
+    document_id: Id,
+    namespace: InNamespace,
+    wait: Wait = 0,
 ) -> Response:
     """Return a document. `generation` is null while the first one is being ingested. With `wait`, the answer comes when
     it is searchable, its upload has failed or was cancelled, or the seconds have passed."""
-    gateway = gateway_of(request)
     within, known = namespace_parameter(namespace), known_document_id(document_id)
     name = f"{principal.tenant_id}:document:{within}:{known}"
 
@@ -205,9 +208,8 @@ async def look(
     responses=answers(204, None, "Deleted; searches no longer find it.", 401, 403, 404, 422, 503),
     summary="Delete a document",
 )
-async def delete(request: Request, principal: Writer, document_id: Id, namespace: InNamespace) -> Response:
+async def delete(gateway: CurrentGateway, principal: Writer, document_id: Id, namespace: InNamespace) -> Response:
     """Delete a document, including uploads under this id that are still being ingested."""
-    gateway = gateway_of(request)
     within, known = namespace_parameter(namespace), known_document_id(document_id)
     if not await gateway.run(delete_document, principal.tenant_id, within, known, gateway.resources):
         raise not_found(known)
@@ -220,7 +222,7 @@ async def delete(request: Request, principal: Writer, document_id: Id, namespace
     summary="List a document's chunks",
 )
 async def list_chunks(
-    request: Request,
+    gateway: CurrentGateway,
     principal: Reader,
     document_id: Id,
     namespace: InNamespace,
@@ -228,7 +230,6 @@ async def list_chunks(
     cursor: Cursor = None,
 ) -> Response:
     """List the chunks of the searchable generation, with their parents; none while the first one is being ingested."""
-    gateway = gateway_of(request)
     within, known = namespace_parameter(namespace), known_document_id(document_id)
     after = cursors.decode(cursor, "chunks", int, int)
 
@@ -280,10 +281,11 @@ _MAX_BODY_BYTES = 64 * 1024
     ),
     summary="List a document's generations",
 )
-async def list_generations(request: Request, principal: Reader, document_id: Id, namespace: InNamespace) -> Response:
+async def list_generations(
+    gateway: CurrentGateway, principal: Reader, document_id: Id, namespace: InNamespace
+) -> Response:
     """List the generations, newest first: the visible one, those available for a rollback, those being ingested, and
     failed ones."""
-    gateway = gateway_of(request)
     within, known = namespace_parameter(namespace), known_document_id(document_id)
     found = await gateway.run(owned_documents.list_generations, principal.tenant_id, within, known, gateway.resources)
     if found is None:
@@ -307,6 +309,7 @@ async def list_generations(request: Request, principal: Reader, document_id: Id,
 )
 async def rollback(
     request: Request,
+    gateway: CurrentGateway,
     principal: Writer,
     document_id: Id,
     if_match: Annotated[
@@ -315,7 +318,6 @@ async def rollback(
 ) -> Response:
     """Ingest the earlier upload again, with the current settings; edits of single chunks are not restored. The visible
     generation becomes the previous one, so a second rollback undoes the first. A 409 if none is retained."""
-    gateway = gateway_of(request)
     known = known_document_id(document_id)
     sent = await read_shape(request, principal, RollbackRequest, limit=_MAX_BODY_BYTES)
 

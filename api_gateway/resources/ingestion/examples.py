@@ -25,6 +25,7 @@ from api_gateway.resources.ingestion import example_book
 from api_gateway.resources.ingestion.example_book import ExamplesReport, ExampleStatistics, ExamplesVerification
 from api_gateway.resources.ingestion.files import read_form
 from api_gateway.resources.jobs import known_id
+from api_gateway.resources.route_parts import CurrentGateway
 from pipeline.administration.count_examples import count_examples, verify_import
 from pipeline.errors import UnsupportedMediaType
 from pipeline.examples.template import template
@@ -79,13 +80,13 @@ _BODY["requestBody"]["content"]["multipart/form-data"] = {
 )
 async def submit(
     request: Request,
+    gateway: CurrentGateway,
     principal: Writer,
     dry_run: Annotated[bool, Parameter(description="Look at the book and store nothing.")] = False,
 ) -> Response:
     """Submit a workbook with the sheets `qa`, `record`, `query`, `greeting`, or the same as JSON, as a file or as the
     body. Each row becomes a document; submitting the book again replaces them. If no row is valid, or with `strict` one
     is not, the answer is 422 with the same statistics, and nothing was stored."""
-    gateway = gateway_of(request)
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() == "multipart/form-data":
         form, asked, body = await _sent_file(request, principal, gateway)
     else:
@@ -178,12 +179,11 @@ async def get_template(request: Request) -> Response:
     summary="Count the stored examples",
 )
 async def statistics(
-    request: Request,
+    gateway: CurrentGateway,
     principal: Reader,
     namespace: Annotated[str, Parameter(description="The namespace the examples are in.")],
 ) -> Response:
     """Return the counts by category, grade and tag, with lengths and exact duplicates."""
-    gateway = gateway_of(request)
     within = namespace_parameter(namespace)
 
     def read() -> dict[str, Any]:
@@ -201,13 +201,12 @@ async def statistics(
     summary="Verify an import",
 )
 async def verification(
-    request: Request,
+    gateway: CurrentGateway,
     principal: Reader,
     job_id: Annotated[str, Parameter(max_length=64, description="The job of the import.")],
     sample: Annotated[int, Parameter(ge=0, le=100, description="How many rows to name for trying them out.")] = 10,
 ) -> Response:
     """Compare the job with the visible documents; the first 100 missing ones are named."""
-    gateway = gateway_of(request)
 
     known = known_id(job_id)
 

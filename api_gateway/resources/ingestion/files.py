@@ -16,7 +16,7 @@ from starlette.datastructures import FormData, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.responses import Response
 
-from api_gateway.gateway import Gateway, gateway_of
+from api_gateway.gateway import Gateway
 from api_gateway.http.auth import Writer, require_same_tenant
 from api_gateway.http.bodies import MAX_BODY_BYTES, flaws_in, json_field, limited, require_identity
 from api_gateway.http.descriptions import answers, reference
@@ -26,6 +26,7 @@ from api_gateway.http.problems import Problem, invalid, places, pointer
 from api_gateway.resources.ingestion.content import Charset, ParserHint, document_id_of, media_type_as, storable
 from api_gateway.resources.ingestion.strategy_options import ChunkingIn
 from api_gateway.resources.ingestion.uploads import DocumentIn, Intake, require_few_enough, require_one, to_chunking
+from api_gateway.resources.route_parts import CurrentGateway
 from api_gateway.resources.shapes import JobAccepted, accepted_response
 from pipeline.document_sources import SourceKind, SourceRef
 from pipeline.documents.derived_ids import with_hash
@@ -244,10 +245,9 @@ _FORM: dict[str, Any] = {
     openapi_extra=_FORM,
     summary="Hand in files",
 )
-async def submit(request: Request, principal: Writer) -> Response:
+async def submit(request: Request, gateway: CurrentGateway, principal: Writer) -> Response:
     """Submit any number of `file` parts: txt, md, html, pdf, docx, xlsx, csv, json, jsonl. A file's name becomes its
     document's id."""
-    gateway = gateway_of(request)
     sent = await read_form(request, gateway, gateway.settings.max_body_bytes, setting=MAX_BODY_BYTES)
     try:
         ticket = await gateway.run_heavy(_accept, sent, principal, request, gateway)

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 from starlette.datastructures import FormData, UploadFile
 from starlette.responses import Response
 
-from api_gateway.gateway import Gateway, gateway_of
+from api_gateway.gateway import Gateway
 from api_gateway.http.auth import Writer, require_same_tenant
 from api_gateway.http.bodies import Decoded, decode_json, flaws_in, json_field, read_json_body, refuse_flaws
 from api_gateway.http.descriptions import answers, json_body, reference
@@ -21,6 +21,7 @@ from api_gateway.resources.ingestion.content import BadSource, Charset, ParserHi
 from api_gateway.resources.ingestion.files import read_form
 from api_gateway.resources.ingestion.strategy_options import ChunkingIn
 from api_gateway.resources.ingestion.uploads import DocumentIn, to_chunking
+from api_gateway.resources.route_parts import CurrentGateway
 from pipeline.errors import DocumentTooLarge, EmptyDocument
 from pipeline.jobs.computation import ComputationKind
 from pipeline.records import Chunking
@@ -120,10 +121,9 @@ _BODY["requestBody"]["content"]["multipart/form-data"] = {
     openapi_extra=_BODY,
     summary="Preview chunks",
 )
-async def preview_chunks(request: Request, principal: Writer) -> Response:
+async def preview_chunks(request: Request, gateway: CurrentGateway, principal: Writer) -> Response:
     """Preview one document of up to 1 MiB (CHORDWISE_MAX_PREVIEW_BYTES), as JSON or as a `file`. Nothing is stored and
     no model is called."""
-    gateway = gateway_of(request)
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() == "multipart/form-data":
         form = await read_form(request, gateway, _most_bytes(gateway) + _AROUND, setting=_limit_of(gateway))
         try:

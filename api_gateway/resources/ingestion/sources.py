@@ -5,11 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Path, Request
+from fastapi import APIRouter, Path
 from fastapi import Query as Parameter
 from starlette.responses import Response
 
-from api_gateway.gateway import gateway_of
 from api_gateway.http import cursors
 from api_gateway.http.auth import Reader, Writer
 from api_gateway.http.descriptions import Cursor, Limit, answers
@@ -17,6 +16,7 @@ from api_gateway.http.fields import Shape, namespace_parameter, shown, tidy_docu
 from api_gateway.http.problems import Problem
 from api_gateway.http.request_context import SLASH
 from api_gateway.http.responses import json_response, page_response
+from api_gateway.resources.route_parts import CurrentGateway
 from api_gateway.resources.shapes import SourceKindName
 from pipeline.administration import list_documents
 from pipeline.administration.delete_documents import delete_source
@@ -76,7 +76,7 @@ def source_json(view: SourceView) -> dict[str, Any]:
     summary="List sources",
 )
 async def list_sources(
-    request: Request,
+    gateway: CurrentGateway,
     principal: Reader,
     namespace: InNamespace,
     kind: Annotated[SourceKind | None, Parameter(description="Only those of this kind.")] = None,
@@ -84,7 +84,6 @@ async def list_sources(
     cursor: Cursor = None,
 ) -> Response:
     """List sources with a document that is searchable or being ingested."""
-    gateway = gateway_of(request)
     within = namespace_parameter(namespace)
     after = cursors.decode(cursor, "sources", str)
     start, use = after[0] if after else "", gateway.resources
@@ -98,9 +97,8 @@ async def list_sources(
     responses=answers(200, SourceInfo, "The source, with counts of what came from it.", 401, 403, 404, 422, 503),
     summary="Get a source",
 )
-async def look(request: Request, principal: Reader, source_id: Id, namespace: InNamespace) -> Response:
+async def look(gateway: CurrentGateway, principal: Reader, source_id: Id, namespace: InNamespace) -> Response:
     """Return a source, even if all its documents failed or were cancelled."""
-    gateway = gateway_of(request)
     within, known = namespace_parameter(namespace), _known_id(source_id)
     found = await gateway.run(list_documents.find_source, principal.tenant_id, within, known, gateway.resources)
     if found is None:
@@ -113,10 +111,9 @@ async def look(request: Request, principal: Reader, source_id: Id, namespace: In
     responses=answers(200, SourceDeleted, "Deleted; the number of its documents.", 401, 403, 404, 422, 503),
     summary="Delete a source",
 )
-async def delete(request: Request, principal: Writer, source_id: Id, namespace: InNamespace) -> Response:
+async def delete(gateway: CurrentGateway, principal: Writer, source_id: Id, namespace: InNamespace) -> Response:
     """Delete a source with all its documents, also those being ingested. If the answer is lost, repeat the request: it
     continues."""
-    gateway = gateway_of(request)
     within, known = namespace_parameter(namespace), _known_id(source_id)
     deleted = await gateway.run_heavy(delete_source, principal.tenant_id, within, known, gateway.resources)
     if deleted is None:
