@@ -17,8 +17,8 @@ from api_gateway.http.descriptions import Cursor, Limit, answers, json_body
 from api_gateway.http.fields import NamespaceName, Shape, Wire, namespace_parameter, shown
 from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem, invalid
-from api_gateway.http.responses import json_response, page_response
-from api_gateway.resources.route_parts import CurrentGateway
+from api_gateway.http.responses import json_response
+from api_gateway.resources.route_parts import CurrentGateway, Page, existing, known_uuid, send_page
 from pipeline.administration import steer_jobs
 from pipeline.jobs.job_views import DeadLetter as StoredDeadLetter
 from pipeline.jobs.job_views import DeadLetterFilter, LedgerPosition
@@ -58,11 +58,8 @@ class DeadLetter(Shape):
     payload: PayloadReference
 
 
-class DeadLetterPage(Shape):
+class DeadLetterPage(Page[DeadLetter]):
     """Dead letters, newest first."""
-
-    data: list[DeadLetter]
-    next_cursor: str | None
 
 
 class Replayed(Shape):
@@ -91,9 +88,11 @@ class ReplayRequest(Wire):
 
 def dead_letter(letter: StoredDeadLetter) -> dict[str, Any]:
     """Return a dead letter as it is sent."""
-    place, payload = letter.place, letter.payload
+    position, payload = letter.place, letter.payload
     sent = shown(PayloadReference, payload, uri=payload.source_uri, bytes=payload.body_bytes)
-    return shown(DeadLetter, letter, id=place.to_id(), job_id=place.job_id, ordinal=place.ordinal, payload=sent)
+    return shown(
+        DeadLetter, letter, id=position.to_id(), job_id=position.job_id, ordinal=position.ordinal, payload=sent
+    )
 
 
 router = APIRouter(tags=["dead letters"])
@@ -122,8 +121,7 @@ async def list_dead_letters(
     before = _before(cursor)
     tenant_id, use = principal.tenant_id, gateway.resources
     letters = await gateway.run(steer_jobs.list_dead_letters, tenant_id, chosen, before, limit + 1, use)
-    found, following = cursors.page(letters, limit, _cursor_after)
-    return page_response([dead_letter(letter) for letter in found], following)
+    return send_page(letters, limit, dead_letter, "dead", _position_in_list)
 
 
 @router.get(
@@ -133,11 +131,9 @@ async def list_dead_letters(
 )
 async def look(gateway: CurrentGateway, principal: Reader, letter_id: str) -> Response:
     """Return the details of a failure, without the document's text."""
-    place = _place(letter_id)
-    letter = await gateway.run(steer_jobs.find_dead_letter, principal.tenant_id, place, gateway.resources)
-    if letter is None:
-        raise _not_found()
-    return json_response(dead_letter(letter))
+    position = _position(letter_id)
+    letter = await gateway.run(steer_jobs.find_dead_letter, principal.tenant_id, position, gateway.resources)
+    return json_response(dead_letter(existing(letter, _not_found())))
 
 
 @router.post(
@@ -164,9 +160,9 @@ async def replay_selected(request: Request, gateway: CurrentGateway, principal: 
 )
 async def replay(gateway: CurrentGateway, principal: Writer, letter_id: str) -> Response:
     """Replay one dead letter: its attempts start again, and its job is open again."""
-    place = _place(letter_id)
-    if not await gateway.run(steer_jobs.replay, principal.tenant_id, place, gateway.resources, ring=ring_for):
-        raise _not_found()
+    position = _position(letter_id)
+    replayed = await gateway.run(steer_jobs.replay, principal.tenant_id, position, gateway.resources, ring=ring_for)
+    existing(replayed, _not_found())
     return json_response({"replayed": 1}, status=202)
 
 
@@ -178,24 +174,25 @@ async def replay(gateway: CurrentGateway, principal: Writer, letter_id: str) -> 
 )
 async def drop(gateway: CurrentGateway, principal: Writer, letter_id: str) -> Response:
     """Delete the document's bytes, so that it cannot be replayed; its job still lists it as failed."""
-    place = _place(letter_id)
-    if not await gateway.run(steer_jobs.drop_dead_letter, principal.tenant_id, place, gateway.resources):
-        raise _not_found()
+    position = _position(letter_id)
+    existing(
+        await gateway.run(steer_jobs.drop_dead_letter, principal.tenant_id, position, gateway.resources), _not_found()
+    )
     return Response(status_code=204)
 
 
 def _selection(job_id: str | None, namespace: str | None, code: str | None, reason: str | None) -> DeadLetterFilter:
-    try:
-        known = None if job_id is None else JobId(str(uuid.UUID(job_id)))
-    except ValueError:
-        raise invalid([{"pointer": "/job_id", "detail": "is not the id of a job"}]) from None
+    not_an_id = invalid([{"pointer": "/job_id", "detail": "is not the id of a job"}])
     return DeadLetterFilter(
-        job_id=known, namespace=namespace, code=code, reason=None if reason is None else FailureReason(reason)
+        job_id=None if job_id is None else JobId(known_uuid(job_id, not_an_id)),
+        namespace=namespace,
+        code=code,
+        reason=None if reason is None else FailureReason(reason),
     )
 
 
-def _cursor_after(last: StoredDeadLetter) -> str:
-    return cursors.encode("dead", last.failed_at.isoformat(), last.place.job_id, last.place.ordinal)
+def _position_in_list(letter: StoredDeadLetter) -> tuple[str, str, int]:
+    return letter.failed_at.isoformat(), letter.place.job_id, letter.place.ordinal
 
 
 def _before(cursor: str | None) -> tuple[datetime, str, int] | None:
@@ -208,11 +205,8 @@ def _before(cursor: str | None) -> tuple[datetime, str, int] | None:
         raise cursors.foreign() from None
 
 
-def _place(letter_id: str) -> LedgerPosition:
-    place = LedgerPosition.from_id(letter_id)
-    if place is None:
-        raise _not_found()
-    return place
+def _position(letter_id: str) -> LedgerPosition:
+    return existing(LedgerPosition.from_id(letter_id), _not_found())
 
 
 def _not_found() -> Problem:

@@ -26,9 +26,8 @@ from api_gateway.http.fields import (
     shown,
 )
 from api_gateway.http.json_bodies import read_shape
-from api_gateway.http.problems import invalid
-from api_gateway.http.responses import json_response, page_response
-from api_gateway.resources.route_parts import CurrentGateway
+from api_gateway.http.responses import json_response
+from api_gateway.resources.route_parts import CurrentGateway, Page, refuse_repeated, send_page
 from pipeline.administration.edit_entities import delete_entities, list_states, put_states
 from pipeline.entities.entity import EntityState
 from pipeline.records import Namespace
@@ -84,11 +83,8 @@ class EntityShape(Shape):
     updated_at: datetime
 
 
-class EntityPage(Shape):
+class EntityPage(Page[EntityShape]):
     """Entities by id, each with its latest state."""
-
-    data: list[EntityShape]
-    next_cursor: str | None
 
 
 class EntitiesWritten(Shape):
@@ -101,26 +97,6 @@ class EntitiesDeleted(Shape):
     """How many states were deleted."""
 
     deleted: int
-
-
-def to_states(sent: EntitiesRequest) -> list[EntityState]:
-    """Return the states as records."""
-    return [
-        EntityState(
-            namespace=sent.namespace,
-            entity_id=each.entity_id,
-            name=each.name,
-            type=each.type,
-            story_time=each.story_time,
-            state=each.state,
-        )
-        for each in sent.entities
-    ]
-
-
-def entity(state: EntityState) -> dict[str, Any]:
-    """Return an entity as it is sent."""
-    return shown(EntityShape, state)
 
 
 router = APIRouter(tags=["entities"])
@@ -138,16 +114,13 @@ async def put(request: Request, gateway: CurrentGateway, principal: Writer) -> R
     """Write states of entities, each valid from a story time on. The same entity and story time again replaces the
     state."""
     sent = await read_shape(request, principal, EntitiesRequest)
-    first: dict[tuple[str, int | None], int] = {}
-    again = [
-        place
-        for place, each in enumerate(sent.entities)
-        if first.setdefault((each.entity_id, each.story_time), place) != place
-    ]
-    if again:
-        detail = "has the entity and story time of an earlier one in this list"
-        raise invalid([{"pointer": f"/entities/{place}", "detail": detail} for place in again])
-    written = await gateway.run_heavy(put_states, principal.tenant_id, to_states(sent), gateway.resources)
+    refuse_repeated(
+        [(entity.entity_id, entity.story_time) for entity in sent.entities],
+        "/entities/{}",
+        "has the entity and story time of an earlier one in this list",
+    )
+    states = [EntityState(namespace=sent.namespace, **dict(entity)) for entity in sent.entities]
+    written = await gateway.run_heavy(put_states, principal.tenant_id, states, gateway.resources)
     return json_response({"written": written})
 
 
@@ -172,7 +145,7 @@ async def list_entities(
     """List the latest state of each entity that is not later than `as_of`. Entities without one are omitted."""
     within = namespace_parameter(namespace)
     after = cursors.decode(cursor, "entities", str)
-    found = await gateway.run(
+    states = await gateway.run(
         list_states,
         principal.tenant_id,
         within,
@@ -182,8 +155,9 @@ async def list_entities(
         after=after[0] if after else "",
         limit=limit + 1,
     )
-    shown, following = cursors.page(found, limit, lambda last: cursors.encode("entities", last.entity_id))
-    return page_response([entity(state) for state in shown], following)
+    return send_page(
+        states, limit, lambda state: shown(EntityShape, state), "entities", lambda state: (state.entity_id,)
+    )
 
 
 @router.delete(

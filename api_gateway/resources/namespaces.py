@@ -12,13 +12,14 @@ from starlette.responses import Response
 from api_gateway.http import cursors
 from api_gateway.http.auth import Reader, Writer, require_scope
 from api_gateway.http.descriptions import Cursor, Limit, answers, json_body
-from api_gateway.http.fields import NamespaceName, Shape, Wire, tidy_namespace
+from api_gateway.http.fields import NamespaceName, Shape, Wire, shown, tidy_namespace
 from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem
-from api_gateway.http.responses import json_response, page_response
+from api_gateway.http.responses import json_response
 from api_gateway.live.computations import compute
-from api_gateway.resources.route_parts import CurrentGateway
-from api_gateway.resources.shapes import NamespacePage, namespace_json
+from api_gateway.resources.route_parts import CurrentGateway, existing, send_page
+from api_gateway.resources.shapes import Namespace as NamespaceShape
+from api_gateway.resources.shapes import NamespacePage
 from pipeline.administration import list_documents
 from pipeline.jobs.computation import ComputationKind
 from pipeline.maintenance.erase import delete_namespace
@@ -83,12 +84,9 @@ async def delete(
         name = Namespace(tidy_namespace(namespace))
     except ValueError:
         raise _not_found(namespace) from None
-    gone = await gateway.run_heavy(delete_namespace, principal.tenant_id, name, gateway.resources)
+    deleted = await gateway.run_heavy(delete_namespace, principal.tenant_id, name, gateway.resources)
     gateway.namespaces.forget(principal.tenant_id, name)
-    if gone is None:
-        raise _not_found(name)
-    shown = {"namespace": gone.namespace, "documents": gone.documents, "generations": gone.generations}
-    return json_response(shown)
+    return json_response(shown(NamespaceDeleted, existing(deleted, _not_found(name))))
 
 
 def _not_found(name: str) -> Problem:
@@ -126,8 +124,9 @@ async def list_namespaces(
     views = await gateway.run(
         list_documents.list_namespaces, principal.tenant_id, start, limit + 1, use, examples=examples
     )
-    found, following = cursors.page(views, limit, lambda last: cursors.encode("namespaces", last.namespace))
-    return page_response([namespace_json(view) for view in found], following)
+    return send_page(
+        views, limit, lambda view: shown(NamespaceShape, view), "namespaces", lambda view: (view.namespace,)
+    )
 
 
 @router.post(

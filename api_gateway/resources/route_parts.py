@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Annotated, Any, Generic, TypeVar
 
 from fastapi import Depends, Request
@@ -70,6 +70,14 @@ def known_uuid(text: str, problem: Problem) -> str:
         return str(uuid.UUID(text))
     except ValueError:
         raise problem from None
+
+
+def refuse_repeated(keys: Sequence[Hashable], pointer: str, detail: str) -> None:
+    """Raise Problem(422) for keys that stand earlier in the list too; ``pointer`` has ``{}`` for their index."""
+    first: dict[Hashable, int] = {}
+    repeated = [index for index, key in enumerate(keys) if first.setdefault(key, index) != index]
+    if repeated:
+        raise invalid([{"pointer": pointer.format(index), "detail": detail} for index in repeated])
 
 
 def validated(shape: type[M], value: Any) -> M:

@@ -14,7 +14,7 @@ from api_gateway.http import cursors
 from api_gateway.http.auth import Reader
 from api_gateway.http.descriptions import Cursor, Limit, answers
 from api_gateway.http.fields import Shape
-from api_gateway.http.problems import Problem
+from api_gateway.http.problems import invalid
 from api_gateway.http.responses import json_response
 from api_gateway.resources.route_parts import CurrentGateway
 from api_gateway.resources.shapes import Usage, usage_json
@@ -87,8 +87,8 @@ async def usage(
     last = to or datetime.now(UTC).date()
     start = first or last.replace(day=1)
     if start > last:
-        places = [{"pointer": "/from", "in": "query", "detail": "is after to"}]
-        raise Problem(422, "invalid_request", "The first day is after the last one.", errors=places)
+        errors = [{"pointer": "/from", "in": "query", "detail": "is after to"}]
+        raise invalid(errors, detail="The first day is after the last one.")
     position = cursors.decode(cursor, f"usage:{by}", str)
     total, rows = await gateway.run(
         manage_tenants.usage_between,
@@ -121,5 +121,5 @@ async def usage(
 async def look(gateway: CurrentGateway, principal: Reader) -> Response:
     """Return the quotas. `limit` is null for none. They are counted on request; a request that exceeds a quota is
     refused as a whole."""
-    found = await gateway.run(quota_use, principal.tenant_id, gateway.resources)
-    return json_response({name: {"limit": limit or None, "used": used} for name, (limit, used) in found.items()})
+    quotas = await gateway.run(quota_use, principal.tenant_id, gateway.resources)
+    return json_response({name: {"limit": limit or None, "used": used} for name, (limit, used) in quotas.items()})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -20,7 +19,7 @@ from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.live import poll
-from api_gateway.resources.route_parts import CurrentGateway
+from api_gateway.resources.route_parts import Complete, CurrentGateway, Page, existing, known_uuid, send_page
 from pipeline.administration import edit_webhooks as flow
 from pipeline.outbound.post_client import NotAllowed
 from pipeline.tenants.accounts import Principal
@@ -69,11 +68,8 @@ class WebhookWithSecret(Webhook):
     secret: str
 
 
-class WebhookList(Shape):
+class WebhookList(Complete[Webhook]):
     """Every endpoint of the tenant."""
-
-    data: list[Webhook]
-    next_cursor: None
 
 
 class Delivery(Shape):
@@ -92,11 +88,8 @@ class Delivery(Shape):
     last_error: str | None
 
 
-class DeliveryPage(Shape):
+class DeliveryPage(Page[Delivery]):
     """One page of deliveries, newest first."""
-
-    data: list[Delivery]
-    next_cursor: str | None
 
 
 class DeliveryQueued(Shape):
@@ -140,8 +133,8 @@ async def add(request: Request, gateway: CurrentGateway, principal: Writer) -> R
     try:
         made, secret = await gateway.run_calling(flow.add, principal.tenant_id, body.url, events, gateway.resources)
     except NotAllowed as error:
-        said = str(error)
-        raise invalid([{"pointer": "/url", "detail": said}], code=error.code, detail=f"The URL: {said}.") from None
+        errors = [{"pointer": "/url", "detail": str(error)}]
+        raise invalid(errors, code=error.code, detail=f"The URL: {error}.") from None
     except flow.TooManyWebhooks as error:
         raise Problem(409, "too_many_webhooks", str(error)) from None
     location = {"Location": f"/v1/webhooks/{made.webhook_id}"}
@@ -155,8 +148,8 @@ async def add(request: Request, gateway: CurrentGateway, principal: Writer) -> R
 )
 async def list_webhooks(gateway: CurrentGateway, principal: Writer) -> Response:
     """List the endpoints; at most twenty exist."""
-    found = await gateway.run(flow.list_webhooks, principal.tenant_id, gateway.resources)
-    return page_response([webhook(one) for one in found], None)
+    webhooks = await gateway.run(flow.list_webhooks, principal.tenant_id, gateway.resources)
+    return page_response([webhook(stored) for stored in webhooks], None)
 
 
 @router.get(
@@ -166,8 +159,7 @@ async def list_webhooks(gateway: CurrentGateway, principal: Writer) -> Response:
 )
 async def look(gateway: CurrentGateway, principal: Writer, webhook_id: str) -> Response:
     """Return an endpoint, and since when its calls fail."""
-    found = await gateway.run(_found, principal, _known(webhook_id), gateway)
-    return json_response(webhook(found))
+    return json_response(webhook(await gateway.run(_stored, principal, _known(webhook_id), gateway)))
 
 
 @router.delete(
@@ -178,8 +170,7 @@ async def look(gateway: CurrentGateway, principal: Writer, webhook_id: str) -> R
 )
 async def remove(gateway: CurrentGateway, principal: Writer, webhook_id: str) -> Response:
     """Delete an endpoint. A call in progress may still arrive."""
-    if not await gateway.run(flow.remove, principal.tenant_id, _known(webhook_id), gateway.resources):
-        raise _not_found()
+    existing(await gateway.run(flow.remove, principal.tenant_id, _known(webhook_id), gateway.resources), _not_found())
     return Response(status_code=204)
 
 
@@ -196,9 +187,8 @@ async def rotate(request: Request, gateway: CurrentGateway, principal: Writer, w
     body = await read_shape(request, principal, RotateRequest, limit=_MAX_BODY_BYTES)
     overlap_s = float(body.overlap_seconds)
     rotated = await gateway.run(flow.rotate, principal.tenant_id, known, gateway.resources, overlap_s=overlap_s)
-    if rotated is None:
-        raise _not_found()
-    return json_response(webhook(rotated[0], secret=rotated[1]))
+    stored, secret = existing(rotated, _not_found())
+    return json_response(webhook(stored, secret=secret))
 
 
 @router.post(
@@ -211,12 +201,12 @@ async def enable(gateway: CurrentGateway, principal: Writer, webhook_id: str) ->
     by one."""
     known = _known(webhook_id)
 
-    def do() -> None:
-        _found(principal, known, gateway)
+    def change() -> StoredWebhook:
+        _stored(principal, known, gateway)
         flow.enable(principal.tenant_id, known, gateway.resources)
+        return _stored(principal, known, gateway)
 
-    await gateway.run(do)
-    return json_response(webhook(await gateway.run(_found, principal, known, gateway)))
+    return json_response(webhook(await gateway.run(change)))
 
 
 @router.post(
@@ -231,7 +221,7 @@ async def test(gateway: CurrentGateway, principal: Writer, webhook_id: str) -> R
     known = _known(webhook_id)
 
     def write() -> str:
-        _found(principal, known, gateway)
+        _stored(principal, known, gateway)
         return flow.queue_test(principal.tenant_id, known, gateway.resources)
 
     return json_response({"delivery_id": await gateway.run(write)}, status=202)
@@ -256,15 +246,16 @@ async def list_deliveries(
     standing = None if state is None else DeliveryState(state)
 
     def read() -> list[StoredDelivery]:
-        _found(principal, known, gateway)
+        _stored(principal, known, gateway)
         return flow.list_deliveries(principal.tenant_id, known, standing, before, limit + 1, gateway.resources)
 
-    found, following = cursors.page(
+    return send_page(
         await gateway.run(read),
         limit,
-        lambda last: cursors.encode("deliveries", last.created_at.isoformat(), last.delivery_id),
+        delivery,
+        "deliveries",
+        lambda stored: (stored.created_at.isoformat(), stored.delivery_id),
     )
-    return page_response([delivery(one) for one in found], following)
 
 
 @router.get(
@@ -283,10 +274,12 @@ async def look_at_delivery(
         return flow.find_delivery(principal.tenant_id, known, delivery_id, gateway.resources)
 
     name = f"{principal.tenant_id}:delivery:{known}:{delivery_id}"
-    found = await poll.until(request, gateway, name, read, lambda one: one is None or one.ended_at is not None, wait)
-    if found is None:
-        raise _no_delivery()
-    return json_response(delivery(found))
+
+    def is_settled(stored: StoredDelivery | None) -> bool:
+        return stored is None or stored.ended_at is not None
+
+    stored = await poll.until(request, gateway, name, read, is_settled, wait)
+    return json_response(delivery(existing(stored, _no_delivery())))
 
 
 @router.post(
@@ -306,18 +299,12 @@ async def redeliver(gateway: CurrentGateway, principal: Writer, webhook_id: str,
     return json_response({"delivery_id": delivery_id}, status=202)
 
 
-def _found(principal: Principal, webhook_id: str, gateway: Gateway) -> StoredWebhook:
-    found = flow.find_webhook(principal.tenant_id, webhook_id, gateway.resources)
-    if found is None:
-        raise _not_found()
-    return found
+def _stored(principal: Principal, webhook_id: str, gateway: Gateway) -> StoredWebhook:
+    return existing(flow.find_webhook(principal.tenant_id, webhook_id, gateway.resources), _not_found())
 
 
 def _known(webhook_id: str) -> str:
-    try:
-        return str(uuid.UUID(webhook_id))
-    except ValueError:
-        raise _not_found() from None
+    return known_uuid(webhook_id, _not_found())
 
 
 def _not_found() -> Problem:
