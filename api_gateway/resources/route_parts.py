@@ -14,6 +14,7 @@ from api_gateway.gateway import Gateway, gateway_of
 from api_gateway.http import cursors
 from api_gateway.http.auth import require_same_tenant
 from api_gateway.http.bodies import Decoded, decode_json, read_json_body
+from api_gateway.http.descriptions import reference
 from api_gateway.http.fields import Shape
 from api_gateway.http.problems import Problem, invalid, places
 from api_gateway.http.responses import page_response
@@ -94,6 +95,15 @@ async def read_object(request: Request, principal: Principal, limit: int) -> Dec
     decoded = decode_json(await read_json_body(request, capped))
     require_same_tenant(principal, decoded.value.get("tenant_id"))
     return decoded
+
+
+def file_form(shape: type[BaseModel], *, many: bool = False) -> dict[str, Any]:
+    """Return the description of a multipart body: the fields of ``shape``, and one file or ``many``."""
+    file: dict[str, Any] = {"type": "string", "format": "binary"}
+    if many:
+        file = {"type": "array", "items": file}
+    parts = {"type": "object", "required": ["file"], "properties": {"file": file}}
+    return {"multipart/form-data": {"schema": {"allOf": [reference(shape), parts]}}}
 
 
 def media_type_of_body(request: Request) -> str:

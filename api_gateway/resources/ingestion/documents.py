@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Header, Path, Request
 from fastapi import Query as Parameter
@@ -22,11 +22,11 @@ from api_gateway.http.idempotency import work_id
 from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem
 from api_gateway.http.request_context import SLASH
-from api_gateway.http.responses import json_response, page_response
+from api_gateway.http.responses import json_response
 from api_gateway.live import poll
 from api_gateway.resources.ingestion.chunks import of_document
 from api_gateway.resources.ingestion.uploads import DocumentsRequest, batch_of
-from api_gateway.resources.route_parts import CurrentGateway
+from api_gateway.resources.route_parts import CurrentGateway, existing, send_page
 from api_gateway.resources.shapes import (
     ChunkPage,
     Document,
@@ -39,7 +39,7 @@ from pipeline.administration import list_chunks as listing
 from pipeline.administration import list_documents as owned_documents
 from pipeline.administration.delete_documents import delete_document
 from pipeline.administration.rollback import roll_back
-from pipeline.documents.document_views import DocumentStatus, DocumentView, History, OwnedChunk
+from pipeline.documents.document_views import DocumentStatus, DocumentView, OwnedChunk
 from pipeline.ingestion.accept import AcceptedJob, accept
 from pipeline.records import DocumentId, JobId, Namespace, TenantId
 from pipeline.tenants.accounts import Principal
@@ -76,15 +76,6 @@ class GenerationList(Shape):
     document_id: str
     etag: str
     data: list[GenerationShape]
-
-
-def history(namespace: str, document_id: str, found: History) -> dict[str, Any]:
-    """Return a document's generations as they are sent."""
-    data = [
-        shown(GenerationShape, each, generation=each.number, chunks=each.chunk_count, bytes=each.body_bytes)
-        for each in found.generations
-    ]
-    return {"namespace": namespace, "document_id": document_id, "etag": found.etag, "data": data}
 
 
 router = APIRouter(tags=["documents"])
@@ -168,10 +159,7 @@ async def list_documents(
         after=(after[0], after[1]) if after else None,
         limit=limit + 1,
     )
-    found, following = cursors.page(
-        views, limit, lambda last: cursors.encode("documents", last.namespace, last.document_id)
-    )
-    return page_response([document_json(view) for view in found], following)
+    return send_page(views, limit, document_json, "documents", lambda view: (view.namespace, view.document_id))
 
 
 @router.get(
@@ -189,7 +177,7 @@ async def look(
 ) -> Response:
     """Return a document. `generation` is null while the first one is being ingested. With `wait`, the answer comes when
     it is searchable, its upload has failed or was cancelled, or the seconds have passed."""
-    within, known = namespace_parameter(namespace), known_document_id(document_id)
+    within, known = namespace_parameter(namespace), _known_id(document_id)
     name = f"{principal.tenant_id}:document:{within}:{known}"
 
     def read() -> DocumentView:
@@ -198,8 +186,7 @@ async def look(
     def is_settled(view: DocumentView) -> bool:
         return view.generation is not None or view.status in ("failed", "cancelled")
 
-    found = await poll.until(request, gateway, name, read, is_settled, wait)
-    return json_response(document_json(found))
+    return json_response(document_json(await poll.until(request, gateway, name, read, is_settled, wait)))
 
 
 @router.delete(
@@ -210,9 +197,10 @@ async def look(
 )
 async def delete(gateway: CurrentGateway, principal: Writer, document_id: Id, namespace: InNamespace) -> Response:
     """Delete a document, including uploads under this id that are still being ingested."""
-    within, known = namespace_parameter(namespace), known_document_id(document_id)
-    if not await gateway.run(delete_document, principal.tenant_id, within, known, gateway.resources):
-        raise not_found(known)
+    within, known = namespace_parameter(namespace), _known_id(document_id)
+    existing(
+        await gateway.run(delete_document, principal.tenant_id, within, known, gateway.resources), _not_found(known)
+    )
     return Response(status_code=204)
 
 
@@ -230,40 +218,36 @@ async def list_chunks(
     cursor: Cursor = None,
 ) -> Response:
     """List the chunks of the searchable generation, with their parents; none while the first one is being ingested."""
-    within, known = namespace_parameter(namespace), known_document_id(document_id)
+    within, known = namespace_parameter(namespace), _known_id(document_id)
     after = cursors.decode(cursor, "chunks", int, int)
 
     def read() -> Sequence[tuple[OwnedChunk, str | None]]:
         _view(principal.tenant_id, within, known, gateway)
-        place = (known, *after) if after else None
+        start = (known, *after) if after else None
         use = gateway.resources
-        return listing.list_chunks(principal.tenant_id, within, use, document_id=known, after=place, limit=limit + 1)
+        return listing.list_chunks(principal.tenant_id, within, use, document_id=known, after=start, limit=limit + 1)
 
-    found, following = cursors.page(
-        await gateway.run(read), limit, lambda last: cursors.encode("chunks", *last[0].place[1:])
+    return send_page(
+        await gateway.run(read), limit, lambda row: of_document(*row), "chunks", lambda row: row[0].place[1:]
     )
-    return page_response([of_document(chunk, window) for chunk, window in found], following)
 
 
 def _view(tenant_id: TenantId, namespace: Namespace, document_id: DocumentId, gateway: Gateway) -> DocumentView:
     """Return the document. Blocking. Raises Problem 404."""
     view = owned_documents.find_document(tenant_id, namespace, document_id, gateway.resources)
-    if view is None:
-        raise not_found(document_id)
-    return view
+    return existing(view, _not_found(document_id))
 
 
-def known_document_id(segment: str) -> DocumentId:
+def _known_id(segment: str) -> DocumentId:
     """Return the id in a path. Raises Problem(404) for an invalid one."""
     document_id = segment.replace(SLASH, "/")
     try:
         return DocumentId(tidy_document_id(document_id))
     except ValueError:
-        raise not_found(document_id) from None
+        raise _not_found(document_id) from None
 
 
-def not_found(document_id: str) -> Problem:
-    """Return Problem(404) for a document that this tenant does not have there."""
+def _not_found(document_id: str) -> Problem:
     return Problem(404, "document_not_found", f"There is no document {document_id[:64]!r} in this namespace.")
 
 
@@ -286,11 +270,17 @@ async def list_generations(
 ) -> Response:
     """List the generations, newest first: the visible one, those available for a rollback, those being ingested, and
     failed ones."""
-    within, known = namespace_parameter(namespace), known_document_id(document_id)
-    found = await gateway.run(owned_documents.list_generations, principal.tenant_id, within, known, gateway.resources)
-    if found is None:
-        raise not_found(known)
-    return json_response(history(within, known, found), headers={"ETag": found.etag})
+    within, known = namespace_parameter(namespace), _known_id(document_id)
+    history = existing(
+        await gateway.run(owned_documents.list_generations, principal.tenant_id, within, known, gateway.resources),
+        _not_found(known),
+    )
+    data = [
+        shown(GenerationShape, row, generation=row.number, chunks=row.chunk_count, bytes=row.body_bytes)
+        for row in history.generations
+    ]
+    body = {"namespace": within, "document_id": known, "etag": history.etag, "data": data}
+    return json_response(body, headers={"ETag": history.etag})
 
 
 @router.post(
@@ -318,7 +308,7 @@ async def rollback(
 ) -> Response:
     """Ingest the earlier upload again, with the current settings; edits of single chunks are not restored. The visible
     generation becomes the previous one, so a second rollback undoes the first. A 409 if none is retained."""
-    known = known_document_id(document_id)
+    known = _known_id(document_id)
     sent = await read_shape(request, principal, RollbackRequest, limit=_MAX_BODY_BYTES)
 
     def run() -> AcceptedJob | None:
@@ -333,7 +323,4 @@ async def rollback(
             ring=dispatch.ring,
         )
 
-    ticket = await gateway.run(run)
-    if ticket is None:
-        raise not_found(known)
-    return accepted_response(ticket)
+    return accepted_response(existing(await gateway.run(run), _not_found(known)))
