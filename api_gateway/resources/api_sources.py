@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -13,14 +12,15 @@ from fastapi import APIRouter, Request
 from pydantic import Field, ValidationError
 from starlette.responses import Response
 
-from api_gateway.gateway import Gateway, gateway_of
-from api_gateway.http.auth import Writer, require_same_tenant
-from api_gateway.http.bodies import Decoded, decode_json, read_json_body, refuse_flaws
+from api_gateway.gateway import Gateway
+from api_gateway.http.auth import Writer
+from api_gateway.http.bodies import refuse_flaws
 from api_gateway.http.descriptions import answers, json_body
-from api_gateway.http.fields import Shape, Wire
+from api_gateway.http.fields import Shape, Wire, shown
 from api_gateway.http.problems import Problem, invalid, places
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.resources.retrieval.query_body import QueryRequest, to_query
+from api_gateway.resources.route_parts import Complete, CurrentGateway, existing, read_object
 from pipeline.administration import edit_api_sources as flow
 from pipeline.administration.edit_api_sources import SourceTrial
 from pipeline.api_sources.api_source import (
@@ -98,11 +98,8 @@ class ApiSourceOut(Shape):
     updated_at: datetime
 
 
-class ApiSourceList(Shape):
+class ApiSourceList(Complete[ApiSourceOut]):
     """Every source of the tenant, by name."""
-
-    data: list[ApiSourceOut]
-    next_cursor: None
 
 
 class TriedPassage(Shape):
@@ -129,48 +126,40 @@ class TriedSource(Shape):
     left_out: dict[str, int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Described:
-    """A source from a request: the definition to store, and which header values were given or stay."""
-
-    source: ApiSource
-    values: Mapping[str, str]
-    kept: tuple[str, ...]
-
-
-def described(body: Mapping[str, Any]) -> Described:
-    """Return the source in a body. Raises Problem(422)."""
+def described(body: Mapping[str, Any]) -> tuple[ApiSource, dict[str, str], list[str]]:
+    """Return the source in a body, the given values of its headers, and the headers that keep their value. Raises
+    Problem(422)."""
     fields = {name: value for name, value in body.items() if name not in _NOT_OF_THE_SOURCE}
     given = fields.pop("headers", None)
     values: dict[str, str] = {}
     kept: list[str] = []
     headers: dict[str, str | None] = {}
     errors = [] if isinstance(given, dict | None) else [{"pointer": "/headers", "detail": "must be an object"}]
-    seen: set[str] = set()
+    names: set[str] = set()
     for name, value in (given if isinstance(given, dict) else {}).items():
-        place = "/headers/" + name.replace("~", "~0").replace("/", "~1")
+        location = "/headers/" + name.replace("~", "~0").replace("/", "~1")
         headers[name] = None
-        if name.lower() in seen:
-            errors.append({"pointer": place, "detail": "is given twice"})
-        seen.add(name.lower())
+        if name.lower() in names:
+            errors.append({"pointer": location, "detail": "is given twice"})
+        names.add(name.lower())
         if isinstance(value, str):
             try:
                 values[name] = header_value(value)
             except ValueError as error:
-                errors.append({"pointer": place, "detail": str(error)})
+                errors.append({"pointer": location, "detail": str(error)})
         elif value == {"kept": True}:
             kept.append(name)
         elif isinstance(value, dict) and set(value) == {"from"} and isinstance(value["from"], str):
             headers[name] = value["from"]
         else:
-            errors.append({"pointer": place, "detail": 'must be text, {"from": "NAME"} or {"kept": true}'})
+            errors.append({"pointer": location, "detail": 'must be text, {"from": "NAME"} or {"kept": true}'})
     if errors:
         raise invalid(errors)
     try:
         source = read_source(orjson.dumps({**fields, "headers": headers}))
     except ValidationError as error:
         raise invalid(places(error)) from None
-    return Described(source=source, values=values, kept=tuple(kept))
+    return source, values, kept
 
 
 def api_source(stored: StoredSource) -> dict[str, Any]:
@@ -182,26 +171,19 @@ def api_source(stored: StoredSource) -> dict[str, Any]:
     return {"name": stored.name, **sent, "created_at": stored.created_at, "updated_at": stored.updated_at}
 
 
-def tried(found: SourceTrial) -> dict[str, Any]:
+def tried(trial: SourceTrial) -> dict[str, Any]:
     """Convert the outcome of a trial to its JSON form."""
+    error, passages = trial.error, trial.passages
     return {
-        "ok": found.error is None,
-        "code": found.error.code if found.error else None,
-        "detail": str(found.error) if found.error else None,
-        "elapsed_ms": round(found.elapsed_ms, 3),
+        "ok": error is None,
+        "code": error.code if error else None,
+        "detail": str(error) if error else None,
+        "elapsed_ms": round(trial.elapsed_ms, 3),
         "passages": [
-            {
-                "chunk_id": passage.chunk_id,
-                "document_id": passage.document_id,
-                "namespace": passage.namespace,
-                "title": passage.title,
-                "text": passage.text,
-                "metadata": dict(passage.metadata),
-                "score": score,
-            }
-            for passage, score in found.passages.found
+            shown(TriedPassage, passage, metadata=dict(passage.metadata), score=score)
+            for passage, score in passages.found
         ],
-        "left_out": dict(found.passages.left_out),
+        "left_out": dict(passages.left_out),
     }
 
 
@@ -224,11 +206,10 @@ _EXAMPLE = {
     responses=answers(200, ApiSourceList, "Every source, without the values of its headers.", 401, 403, 503),
     summary="List API sources",
 )
-async def list_api_sources(request: Request, principal: Writer) -> Response:
+async def list_api_sources(gateway: CurrentGateway, principal: Writer) -> Response:
     """List the sources; at most twenty exist."""
-    gateway = gateway_of(request)
-    found = await gateway.run(flow.list_api_sources, principal.tenant_id, gateway.resources)
-    return page_response([api_source(one) for one in found], None)
+    sources = await gateway.run(flow.list_api_sources, principal.tenant_id, gateway.resources)
+    return page_response([api_source(source) for source in sources], None)
 
 
 @router.get(
@@ -236,10 +217,9 @@ async def list_api_sources(request: Request, principal: Writer) -> Response:
     responses=answers(200, ApiSourceOut, "The source, without the values of its headers.", *_PROBLEMS),
     summary="Get an API source",
 )
-async def look(request: Request, principal: Writer, name: str) -> Response:
+async def look(gateway: CurrentGateway, principal: Writer, name: str) -> Response:
     """Return a source. It may be changed and sent back: headers with `kept` keep their value."""
-    gateway = gateway_of(request)
-    return json_response(api_source(await gateway.run(_found, principal, name, gateway)))
+    return json_response(api_source(await gateway.run(_stored, principal, name, gateway)))
 
 
 @router.put(
@@ -251,24 +231,17 @@ async def look(request: Request, principal: Writer, name: str) -> Response:
     openapi_extra=json_body(ApiSourceRequest, _EXAMPLE),
     summary="Add or change an API source",
 )
-async def put(request: Request, principal: Writer, name: str) -> Response:
+async def put(request: Request, gateway: CurrentGateway, principal: Writer, name: str) -> Response:
     """Create or replace a source; the next query uses it. The host must be on the public internet, unless the operator
     permits its network; plain http is limited to permitted networks. Stored header values are encrypted with
     `CHORDWISE_SECRET_KEY`, and must be sent again when the source moves to another server."""
-    gateway = gateway_of(request)
     if not re.fullmatch(SOURCE_NAME, name):
         detail = "must be 1 to 64 lower-case letters, digits, '-' and '_', a letter or digit first"
         raise invalid([{"pointer": "/name", "in": "path", "detail": detail}])
-    asked = described(refuse_flaws(await _body(request, principal)))
+    source, values, kept = described(refuse_flaws(await read_object(request, principal, _MAX_BODY_BYTES)))
     try:
         stored, new = await gateway.run(
-            flow.put,
-            principal.tenant_id,
-            name,
-            asked.source,
-            gateway.resources,
-            values=asked.values,
-            kept=asked.kept,
+            flow.put, principal.tenant_id, name, source, gateway.resources, values=values, kept=kept
         )
     except flow.SourceFlaw as flaw:
         raise invalid([{"pointer": flaw.pointer, "detail": str(flaw)}]) from None
@@ -284,9 +257,8 @@ async def put(request: Request, principal: Writer, name: str) -> Response:
     responses=answers(204, None, "Deleted, with the values of its headers.", *_PROBLEMS),
     summary="Delete an API source",
 )
-async def remove(request: Request, principal: Writer, name: str) -> Response:
+async def remove(gateway: CurrentGateway, principal: Writer, name: str) -> Response:
     """Delete a source. Queries that name it continue without it and report that."""
-    gateway = gateway_of(request)
     is_name = re.fullmatch(SOURCE_NAME, name) is not None
     if not is_name or not await gateway.run(flow.remove_api_source, principal.tenant_id, name, gateway.resources):
         raise _not_found()
@@ -299,34 +271,23 @@ async def remove(request: Request, principal: Writer, name: str) -> Response:
     openapi_extra=json_body(QueryRequest, {"query_text": "open invoices", "namespaces": ["kb"]}),
     summary="Test an API source",
 )
-async def test(request: Request, principal: Writer, name: str) -> Response:
+async def test(request: Request, gateway: CurrentGateway, principal: Writer, name: str) -> Response:
     """Call the source as this query would, and return the passages in its answer."""
-    gateway = gateway_of(request)
     query = to_query(
-        await _body(request, principal),
+        await read_object(request, principal, _MAX_BODY_BYTES),
         tenant_id=principal.tenant_id,
         request_id=request.state.request_id,
         use=gateway.settings,
     )
-    stored = await gateway.run(_found, principal, name, gateway)
-    found = await gateway.run_calling(flow.try_out, principal.tenant_id, stored, query, gateway.resources)
-    return json_response(tried(found))
+    stored = await gateway.run(_stored, principal, name, gateway)
+    trial = await gateway.run_calling(flow.try_out, principal.tenant_id, stored, query, gateway.resources)
+    return json_response(tried(trial))
 
 
-async def _body(request: Request, principal: Principal) -> Decoded:
-    limit = min(_MAX_BODY_BYTES, gateway_of(request).settings.max_body_bytes)
-    decoded = decode_json(await read_json_body(request, limit))
-    require_same_tenant(principal, decoded.value.get("tenant_id"))
-    return decoded
-
-
-def _found(principal: Principal, name: str, gateway: Gateway) -> StoredSource:
+def _stored(principal: Principal, name: str, gateway: Gateway) -> StoredSource:
     if not re.fullmatch(SOURCE_NAME, name):
         raise _not_found()
-    found = flow.find_api_source(principal.tenant_id, name, gateway.resources)
-    if found is None:
-        raise _not_found()
-    return found
+    return existing(flow.find_api_source(principal.tenant_id, name, gateway.resources), _not_found())
 
 
 def _not_found() -> Problem:

@@ -7,18 +7,18 @@ from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import orjson
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 from fastapi import Query as Parameter
 from pydantic import Field
 from starlette.responses import Response, StreamingResponse
 
-from api_gateway.gateway import Gateway, gateway_of
+from api_gateway.gateway import Gateway
 from api_gateway.http import cursors
 from api_gateway.http.auth import Admin
 from api_gateway.http.descriptions import PRINTABLE, Cursor, Limit, answers
 from api_gateway.http.fields import Shape, shown
 from api_gateway.http.problems import invalid
-from api_gateway.http.responses import page_response
+from api_gateway.resources.route_parts import CurrentGateway, Page, send_page
 from pipeline.administration.manage_tenants import list_audit as list_rows
 from pipeline.records import TenantId
 from pipeline.tenants.audit import AuditFilter, AuditRow
@@ -50,11 +50,8 @@ class AuditEntry(Shape):
     detail: dict[str, Any] = Field(description="Of a search: channels, hits, source_share, degraded, latency_ms …")
 
 
-class AuditPage(Shape):
+class AuditPage(Page[AuditEntry]):
     """One page of the audit, newest first."""
-
-    data: list[AuditEntry]
-    next_cursor: str | None
 
 
 def audit_entry(row: AuditRow, tenant_id: str) -> dict[str, Any]:
@@ -83,7 +80,7 @@ _EXPORT[200]["content"] = {_LINES: {"schema": {"type": "string"}}}
     summary="List the audit",
 )
 async def list_audit(
-    request: Request,
+    gateway: CurrentGateway,
     principal: Admin,
     action: Action = None,
     since: Since = None,
@@ -92,29 +89,28 @@ async def list_audit(
     cursor: Cursor = None,
 ) -> Response:
     """Return the tenant's own rows. A search appears within seconds of its answer, a write with its transaction."""
-    gateway = gateway_of(request)
-    wanted = _filter(action, since, until)
+    tenant_id, chosen = principal.tenant_id, _filter(action, since, until)
     before = cursors.before(cursor, "audit", is_uuid=False)
-    rows = await gateway.run(list_rows, principal.tenant_id, wanted, before, limit + 1, gateway.resources)
-    found, following = cursors.page(rows, limit, _cursor_after)
-    return page_response([audit_entry(row, principal.tenant_id) for row in found], following)
+    rows = await gateway.run(list_rows, tenant_id, chosen, before, limit + 1, gateway.resources)
+    return send_page(
+        rows, limit, lambda row: audit_entry(row, tenant_id), "audit", lambda row: (row.at.isoformat(), row.audit_id)
+    )
 
 
 @router.get("/v1/audit/export", responses=_EXPORT, summary="Export the audit")
 async def export_audit(
-    request: Request, principal: Admin, action: Action = None, since: Since = None, until: Until = None
+    gateway: CurrentGateway, principal: Admin, action: Action = None, since: Since = None, until: Until = None
 ) -> Response:
     """Return all of the same rows as JSON lines. Rows added while it runs are not included."""
-    gateway = gateway_of(request)
-    wanted = _filter(action, since, until)
-    first = await gateway.run(list_rows, principal.tenant_id, wanted, None, _EXPORTED_AT_ONCE, gateway.resources)
+    chosen = _filter(action, since, until)
+    first = await gateway.run(list_rows, principal.tenant_id, chosen, None, _EXPORTED_AT_ONCE, gateway.resources)
     headers = {"Content-Disposition": 'attachment; filename="audit.jsonl"'}
-    lines = _lines(principal.tenant_id, wanted, first, gateway)
+    lines = _lines(principal.tenant_id, chosen, first, gateway)
     return StreamingResponse(lines, media_type=_LINES, headers=headers)
 
 
 async def _lines(
-    tenant_id: TenantId, wanted: AuditFilter, first: list[AuditRow], gateway: Gateway
+    tenant_id: TenantId, chosen: AuditFilter, first: list[AuditRow], gateway: Gateway
 ) -> AsyncIterator[bytes]:
     """Yield page by page, so that neither side holds more than one. If the database fails, the stream and the
     connection end early, so that the client notices."""
@@ -125,17 +121,13 @@ async def _lines(
         if len(rows) < _EXPORTED_AT_ONCE:
             return
         before = (rows[-1].at, rows[-1].audit_id)
-        rows = await gateway.run(list_rows, tenant_id, wanted, before, _EXPORTED_AT_ONCE, gateway.resources)
+        rows = await gateway.run(list_rows, tenant_id, chosen, before, _EXPORTED_AT_ONCE, gateway.resources)
 
 
 def _filter(action: str | None, since: datetime | None, until: datetime | None) -> AuditFilter:
     """Return the filter; a time without a zone counts as UTC. Raises Problem(422) for a span that ends before it
     begins."""
-    begins, ends = (each if each is None or each.tzinfo else each.replace(tzinfo=UTC) for each in (since, until))
+    begins, ends = (time if time is None or time.tzinfo else time.replace(tzinfo=UTC) for time in (since, until))
     if begins is not None and ends is not None and ends < begins:
         raise invalid([{"pointer": "/until", "in": "query", "detail": "lies before since"}])
     return AuditFilter(action=action, since=begins, until=ends)
-
-
-def _cursor_after(last: AuditRow) -> str:
-    return cursors.encode("audit", last.at.isoformat(), last.audit_id)

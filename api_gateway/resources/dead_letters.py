@@ -11,14 +11,14 @@ from fastapi import Query as Parameter
 from pydantic import Field, model_validator
 from starlette.responses import Response
 
-from api_gateway.gateway import gateway_of
 from api_gateway.http import cursors
 from api_gateway.http.auth import Reader, Writer
 from api_gateway.http.descriptions import Cursor, Limit, answers, json_body
 from api_gateway.http.fields import NamespaceName, Shape, Wire, namespace_parameter, shown
 from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem, invalid
-from api_gateway.http.responses import json_response, page_response
+from api_gateway.http.responses import json_response
+from api_gateway.resources.route_parts import CurrentGateway, Page, existing, known_uuid, send_page
 from pipeline.administration import steer_jobs
 from pipeline.jobs.job_views import DeadLetter as StoredDeadLetter
 from pipeline.jobs.job_views import DeadLetterFilter, LedgerPosition
@@ -58,11 +58,8 @@ class DeadLetter(Shape):
     payload: PayloadReference
 
 
-class DeadLetterPage(Shape):
+class DeadLetterPage(Page[DeadLetter]):
     """Dead letters, newest first."""
-
-    data: list[DeadLetter]
-    next_cursor: str | None
 
 
 class Replayed(Shape):
@@ -109,7 +106,7 @@ _MAX_BODY_BYTES = 64 * 1024
     summary="List dead letters",
 )
 async def list_dead_letters(
-    request: Request,
+    gateway: CurrentGateway,
     principal: Reader,
     job_id: Annotated[str | None, Parameter(description="Only those of this job.")] = None,
     namespace: Annotated[str | None, Parameter(description="Only those in this namespace.")] = None,
@@ -120,13 +117,11 @@ async def list_dead_letters(
 ) -> Response:
     """List documents that were accepted and failed for good. Those refused in the request were never accepted: they are
     listed among the errors of their job."""
-    gateway = gateway_of(request)
     chosen = _selection(job_id, None if namespace is None else namespace_parameter(namespace), code, reason)
     before = _before(cursor)
     tenant_id, use = principal.tenant_id, gateway.resources
     letters = await gateway.run(steer_jobs.list_dead_letters, tenant_id, chosen, before, limit + 1, use)
-    found, following = cursors.page(letters, limit, _cursor_after)
-    return page_response([dead_letter(letter) for letter in found], following)
+    return send_page(letters, limit, dead_letter, "dead", _position_in_list)
 
 
 @router.get(
@@ -134,14 +129,11 @@ async def list_dead_letters(
     responses=answers(200, DeadLetter, "The dead letter.", 401, 403, 404, 422, 503),
     summary="Get a dead letter",
 )
-async def look(request: Request, principal: Reader, letter_id: str) -> Response:
+async def look(gateway: CurrentGateway, principal: Reader, letter_id: str) -> Response:
     """Return the details of a failure, without the document's text."""
-    gateway = gateway_of(request)
-    place = _place(letter_id)
-    letter = await gateway.run(steer_jobs.find_dead_letter, principal.tenant_id, place, gateway.resources)
-    if letter is None:
-        raise _not_found()
-    return json_response(dead_letter(letter))
+    position = _position(letter_id)
+    letter = await gateway.run(steer_jobs.find_dead_letter, principal.tenant_id, position, gateway.resources)
+    return json_response(dead_letter(existing(letter, _not_found())))
 
 
 @router.post(
@@ -151,9 +143,8 @@ async def look(request: Request, principal: Reader, letter_id: str) -> Response:
     openapi_extra=json_body(ReplayRequest, {"reason": "gave_up"}),
     summary="Replay dead letters",
 )
-async def replay_selected(request: Request, principal: Writer) -> Response:
+async def replay_selected(request: Request, gateway: CurrentGateway, principal: Writer) -> Response:
     """Replay the dead letters that match every field given, or all with `{"all": true}`; an empty object is an error."""
-    gateway = gateway_of(request)
     body = await read_shape(request, principal, ReplayRequest, limit=_MAX_BODY_BYTES)
     chosen = _selection(body.job_id, body.namespace, body.code, body.reason)
     tenant_id, use = principal.tenant_id, gateway.resources
@@ -167,12 +158,11 @@ async def replay_selected(request: Request, principal: Writer) -> Response:
     responses=answers(202, Replayed, "The document is queued again.", 401, 403, 404, 422, 429, 503),
     summary="Replay a dead letter",
 )
-async def replay(request: Request, principal: Writer, letter_id: str) -> Response:
+async def replay(gateway: CurrentGateway, principal: Writer, letter_id: str) -> Response:
     """Replay one dead letter: its attempts start again, and its job is open again."""
-    gateway = gateway_of(request)
-    place = _place(letter_id)
-    if not await gateway.run(steer_jobs.replay, principal.tenant_id, place, gateway.resources, ring=ring_for):
-        raise _not_found()
+    position = _position(letter_id)
+    replayed = await gateway.run(steer_jobs.replay, principal.tenant_id, position, gateway.resources, ring=ring_for)
+    existing(replayed, _not_found())
     return json_response({"replayed": 1}, status=202)
 
 
@@ -182,27 +172,27 @@ async def replay(request: Request, principal: Writer, letter_id: str) -> Respons
     responses=answers(204, None, "It is gone.", 401, 403, 404, 422, 503),
     summary="Delete a dead letter",
 )
-async def drop(request: Request, principal: Writer, letter_id: str) -> Response:
+async def drop(gateway: CurrentGateway, principal: Writer, letter_id: str) -> Response:
     """Delete the document's bytes, so that it cannot be replayed; its job still lists it as failed."""
-    gateway = gateway_of(request)
-    place = _place(letter_id)
-    if not await gateway.run(steer_jobs.drop_dead_letter, principal.tenant_id, place, gateway.resources):
-        raise _not_found()
+    position = _position(letter_id)
+    existing(
+        await gateway.run(steer_jobs.drop_dead_letter, principal.tenant_id, position, gateway.resources), _not_found()
+    )
     return Response(status_code=204)
 
 
 def _selection(job_id: str | None, namespace: str | None, code: str | None, reason: str | None) -> DeadLetterFilter:
-    try:
-        known = None if job_id is None else JobId(str(uuid.UUID(job_id)))
-    except ValueError:
-        raise invalid([{"pointer": "/job_id", "detail": "is not the id of a job"}]) from None
+    not_an_id = invalid([{"pointer": "/job_id", "detail": "is not the id of a job"}])
     return DeadLetterFilter(
-        job_id=known, namespace=namespace, code=code, reason=None if reason is None else FailureReason(reason)
+        job_id=None if job_id is None else JobId(known_uuid(job_id, not_an_id)),
+        namespace=namespace,
+        code=code,
+        reason=None if reason is None else FailureReason(reason),
     )
 
 
-def _cursor_after(last: StoredDeadLetter) -> str:
-    return cursors.encode("dead", last.failed_at.isoformat(), last.position.job_id, last.position.ordinal)
+def _position_in_list(letter: StoredDeadLetter) -> tuple[str, str, int]:
+    return letter.failed_at.isoformat(), letter.position.job_id, letter.position.ordinal
 
 
 def _before(cursor: str | None) -> tuple[datetime, str, int] | None:
@@ -215,11 +205,8 @@ def _before(cursor: str | None) -> tuple[datetime, str, int] | None:
         raise cursors.foreign() from None
 
 
-def _place(letter_id: str) -> LedgerPosition:
-    place = LedgerPosition.from_id(letter_id)
-    if place is None:
-        raise _not_found()
-    return place
+def _position(letter_id: str) -> LedgerPosition:
+    return existing(LedgerPosition.from_id(letter_id), _not_found())
 
 
 def _not_found() -> Problem:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Request
 from fastapi import Query as Parameter
 from pydantic import AfterValidator, Field
 from starlette.responses import Response
 
-from api_gateway.gateway import gateway_of
 from api_gateway.http.auth import Reader, Writer
 from api_gateway.http.descriptions import answers, json_body
 from api_gateway.http.fields import DocumentIdText, NamespaceName, Shape, Wire, namespace_parameter, shown
 from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response
+from api_gateway.resources.route_parts import CurrentGateway, existing
 from pipeline.administration.edit_dictionaries import delete_dictionary, load_dictionary, replace_dictionary
 from pipeline.keyword.dictionary import EVERY_NAMESPACE, Dictionary, Rule
 from pipeline.keyword.terms import holds_words
@@ -24,10 +24,10 @@ from pipeline.records import Namespace
 _MOST_ENTRIES = 5_000
 
 
-def _with_words(said: str) -> str:
-    if not holds_words(said):
+def _with_words(text: str) -> str:
+    if not holds_words(text):
         raise ValueError("holds no word")
-    return said
+    return text
 
 
 Expression = Annotated[str, Field(min_length=1, max_length=128), AfterValidator(_with_words)]
@@ -90,21 +90,12 @@ def to_dictionary(sent: DictionaryIn, namespace: Namespace) -> Dictionary:
         synonyms=tuple(tuple(dict.fromkeys(group)) for group in sent.synonyms),
         stop_words=tuple(dict.fromkeys(sent.stop_words)),
         phrases=tuple(dict.fromkeys(sent.phrases)),
-        rules=tuple(
-            Rule(
-                when=rule.when,
-                namespace=rule.namespace or namespace,
-                document_id=rule.document_id,
-                boost=rule.boost,
-            )
-            for rule in sent.rules
-        ),
+        rules=tuple(Rule(**{**rule.model_dump(), "namespace": rule.namespace or namespace}) for rule in sent.rules),
     )
 
 
-def dictionary_json(found: Dictionary, namespace: Namespace, version: int) -> dict[str, Any]:
-    """Return a dictionary as it is sent."""
-    return shown(DictionaryOut, found, namespace=namespace or None, version=version)
+def _send(dictionary: Dictionary, namespace: Namespace, version: int) -> Response:
+    return json_response(shown(DictionaryOut, dictionary, namespace=namespace or None, version=version))
 
 
 router = APIRouter(tags=["dictionary"])
@@ -126,14 +117,11 @@ _EXAMPLE = {
     responses=answers(200, DictionaryOut, "The dictionary.", 401, 403, 404, 422, 503),
     summary="Get a dictionary",
 )
-async def look(request: Request, principal: Reader, namespace: Within = None) -> Response:
+async def look(gateway: CurrentGateway, principal: Reader, namespace: Within = None) -> Response:
     """Return the dictionary."""
-    gateway = gateway_of(request)
     within = _within(namespace)
-    found, version = await gateway.run(load_dictionary, principal.tenant_id, within, gateway.resources)
-    if found is None:
-        raise _missing(within)
-    return json_response(dictionary_json(found, within, version))
+    dictionary, version = await gateway.run(load_dictionary, principal.tenant_id, within, gateway.resources)
+    return _send(existing(dictionary, _missing(within)), within, version)
 
 
 @router.put(
@@ -142,11 +130,10 @@ async def look(request: Request, principal: Reader, namespace: Within = None) ->
     openapi_extra=json_body(DictionaryIn, _EXAMPLE),
     summary="Replace a dictionary",
 )
-async def replace(request: Request, principal: Writer, namespace: Within = None) -> Response:
+async def replace(request: Request, gateway: CurrentGateway, principal: Writer, namespace: Within = None) -> Response:
     """Replace the dictionary. Synonyms count as one term, stop words are ignored, phrases score higher in one piece,
     and rules prefer documents. A query uses the dictionary of all namespaces and those of the namespaces it names. Only
     the analysis of queries changes: nothing is indexed again."""
-    gateway = gateway_of(request)
     within = _within(namespace)
     sent = await read_shape(request, principal, DictionaryIn)
     try:
@@ -154,7 +141,7 @@ async def replace(request: Request, principal: Writer, namespace: Within = None)
     except ValueError as error:
         raise invalid([{"pointer": "/rules", "detail": str(error)}]) from None
     version = await gateway.run(replace_dictionary, principal.tenant_id, within, dictionary, gateway.resources)
-    return json_response(dictionary_json(dictionary, within, version))
+    return _send(dictionary, within, version)
 
 
 @router.delete(
@@ -163,12 +150,10 @@ async def replace(request: Request, principal: Writer, namespace: Within = None)
     responses=answers(204, None, "It is forgotten.", 401, 403, 404, 422, 503),
     summary="Forget a dictionary",
 )
-async def delete(request: Request, principal: Writer, namespace: Within = None) -> Response:
+async def delete(gateway: CurrentGateway, principal: Writer, namespace: Within = None) -> Response:
     """Delete the dictionary. Queries stop using it within seconds."""
-    gateway = gateway_of(request)
     within = _within(namespace)
-    if not await gateway.run(delete_dictionary, principal.tenant_id, within, gateway.resources):
-        raise _missing(within)
+    existing(await gateway.run(delete_dictionary, principal.tenant_id, within, gateway.resources), _missing(within))
     return Response(status_code=204)
 
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
-from api_gateway.gateway import gateway_of
 from api_gateway.http.auth import require_operator
 from api_gateway.http.descriptions import answers
-from api_gateway.http.fields import Shape
+from api_gateway.http.fields import Shape, shown
 from api_gateway.http.responses import json_response
 from api_gateway.live.doctor_facts import examine
-from pipeline.maintenance.doctor import CheckResult, Severity
+from api_gateway.resources.route_parts import CurrentGateway
+from pipeline.maintenance.doctor import Severity
 
 
 class FindingBody(Shape):
@@ -33,22 +30,6 @@ class Diagnosis(Shape):
     findings: list[FindingBody]
 
 
-def diagnosis(findings: Sequence[CheckResult]) -> dict[str, Any]:
-    """Return the body of GET /v1/doctor."""
-    return {
-        "ok": all(finding.severity is not Severity.FAILED for finding in findings),
-        "findings": [
-            {
-                "check": finding.check,
-                "severity": finding.severity.value,
-                "detail": finding.detail,
-                "advice": finding.advice,
-            }
-            for finding in findings
-        ],
-    }
-
-
 router = APIRouter(tags=["operation"], dependencies=[Depends(require_operator)])
 
 
@@ -57,19 +38,18 @@ router = APIRouter(tags=["operation"], dependencies=[Depends(require_operator)])
     responses=answers(200, Diagnosis, "The checks, and advice for each that failed.", 401, 403, 503),
     summary="Examine the installation",
 )
-async def doctor(request: Request) -> Response:
+async def doctor(gateway: CurrentGateway) -> Response:
     """Check broker timeouts, eviction, result expiry, vectors against the settings, clocks, queues without a worker,
     worker versions, the last sweep, Flower. Takes about three seconds, as every worker has two to answer. Contains no
     tenant's data; takes the installation's own key or one with the scope `operator`. `docs/operations.md` explains each
     check."""
-    gateway = gateway_of(request)
-    watched_s = gateway.probes.watched_s()
     findings = await gateway.run_heavy(
         examine,
         gateway.quick,
         gateway.broker_redis,
         gateway.settings,
-        watched_s=watched_s,
+        watched_s=gateway.probes.watched_s(),
         lane=gateway.lane.facts,
     )
-    return json_response(diagnosis(findings))
+    ok = all(finding.severity is not Severity.FAILED for finding in findings)
+    return json_response({"ok": ok, "findings": [shown(FindingBody, finding) for finding in findings]})

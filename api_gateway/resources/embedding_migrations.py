@@ -10,13 +10,14 @@ from fastapi import APIRouter, Depends, Path, Request
 from pydantic import Field, model_validator
 from starlette.responses import Response
 
-from api_gateway.gateway import Gateway, gateway_of
+from api_gateway.gateway import Gateway
 from api_gateway.http.auth import require_operator
 from api_gateway.http.descriptions import answers, json_body
 from api_gateway.http.fields import NamespaceName, Shape, Wire, shown
 from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response
+from api_gateway.resources.route_parts import CurrentGateway, existing
 from pipeline.embedding.model_comparison import Gate
 from pipeline.errors import Misconfigured
 from pipeline.local_models import flaw_of, local_model
@@ -24,6 +25,7 @@ from pipeline.maintenance import migrate_model
 from pipeline.maintenance.compare_models import GoldenQuery, compare_models
 from pipeline.maintenance.migrate_model import MigrationStatus
 from pipeline.records import Namespace, TenantId
+from pipeline.resources import Resources
 from pipeline.tenants.accounts import TENANT_ID
 
 MigrationState = Literal[
@@ -81,12 +83,12 @@ class CompareRequest(Wire):
         """Return the questions."""
         return [
             GoldenQuery(
-                tenant_id=TenantId(each.tenant_id),
-                namespaces=tuple(Namespace(name) for name in each.namespaces),
-                text=each.query_text,
-                grades=each.relevant,
+                tenant_id=TenantId(query.tenant_id),
+                namespaces=tuple(Namespace(name) for name in query.namespaces),
+                text=query.query_text,
+                grades=query.relevant,
             )
-            for each in self.queries
+            for query in self.queries
         ]
 
 
@@ -158,15 +160,14 @@ class EmbeddingMigrationList(Shape):
 
 def embedding_migration(status: MigrationStatus) -> dict[str, Any]:
     """Return a migration as it is sent."""
-    found = status.migration
-    progress = shown(MigrationProgress, status.progress)
-    kept = ("state", "source", "missing", "comparison", "error_code", "error_detail")
-    moments = ("created_at", "ready_at", "switched_at", "ended_at")
+    migration, space = status.migration, status.migration.space
+    outcome = ("state", "source", "missing", "comparison", "error_code", "error_detail")
+    times = ("created_at", "ready_at", "switched_at", "ended_at")
     return {
-        **{name: getattr(found.space, name) for name in ("number", "provider", "model", "dimension", "service")},
-        **{name: getattr(found, name) for name in (*kept, *moments)},
-        "active": status.active == found.space.number,
-        "progress": progress,
+        **{name: getattr(space, name) for name in ("number", "provider", "model", "dimension", "service")},
+        **{name: getattr(migration, name) for name in (*outcome, *times)},
+        "active": status.active == space.number,
+        "progress": shown(MigrationProgress, status.progress),
         "behind": status.behind,
     }
 
@@ -196,10 +197,9 @@ _GOLDEN = {
     openapi_extra=json_body(StartRequest, {"provider": "openai", "model": "bge-m3", "dimension": 1024}),
     summary="Start a model migration",
 )
-async def start(request: Request) -> Response:
+async def start(request: Request, gateway: CurrentGateway) -> Response:
     """Start a migration, after one test call to the new model. Searches continue as before; new documents are embedded
     with both models. A second request for the same model returns the running migration."""
-    gateway = gateway_of(request)
     body = await read_shape(request, None, StartRequest, limit=_MAX_BODY_BYTES)
 
     def begin() -> Response:
@@ -207,7 +207,7 @@ async def start(request: Request) -> Response:
             begun = migrate_model.start(body.provider, body.model, body.dimension, body.service, gateway.resources)
         except Misconfigured as error:
             raise invalid([{"pointer": "/model", "detail": f"cannot be used: {error}"}]) from None
-        return _told(begun.space.number, gateway, status=202)
+        return _send(begun.space.number, gateway, status=202)
 
     return await gateway.run_heavy(begin)
 
@@ -217,11 +217,10 @@ async def start(request: Request) -> Response:
     responses=answers(200, EmbeddingMigrationList, "Every migration, newest first.", 401, 403, 503),
     summary="List model migrations",
 )
-async def list_migrations(request: Request) -> Response:
+async def list_migrations(gateway: CurrentGateway) -> Response:
     """List the migrations; empty if the model is still the one of the settings."""
-    gateway = gateway_of(request)
-    found = await gateway.run(migrate_model.every_status, gateway.resources)
-    return json_response({"data": [embedding_migration(status) for status in found]})
+    migrations = await gateway.run(migrate_model.every_status, gateway.resources)
+    return json_response({"data": [embedding_migration(status) for status in migrations]})
 
 
 @router.get(
@@ -229,10 +228,9 @@ async def list_migrations(request: Request) -> Response:
     responses=answers(200, EmbeddingMigration, "The migration with its progress.", 401, 403, 404, 422, 503),
     summary="Get a migration",
 )
-async def look(request: Request, number: Number) -> Response:
+async def look(gateway: CurrentGateway, number: Number) -> Response:
     """Return a migration. `ready` means that every visible chunk has a vector of the new model for its current text."""
-    gateway = gateway_of(request)
-    return await gateway.run(_told, number, gateway)
+    return await gateway.run(_send, number, gateway)
 
 
 @router.post(
@@ -241,15 +239,14 @@ async def look(request: Request, number: Number) -> Response:
     openapi_extra=json_body(CompareRequest, _GOLDEN),
     summary="Compare both models",
 )
-async def compare(request: Request, number: Number) -> Response:
+async def compare(request: Request, gateway: CurrentGateway, number: Number) -> Response:
     """Ask both models the same questions. With judgments nDCG decides, otherwise the share of common first hits. The
     numbers are stored, the texts are not."""
     body = await read_shape(request, None, CompareRequest, limit=_MAX_BODY_BYTES)
 
-    def do(gateway: Gateway) -> None:
-        compare_models(number, body.golden, body.gate, gateway.resources, sample=body.sample)
-
-    return await _steer(request, number, do)
+    return await _steer(
+        gateway, number, lambda use: compare_models(number, body.golden, body.gate, use, sample=body.sample)
+    )
 
 
 @router.post(
@@ -258,16 +255,14 @@ async def compare(request: Request, number: Number) -> Response:
     openapi_extra=json_body(SwitchRequest, {}),
     summary="Switch to the new model",
 )
-async def switch(request: Request, number: Number) -> Response:
+async def switch(request: Request, gateway: CurrentGateway, number: Number) -> Response:
     """Switch searches to the new model: one row changes, and every process follows within about a second. Refused while
     vectors are missing, and unless the latest comparison has passed. Both models' vectors are kept up to date until
     `finish`."""
     body = await read_shape(request, None, SwitchRequest, limit=_MAX_BODY_BYTES)
 
-    def do(gateway: Gateway) -> None:
-        migrate_model.switch(number, gateway.resources, skip_gate=body.skip_gate, accept_missing=body.accept_missing)
-
-    return await _steer(request, number, do)
+    choices = body.model_dump()
+    return await _steer(gateway, number, lambda use: migrate_model.switch(number, use, **choices))
 
 
 @router.post(
@@ -275,10 +270,10 @@ async def switch(request: Request, number: Number) -> Response:
     responses=answers(200, EmbeddingMigration, "Searches use the old model again.", *_STEERED),
     summary="Switch back to the old model",
 )
-async def rollback(request: Request, number: Number) -> Response:
+async def rollback(gateway: CurrentGateway, number: Number) -> Response:
     """Switch back at once, as often as needed, until `finish`. `behind` counts documents the old model failed to embed
     since."""
-    return await _steer(request, number, lambda gateway: migrate_model.rollback(number, gateway.resources))
+    return await _steer(gateway, number, lambda use: migrate_model.rollback(number, use))
 
 
 @router.post(
@@ -286,9 +281,9 @@ async def rollback(request: Request, number: Number) -> Response:
     responses=answers(200, EmbeddingMigration, "The old vectors are being deleted.", *_STEERED),
     summary="Delete the old model's vectors",
 )
-async def finish(request: Request, number: Number) -> Response:
+async def finish(gateway: CurrentGateway, number: Number) -> Response:
     """Delete the old model's vectors once no query can need them, about half a minute later. This cannot be undone."""
-    return await _steer(request, number, lambda gateway: migrate_model.finish(number, gateway.resources))
+    return await _steer(gateway, number, lambda use: migrate_model.finish(number, use))
 
 
 @router.post(
@@ -296,26 +291,24 @@ async def finish(request: Request, number: Number) -> Response:
     responses=answers(200, EmbeddingMigration, "The new vectors are being deleted.", *_STEERED),
     summary="Abort a model migration",
 )
-async def abort(request: Request, number: Number) -> Response:
+async def abort(gateway: CurrentGateway, number: Number) -> Response:
     """Abort the migration; searches are not affected. After a switch, roll back first."""
-    return await _steer(request, number, lambda gateway: migrate_model.abort(number, gateway.resources))
+    return await _steer(gateway, number, lambda use: migrate_model.abort(number, use))
 
 
-async def _steer(request: Request, number: int, what: Callable[[Gateway], object]) -> Response:
+async def _steer(gateway: Gateway, number: int, change: Callable[[Resources], object]) -> Response:
     """Apply the change, and return the migration afterwards."""
-    gateway = gateway_of(request)
 
     def run() -> Response:
-        _told(number, gateway)
-        what(gateway)
-        return _told(number, gateway)
+        _send(number, gateway)
+        change(gateway.resources)
+        return _send(number, gateway)
 
     return await gateway.run_heavy(run)
 
 
-def _told(number: int, gateway: Gateway, *, status: int = 200) -> Response:
-    found = migrate_model.status(number, gateway.resources)
-    if found is None:
-        raise Problem(404, "migration_not_found", f"There is no migration {number}.")
+def _send(number: int, gateway: Gateway, *, status: int = 200) -> Response:
+    not_found = Problem(404, "migration_not_found", f"There is no migration {number}.")
+    migration = existing(migrate_model.status(number, gateway.resources), not_found)
     headers = {"Location": f"{_ROOT}/{number}"} if status == 202 else None
-    return json_response(embedding_migration(found), status=status, headers=headers)
+    return json_response(embedding_migration(migration), status=status, headers=headers)

@@ -10,7 +10,6 @@ from fastapi import Query as Parameter
 from pydantic import AfterValidator, Field
 from starlette.responses import Response
 
-from api_gateway.gateway import gateway_of
 from api_gateway.http import cursors
 from api_gateway.http.auth import Reader, Writer
 from api_gateway.http.descriptions import Cursor, Limit, answers, json_body
@@ -27,8 +26,8 @@ from api_gateway.http.fields import (
     shown,
 )
 from api_gateway.http.json_bodies import read_shape
-from api_gateway.http.problems import invalid
-from api_gateway.http.responses import json_response, page_response
+from api_gateway.http.responses import json_response
+from api_gateway.resources.route_parts import CurrentGateway, Page, refuse_repeated, send_page
 from pipeline.administration.edit_entities import delete_entities, list_states, put_states
 from pipeline.entities.entity import EntityState
 from pipeline.records import Namespace
@@ -84,11 +83,8 @@ class EntityShape(Shape):
     updated_at: datetime
 
 
-class EntityPage(Shape):
+class EntityPage(Page[EntityShape]):
     """Entities by id, each with its latest state."""
-
-    data: list[EntityShape]
-    next_cursor: str | None
 
 
 class EntitiesWritten(Shape):
@@ -103,26 +99,6 @@ class EntitiesDeleted(Shape):
     deleted: int
 
 
-def to_states(sent: EntitiesRequest) -> list[EntityState]:
-    """Return the states as records."""
-    return [
-        EntityState(
-            namespace=sent.namespace,
-            entity_id=each.entity_id,
-            name=each.name,
-            type=each.type,
-            story_time=each.story_time,
-            state=each.state,
-        )
-        for each in sent.entities
-    ]
-
-
-def entity(state: EntityState) -> dict[str, Any]:
-    """Return an entity as it is sent."""
-    return shown(EntityShape, state)
-
-
 router = APIRouter(tags=["entities"])
 
 _EXAMPLE = {"entity_id": "lin", "name": "林远", "type": "person", "story_time": 1200, "state": {"place": "北城"}}
@@ -134,21 +110,17 @@ _EXAMPLE = {"entity_id": "lin", "name": "林远", "type": "person", "story_time"
     openapi_extra=json_body(EntitiesRequest, {"namespace": "novel", "entities": [_EXAMPLE]}),
     summary="Write states of entities",
 )
-async def put(request: Request, principal: Writer) -> Response:
+async def put(request: Request, gateway: CurrentGateway, principal: Writer) -> Response:
     """Write states of entities, each valid from a story time on. The same entity and story time again replaces the
     state."""
-    gateway = gateway_of(request)
     sent = await read_shape(request, principal, EntitiesRequest)
-    first: dict[tuple[str, int | None], int] = {}
-    again = [
-        place
-        for place, each in enumerate(sent.entities)
-        if first.setdefault((each.entity_id, each.story_time), place) != place
-    ]
-    if again:
-        detail = "has the entity and story time of an earlier one in this list"
-        raise invalid([{"pointer": f"/entities/{place}", "detail": detail} for place in again])
-    written = await gateway.run_heavy(put_states, principal.tenant_id, to_states(sent), gateway.resources)
+    refuse_repeated(
+        [(entity.entity_id, entity.story_time) for entity in sent.entities],
+        "/entities/{}",
+        "has the entity and story time of an earlier one in this list",
+    )
+    states = [EntityState(namespace=sent.namespace, **dict(entity)) for entity in sent.entities]
+    written = await gateway.run_heavy(put_states, principal.tenant_id, states, gateway.resources)
     return json_response({"written": written})
 
 
@@ -158,7 +130,7 @@ async def put(request: Request, principal: Writer) -> Response:
     summary="List entities as of a story time",
 )
 async def list_entities(
-    request: Request,
+    gateway: CurrentGateway,
     principal: Reader,
     namespace: Annotated[str, Parameter(description="The namespace the entities are in.")],
     as_of: Annotated[
@@ -171,10 +143,9 @@ async def list_entities(
     cursor: Cursor = None,
 ) -> Response:
     """List the latest state of each entity that is not later than `as_of`. Entities without one are omitted."""
-    gateway = gateway_of(request)
     within = namespace_parameter(namespace)
     after = cursors.decode(cursor, "entities", str)
-    found = await gateway.run(
+    states = await gateway.run(
         list_states,
         principal.tenant_id,
         within,
@@ -184,8 +155,9 @@ async def list_entities(
         after=after[0] if after else "",
         limit=limit + 1,
     )
-    shown, following = cursors.page(found, limit, lambda last: cursors.encode("entities", last.entity_id))
-    return page_response([entity(state) for state in shown], following)
+    return send_page(
+        states, limit, lambda state: shown(EntityShape, state), "entities", lambda state: (state.entity_id,)
+    )
 
 
 @router.delete(
@@ -194,9 +166,8 @@ async def list_entities(
     openapi_extra=json_body(EntitiesDeleteRequest, {"namespace": "novel", "entity_ids": ["lin"]}),
     summary="Delete entities",
 )
-async def delete(request: Request, principal: Writer) -> Response:
+async def delete(request: Request, gateway: CurrentGateway, principal: Writer) -> Response:
     """Delete the named entities with all their states. Unknown names are ignored."""
-    gateway = gateway_of(request)
     sent = await read_shape(request, principal, EntitiesDeleteRequest)
     gone = await gateway.run_heavy(
         delete_entities, principal.tenant_id, Namespace(sent.namespace), sent.entity_ids, gateway.resources

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Header, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from api_gateway.gateway import Gateway, gateway_of
+from api_gateway.gateway import Gateway
 from api_gateway.http.auth import Reader, api_key_of
 from api_gateway.http.descriptions import answers, reference
 from api_gateway.http.fields import Shape, shown
@@ -24,8 +24,9 @@ from api_gateway.live.job_feed import FAILURES_AT_ONCE, Followed, Following, Vie
 from api_gateway.live.query_stream import ChannelAnswered, QueryStep, QueryStream
 from api_gateway.resources.jobs import known_id, not_found
 from api_gateway.resources.retrieval.queries import known_id as known_query
+from api_gateway.resources.route_parts import CurrentGateway
 from pipeline.errors import Unavailable
-from pipeline.jobs.job_views import Failure, FailurePosition
+from pipeline.jobs.job_views import FailurePosition
 from pipeline.query.query_state import QueryState
 from pipeline.records import ItemState, JobId, TenantId
 
@@ -67,32 +68,14 @@ def progress(view: View) -> dict[str, Any]:
     """Return the job's progress."""
     job, pace = view.job, view.pace
     eta_s = pace.eta_s if pace else None
-    return {
-        "job_id": job.job_id,
-        "namespace": job.namespace,
-        "status": job.status,
-        "total": job.total,
+    return shown(
+        JobProgress,
+        job,
         **{state.value: job.items[state] for state in ItemState},
-        "chunks": job.chunks,
-        "stages": dict(job.stages),
-        "waiting_reason": job.waiting_reason,
-        "rate": round(pace.rate, 2) if pace else None,
-        "eta_seconds": None if eta_s is None else round(eta_s),
-        "created_at": job.created_at,
-        "updated_at": job.updated_at,
-        "finished_at": job.finished_at,
-        "paused_at": job.paused_at,
-    }
-
-
-def finished(view: View) -> dict[str, Any]:
-    """Return the job's outcome, in the form of its progress."""
-    return progress(view)
-
-
-def item_failed(failure: Failure) -> dict[str, Any]:
-    """Return a failed document."""
-    return shown(ItemFailed, failure)
+        stages=dict(job.stages),
+        rate=round(pace.rate, 2) if pace else None,
+        eta_seconds=None if eta_s is None else round(eta_s),
+    )
 
 
 LIFETIME_S = 900.0
@@ -183,14 +166,14 @@ class JobStream(EventStream):
         await write(event("progress", id_of(self._position), progress(view)))
         more = view.job.items[ItemState.FAILED] > 0
         while more:
-            found = await followed.failures(self._position)
-            for failure in found:
+            failures = await followed.failures(self._position)
+            for failure in failures:
                 self._position = failure.position
-                await write(event("item_failed", id_of(failure.position), item_failed(failure)))
-            more = len(found) == FAILURES_AT_ONCE
+                await write(event("item_failed", id_of(failure.position), shown(ItemFailed, failure)))
+            more = len(failures) == FAILURES_AT_ONCE
         if view.job.finished_at is None:
             return False
-        await write(event("finished", f"{view.job.revision}-end", finished(view)))
+        await write(event("finished", f"{view.job.revision}-end", progress(view)))
         return True
 
 
@@ -204,22 +187,27 @@ LastStep = Annotated[
     str, Header(alias="Last-Event-ID", max_length=_MOST_STEPS, description="The id of the last event that was seen.")
 ]
 
-_SUCCESS = answers(200, None, "Events until the job has ended.", 401, 403, 404, 422, 429, 503)
-_SUCCESS[200]["content"] = {"text/event-stream": {"schema": {"type": "string"}}}
-_SUCCESS[204] = {"description": "The job has ended, and the client has seen its end."}
-_OF_QUERY = answers(200, None, "Events until the query is answered.", 401, 403, 404, 422, 429, 503)
-_OF_QUERY[200]["content"] = {"text/event-stream": {"schema": {"type": "string"}}}
-_OF_QUERY[204] = {"description": "The query is answered, and the client has seen its answer."}
+
+def _events_until(end: str, nothing_more: str) -> dict[int | str, dict[str, Any]]:
+    responses = answers(200, None, f"Events until {end}.", 401, 403, 404, 422, 429, 503)
+    responses[200]["content"] = {"text/event-stream": {"schema": {"type": "string"}}}
+    responses[204] = {"description": nothing_more}
+    return responses
+
+
+_OF_JOB = _events_until("the job has ended", "The job has ended, and the client has seen its end.")
+_OF_QUERY = _events_until("the query is answered", "The query is answered, and the client has seen its answer.")
 for _shape in (JobProgress, ItemFailed, QueryStep, ChannelAnswered):
     reference(_shape, "serialization")  # the data of events, which FastAPI cannot discover
 
 
-@router.get("/v1/jobs/{job_id}/events", responses=_SUCCESS, summary="Follow a job")
-async def follow(request: Request, principal: Reader, job_id: str, last_event_id: LastEventId = "") -> Response:
+@router.get("/v1/jobs/{job_id}/events", responses=_OF_JOB, summary="Follow a job")
+async def follow(
+    request: Request, gateway: CurrentGateway, principal: Reader, job_id: str, last_event_id: LastEventId = ""
+) -> Response:
     """Stream server-sent events: `progress` with all counters on each change, a few times a second at most;
     `item_failed` for every document that fails; `finished` as the last. With `Last-Event-ID` the stream resumes without
     a gap. It ends after a quarter of an hour, for the client to reconnect."""
-    gateway = gateway_of(request)
     return JobStream(
         gateway.following,
         principal.tenant_id,
@@ -231,11 +219,12 @@ async def follow(request: Request, principal: Reader, job_id: str, last_event_id
 
 
 @router.get("/v1/queries/{query_id}/events", responses=_OF_QUERY, summary="Follow a query", tags=["retrieval"])
-async def follow_query(request: Request, principal: Reader, query_id: str, last_event_id: LastStep = "") -> Response:
+async def follow_query(
+    gateway: CurrentGateway, principal: Reader, query_id: str, last_event_id: LastStep = ""
+) -> Response:
     """Stream server-sent events: `queued`, `running`, a `channel` for each channel as it answers, and `finished` with
     the result, the same JSON as `GET /v1/queries/{query_id}` gives. `cancelled` is the last if the query is cancelled
     meanwhile. With `Last-Event-ID` no event is repeated."""
-    gateway = gateway_of(request)
     tenant_id, known = principal.tenant_id, known_query(query_id)
 
     async def look() -> QueryState | None:

@@ -7,11 +7,11 @@ from datetime import datetime
 from typing import Literal
 
 import structlog
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, generate_latest
 from starlette.responses import Response
 
-from api_gateway.gateway import Gateway, gateway_of
+from api_gateway.gateway import Gateway
 from api_gateway.http.descriptions import answers
 from api_gateway.http.fields import Shape
 from api_gateway.http.metrics import (
@@ -26,6 +26,7 @@ from api_gateway.http.metrics import (
 )
 from api_gateway.http.responses import json_response
 from api_gateway.live.readiness import readiness
+from api_gateway.resources.route_parts import CurrentGateway
 from pipeline.administration.read_metrics import read_ledger
 from pipeline.errors import PipelineError, WrongInstallation
 from workers.producer import waiting_messages
@@ -73,10 +74,10 @@ _PAGE = threading.Lock()
 
 @router.head("/healthz", include_in_schema=False)
 @router.get("/healthz", responses=answers(200, Alive, "The process answers."), summary="Is it alive?")
-async def healthz(request: Request) -> Response:
+async def healthz(gateway: CurrentGateway) -> Response:
     """Return at once, without using any store. `installation_id` tells two gateways apart: it is that of the stores
     with which this one started."""
-    return json_response({"status": "ok", "installation_id": gateway_of(request).installation_id})
+    return json_response({"status": "ok", "installation_id": gateway.installation_id})
 
 
 @router.get(
@@ -87,15 +88,15 @@ async def healthz(request: Request) -> Response:
     },
     summary="Can it serve?",
 )
-async def readyz(request: Request) -> Response:
+async def readyz(gateway: CurrentGateway) -> Response:
     """Return every check by name, each within 1.5 seconds and with its age. 503 unless MySQL, PostgreSQL, Redis, the
     broker and the schema are well and a worker listens to each of `ingest`, `recall` and `answer`; `queue:rerank`,
     `queue:upkeep`, `worker_versions`, `worker_brokers`, `last_sweep`, `keyword_index` (the indexers; not with the
     engine `mysql`) and `query_lane` (this gateway's processes for queries, once it has any) are named in `failing` and
     decide nothing.
     """
-    found = await readiness(gateway_of(request))
-    return json_response(found, status=200 if found["status"] == "ready" else 503)
+    answer = await readiness(gateway)
+    return json_response(answer, status=200 if answer["status"] == "ready" else 503)
 
 
 @router.get(
@@ -105,10 +106,9 @@ async def readyz(request: Request) -> Response:
     },
     summary="Metrics",
 )
-async def metrics(request: Request) -> Response:
+async def metrics(gateway: CurrentGateway) -> Response:
     """Return queries, channels and their times over all processes, requests by route and status, backlog and queue age,
     dead letters, alignment: docs/metrics.md. Labels hold no ids."""
-    gateway = gateway_of(request)
     WAITERS.set(gateway.wakes.count)
     STREAMS.set(gateway.following.count)
     lane = gateway.lane.facts

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import uuid
 from collections.abc import Callable
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -13,14 +12,15 @@ from fastapi import Query as Parameter
 from starlette.responses import Response
 from starlette.types import Receive
 
-from api_gateway.gateway import Gateway, gateway_of
+from api_gateway.gateway import Gateway
 from api_gateway.http import cursors
 from api_gateway.http.auth import Reader, Writer
 from api_gateway.http.descriptions import Cursor, Limit, answers
 from api_gateway.http.fields import Shape, shown
 from api_gateway.http.prefer import LONGEST_WAIT_S
 from api_gateway.http.problems import Problem
-from api_gateway.http.responses import json_response, page_response
+from api_gateway.http.responses import json_response
+from api_gateway.resources.route_parts import CurrentGateway, Page, existing, known_uuid, send_page
 from api_gateway.resources.shapes import Job, Outcome, encoding_json, job_json
 from pipeline.administration import list_jobs as jobs_of_tenant
 from pipeline.administration import steer_jobs
@@ -58,18 +58,12 @@ class Item(Shape):
     encoding_warning: str | None
 
 
-class JobPage(Shape):
+class JobPage(Page[Job]):
     """Jobs, newest first."""
 
-    data: list[Job]
-    next_cursor: str | None
 
-
-class ItemPage(Shape):
+class ItemPage(Page[Item]):
     """Items in the order they were sent."""
-
-    data: list[Item]
-    next_cursor: str | None
 
 
 router = APIRouter(tags=["jobs"])
@@ -83,8 +77,7 @@ Status = Annotated[
 ]
 
 
-def item_json(view: ItemView) -> dict[str, Any]:
-    """Return an item as it is sent."""
+def _item_json(view: ItemView) -> dict[str, Any]:
     return shown(Item, view, **encoding_json(view.encoding))
 
 
@@ -94,7 +87,7 @@ def item_json(view: ItemView) -> dict[str, Any]:
     summary="List jobs",
 )
 async def list_jobs(
-    request: Request,
+    gateway: CurrentGateway,
     principal: Reader,
     status: Annotated[
         list[JobStatus] | None, Parameter(description="Only jobs in this state; may be repeated, for one of several.")
@@ -103,17 +96,11 @@ async def list_jobs(
     cursor: Cursor = None,
 ) -> Response:
     """List the tenant's submissions, or those with a status."""
-    gateway = gateway_of(request)
     before = cursors.before(cursor, "jobs")
     views = await gateway.run(
         jobs_of_tenant.list_jobs, principal.tenant_id, status or (), before, limit + 1, gateway.resources
     )
-    found, following = cursors.page(
-        views,
-        limit,
-        lambda last: cursors.encode("jobs", last.created_at.isoformat(), last.job_id),
-    )
-    return page_response([job_json(view) for view in found], following)
+    return send_page(views, limit, job_json, "jobs", lambda view: (view.created_at.isoformat(), view.job_id))
 
 
 @router.get(
@@ -121,9 +108,8 @@ async def list_jobs(
     responses=answers(200, Job, "The job with its first hundred errors.", 401, 403, 404, 422, 503),
     summary="Get a job, or wait for it",
 )
-async def look(request: Request, principal: Reader, job_id: str, wait: Wait = 0) -> Response:
+async def look(request: Request, gateway: CurrentGateway, principal: Reader, job_id: str, wait: Wait = 0) -> Response:
     """Return a job. With `wait`, the answer comes when the job has ended or the seconds have passed."""
-    gateway = gateway_of(request)
     known = known_id(job_id)
     if wait > 0:
         await until_finished(principal.tenant_id, known, wait, gateway, receive=request.receive)
@@ -154,7 +140,7 @@ async def until_finished(
     summary="List a job's documents",
 )
 async def list_items(
-    request: Request,
+    gateway: CurrentGateway,
     principal: Reader,
     job_id: str,
     status: Status = None,
@@ -165,7 +151,6 @@ async def list_items(
     cursor: Cursor = None,
 ) -> Response:
     """List the documents of a job, each with its outcome."""
-    gateway = gateway_of(request)
     known = known_id(job_id)
     after = cursors.decode(cursor, "items", int)
     views = await gateway.run(
@@ -178,26 +163,17 @@ async def list_items(
         limit=limit + 1,
         duplicates=duplicates,
     )
-    if views is None:
-        raise not_found()
-    found, following = cursors.page(views, limit, lambda last: cursors.encode("items", last.ordinal))
-    return page_response([item_json(view) for view in found], following)
+    return send_page(existing(views, not_found()), limit, _item_json, "items", lambda view: (view.ordinal,))
 
 
 def view_of(tenant_id: TenantId, job_id: JobId, gateway: Gateway) -> JobView:
     """Return the job. Blocking. Raises Problem 404."""
-    view = jobs_of_tenant.find_job(tenant_id, job_id, gateway.resources)
-    if view is None:
-        raise not_found()
-    return view
+    return existing(jobs_of_tenant.find_job(tenant_id, job_id, gateway.resources), not_found())
 
 
 def known_id(job_id: str) -> JobId:
     """Return the id in its usual form. Raises Problem(404) for an invalid one."""
-    try:
-        return JobId(str(uuid.UUID(job_id)))
-    except ValueError:
-        raise not_found() from None
+    return JobId(known_uuid(job_id, not_found()))
 
 
 def not_found() -> Problem:
@@ -213,10 +189,10 @@ _PROBLEMS = (401, 403, 404, 409, 422, 503)
     responses=answers(200, Job, "The job; none of its documents is pending.", *_PROBLEMS),
     summary="Cancel a job",
 )
-async def cancel(request: Request, principal: Writer, job_id: str) -> Response:
+async def cancel(gateway: CurrentGateway, principal: Writer, job_id: str) -> Response:
     """Cancel a job. Completed documents stay; the others are cancelled, also those a worker is processing. Cancelling
     again changes nothing. A job that ended by itself is a 409."""
-    return await _steer(request, principal, job_id, steer_jobs.cancel)
+    return await _steer(gateway, principal, job_id, steer_jobs.cancel)
 
 
 @router.post(
@@ -224,9 +200,9 @@ async def cancel(request: Request, principal: Writer, job_id: str) -> Response:
     responses=answers(200, Job, "The job; failed and cancelled documents are queued again.", *_PROBLEMS, 429),
     summary="Retry failed documents",
 )
-async def retry(request: Request, principal: Writer, job_id: str) -> Response:
+async def retry(gateway: CurrentGateway, principal: Writer, job_id: str) -> Response:
     """Retry a job's failed or cancelled documents with new attempts. A job that has ended without any of them is a 409."""
-    return await _steer(request, principal, job_id, functools.partial(steer_jobs.retry, ring=ring_for))
+    return await _steer(gateway, principal, job_id, functools.partial(steer_jobs.retry, ring=ring_for))
 
 
 @router.post(
@@ -234,9 +210,9 @@ async def retry(request: Request, principal: Writer, job_id: str) -> Response:
     responses=answers(200, Job, "The job; workers finish what they have begun and take nothing more.", *_PROBLEMS),
     summary="Pause a job",
 )
-async def pause(request: Request, principal: Writer, job_id: str) -> Response:
+async def pause(gateway: CurrentGateway, principal: Writer, job_id: str) -> Response:
     """Pause a job. Pausing again changes nothing. A job that has ended is a 409."""
-    return await _steer(request, principal, job_id, steer_jobs.pause)
+    return await _steer(gateway, principal, job_id, steer_jobs.pause)
 
 
 @router.post(
@@ -244,21 +220,20 @@ async def pause(request: Request, principal: Writer, job_id: str) -> Response:
     responses=answers(200, Job, "The job; workers may take its documents.", *_PROBLEMS),
     summary="Resume a job",
 )
-async def resume(request: Request, principal: Writer, job_id: str) -> Response:
+async def resume(gateway: CurrentGateway, principal: Writer, job_id: str) -> Response:
     """Resume a job. Resuming a job that is not paused changes nothing. A job that has ended is a 409."""
-    return await _steer(request, principal, job_id, functools.partial(steer_jobs.resume, ring=ring_for))
+    return await _steer(gateway, principal, job_id, functools.partial(steer_jobs.resume, ring=ring_for))
 
 
 async def _steer(
-    request: Request, principal: Principal, job_id: str, what: Callable[[TenantId, JobId, Resources], object]
+    gateway: Gateway, principal: Principal, job_id: str, change: Callable[[TenantId, JobId, Resources], object]
 ) -> Response:
     """Apply the change and return the job afterwards."""
-    gateway = gateway_of(request)
     known = known_id(job_id)
 
     def run() -> Response:
         try:
-            what(principal.tenant_id, known, gateway.resources)
+            change(principal.tenant_id, known, gateway.resources)
         except steer_jobs.NoSuchJob:
             raise not_found() from None
         except steer_jobs.WrongJobState as error:

@@ -11,14 +11,15 @@ from fastapi import APIRouter, Request
 from pydantic import AfterValidator, Field
 from starlette.responses import Response
 
-from api_gateway.gateway import Gateway, gateway_of
+from api_gateway.gateway import Gateway
 from api_gateway.http import cursors
 from api_gateway.http.auth import Admin, Reader
 from api_gateway.http.descriptions import Cursor, Limit, answers, json_body
-from api_gateway.http.fields import Label, Moment, Shape, Wire
+from api_gateway.http.fields import Label, Moment, Shape, Wire, shown
 from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem
-from api_gateway.http.responses import json_response, page_response
+from api_gateway.http.responses import json_response
+from api_gateway.resources.route_parts import CurrentGateway, Page, existing, send_page
 from pipeline.administration import manage_tenants
 from pipeline.records import TenantId
 from pipeline.tenants.accounts import OPERATOR, ApiKey, IssuedKey, Principal, TooManyKeys
@@ -72,11 +73,8 @@ class KeyWithSecret(Key):
     api_key: str
 
 
-class KeyPage(Shape):
+class KeyPage(Page[Key]):
     """One page of keys, the newest first."""
-
-    data: list[Key]
-    next_cursor: str | None
 
 
 class CurrentKey(Shape):
@@ -112,10 +110,10 @@ _KEY_ID = re.compile(r"[0-9a-f]{16}")
     openapi_extra=json_body(KeyRequest, EXAMPLE),
     summary="Create an API key",
 )
-async def make(request: Request, principal: Admin) -> Response:
+async def make(request: Request, gateway: CurrentGateway, principal: Admin) -> Response:
     """Create a key. Only this answer shows the key itself: the database holds its hash."""
     body = await read_shape(request, principal, KeyRequest, limit=MAX_BODY_BYTES)
-    return await issue_key(gateway_of(request), principal.tenant_id, body, under="/v1/keys")
+    return await issue_key(gateway, principal.tenant_id, body, under="/v1/keys")
 
 
 @router.get(
@@ -123,9 +121,9 @@ async def make(request: Request, principal: Admin) -> Response:
     responses=answers(200, KeyPage, "One page of keys, the newest first.", 401, 403, 422, 503),
     summary="List API keys",
 )
-async def list_keys(request: Request, principal: Admin, limit: Limit = 50, cursor: Cursor = None) -> Response:
+async def list_keys(gateway: CurrentGateway, principal: Admin, limit: Limit = 50, cursor: Cursor = None) -> Response:
     """List the keys without their secrets, including those that have ended."""
-    return await keys_page(gateway_of(request), principal.tenant_id, limit, cursor)
+    return await keys_page(gateway, principal.tenant_id, limit, cursor)
 
 
 @router.get(
@@ -135,9 +133,7 @@ async def list_keys(request: Request, principal: Admin, limit: Limit = 50, curso
 )
 async def current(principal: Reader) -> Response:
     """Return the tenant and the scopes of this key."""
-    scopes = list(principal.actor.scopes)
-    said = {"key_id": principal.key_id, "name": principal.key_name, "scopes": scopes}
-    return json_response({"tenant_id": principal.tenant_id, **said})
+    return json_response(shown(CurrentKey, principal, name=principal.key_name, scopes=principal.actor.scopes))
 
 
 @router.get(
@@ -145,10 +141,9 @@ async def current(principal: Reader) -> Response:
     responses=answers(200, Key, "The key, without its secret.", *PROBLEMS),
     summary="Get an API key",
 )
-async def look(request: Request, principal: Admin, key_id: str) -> Response:
+async def look(gateway: CurrentGateway, principal: Admin, key_id: str) -> Response:
     """Return a key with the times of its creation, last use and end."""
-    found = await gateway_of(request).run(key_of, gateway_of(request), principal.tenant_id, key_id)
-    return json_response(key_json(found))
+    return json_response(key_json(await gateway.run(key_of, gateway, principal.tenant_id, key_id)))
 
 
 @router.post(
@@ -158,10 +153,9 @@ async def look(request: Request, principal: Admin, key_id: str) -> Response:
     openapi_extra=json_body(KeyRotateRequest, {"overlap_seconds": 3600}),
     summary="Rotate an API key",
 )
-async def rotate(request: Request, principal: Admin, key_id: str) -> Response:
+async def rotate(request: Request, gateway: CurrentGateway, principal: Admin, key_id: str) -> Response:
     """Create a key of the same name and scopes; the old one works until the end of the overlap, so that no request
     fails. A key that has ended, or was rotated before, is a 409."""
-    gateway = gateway_of(request)
     body = await read_shape(request, principal, KeyRotateRequest, limit=MAX_BODY_BYTES)
     await gateway.run(_refuse_operators, gateway, principal, key_id)
     return await rotate_key(gateway, principal.tenant_id, key_id, body, under="/v1/keys")
@@ -173,48 +167,40 @@ async def rotate(request: Request, principal: Admin, key_id: str) -> Response:
     responses=answers(204, None, "The key has ended.", *PROBLEMS),
     summary="Revoke an API key",
 )
-async def revoke(request: Request, principal: Admin, key_id: str) -> Response:
+async def revoke(gateway: CurrentGateway, principal: Admin, key_id: str) -> Response:
     """Revoke a key. Every gateway refuses it within three seconds. Revoking again changes nothing."""
-    gateway = gateway_of(request)
     await gateway.run(_refuse_operators, gateway, principal, key_id)
     return await revoke_key(gateway, principal.tenant_id, key_id)
 
 
-async def issue_key(gateway: Gateway, tenant_id: TenantId, asked: KeyRequest, *, under: str) -> Response:
+async def issue_key(gateway: Gateway, tenant_id: TenantId, sent: KeyRequest, *, under: str) -> Response:
     """Create a key for an existing tenant. Raises Problem(409)."""
 
-    def make_it() -> IssuedKey:
-        scopes = tuple(asked.scopes)
-        return manage_tenants.issue_key(tenant_id, asked.name, scopes, asked.expires_at, gateway.resources)
+    def issue() -> IssuedKey:
+        scopes = tuple(sent.scopes)
+        return manage_tenants.issue_key(tenant_id, sent.name, scopes, sent.expires_at, gateway.resources)
 
-    return _made(await _within_bounds(gateway, make_it), under)
+    return await _send_issued(gateway, issue, under)
 
 
 async def keys_page(gateway: Gateway, tenant_id: TenantId, limit: int, cursor: str | None) -> Response:
     """Return one page of a tenant's keys. Raises Problem 422."""
     rows = await gateway.run(manage_tenants.list_keys, tenant_id, _after(cursor), limit + 1, gateway.resources)
-    found, following = cursors.page(
-        rows,
-        limit,
-        lambda last: cursors.encode("keys", last.created_at.isoformat(), last.key_id),
-    )
-    return page_response([key_json(one) for one in found], following)
+    return send_page(rows, limit, key_json, "keys", lambda key: (key.created_at.isoformat(), key.key_id))
 
 
 async def rotate_key(
-    gateway: Gateway, tenant_id: TenantId, key_id: str, asked: KeyRotateRequest, *, under: str
+    gateway: Gateway, tenant_id: TenantId, key_id: str, sent: KeyRotateRequest, *, under: str
 ) -> Response:
     """Rotate a key. Raises Problem 404 or 409."""
 
-    def rotate_it() -> IssuedKey:
+    def rotate() -> IssuedKey:
         key_of(gateway, tenant_id, key_id)
-        overlap = timedelta(seconds=asked.overlap_seconds)
-        made = manage_tenants.rotate_key(tenant_id, key_id, overlap, gateway.resources)
-        if made is None:
-            raise Problem(409, "key_not_rotatable", "The key has ended, or it was rotated before.")
-        return made
+        overlap = timedelta(seconds=sent.overlap_seconds)
+        issued = manage_tenants.rotate_key(tenant_id, key_id, overlap, gateway.resources)
+        return existing(issued, Problem(409, "key_not_rotatable", "The key has ended, or it was rotated before."))
 
-    return _made(await _within_bounds(gateway, rotate_it), under)
+    return await _send_issued(gateway, rotate, under)
 
 
 async def revoke_key(gateway: Gateway, tenant_id: TenantId, key_id: str) -> Response:
@@ -227,12 +213,8 @@ async def revoke_key(gateway: Gateway, tenant_id: TenantId, key_id: str) -> Resp
 
 def key_of(gateway: Gateway, tenant_id: TenantId, key_id: str) -> ApiKey:
     """Return the key. Blocking. Raises Problem 404."""
-    found = None
-    if _KEY_ID.fullmatch(key_id):
-        found = manage_tenants.find_key(tenant_id, key_id, gateway.resources)
-    if found is None:
-        raise _not_found()
-    return found
+    is_id = _KEY_ID.fullmatch(key_id) is not None
+    return existing(manage_tenants.find_key(tenant_id, key_id, gateway.resources) if is_id else None, _not_found())
 
 
 def _refuse_operators(gateway: Gateway, principal: Principal, key_id: str) -> None:
@@ -242,14 +224,11 @@ def _refuse_operators(gateway: Gateway, principal: Principal, key_id: str) -> No
         raise Problem(403, "insufficient_scope", "An operator's key can be changed with an operator's key only.")
 
 
-async def _within_bounds(gateway: Gateway, make_it: Callable[[], IssuedKey]) -> IssuedKey:
+async def _send_issued(gateway: Gateway, issue: Callable[[], IssuedKey], under: str) -> Response:
     try:
-        return await gateway.run(make_it)
+        issued = await gateway.run(issue)
     except TooManyKeys as error:
         raise Problem(409, "too_many_keys", str(error)) from None
-
-
-def _made(issued: IssuedKey, under: str) -> Response:
     location = {"Location": f"{under}/{issued.key.key_id}"}
     return json_response(key_json(issued.key, secret=issued.secret), status=201, headers=location)
 

@@ -9,16 +9,17 @@ from fastapi import Query as Parameter
 from pydantic import Field
 from starlette.responses import Response
 
-from api_gateway.gateway import gateway_of
 from api_gateway.http import cursors
 from api_gateway.http.auth import Reader, Writer, require_scope
 from api_gateway.http.descriptions import Cursor, Limit, answers, json_body
-from api_gateway.http.fields import NamespaceName, Shape, Wire, tidy_namespace
+from api_gateway.http.fields import NamespaceName, Shape, Wire, shown, tidy_namespace
 from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem
-from api_gateway.http.responses import json_response, page_response
+from api_gateway.http.responses import json_response
 from api_gateway.live.computations import compute
-from api_gateway.resources.shapes import NamespacePage, namespace_json
+from api_gateway.resources.route_parts import CurrentGateway, existing, send_page
+from api_gateway.resources.shapes import Namespace as NamespaceShape
+from api_gateway.resources.shapes import NamespacePage
 from pipeline.administration import list_documents
 from pipeline.jobs.computation import ComputationKind
 from pipeline.maintenance.erase import delete_namespace
@@ -75,21 +76,17 @@ router = APIRouter(tags=["namespaces"])
     summary="Delete a namespace",
 )
 async def delete(
-    request: Request, principal: Writer, namespace: Annotated[str, Path(description="The namespace's name.")]
+    gateway: CurrentGateway, principal: Writer, namespace: Annotated[str, Path(description="The namespace's name.")]
 ) -> Response:
     """Delete a namespace with all its documents, also those being ingested. If the answer is lost, repeat the request:
     it continues."""
-    gateway = gateway_of(request)
     try:
         name = Namespace(tidy_namespace(namespace))
     except ValueError:
         raise _not_found(namespace) from None
-    gone = await gateway.run_heavy(delete_namespace, principal.tenant_id, name, gateway.resources)
+    deleted = await gateway.run_heavy(delete_namespace, principal.tenant_id, name, gateway.resources)
     gateway.namespaces.forget(principal.tenant_id, name)
-    if gone is None:
-        raise _not_found(name)
-    shown = {"namespace": gone.namespace, "documents": gone.documents, "generations": gone.generations}
-    return json_response(shown)
+    return json_response(shown(NamespaceDeleted, existing(deleted, _not_found(name))))
 
 
 def _not_found(name: str) -> Problem:
@@ -115,21 +112,21 @@ class VerifyRequest(Wire):
     summary="List namespaces",
 )
 async def list_namespaces(
-    request: Request,
+    gateway: CurrentGateway,
     principal: Reader,
     limit: Limit = 50,
     cursor: Cursor = None,
     examples: Annotated[bool, Parameter(description="Only those that hold examples of the library.")] = False,
 ) -> Response:
     """List the namespaces. The first document that names a namespace creates it."""
-    gateway = gateway_of(request)
     after = cursors.decode(cursor, "namespaces", str)
     start, use = after[0] if after else None, gateway.resources
     views = await gateway.run(
         list_documents.list_namespaces, principal.tenant_id, start, limit + 1, use, examples=examples
     )
-    found, following = cursors.page(views, limit, lambda last: cursors.encode("namespaces", last.namespace))
-    return page_response([namespace_json(view) for view in found], following)
+    return send_page(
+        views, limit, lambda view: shown(NamespaceShape, view), "namespaces", lambda view: (view.namespace,)
+    )
 
 
 @router.post(
@@ -138,9 +135,8 @@ async def list_namespaces(
     openapi_extra=json_body(VerifyRequest, {"namespaces": ["kb"], "repair": False}),
     summary="Compare both stores",
 )
-async def verify_stores(request: Request, principal: Reader) -> Response:
+async def verify_stores(request: Request, gateway: CurrentGateway, principal: Reader) -> Response:
     """Compare every chunk with every vector; it may take a while. `repair` needs the scope `write`."""
-    gateway = gateway_of(request)
     body = await read_shape(request, principal, VerifyRequest, limit=_MAX_BODY_BYTES)
     if body.repair:
         require_scope(principal, "write")

@@ -12,12 +12,12 @@ from starlette.responses import Response
 from api_gateway.http.fields import Shape, shown
 from api_gateway.http.responses import json_response
 from api_gateway.resources.ingestion.strategy_options import chunking_json
+from api_gateway.resources.route_parts import Page
 from pipeline.document_sources import original_type
 from pipeline.documents.document_views import DocumentView
 from pipeline.ingestion.accept import AcceptedJob
 from pipeline.jobs.job_views import JobView
 from pipeline.records import DocumentFields, Encoding
-from pipeline.tenants.accounts import NamespaceView
 from pipeline.tenants.usage import UsageRow
 
 SourceKindName = Literal["text", "bytes", "file", "url", "sheet"]
@@ -178,25 +178,16 @@ class Namespace(Shape):
     created_at: datetime
 
 
-class DocumentPage(Shape):
+class DocumentPage(Page[Document]):
     """Documents by namespace and id."""
 
-    data: list[Document]
-    next_cursor: str | None
 
-
-class ChunkPage(Shape):
+class ChunkPage(Page[Chunk]):
     """Chunks by parent and position in it; parents, and chunks without one, come first."""
 
-    data: list[Chunk]
-    next_cursor: str | None
 
-
-class NamespacePage(Shape):
+class NamespacePage(Page[Namespace]):
     """Namespaces by name."""
-
-    data: list[Namespace]
-    next_cursor: str | None
 
 
 def accepted_response(ticket: AcceptedJob) -> Response:
@@ -209,7 +200,7 @@ def accepted_response(ticket: AcceptedJob) -> Response:
 
 def renamed_json(ticket: AcceptedJob) -> list[dict[str, Any]]:
     """Return the documents of a job that were stored under other ids, as they are sent."""
-    return [shown(Renamed, each) for each in ticket.renamed]
+    return [shown(Renamed, document) for document in ticket.renamed]
 
 
 def job_json(view: JobView) -> dict[str, Any]:
@@ -224,25 +215,21 @@ def usage_json(row: UsageRow) -> dict[str, Any]:
 
 def document_json(view: DocumentView) -> dict[str, Any]:
     """Return a document as it is sent."""
-    place = {"kind": view.source_kind, "uri": view.source_uri, "media_type": original_type(view.media_type)}
-    given: dict[str, Any] = {
+    origin = {"kind": view.source_kind, "uri": view.source_uri, "media_type": original_type(view.media_type)}
+    return shown(
+        Document,
+        view,
         **{field.name: getattr(view.fields, field.name) for field in fields(DocumentFields)},
-        "source": shown(Source, view, **place, **encoding_json(view.encoding)),
-        "chunking": chunking_json(view.chunking),
-        "chunks": view.chunk_count,
-    }
-    return shown(Document, view, **given)
+        source=shown(Source, view, **origin, **encoding_json(view.encoding)),
+        chunking=chunking_json(view.chunking),
+        chunks=view.chunk_count,
+    )
 
 
-def encoding_json(found: Encoding | None) -> dict[str, Any]:
+def encoding_json(encoding: Encoding | None) -> dict[str, Any]:
     """Return the encoding a document was read in, as it is sent."""
     return {
-        "encoding": found.name if found else None,
-        "encoding_probability": found.probability if found else None,
-        "encoding_warning": found.warning if found else None,
+        "encoding": encoding.name if encoding else None,
+        "encoding_probability": encoding.probability if encoding else None,
+        "encoding_warning": encoding.warning if encoding else None,
     }
-
-
-def namespace_json(view: NamespaceView) -> dict[str, Any]:
-    """Return a namespace as it is sent."""
-    return shown(Namespace, view)

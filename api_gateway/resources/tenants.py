@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -10,16 +9,17 @@ from fastapi import APIRouter, Depends, Path, Request
 from pydantic import AfterValidator, Field
 from starlette.responses import Response
 
-from api_gateway.gateway import Gateway, gateway_of
+from api_gateway.gateway import Gateway
 from api_gateway.http import cursors
 from api_gateway.http.auth import require_operator
 from api_gateway.http.descriptions import Cursor, Limit, answers, json_body
 from api_gateway.http.fields import Shape, Wire, shown
 from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem, invalid
-from api_gateway.http.responses import json_response, page_response
+from api_gateway.http.responses import json_response
 from api_gateway.resources import keys
 from api_gateway.resources.keys import Key, KeyPage, KeyRequest, KeyRotateRequest, KeyWithSecret, key_json
+from api_gateway.resources.route_parts import CurrentGateway, Page, existing, send_page
 from pipeline.administration import manage_tenants
 from pipeline.maintenance.erase import erase_tenant
 from pipeline.records import TenantId
@@ -77,21 +77,13 @@ class OwnQuotasView(Shape):
     requests_per_minute: int | None
 
 
-class TenantPage(Shape):
+class TenantPage(Page[TenantView]):
     """One page of tenants, by id."""
 
-    data: list[TenantView]
-    next_cursor: str | None
 
-
-def own_quotas_json(stored: OwnQuotas) -> dict[str, Any]:
-    """Convert stored quotas to their JSON form."""
-    return asdict(stored)
-
-
-def tenant_json(stored: Tenant) -> dict[str, Any]:
+def tenant_json(tenant: Tenant) -> dict[str, Any]:
     """Return a tenant as it is sent."""
-    return shown(TenantView, stored)
+    return shown(TenantView, tenant)
 
 
 class TenantErased(Shape):
@@ -115,16 +107,14 @@ Id = Annotated[str, Path(description="The tenant, as it stands in its keys.")]
     openapi_extra=json_body(TenantRequest, {"tenant_id": "acme", "name": "Acme Ltd."}),
     summary="Make a tenant",
 )
-async def make(request: Request) -> Response:
+async def make(request: Request, gateway: CurrentGateway) -> Response:
     """Create a tenant. An id that is taken is a 409. The id of an erased tenant is free once none of its data is left."""
-    gateway = gateway_of(request)
     body = await read_shape(request, None, TenantRequest, limit=keys.MAX_BODY_BYTES)
     tenant_id = TenantId(body.tenant_id)
     quotas = None if body.quotas is None else body.quotas.own()
-    made = await gateway.run(manage_tenants.create_tenant, tenant_id, body.name, quotas, gateway.resources)
-    if made is None:
-        raise Problem(409, "tenant_exists", f"There is a tenant {tenant_id!r} already.")
-    return json_response(tenant_json(made), status=201, headers={"Location": f"/v1/tenants/{tenant_id}"})
+    created = await gateway.run(manage_tenants.create_tenant, tenant_id, body.name, quotas, gateway.resources)
+    tenant = existing(created, Problem(409, "tenant_exists", f"There is a tenant {tenant_id!r} already."))
+    return json_response(tenant_json(tenant), status=201, headers={"Location": f"/v1/tenants/{tenant_id}"})
 
 
 @router.get(
@@ -132,16 +122,14 @@ async def make(request: Request) -> Response:
     responses=answers(200, TenantPage, "One page of tenants, by id.", 401, 403, 422, 503),
     summary="List tenants",
 )
-async def list_tenants(request: Request, limit: Limit = 50, cursor: Cursor = None) -> Response:
+async def list_tenants(gateway: CurrentGateway, limit: Limit = 50, cursor: Cursor = None) -> Response:
     """List all tenants of the installation, including disabled ones."""
-    gateway = gateway_of(request)
     position = cursors.decode(cursor, "tenants", str)
     if position is not None and not TENANT_ID.fullmatch(position[0]):
         raise cursors.foreign()
     after = None if position is None else position[0]
     rows = await gateway.run(manage_tenants.list_tenants, after, limit + 1, gateway.resources)
-    found, following = cursors.page(rows, limit, lambda last: cursors.encode("tenants", last.tenant_id))
-    return page_response([tenant_json(one) for one in found], following)
+    return send_page(rows, limit, tenant_json, "tenants", lambda tenant: (tenant.tenant_id,))
 
 
 @router.get(
@@ -149,10 +137,9 @@ async def list_tenants(request: Request, limit: Limit = 50, cursor: Cursor = Non
     responses=answers(200, TenantView, "The tenant.", *keys.PROBLEMS),
     summary="Get a tenant",
 )
-async def look(request: Request, tenant_id: Id) -> Response:
+async def look(gateway: CurrentGateway, tenant_id: Id) -> Response:
     """Return a tenant's name, and whether its keys work."""
-    gateway = gateway_of(request)
-    return json_response(tenant_json(await gateway.run(_found, gateway, tenant_id)))
+    return json_response(tenant_json(await gateway.run(_tenant, gateway, tenant_id)))
 
 
 @router.get(
@@ -160,15 +147,14 @@ async def look(request: Request, tenant_id: Id) -> Response:
     responses=answers(200, OwnQuotasView, "The tenant's own quotas.", *keys.PROBLEMS),
     summary="Get a tenant's own quotas",
 )
-async def look_at_quotas(request: Request, tenant_id: Id) -> Response:
+async def look_at_quotas(gateway: CurrentGateway, tenant_id: Id) -> Response:
     """Return a tenant's own quotas; null where the installation's setting applies. `GET /v1/quotas` shows the tenant
     the effective ones, and its use."""
-    gateway = gateway_of(request)
 
     def read() -> OwnQuotas:
-        return manage_tenants.own_quotas(_found(gateway, tenant_id).tenant_id, gateway.resources)
+        return manage_tenants.own_quotas(_tenant(gateway, tenant_id).tenant_id, gateway.resources)
 
-    return json_response(own_quotas_json(await gateway.run(read)))
+    return json_response(shown(OwnQuotasView, await gateway.run(read)))
 
 
 @router.put(
@@ -182,17 +168,16 @@ async def look_at_quotas(request: Request, tenant_id: Id) -> Response:
     openapi_extra=json_body(QuotasIn, {"documents": 50_000, "requests_per_minute": 6000}),
     summary="Set a tenant's own quotas",
 )
-async def set_quotas(request: Request, tenant_id: Id) -> Response:
+async def set_quotas(request: Request, gateway: CurrentGateway, tenant_id: Id) -> Response:
     """Replace all quotas of a tenant: an omitted one follows the installation's setting again. Gateways apply a new
     request rate within 30 seconds, and the others at once."""
-    gateway = gateway_of(request)
-    asked = (await read_shape(request, None, QuotasIn, limit=keys.MAX_BODY_BYTES)).own()
+    quotas = (await read_shape(request, None, QuotasIn, limit=keys.MAX_BODY_BYTES)).own()
 
     def change() -> None:
-        manage_tenants.set_own_quotas(_found(gateway, tenant_id).tenant_id, asked, gateway.resources)
+        manage_tenants.set_own_quotas(_tenant(gateway, tenant_id).tenant_id, quotas, gateway.resources)
 
     await gateway.run(change)
-    return json_response(own_quotas_json(asked))
+    return json_response(shown(OwnQuotasView, quotas))
 
 
 @router.post(
@@ -200,10 +185,10 @@ async def set_quotas(request: Request, tenant_id: Id) -> Response:
     responses=answers(200, TenantView, "The tenant; no key of it works.", *keys.PROBLEMS),
     summary="Disable a tenant",
 )
-async def disable(request: Request, tenant_id: Id) -> Response:
+async def disable(gateway: CurrentGateway, tenant_id: Id) -> Response:
     """Disable a tenant. Every gateway refuses its keys within three seconds. No data is deleted, and accepted documents
     are still ingested. Disabling again changes nothing."""
-    return await _admit(request, tenant_id, admitted=False)
+    return await _admit(gateway, tenant_id, admitted=False)
 
 
 @router.post(
@@ -211,10 +196,10 @@ async def disable(request: Request, tenant_id: Id) -> Response:
     responses=answers(200, TenantView, "The tenant; its keys work.", *keys.PROBLEMS),
     summary="Enable a tenant",
 )
-async def enable(request: Request, tenant_id: Id) -> Response:
+async def enable(gateway: CurrentGateway, tenant_id: Id) -> Response:
     """Enable a tenant. Keys that were revoked or have expired meanwhile stay so. A tenant that is being erased stays
     disabled."""
-    return await _admit(request, tenant_id, admitted=True)
+    return await _admit(gateway, tenant_id, admitted=True)
 
 
 @router.post(
@@ -224,13 +209,12 @@ async def enable(request: Request, tenant_id: Id) -> Response:
     openapi_extra=json_body(KeyRequest, {**keys.EXAMPLE, "scopes": ["read", "write", "admin"]}),
     summary="Create an API key for a tenant",
 )
-async def make_key(request: Request, tenant_id: Id) -> Response:
+async def make_key(request: Request, gateway: CurrentGateway, tenant_id: Id) -> Response:
     """Create a key. With the scope `admin`, the tenant can create further keys itself."""
-    gateway = gateway_of(request)
     body = await read_shape(request, None, KeyRequest, limit=keys.MAX_BODY_BYTES)
     if body.tenant_id not in (None, tenant_id):
         raise invalid([{"pointer": "/tenant_id", "detail": "is not the tenant in the path"}])
-    tenant = await gateway.run(_found, gateway, tenant_id)
+    tenant = await gateway.run(_tenant, gateway, tenant_id)
     return await keys.issue_key(gateway, tenant.tenant_id, body, under=f"/v1/tenants/{tenant_id}/keys")
 
 
@@ -239,10 +223,9 @@ async def make_key(request: Request, tenant_id: Id) -> Response:
     responses=answers(200, KeyPage, "One page of keys, the newest first.", *keys.PROBLEMS),
     summary="List a tenant's API keys",
 )
-async def list_keys(request: Request, tenant_id: Id, limit: Limit = 50, cursor: Cursor = None) -> Response:
+async def list_keys(gateway: CurrentGateway, tenant_id: Id, limit: Limit = 50, cursor: Cursor = None) -> Response:
     """List a tenant's keys without their secrets, including those that have ended."""
-    gateway = gateway_of(request)
-    tenant = await gateway.run(_found, gateway, tenant_id)
+    tenant = await gateway.run(_tenant, gateway, tenant_id)
     return await keys.keys_page(gateway, tenant.tenant_id, limit, cursor)
 
 
@@ -251,10 +234,9 @@ async def list_keys(request: Request, tenant_id: Id, limit: Limit = 50, cursor: 
     responses=answers(200, Key, "The key, without its secret.", *keys.PROBLEMS),
     summary="Get an API key of a tenant",
 )
-async def look_at_key(request: Request, tenant_id: Id, key_id: str) -> Response:
+async def look_at_key(gateway: CurrentGateway, tenant_id: Id, key_id: str) -> Response:
     """Return a key with the times of its creation, last use and end."""
-    gateway = gateway_of(request)
-    tenant = await gateway.run(_found, gateway, tenant_id)
+    tenant = await gateway.run(_tenant, gateway, tenant_id)
     return json_response(key_json(await gateway.run(keys.key_of, gateway, tenant.tenant_id, key_id)))
 
 
@@ -265,11 +247,10 @@ async def look_at_key(request: Request, tenant_id: Id, key_id: str) -> Response:
     openapi_extra=json_body(KeyRotateRequest, {"overlap_seconds": 3600}),
     summary="Rotate an API key of a tenant",
 )
-async def rotate_key(request: Request, tenant_id: Id, key_id: str) -> Response:
+async def rotate_key(request: Request, gateway: CurrentGateway, tenant_id: Id, key_id: str) -> Response:
     """Rotate a key, as the tenant can do itself."""
-    gateway = gateway_of(request)
     body = await read_shape(request, None, KeyRotateRequest, limit=keys.MAX_BODY_BYTES)
-    tenant = await gateway.run(_found, gateway, tenant_id)
+    tenant = await gateway.run(_tenant, gateway, tenant_id)
     return await keys.rotate_key(gateway, tenant.tenant_id, key_id, body, under=f"/v1/tenants/{tenant_id}/keys")
 
 
@@ -279,31 +260,30 @@ async def rotate_key(request: Request, tenant_id: Id, key_id: str) -> Response:
     responses=answers(204, None, "The key has ended.", *keys.PROBLEMS),
     summary="Revoke an API key of a tenant",
 )
-async def revoke_key(request: Request, tenant_id: Id, key_id: str) -> Response:
+async def revoke_key(gateway: CurrentGateway, tenant_id: Id, key_id: str) -> Response:
     """Revoke a key. Every gateway refuses it within three seconds."""
-    gateway = gateway_of(request)
-    tenant = await gateway.run(_found, gateway, tenant_id)
+    tenant = await gateway.run(_tenant, gateway, tenant_id)
     return await keys.revoke_key(gateway, tenant.tenant_id, key_id)
 
 
-async def _admit(request: Request, tenant_id: str, *, admitted: bool) -> Response:
-    gateway = gateway_of(request)
+async def _admit(gateway: Gateway, tenant_id: str, *, admitted: bool) -> Response:
 
     def change() -> Tenant:
-        manage_tenants.admit_tenant(_found(gateway, tenant_id).tenant_id, admitted, gateway.resources)
-        return _found(gateway, tenant_id)
+        manage_tenants.admit_tenant(_tenant(gateway, tenant_id).tenant_id, admitted, gateway.resources)
+        return _tenant(gateway, tenant_id)
 
     return json_response(tenant_json(await gateway.run(change)))
 
 
-def _found(gateway: Gateway, tenant_id: str) -> Tenant:
+def _tenant(gateway: Gateway, tenant_id: str) -> Tenant:
     """Return the tenant. Blocking. Raises Problem 404."""
-    found = None
-    if TENANT_ID.fullmatch(tenant_id):
-        found = manage_tenants.find_tenant(TenantId(tenant_id), gateway.resources)
-    if found is None:
-        raise Problem(404, "tenant_not_found", f"There is no tenant {tenant_id[:63]!r}.")
-    return found
+    is_id = TENANT_ID.fullmatch(tenant_id) is not None
+    tenant = manage_tenants.find_tenant(TenantId(tenant_id), gateway.resources) if is_id else None
+    return existing(tenant, _not_found(tenant_id))
+
+
+def _not_found(tenant_id: str) -> Problem:
+    return Problem(404, "tenant_not_found", f"There is no tenant {tenant_id[:63]!r}.")
 
 
 @router.delete(
@@ -314,13 +294,10 @@ def _found(gateway: Gateway, tenant_id: str) -> Tenant:
     summary="Erase a tenant",
 )
 async def erase(
-    request: Request, tenant_id: Annotated[str, Path(description="The tenant, as it stands in its keys.")]
+    gateway: CurrentGateway, tenant_id: Annotated[str, Path(description="The tenant, as it stands in its keys.")]
 ) -> Response:
     """Delete all data of a tenant, in every store; for operators only. A repeated request continues and returns the
     same totals. `remaining` is empty once nothing is left."""
-    gateway = gateway_of(request)
-    known = TENANT_ID.fullmatch(tenant_id) is not None
-    gone = await gateway.run_heavy(erase_tenant, TenantId(tenant_id), gateway.resources) if known else None
-    if gone is None:
-        raise Problem(404, "tenant_not_found", f"There is no tenant {tenant_id[:63]!r}.")
-    return json_response({"tenant_id": gone.tenant_id, "erased": gone.erased, "remaining": gone.remaining})
+    is_id = TENANT_ID.fullmatch(tenant_id) is not None
+    erased = await gateway.run_heavy(erase_tenant, TenantId(tenant_id), gateway.resources) if is_id else None
+    return json_response(shown(TenantErased, existing(erased, _not_found(tenant_id))))

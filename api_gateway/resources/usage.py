@@ -5,18 +5,18 @@ from __future__ import annotations
 from datetime import UTC, date, datetime
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 from fastapi import Query as Parameter
 from pydantic import Field
 from starlette.responses import Response
 
-from api_gateway.gateway import gateway_of
 from api_gateway.http import cursors
 from api_gateway.http.auth import Reader
 from api_gateway.http.descriptions import Cursor, Limit, answers
 from api_gateway.http.fields import Shape
-from api_gateway.http.problems import Problem
+from api_gateway.http.problems import invalid
 from api_gateway.http.responses import json_response
+from api_gateway.resources.route_parts import CurrentGateway
 from api_gateway.resources.shapes import Usage, usage_json
 from pipeline.administration import manage_tenants
 from pipeline.ingestion.accept import quota_use
@@ -74,7 +74,7 @@ By = Annotated[UsageKey, Parameter(description="The field that rows are grouped 
     summary="Get the cost of embedding",
 )
 async def usage(
-    request: Request,
+    gateway: CurrentGateway,
     principal: Reader,
     first: First = None,
     to: Last = None,
@@ -84,12 +84,11 @@ async def usage(
 ) -> Response:
     """Return the tokens as the embedding service counted them; with the built-in model, as Chordwise counts them.
     `saved_tokens` is an estimate for cached texts. Counts follow the work within a second."""
-    gateway = gateway_of(request)
     last = to or datetime.now(UTC).date()
     start = first or last.replace(day=1)
     if start > last:
-        places = [{"pointer": "/from", "in": "query", "detail": "is after to"}]
-        raise Problem(422, "invalid_request", "The first day is after the last one.", errors=places)
+        errors = [{"pointer": "/from", "in": "query", "detail": "is after to"}]
+        raise invalid(errors, detail="The first day is after the last one.")
     position = cursors.decode(cursor, f"usage:{by}", str)
     total, rows = await gateway.run(
         manage_tenants.usage_between,
@@ -119,9 +118,8 @@ async def usage(
     responses=answers(200, QuotaUse, "Each quota with its limit and its use.", 401, 403, 503),
     summary="Get the quotas",
 )
-async def look(request: Request, principal: Reader) -> Response:
+async def look(gateway: CurrentGateway, principal: Reader) -> Response:
     """Return the quotas. `limit` is null for none. They are counted on request; a request that exceeds a quota is
     refused as a whole."""
-    gateway = gateway_of(request)
-    found = await gateway.run(quota_use, principal.tenant_id, gateway.resources)
-    return json_response({name: {"limit": limit or None, "used": used} for name, (limit, used) in found.items()})
+    quotas = await gateway.run(quota_use, principal.tenant_id, gateway.resources)
+    return json_response({name: {"limit": limit or None, "used": used} for name, (limit, used) in quotas.items()})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -11,7 +10,7 @@ from fastapi import Query as Parameter
 from pydantic import Field
 from starlette.responses import Response
 
-from api_gateway.gateway import Gateway, gateway_of
+from api_gateway.gateway import Gateway
 from api_gateway.http import cursors
 from api_gateway.http.auth import Writer
 from api_gateway.http.descriptions import Cursor, Limit, Wait, answers, json_body
@@ -20,6 +19,7 @@ from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.live import poll
+from api_gateway.resources.route_parts import Complete, CurrentGateway, Page, existing, known_uuid, send_page
 from pipeline.administration import edit_webhooks as flow
 from pipeline.outbound.post_client import NotAllowed
 from pipeline.tenants.accounts import Principal
@@ -68,11 +68,8 @@ class WebhookWithSecret(Webhook):
     secret: str
 
 
-class WebhookList(Shape):
+class WebhookList(Complete[Webhook]):
     """Every endpoint of the tenant."""
-
-    data: list[Webhook]
-    next_cursor: None
 
 
 class Delivery(Shape):
@@ -91,11 +88,8 @@ class Delivery(Shape):
     last_error: str | None
 
 
-class DeliveryPage(Shape):
+class DeliveryPage(Page[Delivery]):
     """One page of deliveries, newest first."""
-
-    data: list[Delivery]
-    next_cursor: str | None
 
 
 class DeliveryQueued(Shape):
@@ -131,17 +125,16 @@ _BODY_PROBLEMS = (400, 401, 403, 413, 415, 422, 503)
     openapi_extra=json_body(WebhookRequest, {"url": "https://example.com/hooks", "events": ["job.failed"]}),
     summary="Add a webhook",
 )
-async def add(request: Request, principal: Writer) -> Response:
+async def add(request: Request, gateway: CurrentGateway, principal: Writer) -> Response:
     """Add an endpoint. Calls are signed after the Standard Webhooks specification with the secret in this answer, which
     is shown once. The host must be on the public internet, unless the operator permits its network."""
-    gateway = gateway_of(request)
     body = await read_shape(request, principal, WebhookRequest, limit=_MAX_BODY_BYTES)
     events = list(dict.fromkeys(body.events)) if body.events else [event.value for event in DEFAULT_EVENTS]
     try:
         made, secret = await gateway.run_calling(flow.add, principal.tenant_id, body.url, events, gateway.resources)
     except NotAllowed as error:
-        said = str(error)
-        raise invalid([{"pointer": "/url", "detail": said}], code=error.code, detail=f"The URL: {said}.") from None
+        errors = [{"pointer": "/url", "detail": str(error)}]
+        raise invalid(errors, code=error.code, detail=f"The URL: {error}.") from None
     except flow.TooManyWebhooks as error:
         raise Problem(409, "too_many_webhooks", str(error)) from None
     location = {"Location": f"/v1/webhooks/{made.webhook_id}"}
@@ -153,11 +146,10 @@ async def add(request: Request, principal: Writer) -> Response:
     responses=answers(200, WebhookList, "Every endpoint, without its secret.", 401, 403, 503),
     summary="List webhooks",
 )
-async def list_webhooks(request: Request, principal: Writer) -> Response:
+async def list_webhooks(gateway: CurrentGateway, principal: Writer) -> Response:
     """List the endpoints; at most twenty exist."""
-    gateway = gateway_of(request)
-    found = await gateway.run(flow.list_webhooks, principal.tenant_id, gateway.resources)
-    return page_response([webhook(one) for one in found], None)
+    webhooks = await gateway.run(flow.list_webhooks, principal.tenant_id, gateway.resources)
+    return page_response([webhook(stored) for stored in webhooks], None)
 
 
 @router.get(
@@ -165,11 +157,9 @@ async def list_webhooks(request: Request, principal: Writer) -> Response:
     responses=answers(200, Webhook, "The endpoint, without its secret.", *_PROBLEMS),
     summary="Get a webhook",
 )
-async def look(request: Request, principal: Writer, webhook_id: str) -> Response:
+async def look(gateway: CurrentGateway, principal: Writer, webhook_id: str) -> Response:
     """Return an endpoint, and since when its calls fail."""
-    gateway = gateway_of(request)
-    found = await gateway.run(_found, principal, _known(webhook_id), gateway)
-    return json_response(webhook(found))
+    return json_response(webhook(await gateway.run(_stored, principal, _known(webhook_id), gateway)))
 
 
 @router.delete(
@@ -178,11 +168,9 @@ async def look(request: Request, principal: Writer, webhook_id: str) -> Response
     responses=answers(204, None, "Deleted, with its deliveries.", *_PROBLEMS),
     summary="Remove a webhook",
 )
-async def remove(request: Request, principal: Writer, webhook_id: str) -> Response:
+async def remove(gateway: CurrentGateway, principal: Writer, webhook_id: str) -> Response:
     """Delete an endpoint. A call in progress may still arrive."""
-    gateway = gateway_of(request)
-    if not await gateway.run(flow.remove, principal.tenant_id, _known(webhook_id), gateway.resources):
-        raise _not_found()
+    existing(await gateway.run(flow.remove, principal.tenant_id, _known(webhook_id), gateway.resources), _not_found())
     return Response(status_code=204)
 
 
@@ -192,17 +180,15 @@ async def remove(request: Request, principal: Writer, webhook_id: str) -> Respon
     openapi_extra=json_body(RotateRequest, {"overlap_seconds": 3600}),
     summary="Change the secret",
 )
-async def rotate(request: Request, principal: Writer, webhook_id: str) -> Response:
+async def rotate(request: Request, gateway: CurrentGateway, principal: Writer, webhook_id: str) -> Response:
     """Create a new secret. During the overlap calls carry a signature with either secret. An even older secret ends at
     once."""
-    gateway = gateway_of(request)
     known = _known(webhook_id)
     body = await read_shape(request, principal, RotateRequest, limit=_MAX_BODY_BYTES)
     overlap_s = float(body.overlap_seconds)
     rotated = await gateway.run(flow.rotate, principal.tenant_id, known, gateway.resources, overlap_s=overlap_s)
-    if rotated is None:
-        raise _not_found()
-    return json_response(webhook(rotated[0], secret=rotated[1]))
+    stored, secret = existing(rotated, _not_found())
+    return json_response(webhook(stored, secret=secret))
 
 
 @router.post(
@@ -210,18 +196,17 @@ async def rotate(request: Request, principal: Writer, webhook_id: str) -> Respon
     responses=answers(200, Webhook, "The endpoint; it is called again.", *_PROBLEMS),
     summary="Enable a webhook again",
 )
-async def enable(request: Request, principal: Writer, webhook_id: str) -> Response:
+async def enable(gateway: CurrentGateway, principal: Writer, webhook_id: str) -> Response:
     """Enable an endpoint again. Messages from its disabled time are not sent; earlier dead ones can be sent again one
     by one."""
-    gateway = gateway_of(request)
     known = _known(webhook_id)
 
-    def do() -> None:
-        _found(principal, known, gateway)
+    def change() -> StoredWebhook:
+        _stored(principal, known, gateway)
         flow.enable(principal.tenant_id, known, gateway.resources)
+        return _stored(principal, known, gateway)
 
-    await gateway.run(do)
-    return json_response(webhook(await gateway.run(_found, principal, known, gateway)))
+    return json_response(webhook(await gateway.run(change)))
 
 
 @router.post(
@@ -230,14 +215,13 @@ async def enable(request: Request, principal: Writer, webhook_id: str) -> Respon
     responses=answers(202, DeliveryQueued, "A test message is on its way.", *_PROBLEMS),
     summary="Send a test message",
 )
-async def test(request: Request, principal: Writer, webhook_id: str) -> Response:
+async def test(gateway: CurrentGateway, principal: Writer, webhook_id: str) -> Response:
     """Send one message of the type `webhook.test`, tried once, also to a disabled endpoint; its delivery reports the
     outcome."""
-    gateway = gateway_of(request)
     known = _known(webhook_id)
 
     def write() -> str:
-        _found(principal, known, gateway)
+        _stored(principal, known, gateway)
         return flow.queue_test(principal.tenant_id, known, gateway.resources)
 
     return json_response({"delivery_id": await gateway.run(write)}, status=202)
@@ -249,7 +233,7 @@ async def test(request: Request, principal: Writer, webhook_id: str) -> Response
     summary="List deliveries",
 )
 async def list_deliveries(
-    request: Request,
+    gateway: CurrentGateway,
     principal: Writer,
     webhook_id: str,
     state: Annotated[Standing | None, Parameter(description="Only those in this state.")] = None,
@@ -257,21 +241,21 @@ async def list_deliveries(
     cursor: Cursor = None,
 ) -> Response:
     """List the deliveries. Delivered ones are kept for a week, dead ones for a month, progress messages for an hour."""
-    gateway = gateway_of(request)
     known = _known(webhook_id)
     before = cursors.before(cursor, "deliveries", is_uuid=False)
     standing = None if state is None else DeliveryState(state)
 
     def read() -> list[StoredDelivery]:
-        _found(principal, known, gateway)
+        _stored(principal, known, gateway)
         return flow.list_deliveries(principal.tenant_id, known, standing, before, limit + 1, gateway.resources)
 
-    found, following = cursors.page(
+    return send_page(
         await gateway.run(read),
         limit,
-        lambda last: cursors.encode("deliveries", last.created_at.isoformat(), last.delivery_id),
+        delivery,
+        "deliveries",
+        lambda stored: (stored.created_at.isoformat(), stored.delivery_id),
     )
-    return page_response([delivery(one) for one in found], following)
 
 
 @router.get(
@@ -280,21 +264,22 @@ async def list_deliveries(
     summary="Get a delivery",
 )
 async def look_at_delivery(
-    request: Request, principal: Writer, webhook_id: str, delivery_id: str, wait: Wait = 0
+    request: Request, gateway: CurrentGateway, principal: Writer, webhook_id: str, delivery_id: str, wait: Wait = 0
 ) -> Response:
     """Return the outcome of the last attempt and the time of the next. With `wait`, answer once no further attempt is
     due."""
-    gateway = gateway_of(request)
     known = _known(webhook_id)
 
     def read() -> StoredDelivery | None:
         return flow.find_delivery(principal.tenant_id, known, delivery_id, gateway.resources)
 
     name = f"{principal.tenant_id}:delivery:{known}:{delivery_id}"
-    found = await poll.until(request, gateway, name, read, lambda one: one is None or one.ended_at is not None, wait)
-    if found is None:
-        raise _no_delivery()
-    return json_response(delivery(found))
+
+    def is_settled(stored: StoredDelivery | None) -> bool:
+        return stored is None or stored.ended_at is not None
+
+    stored = await poll.until(request, gateway, name, read, is_settled, wait)
+    return json_response(delivery(existing(stored, _no_delivery())))
 
 
 @router.post(
@@ -303,9 +288,8 @@ async def look_at_delivery(
     responses=answers(202, DeliveryQueued, "It is sent again.", *_PROBLEMS, 409),
     summary="Resend a delivery",
 )
-async def redeliver(request: Request, principal: Writer, webhook_id: str, delivery_id: str) -> Response:
+async def redeliver(gateway: CurrentGateway, principal: Writer, webhook_id: str, delivery_id: str) -> Response:
     """Send the same message under the same id, with new attempts. A delivery that is still pending is a 409."""
-    gateway = gateway_of(request)
     tenant_id, known = principal.tenant_id, _known(webhook_id)
     is_queued = await gateway.run(flow.redeliver, tenant_id, known, delivery_id, gateway.resources)
     if is_queued is None:
@@ -315,18 +299,12 @@ async def redeliver(request: Request, principal: Writer, webhook_id: str, delive
     return json_response({"delivery_id": delivery_id}, status=202)
 
 
-def _found(principal: Principal, webhook_id: str, gateway: Gateway) -> StoredWebhook:
-    found = flow.find_webhook(principal.tenant_id, webhook_id, gateway.resources)
-    if found is None:
-        raise _not_found()
-    return found
+def _stored(principal: Principal, webhook_id: str, gateway: Gateway) -> StoredWebhook:
+    return existing(flow.find_webhook(principal.tenant_id, webhook_id, gateway.resources), _not_found())
 
 
 def _known(webhook_id: str) -> str:
-    try:
-        return str(uuid.UUID(webhook_id))
-    except ValueError:
-        raise _not_found() from None
+    return known_uuid(webhook_id, _not_found())
 
 
 def _not_found() -> Problem:

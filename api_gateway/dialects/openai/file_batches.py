@@ -23,10 +23,11 @@ from api_gateway.dialects.openai.lookups import (
     store_of,
 )
 from api_gateway.dialects.openai.requests import FileBatchRequest, to_chunking
-from api_gateway.gateway import Gateway, gateway_of
+from api_gateway.gateway import Gateway
 from api_gateway.http.auth import Reader, Writer
 from api_gateway.http.descriptions import json_body
 from api_gateway.http.json_bodies import read_shape
+from api_gateway.resources.route_parts import CurrentGateway
 from pipeline.administration import edit_vector_stores, steer_jobs
 from pipeline.administration.edit_vector_stores import Put
 from pipeline.records import JobId
@@ -45,9 +46,8 @@ _MAX_BODY_BYTES = 24 * 1024 * 1024  # 2000 files with 16 attributes of the great
     openapi_extra=json_body(FileBatchRequest, {"file_ids": ["file-0123", "file-4567"]}),
     summary="Add files to a vector store",
 )
-async def create(request: Request, principal: Writer, vector_store_id: str) -> Response:
+async def create(request: Request, gateway: CurrentGateway, principal: Writer, vector_store_id: str) -> Response:
     """Add up to 2000 files to a vector store together. On success all of them are in the ledger, otherwise none."""
-    gateway = gateway_of(request)
     body = await read_shape(request, principal, FileBatchRequest, limit=_MAX_BODY_BYTES)
     puts = _puts(body, gateway.settings)
 
@@ -65,9 +65,8 @@ async def create(request: Request, principal: Writer, vector_store_id: str) -> R
     responses=answered(objects.FileBatchObject, "The batch.", 404),
     summary="Get a batch of files",
 )
-async def look(request: Request, principal: Reader, vector_store_id: str, batch_id: str) -> Response:
+async def look(gateway: CurrentGateway, principal: Reader, vector_store_id: str, batch_id: str) -> Response:
     """Return a batch. While it is in progress, the header `openai-poll-after-ms` says when to poll again."""
-    gateway = gateway_of(request)
     return await gateway.run(_shown, principal, vector_store_id, _job(batch_id), gateway)
 
 
@@ -76,9 +75,8 @@ async def look(request: Request, principal: Reader, vector_store_id: str, batch_
     responses=answered(objects.FileBatchObject, "The batch; its remaining files are cancelled.", 404),
     summary="Cancel a batch of files",
 )
-async def cancel(request: Request, principal: Writer, vector_store_id: str, batch_id: str) -> Response:
+async def cancel(gateway: CurrentGateway, principal: Writer, vector_store_id: str, batch_id: str) -> Response:
     """Cancel the files of a batch that are not completed. A batch that has ended stays as it is."""
-    gateway = gateway_of(request)
     job_id = _job(batch_id)
 
     def do() -> Response:
@@ -96,7 +94,7 @@ async def cancel(request: Request, principal: Writer, vector_store_id: str, batc
     summary="List the files of a batch",
 )
 async def list_files(
-    request: Request,
+    gateway: CurrentGateway,
     principal: Reader,
     vector_store_id: str,
     batch_id: str,
@@ -107,7 +105,6 @@ async def list_files(
     filter: Filter = None,
 ) -> Response:
     """List the files that this batch was the last to add."""
-    gateway = gateway_of(request)
     job_id = _job(batch_id)
 
     def read() -> Response:

@@ -23,6 +23,7 @@ from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import invalid, places
 from api_gateway.http.responses import json_response
 from api_gateway.live.ask import answer_of, asked_query, read_by, retrieved
+from api_gateway.resources.route_parts import CurrentGateway
 from pipeline.administration import edit_vector_stores
 from pipeline.administration.edit_vector_stores import shown_attributes
 from pipeline.answer.mask_answers import masked_value
@@ -59,13 +60,12 @@ class _Result:
     openapi_extra=json_body(SearchRequest, _EXAMPLE),
     summary="Search a vector store",
 )
-async def search(request: Request, principal: Reader, vector_store_id: str) -> Response:
+async def search(request: Request, gateway: CurrentGateway, principal: Reader, vector_store_id: str) -> Response:
     """Search a vector store.
 
     `score` is the highest confidence of a passage and those below it; `score_threshold` uses the same scale.
     `hybrid_search` fuses by ranks. `rewrite_query` needs a language model; without one the query stays as it is.
     """
-    gateway = gateway_of(request)
     body = await read_shape(request, principal, SearchRequest, limit=_MAX_BODY_BYTES)
     condition = None if body.filters is None else _condition(body.filters)
     namespace = namespace_of(vector_store_id)

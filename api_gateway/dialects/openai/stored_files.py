@@ -12,12 +12,13 @@ from starlette.responses import Response
 from api_gateway.dialects.openai import objects
 from api_gateway.dialects.openai.error_bodies import answered, no_file, wrong
 from api_gateway.dialects.openai.lookups import Order, cut
-from api_gateway.gateway import Gateway, gateway_of
+from api_gateway.gateway import Gateway
 from api_gateway.http.auth import Reader, Writer
 from api_gateway.http.fields import holds_control_characters
 from api_gateway.http.problems import Problem
 from api_gateway.http.responses import json_response
 from api_gateway.resources.ingestion.files import read_form
+from api_gateway.resources.route_parts import CurrentGateway
 from pipeline.administration import keep_files
 from pipeline.administration.keep_files import ID_PREFIX, forget_file, keep_file
 from pipeline.tenants.accounts import Principal
@@ -56,9 +57,8 @@ _FORM: dict[str, Any] = {
     openapi_extra=_FORM,
     summary="Upload a file",
 )
-async def upload(request: Request, principal: Writer) -> Response:
+async def upload(request: Request, gateway: CurrentGateway, principal: Writer) -> Response:
     """Store a file. It becomes searchable once it is put into a vector store."""
-    gateway = gateway_of(request)
     limit = min(gateway.settings.max_body_bytes, gateway.settings.max_document_bytes + _FORM_BYTES)
     sent = await read_form(request, gateway, limit)
     try:
@@ -74,7 +74,7 @@ async def upload(request: Request, principal: Writer) -> Response:
     summary="List files",
 )
 async def list_files(
-    request: Request,
+    gateway: CurrentGateway,
     principal: Reader,
     limit: Annotated[int, Parameter(ge=1, le=10_000, description="Entries per page.")] = 10_000,
     order: Order = "desc",
@@ -82,7 +82,6 @@ async def list_files(
     purpose: Annotated[str | None, Parameter(max_length=32, description="Only those of this purpose.")] = None,
 ) -> Response:
     """List the stored files, newest first unless `order` says otherwise."""
-    gateway = gateway_of(request)
     at = None if after is None else made_at(ID_PREFIX, after)
     if after is not None and at is None:
         raise wrong("after", "is not the id of a file")
@@ -104,9 +103,8 @@ async def list_files(
     responses=answered(objects.FileObject, "The file, without its bytes.", 404),
     summary="Get a file",
 )
-async def look(request: Request, principal: Reader, file_id: str) -> Response:
+async def look(gateway: CurrentGateway, principal: Reader, file_id: str) -> Response:
     """Return a file. Its vector stores list it."""
-    gateway = gateway_of(request)
     return json_response(objects.file(await gateway.run(_found, principal, file_id, gateway)))
 
 
@@ -118,9 +116,8 @@ async def look(request: Request, principal: Reader, file_id: str) -> Response:
     },
     summary="Download a file",
 )
-async def content(request: Request, principal: Reader, file_id: str) -> Response:
+async def content(gateway: CurrentGateway, principal: Reader, file_id: str) -> Response:
     """Return the bytes exactly as sent, always as an attachment of a generic type."""
-    gateway = gateway_of(request)
 
     def read() -> bytes:
         _found(principal, file_id, gateway)
@@ -138,9 +135,8 @@ async def content(request: Request, principal: Reader, file_id: str) -> Response
     responses=answered(objects.Deleted, "Deleted, here and in every vector store.", 404),
     summary="Delete a file",
 )
-async def delete(request: Request, principal: Writer, file_id: str) -> Response:
+async def delete(gateway: CurrentGateway, principal: Writer, file_id: str) -> Response:
     """Delete a file from the storage and from every vector store. Searches stop finding it at once."""
-    gateway = gateway_of(request)
     if not await gateway.run(forget_file, principal.tenant_id, file_id, gateway.resources):
         raise no_file(file_id)
     return json_response({"id": file_id, "object": "file", "deleted": True})

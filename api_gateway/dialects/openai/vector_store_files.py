@@ -22,12 +22,13 @@ from api_gateway.dialects.openai.lookups import (
     store_of,
 )
 from api_gateway.dialects.openai.requests import StoreFileChange, StoreFileRequest, to_chunking
-from api_gateway.gateway import Gateway, gateway_of
+from api_gateway.gateway import Gateway
 from api_gateway.http.auth import Reader, Writer
 from api_gateway.http.descriptions import json_body
 from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.responses import json_response
 from api_gateway.resources.jobs import until_finished
+from api_gateway.resources.route_parts import CurrentGateway
 from pipeline.administration.edit_vector_stores import NoSuchFile, Put, describe_file, take_out
 from pipeline.administration.list_chunks import list_chunks
 from pipeline.records import DocumentId, JobId
@@ -48,10 +49,9 @@ _CHUNKS_AT_ONCE = 500
     openapi_extra=json_body(StoreFileRequest, {"file_id": "file-0123", "attributes": {"year": 2026}}),
     summary="Add a file to a vector store",
 )
-async def create(request: Request, principal: Writer, vector_store_id: str) -> Response:
+async def create(request: Request, gateway: CurrentGateway, principal: Writer, vector_store_id: str) -> Response:
     """Add a file. It is searchable once its status is `completed`. A file that is in the store already is ingested
     again."""
-    gateway = gateway_of(request)
     body = await read_shape(request, principal, StoreFileRequest, limit=_MAX_BODY_BYTES)
 
     def do() -> Attached:
@@ -74,7 +74,7 @@ async def create(request: Request, principal: Writer, vector_store_id: str) -> R
     summary="List the files of a vector store",
 )
 async def list_files(
-    request: Request,
+    gateway: CurrentGateway,
     principal: Reader,
     vector_store_id: str,
     limit: Limit = 20,
@@ -84,7 +84,6 @@ async def list_files(
     filter: Filter = None,
 ) -> Response:
     """List the files in a vector store, including documents ingested another way."""
-    gateway = gateway_of(request)
 
     def read() -> Response:
         store_of(principal, vector_store_id, gateway)
@@ -107,10 +106,9 @@ async def list_files(
     responses=answered(objects.StoreFileObject, "The file.", 404),
     summary="Get a file in a vector store",
 )
-async def look(request: Request, principal: Reader, vector_store_id: str, file_id: str) -> Response:
+async def look(gateway: CurrentGateway, principal: Reader, vector_store_id: str, file_id: str) -> Response:
     """Return a file in a vector store. While it is in progress, the header `openai-poll-after-ms` says when to poll
     again."""
-    gateway = gateway_of(request)
     return _polled(await gateway.run(file_of, principal, vector_store_id, file_id, gateway))
 
 
@@ -120,10 +118,11 @@ async def look(request: Request, principal: Reader, vector_store_id: str, file_i
     openapi_extra=json_body(StoreFileChange, {"attributes": {"year": 2027}}),
     summary="Change the attributes of a file",
 )
-async def describe(request: Request, principal: Writer, vector_store_id: str, file_id: str) -> Response:
+async def describe(
+    request: Request, gateway: CurrentGateway, principal: Writer, vector_store_id: str, file_id: str
+) -> Response:
     """Replace a file's attributes. Searches use the old ones until the status is `completed` again, nearly always
     before this answer."""
-    gateway = gateway_of(request)
     body = await read_shape(request, principal, StoreFileChange, limit=_MAX_BODY_BYTES)
 
     def do() -> JobId | None:
@@ -152,9 +151,8 @@ async def describe(request: Request, principal: Writer, vector_store_id: str, fi
     responses=answered(objects.StoreFileContent, "The text that was read from the file.", 404),
     summary="Get the text of a file in a vector store",
 )
-async def content(request: Request, principal: Reader, vector_store_id: str, file_id: str) -> Response:
+async def content(gateway: CurrentGateway, principal: Reader, vector_store_id: str, file_id: str) -> Response:
     """Return the text of a file in its searched pieces, in order; empty until the file is `completed`."""
-    gateway = gateway_of(request)
     return json_response(await gateway.run_heavy(_content, principal, vector_store_id, file_id, gateway))
 
 
@@ -163,9 +161,8 @@ async def content(request: Request, principal: Reader, vector_store_id: str, fil
     responses=answered(objects.Deleted, "Removed from the vector store.", 404),
     summary="Remove a file from a vector store",
 )
-async def delete(request: Request, principal: Writer, vector_store_id: str, file_id: str) -> Response:
+async def delete(gateway: CurrentGateway, principal: Writer, vector_store_id: str, file_id: str) -> Response:
     """Remove a file from a vector store. Searches stop finding it at once; the file itself stays."""
-    gateway = gateway_of(request)
 
     def do() -> None:
         namespace = namespace_of(vector_store_id)

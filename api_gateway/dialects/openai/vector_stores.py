@@ -13,11 +13,12 @@ from api_gateway.dialects.openai import objects
 from api_gateway.dialects.openai.error_bodies import answered, no_store
 from api_gateway.dialects.openai.lookups import After, Before, Limit, Order, cut, namespace_of, place_of, put, store_of
 from api_gateway.dialects.openai.requests import VectorStoreChange, VectorStoreRequest, to_chunking
-from api_gateway.gateway import Gateway, gateway_of
+from api_gateway.gateway import Gateway
 from api_gateway.http.auth import Reader, Writer
 from api_gateway.http.descriptions import json_body
 from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.responses import json_response
+from api_gateway.resources.route_parts import CurrentGateway
 from pipeline.administration import edit_vector_stores
 from pipeline.administration.edit_vector_stores import Put, change_store, open_store
 from pipeline.maintenance.erase import delete_namespace
@@ -36,9 +37,8 @@ _MAX_BODY_BYTES = 256 * 1024
     openapi_extra=json_body(VectorStoreRequest, {"name": "Manuals", "metadata": {"team": "support"}}),
     summary="Create a vector store",
 )
-async def create(request: Request, principal: Writer) -> Response:
+async def create(request: Request, gateway: CurrentGateway, principal: Writer) -> Response:
     """Create a vector store, a namespace named after its id. Files in `file_ids` are added to it."""
-    gateway = gateway_of(request)
     body = await read_shape(request, principal, VectorStoreRequest, limit=_MAX_BODY_BYTES)
     chunking = to_chunking(body.chunking_strategy, gateway.settings)
     puts = [Put(file_id=each, chunking=chunking, attributes={}) for each in dict.fromkeys(body.file_ids or ())]
@@ -67,7 +67,7 @@ async def create(request: Request, principal: Writer) -> Response:
     summary="List vector stores",
 )
 async def list_stores(
-    request: Request,
+    gateway: CurrentGateway,
     principal: Reader,
     limit: Limit = 20,
     order: Order = "desc",
@@ -75,7 +75,6 @@ async def list_stores(
     before: Before = None,
 ) -> Response:
     """List the tenant's namespaces, newest first unless `order` says otherwise."""
-    gateway = gateway_of(request)
     page, tallies, place = await gateway.run(
         edit_vector_stores.list_stores,
         principal.tenant_id,
@@ -93,9 +92,8 @@ async def list_stores(
     responses=answered(objects.VectorStoreObject, "The vector store.", 404),
     summary="Get a vector store",
 )
-async def look(request: Request, principal: Reader, vector_store_id: str) -> Response:
+async def look(gateway: CurrentGateway, principal: Reader, vector_store_id: str) -> Response:
     """Return a vector store with the number of its files in each state."""
-    gateway = gateway_of(request)
     return json_response(await gateway.run(_shown, principal, vector_store_id, gateway))
 
 
@@ -105,9 +103,8 @@ async def look(request: Request, principal: Reader, vector_store_id: str) -> Res
     openapi_extra=json_body(VectorStoreChange, {"name": "Manuals of 2026"}),
     summary="Change a vector store",
 )
-async def change(request: Request, principal: Writer, vector_store_id: str) -> Response:
+async def change(request: Request, gateway: CurrentGateway, principal: Writer, vector_store_id: str) -> Response:
     """Change a vector store. Omitted fields stay as they are."""
-    gateway = gateway_of(request)
     body = await read_shape(request, principal, VectorStoreChange, limit=_MAX_BODY_BYTES)
 
     def do() -> dict[str, Any]:
@@ -128,9 +125,8 @@ async def change(request: Request, principal: Writer, vector_store_id: str) -> R
     responses=answered(objects.Deleted, "Deleted, with all its documents.", 404),
     summary="Delete a vector store",
 )
-async def delete(request: Request, principal: Writer, vector_store_id: str) -> Response:
+async def delete(gateway: CurrentGateway, principal: Writer, vector_store_id: str) -> Response:
     """Delete a vector store with its documents. Its files stay stored."""
-    gateway = gateway_of(request)
     namespace = namespace_of(vector_store_id)
     gone = await gateway.run_heavy(delete_namespace, principal.tenant_id, namespace, gateway.resources)
     gateway.namespaces.forget(principal.tenant_id, namespace)

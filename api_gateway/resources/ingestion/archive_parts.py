@@ -11,7 +11,7 @@ from dataclasses import asdict, fields, replace
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from api_gateway.http.bodies import flaws_in
 from api_gateway.http.fields import (
@@ -108,15 +108,12 @@ class Import(Shape):
     parts: list[ImportedPart]
 
 
-_DOCUMENT: TypeAdapter[CarriedDocument] = TypeAdapter(CarriedDocument)
-
-
 def entries_of(part: Part, *, most_bytes: int) -> list[Upload | Refusal]:
     """Return the documents of a part as uploads, each a part of its own; an invalid one does not affect the others."""
     taken: set[str] = set()
     entries: list[Upload | Refusal] = []
-    for place, document in enumerate(part.documents):
-        entry = _entry(part, document, f"/documents/{place}", most_bytes)
+    for index, document in enumerate(part.documents):
+        entry = _entry(part, document, f"/documents/{index}", most_bytes)
         if isinstance(entry, Upload) and entry.document_id in taken:
             detail = "The same document_id stands earlier in this part."
             entry = Refusal(document_id=entry.document_id, code="duplicate_document_id", detail=detail)
@@ -132,67 +129,61 @@ def _entry(part: Part, document: Enclosed, where: str, most_bytes: int) -> Uploa
     if flaw is not None:
         return _refused(described, f"{where}{pointer(flaw.path)}", flaw.detail)
     try:
-        found = _DOCUMENT.validate_python(described)
+        sent = CarriedDocument.model_validate(described)
     except ValidationError as error:
         first = places(error)[0]
         return _refused(described, f"{where}{first['pointer']}", first["detail"])
-    alone = Part(origin=part.origin, documents=[replace(document, description={"document_id": found.document_id})])
+    alone = Part(origin=part.origin, documents=[replace(document, description={"document_id": sent.document_id})])
     body = write_part(alone)
     if len(body) > most_bytes:
         detail = f"The document has {len(body)} bytes with its vectors; at most {most_bytes} are taken."
-        return Refusal(document_id=found.document_id, code="document_too_large", detail=detail, pointer=where)
+        return Refusal(document_id=sent.document_id, code="document_too_large", detail=detail, pointer=where)
+    source = sent.source
+    described_fields = {field.name: getattr(sent, field.name) for field in fields(DocumentFields)}
     return Upload(
-        document_id=DocumentId(found.document_id),
-        fields=DocumentFields(
-            title=found.title,
-            author=found.author,
-            type=found.type,
-            tags=tuple(found.tags),
-            published_at=found.published_at,
-            story_time=found.story_time,
-            metadata=found.metadata,
-        ),
+        document_id=DocumentId(sent.document_id),
+        fields=DocumentFields(**{**described_fields, "tags": tuple(sent.tags)}),
         body=body,
-        media_type=packed_type(found.source.media_type),
-        source_uri=found.source.uri,
-        chunking=_chunking(found.chunking),
+        media_type=packed_type(source.media_type),
+        source_uri=source.uri,
+        chunking=_chunking(sent.chunking),
         source=SourceRef(
-            kind=SourceKind(found.source.kind),
-            source_id=found.source.source_id,
-            uri=found.source.whole.uri if found.source.whole else None,
-            media_type=found.source.whole.media_type if found.source.whole else None,
+            kind=SourceKind(source.kind),
+            source_id=source.source_id,
+            uri=source.whole.uri if source.whole else None,
+            media_type=source.whole.media_type if source.whole else None,
         ),
     )
 
 
 def _refused(described: Mapping[str, Any], where: str, detail: str) -> Refusal:
-    named = nameable(described.get("document_id"))
-    return Refusal(document_id=named, code="invalid_document", detail=f"{where} {detail}.", pointer=where[:255])
+    document_id = nameable(described.get("document_id"))
+    return Refusal(document_id=document_id, code="invalid_document", detail=f"{where} {detail}.", pointer=where[:255])
 
 
-def _chunking(told: Mapping[str, Any]) -> Chunking:
+def _chunking(sent: Mapping[str, Any]) -> Chunking:
     """Return the chunking of the document. It is not applied again, only stored."""
-    known: dict[str, Any] = {}
-    for each in fields(Chunking):
-        value = told.get(each.name)
-        if isinstance(value, _SIMPLE) and (each.default is None or type(value) is type(each.default)):
-            known[each.name] = value
-    return Chunking(**known)
+    options: dict[str, Any] = {}
+    for field in fields(Chunking):
+        value = sent.get(field.name)
+        if isinstance(value, _SIMPLE) and (field.default is None or type(value) is type(field.default)):
+            options[field.name] = value
+    return Chunking(**options)
 
 
 def checked(body: bytes, digest: str | None) -> bytes:
     """Return the SHA-256 of a body that matches its Content-Digest. Raises Problem(422) for a mismatch."""
-    found = _DIGEST.search(digest or "")
-    if found is None:
+    match = _DIGEST.search(digest or "")
+    if match is None:
         detail = "is required, in the form sha-256=:<base64>:"
-        raise invalid([{"pointer": "/content-digest", "in": "header", "detail": detail}], detail=None)
+        raise invalid([{"pointer": "/content-digest", "in": "header", "detail": detail}])
     actual = hashlib.sha256(body).digest()
     try:
-        told = base64.b64decode(found[1], validate=True)
+        declared = base64.b64decode(match[1], validate=True)
     except binascii.Error:
-        told = b""
-    if told != actual:
-        detail = f"The part is damaged: its SHA-256 is {actual.hex()}, and Content-Digest says {told.hex()}."
+        declared = b""
+    if declared != actual:
+        detail = f"The part is damaged: its SHA-256 is {actual.hex()}, and Content-Digest says {declared.hex()}."
         raise Problem(422, "digest_mismatch", detail)
     return actual
 

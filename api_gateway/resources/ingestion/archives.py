@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path, Request
 from fastapi import Query as Parameter
 from starlette.responses import Response
 
-from api_gateway.gateway import Gateway, gateway_of
+from api_gateway.gateway import Gateway
 from api_gateway.http import cursors
 from api_gateway.http.auth import Reader, Writer
 from api_gateway.http.bodies import limited, require_identity
@@ -27,6 +27,7 @@ from api_gateway.resources.ingestion.archive_parts import (
     part_answer,
 )
 from api_gateway.resources.ingestion.uploads import require_few_enough
+from api_gateway.resources.route_parts import CurrentGateway, existing, require_media_type
 from pipeline.archives.archive import PART, NewPart, read_part
 from pipeline.ingestion.accept import Batch, OnConflict
 from pipeline.ingestion.import_archive import PartOutcome, forget, parts_of, receive_part
@@ -59,11 +60,10 @@ _EXPORTED[200]["content"] = {PART: _BINARY}
 
 @router.get("/v1/namespaces/{namespace}/export", responses=_EXPORTED, summary="Export a namespace, part by part")
 async def export(
-    request: Request, principal: Reader, namespace: Name, cursor: Cursor = None, limit: MostDocuments = 500
+    gateway: CurrentGateway, principal: Reader, namespace: Name, cursor: Cursor = None, limit: MostDocuments = 500
 ) -> Response:
     """Return the searchable documents, with chunks and vectors, by document id. A part ends at `limit` documents or
     about 4 MB. A document replaced during the export appears in its old or its new form."""
-    gateway = gateway_of(request)
     name = namespace_parameter(namespace)
     after = cursors.decode(cursor, "export", str)
 
@@ -102,6 +102,7 @@ async def export(
 )
 async def import_part(
     request: Request,
+    gateway: CurrentGateway,
     principal: Writer,
     namespace: Name,
     import_id: ImportId,
@@ -110,32 +111,33 @@ async def import_part(
 ) -> Response:
     """Import a part. Needs `Content-Digest: sha-256=:<base64>:`. Parts may come in any order, and more than once.
     Vectors are kept if this installation's model made them; else the chunks are embedded again."""
-    gateway = gateway_of(request)
     name, known = namespace_parameter(namespace), known_import_id(import_id)
     body = await _read(request, gateway)
     digest = request.headers.get("content-digest")
 
+    embedder = gateway.resources.embedder
+
     def receive() -> PartOutcome:
         sha256 = checked(body, digest)
-        found = read_part(body)
-        if not found.documents:
+        content = read_part(body)
+        if not content.documents:
             raise invalid([{"pointer": "/documents", "detail": "is empty"}])
-        require_few_enough(len(found.documents), gateway.settings)
+        require_few_enough(len(content.documents), gateway.settings)
         batch = Batch(
             tenant_id=principal.tenant_id,
             namespace=name,
             request_id=request.state.request_id,
-            entries=entries_of(found, most_bytes=gateway.settings.max_packed_document_bytes),
+            entries=entries_of(content, most_bytes=gateway.settings.max_packed_document_bytes),
             on_conflict=on_conflict,
         )
         new = NewPart(
             import_id=known,
             number=part,
             sha256=sha256,
-            documents=len(found.documents),
-            chunks=found.chunk_count,
-            vectors=found.vector_count,
-            vectors_kept=_fits(found.origin.model, found.origin.dimension, gateway),
+            documents=len(content.documents),
+            chunks=content.chunk_count,
+            vectors=content.vector_count,
+            vectors_kept=(embedder.model, embedder.dimension) == (content.origin.model, content.origin.dimension),
         )
         return receive_part(batch, new, gateway.resources, ring=dispatch.ring)
 
@@ -153,14 +155,11 @@ async def import_part(
     responses=answers(200, Import, "The parts that have arrived, with their jobs.", 401, 403, 404, 422, 503),
     summary="List the parts of an import",
 )
-async def look(request: Request, principal: Reader, namespace: Name, import_id: ImportId) -> Response:
+async def look(gateway: CurrentGateway, principal: Reader, namespace: Name, import_id: ImportId) -> Response:
     """List the received parts. All others have to be sent, or sent again."""
-    gateway = gateway_of(request)
     name, known = namespace_parameter(namespace), known_import_id(import_id)
     parts = await gateway.run(parts_of, principal.tenant_id, name, known, gateway.resources)
-    if not parts:
-        raise _not_found(known)
-    return json_response(import_answer(parts, known, name))
+    return json_response(import_answer(existing(parts or None, _not_found(known)), known, name))
 
 
 @router.delete(
@@ -169,28 +168,18 @@ async def look(request: Request, principal: Reader, namespace: Name, import_id: 
     responses=answers(204, None, "Its parts will be accepted again.", 401, 403, 404, 422, 503),
     summary="Forget an import",
 )
-async def delete(request: Request, principal: Writer, namespace: Name, import_id: ImportId) -> Response:
+async def delete(gateway: CurrentGateway, principal: Writer, namespace: Name, import_id: ImportId) -> Response:
     """Delete the record of an import. The documents and jobs stay."""
-    gateway = gateway_of(request)
     name, known = namespace_parameter(namespace), known_import_id(import_id)
-    if not await gateway.run(forget, principal.tenant_id, name, known, gateway.resources):
-        raise _not_found(known)
+    existing(await gateway.run(forget, principal.tenant_id, name, known, gateway.resources), _not_found(known))
     return Response(status_code=204)
 
 
 async def _read(request: Request, gateway: Gateway) -> bytes:
     require_identity(request.headers)
-    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media_type != PART:
-        detail = f"This route does not take a body of type {media_type or 'unknown'}; it takes {PART}."
-        raise Problem(415, "unsupported_media_type", detail)
+    require_media_type(request, PART)
     receive = limited(request.receive, request.headers, gateway.settings.max_body_bytes)
     return await Request(request.scope, receive).body()
-
-
-def _fits(model: str, dimension: int, gateway: Gateway) -> bool:
-    embedder = gateway.resources.embedder
-    return (embedder.model, embedder.dimension) == (model, dimension)
 
 
 def _not_found(import_id: str) -> Problem:

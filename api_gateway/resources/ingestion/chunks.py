@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -13,7 +12,6 @@ from fastapi import Query as Parameter
 from pydantic import AfterValidator, BeforeValidator, Field
 from starlette.responses import Response
 
-from api_gateway.gateway import gateway_of
 from api_gateway.http import cursors
 from api_gateway.http.auth import Reader, Writer
 from api_gateway.http.descriptions import PRINTABLE, Cursor, Limit, answers, json_body
@@ -23,6 +21,7 @@ from api_gateway.http.problems import MOST_ERRORS, Problem, invalid
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.live.computations import compute
 from api_gateway.resources.retrieval.filters import filters_parameter
+from api_gateway.resources.route_parts import CurrentGateway, Page, refuse_repeated
 from api_gateway.resources.shapes import Chunk
 from pipeline.administration import list_chunks as listing
 from pipeline.administration.apply_edits import Edit, Edited
@@ -117,11 +116,8 @@ class OwnedChunkShape(Chunk):
     updated_at: datetime
 
 
-class OwnedChunkPage(Shape):
+class OwnedChunkPage(Page[OwnedChunkShape]):
     """One page of chunks."""
-
-    data: list[OwnedChunkShape]
-    next_cursor: str | None
 
 
 class ChunkResult(Shape):
@@ -141,14 +137,6 @@ class ChunkResults(Shape):
     """The outcome for each chunk, in the order of the request."""
 
     data: list[ChunkResult]
-
-
-def to_edits(sent: ChunksEditRequest, if_match: str | None) -> list[Edit]:
-    """Return the edits as records; `If-Match` gives the etag of a single chunk."""
-    return [
-        Edit(chunk_id=ChunkId(each.chunk_id), text=each.text, enabled=each.enabled, etag=each.etag or if_match)
-        for each in sent.chunks
-    ]
 
 
 def owned(chunk: OwnedChunk, window: str | None) -> dict[str, Any]:
@@ -182,11 +170,6 @@ def of_document(chunk: OwnedChunk, window: str | None) -> dict[str, Any]:
     }
 
 
-def results(found: Sequence[Edited]) -> dict[str, Any]:
-    """Convert the outcomes of edits to their JSON form."""
-    return {"data": [shown(ChunkResult, each) for each in found]}
-
-
 router = APIRouter(tags=["chunks"])
 
 _STATUS = {
@@ -199,6 +182,7 @@ _STATUS = {
     "empty_chunk": 422,
 }
 _ABOUT_TEXT = ("chunk_too_long", "empty_chunk")
+_REPEATED = "stands earlier in this list"
 _LONGEST_FILTERS = 8000  # characters
 _MOST_SKIPPED = 10_000
 _EXAMPLE_ID = "7e1f6f7e-5a52-5b6c-9d5e-5f0f3c1d2b4a"
@@ -210,7 +194,7 @@ _EXAMPLE_ID = "7e1f6f7e-5a52-5b6c-9d5e-5f0f3c1d2b4a"
     summary="List chunks",
 )
 async def list_chunks(
-    request: Request,
+    gateway: CurrentGateway,
     principal: Reader,
     namespace: Annotated[str, Parameter(description="The namespace the chunks are in.")],
     document_id: Annotated[str | None, Parameter(max_length=64, description="Only those of this document.")] = None,
@@ -246,16 +230,13 @@ async def list_chunks(
     cursor: Cursor = None,
 ) -> Response:
     """List chunks of published generations, and the parents they are part of."""
-    gateway = gateway_of(request)
     within = namespace_parameter(namespace)
     after = _position(cursor, order_by)
     if after is not None and offset:
         detail = "cannot be combined with cursor, which says where the list continues"
-        raise invalid(
-            [{"pointer": "/offset", "in": "query", "detail": detail}], detail=f"The parameter offset {detail}."
-        )
-
-    listed = await gateway.run(
+        errors = [{"pointer": "/offset", "in": "query", "detail": detail}]
+        raise invalid(errors, detail=f"The parameter offset {detail}.")
+    chunks = await gateway.run(
         listing.list_chunks,
         principal.tenant_id,
         within,
@@ -271,8 +252,8 @@ async def list_chunks(
         offset=offset,
         limit=limit + 1,
     )
-    found, following = cursors.page(listed, limit, lambda last: _cursor(last[0], order_by))
-    return page_response([owned(chunk, window) for chunk, window in found], following)
+    page, following = cursors.page(chunks, limit, lambda last: _cursor(last[0], order_by))
+    return page_response([owned(chunk, window) for chunk, window in page], following)
 
 
 @router.put(
@@ -290,17 +271,21 @@ async def list_chunks(
 )
 async def edit(
     request: Request,
+    gateway: CurrentGateway,
     principal: Writer,
     if_match: Annotated[str | None, Header(description="The etag of the chunk, where only one is edited.")] = None,
 ) -> Response:
     """Edit chunks. A text is analysed and embedded again; `enabled` hides a chunk from every search, or shows it again.
     If every chunk failed for one reason, the answer is that error. A later upload of the document replaces edits."""
-    gateway = gateway_of(request)
     sent = await read_shape(request, principal, ChunksEditRequest)
-    _refuse_repeated([chunk.chunk_id for chunk in sent.chunks], "/chunks/{}/chunk_id")
+    refuse_repeated([chunk.chunk_id for chunk in sent.chunks], "/chunks/{}/chunk_id", _REPEATED)
     if if_match is not None and len(sent.chunks) != 1:
         raise Problem(422, "invalid_request", "If-Match applies to one chunk; with more, give each its own etag.")
-    edits = to_edits(sent, None if if_match in (None, "*") else if_match)
+    etag = None if if_match == "*" else if_match
+    edits = [
+        Edit(chunk_id=ChunkId(chunk.chunk_id), text=chunk.text, enabled=chunk.enabled, etag=chunk.etag or etag)
+        for chunk in sent.chunks
+    ]
     done = await compute(
         gateway,
         ComputationKind.CHUNK_EDIT,
@@ -320,45 +305,37 @@ async def edit(
     openapi_extra=json_body(ChunksDeleteRequest, {"chunk_ids": [_EXAMPLE_ID]}),
     summary="Delete chunks",
 )
-async def delete(request: Request, principal: Writer) -> Response:
+async def delete(request: Request, gateway: CurrentGateway, principal: Writer) -> Response:
     """Delete the named chunks, and the children of a parent. A document whose last chunk is deleted is deleted too."""
-    gateway = gateway_of(request)
     sent = await read_shape(request, principal, ChunksDeleteRequest)
-    _refuse_repeated(sent.chunk_ids, "/chunk_ids/{}")
-    named = [ChunkId(chunk_id) for chunk_id in sent.chunk_ids]
-    return _answer(await gateway.run_heavy(delete_chunks, principal.tenant_id, named, gateway.resources))
+    refuse_repeated(sent.chunk_ids, "/chunk_ids/{}", _REPEATED)
+    chunk_ids = [ChunkId(chunk_id) for chunk_id in sent.chunk_ids]
+    return _answer(await gateway.run_heavy(delete_chunks, principal.tenant_id, chunk_ids, gateway.resources))
 
 
-def _refuse_repeated(chunk_ids: list[str], pointer: str) -> None:
-    first: dict[str, int] = {}
-    again = [place for place, chunk_id in enumerate(chunk_ids) if first.setdefault(chunk_id, place) != place]
-    if again:
-        raise invalid([{"pointer": pointer.format(place), "detail": "stands earlier in this list"} for place in again])
-
-
-def _answer(found: list[Edited]) -> Response:
+def _answer(results: list[Edited]) -> Response:
     """Return the results, or one error if all failed alike."""
-    codes = {each.code for each in found}
-    if len(codes) == 1 and (code := found[0].code) is not None:
-        detail = found[0].detail or code
-        places = [
-            {"pointer": f"/chunks/{place}/text", "detail": each.detail or code}
-            for place, each in enumerate(found)
+    codes = {result.code for result in results}
+    if len(codes) == 1 and (code := results[0].code) is not None:
+        detail = results[0].detail or code
+        errors = [
+            {"pointer": f"/chunks/{index}/text", "detail": result.detail or code}
+            for index, result in enumerate(results)
             if code in _ABOUT_TEXT
         ]
-        raise Problem(_STATUS[code], code, f"{detail[0].upper()}{detail[1:]}.", errors=places[:MOST_ERRORS])
-    headers = {"ETag": found[0].etag} if len(found) == 1 and found[0].etag else None
-    return json_response(results(found), headers=headers)
+        raise Problem(_STATUS[code], code, f"{detail[0].upper()}{detail[1:]}.", errors=errors[:MOST_ERRORS])
+    headers = {"ETag": results[0].etag} if len(results) == 1 and results[0].etag else None
+    return json_response({"data": [shown(ChunkResult, result) for result in results]}, headers=headers)
 
 
 def _position(cursor: str | None, order_by: ChunkOrder) -> tuple[Any, ...] | None:
     if order_by == "document_id":
         return cursors.decode(cursor, "owned_chunks", str, int, int)
-    found = cursors.decode(cursor, order_by, str, str, int, int)
-    if found is None:
+    position = cursors.decode(cursor, order_by, str, str, int, int)
+    if position is None:
         return None
     try:
-        return datetime.fromisoformat(found[0]), *found[1:]
+        return datetime.fromisoformat(position[0]), *position[1:]
     except ValueError:
         raise cursors.foreign() from None
 

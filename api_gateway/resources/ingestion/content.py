@@ -131,8 +131,8 @@ def _text(text: str | None, source: SourceIn, where: str) -> Content:
     base = declared.partition(";")[0].strip().lower()
     if base not in TEXT_MEDIA_TYPES:
         name = "parser_hint" if source.parser_hint else "media_type" if source.media_type else "mime_type"
-        known = ", ".join(TEXT_MEDIA_TYPES[:-1]) + f" or {TEXT_MEDIA_TYPES[-1]}"
-        raise BadSource(f"/source/{name}", f"must be {known} for a text")
+        allowed = ", ".join(TEXT_MEDIA_TYPES[:-1]) + f" or {TEXT_MEDIA_TYPES[-1]}"
+        raise BadSource(f"/source/{name}", f"must be {allowed} for a text")
     uri = source.uri or source.filename
     text = text or ""
     blank = not text or text.isspace()
@@ -215,16 +215,14 @@ def document_id_of(name: str) -> str:
     A long name keeps its beginning and ends in a hash of the whole; an empty name gives a new id.
     """
     parts = [part.strip() for part in name.replace("\\", "/").split("/")]
-    kept = "/".join(part for part in parts if part not in ("", ".", ".."))
-    clean = "".join(
-        character for character in kept if unicodedata.category(character)[0] not in "CZ" or character == " "
-    )
-    found = clean.strip()
-    if not found:
+    path = "/".join(part for part in parts if part not in ("", ".", ".."))
+    printable = (character for character in path if unicodedata.category(character)[0] not in "CZ" or character == " ")
+    document_id = "".join(printable).strip()
+    if not document_id:
         return str(uuid.uuid4())
-    if len(found) <= LONGEST_ID:
-        return found
-    return with_hash(found, hashlib.sha256(found.encode("utf-8", "replace")).digest(), _HASH_DIGITS)
+    if len(document_id) <= LONGEST_ID:
+        return document_id
+    return with_hash(document_id, hashlib.sha256(document_id.encode("utf-8", "replace")).digest(), _HASH_DIGITS)
 
 
 def storable(media_type: str) -> str:

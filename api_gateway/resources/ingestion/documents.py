@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Header, Path, Request
 from fastapi import Query as Parameter
 from pydantic import Field
 from starlette.responses import Response
 
-from api_gateway.gateway import Gateway, gateway_of
+from api_gateway.gateway import Gateway
 from api_gateway.http import cursors
 from api_gateway.http.auth import Reader, Writer
 from api_gateway.http.bodies import MAX_BODY_BYTES, read_json_body
@@ -22,10 +22,11 @@ from api_gateway.http.idempotency import work_id
 from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem
 from api_gateway.http.request_context import SLASH
-from api_gateway.http.responses import json_response, page_response
+from api_gateway.http.responses import json_response
 from api_gateway.live import poll
 from api_gateway.resources.ingestion.chunks import of_document
 from api_gateway.resources.ingestion.uploads import DocumentsRequest, batch_of
+from api_gateway.resources.route_parts import CurrentGateway, existing, send_page
 from api_gateway.resources.shapes import (
     ChunkPage,
     Document,
@@ -38,7 +39,7 @@ from pipeline.administration import list_chunks as listing
 from pipeline.administration import list_documents as owned_documents
 from pipeline.administration.delete_documents import delete_document
 from pipeline.administration.rollback import roll_back
-from pipeline.documents.document_views import DocumentStatus, DocumentView, History, OwnedChunk
+from pipeline.documents.document_views import DocumentStatus, DocumentView, OwnedChunk
 from pipeline.ingestion.accept import AcceptedJob, accept
 from pipeline.records import DocumentId, JobId, Namespace, TenantId
 from pipeline.tenants.accounts import Principal
@@ -77,15 +78,6 @@ class GenerationList(Shape):
     data: list[GenerationShape]
 
 
-def history(namespace: str, document_id: str, found: History) -> dict[str, Any]:
-    """Return a document's generations as they are sent."""
-    data = [
-        shown(GenerationShape, each, generation=each.number, chunks=each.chunk_count, bytes=each.body_bytes)
-        for each in found.generations
-    ]
-    return {"namespace": namespace, "document_id": document_id, "etag": found.etag, "data": data}
-
-
 router = APIRouter(tags=["documents"])
 
 InNamespace = Annotated[str, Parameter(description="The namespace the document is in.")]
@@ -119,9 +111,8 @@ _EXAMPLE = {
     openapi_extra=json_body(DocumentsRequest, _EXAMPLE),
     summary="Hand in documents",
 )
-async def submit(request: Request, principal: Writer) -> Response:
+async def submit(request: Request, gateway: CurrentGateway, principal: Writer) -> Response:
     """Accept the valid documents of a batch. If none is valid, the answer is an error and nothing was stored."""
-    gateway = gateway_of(request)
     body = await read_json_body(request, gateway.settings.max_body_bytes, setting=MAX_BODY_BYTES)
     job_id = work_id(request)
     ticket = await gateway.run_heavy(accept_body, body, principal, request.state.request_id, gateway, job_id)
@@ -143,7 +134,7 @@ def accept_body(
     summary="List documents",
 )
 async def list_documents(
-    request: Request,
+    gateway: CurrentGateway,
     principal: Reader,
     namespace: Annotated[str | None, Parameter(description="Only those in this namespace.")] = None,
     status: Annotated[
@@ -156,7 +147,6 @@ async def list_documents(
     """List documents that are searchable or being ingested. With `status`, those in this state: an upload that failed
     or was cancelled and never became searchable is listed under `failed` or `cancelled` only, and no quota counts it.
     """
-    gateway = gateway_of(request)
     within = None if namespace is None else namespace_parameter(namespace)
     after = cursors.decode(cursor, "documents", str, str)
     views = await gateway.run(
@@ -169,10 +159,7 @@ async def list_documents(
         after=(after[0], after[1]) if after else None,
         limit=limit + 1,
     )
-    found, following = cursors.page(
-        views, limit, lambda last: cursors.encode("documents", last.namespace, last.document_id)
-    )
-    return page_response([document_json(view) for view in found], following)
+    return send_page(views, limit, document_json, "documents", lambda view: (view.namespace, view.document_id))
 
 
 @router.get(
@@ -181,12 +168,16 @@ async def list_documents(
     summary="Get a document",
 )
 async def look(
-    request: Request, principal: Reader, document_id: Id, namespace: InNamespace, wait: Wait = 0
+    request: Request,
+    gateway: CurrentGateway,
+    principal: Reader,
+    document_id: Id,
+    namespace: InNamespace,
+    wait: Wait = 0,
 ) -> Response:
     """Return a document. `generation` is null while the first one is being ingested. With `wait`, the answer comes when
     it is searchable, its upload has failed or was cancelled, or the seconds have passed."""
-    gateway = gateway_of(request)
-    within, known = namespace_parameter(namespace), known_document_id(document_id)
+    within, known = namespace_parameter(namespace), _known_id(document_id)
     name = f"{principal.tenant_id}:document:{within}:{known}"
 
     def read() -> DocumentView:
@@ -195,8 +186,7 @@ async def look(
     def is_settled(view: DocumentView) -> bool:
         return view.generation is not None or view.status in ("failed", "cancelled")
 
-    found = await poll.until(request, gateway, name, read, is_settled, wait)
-    return json_response(document_json(found))
+    return json_response(document_json(await poll.until(request, gateway, name, read, is_settled, wait)))
 
 
 @router.delete(
@@ -205,12 +195,12 @@ async def look(
     responses=answers(204, None, "Deleted; searches no longer find it.", 401, 403, 404, 422, 503),
     summary="Delete a document",
 )
-async def delete(request: Request, principal: Writer, document_id: Id, namespace: InNamespace) -> Response:
+async def delete(gateway: CurrentGateway, principal: Writer, document_id: Id, namespace: InNamespace) -> Response:
     """Delete a document, including uploads under this id that are still being ingested."""
-    gateway = gateway_of(request)
-    within, known = namespace_parameter(namespace), known_document_id(document_id)
-    if not await gateway.run(delete_document, principal.tenant_id, within, known, gateway.resources):
-        raise not_found(known)
+    within, known = namespace_parameter(namespace), _known_id(document_id)
+    existing(
+        await gateway.run(delete_document, principal.tenant_id, within, known, gateway.resources), _not_found(known)
+    )
     return Response(status_code=204)
 
 
@@ -220,7 +210,7 @@ async def delete(request: Request, principal: Writer, document_id: Id, namespace
     summary="List a document's chunks",
 )
 async def list_chunks(
-    request: Request,
+    gateway: CurrentGateway,
     principal: Reader,
     document_id: Id,
     namespace: InNamespace,
@@ -228,41 +218,36 @@ async def list_chunks(
     cursor: Cursor = None,
 ) -> Response:
     """List the chunks of the searchable generation, with their parents; none while the first one is being ingested."""
-    gateway = gateway_of(request)
-    within, known = namespace_parameter(namespace), known_document_id(document_id)
+    within, known = namespace_parameter(namespace), _known_id(document_id)
     after = cursors.decode(cursor, "chunks", int, int)
 
     def read() -> Sequence[tuple[OwnedChunk, str | None]]:
         _view(principal.tenant_id, within, known, gateway)
-        place = (known, *after) if after else None
+        start = (known, *after) if after else None
         use = gateway.resources
-        return listing.list_chunks(principal.tenant_id, within, use, document_id=known, after=place, limit=limit + 1)
+        return listing.list_chunks(principal.tenant_id, within, use, document_id=known, after=start, limit=limit + 1)
 
-    found, following = cursors.page(
-        await gateway.run(read), limit, lambda last: cursors.encode("chunks", *last[0].position[1:])
+    return send_page(
+        await gateway.run(read), limit, lambda row: of_document(*row), "chunks", lambda row: row[0].position[1:]
     )
-    return page_response([of_document(chunk, window) for chunk, window in found], following)
 
 
 def _view(tenant_id: TenantId, namespace: Namespace, document_id: DocumentId, gateway: Gateway) -> DocumentView:
     """Return the document. Blocking. Raises Problem 404."""
     view = owned_documents.find_document(tenant_id, namespace, document_id, gateway.resources)
-    if view is None:
-        raise not_found(document_id)
-    return view
+    return existing(view, _not_found(document_id))
 
 
-def known_document_id(segment: str) -> DocumentId:
+def _known_id(segment: str) -> DocumentId:
     """Return the id in a path. Raises Problem(404) for an invalid one."""
     document_id = segment.replace(SLASH, "/")
     try:
         return DocumentId(tidy_document_id(document_id))
     except ValueError:
-        raise not_found(document_id) from None
+        raise _not_found(document_id) from None
 
 
-def not_found(document_id: str) -> Problem:
-    """Return Problem(404) for a document that this tenant does not have there."""
+def _not_found(document_id: str) -> Problem:
     return Problem(404, "document_not_found", f"There is no document {document_id[:64]!r} in this namespace.")
 
 
@@ -280,15 +265,22 @@ _MAX_BODY_BYTES = 64 * 1024
     ),
     summary="List a document's generations",
 )
-async def list_generations(request: Request, principal: Reader, document_id: Id, namespace: InNamespace) -> Response:
+async def list_generations(
+    gateway: CurrentGateway, principal: Reader, document_id: Id, namespace: InNamespace
+) -> Response:
     """List the generations, newest first: the visible one, those available for a rollback, those being ingested, and
     failed ones."""
-    gateway = gateway_of(request)
-    within, known = namespace_parameter(namespace), known_document_id(document_id)
-    found = await gateway.run(owned_documents.list_generations, principal.tenant_id, within, known, gateway.resources)
-    if found is None:
-        raise not_found(known)
-    return json_response(history(within, known, found), headers={"ETag": found.etag})
+    within, known = namespace_parameter(namespace), _known_id(document_id)
+    history = existing(
+        await gateway.run(owned_documents.list_generations, principal.tenant_id, within, known, gateway.resources),
+        _not_found(known),
+    )
+    data = [
+        shown(GenerationShape, row, generation=row.number, chunks=row.chunk_count, bytes=row.body_bytes)
+        for row in history.generations
+    ]
+    body = {"namespace": within, "document_id": known, "etag": history.etag, "data": data}
+    return json_response(body, headers={"ETag": history.etag})
 
 
 @router.post(
@@ -307,6 +299,7 @@ async def list_generations(request: Request, principal: Reader, document_id: Id,
 )
 async def rollback(
     request: Request,
+    gateway: CurrentGateway,
     principal: Writer,
     document_id: Id,
     if_match: Annotated[
@@ -315,8 +308,7 @@ async def rollback(
 ) -> Response:
     """Ingest the earlier upload again, with the current settings; edits of single chunks are not restored. The visible
     generation becomes the previous one, so a second rollback undoes the first. A 409 if none is retained."""
-    gateway = gateway_of(request)
-    known = known_document_id(document_id)
+    known = _known_id(document_id)
     sent = await read_shape(request, principal, RollbackRequest, limit=_MAX_BODY_BYTES)
 
     def run() -> AcceptedJob | None:
@@ -331,7 +323,4 @@ async def rollback(
             ring=dispatch.ring,
         )
 
-    ticket = await gateway.run(run)
-    if ticket is None:
-        raise not_found(known)
-    return accepted_response(ticket)
+    return accepted_response(existing(await gateway.run(run), _not_found(known)))

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 from pydantic.json_schema import WithJsonSchema
 
 from api_gateway.http.fields import NamespaceName, Shape, Wire, shown
-from api_gateway.http.problems import invalid, places, pointer
+from api_gateway.http.problems import invalid, pointer
+from api_gateway.resources.route_parts import validated
 from pipeline.examples.example import Category
 from pipeline.examples.library_statistics import LENGTHS, Duplicated, Spread, Stored, Verified
 from pipeline.examples.report import ordered
@@ -174,31 +175,28 @@ def to_form(fields: Sequence[tuple[str, str]]) -> ExamplesForm:
         if name in values:
             raise invalid([{"pointer": pointer([name]), "detail": "is given more than once"}])
         values[name] = _TRUTHS.get(text.strip().lower(), text) if name == "strict" else text
-    try:
-        return ExamplesForm.model_validate(values)
-    except ValidationError as error:
-        raise invalid(places(error)) from None
+    return validated(ExamplesForm, values)
 
 
 CATEGORIES = [category.value for category in Category]
 
 
-def stored(namespace: Namespace, found: Mapping[str, Stored], repeated: Duplicated) -> dict[str, Any]:
+def stored(namespace: Namespace, categories: Mapping[str, Stored], repeated: Duplicated) -> dict[str, Any]:
     """Convert the counts of a namespace to their JSON form."""
     return {
         "namespace": namespace,
-        "total": _stored(_added(found.values())),
-        "categories": {name: _stored(each) for name, each in found.items()},
+        "total": _stored(_added(categories.values())),
+        "categories": {name: _stored(category) for name, category in categories.items()},
         "duplicates": {"surplus": repeated.surplus, "groups": repeated.groups},
     }
 
 
-def _stored(found: Stored) -> dict[str, Any]:
+def _stored(category: Stored) -> dict[str, Any]:
     return {
-        "examples": found.examples,
-        "grades": ordered(found.grades),
-        "tags": ordered(found.tags),
-        "lengths": _lengths(found.lengths) if found.examples else None,
+        "examples": category.examples,
+        "grades": ordered(category.grades),
+        "tags": ordered(category.tags),
+        "lengths": _lengths(category.lengths) if category.examples else None,
     }
 
 
@@ -208,25 +206,25 @@ def _lengths(spread: Spread) -> dict[str, Any]:
     return {"shortest": spread.shortest, "longest": spread.longest, "mean": mean, "up_to": steps}
 
 
-def _added(found: Iterable[Stored]) -> Stored:
+def _added(categories: Iterable[Stored]) -> Stored:
     total = Stored()
-    for each in found:
-        if not each.examples:
+    for category in categories:
+        if not category.examples:
             continue
-        spread, lengths = total.lengths, each.lengths
+        spread, lengths = total.lengths, category.lengths
         spread.shortest = min(spread.shortest, lengths.shortest) if spread.count else lengths.shortest
         spread.longest = max(spread.longest, lengths.longest)
         spread.count += lengths.count
         spread.total += lengths.total
         spread.up_to += lengths.up_to
-        total.examples += each.examples
-        total.grades += each.grades
-        total.tags += each.tags
+        total.examples += category.examples
+        total.grades += category.grades
+        total.tags += category.tags
     return total
 
 
-def verification(found: Verified) -> dict[str, Any]:
+def verification(result: Verified) -> dict[str, Any]:
     """Return a verified import as it is sent."""
-    missing = [shown(MissingExample, row) for row in found.missing]
-    sample = [shown(SampledExample, row) for row in found.sample]
-    return shown(ExamplesVerification, found, missing=missing, sample=sample)
+    missing = [shown(MissingExample, row) for row in result.missing]
+    sample = [shown(SampledExample, row) for row in result.sample]
+    return shown(ExamplesVerification, result, missing=missing, sample=sample)

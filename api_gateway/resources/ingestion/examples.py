@@ -8,23 +8,24 @@ from typing import Annotated, Any
 import orjson
 from fastapi import APIRouter, Depends, Request
 from fastapi import Query as Parameter
-from pydantic import ValidationError
 from starlette.datastructures import UploadFile
 from starlette.responses import Response
 
-from api_gateway.gateway import Gateway, gateway_of
+from api_gateway.gateway import Gateway
 from api_gateway.http.auth import Reader, Requires, Writer, require_same_tenant
 from api_gateway.http.bodies import MAX_BODY_BYTES, decode_json, read_json_body
-from api_gateway.http.descriptions import answers, json_body, reference
+from api_gateway.http.descriptions import answers, json_body
 from api_gateway.http.fields import namespace_parameter
 from api_gateway.http.idempotency import work_id
-from api_gateway.http.problems import Problem, invalid, places, pointer, printable
+from api_gateway.http.problems import Problem, invalid, pointer, printable
 from api_gateway.http.responses import json_response
 from api_gateway.live.computations import compute
 from api_gateway.resources.ingestion import example_book
 from api_gateway.resources.ingestion.example_book import ExamplesReport, ExampleStatistics, ExamplesVerification
 from api_gateway.resources.ingestion.files import read_form
 from api_gateway.resources.jobs import known_id
+from api_gateway.resources.jobs import not_found as job_not_found
+from api_gateway.resources.route_parts import CurrentGateway, existing, file_form, media_type_of_body, validated
 from pipeline.administration.count_examples import count_examples, verify_import
 from pipeline.errors import UnsupportedMediaType
 from pipeline.examples.template import template
@@ -49,18 +50,7 @@ _EXAMPLE = {
     },
 }
 _BODY = json_body(example_book.ExamplesRequest, _EXAMPLE)
-_BODY["requestBody"]["content"]["multipart/form-data"] = {
-    "schema": {
-        "allOf": [
-            reference(example_book.ExamplesForm),
-            {
-                "type": "object",
-                "required": ["file"],
-                "properties": {"file": {"type": "string", "format": "binary"}},
-            },
-        ]
-    }
-}
+_BODY["requestBody"]["content"] |= file_form(example_book.ExamplesForm)
 
 
 @router.post(
@@ -79,14 +69,14 @@ _BODY["requestBody"]["content"]["multipart/form-data"] = {
 )
 async def submit(
     request: Request,
+    gateway: CurrentGateway,
     principal: Writer,
     dry_run: Annotated[bool, Parameter(description="Look at the book and store nothing.")] = False,
 ) -> Response:
     """Submit a workbook with the sheets `qa`, `record`, `query`, `greeting`, or the same as JSON, as a file or as the
     body. Each row becomes a document; submitting the book again replaces them. If no row is valid, or with `strict` one
     is not, the answer is 422 with the same statistics, and nothing was stored."""
-    gateway = gateway_of(request)
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() == "multipart/form-data":
+    if media_type_of_body(request) == "multipart/form-data":
         form, asked, body = await _sent_file(request, principal, gateway)
     else:
         body = await read_json_body(request, gateway.settings.max_body_bytes, setting=MAX_BODY_BYTES)
@@ -117,9 +107,8 @@ async def submit(
     job_id = done.about["job_id"]
     if job_id is None:
         return Response(done.body, media_type="application/json")
-    return Response(
-        done.body, status_code=202, headers={"Location": f"/v1/jobs/{job_id}"}, media_type="application/json"
-    )
+    location = {"Location": f"/v1/jobs/{job_id}"}
+    return Response(done.body, status_code=202, headers=location, media_type="application/json")
 
 
 async def _sent_file(
@@ -131,29 +120,28 @@ async def _sent_file(
         form = example_book.to_form([(name, value) for name, value in sent.multi_items() if isinstance(value, str)])
         require_same_tenant(principal, form.tenant_id)
         files = [(name, value) for name, value in sent.multi_items() if isinstance(value, UploadFile)]
-        strange = next((name for name, _ in files if name != "file"), None)
-        if strange is not None:
-            raise invalid([{"pointer": pointer([strange]), "detail": "is a file; the book belongs into the part file"}])
+        for name, _ in files:
+            if name != "file":
+                raise invalid(
+                    [{"pointer": pointer([name]), "detail": "is a file; the book belongs into the part file"}]
+                )
         if len(files) != 1:
             raise invalid([{"pointer": "/file", "detail": f"is needed exactly once, not {len(files)} times"}])
         upload = files[0][1]
-        name = printable(upload.filename or "")[:_LONGEST_NAME] or None
-        media_type = media_type_of(name, upload.content_type).partition(";")[0]
+        file_name = printable(upload.filename or "")[:_LONGEST_NAME] or None
+        media_type = media_type_of(file_name, upload.content_type).partition(";")[0]
         if media_type not in (XLSX, JSON):
             raise UnsupportedMediaType(f"a book of examples is an .xlsx or .json file, not {media_type}")
         body = await upload.read()
     finally:
         await sent.close()
-    return form, {"form": BookForm.WORKBOOK if media_type == XLSX else BookForm.JSON_FILE, "name": name}, body
+    return form, {"form": BookForm.WORKBOOK if media_type == XLSX else BookForm.JSON_FILE, "name": file_name}, body
 
 
 def _sent_json(body: bytes, principal: Principal) -> example_book.ExamplesForm:
     decoded = decode_json(body)
     require_same_tenant(principal, decoded.value.get("tenant_id"))
-    try:
-        return example_book.ExamplesRequest.model_validate(decoded.value)
-    except ValidationError as error:
-        raise invalid(places(error)) from None
+    return validated(example_book.ExamplesRequest, decoded.value)
 
 
 @router.get(
@@ -164,10 +152,10 @@ def _sent_json(body: bytes, principal: Principal) -> example_book.ExamplesForm:
     dependencies=[Depends(Requires("read"))],
     summary="Get the template of a book",
 )
-async def get_template(request: Request) -> Response:
+async def get_template(gateway: CurrentGateway) -> Response:
     """Return the four sheets with headers and one row each, lists of choices for the grades, and a filling guide in
     Chinese."""
-    body = await gateway_of(request).run(template)
+    body = await gateway.run(template)
     disposition = {"Content-Disposition": 'attachment; filename="examples-template.xlsx"'}
     return Response(body, headers=disposition, media_type=XLSX)
 
@@ -178,19 +166,17 @@ async def get_template(request: Request) -> Response:
     summary="Count the stored examples",
 )
 async def statistics(
-    request: Request,
+    gateway: CurrentGateway,
     principal: Reader,
     namespace: Annotated[str, Parameter(description="The namespace the examples are in.")],
 ) -> Response:
     """Return the counts by category, grade and tag, with lengths and exact duplicates."""
-    gateway = gateway_of(request)
     within = namespace_parameter(namespace)
 
     def read() -> dict[str, Any]:
-        found = count_examples(principal.tenant_id, within, example_book.CATEGORIES, gateway.resources)
-        if found is None:
-            raise Problem(404, "namespace_not_found", f"There is no namespace {within}.")
-        return example_book.stored(within, *found)
+        counts = count_examples(principal.tenant_id, within, example_book.CATEGORIES, gateway.resources)
+        not_found = Problem(404, "namespace_not_found", f"There is no namespace {within}.")
+        return example_book.stored(within, *existing(counts, not_found))
 
     return json_response(await gateway.run_heavy(read))
 
@@ -201,20 +187,17 @@ async def statistics(
     summary="Verify an import",
 )
 async def verification(
-    request: Request,
+    gateway: CurrentGateway,
     principal: Reader,
     job_id: Annotated[str, Parameter(max_length=64, description="The job of the import.")],
     sample: Annotated[int, Parameter(ge=0, le=100, description="How many rows to name for trying them out.")] = 10,
 ) -> Response:
     """Compare the job with the visible documents; the first 100 missing ones are named."""
-    gateway = gateway_of(request)
 
     known = known_id(job_id)
 
     def read() -> dict[str, Any]:
-        found = verify_import(principal.tenant_id, known, sample, gateway.resources)
-        if found is None:
-            raise Problem(404, "job_not_found", "There is no such job.")
-        return example_book.verification(found)
+        result = verify_import(principal.tenant_id, known, sample, gateway.resources)
+        return example_book.verification(existing(result, job_not_found()))
 
     return json_response(await gateway.run_heavy(read))

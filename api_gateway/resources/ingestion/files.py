@@ -10,22 +10,22 @@ from itertools import islice
 from typing import Any, Final, Literal
 
 from fastapi import APIRouter, Request
-from pydantic import ValidationError
 from python_multipart.multipart import parse_options_header
 from starlette.datastructures import FormData, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.responses import Response
 
-from api_gateway.gateway import Gateway, gateway_of
+from api_gateway.gateway import Gateway
 from api_gateway.http.auth import Writer, require_same_tenant
 from api_gateway.http.bodies import MAX_BODY_BYTES, flaws_in, json_field, limited, require_identity
-from api_gateway.http.descriptions import answers, reference
+from api_gateway.http.descriptions import answers
 from api_gateway.http.fields import MOST_TAGS, Metadata, NamespaceName, Tags, TypeName, Wire
 from api_gateway.http.idempotency import work_id
-from api_gateway.http.problems import Problem, invalid, places, pointer
+from api_gateway.http.problems import Problem, invalid, pointer
 from api_gateway.resources.ingestion.content import Charset, ParserHint, document_id_of, media_type_as, storable
 from api_gateway.resources.ingestion.strategy_options import ChunkingIn
 from api_gateway.resources.ingestion.uploads import DocumentIn, Intake, require_few_enough, require_one, to_chunking
+from api_gateway.resources.route_parts import CurrentGateway, file_form, require_media_type, validated
 from api_gateway.resources.shapes import JobAccepted, accepted_response
 from pipeline.document_sources import SourceKind, SourceRef
 from pipeline.documents.derived_ids import with_hash
@@ -79,24 +79,21 @@ def to_form(fields: Sequence[tuple[str, str]]) -> FilesForm:
     flaw = next(flaws_in(values), None)
     if flaw is not None:
         raise invalid([{"pointer": pointer(flaw.path), "detail": flaw.detail}])
-    try:
-        return FilesForm.model_validate(values)
-    except ValidationError as error:
-        raise invalid(places(error)) from None
+    return validated(FilesForm, values)
 
 
 def _tags(text: str) -> list[Any]:
     if not text.lstrip().startswith("["):
         return [tag.strip() for tag in text.split(",") if tag.strip()]
-    found: list[Any] = json_field("tags", text)
-    return found
+    tags: list[Any] = json_field("tags", text)
+    return tags
 
 
 def entries_of(files: Sequence[SentFile], form: FilesForm, intake: Intake) -> Iterator[Upload | Refusal]:
     """Yield every document of the files, in order. A file of JSON lines has one document per line."""
     names: set[str] = set()
-    for place, file in enumerate(files):
-        where = f"/file/{place}"
+    for index, file in enumerate(files):
+        where = f"/file/{index}"
         try:
             media_type = media_type_as(
                 file.name, file.declared_type, parser_hint=form.parser_hint, charset=form.charset
@@ -200,35 +197,17 @@ def _require_charset(headers: Mapping[str, str]) -> None:
     """Raise MultiPartException for an invalid character set. An unknown one is read as latin-1."""
     _, parameters = parse_options_header(headers.get("content-type"))
     try:
-        known = codecs.lookup(parameters.get(b"charset", b"utf-8").decode("latin-1")).name
+        charset = codecs.lookup(parameters.get(b"charset", b"utf-8").decode("latin-1")).name
     except LookupError:
         return
-    if known in _NO_CHARSETS:
-        raise MultiPartException(f"No text comes in the character set {known}")
+    if charset in _NO_CHARSETS:
+        raise MultiPartException(f"No text comes in the character set {charset}")
 
 
 router = APIRouter(tags=["documents"])
 
 _MOST_FIELDS = 1000
-_FORM: dict[str, Any] = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            "multipart/form-data": {
-                "schema": {
-                    "allOf": [
-                        reference(FilesForm),
-                        {
-                            "type": "object",
-                            "required": ["file"],
-                            "properties": {"file": {"type": "array", "items": {"type": "string", "format": "binary"}}},
-                        },
-                    ]
-                }
-            }
-        },
-    }
-}
+_FORM: dict[str, Any] = {"requestBody": {"required": True, "content": file_form(FilesForm, many=True)}}
 
 
 @router.post(
@@ -244,10 +223,9 @@ _FORM: dict[str, Any] = {
     openapi_extra=_FORM,
     summary="Hand in files",
 )
-async def submit(request: Request, principal: Writer) -> Response:
+async def submit(request: Request, gateway: CurrentGateway, principal: Writer) -> Response:
     """Submit any number of `file` parts: txt, md, html, pdf, docx, xlsx, csv, json, jsonl. A file's name becomes its
     document's id."""
-    gateway = gateway_of(request)
     sent = await read_form(request, gateway, gateway.settings.max_body_bytes, setting=MAX_BODY_BYTES)
     try:
         ticket = await gateway.run_heavy(_accept, sent, principal, request, gateway)
@@ -260,10 +238,7 @@ async def read_form(request: Request, gateway: Gateway, limit: int, *, setting: 
     """Return a multipart body of up to ``limit`` bytes, the value of ``setting``. Raises Problem(400), Problem(413) or
     Problem(415). The caller closes the form, and with it the files."""
     require_identity(request.headers)
-    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media_type != "multipart/form-data":
-        detail = f"This route does not take a body of type {media_type or 'unknown'}; it takes multipart/form-data."
-        raise Problem(415, "unsupported_media_type", detail)
+    require_media_type(request, "multipart/form-data")
     receive = limited(request.receive, request.headers, limit, setting=setting)
     # Accept one file more than allowed here, so that the rule for documents counts and refuses it.
     most_files = gateway.settings.max_documents_per_batch + 1

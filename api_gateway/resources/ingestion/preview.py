@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, ValidationError
 from starlette.datastructures import FormData, UploadFile
 from starlette.responses import Response
 
-from api_gateway.gateway import Gateway, gateway_of
+from api_gateway.gateway import Gateway
 from api_gateway.http.auth import Writer, require_same_tenant
 from api_gateway.http.bodies import Decoded, decode_json, flaws_in, json_field, read_json_body, refuse_flaws
-from api_gateway.http.descriptions import answers, json_body, reference
+from api_gateway.http.descriptions import answers, json_body
 from api_gateway.http.fields import Shape, Title, Wire
-from api_gateway.http.problems import invalid, places, pointer
+from api_gateway.http.problems import invalid, pointer
 from api_gateway.live.computations import compute
 from api_gateway.resources.ingestion.content import BadSource, Charset, ParserHint, content_of, media_type_as
 from api_gateway.resources.ingestion.files import read_form
 from api_gateway.resources.ingestion.strategy_options import ChunkingIn
 from api_gateway.resources.ingestion.uploads import DocumentIn, to_chunking
+from api_gateway.resources.route_parts import CurrentGateway, file_form, validated
 from pipeline.errors import DocumentTooLarge, EmptyDocument
 from pipeline.jobs.computation import ComputationKind
 from pipeline.records import Chunking
@@ -90,7 +90,6 @@ class PreviewAnswer(Shape):
 
 router = APIRouter(tags=["chunks"])
 
-Body = TypeVar("Body", bound=BaseModel)
 
 _AROUND = 256 * 1024  # bytes that JSON or a form may add to the document
 _EXAMPLE = {
@@ -98,18 +97,7 @@ _EXAMPLE = {
     "chunking": {"strategy": "parent_child", "max_tokens": 128, "parent_tokens": 512},
 }
 _BODY = json_body(PreviewRequest, _EXAMPLE)
-_BODY["requestBody"]["content"]["multipart/form-data"] = {
-    "schema": {
-        "allOf": [
-            reference(PreviewForm),
-            {
-                "type": "object",
-                "required": ["file"],
-                "properties": {"file": {"type": "string", "format": "binary"}},
-            },
-        ]
-    }
-}
+_BODY["requestBody"]["content"] |= file_form(PreviewForm)
 
 
 @router.post(
@@ -120,11 +108,10 @@ _BODY["requestBody"]["content"]["multipart/form-data"] = {
     openapi_extra=_BODY,
     summary="Preview chunks",
 )
-async def preview_chunks(request: Request, principal: Writer) -> Response:
+async def preview_chunks(request: Request, gateway: CurrentGateway, principal: Writer) -> Response:
     """Preview one document of up to 1 MiB (CHORDWISE_MAX_PREVIEW_BYTES), as JSON or as a `file`. Nothing is stored and
     no model is called."""
-    gateway = gateway_of(request)
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() == "multipart/form-data":
+    if media_type_of_body(request) == "multipart/form-data":
         form = await read_form(request, gateway, _most_bytes(gateway) + _AROUND, setting=_limit_of(gateway))
         try:
             document = await gateway.run_heavy(_of_form, form, principal, gateway)
@@ -158,7 +145,7 @@ class _Document:
 def _of_json(body: bytes, principal: Principal, gateway: Gateway) -> _Document:
     decoded = decode_json(body)
     require_same_tenant(principal, decoded.value.get("tenant_id"))
-    sent = _valid(PreviewRequest, refuse_flaws(decoded))
+    sent = validated(PreviewRequest, refuse_flaws(decoded))
     document = sent.document
     try:
         content = content_of(document.text, document.source)
@@ -187,7 +174,7 @@ def _of_form(form: FormData, principal: Principal, gateway: Gateway) -> _Documen
         else:
             values[name] = json_field(name, value) if name == "chunking" else value
     require_same_tenant(principal, values.get("tenant_id"))
-    sent = _valid(PreviewForm, refuse_flaws(Decoded(values, suspicious=any(flaws_in(values)))))
+    sent = validated(PreviewForm, refuse_flaws(Decoded(values, suspicious=any(flaws_in(values)))))
     if len(files) != 1:
         raise invalid([{"pointer": "/file", "detail": "is required once: a preview is of one file"}])
     name = files[0].filename or ""
@@ -214,20 +201,11 @@ def _document(
     return _Document(body, asked)
 
 
-def _valid(shape: type[Body], value: dict[str, Any]) -> Body:
-    try:
-        return shape.model_validate(value)
-    except ValidationError as error:
-        raise invalid(places(error)) from None
-
-
 def _most_bytes(gateway: Gateway) -> int:
     return min(gateway.settings.max_preview_bytes, gateway.settings.max_document_bytes)
 
 
 def _limit_of(gateway: Gateway) -> str:
     """Return the name of the setting that bounds a preview."""
-    settings = gateway.settings
-    return (
-        f"CHORDWISE_MAX_{'PREVIEW' if settings.max_preview_bytes <= settings.max_document_bytes else 'DOCUMENT'}_BYTES"
-    )
+    is_own = gateway.settings.max_preview_bytes <= gateway.settings.max_document_bytes
+    return f"CHORDWISE_MAX_{'PREVIEW' if is_own else 'DOCUMENT'}_BYTES"

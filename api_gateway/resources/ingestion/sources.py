@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from fastapi import APIRouter, Path, Request
+from fastapi import APIRouter, Path
 from fastapi import Query as Parameter
 from starlette.responses import Response
 
-from api_gateway.gateway import gateway_of
 from api_gateway.http import cursors
 from api_gateway.http.auth import Reader, Writer
 from api_gateway.http.descriptions import Cursor, Limit, answers
 from api_gateway.http.fields import Shape, namespace_parameter, shown, tidy_document_id
 from api_gateway.http.problems import Problem
 from api_gateway.http.request_context import SLASH
-from api_gateway.http.responses import json_response, page_response
+from api_gateway.http.responses import json_response
+from api_gateway.resources.route_parts import CurrentGateway, Page, existing, send_page
 from api_gateway.resources.shapes import SourceKindName
 from pipeline.administration import list_documents
 from pipeline.administration.delete_documents import delete_source
 from pipeline.document_sources import SourceKind
-from pipeline.documents.document_views import SourceView
 
 
 class SourceInfo(Shape):
@@ -44,11 +43,8 @@ class SourceInfo(Shape):
     updated_at: datetime
 
 
-class SourcePage(Shape):
+class SourcePage(Page[SourceInfo]):
     """Sources by id."""
-
-    data: list[SourceInfo]
-    next_cursor: str | None
 
 
 class SourceDeleted(Shape):
@@ -65,18 +61,13 @@ InNamespace = Annotated[str, Parameter(description="The namespace the source is 
 Id = Annotated[str, Path(description="The source's id; a slash in it is written `%2F`.")]
 
 
-def source_json(view: SourceView) -> dict[str, Any]:
-    """Return a source as it is sent."""
-    return shown(SourceInfo, view)
-
-
 @router.get(
     "/v1/sources",
     responses=answers(200, SourcePage, "One page of sources, by id.", 401, 403, 422, 503),
     summary="List sources",
 )
 async def list_sources(
-    request: Request,
+    gateway: CurrentGateway,
     principal: Reader,
     namespace: InNamespace,
     kind: Annotated[SourceKind | None, Parameter(description="Only those of this kind.")] = None,
@@ -84,13 +75,11 @@ async def list_sources(
     cursor: Cursor = None,
 ) -> Response:
     """List sources with a document that is searchable or being ingested."""
-    gateway = gateway_of(request)
     within = namespace_parameter(namespace)
     after = cursors.decode(cursor, "sources", str)
     start, use = after[0] if after else "", gateway.resources
     views = await gateway.run(list_documents.list_sources, principal.tenant_id, within, kind, start, limit + 1, use)
-    found, following = cursors.page(views, limit, lambda last: cursors.encode("sources", last.source_id))
-    return page_response([source_json(view) for view in found], following)
+    return send_page(views, limit, lambda view: shown(SourceInfo, view), "sources", lambda view: (view.source_id,))
 
 
 @router.get(
@@ -98,14 +87,11 @@ async def list_sources(
     responses=answers(200, SourceInfo, "The source, with counts of what came from it.", 401, 403, 404, 422, 503),
     summary="Get a source",
 )
-async def look(request: Request, principal: Reader, source_id: Id, namespace: InNamespace) -> Response:
+async def look(gateway: CurrentGateway, principal: Reader, source_id: Id, namespace: InNamespace) -> Response:
     """Return a source, even if all its documents failed or were cancelled."""
-    gateway = gateway_of(request)
     within, known = namespace_parameter(namespace), _known_id(source_id)
-    found = await gateway.run(list_documents.find_source, principal.tenant_id, within, known, gateway.resources)
-    if found is None:
-        raise _not_found(known)
-    return json_response(source_json(found))
+    view = await gateway.run(list_documents.find_source, principal.tenant_id, within, known, gateway.resources)
+    return json_response(shown(SourceInfo, existing(view, _not_found(known))))
 
 
 @router.delete(
@@ -113,15 +99,13 @@ async def look(request: Request, principal: Reader, source_id: Id, namespace: In
     responses=answers(200, SourceDeleted, "Deleted; the number of its documents.", 401, 403, 404, 422, 503),
     summary="Delete a source",
 )
-async def delete(request: Request, principal: Writer, source_id: Id, namespace: InNamespace) -> Response:
+async def delete(gateway: CurrentGateway, principal: Writer, source_id: Id, namespace: InNamespace) -> Response:
     """Delete a source with all its documents, also those being ingested. If the answer is lost, repeat the request: it
     continues."""
-    gateway = gateway_of(request)
     within, known = namespace_parameter(namespace), _known_id(source_id)
     deleted = await gateway.run_heavy(delete_source, principal.tenant_id, within, known, gateway.resources)
-    if deleted is None:
-        raise _not_found(known)
-    return json_response({"source_id": known, "namespace": within, "documents": deleted})
+    body = {"source_id": known, "namespace": within, "documents": existing(deleted, _not_found(known))}
+    return json_response(body)
 
 
 def _known_id(segment: str) -> str:

@@ -62,9 +62,9 @@ class ChunkingIn(Wire):
         return described
 
 
-def chunking_json(found: Chunking) -> dict[str, Any]:
+def chunking_json(chunking: Chunking) -> dict[str, Any]:
     """Return the chunking as it is sent: the strategy with all its options."""
-    return {"strategy": found.strategy, **options_of(found)}
+    return {"strategy": chunking.strategy, **options_of(chunking)}
 
 
 def _described(option: Option) -> dict[str, Any]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field, ValidationError
 
 from api_gateway.http.auth import require_same_tenant
-from api_gateway.http.bodies import Decoded, Flaw, decode_json, flaws_in
+from api_gateway.http.bodies import Decoded, decode_json, flaws_in
 from api_gateway.http.fields import (
     Author,
     DocumentIdText,
@@ -27,6 +28,7 @@ from api_gateway.http.fields import (
 from api_gateway.http.problems import LONGEST_POINTER, MOST_ERRORS, Problem, invalid, places, pointer
 from api_gateway.resources.ingestion.content import BadSource, Content, SourceIn, content_of, document_id_of
 from api_gateway.resources.ingestion.strategy_options import ChunkingIn
+from api_gateway.resources.route_parts import validated
 from pipeline.chunking.strategies import complete
 from pipeline.document_sources import SourceRef
 from pipeline.ingestion.accept import Batch, OnConflict, Refusal
@@ -45,7 +47,7 @@ def batch_of(body: bytes, principal: Principal, request_id: str, use: Settings) 
     envelope = _envelope(decoded)
     require_few_enough(len(envelope.documents), use)
     intake = Intake(use, to_chunking(envelope.chunking, use), suspicious=decoded.suspicious)
-    entries = [intake.document(value, f"/documents/{place}") for place, value in enumerate(envelope.documents)]
+    entries = [intake.document(value, f"/documents/{index}") for index, value in enumerate(envelope.documents)]
     require_one(entries, intake)
     return Batch(
         tenant_id=principal.tenant_id,
@@ -59,13 +61,10 @@ def batch_of(body: bytes, principal: Principal, request_id: str, use: Settings) 
 
 def _envelope(decoded: Decoded) -> Envelope:
     around = {name: value for name, value in decoded.value.items() if name != "documents"}
-    flaws: list[Flaw] = list(flaws_in(around)) if decoded.suspicious else []
+    flaws = list(islice(flaws_in(around), MOST_ERRORS)) if decoded.suspicious else []
     if flaws:
-        raise invalid([{"pointer": pointer(flaw.path), "detail": flaw.detail} for flaw in flaws[:MOST_ERRORS]])
-    try:
-        return Envelope.model_validate(decoded.value)
-    except ValidationError as error:
-        raise invalid(places(error)) from None
+        raise invalid([{"pointer": pointer(flaw.path), "detail": flaw.detail} for flaw in flaws])
+    return validated(Envelope, decoded.value)
 
 
 def require_few_enough(documents: int, use: Settings) -> None:
@@ -87,8 +86,8 @@ def require_one(entries: Sequence[Upload | Refusal], intake: Intake) -> None:
     codes = {refusal.code for refusal in refusals}
     code = codes.pop() if len(codes) == 1 else "no_valid_document"
     status = {"document_too_large": 413, "unsupported_media_type": 415}.get(code, 422)
-    what = refusals[0].detail if len(refusals) == 1 else f"None of the {len(refusals)} documents can be taken."
-    raise Problem(status, code, what, errors=intake.places)
+    detail = refusals[0].detail if len(refusals) == 1 else f"None of the {len(refusals)} documents can be taken."
+    raise Problem(status, code, detail, errors=intake.places)
 
 
 class DocumentIn(Wire):
@@ -125,9 +124,6 @@ class DocumentsRequest(Envelope):
     documents: Annotated[list[DocumentIn], Field(min_length=1)]
 
 
-_DOCUMENT: TypeAdapter[DocumentIn] = TypeAdapter(DocumentIn)
-
-
 def to_chunking(sent: ChunkingIn | None, use: Settings) -> Chunking:
     """Return the requested chunking, completed from the settings."""
     usual = {"max_tokens": use.chunk_max_tokens, "overlap": use.chunk_overlap}
@@ -154,12 +150,12 @@ class Intake:
             if flaw is not None:
                 return self._invalid(value, where, [{"pointer": pointer(flaw.path), "detail": flaw.detail}])
         try:
-            sent = _DOCUMENT.validate_python(value)
+            sent = DocumentIn.model_validate(value)
         except ValidationError as error:
-            found = places(error)
+            errors = places(error)
             if isinstance(value, dict) and not {"text", "source"} & set(value):
-                found.insert(0, {"pointer": "/text", "detail": "is required"})
-            return self._invalid(value, where, found)
+                errors.insert(0, {"pointer": "/text", "detail": "is required"})
+            return self._invalid(value, where, errors)
         try:
             content = content_of(sent.text, sent.source)
         except BadSource as error:
@@ -213,15 +209,15 @@ class Intake:
 
     def refuse(self, document_id: str | None, code: str, detail: str, where: str) -> Refusal:
         """Return a refusal for one reason."""
-        self._note([{"pointer": where, "detail": detail}])
+        self._record([{"pointer": where, "detail": detail}])
         return Refusal(document_id=document_id, code=code, detail=detail, pointer=where)
 
-    def _invalid(self, value: Any, where: str, found: list[dict[str, str]]) -> Refusal:
+    def _invalid(self, value: Any, where: str, errors: list[dict[str, str]]) -> Refusal:
         """Return a refusal that names the document by its own id, where it has one that can be stored."""
-        here = [{"pointer": (where + place["pointer"])[:LONGEST_POINTER], "detail": place["detail"]} for place in found]
-        self._note(here)
-        first = here[0]
-        more = f", and {len(here) - 1} more" if len(here) > 1 else ""
+        errors = [{**error, "pointer": (where + error["pointer"])[:LONGEST_POINTER]} for error in errors]
+        self._record(errors)
+        first = errors[0]
+        more = f", and {len(errors) - 1} more" if len(errors) > 1 else ""
         return Refusal(
             document_id=nameable(value.get("document_id")) if isinstance(value, dict) else None,
             code="invalid_document",
@@ -229,8 +225,8 @@ class Intake:
             pointer=first["pointer"],
         )
 
-    def _note(self, found: list[dict[str, str]]) -> None:
-        self.places += found[: MOST_ERRORS - len(self.places)]
+    def _record(self, errors: list[dict[str, str]]) -> None:
+        self.places += errors[: MOST_ERRORS - len(self.places)]
 
 
 def _source_of(content: Content, sent: SourceIn | None, within: SourceRef | None) -> SourceRef:

@@ -9,7 +9,6 @@ from fastapi import APIRouter, Request
 from pydantic import ValidationError
 from starlette.responses import Response
 
-from api_gateway.gateway import gateway_of
 from api_gateway.http.auth import Reader, Writer
 from api_gateway.http.descriptions import answers, json_body
 from api_gateway.http.fields import DescribedBy, Shape, Wire
@@ -17,6 +16,7 @@ from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem, invalid, places
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.resources.retrieval.query_body import flaws
+from api_gateway.resources.route_parts import CurrentGateway
 from pipeline.administration import edit_profiles as flow
 from pipeline.query.experiments import Experiment, read_experiment
 from pipeline.query.plan import PlanFlaw
@@ -69,9 +69,8 @@ _EXAMPLE = {
     responses=answers(200, ExperimentList, "Every experiment.", 401, 403, 503),
     summary="List experiments",
 )
-async def list_experiments(request: Request, principal: Reader) -> Response:
+async def list_experiments(gateway: CurrentGateway, principal: Reader) -> Response:
     """List the experiments. `CHORDWISE_RECALL_EXPERIMENT_ENABLED` decides whether they run at all."""
-    gateway = gateway_of(request)
     found = await gateway.run(flow.list_experiments, principal.tenant_id, gateway.quick)
     rows = [{"experiment_id": name, "active": active, "experiment": config} for name, (config, active) in found.items()]
     return page_response(rows, None)
@@ -83,12 +82,11 @@ async def list_experiments(request: Request, principal: Reader) -> Response:
     openapi_extra=json_body(ExperimentRequest, _EXAMPLE),
     summary="Store an experiment",
 )
-async def store(request: Request, principal: Writer, experiment_id: str) -> Response:
+async def store(request: Request, gateway: CurrentGateway, principal: Writer, experiment_id: str) -> Response:
     """Create or replace an experiment. A query takes part by naming `experiment_id`. Its `session_id`, or else its
     text, selects the arm: always the same arm for the same session. Every arm is checked before anything is stored."""
     if not _ID.fullmatch(experiment_id):
         raise invalid([{"pointer": "/experiment_id", "detail": "may hold 1 to 64 letters, digits, '.', '_' and '-'"}])
-    gateway = gateway_of(request)
     body = await read_shape(request, principal, ExperimentRequest, limit=_MAX_BODY_BYTES)
     try:
         experiment = read_experiment(body.experiment)
@@ -116,9 +114,8 @@ async def store(request: Request, principal: Writer, experiment_id: str) -> Resp
     responses=answers(204, None, "Deleted; queries that name it run without an experiment.", 401, 403, 404, 422, 503),
     summary="Remove an experiment",
 )
-async def remove(request: Request, principal: Writer, experiment_id: str) -> Response:
+async def remove(gateway: CurrentGateway, principal: Writer, experiment_id: str) -> Response:
     """Delete an experiment. Its results stay in the logs and in the audit."""
-    gateway = gateway_of(request)
     if not await gateway.run(flow.remove_experiment, principal.tenant_id, experiment_id, gateway.resources):
         raise Problem(404, "experiment_not_found", f"There is no experiment {experiment_id}.")
     gateway.configurations.forget(principal.tenant_id)

@@ -12,7 +12,6 @@ from fastapi import Query as Parameter
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 from starlette.responses import Response
 
-from api_gateway.gateway import gateway_of
 from api_gateway.http import cursors
 from api_gateway.http.auth import Reader, Writer
 from api_gateway.http.descriptions import Cursor, Limit, answers, json_body
@@ -21,6 +20,7 @@ from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.live.ask import current_state
+from api_gateway.resources.route_parts import CurrentGateway
 from pipeline.administration import rate as flow
 from pipeline.feedback import judgments as core
 from pipeline.feedback.judgments import DEFAULT_MIN_VOTES, Feedback, Rating
@@ -195,11 +195,10 @@ _EXAMPLE = {"rating": "good", "chunk_id": "0b0f6a52-6c0a-5d4e-9f57-2a4f9c1d7e10"
     openapi_extra=json_body(FeedbackRequest, _EXAMPLE),
     summary="Rate a hit",
 )
-async def give(request: Request, principal: Reader, query_id: str) -> Response:
+async def give(request: Request, gateway: CurrentGateway, principal: Reader, query_id: str) -> Response:
     """Rate a hit of a query while the query is stored, an hour by default. The same rating of the same hit by the same
     session counts once; of different ones the newest counts. A document missing from the answer may be rated `good` or
     `bad` too."""
-    gateway = gateway_of(request)
     known = _known(query_id, "query_not_found", "There is no such query; it may have been cancelled, or have expired.")
     said = (await read_shape(request, principal, FeedbackRequest, limit=_MAX_BODY_BYTES)).said
     request_id: str = request.state.request_id
@@ -218,7 +217,7 @@ async def give(request: Request, principal: Reader, query_id: str) -> Response:
     summary="List feedback",
 )
 async def list_feedback(
-    request: Request,
+    gateway: CurrentGateway,
     principal: Reader,
     since: Since = None,
     namespace: Annotated[str | None, Parameter(description="Only on hits of this namespace.")] = None,
@@ -227,7 +226,6 @@ async def list_feedback(
     cursor: Cursor = None,
 ) -> Response:
     """List the feedback that was not withdrawn."""
-    gateway = gateway_of(request)
     chosen = None if namespace is None else namespace_parameter(namespace)
     start, before = _since(since), cursors.before(cursor, "feedback")
     ratings = await gateway.run(
@@ -254,9 +252,8 @@ async def list_feedback(
     responses=answers(204, None, "It is gone.", 401, 403, 404, 422, 503),
     summary="Withdraw a rating",
 )
-async def take_back(request: Request, principal: Writer, feedback_id: str) -> Response:
+async def take_back(gateway: CurrentGateway, principal: Writer, feedback_id: str) -> Response:
     """Withdraw a rating from judgments and results."""
-    gateway = gateway_of(request)
     known = _known(feedback_id, "feedback_not_found", "There is no such feedback.")
     if not await gateway.run(flow.take_back, principal.tenant_id, known, gateway.resources):
         raise Problem(404, "feedback_not_found", "There is no such feedback.")
@@ -269,7 +266,7 @@ async def take_back(request: Request, principal: Writer, feedback_id: str) -> Re
     summary="List judgments from feedback",
 )
 async def judgments(
-    request: Request,
+    gateway: CurrentGateway,
     principal: Reader,
     namespace: Annotated[str, Parameter(description="The namespace of the judged documents.")],
     min_votes: Annotated[
@@ -280,7 +277,6 @@ async def judgments(
 ) -> Response:
     """Return judged questions. Questions that differ only in case or white space count as one. Between answers the
     newest explicit rating decides, clicks only without any. Deleted documents are left out."""
-    gateway = gateway_of(request)
     chosen = namespace_parameter(namespace)
     position = cursors.decode(cursor, "judgments", str)
     try:
@@ -305,10 +301,9 @@ async def judgments(
     responses=answers(200, ExperimentResults, "The results, by arm.", 401, 403, 404, 422, 503),
     summary="Get the results of an experiment",
 )
-async def results(request: Request, principal: Reader, experiment_id: str) -> Response:
+async def results(gateway: CurrentGateway, principal: Reader, experiment_id: str) -> Response:
     """Return the results of each arm: its searches, counted from the audit a few seconds after their answers (among the
     tenant's newest 200,000), and feedback on their answers. Both outlive the experiment."""
-    gateway = gateway_of(request)
     found = await gateway.run(flow.experiment_results, principal.tenant_id, experiment_id, gateway.resources)
     if found is None:
         raise Problem(404, "experiment_not_found", "There is no such experiment, and nothing is known of one.")

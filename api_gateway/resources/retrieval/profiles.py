@@ -18,6 +18,7 @@ from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.resources.retrieval.query_body import flaws
+from api_gateway.resources.route_parts import CurrentGateway
 from pipeline.administration import edit_profiles as flow
 from pipeline.query.plan import Plan, PlanFlaw, plan_as_json
 from pipeline.query.profiles import BUILT_IN, ProfileHead, ProfileVersion
@@ -125,9 +126,8 @@ _EXAMPLE = {"config": {"top_k": 5, "retrieve": {"fusion": {"strategy": "rrf"}}},
     responses=answers(200, ProfileList, "Every profile, built-in ones included.", 401, 403, 503),
     summary="List profiles",
 )
-async def list_profiles(request: Request, principal: Reader) -> Response:
+async def list_profiles(gateway: CurrentGateway, principal: Reader) -> Response:
     """List the profiles with their active version and their trial, if there is one."""
-    gateway = gateway_of(request)
     heads = await gateway.run(flow.list_profiles, principal.tenant_id, gateway.quick)
     return page_response([profile(head) for head in heads.values()], None)
 
@@ -137,9 +137,8 @@ async def list_profiles(request: Request, principal: Reader) -> Response:
     responses=answers(200, ProfileDetail, "The profile, and the resulting complete plan.", *_PROBLEMS),
     summary="Get a profile",
 )
-async def look(request: Request, principal: Reader, name: str) -> Response:
+async def look(gateway: CurrentGateway, principal: Reader, name: str) -> Response:
     """Return a profile. `config` is the stored part; `plan` is complete, including the installation's settings."""
-    gateway = gateway_of(request)
     head = (await gateway.run(flow.list_profiles, principal.tenant_id, gateway.quick)).get(name)
     if head is None:
         raise _not_found(name)
@@ -153,12 +152,11 @@ async def look(request: Request, principal: Reader, name: str) -> Response:
     openapi_extra=json_body(ProfileRequest, _EXAMPLE),
     summary="Store a new version of a profile",
 )
-async def store(request: Request, principal: Writer, name: str) -> Response:
+async def store(request: Request, gateway: CurrentGateway, principal: Writer, name: str) -> Response:
     """Store a new version, after a complete check: an invalid profile is refused with the locations of its errors.
     Versions never change, and earlier ones stay for a rollback. Queries use the new one within two seconds."""
     if not _NAME.fullmatch(name):
         raise invalid([{"pointer": "/name", "detail": "may hold 1 to 64 letters, digits, '.', '_' and '-'"}])
-    gateway = gateway_of(request)
     asked = await read_shape(request, principal, ProfileRequest, limit=_MAX_BODY_BYTES)
 
     def write() -> ProfileHead | None:
@@ -192,9 +190,8 @@ async def store(request: Request, principal: Writer, name: str) -> Response:
     responses=answers(200, ProfileVersionList, "Every version.", *_PROBLEMS),
     summary="List the versions of a profile",
 )
-async def versions(request: Request, principal: Reader, name: str) -> Response:
+async def versions(gateway: CurrentGateway, principal: Reader, name: str) -> Response:
     """List the versions, newest first; the built-in one, if there is one, is the oldest."""
-    gateway = gateway_of(request)
     found = await gateway.run(flow.list_versions, principal.tenant_id, name, gateway.quick)
     if not found:
         raise _not_found(name)
@@ -207,10 +204,9 @@ async def versions(request: Request, principal: Reader, name: str) -> Response:
     openapi_extra=json_body(ActivateRequest, {"version": 3, "share": 0.1}),
     summary="Activate or try a version",
 )
-async def activate(request: Request, principal: Writer, name: str) -> Response:
+async def activate(request: Request, gateway: CurrentGateway, principal: Writer, name: str) -> Response:
     """Activate a version. A share below 1 applies it to that part of the sessions, always the same ones, beside the
     active version."""
-    gateway = gateway_of(request)
     body = await read_shape(request, principal, ActivateRequest, limit=_MAX_BODY_BYTES)
     done = await gateway.run(
         flow.activate, principal.tenant_id, name, body.version, share=body.share, use=gateway.resources
@@ -225,9 +221,8 @@ async def activate(request: Request, principal: Writer, name: str) -> Response:
     responses=answers(200, ProfileShape, "The previous version is active again.", 409, *_PROBLEMS),
     summary="Roll back a profile",
 )
-async def roll_back(request: Request, principal: Writer, name: str) -> Response:
+async def roll_back(request: Request, gateway: CurrentGateway, principal: Writer, name: str) -> Response:
     """End a trial if there is one; else activate the previous version again."""
-    gateway = gateway_of(request)
     version = await gateway.run(flow.roll_back, principal.tenant_id, name, gateway.resources)
     if version is None:
         if name not in (await gateway.configurations.of(principal.tenant_id)).profiles:
@@ -242,9 +237,8 @@ async def roll_back(request: Request, principal: Writer, name: str) -> Response:
     responses=answers(204, None, "Every stored version is gone.", *_PROBLEMS),
     summary="Remove a profile",
 )
-async def remove(request: Request, principal: Writer, name: str) -> Response:
+async def remove(gateway: CurrentGateway, principal: Writer, name: str) -> Response:
     """Delete a profile's stored versions. A built-in profile returns to its original form."""
-    gateway = gateway_of(request)
     if not await gateway.run(flow.remove_profile, principal.tenant_id, name, gateway.resources):
         raise _not_found(name)
     gateway.configurations.forget(principal.tenant_id)

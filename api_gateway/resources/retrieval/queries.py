@@ -20,6 +20,7 @@ from api_gateway.http.responses import json_response
 from api_gateway.live.ask import asked_query, await_answer, not_found, send, state_in_time
 from api_gateway.resources.retrieval.query_body import QueryRequest
 from api_gateway.resources.retrieval.result_shapes import Answer
+from api_gateway.resources.route_parts import CurrentGateway
 from pipeline.query.request import Query
 from pipeline.query.wake_names import wake_name
 from pipeline.records import QueryId
@@ -110,9 +111,10 @@ async def ask_and_wait(request: Request, principal: Reader) -> Response:
     openapi_extra={"parameters": [_PREFER_HEADER]},
     summary="Get a query",
 )
-async def look(request: Request, principal: Reader, query_id: str, wait: Wait | None = None) -> Response:
+async def look(
+    request: Request, gateway: CurrentGateway, principal: Reader, query_id: str, wait: Wait | None = None
+) -> Response:
     """Return the same bytes as the synchronous answer, once there is one. Answers expire after a while."""
-    gateway = gateway_of(request)
     known = known_id(query_id)
     preference = parse_prefer(request.headers.getlist("prefer"))
     seconds = float(preference.wait_s or 0) if wait is None else wait
@@ -134,9 +136,8 @@ async def look(request: Request, principal: Reader, query_id: str, wait: Wait | 
     responses=answers(204, None, "Cancelled or deleted.", 401, 403, 404, 422, 503),
     summary="Cancel or delete a query",
 )
-async def cancel(request: Request, principal: Reader, query_id: str) -> Response:
+async def cancel(gateway: CurrentGateway, principal: Reader, query_id: str) -> Response:
     """Cancel or delete a query. Its tasks find nothing to do; clients waiting for it get 404."""
-    gateway = gateway_of(request)
     known = known_id(query_id)
     if not await gateway.run(gateway.resources.queries(principal.tenant_id).cancel, known):
         raise not_found()

@@ -1,0 +1,119 @@
+"""Parts that routes share: the gateway as a parameter, look-ups that answer 404, validated values and pages of lists."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Annotated, Any, Generic, TypeVar
+
+from fastapi import Depends, Request
+from pydantic import BaseModel, ValidationError
+from starlette.responses import Response
+
+from api_gateway.gateway import Gateway, gateway_of
+from api_gateway.http import cursors
+from api_gateway.http.auth import require_same_tenant
+from api_gateway.http.bodies import Decoded, decode_json, read_json_body
+from api_gateway.http.descriptions import reference
+from api_gateway.http.fields import Shape
+from api_gateway.http.problems import Problem, invalid, places
+from api_gateway.http.responses import page_response
+from pipeline.tenants.accounts import Principal
+
+T = TypeVar("T")
+M = TypeVar("M", bound=BaseModel)
+
+
+async def _current_gateway(request: Request) -> Gateway:
+    return gateway_of(request)  # in a coroutine, because FastAPI calls plain functions in a thread
+
+
+CurrentGateway = Annotated[Gateway, Depends(_current_gateway)]
+
+
+class Page(Shape, Generic[T]):
+    """The base of pages of a list; `next_cursor` is null on the last one."""
+
+    data: list[T]
+    next_cursor: str | None
+
+
+class Complete(Shape, Generic[T]):
+    """The base of lists that are sent in one piece."""
+
+    data: list[T]
+    next_cursor: None
+
+
+def send_page(
+    rows: Sequence[T],
+    limit: int,
+    convert: Callable[[T], Mapping[str, Any]],
+    kind: str,
+    position: Callable[[T], tuple[str | int, ...]],
+) -> Response:
+    """Return one page of up to ``limit + 1`` rows. The cursor after it is the ``position`` of its last row in the list
+    called ``kind``."""
+    shown, following = cursors.page(rows, limit, lambda last: cursors.encode(kind, *position(last)))
+    return page_response([convert(row) for row in shown], following)
+
+
+def existing(result: T | None, problem: Problem) -> T:
+    """Return what a look-up or a change returned. Raises ``problem`` for None and False: there is no such object."""
+    if result is None or result is False:
+        raise problem
+    return result
+
+
+def known_uuid(text: str, problem: Problem) -> str:
+    """Return a UUID in its usual form. Raises ``problem`` for an invalid one."""
+    try:
+        return str(uuid.UUID(text))
+    except ValueError:
+        raise problem from None
+
+
+def refuse_repeated(keys: Sequence[Hashable], pointer: str, detail: str) -> None:
+    """Raise Problem(422) for keys that stand earlier in the list too; ``pointer`` has ``{}`` for their index."""
+    first: dict[Hashable, int] = {}
+    repeated = [index for index, key in enumerate(keys) if first.setdefault(key, index) != index]
+    if repeated:
+        raise invalid([{"pointer": pointer.format(index), "detail": detail} for index in repeated])
+
+
+def validated(shape: type[M], value: Any) -> M:
+    """Return the value as ``shape``. Raises Problem(422) with the locations at fault."""
+    try:
+        return shape.model_validate(value)
+    except ValidationError as error:
+        raise invalid(places(error)) from None
+
+
+async def read_object(request: Request, principal: Principal, limit: int) -> Decoded:
+    """Return a JSON body of up to ``limit`` bytes, capped by the installation's limit. Raises Problem."""
+    capped = min(limit, gateway_of(request).settings.max_body_bytes)
+    decoded = decode_json(await read_json_body(request, capped))
+    require_same_tenant(principal, decoded.value.get("tenant_id"))
+    return decoded
+
+
+def file_form(shape: type[BaseModel], *, many: bool = False) -> dict[str, Any]:
+    """Return the description of a multipart body: the fields of ``shape``, and one file or ``many``."""
+    file: dict[str, Any] = {"type": "string", "format": "binary"}
+    if many:
+        file = {"type": "array", "items": file}
+    parts = {"type": "object", "required": ["file"], "properties": {"file": file}}
+    return {"multipart/form-data": {"schema": {"allOf": [reference(shape), parts]}}}
+
+
+def media_type_of_body(request: Request) -> str:
+    """Return the media type of the body in lower case, without parameters; empty if the request names none."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def require_media_type(request: Request, media_type: str) -> None:
+    """Raise Problem(415) for a body of another media type."""
+    sent = media_type_of_body(request)
+    if sent != media_type:
+        detail = f"This route does not take a body of type {sent or 'unknown'}; it takes {media_type}."
+        raise Problem(415, "unsupported_media_type", detail)
