@@ -59,7 +59,7 @@ class ChunkEdits(TenantStore):
         slow.
 
         ``document_id`` orders by document, parent and position in the parent: parents and chunks without one come
-        first. The ordinals of chunks are in this order (`assemble_all`), so both tables are read along their keys.
+        first. The ordinals of chunks are in this order (`assembled`), so both tables are read along their keys.
         """
         condition, filtered = mysql_condition(filters or Filters(), alias="g", chunk="c")
         values: dict[str, Any] = {

@@ -22,14 +22,6 @@ class Assembled:
 
 def assemble(
     parsed: Parsed, generation: Generation, *, title: str | None, chunking: Chunking, tokenizer: Tokenizer, limit: int
-) -> list[Chunk]:
-    """Return the chunks of `assemble_all`."""
-    document = assemble_all(parsed, generation, title=title, chunking=chunking, tokenizer=tokenizer, limit=limit)
-    return document.chunks
-
-
-def assemble_all(
-    parsed: Parsed, generation: Generation, *, title: str | None, chunking: Chunking, tokenizer: Tokenizer, limit: int
 ) -> Assembled:
     """Cut, analyse and name the chunks of one generation in this process, for trusted text only. Raises as
     `cut_document`."""
@@ -42,7 +34,7 @@ def assembled(document: CutDocument, generation: Generation) -> Assembled:
     first, then by parent and position in it."""
     chunks = []
     pieces = zip(document.passages, document.searched, document.indexed, strict=True)
-    for ordinal, (passage, searched, found_by) in enumerate(pieces):
+    for ordinal, (passage, searched, tokens) in enumerate(pieces):
         text = embedding_text(passage, document.title, text=searched)
         chunks.append(
             Chunk(
@@ -50,10 +42,10 @@ def assembled(document: CutDocument, generation: Generation) -> Assembled:
                 generation=generation,
                 ordinal=ordinal,
                 passage=passage,
-                terms=found_by.terms,
+                terms=tokens.terms,
                 content_hash=hashlib.sha256(text.encode()).digest(),
                 embedding_text=text,
-                field_terms=found_by.fields,
+                field_terms=tokens.fields,
             )
         )
     parents = [

@@ -18,12 +18,12 @@ from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents import alignment_store
 from pipeline.documents.chunk_edit_store import ChunkEdits, OwnedChunk
 from pipeline.documents.chunk_store import Chunks
-from pipeline.documents.cut_document import CutRequest
 from pipeline.documents.document_store import Documents, Source
 from pipeline.documents.parent_store import Parents
 from pipeline.errors import EmbedderRefused, Rejected
 from pipeline.ingestion.assemble import Assembled, assembled
 from pipeline.ingestion.make_vectors import vectors_of
+from pipeline.ingestion.prepare import cut_request
 from pipeline.ingestion.unpack import unpacked
 from pipeline.keyword.terms import tokenizer_of
 from pipeline.maintenance.compare import UNNEEDED, NamespaceStores, PageDifferences, differences, look
@@ -155,19 +155,10 @@ def _cut_again(source: Source, use: Resources) -> tuple[Assembled, Mapping[int, 
         if is_packed(source.media_type):
             packed = unpacked(source, generation, tokenizer, use)
             return Assembled(chunks=list(packed.chunks), parents=packed.parents), packed.marks
-        request = CutRequest(
-            media_type=source.media_type,
-            filename=source.source_uri,
-            title=source.fields.title,
-            chunking=source.chunking,
-            most_chunks=use.settings.max_chunks_per_document,
-            scope=generation.scope,
-        )
-        cut = assembled(use.parser.cut(source.body, request), generation)
+        return assembled(use.parser.cut(source.body, cut_request(source, generation.scope, use)), generation), {}
     except Rejected as error:
         log.warning("document_not_cut_again", tenant_id=generation.scope.tenant_id, code=error.code)
         return Assembled(chunks=[]), {}
-    return cut, {}
 
 
 def _generation(tenant_id: TenantId, namespace: Namespace, document_id: str, number: int) -> Generation:
