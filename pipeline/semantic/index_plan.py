@@ -140,21 +140,21 @@ def covering(rows: Iterable[IndexRow]) -> list[IndexRow]:
 
 def gaps(spans: Iterable[Span]) -> list[Span]:
     """Return the gaps between these spans, which do not overlap, and the open range after the last one, in order."""
-    left: list[Span] = []
-    at: int | None = 0
+    uncovered: list[Span] = []
+    position: int | None = 0
     for first, end in sorted(spans):
-        if at is not None and first > at:
-            left.append((at, first))
-        at = end
-    return left if at is None else [*left, (at, None)]
+        if position is not None and first > position:
+            uncovered.append((position, first))
+        position = end
+    return uncovered if position is None else [*uncovered, (position, None)]
 
 
 def plan_repairs(
     *,
     sizes: Mapping[TenantId, int],
     tables: Collection[str],
-    noted: Collection[IndexRow],
-    found: Collection[ExistingIndex],
+    recorded: Collection[IndexRow],
+    existing: Collection[ExistingIndex],
     exact_chunks: int,
     grace_s: float,
 ) -> list[Step]:
@@ -164,14 +164,14 @@ def plan_repairs(
     is being built. An index that is not needed is first taken from the searches and dropped ``grace_s`` later; one
     without a record, or never finished, is dropped at once.
     """
-    rows = {(row.table, row.name): row for row in noted}
-    valid = {(each.table, each.name) for each in found if each.valid}
+    rows = {(row.table, row.name): row for row in recorded}
+    valid = {(index.table, index.name) for index in existing if index.valid}
     steps = [
-        Step(action="drop", table=each.table, name=each.name)
-        for each in found
-        if not each.valid or (each.table, each.name) not in rows
+        Step(action="drop", table=index.table, name=index.name)
+        for index in existing
+        if not index.valid or (index.table, index.name) not in rows
     ]
-    used = {(row.table, row.name) for group in by_tenant(noted).values() for row in covering(_there(group, valid))}
+    used = {(row.table, row.name) for group in by_tenant(recorded).values() for row in covering(_there(group, valid))}
     for key, row in rows.items():
         wanted = row.table in tables and sizes.get(row.tenant_id, 0) > exact_chunks * _KEPT_DOWN_TO
         step = Step(action="forget", table=row.table, name=row.name, tenant_id=row.tenant_id)
