@@ -37,9 +37,8 @@ def delete_within(
     shown = [document.shown for document in deleted.values() if document.shown is not None]
     terms = Chunks(work.connection, tenant_id).terms_of(shown)
     Statistics(work.connection, tenant_id).count(namespace, [], terms, document_ids=list(deleted))
-    Retired(work.connection, tenant_id).add(
-        [generation for document in deleted.values() for generation in document.gone]
-    )
+    retired = [generation for document in deleted.values() for generation in document.gone]
+    Retired(work.connection, tenant_id).add(retired)
     if deleted:
         Audit(work.connection, tenant_id).wrote("delete", namespaces=[namespace], ids=list(deleted))
     return len(deleted)
@@ -57,9 +56,10 @@ def delete_some(tenant_id: TenantId, namespace: Namespace, use: Resources, *, li
 def delete_source(tenant_id: TenantId, namespace: Namespace, source_id: str, use: Resources) -> int | None:
     """Delete a source's documents, also those under way, some hundred at a time; return how many, None without such a
     source. May be repeated after a crash; a document handed in meanwhile may stay. Raises StoreUnavailable."""
-    deleted, after = 0, ""
-    while some := _delete_some(tenant_id, namespace, source_id, after, use):
-        deleted, after = deleted + some[0], some[1]
+    deleted, last = 0, ""
+    while page := _delete_page(tenant_id, namespace, source_id, last, use):
+        count, last = page
+        deleted += count
     if not deleted:
         return None
     with unit_of_work(use.mysql) as work:
@@ -69,7 +69,7 @@ def delete_source(tenant_id: TenantId, namespace: Namespace, source_id: str, use
 
 
 @retry_conflicts(attempts=8)
-def _delete_some(
+def _delete_page(
     tenant_id: TenantId, namespace: Namespace, source_id: str, after: str, use: Resources
 ) -> tuple[int, DocumentId] | None:
     """Delete the source's next documents; return how many and the last id, None after the end. Documents moved before

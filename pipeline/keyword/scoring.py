@@ -80,8 +80,8 @@ def score(
             shares[term] = _share(rows.occurrences(tokens[term]))
         return shares[term]
 
-    def _share(places: Places) -> NDArray[np.float64]:
-        holders, frequency = rows.frequency(places, fields)
+    def _share(positions: Places) -> NDArray[np.float64]:
+        holders, frequency = rows.frequency(positions, fields)
         counts = np.zeros(len(rows.lengths))
         damped = damping(rows.lengths[holders], average=weighed.average_length, k1=k1, b=b)
         counts[holders] = frequency / (frequency + damped)
@@ -120,7 +120,7 @@ def coverage(
     )
     weighed = weigh(asked, candidates)
     scores = (score(weighed, rows, tokens, fields, k1=_PRESENCE).tolist() for rows, tokens in blocks)
-    return [min(1.0, scored / (weighed.bound or 1.0)) for of_one in scores for scored in of_one]
+    return [min(1.0, scored / (weighed.bound or 1.0)) for block in scores for scored in block]
 
 
 def long_share(terms: int) -> float:

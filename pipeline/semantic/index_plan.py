@@ -202,26 +202,10 @@ def plan_range(rows: Sequence[IndexRow], tail: Tail, *, tenant_id: TenantId, tab
     long = looked_before and tail.rows > exact_chunks * _LONGEST_TAIL
     sealed = tail.rows >= exact_chunks and (long or not growing)
     built = _sealing(ranges, tail, factor) if sealed else _merging(ranges, factor) or _renewing(ranges)
-    if built is None:
-        return Step(
-            action="note",
-            table=table,
-            name=tail_name(table, tenant_id),
-            tenant_id=tenant_id,
-            chunks=tail.rows,
-            first=tail.first,
-            end=tail.end,
-        )
-    first, end, count = built
-    return Step(
-        action="build",
-        table=table,
-        name=index_name(table, tenant_id, first=first, end=end, rows=count),
-        tenant_id=tenant_id,
-        chunks=count,
-        first=first,
-        end=end,
-    )
+    action: Action = "build" if built else "note"
+    first, end, chunks = built or (tail.first, tail.end, tail.rows)
+    name = index_name(table, tenant_id, first=first, end=end, rows=chunks) if built else tail_name(table, tenant_id)
+    return Step(action=action, table=table, name=name, tenant_id=tenant_id, chunks=chunks, first=first, end=end)
 
 
 _Range = tuple[int, int, int]  # first, end, rows
