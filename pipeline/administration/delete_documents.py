@@ -23,8 +23,7 @@ _DOCUMENTS_AT_ONCE = 100  # of a source
 
 
 def delete_document(tenant_id: TenantId, namespace: Namespace, document_id: DocumentId, use: Resources) -> bool:
-    """Delete one document; False if there is none. Searches and earlier uploads lose it at the commit; the sweeper
-    drops its rows."""
+    """Delete one document; False if there is none. Searches lose it at the commit; the sweeper drops its rows."""
     with unit_of_work(use.mysql) as work:
         return bool(delete_within(work, tenant_id, namespace, [document_id]))
 
@@ -72,8 +71,7 @@ def delete_source(tenant_id: TenantId, namespace: Namespace, source_id: str, use
 def _delete_page(
     tenant_id: TenantId, namespace: Namespace, source_id: str, after: str, use: Resources
 ) -> tuple[int, DocumentId] | None:
-    """Delete the source's next documents; return how many and the last id, None after the end. Documents moved before
-    the lock stay."""
+    """Delete the next documents of the source; return how many and the last id, None after the end."""
     with unit_of_work(use.mysql) as work:
         views = SourceViews(work.connection, tenant_id)
         candidates = views.documents(namespace, source_id, after=after, limit=_DOCUMENTS_AT_ONCE)

@@ -16,8 +16,7 @@ from pipeline.tenants.namespace_store import Namespaces
 
 
 def follow_children(tenant_id: TenantId, changed: Sequence[tuple[OwnedChunk, str]], work: UnitOfWork) -> None:
-    """Replace each child's old text in its parent by the new one, an empty one removing it. A parent without the old
-    text stays."""
+    """Replace each child's old text in its parent by the new one (empty: remove it), where the parent holds it."""
     parents = Parents(work.connection, tenant_id)
     by_parent: defaultdict[ChunkId, list[tuple[OwnedChunk, str]]] = defaultdict(list)
     for chunk, text in changed:
@@ -55,8 +54,7 @@ def _passage(chunk: OwnedChunk, text: str) -> Passage:
 
 
 def rewrite_parent(tenant_id: TenantId, before: OwnedChunk, text: str, work: UnitOfWork) -> OwnedChunk | None:
-    """Change a parent's text under its document's lock. Return the result; None if it has gone, the other's version if
-    changed."""
+    """Change a parent's text under its document's lock, unless it changed; return its state, None if it is gone."""
     edits, namespace = ChunkEdits(work.connection, tenant_id), before.generation.scope.namespace
     edits.lock(namespace, [before.generation.document_id])
     current = edits.named([before.chunk_id]).get(before.chunk_id)

@@ -64,8 +64,7 @@ def remove_experiment(tenant_id: TenantId, experiment_id: str, use: Resources) -
 def store_profile(
     tenant_id: TenantId, name: str, config: Mapping[str, Any], *, note: str, by: str, share: float, use: Resources
 ) -> tuple[int, Plan]:
-    """Add a version for a ``share`` of the queries, 0 for none yet; return its number and its whole plan. Raises
-    PlanFlaw."""
+    """Add a version for a ``share`` of the queries, 0 for none yet; return number and plan. Raises PlanFlaw."""
     plan = plan_of(use.settings, config, {})
     with unit_of_work(use.mysql) as work:
         profiles = Profiles(work.connection, tenant_id)

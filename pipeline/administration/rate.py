@@ -144,8 +144,7 @@ def judgment_page(
 
 
 def experiment_results(tenant_id: TenantId, experiment_id: str, use: Resources) -> list[ArmResult] | None:
-    """Return each arm's searches and ratings in the experiment's order, zeros where there are none; None for an unknown
-    experiment."""
+    """Return each arm's searches and ratings in the experiment's order; None for an unknown experiment."""
     with reading(use.mysql) as connection:
         experiment = Experiments(connection, tenant_id).all().get(experiment_id)
         thought = {counts.bucket: counts for counts in FeedbackStore(connection, tenant_id).arms(experiment_id)}

@@ -116,8 +116,7 @@ def replay(tenant_id: TenantId, position: LedgerPosition, use: Resources, *, rin
 
 
 def replay_selected(tenant_id: TenantId, chosen: DeadLetterFilter, use: Resources, *, ring: Ring) -> int:
-    """Queue the chosen dead letters of this moment again, in slices, and return how many; a crash leaves the rest as
-    they were."""
+    """Queue the dead letters chosen now again, in slices; return how many. A crash leaves the rest as they were."""
     _clear(tenant_id, use)
     until, replayed = now(), 0
     while True:

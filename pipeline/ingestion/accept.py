@@ -28,8 +28,7 @@ _DIGITS = (0, 8, 32)  # of the hash in an id; 0 is the id that was sent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """A document of the batch that cannot be accepted, and the reason; it becomes a failed item without affecting
-    others."""
+    """A document of the batch that cannot be accepted, and the reason; it becomes a failed item."""
 
     document_id: str | None
     code: str
@@ -39,8 +38,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """One request's documents in order. Without a ``priority`` its size decides. ``job_id``: identifies the job of a
-    repeated request; None: a new one."""
+    """One request's documents in order. Without ``priority`` its size decides. ``job_id``: of a repeatable request."""
 
     tenant_id: TenantId
     namespace: Namespace

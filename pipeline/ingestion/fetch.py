@@ -65,8 +65,7 @@ class _Round:
         self._deadline = Deadline.after(use.settings.fetch_timeout_s + _LOOKUP_S)
 
     def carry_out(self) -> None:
-        """Fetch until every document has ended or is lost to another worker. Never raises; the lease recovers unwritten
-        results."""
+        """Fetch until every document has ended or is lost to another worker. Never raises: the lease recovers it."""
         for claim, location in self._locations.items():
             self._use.fetches.run(partial(self._fetch, claim, location))
         try:

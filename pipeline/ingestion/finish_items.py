@@ -21,8 +21,7 @@ log = structlog.get_logger(__name__)
 
 
 def end(lease: Lease, gone: Sequence[ItemClaim], refused: Sequence[tuple[ItemClaim, Rejected]], use: Resources) -> None:
-    """End and release items that need no further work: superseded ones, whose payload was dropped, and faulty ones.
-    Raises LeaseLost."""
+    """End and release superseded items, whose payload was dropped, and faulty ones. Raises LeaseLost."""
     if not gone and not refused:
         return
     tenant_id = lease.tenant_id

@@ -29,8 +29,7 @@ class PartOutcome:
 
 
 def receive_part(batch: Batch, part: NewPart, use: Resources, *, ring: Callable[[AcceptedJob], None]) -> PartOutcome:
-    """Accept a part's documents once, the part and its job in one transaction; a repetition changes nothing. Raises as
-    ``accept``."""
+    """Accept a part's documents, with the part in one transaction; repeating changes nothing. Raises as ``accept``."""
     stored = _stored_part(batch, part, use)
     status: Literal["accepted", "present"] = "present"
     if stored is None:
@@ -57,8 +56,7 @@ def parts_of(tenant_id: TenantId, namespace: Namespace, import_id: str, use: Res
 
 
 def forget(tenant_id: TenantId, namespace: Namespace, import_id: str, use: Resources) -> int:
-    """Forget the parts of an import, so that the archive can be imported again. Returns how many there were. Raises
-    StoreUnavailable."""
+    """Forget the parts of an import, so that it can be repeated; return how many. Raises StoreUnavailable."""
     with unit_of_work(use.mysql) as work:
         count = Imports(work.connection, tenant_id, namespace).forget(import_id)
         if count:

@@ -138,8 +138,7 @@ class Breather:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedDocument:
-    """A claimed document as chunks. ``reused``: those that need no embedding. ``marks``, ``vectors``: values of
-    imported chunks, by ordinal."""
+    """A claimed document as chunks. ``reused``: chunks not embedded. ``marks``, ``vectors``: imported, by ordinal."""
 
     claim: ItemClaim
     fields: DocumentFields

@@ -130,8 +130,7 @@ def _work_on(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources, a
 
 
 def _still_held(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources) -> list[ItemClaim]:
-    """Return the claims that are still held, after some were cancelled or taken over; empty if MySQL is unavailable,
-    and their leases decide."""
+    """Return the claims that were neither cancelled nor taken over; none without MySQL: their leases decide."""
     try:
         with unit_of_work(use.mysql) as work:
             return Ledger(work.connection, tenant_id).still_held(claims)

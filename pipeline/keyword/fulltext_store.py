@@ -19,8 +19,7 @@ from pipeline.records import ChunkId, DocumentId, FieldTerms, Filters, Namespace
 
 
 class TermsRow(NamedTuple):
-    """A chunk's row in the index: its tokens, joined by spaces, and how many belong to each field. A tuple, since a
-    query makes hundreds."""
+    """A chunk's tokens, joined by spaces, and how many belong to each field. A tuple: a query makes hundreds."""
 
     chunk_id: ChunkId
     namespace: Namespace
@@ -81,8 +80,7 @@ class KeywordIndex:
         return self._read(statement, values)[:limit]
 
     def rows(self, chunk_ids: Sequence[ChunkId]) -> list[TermsRow]:
-        """Return the index rows of the given chunks, shown or not: the caller drops hidden ones when it loads their
-        texts."""
+        """Return the rows of these chunks, shown or not: the caller drops hidden ones when it loads their texts."""
         if not chunk_ids:
             return []
         return self._read(_ROWS, {"tenant": self._tenant_id, "ids": list(chunk_ids)})

@@ -50,8 +50,7 @@ class Occurrences(Protocol):
         ...
 
     def frequency(self, positions: Places, weights: FieldWeights) -> Frequency:
-        """Return how often the occurrences at these positions, ordered by chunk, count in each chunk, by the weights of
-        its fields."""
+        """Return the weighted count in each chunk of the occurrences at these positions, which are ordered by chunk."""
         ...
 
     def runs(self, tokens: Sequence[str]) -> Places:
@@ -77,8 +76,7 @@ class IndexRows:
         return np.array([(len(row) + 1) // (WIDTH + 1) for row in self.rows], dtype=np.int64)
 
     def occurrences(self, token: str) -> Places:
-        """Return the positions of a token, in order, counted through all rows. Raises ValueError for a token of another
-        width."""
+        """Return the positions of a token, counted through all rows. Raises ValueError for a token of another width."""
         if len(token) != WIDTH:
             raise ValueError(f"a token has {WIDTH} characters")
         # Tokens are compared by their first and their last eight characters, read as integers.
@@ -129,8 +127,7 @@ class IndexRows:
 
 
 def by_holder(holders: Places, counted: NDArray[np.float64] | None = None) -> tuple[Places, NDArray[np.float64]]:
-    """Return each holder once with the sum of its ``counted``, 1 per occurrence if not given. Occurrences of one holder
-    are adjacent."""
+    """Return each holder once with the sum of its ``counted`` (default: 1 each). Equal holders are adjacent."""
     # np.diff with prepended and appended ends takes four times as long, and a query does this for each of its words.
     edges = np.empty(len(holders) + 1, bool)
     edges[0] = edges[-1] = True

@@ -97,8 +97,7 @@ class Statistics(TenantStore):
             self.add_up(namespace, beyond=_MOST_WAITING)
 
     def add_up(self, namespace: Namespace, *, beyond: int = 0) -> None:
-        """Add the deferred changes, if there are more than ``beyond``. Changes that another worker is adding are
-        skipped."""
+        """Add the deferred changes if there are more than ``beyond``, but skip those that another worker is adding."""
         if beyond and self._run(_COUNT_WAITING, namespace=namespace).scalar_one() <= beyond:
             return
         waiting = self._run(_WAITING, namespace=namespace).all()
@@ -119,8 +118,7 @@ class Statistics(TenantStore):
         return [Namespace(namespace) for namespace in rows.scalars()]
 
     def _add(self, namespace: Namespace, changes: Mapping[str, int]) -> None:
-        """Add changes to the terms' rows in key order, so that two workers adding to one namespace wait and never
-        deadlock."""
+        """Add changes to the terms' rows in key order, so that two workers wait for each other and never deadlock."""
         for some in slices([(term, change) for term, change in sorted(changes.items()) if change], _TERMS_AT_ONCE):
             self._connection.exec_driver_sql(_ADD, (self._tenant_id, namespace, orjson.dumps(some).decode()))
 

@@ -187,8 +187,7 @@ def terms_of_words(folded: str) -> list[str]:
 
 
 def former_terms(text: str) -> dict[str, list[str]]:
-    """Return the terms that rows of version 1 have in place of the terms of ``text``: that version distinguishes
-    traditional characters."""
+    """Return the terms of ``text`` as rows of version 1 have them, which distinguishes traditional characters."""
     before = _fold(text)
     after = before.translate(SIMPLIFIED)
     pairs = ((after[at : at + 2], before[at : at + 2]) for at in range(len(before) - 1)) if before != after else ()

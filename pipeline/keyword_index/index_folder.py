@@ -31,8 +31,7 @@ class IndexFolder:
         self._sign = root / "indexer.alive"
 
     def promise(self, seconds: float, *, is_current: bool = False) -> None:
-        """Promise to look for changes within ``seconds`` from now; with ``is_current`` also record that the indexes
-        match MySQL now. Raises OSError."""
+        """Promise to look for changes in ``seconds``; ``is_current``: the indexes match MySQL now. Raises OSError."""
         now = self._clock()
         until = int((now + min(seconds, _LONGEST_PROMISE_S)) * 1e9)
         try:
@@ -44,8 +43,7 @@ class IndexFolder:
             os.utime(self._sign, ns=(int(now * 1e9) if is_current else 0, until))
 
     def behind_s(self) -> float | None:
-        """Return the seconds since the indexes were last known to be current; None if they never were on this host since
-        it started."""
+        """Return the seconds since the indexes were last current; None if they never were since the host started."""
         try:
             seconds = self._clock() - os.stat(self._sign).st_atime
         except OSError:

@@ -184,8 +184,7 @@ class IndexView:
         return tantivy.Query.const_score_query(_any([self._having(key) for key in keys]), 0.0)
 
     def _group(self, group: Mapping[str, float]) -> tantivy.Query:
-        """Return a query for one group of tokens. Boosts replace tantivy's weights, which are of all namespaces
-        together, by the caller's worths."""
+        """Return a query for one group of tokens, boosted from tantivy's weights to the caller's worths."""
         boosted = [
             tantivy.Query.boost_query(
                 tantivy.Query.term_query(self._schema, TERMS, token, "freq"), worth / ((K1 + 1) * self._idf(token))

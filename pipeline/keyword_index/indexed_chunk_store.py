@@ -41,8 +41,7 @@ class NamespaceState:
 
 
 class IndexedChunk(NamedTuple):
-    """A chunk as an index stores it: ``terms`` as in `keyword.fulltext_store.PACKED`, ``text`` and ``fields`` as in
-    `documents.chunk_store.STORED`."""
+    """A chunk as an index stores it: the columns of `fulltext_store.PACKED` and of `chunk_store.STORED`."""
 
     terms: bytes
     text: str

@@ -121,8 +121,7 @@ class LocalIndexWriter:
     def replace(
         self, state: NamespaceState, document_ids: Sequence[DocumentId] | None, chunks: Iterable[IndexedChunk]
     ) -> int:
-        """Replace these documents' chunks (None: all of the namespace) by ``chunks``, and store the revision. Returns
-        how many chunks were added."""
+        """Replace chunks of these documents (None: of all), and store the revision; return how many were added."""
         namespace = state.namespace
         if document_ids is None:
             self.forget(namespace)

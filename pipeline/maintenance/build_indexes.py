@@ -199,8 +199,7 @@ def drop_indexes(tenant_id: TenantId, use: Resources) -> int:
 
 
 def _searched_spaces(connection: Connection, use: Resources) -> list[EmbeddingSpace]:
-    """Return the active space, and the other one only when it is filled, because filling it through an index takes far
-    longer."""
+    """Return the active space, and the standby once it is filled: filling it through an index takes far longer."""
     live = space_store.live(connection, use.spaces.base)
     if live.standby is None:
         return [live.active]

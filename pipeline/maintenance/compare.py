@@ -74,8 +74,7 @@ class PageDifferences:
 
 
 def look(stores: NamespaceStores, document_ids: Sequence[DocumentId], *, lock: bool = False) -> PageDifferences:
-    """Compare these documents in both stores; vectors are read first. ``lock`` prevents publishing and edits
-    meanwhile."""
+    """Compare these documents in both stores, vectors first. ``lock`` prevents publishing and edits meanwhile."""
     tenant_id, namespace, space, use = stores.tenant_id, stores.namespace, stores.space, stores.use
     with unit_of_work(use.mysql) as work:
         if lock:
@@ -158,8 +157,7 @@ def _placed(vector: VectorRow, chunk: ChunkRow) -> bool:
 def wrong_document_vectors(
     whole: Sequence[DocumentVectorRow], shown: Iterable[ChunkRow], busy: Collection[tuple[str, int]], *, model: str
 ) -> dict[tuple[str, int], str]:
-    """Return the defect of each generation's document vector. ``shown``: chunks by MySQL, so a lost chunk vector does
-    not count."""
+    """Return the defects of the documents' own vectors by generation. ``shown``: the chunks that MySQL shows."""
     chunks: defaultdict[tuple[str, int], list[tuple[str, bytes]]] = defaultdict(list)
     for row in shown:
         chunks[row.document_id, row.generation].append((row.chunk_id, row.content_hash))

@@ -137,8 +137,7 @@ def visibility(
 
 
 def eviction(check: str, facts: RedisFacts | None) -> CheckResult:
-    """Check that a full Redis cannot evict messages or running queries. ``facts`` None: the user may not read the
-    policy."""
+    """Check that a full Redis evicts neither messages nor running queries. ``facts`` None: reading is not allowed."""
     if facts is None:
         advice = "check by hand that maxmemory-policy is noeviction, or give the user +info: docs/operations.md"
         detail = "the user may not run INFO, so maxmemory-policy cannot be read"
@@ -298,8 +297,7 @@ def sweep_overdue_after_s(interval_s: float) -> float:
 
 
 def last_sweep(age_s: float | None, *, interval_s: float, watched_s: float) -> CheckResult:
-    """Check that the sweeper runs. ``age_s`` None: no sweep is known. ``watched_s``: how long the asking process could
-    have seen one."""
+    """Check that the sweeper runs. ``age_s`` None: no sweep is known. ``watched_s``: how long one could be seen."""
     check, limit_s = "last_sweep", sweep_overdue_after_s(interval_s)
     advice = "see that beat runs, that a worker listens to upkeep, and what its log says of the task upkeep.sweep"
     if age_s is None and watched_s < limit_s:

@@ -23,8 +23,7 @@ _TOKEN_SIZES = text("SELECT @@innodb_ft_min_token_size, @@innodb_ft_max_token_si
 
 
 def skew(ask: Callable[[], float], *, clock: Callable[[], float] = time.time) -> float:
-    """Return the seconds that the clock of ``ask`` is ahead at least (negative: behind); 0 if its time lies within the
-    call."""
+    """Return how many seconds the clock of ``ask`` is ahead at least (negative: behind); 0 within the call's time."""
     before = clock()
     theirs = ask()
     return distance(theirs, before, clock())
@@ -80,8 +79,7 @@ def schema_problem(mysql: Engine, postgres: Engine, use: Settings) -> str | None
 
 
 def redis_facts(client: redis.Redis) -> RedisFacts | None:
-    """Return a Redis's behaviour when full, from INFO, which more services allow than CONFIG; None if not allowed.
-    Raises StoreUnavailable."""
+    """Return a Redis's behaviour when full, read by INFO; None if not allowed. Raises StoreUnavailable."""
     with redis_errors():
         try:
             memory: dict[str, Any] = client.info("memory")  # type: ignore[assignment]

@@ -38,8 +38,7 @@ class NamespaceErased:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenantErased:
-    """The rows erased since the erasure was first requested, by store, and the rows that a recount still finds
-    (normally none)."""
+    """The rows erased since the first request, by store, and those that a recount still finds (normally none)."""
 
     tenant_id: str
     erased: dict[str, int]

@@ -26,8 +26,7 @@ _PAUSE_S = 0.03
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportedPart:
-    """A part to send. ``following``: ``after`` for the next, None for the last. ``without_vector``: chunks with a
-    missing or stale vector."""
+    """A part to send. ``following``: the next ``after``, None at the end. ``without_vector``: chunks."""
 
     body: bytes
     documents: int
@@ -165,8 +164,7 @@ def _enclose(
 
 
 def _source(document: ShownDocument) -> dict[str, object]:
-    """Return a document's source for an archive: the id only if a sender chose it, and the whole's address if it
-    differs."""
+    """Return a document's source: its id only if a sender chose it, the whole's address only if it differs."""
     whole, scope = document.source, document.generation.scope
     uri = whole.uri if document.source_uri is None else document.source_uri
     derived = derived_source_id(scope.tenant_id, scope.namespace, uri=uri, document_id=document.generation.document_id)

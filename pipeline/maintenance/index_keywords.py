@@ -44,8 +44,7 @@ _MEASURED_EVERY_S = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexLag:
-    """The lag of the indexes: tenants in work, tenants that failed last, and the age of the oldest pending change in
-    seconds."""
+    """The lag of the indexes: tenants in work, tenants that failed last, and the oldest pending change's age."""
 
     tenants: int
     failing: int
@@ -65,8 +64,7 @@ class _Tenant:
 
 @dataclass
 class KeywordIndexer:
-    """Writes the indexes below ``root``, which the caller locks. Looks for deleted or damaged ones every
-    ``looked_at_every_s``."""
+    """Writes the indexes below ``root``, which the caller locks; looks for damage every ``looked_at_every_s``."""
 
     mysql: Engine
     root: Path
@@ -84,8 +82,7 @@ class KeywordIndexer:
     _builds: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "index-builds"))
 
     def step(self) -> IndexLag:
-        """Begin to catch up with MySQL, tenant by tenant, without waiting. Raises StoreUnavailable if MySQL cannot be
-        read."""
+        """Begin to catch up with MySQL, tenant by tenant, without waiting. Raises StoreUnavailable."""
         with reading(self.mysql) as connection:
             wanted = revisions_of_all(connection)
         moment = time.monotonic()

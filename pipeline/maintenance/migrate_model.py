@@ -29,8 +29,7 @@ _KNOWN_EVERYWHERE_S = 3.0  # by then every process has read the pointer again
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigrationStatus:
-    """A migration with its progress, the number of documents without the standby's vectors, and the space that searches
-    use."""
+    """A migration, its progress, the documents without standby vectors, and the space that searches use."""
 
     migration: ModelMigration
     progress: MigrationProgress
@@ -140,8 +139,7 @@ def _check_gate(migration: ModelMigration) -> None:
 
 
 def rollback(number: int, use: Resources) -> int:
-    """Return searches to the old model at once; return the number of documents without vectors there: 0 unless it
-    failed since the switch."""
+    """Return searches to the old model at once; return how many documents lack vectors there (failed since)."""
     with unit_of_work(use.mysql) as work:
         space_store.lock(work.connection)
         migration = _in_state(work.connection, number, "switched")

@@ -132,8 +132,7 @@ def _may_ring(tenant_id: TenantId, job_id: JobId, use: Resources) -> bool:
 
 
 def renew_terms(tenant_id: TenantId, use: Resources) -> int:
-    """Renew the terms of a tenant's older chunks for some seconds; return how many differed. Raises Conflict on a lost
-    race; commits stay."""
+    """Renew the terms of older chunks for some seconds; return how many differed. Raises Conflict; commits stay."""
     deadline, changed = Deadline.after(_STEP_S), 0
     while not deadline.has_passed:
         with unit_of_work(use.mysql) as work:

@@ -87,8 +87,7 @@ class NamespaceReport(Differences):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlignmentReport(Differences):
-    """The result of comparing a tenant's stores. ``withheld``: vectors and chunk rows not deleted, being too large a
-    share."""
+    """The result of a comparison. ``withheld``: vectors and chunk rows not deleted, being too large a share."""
 
     namespaces: tuple[NamespaceReport, ...]
     repaired: int

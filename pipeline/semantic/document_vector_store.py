@@ -65,8 +65,7 @@ class DocumentVectors:
                 self.refresh([document.generation for document in documents])
 
     def refresh(self, generations: Sequence[Generation]) -> None:
-        """Recompute these generations' vectors from their chunks' vectors, one document at a time; delete those without
-        any."""
+        """Recompute the vectors of these generations from their chunks' vectors; delete those without any."""
         if not generations:
             return
         values = self._keys(sorted((g.scope.namespace, g.document_id, g.number) for g in generations))

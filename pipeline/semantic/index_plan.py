@@ -76,8 +76,7 @@ class ExistingIndex:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tail:
-    """The rows of a tenant that no index covers: how many, and the range that would seal them. ``first``: where the
-    oldest span with any of them begins."""
+    """The rows outside all indexes, and the range to seal them. ``first``: where the oldest span with any begins."""
 
     rows: int
     first: int
@@ -251,8 +250,7 @@ def _merging(ranges: Sequence[IndexRow], factor: float) -> _Range | None:
 
 
 def _first_small(ranges: Sequence[IndexRow], newer: int, factor: float) -> int:
-    """Return the index of the oldest range that holds at most ``factor`` times the newer rows; the number of ranges if
-    none does."""
+    """Return the index of the oldest range of at most ``factor`` times the newer rows, or the number of ranges."""
     counts = [row.chunks for row in ranges]
     places = range(len(counts))
     return next((at for at in places if counts[at] <= factor * (newer + sum(counts[at + 1 :]))), len(counts))

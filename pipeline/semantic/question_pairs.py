@@ -22,8 +22,7 @@ _MOST_TEXTS = 6  # texts of one query that are compared: itself, its rewrite, an
 
 
 def compared_texts(query: Query) -> list[str]:
-    """Return the texts to compare with stored questions: the question as sent, its rewrite, and its sub-queries. The
-    best similarity counts."""
+    """Return the texts to compare with stored questions, of which the best counts: question, rewrite, sub-queries."""
     more = query.understanding.sub_queries if query.understanding else ()
     return list(dict.fromkeys((query.query_text, query.text, *more)))[:_MOST_TEXTS]
 

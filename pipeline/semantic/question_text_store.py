@@ -13,8 +13,7 @@ _ROWS_READ = 1000
 
 
 def asked(mysql: Connection, tenant_id: TenantId, *, most: int) -> list[str]:
-    """Return the tenant's newest distinct questions. None unless the installation stores their texts
-    (CHORDWISE_AUDIT_QUERY_TEXT)."""
+    """Return the newest distinct questions; none unless CHORDWISE_AUDIT_QUERY_TEXT stores their texts."""
     values = {"tenant": tenant_id, "search": SEARCH, "read": _ROWS_READ}
     return list(dict.fromkeys(mysql.execute(_ASKED, values).scalars()))[:most]
 

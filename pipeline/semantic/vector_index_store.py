@@ -126,8 +126,7 @@ class IndexBuilder:
         self._connection.exec_driver_sql(f"DROP INDEX CONCURRENTLY IF EXISTS {name}")
 
     def nearest(self, row: IndexRow, vector: str, *, distance: Distance, limit: int, probes: int | None) -> list[str]:
-        """Return the chunks nearest to a vector in the range of an index, in order: through the index with that many
-        ``probes``, or exactly with None."""
+        """Return the nearest chunks in the range of an index, in order: through ``probes`` lists; None: exactly."""
         self._connection.exec_driver_sql(
             "SELECT set_config('enable_sort', 'off', false), set_config('enable_seqscan', 'off', false),"
             f" set_config('ivfflat.probes', '{int(probes or 1)}', false)"
@@ -156,8 +155,7 @@ def indexed_rows(tenant_id: TenantId, spans: Sequence[Span]) -> str:
 
 
 def numbered_rows(tenant_id: TenantId, spans: Sequence[Span]) -> str:
-    """Return the same condition for statements that use the btree of numbers, whose collation keeps others from using
-    it."""
+    """Return the same condition in the wording that only the btree of numbers can serve (by its collation)."""
     return f'tenant_id COLLATE "C" = {tenant_literal(tenant_id)} AND {_in_spans(spans)}'
 
 

@@ -254,8 +254,7 @@ def copy_rows(cursor: Any, table: str, columns: str, types: list[str], rows: Seq
 
 
 def _of_chunk(columns: tuple[Any, ...], chunk: Chunk) -> tuple[Any, ...]:
-    """Return the document's columns, but the story time of the chunk's own segment where it has one, and whether it is
-    a pair."""
+    """Return the document's columns with the chunk's own story time, if any, and whether it is a pair."""
     segment = chunk.passage.segment
     if segment is not None and segment.story_time is not None:
         columns = (*columns[:4], segment.story_time, columns[5])
