@@ -26,7 +26,7 @@ _PAUSE_S = 0.03
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportedPart:
-    """A part to send. ``following``: the next ``after``, None at the end. ``without_vector``: chunks."""
+    """A part to send. ``following``: the next ``after``, None at the end. ``without_vector``: chunks lacking it."""
 
     body: bytes
     documents: int

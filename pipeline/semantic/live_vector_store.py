@@ -44,7 +44,7 @@ class LiveVectors(Vectors):
         fields: Mapping[Generation, DocumentFields],
         model: str,
     ) -> None:
-        """Store vectors in the space of ``model``. Raises VectorsMissing without such a live space, WrongInstallation."""
+        """Store vectors in the space of ``model``. Raises VectorsMissing if none is live, WrongInstallation."""
         if not chunks:
             return
         space = self.spaces.of(model, vectors.shape[1])
