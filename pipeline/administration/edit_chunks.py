@@ -118,7 +118,7 @@ def delete_chunks(tenant_id: TenantId, chunk_ids: Sequence[ChunkId], use: Resour
         edits = ChunkEdits(work.connection, tenant_id)
         chunks = edits.named(chunk_ids)
         children = children_of(tenant_id, list(chunks.values()), work)
-        below = edits.named([child for some in children.values() for child in some])
+        below = edits.named([child for ids in children.values() for child in ids])
     results = _remove(tenant_id, [chunk for chunk in (chunks | below).values() if chunk.searched], use)
     for parent_id, ids in children.items():
         failure = next((results[child] for child in ids if results[child].status != "deleted"), None)

@@ -262,16 +262,16 @@ def assign_ids(
     a suffix from the hash of its bytes, so that equal bytes find their document. Documents stay locked until the
     transaction ends, and unchanged."""
     assigned = AssignedIds()
-    taken: dict[DocumentId, DocumentContent] = {}  # by earlier uploads of the same request
+    earlier: dict[DocumentId, DocumentContent] = {}  # by earlier uploads of the same request
     waiting = dict(uploads)
     for digits in _DIGITS:
         wanted: defaultdict[DocumentId, list[int]] = defaultdict(list)
         for ordinal, upload in waiting.items():
             wanted[_id(upload, digits)].append(ordinal)
-        candidates = wanted.keys() - taken.keys()
+        candidates = wanted.keys() - earlier.keys()
         candidates -= documents.existing(namespace, candidates)
         numbered = documents.number(namespace, candidates, only_new=True) if candidates else {}
-        contents = duplicates.contents(namespace, wanted.keys() - taken.keys() - numbered.keys()) | taken
+        contents = duplicates.contents(namespace, wanted.keys() - earlier.keys() - numbered.keys()) | earlier
         for document_id, ordinals in wanted.items():
             for ordinal in ordinals:
                 upload = waiting[ordinal]
@@ -280,7 +280,7 @@ def assign_ids(
                     content = DocumentContent(
                         content_hash=hashlib.sha256(upload.body).digest(), source_uri=upload.source_uri
                     )
-                    contents[document_id] = taken[document_id] = content
+                    contents[document_id] = earlier[document_id] = content
                 elif _is_same(upload, contents.get(document_id)):
                     assigned.duplicated[ordinal] = document_id
                 else:

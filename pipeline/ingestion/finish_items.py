@@ -20,17 +20,19 @@ from pipeline.resources import Resources
 log = structlog.get_logger(__name__)
 
 
-def end(lease: Lease, gone: Sequence[ItemClaim], refused: Sequence[tuple[ItemClaim, Rejected]], use: Resources) -> None:
+def end(
+    lease: Lease, superseded: Sequence[ItemClaim], refused: Sequence[tuple[ItemClaim, Rejected]], use: Resources
+) -> None:
     """End and release superseded items, whose payload was dropped, and faulty ones. Raises LeaseLost."""
-    if not gone and not refused:
+    if not superseded and not refused:
         return
     tenant_id = lease.tenant_id
-    claims = [*gone, *(claim for claim, _ in refused)]
+    claims = [*superseded, *(claim for claim, _ in refused)]
     with lease.held(claims) as (work, ledger):
         refused_generations = [claim.generation for claim, _ in refused]
         Documents(work.connection, tenant_id).lock(refused_generations)  # all at once, in key order
-        ledger.succeed(dict.fromkeys(gone, 0), outcome="superseded")
-        Retired(work.connection, tenant_id).add([claim.generation for claim in gone])
+        ledger.succeed(dict.fromkeys(superseded, 0), outcome="superseded")
+        Retired(work.connection, tenant_id).add([claim.generation for claim in superseded])
         for claim, error in refused:
             ledger.fail([claim], code=error.code, detail=str(error))
             Retired(work.connection, tenant_id).add([claim.generation])

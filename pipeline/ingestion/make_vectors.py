@@ -54,8 +54,8 @@ def vectors_of(
     vectors: dict[bytes, Matrix] = dict(cache.get(list(positions)))
     unknown = [digest for digest in positions if digest not in vectors]
     recorder = _AnswerRecorder(cache, unknown)
-    asked = {positions[digest][0] for digest in unknown}
-    saved = [text for position, text in enumerate(texts) if position not in asked]
+    requested = {positions[digest][0] for digest in unknown}
+    saved = [text for position, text in enumerate(texts) if position not in requested]
     try:
         if unknown:
             wanted = [texts[positions[digest][0]] for digest in unknown]

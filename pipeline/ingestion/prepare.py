@@ -73,13 +73,13 @@ def compare(lease: Lease, sources: Mapping[Generation, Source], use: Resources) 
     )
 
 
-def _is_shown_already(source: Source, standing: PublishedState, *, use: Resources) -> bool:
+def _is_shown_already(source: Source, state: PublishedState, *, use: Resources) -> bool:
     return (
-        standing.recipe is not None
-        and standing.model == use.embedder.model
-        and standing.rows == standing.chunk_count
-        and same_fields(standing.fields, source.fields)
-        and standing.recipe == source.recipe
+        state.recipe is not None
+        and state.model == use.embedder.model
+        and state.rows == state.chunk_count
+        and same_fields(state.fields, source.fields)
+        and state.recipe == source.recipe
     )
 
 
@@ -183,7 +183,7 @@ def prepare(lease: Lease, use: Resources, *, aside: Aside = lambda _: None) -> l
     compared = compare(lease, sources, use)
     prepared: list[PreparedDocument] = []
     refused: list[tuple[ItemClaim, Rejected]] = []
-    gone = list(compared.overtaken)
+    superseded = list(compared.overtaken)
     pauses = _Pauses(lease, use, aside)
     for claim in lease.claims:
         if claim in compared.overtaken:
@@ -191,14 +191,14 @@ def prepare(lease: Lease, use: Resources, *, aside: Aside = lambda _: None) -> l
         pauses.next_document()
         source = sources.get(claim.generation)
         if source is None:
-            gone.append(claim)
+            superseded.append(claim)
             continue
         try:
             prepared.append(_cut(claim, source, claim in compared.replacing, use, pauses.take_one))
             lease.reach(Stage.PARSED, [claim])
         except Rejected as error:
             refused.append((claim, error))
-    end(lease, gone, refused, use)
+    end(lease, superseded, refused, use)
     return prepared
 
 

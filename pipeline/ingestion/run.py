@@ -36,13 +36,13 @@ _SHARED = 4  # while others wait, batches are a quarter, so that no tenant waits
 def ingest_next(use: Resources, *, ring: Callable[[TenantId, JobId], object]) -> int:
     """Work on one batch of the next tenant, then ring again if more is due; return how many documents. A bell allows
     one batch of any tenant and is passed on, so as many batches run as bells were rung."""
-    taken = take_next(use)
-    if taken is None:
+    batch = take_next(use)
+    if batch is None:
         return 0
-    ingest_claims(taken.tenant_id, taken.claims, use, ring=ring)
-    if taken.heir:
-        ring(taken.heir.tenant_id, taken.heir.job_id)
-    return len(taken.claims)
+    ingest_claims(batch.tenant_id, batch.claims, use, ring=ring)
+    if batch.heir:
+        ring(batch.heir.tenant_id, batch.heir.job_id)
+    return len(batch.claims)
 
 
 def ingest_claims(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources, *, ring: Ring) -> None:
@@ -90,11 +90,11 @@ class _SideWork:
     def _serve(self) -> None:
         before = structlog.contextvars.get_contextvars()
         try:
-            taken = take_next(self._use, besides=self._held_up)
-            if taken is not None:
-                log.info("served_meanwhile", documents=len(taken.claims), waiting=len(self._held_up))
-                beside = _SideWork(self._use, self._ring, (*self._held_up, taken.tenant_id))
-                _work_on_ready(taken.tenant_id, taken.claims, self._use, self._ring, beside)
+            batch = take_next(self._use, besides=self._held_up)
+            if batch is not None:
+                log.info("served_meanwhile", documents=len(batch.claims), waiting=len(self._held_up))
+                beside = _SideWork(self._use, self._ring, (*self._held_up, batch.tenant_id))
+                _work_on_ready(batch.tenant_id, batch.claims, self._use, self._ring, beside)
         finally:
             structlog.contextvars.clear_contextvars()
             structlog.contextvars.bind_contextvars(**before)

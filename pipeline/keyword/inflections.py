@@ -61,7 +61,7 @@ _WORDS: Final = {
     ),
 }
 _SPOKEN_IN: Final = {
-    word: tuple(language for language, known in _WORDS.items() if word in known) for word in chain(*_WORDS.values())
+    word: tuple(language for language, words in _WORDS.items() if word in words) for word in chain(*_WORDS.values())
 }
 _LETTERS: Final = {"german": re.compile("[äöüß]"), "french": re.compile("[àâçèéêëîïôùûœ]")}
 _EDGES: Final = ".,;:!?()[]{}\"'«»„“”‚‘’…*_<>"

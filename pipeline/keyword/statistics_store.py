@@ -119,8 +119,8 @@ class Statistics(TenantStore):
 
     def _add(self, namespace: Namespace, changes: Mapping[str, int]) -> None:
         """Add changes to the terms' rows in key order, so that two workers wait for each other and never deadlock."""
-        for some in slices([(term, change) for term, change in sorted(changes.items()) if change], _TERMS_AT_ONCE):
-            self._connection.exec_driver_sql(_ADD, (self._tenant_id, namespace, orjson.dumps(some).decode()))
+        for piece in slices([(term, change) for term, change in sorted(changes.items()) if change], _TERMS_AT_ONCE):
+            self._connection.exec_driver_sql(_ADD, (self._tenant_id, namespace, orjson.dumps(piece).decode()))
 
     def _put_aside(self, namespace: Namespace, changes: Mapping[str, int]) -> None:
         self._run(_PUT_ASIDE, namespace=namespace, id=str(uuid.uuid4()), changes=_packed(changes), now=now())

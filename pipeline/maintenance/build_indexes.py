@@ -113,9 +113,9 @@ def questions_of(tenant_id: TenantId, space: EmbeddingSpace, use: Resources, *, 
     """Return vectors of the tenant's questions, if the installation keeps enough of them, else of generated ones; None
     for a tenant without chunks. Raises the model's errors."""
     with unit_of_work(use.mysql) as work:
-        texts = question_text_store.asked(work.connection, tenant_id, most=count)
+        texts = question_text_store.recent_questions(work.connection, tenant_id, most=count)
         if len(texts) < _FEWEST_QUESTIONS:
-            stored = question_text_store.stored(work.connection, tenant_id, most=count)
+            stored = question_text_store.random_texts(work.connection, tenant_id, most=count)
             texts = short_questions(stored, seed=len(stored))
     if not texts:
         return None

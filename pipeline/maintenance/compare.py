@@ -81,8 +81,8 @@ def look(stores: NamespaceStores, document_ids: Sequence[DocumentId], *, lock: b
             alignment_store.documents_of(work.connection, tenant_id, namespace, document_ids, lock=True)
         vectors = alignment_store.vector_rows(use.postgres, tenant_id, namespace, document_ids, table=space.table)
         is_searched = space == use.spaces.live().active  # documents have a vector in the searched space only
-        whole = use.document_vectors(tenant_id).of_documents(namespace, document_ids) if is_searched else None
-        page = differences(stores, work.connection, document_ids, vectors, whole=whole)
+        own_vectors = use.document_vectors(tenant_id).of_documents(namespace, document_ids) if is_searched else None
+        page = differences(stores, work.connection, document_ids, vectors, own_vectors=own_vectors)
         orphans = list(page.orphaned)[:_LOOKED_FOR_ELSEWHERE]
         elsewhere = alignment_store.chunks_elsewhere(work.connection, tenant_id, orphans)
     lost = alignment_store.vectors_by_id(use.postgres, tenant_id, list(page.missing), table=space.table)
@@ -102,10 +102,10 @@ def differences(
     document_ids: Sequence[DocumentId],
     vectors: Mapping[ChunkId, VectorRow],
     *,
-    whole: Sequence[DocumentVectorRow] | None = None,
+    own_vectors: Sequence[DocumentVectorRow] | None = None,
 ) -> PageDifferences:
     """Return the differences between the chunks of these documents, read over ``connection``, and their vectors, read
-    before; ``whole``: the documents' own vectors, None to skip them."""
+    before; ``own_vectors``: those of the documents, None to skip them."""
     model, key = stores.space.model, (connection, stores.tenant_id, stores.namespace, document_ids)
     documents = alignment_store.documents_of(*key)
     rows = alignment_store.chunk_rows(*key)
@@ -116,7 +116,7 @@ def differences(
     incomplete = parents_lost(*key) if document_ids else set()
     odd = [row for chunk_id, row in vectors.items() if chunk_id not in expected]
     unneeded = {key for key in (*per_generation, *parents) if key not in shown}
-    spare = any((row.document_id, row.generation) not in shown for row in whole or ())
+    spare = any((row.document_id, row.generation) not in shown for row in own_vectors or ())
     busy = alignment_store.busy_generations(*key) if odd or unneeded or spare else set()
     here = {chunk_id: row for chunk_id, row in vectors.items() if chunk_id in expected}
     return PageDifferences(
@@ -146,7 +146,7 @@ def differences(
             )
         },
         leftover={key: per_generation[key] + parents.get(key, 0) for key in unneeded - busy if key[0] in documents},
-        document_vectors={} if whole is None else wrong_document_vectors(whole, expected.values(), busy, model=model),
+        document_vectors=wrong_document_vectors(own_vectors, expected.values(), busy, model=model),
     )
 
 
@@ -155,13 +155,19 @@ def _placed(vector: VectorRow, chunk: ChunkRow) -> bool:
 
 
 def wrong_document_vectors(
-    whole: Sequence[DocumentVectorRow], shown: Iterable[ChunkRow], busy: Collection[tuple[str, int]], *, model: str
+    own_vectors: Sequence[DocumentVectorRow] | None,
+    shown: Iterable[ChunkRow],
+    busy: Collection[tuple[str, int]],
+    *,
+    model: str,
 ) -> dict[tuple[str, int], str]:
     """Return the defects of the documents' own vectors by generation. ``shown``: the chunks that MySQL shows."""
+    if own_vectors is None:
+        return {}
     chunks: defaultdict[tuple[str, int], list[tuple[str, bytes]]] = defaultdict(list)
     for row in shown:
         chunks[row.document_id, row.generation].append((row.chunk_id, row.content_hash))
     expected = {key: (model, hash_of(hashes)) for key, hashes in chunks.items()}
-    stored = {(row.document_id, row.generation): (row.model, row.content_hash) for row in whole}
+    stored = {(row.document_id, row.generation): (row.model, row.content_hash) for row in own_vectors}
     wrong = {key: "missing or stale" for key, value in expected.items() if stored.get(key) != value}
     return wrong | {key: UNNEEDED for key in stored if key not in expected and key not in busy}

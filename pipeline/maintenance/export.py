@@ -165,15 +165,16 @@ def _enclose(
 
 def _source(document: ShownDocument) -> dict[str, object]:
     """Return a document's source: its id only if a sender chose it, the whole's address only if it differs."""
-    whole, scope = document.source, document.generation.scope
-    uri = whole.uri if document.source_uri is None else document.source_uri
+    source, scope = document.source, document.generation.scope
+    uri = source.uri if document.source_uri is None else document.source_uri
     derived = derived_source_id(scope.tenant_id, scope.namespace, uri=uri, document_id=document.generation.document_id)
+    whole = {"uri": source.uri, "media_type": source.media_type}
     return {
         "uri": document.source_uri,
         "media_type": original_type(document.media_type),
-        "kind": whole.kind,
+        "kind": source.kind,
         **({} if document.source_id in ("", derived) else {"source_id": document.source_id}),
-        **({} if whole.uri == document.source_uri else {"whole": {"uri": whole.uri, "media_type": whole.media_type}}),
+        **({} if source.uri == document.source_uri else {"whole": whole}),
     }
 
 

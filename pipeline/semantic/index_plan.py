@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from pipeline.records import TenantId
@@ -170,7 +171,8 @@ def plan_repairs(
         for index in existing
         if not index.valid or (index.table, index.name) not in rows
     ]
-    used = {(row.table, row.name) for group in by_tenant(recorded).values() for row in covering(_there(group, valid))}
+    built = (row for key, row in rows.items() if key in valid)
+    used = {(row.table, row.name) for group in by_tenant(built).values() for row in covering(group)}
     for key, row in rows.items():
         wanted = row.table in tables and sizes.get(row.tenant_id, 0) > exact_chunks * _KEPT_DOWN_TO
         step = Step(action="forget", table=row.table, name=row.name, tenant_id=row.tenant_id)
@@ -179,11 +181,11 @@ def plan_repairs(
         elif key not in valid:  # its builder died, or an operator dropped it
             steps.append(step)
         elif row.state == "building":
-            steps.append(_doing(step, "adopt"))
+            steps.append(replace(step, action="adopt"))
         elif row.state == "retiring":
-            steps += [_doing(step, "drop")] if row.idle_s >= grace_s else []
+            steps += [replace(step, action="drop")] if row.idle_s >= grace_s else []
         elif not wanted or key not in used:
-            steps.append(_doing(step, "retire"))
+            steps.append(replace(step, action="retire"))
     return steps
 
 
@@ -252,8 +254,8 @@ def _merging(ranges: Sequence[IndexRow], factor: float) -> _Range | None:
 def _first_small(ranges: Sequence[IndexRow], newer: int, factor: float) -> int:
     """Return the index of the oldest range of at most ``factor`` times the newer rows, or the number of ranges."""
     counts = [row.chunks for row in ranges]
-    places = range(len(counts))
-    return next((at for at in places if counts[at] <= factor * (newer + sum(counts[at + 1 :]))), len(counts))
+    small = (n for n, count in enumerate(counts) if count <= factor * (newer + sum(counts[n + 1 :])))
+    return next(small, len(counts))
 
 
 def _renewing(ranges: Sequence[IndexRow]) -> _Range | None:
@@ -264,17 +266,9 @@ def _renewing(ranges: Sequence[IndexRow]) -> _Range | None:
     return None
 
 
-def by_tenant(noted: Iterable[IndexRow]) -> dict[tuple[TenantId, str], list[IndexRow]]:
+def by_tenant(rows: Iterable[IndexRow]) -> dict[tuple[TenantId, str], list[IndexRow]]:
     """Group the recorded indexes by tenant and table."""
-    groups: dict[tuple[TenantId, str], list[IndexRow]] = {}
-    for row in noted:
-        groups.setdefault((row.tenant_id, row.table), []).append(row)
+    groups: defaultdict[tuple[TenantId, str], list[IndexRow]] = defaultdict(list)
+    for row in rows:
+        groups[row.tenant_id, row.table].append(row)
     return groups
-
-
-def _there(rows: Iterable[IndexRow], valid: Collection[tuple[str, str]]) -> list[IndexRow]:
-    return [row for row in rows if (row.table, row.name) in valid]
-
-
-def _doing(step: Step, action: Action) -> Step:
-    return Step(action=action, table=step.table, name=step.name, tenant_id=step.tenant_id)
