@@ -76,7 +76,7 @@ def prepare(collection: Collection, most: int | None) -> Prepared:
         parsed = parse(document["text"].encode(), media_type="text/plain", filename=None)
         chunks += assemble(
             parsed, generation, title=document.get("title"), chunking=chunking, tokenizer=tokenizer, limit=10_000
-        )
+        ).chunks
     held = {str(chunk.generation.document_id) for chunk in chunks[:most]}
     asked = tuple(query for query in collection.queries if most is None or held.issuperset(relevant(query)))
     return Prepared(name=collection.name, chunks=chunks[:most], queries=asked)

@@ -39,7 +39,7 @@ def prepare(texts: Sequence[Text], *, tenant_id: str, namespace: str) -> Prepare
         parsed = parse(text.text.encode(), media_type="text/plain", filename=None)
         chunks += assemble(
             parsed, generation, title=text.title, chunking=chunking, tokenizer=tokenizer, limit=1_000_000
-        )
+        ).chunks
     parse_s = time.process_time() - began
     embedder = make_embedder(settings())
     embedder.embed(["warm up"])

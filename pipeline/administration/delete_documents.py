@@ -23,8 +23,7 @@ _DOCUMENTS_AT_ONCE = 100  # of a source
 
 
 def delete_document(tenant_id: TenantId, namespace: Namespace, document_id: DocumentId, use: Resources) -> bool:
-    """Delete one document; False if there is none. Searches and earlier uploads lose it at the commit; the sweeper
-    drops its rows."""
+    """Delete one document; False if there is none. Searches lose it at the commit; the sweeper drops its rows."""
     with unit_of_work(use.mysql) as work:
         return bool(delete_within(work, tenant_id, namespace, [document_id]))
 
@@ -37,9 +36,8 @@ def delete_within(
     shown = [document.shown for document in deleted.values() if document.shown is not None]
     terms = Chunks(work.connection, tenant_id).terms_of(shown)
     Statistics(work.connection, tenant_id).count(namespace, [], terms, document_ids=list(deleted))
-    Retired(work.connection, tenant_id).add(
-        [generation for document in deleted.values() for generation in document.gone]
-    )
+    retired = [generation for document in deleted.values() for generation in document.gone]
+    Retired(work.connection, tenant_id).add(retired)
     if deleted:
         Audit(work.connection, tenant_id).wrote("delete", namespaces=[namespace], ids=list(deleted))
     return len(deleted)
@@ -57,9 +55,10 @@ def delete_some(tenant_id: TenantId, namespace: Namespace, use: Resources, *, li
 def delete_source(tenant_id: TenantId, namespace: Namespace, source_id: str, use: Resources) -> int | None:
     """Delete a source's documents, also those under way, some hundred at a time; return how many, None without such a
     source. May be repeated after a crash; a document handed in meanwhile may stay. Raises StoreUnavailable."""
-    deleted, after = 0, ""
-    while some := _delete_some(tenant_id, namespace, source_id, after, use):
-        deleted, after = deleted + some[0], some[1]
+    deleted, last = 0, ""
+    while page := _delete_page(tenant_id, namespace, source_id, last, use):
+        count, last = page
+        deleted += count
     if not deleted:
         return None
     with unit_of_work(use.mysql) as work:
@@ -69,11 +68,10 @@ def delete_source(tenant_id: TenantId, namespace: Namespace, source_id: str, use
 
 
 @retry_conflicts(attempts=8)
-def _delete_some(
+def _delete_page(
     tenant_id: TenantId, namespace: Namespace, source_id: str, after: str, use: Resources
 ) -> tuple[int, DocumentId] | None:
-    """Delete the source's next documents; return how many and the last id, None after the end. Documents moved before
-    the lock stay."""
+    """Delete the next documents of the source; return how many and the last id, None after the end."""
     with unit_of_work(use.mysql) as work:
         views = SourceViews(work.connection, tenant_id)
         candidates = views.documents(namespace, source_id, after=after, limit=_DOCUMENTS_AT_ONCE)

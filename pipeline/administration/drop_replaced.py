@@ -13,12 +13,12 @@ DROPPED_AT_ONCE = 200
 
 def drop_retired(tenant_id: TenantId, use: Resources) -> int:
     """Drop the due rows of retired generations in both stores; return how many. A crash repeats work."""
-    dropped = 0
+    total = 0
     while True:
-        some = _drop_some(tenant_id, use)
-        dropped += some
-        if some < DROPPED_AT_ONCE:
-            return dropped
+        dropped = _drop_some(tenant_id, use)
+        total += dropped
+        if dropped < DROPPED_AT_ONCE:
+            return total
 
 
 @retry_conflicts(attempts=4)

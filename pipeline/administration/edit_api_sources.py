@@ -75,11 +75,10 @@ def put(
             if before is None or header not in opened:
                 raise SourceFlaw(f"/headers/{header}", "has no stored value that could be kept")
             if _origin(before.source) != _origin(source):
-                raise SourceFlaw(
-                    f"/headers/{header}", "must be given again, because the source is on another server now"
-                )
-        every = {**{header: opened[header] for header in kept}, **values}
-        store.put(name, source, secrets.sealed(tenant_id, name, every))
+                detail = "must be given again, because the source is on another server now"
+                raise SourceFlaw(f"/headers/{header}", detail)
+        headers = {**{header: opened[header] for header in kept}, **values}
+        store.put(name, source, secrets.sealed(tenant_id, name, headers))
         stored = store.one(name)
     assert stored is not None
     log.info("api_source_put", tenant_id=tenant_id, source=name, new=before is None)
@@ -111,12 +110,12 @@ def try_out(tenant_id: TenantId, stored: StoredSource, query: Query, use: Resour
     trial_query = replace(query, tenant_id=tenant_id, plan=replace(query.plan, retrieve=retrieve))
     started = time.perf_counter()
     try:
-        envelope, error = make_api_channel(use).ask(stored, trial_query), None
+        passages, error = make_api_channel(use).ask(stored, trial_query), None
     except PipelineError as raised:
-        envelope, error = Passages(), raised
+        passages, error = Passages(), raised
     elapsed_ms = (time.perf_counter() - started) * 1000
     log.info("api_source_tried", tenant_id=tenant_id, source=stored.name, code=error.code if error else None)
-    return SourceTrial(passages=envelope, elapsed_ms=elapsed_ms, error=error)
+    return SourceTrial(passages=passages, elapsed_ms=elapsed_ms, error=error)
 
 
 def _require_address(source: ApiSource, use: Resources) -> None:

@@ -7,23 +7,12 @@ leaves the old text with, at worst, the new text's vector, which the reconciler 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 import orjson
 import structlog
 
-from pipeline.administration.apply_edits import (
-    Edit,
-    Edited,
-    changed,
-    done,
-    empty,
-    failed,
-    not_found,
-    overtaken,
-    too_long,
-)
 from pipeline.administration.edit_parents import children_of, follow_children, rewrite_parent
 from pipeline.chunking.tokens import count_tokens
 from pipeline.database.unit_of_work import UnitOfWork, retry_conflicts, unit_of_work
@@ -43,9 +32,32 @@ from pipeline.resources import Resources
 from pipeline.tenants.audit_store import Audit
 from pipeline.tenants.usage import Purpose
 
-__all__ = ["Edit", "Edited", "delete_chunks", "edit_body", "edit_chunks"]
-
 log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """The edit of one chunk; None leaves a field as it is. ``etag``: the state in which the edit applies."""
+
+    chunk_id: ChunkId
+    text: str | None = None
+    enabled: bool | None = None
+    etag: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edited:
+    """The result: ``updated``, ``unchanged``, ``deleted``, or ``failed`` with a code and a sentence.
+    ``replacement_pending``: a newer upload will replace this chunk. ``repeated_in``: overlapping chunks that still hold
+    removed words."""
+
+    chunk_id: ChunkId
+    status: str
+    etag: str | None = None
+    code: str | None = None
+    detail: str | None = None
+    replacement_pending: bool = False
+    repeated_in: tuple[ChunkId, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +71,10 @@ class _Plan:
     @property
     def needs_vector(self) -> bool:
         return self.enabled and (not self.before.enabled or self.chunk.content_hash != self.before.content_hash)
+
+    @property
+    def is_reworded(self) -> bool:
+        return self.chunk.passage.text != self.before.passage.text
 
 
 def edit_body(computation: Computation, use: Resources) -> Done:
@@ -80,15 +96,15 @@ def edit_chunks(tenant_id: TenantId, edits: Sequence[Edit], use: Resources) -> l
         edit = sent if sent.text is None else replace(sent, text=clean(sent.text))
         before = chunks.get(edit.chunk_id)
         if before is None:
-            results[edit.chunk_id] = not_found(edit.chunk_id)
+            results[edit.chunk_id] = _not_published(edit.chunk_id)
         elif edit.etag is not None and edit.etag != before.etag:
-            results[edit.chunk_id] = changed(before)
+            results[edit.chunk_id] = _outdated(before)
         elif (fault := _fault(edit, before)) is not None:
             results[edit.chunk_id] = fault
         elif not before.searched:
             results[edit.chunk_id] = _edit_parent(tenant_id, edit, before, children[edit.chunk_id], use)
         elif (plan := _plan(edit, before)) is None:
-            results[edit.chunk_id] = done(before, "unchanged")
+            results[edit.chunk_id] = _done(before, "unchanged")
         else:
             plans.append(plan)
     if plans:
@@ -104,12 +120,12 @@ def delete_chunks(tenant_id: TenantId, chunk_ids: Sequence[ChunkId], use: Resour
         edits = ChunkEdits(work.connection, tenant_id)
         chunks = edits.named(chunk_ids)
         children = children_of(tenant_id, list(chunks.values()), work)
-        below = edits.named([child for some in children.values() for child in some])
-    gone = _remove(tenant_id, [chunk for chunk in (chunks | below).values() if chunk.searched], use)
+        below = edits.named([child for ids in children.values() for child in ids])
+    results = _remove(tenant_id, [chunk for chunk in (chunks | below).values() if chunk.searched], use)
     for parent_id, ids in children.items():
-        left = next((gone[child] for child in ids if gone[child].status != "deleted"), None)
-        gone[parent_id] = replace(left or Edited(chunk_id=parent_id, status="deleted"), chunk_id=parent_id)
-    return [gone.get(chunk_id) or not_found(chunk_id) for chunk_id in chunk_ids]
+        failure = next((results[child] for child in ids if results[child].status != "deleted"), None)
+        results[parent_id] = replace(failure or Edited(chunk_id=parent_id, status="deleted"), chunk_id=parent_id)
+    return [results.get(chunk_id) or _not_published(chunk_id) for chunk_id in chunk_ids]
 
 
 def _edit_parent(
@@ -117,17 +133,17 @@ def _edit_parent(
 ) -> Edited:
     """Edit a parent: its own text, and the visibility of its children."""
     switched = edit_chunks(tenant_id, [Edit(chunk_id=child, enabled=edit.enabled) for child in children], use)
-    stuck = next((result for result in switched if result.status == "failed"), None)
-    if stuck is not None:
-        return replace(stuck, chunk_id=before.chunk_id)
+    by_status = {result.status: result for result in reversed(switched)}  # the first of each
+    if "failed" in by_status:
+        return replace(by_status["failed"], chunk_id=before.chunk_id)
     if edit.text is None or edit.text == before.passage.text:
-        return done(before, "updated" if any(result.status == "updated" for result in switched) else "unchanged")
+        return _done(before, "updated" if "updated" in by_status else "unchanged")
     text = edit.text
 
     def write(work: UnitOfWork) -> dict[ChunkId, Edited]:
         after = rewrite_parent(tenant_id, before, text, work)
         is_ours = after is not None and after.version == before.version + 1 and after.passage.text == text
-        return {before.chunk_id: done(after, "updated") if after and is_ours else overtaken(before, after)}
+        return {before.chunk_id: _done(after, "updated") if after and is_ours else _overtaken(before, after)}
 
     return _transact(use, write)[before.chunk_id]
 
@@ -137,13 +153,17 @@ def _fault(edit: Edit, before: OwnedChunk) -> Edited | None:
     if edit.text is None:
         return None
     if not edit.text:
-        return empty(edit.chunk_id)
+        return _failed(edit.chunk_id, "empty_chunk", "the text holds nothing but white space and invisible characters")
     bound, tokens = bound_of(before.chunking, is_parent=not before.searched), count_tokens(edit.text)
-    return (
-        None
-        if bound is None or tokens <= max(bound.tokens, before.passage.token_count)
-        else too_long(before, tokens, bound)
+    if bound is None or tokens <= max(bound.tokens, before.passage.token_count):
+        return None
+    kind = "chunk" if before.searched else "parent"
+    detail = (
+        f"the text has {tokens} tokens, and a {kind} of document {before.generation.document_id} at most {bound.tokens}:"
+        f" {bound.option} of its chunking ({before.chunking.strategy}, see chunking of the document); shorten the text,"
+        f" or upload the document again with a larger {bound.option}"
     )
+    return _failed(before.chunk_id, "chunk_too_long", detail)
 
 
 def _plan(edit: Edit, before: OwnedChunk) -> _Plan | None:
@@ -164,31 +184,26 @@ def _plan(edit: Edit, before: OwnedChunk) -> _Plan | None:
 
 def _carry_out(tenant_id: TenantId, plans: Sequence[_Plan], use: Resources) -> dict[ChunkId, Edited]:
     embedded = [plan for plan in plans if plan.needs_vector]
+    texts = [plan.chunk.embedding_text for plan in embedded]
     try:
-        vectors = (
-            embed_everywhere(
-                [plan.chunk.embedding_text for plan in embedded], use, tenant_id=tenant_id, purpose=Purpose.EDIT
-            )
-            if embedded
-            else {}
-        )
+        vectors = embed_everywhere(texts, use, tenant_id=tenant_id, purpose=Purpose.EDIT) if texts else {}
     except EmbedderRefused as error:
         guilty = {embedded[index].before.chunk_id for index in error.indexes} or {p.before.chunk_id for p in embedded}
-        refused = {chunk_id: failed(chunk_id, error.code, str(error)) for chunk_id in guilty}
+        refused = {chunk_id: _failed(chunk_id, error.code, str(error)) for chunk_id in guilty}
         others = [plan for plan in plans if plan.before.chunk_id not in guilty]
         return refused | (_carry_out(tenant_id, others, use) if others else {})
     row_of = {plan.before.chunk_id: row for row, plan in enumerate(embedded)}
 
     def write(work: UnitOfWork) -> dict[ChunkId, Edited]:
-        now_there = _locked(tenant_id, [plan.before for plan in plans], work)
-        results, standing = {}, []
+        stored = lock_chunks(tenant_id, [plan.before for plan in plans], work)
+        results, applied = {}, []
         for plan in plans:
-            current = now_there.get(plan.before.chunk_id)
+            current = stored.get(plan.before.chunk_id)
             if current is None or current.version != plan.before.version:
-                results[plan.before.chunk_id] = overtaken(plan.before, current)
+                results[plan.before.chunk_id] = _overtaken(plan.before, current)
             else:
-                standing.append(plan)
-        if with_vector := [plan for plan in standing if plan.needs_vector]:
+                applied.append(plan)
+        if with_vector := [plan for plan in applied if plan.needs_vector]:
             rows = [row_of[plan.before.chunk_id] for plan in with_vector]
             write_everywhere(
                 tenant_id,
@@ -198,20 +213,20 @@ def _carry_out(tenant_id: TenantId, plans: Sequence[_Plan], use: Resources) -> d
                 {plan.before.generation: plan.before.fields for plan in with_vector},
                 use,
             )
-        _write_rows(tenant_id, standing, work)
-        _note("chunk_edit", tenant_id, [plan.before for plan in standing], work)
-        for generation in sorted({plan.before.generation for plan in standing}, key=_place):
-            ChunkEdits(work.connection, tenant_id).forget_recipe(generation)
-        reworded = [plan for plan in standing if plan.chunk.passage.text != plan.before.passage.text]
-        follow_children(tenant_id, [(plan.before, plan.chunk.passage.text) for plan in reworded], work)
-        hidden = [plan.before.chunk_id for plan in standing if not plan.enabled]
-        touched = {plan.before.generation for plan in standing if plan.needs_vector or not plan.enabled}
-        work.after_commit(lambda: _settle_vectors(tenant_id, hidden, touched, use))
+        _write_rows(tenant_id, applied, work)
+        _audit("chunk_edit", tenant_id, [plan.before for plan in applied], work)
         edits = ChunkEdits(work.connection, tenant_id)
-        after = edits.named([plan.before.chunk_id for plan in standing])
+        for generation in sorted({plan.before.generation for plan in applied}, key=_lock_order):
+            edits.forget_recipe(generation)
+        reworded = [plan for plan in applied if plan.is_reworded]
+        follow_children(tenant_id, [(plan.before, plan.chunk.passage.text) for plan in reworded], work)
+        hidden = [plan.before.chunk_id for plan in applied if not plan.enabled]
+        touched = {plan.before.generation for plan in applied if plan.needs_vector or not plan.enabled}
+        work.after_commit(lambda: _settle_vectors(tenant_id, hidden, touched, use))
+        after = edits.named([plan.before.chunk_id for plan in applied])
         repeated = {plan.before.chunk_id: _repeated_in(plan.before, plan.chunk, edits) for plan in reworded}
         return results | {
-            chunk_id: replace(done(chunk, "updated"), repeated_in=repeated.get(chunk_id, ()))
+            chunk_id: replace(_done(chunk, "updated"), repeated_in=repeated.get(chunk_id, ()))
             for chunk_id, chunk in after.items()
         }
 
@@ -232,13 +247,12 @@ def _write_rows(tenant_id: TenantId, plans: Sequence[_Plan], work: UnitOfWork) -
     for plan in plans:
         namespace = plan.before.generation.scope.namespace
         documents[namespace].append(plan.before.generation.document_id)
-        if plan.chunk.content_hash != plan.before.content_hash or plan.chunk.passage.text != plan.before.passage.text:
+        if plan.chunk.content_hash != plan.before.content_hash or plan.is_reworded:
             edits.rewrite(plan.chunk)
-        terms = plan.chunk.terms if plan.chunk.passage.text != plan.before.passage.text else plan.before.terms
         if plan.before.enabled:
             removed[namespace].append(plan.before.terms)
         if plan.enabled:
-            added[namespace].append(terms)
+            added[namespace].append(plan.chunk.terms if plan.is_reworded else plan.before.terms)
     for enabled in (False, True):
         switched = [p.before.chunk_id for p in plans if p.enabled is enabled and p.before.enabled is not enabled]
         edits.switch(switched, enabled=enabled)
@@ -253,47 +267,48 @@ def _remove(tenant_id: TenantId, wanted: Sequence[OwnedChunk], use: Resources) -
         return {}
 
     def write(work: UnitOfWork) -> dict[ChunkId, Edited]:
-        there = _locked(tenant_id, wanted, work)
+        stored = lock_chunks(tenant_id, wanted, work)
         by_generation: defaultdict[Generation, list[OwnedChunk]] = defaultdict(list)
-        for chunk in there.values():
+        for chunk in stored.values():
             by_generation[chunk.generation].append(chunk)
-        for generation, chunks in sorted(by_generation.items(), key=lambda pair: _place(pair[0])):
-            _remove_from(tenant_id, generation, chunks, work)
-        _note("chunk_delete", tenant_id, list(there.values()), work)
-        work.after_commit(lambda: _settle_vectors(tenant_id, list(there), set(by_generation), use))
-        missing = {chunk.chunk_id: overtaken(chunk, None) for chunk in wanted if chunk.chunk_id not in there}
-        return missing | {chunk_id: Edited(chunk_id=chunk_id, status="deleted") for chunk_id in there}
+        for generation in sorted(by_generation, key=_lock_order):
+            _remove_from(tenant_id, generation, by_generation[generation], work)
+        _audit("chunk_delete", tenant_id, list(stored.values()), work)
+        work.after_commit(lambda: _settle_vectors(tenant_id, list(stored), set(by_generation), use))
+        missing = {chunk.chunk_id: _overtaken(chunk, None) for chunk in wanted if chunk.chunk_id not in stored}
+        return missing | {chunk_id: Edited(chunk_id=chunk_id, status="deleted") for chunk_id in stored}
 
     return _transact(use, write)
 
 
 def _remove_from(tenant_id: TenantId, generation: Generation, chunks: Sequence[OwnedChunk], work: UnitOfWork) -> None:
     namespace = generation.scope.namespace
-    left = ChunkEdits(work.connection, tenant_id).remove(generation, [chunk.ordinal for chunk in chunks])
+    edits = ChunkEdits(work.connection, tenant_id)
+    remaining = edits.remove(generation, [chunk.ordinal for chunk in chunks])
     follow_children(tenant_id, [(chunk, "") for chunk in chunks], work)
     Parents(work.connection, tenant_id).remove_childless(generation)
     terms = [chunk.terms for chunk in chunks if chunk.enabled]
     Statistics(work.connection, tenant_id).count(namespace, [], terms, document_ids=[generation.document_id])
-    if left:
+    if remaining:
         return
     if any(chunk.latest > generation.number for chunk in chunks):  # a newer upload was not named: it stays
-        ChunkEdits(work.connection, tenant_id).unpublish(generation)
-        gone: Iterable[Generation] = [generation]
+        edits.unpublish(generation)
+        retired = [generation]
     else:
         deleted = Documents(work.connection, tenant_id).delete(namespace, [generation.document_id])
-        gone = [hidden for document in deleted.values() for hidden in document.gone]
-    Retired(work.connection, tenant_id).add(list(gone))
+        retired = [hidden for document in deleted.values() for hidden in document.gone]
+    Retired(work.connection, tenant_id).add(retired)
 
 
-def _note(action: str, tenant_id: TenantId, chunks: Sequence[OwnedChunk], work: UnitOfWork) -> None:
+def _audit(action: str, tenant_id: TenantId, chunks: Sequence[OwnedChunk], work: UnitOfWork) -> None:
     if chunks:
         namespaces = sorted({chunk.generation.scope.namespace for chunk in chunks})
         ids = [chunk.chunk_id for chunk in chunks]
         Audit(work.connection, tenant_id).wrote(action, namespaces=namespaces, ids=ids)
 
 
-def _locked(tenant_id: TenantId, chunks: Sequence[OwnedChunk], work: UnitOfWork) -> dict[ChunkId, OwnedChunk]:
-    """Return the chunks that are still published, with their documents locked."""
+def lock_chunks(tenant_id: TenantId, chunks: Sequence[OwnedChunk], work: UnitOfWork) -> dict[ChunkId, OwnedChunk]:
+    """Lock the documents of these chunks, and return the present state of those chunks that are still published."""
     edits = ChunkEdits(work.connection, tenant_id)
     documents: defaultdict[Namespace, set[DocumentId]] = defaultdict(set)
     for chunk in chunks:
@@ -320,5 +335,35 @@ def _settle_vectors(
         log.warning("vectors_left_to_the_reconciler", tenant_id=tenant_id, vectors=len(chunk_ids), code=error.code)
 
 
-def _place(generation: Generation) -> tuple[str, str, int]:
+def _lock_order(generation: Generation) -> tuple[str, str, int]:
     return generation.scope.namespace, generation.document_id, generation.number
+
+
+def _done(chunk: OwnedChunk, status: str) -> Edited:
+    """Return the result of an edit with the chunk's present state."""
+    pending = chunk.latest > chunk.generation.number
+    return Edited(chunk_id=chunk.chunk_id, status=status, etag=chunk.etag, replacement_pending=pending)
+
+
+def _failed(chunk_id: ChunkId, code: str, detail: str) -> Edited:
+    """Return a failure with a code and a sentence."""
+    return Edited(chunk_id=chunk_id, status="failed", code=code, detail=detail)
+
+
+def _not_published(chunk_id: ChunkId) -> Edited:
+    """Return the failure of a chunk that is not published or another tenant's."""
+    return _failed(chunk_id, "chunk_not_found", "there is no such chunk in what is published")
+
+
+def _outdated(chunk: OwnedChunk) -> Edited:
+    """Return the failure of an edit with an outdated etag."""
+    detail = "the chunk is not the one the etag stands for; read it again"
+    return Edited(chunk_id=chunk.chunk_id, status="failed", etag=chunk.etag, code="precondition_failed", detail=detail)
+
+
+def _overtaken(before: OwnedChunk, current: OwnedChunk | None) -> Edited:
+    """Return the failure of an edit that lost against a concurrent change."""
+    if current is None:
+        detail = "the document was replaced or deleted meanwhile; nothing was changed"
+        return _failed(before.chunk_id, "document_replaced", detail)
+    return _failed(before.chunk_id, "chunk_changed", "the chunk was changed by someone else at the same moment")

@@ -43,6 +43,6 @@ def list_states(
 def delete_entities(tenant_id: TenantId, namespace: Namespace, entity_ids: Sequence[str], use: Resources) -> int:
     """Delete these entities with all their states; return the number of states."""
     with unit_of_work(use.mysql) as work:
-        gone = Entities(work.connection, tenant_id).delete(namespace, entity_ids)
-    log.info("entities_deleted", tenant_id=tenant_id, states=gone)
-    return gone
+        deleted = Entities(work.connection, tenant_id).delete(namespace, entity_ids)
+    log.info("entities_deleted", tenant_id=tenant_id, states=deleted)
+    return deleted

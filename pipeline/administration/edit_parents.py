@@ -17,63 +17,55 @@ from pipeline.tenants.namespace_store import Namespaces
 
 
 def follow_children(tenant_id: TenantId, changed: Sequence[tuple[OwnedChunk, str]], work: UnitOfWork) -> None:
-    """Replace each child's old text in its parent by the new one, an empty one removing it. A parent without the old
-    text stays."""
+    """Replace each child's old text in its parent by the new one (empty: remove it), where the parent holds it."""
     parents = Parents(work.connection, tenant_id)
-    of_parent: defaultdict[ChunkId, list[tuple[OwnedChunk, str]]] = defaultdict(list)
+    by_parent: defaultdict[ChunkId, list[tuple[OwnedChunk, str]]] = defaultdict(list)
     for chunk, text in changed:
         if chunk.parent_id is not None:
-            of_parent[chunk.parent_id].append((chunk, text))
-    texts = parents.stored_texts(list(of_parent))
+            by_parent[chunk.parent_id].append((chunk, text))
+    texts = parents.stored_texts(list(by_parent))
     passages = parents.passages(list(texts))
-    after = {
-        parent_id: _rewritten(whole, passages[parent_id], of_parent[parent_id]) for parent_id, whole in texts.items()
-    }
     rewritten: set[ChunkId] = set()
-    for parent_id, text in after.items():
-        if text and text != texts[parent_id]:
-            parents.rewrite(parent_id, text, count_tokens(text))
+    for parent_id, before in texts.items():
+        after = _rewritten(before, passages[parent_id], by_parent[parent_id])
+        if after and after != before:
+            parents.rewrite(parent_id, after, count_tokens(after))
             rewritten.add(parent_id)
     namespaces = {chunk.generation.scope.namespace for chunk, _ in changed if chunk.parent_id in rewritten}
     for namespace in sorted(namespaces):  # a child that searches do not see is still read with its parent
         Namespaces(work.connection, tenant_id).revise(namespace)
 
 
-def _rewritten(whole: str, passages: dict[int, Passage], changed: Sequence[tuple[OwnedChunk, str]]) -> str:
+def _rewritten(text: str, passages: dict[int, Passage], changed: Sequence[tuple[OwnedChunk, str]]) -> str:
     """Return the text of a parent after edits of these children; ``passages``: its present passages."""
-    texts = dict(passages)
-    for chunk, _ in changed:
-        texts[chunk.ordinal] = _placed(chunk, chunk.passage.text)
+    passages = {**passages, **{chunk.ordinal: _passage(chunk, chunk.passage.text) for chunk, _ in changed}}
     for chunk, new in changed:
-        old = texts[chunk.ordinal]
-        at = position_in(whole, [texts[ordinal] for ordinal in sorted(texts)], old)
-        if at >= 0:
-            whole = spliced(whole, at, old.text, new)
-            texts[chunk.ordinal] = _placed(chunk, new)
+        old = passages[chunk.ordinal]
+        position = position_in(text, [passages[ordinal] for ordinal in sorted(passages)], old)
+        if position >= 0:
+            text = spliced(text, position, old.text, new)
+            passages[chunk.ordinal] = _passage(chunk, new)
         if not new:
-            del texts[chunk.ordinal]
-    return whole
+            del passages[chunk.ordinal]
+    return text
 
 
-def _placed(chunk: OwnedChunk, text: str) -> Passage:
+def _passage(chunk: OwnedChunk, text: str) -> Passage:
     return Passage(text=text, start=chunk.passage.start, end=chunk.passage.end, token_count=0)
 
 
 def rewrite_parent(tenant_id: TenantId, before: OwnedChunk, text: str, work: UnitOfWork) -> OwnedChunk | None:
-    """Change a parent's text under its document's lock. Return the result; None if it has gone, the other's version if
-    changed."""
-    edits = ChunkEdits(work.connection, tenant_id)
-    edits.lock(before.generation.scope.namespace, [before.generation.document_id])
+    """Change a parent's text under its document's lock, unless it changed; return its state, None if it is gone."""
+    edits, namespace = ChunkEdits(work.connection, tenant_id), before.generation.scope.namespace
+    edits.lock(namespace, [before.generation.document_id])
     current = edits.named([before.chunk_id]).get(before.chunk_id)
-    if current is not None and current.version == before.version:
-        Parents(work.connection, tenant_id).rewrite(before.chunk_id, text, count_tokens(text))
-        edits.forget_recipe(before.generation)
-        Namespaces(work.connection, tenant_id).revise(before.generation.scope.namespace)
-        Audit(work.connection, tenant_id).wrote(
-            "chunk_edit", namespaces=[before.generation.scope.namespace], ids=[before.chunk_id]
-        )
-        return edits.named([before.chunk_id]).get(before.chunk_id)
-    return current
+    if current is None or current.version != before.version:
+        return current
+    Parents(work.connection, tenant_id).rewrite(before.chunk_id, text, count_tokens(text))
+    edits.forget_recipe(before.generation)
+    Namespaces(work.connection, tenant_id).revise(namespace)
+    Audit(work.connection, tenant_id).wrote("chunk_edit", namespaces=[namespace], ids=[before.chunk_id])
+    return edits.named([before.chunk_id]).get(before.chunk_id)
 
 
 def children_of(tenant_id: TenantId, chunks: Sequence[OwnedChunk], work: UnitOfWork) -> dict[ChunkId, list[ChunkId]]:

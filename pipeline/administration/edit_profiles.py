@@ -64,8 +64,7 @@ def remove_experiment(tenant_id: TenantId, experiment_id: str, use: Resources) -
 def store_profile(
     tenant_id: TenantId, name: str, config: Mapping[str, Any], *, note: str, by: str, share: float, use: Resources
 ) -> tuple[int, Plan]:
-    """Add a version for a ``share`` of the queries, 0 for none yet; return its number and its whole plan. Raises
-    PlanFlaw."""
+    """Add a version for a ``share`` of the queries, 0 for none yet; return number and plan. Raises PlanFlaw."""
     plan = plan_of(use.settings, config, {})
     with unit_of_work(use.mysql) as work:
         profiles = Profiles(work.connection, tenant_id)
@@ -79,10 +78,10 @@ def store_profile(
 def activate(tenant_id: TenantId, name: str, version: int, *, share: float, use: Resources) -> bool:
     """Activate another version for all queries or a ``share`` of them. False if there is no such version."""
     with unit_of_work(use.mysql) as work:
-        done = Profiles(work.connection, tenant_id).point(name, version, share=share)
-    if done:
+        exists = Profiles(work.connection, tenant_id).point(name, version, share=share)
+    if exists:
         log.info("profile_activated", tenant_id=tenant_id, profile=name, config_version=version, share=share)
-    return done
+    return exists
 
 
 def roll_back(tenant_id: TenantId, name: str, use: Resources) -> int | None:
@@ -109,8 +108,7 @@ def store_experiment(
     use: Resources,
 ) -> None:
     """Store an experiment. Raises PlanFlaw for an arm without a valid plan, with a pointer into the experiment."""
-    configuration = load_configuration(tenant_id, use)
-    check_arms(experiment, configuration, use)
+    check_arms(experiment, load_configuration(tenant_id, use), use)
     with unit_of_work(use.mysql) as work:
         Experiments(work.connection, tenant_id).put(experiment_id, config, active=active)
     log.info("experiment_stored", tenant_id=tenant_id, experiment_id=experiment_id, active=active)

@@ -39,6 +39,10 @@ _TEXT_SUFFIXES = frozenset(
 )
 
 
+# Makes a position in a list, given a look-up of the moment that an id stands for.
+FindPosition = Callable[[Callable[[str], datetime | None]], ListPosition | None]
+
+
 class NoSuchFile(LookupError):
     """The tenant has no file of this id; ``str(error)`` is the id."""
 
@@ -72,24 +76,24 @@ def find_store(tenant_id: TenantId, namespace: Namespace, use: Resources) -> Vec
 
 def list_stores(
     tenant_id: TenantId,
-    place_of: Callable[[Callable[[str], datetime | None]], ListPosition | None],
+    position_of: FindPosition,
     use: Resources,
     *,
     newest_first: bool,
     limit: int,
 ) -> tuple[list[VectorStore], dict[str, Tally], ListPosition | None]:
-    """Return vector stores with the tallies of their files, and the place that ``place_of`` made of a look-up of the moment
-    a store was made. It may raise."""
+    """Return vector stores with the tallies of their files, and the position that ``position_of`` made of a look-up of
+    the moment a store was made. It may raise."""
     with unit_of_work(use.mysql) as work:
         stores = VectorStores(work.connection, tenant_id)
 
-        def made(store_id: str) -> datetime | None:
-            found = stores.one(Namespace(store_id))
-            return made_at(STORE_PREFIX, store_id) if found is None else found.created_at
+        def created_at(store_id: str) -> datetime | None:
+            store = stores.one(Namespace(store_id))
+            return made_at(STORE_PREFIX, store_id) if store is None else store.created_at
 
-        place = place_of(made)
-        page = stores.page(position=place, newest_first=newest_first, limit=limit)
-        return page, Attachments(work.connection, tenant_id).tallies([each.namespace for each in page]), place
+        position = position_of(created_at)
+        page = stores.page(position=position, newest_first=newest_first, limit=limit)
+        return page, Attachments(work.connection, tenant_id).tallies([store.namespace for store in page]), position
 
 
 def tally_store(tenant_id: TenantId, namespace: Namespace, use: Resources) -> Tally:
@@ -119,7 +123,7 @@ def find_files(
 def list_files(
     tenant_id: TenantId,
     namespace: Namespace,
-    place_of: Callable[[Callable[[str], datetime | None]], ListPosition | None],
+    position_of: FindPosition,
     use: Resources,
     *,
     newest_first: bool,
@@ -127,15 +131,15 @@ def list_files(
     job_id: JobId | None,
     limit: int,
 ) -> tuple[Sequence[Attached], ListPosition | None]:
-    """Return the files of a vector store, or those of them that a job brought last, and the place that ``place_of`` made of
-    a look-up of the moment a file was put there. It may raise."""
+    """Return the files of a vector store, or those of them that a job brought last, and the position that
+    ``position_of`` made of a look-up of the moment a file was put there. It may raise."""
     with unit_of_work(use.mysql) as work:
         attachments = Attachments(work.connection, tenant_id)
-        place = place_of(lambda file_id: attachments.position(namespace, file_id))
+        position = position_of(lambda file_id: attachments.position(namespace, file_id))
         page = attachments.page(
-            namespace, position=place, newest_first=newest_first, status=status, limit=limit, job_id=job_id
+            namespace, position=position, newest_first=newest_first, status=status, limit=limit, job_id=job_id
         )
-        return page, place
+        return page, position
 
 
 def change_store(
@@ -175,7 +179,7 @@ def put_files(
     if size > MOST_BYTES_AT_ONCE:
         raise DocumentTooLarge(f"the files have {size} bytes; at most {MOST_BYTES_AT_ONCE} are taken at once")
     entries = [_entry(files[put.file_id], put) for put in wanted.values()]
-    noted = [
+    attached = [
         NewAttachment(
             document_id=DocumentId(put.file_id),
             ordinal=ordinal,
@@ -193,7 +197,7 @@ def put_files(
             raise NoSuchFile(", ".join(uploads[:1]))
         if opening is not None:
             _open(connection, tenant_id, opening)
-        Attachments(connection, tenant_id).attach(namespace, ticket.job_id, noted)
+        Attachments(connection, tenant_id).attach(namespace, ticket.job_id, attached)
 
     batch = Batch(tenant_id=tenant_id, namespace=namespace, request_id=request_id, entries=entries)
     return accept(batch, use, ring=ring, together_with=with_the_job)
@@ -215,21 +219,22 @@ def describe_file(
         attachments = Attachments(work.connection, tenant_id)
         number = attachments.generation_to_change(namespace, document_id)
         scope = Scope(tenant_id=tenant_id, namespace=namespace)
-        there = [] if number is None else [Generation(scope=scope, document_id=document_id, number=number)]
-        source = next(iter(Documents(work.connection, tenant_id).sources(there).values()), None)
+        latest = [] if number is None else [Generation(scope=scope, document_id=document_id, number=number)]
+        source = next(iter(Documents(work.connection, tenant_id).sources(latest).values()), None)
         if source is None or not source.body:  # no document, or one whose bytes are still to be fetched
             attachments.describe(namespace, document_id, attributes)
             return None
+    hidden = {key: value for key, value in source.fields.metadata.items() if kind_of(value) is None}
     upload = Upload(
         document_id=document_id,
-        fields=replace(source.fields, metadata={**_unshown(source.fields.metadata), **attributes}),
+        fields=replace(source.fields, metadata={**hidden, **attributes}),
         body=source.body,
         media_type=source.media_type,
         source_uri=source.source_uri,
         source=SourceRef(kind=None, source_id=source.source_id or None),
         chunking=source.chunking,
     )
-    noted = NewAttachment(
+    attached = NewAttachment(
         document_id=document_id,
         ordinal=0,
         filename=file.filename,
@@ -242,7 +247,7 @@ def describe_file(
         attachments = Attachments(connection, tenant_id)
         if attachments.was_deleted_since(namespace, document_id, source.generation.number):
             raise NoSuchFile(document_id)
-        attachments.attach(namespace, ticket.job_id, [noted])
+        attachments.attach(namespace, ticket.job_id, [attached])
 
     batch = Batch(tenant_id=tenant_id, namespace=namespace, request_id=request_id, entries=[upload])
     return accept(batch, use, ring=ring, together_with=with_the_job)
@@ -263,10 +268,6 @@ def take_out(tenant_id: TenantId, namespace: Namespace, document_id: DocumentId,
 def shown_attributes(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Return the part of a document's metadata that attributes can show: texts, numbers and booleans."""
     return {key: value for key, value in metadata.items() if kind_of(value) is not None}
-
-
-def _unshown(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in metadata.items() if kind_of(value) is None}
 
 
 def _open(connection: Connection, tenant_id: TenantId, store: VectorStore) -> None:

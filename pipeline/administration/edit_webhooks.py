@@ -8,13 +8,12 @@ import secrets
 import time
 import uuid
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import structlog
 
-from pipeline.database.rows import as_utc, now
 from pipeline.database.sealing import Sealer
-from pipeline.database.unit_of_work import UnitOfWork, unit_of_work
+from pipeline.database.unit_of_work import unit_of_work
 from pipeline.deadline import Deadline
 from pipeline.errors import Misconfigured, Unavailable
 from pipeline.jobs.ledger_store import Ledger
@@ -58,10 +57,10 @@ def add(tenant_id: TenantId, url: str, events: Sequence[str], use: Resources) ->
             raise TooManyWebhooks(f"There are {MOST_WEBHOOKS} endpoints already, and no more may be added.")
         store.add(webhook_id, url, events, sealed)
         Audit(work.connection, tenant_id).wrote("webhook_add", ids=[webhook_id])
-        made = store.one(webhook_id)
-    assert made is not None
+        webhook = store.one(webhook_id)
+    assert webhook is not None
     log.info("webhook_added", tenant_id=tenant_id, webhook_id=webhook_id)
-    return made, core.secret_text(secret)
+    return webhook, core.secret_text(secret)
 
 
 def _require_address(url: str, use: Resources) -> None:
@@ -121,7 +120,8 @@ def enable(tenant_id: TenantId, webhook_id: str, use: Resources) -> None:
 def queue_test(tenant_id: TenantId, webhook_id: str, use: Resources) -> str:
     """Queue a test message for an existing endpoint, and return the id of its delivery."""
     with unit_of_work(use.mysql) as work:
-        _send_soon(work, use)
+        if use.outbox_filled is not None:
+            work.after_commit(use.outbox_filled)
         return Outbox(work.connection, tenant_id).test(webhook_id)
 
 
@@ -154,19 +154,9 @@ def redeliver(tenant_id: TenantId, webhook_id: str, delivery_id: str, use: Resou
         if not store.send_again(webhook_id, delivery_id):
             return False
         Audit(work.connection, tenant_id).wrote("webhook_redeliver", ids=[delivery_id])
-        _send_soon(work, use)
+        if use.outbox_filled is not None:
+            work.after_commit(use.outbox_filled)
         return True
-
-
-def _send_soon(work: UnitOfWork, use: Resources) -> None:
-    filled = use.outbox_filled
-    if filled is None:
-        return
-
-    def tell() -> None:
-        filled()
-
-    work.after_commit(tell)
 
 
 def deliver(use: Resources, poster: Poster | None = None, *, seconds: float = 60.0) -> int:
@@ -178,16 +168,16 @@ def deliver(use: Resources, poster: Poster | None = None, *, seconds: float = 60
 async def _deliver(use: Resources, given: Poster | None, *, seconds: float) -> int:
     deadline = Deadline.after(seconds)
     under_way: set[asyncio.Task[None]] = set()
-    made = 0
+    calls = 0
     async with given or Poster(permitted=use.settings.webhook_allow_private) as poster:
         while True:
-            taken: list[Sending] = []
+            claimed: list[Sending] = []
             if not deadline.has_passed and len(under_way) < _AT_ONCE:
-                taken = await asyncio.to_thread(_claim, use, _AT_ONCE - len(under_way))
-            under_way |= {asyncio.create_task(_send(sending, poster, use)) for sending in taken}
-            made += len(taken)
+                claimed = await asyncio.to_thread(_claim, use, _AT_ONCE - len(under_way))
+            under_way |= {asyncio.create_task(_send(sending, poster, use)) for sending in claimed}
+            calls += len(claimed)
             if not under_way:
-                return made
+                return calls
             ended, under_way = await asyncio.wait(under_way, timeout=_LOOK_AGAIN_S, return_when=asyncio.FIRST_COMPLETED)
             for task in ended:
                 task.result()
@@ -201,17 +191,14 @@ def _claim(use: Resources, limit: int) -> list[Sending]:
 async def _send(sending: Sending, poster: Poster, use: Resources) -> None:
     """Make one call and record its outcome. If it cannot be recorded, the lease runs out."""
     try:
-        call = await asyncio.to_thread(_signed, sending, use)
-        if call is None:
-            return
-        reply = await poster.post(*call)
-    except Misconfigured as error:
-        log.error("webhook_secret_unreadable", tenant_id=sending.tenant_id, code=error.code, detail=str(error))
-        reply = Reply(error="its secret cannot be read; the operator has to look")
-    except Unavailable as error:
-        log.warning("webhook_left_to_the_lease", tenant_id=sending.tenant_id, code=error.code)
-        return
-    try:
+        try:
+            call = await asyncio.to_thread(_signed, sending, use)
+            if call is None:
+                return
+            reply = await poster.post(*call)
+        except Misconfigured as error:
+            log.error("webhook_secret_unreadable", tenant_id=sending.tenant_id, code=error.code, detail=str(error))
+            reply = Reply(error="its secret cannot be read; the operator has to look")
         await asyncio.to_thread(_settle, sending, reply, use)
     except Unavailable as error:
         log.warning("webhook_left_to_the_lease", tenant_id=sending.tenant_id, code=error.code)
@@ -225,13 +212,12 @@ def _signed(sending: Sending, use: Resources) -> tuple[str, dict[str, str], byte
         return None
     sealer, row = Sealer(use.settings.secret_key), _row(sending.tenant_id, sending.webhook_id)
     valid = [sealer.open(sealed, belongs_to=row) for sealed in endpoint.valid_secrets()]
-    timestamp = int(time.time())
+    message_id, timestamp = sending.delivery_id, int(time.time())
+    signature = core.signatures(valid, message_id=message_id, timestamp=timestamp, body=sending.body)
     headers = {
-        "webhook-id": sending.delivery_id,
+        "webhook-id": message_id,
         "webhook-timestamp": str(timestamp),
-        "webhook-signature": core.signatures(
-            valid, message_id=sending.delivery_id, timestamp=timestamp, body=sending.body
-        ),
+        "webhook-signature": signature,
         "User-Agent": _USER_AGENT,
     }
     return endpoint.url, headers, sending.body
@@ -245,7 +231,7 @@ def _settle(sending: Sending, reply: Reply, use: Resources) -> None:
         retry_after_s=reply.retry_after_s,
         chance=random.random(),
     )
-    days = use.settings.webhook_disable_after_days
+    patience = timedelta(days=use.settings.webhook_disable_after_days)
     with unit_of_work(use.mysql) as work:
         store = Webhooks(work.connection, sending.tenant_id)
         deliveries = Deliveries(work.connection, sending.tenant_id)
@@ -257,9 +243,8 @@ def _settle(sending: Sending, reply: Reply, use: Resources) -> None:
         elif verdict.gone:
             reason = "gone"
         elif sending.event is not core.Event.TEST:
-            since = store.failed(sending.webhook_id)
-            moment = as_utc(now())
-            if since is not None and moment is not None and moment - since > timedelta(days=days):
+            failing_since = store.failed(sending.webhook_id)
+            if failing_since is not None and datetime.now(UTC) - failing_since > patience:
                 reason = "failing"
         if reason:
             store.disable(sending.webhook_id, reason=reason)

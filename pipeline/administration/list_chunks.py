@@ -45,14 +45,11 @@ def read_passages(
         view = DocumentViews(work.connection, tenant_id).view(namespace, document_id)
         if view is None or view.generation is None:
             return None
-        return view, _searched(edits, namespace, document_id) if chunk is None else [chunk]
-
-
-def _searched(edits: ChunkEdits, namespace: Namespace, document_id: DocumentId) -> list[OwnedChunk]:
-    """Return the passages of a document that searches see; their parents say nothing that they do not."""
-    chunks: list[OwnedChunk] = []
-    after: Position | None = None
-    while page := edits.page(namespace, document_id=document_id, after=after, limit=_AT_ONCE):
-        chunks += [chunk for chunk in page if chunk.searched and chunk.enabled]
-        after = page[-1].position
-    return chunks
+        if chunk is not None:
+            return view, [chunk]
+        chunks: list[OwnedChunk] = []
+        after: Position | None = None
+        while page := edits.page(namespace, document_id=document_id, after=after, limit=_AT_ONCE):
+            chunks += [chunk for chunk in page if chunk.searched and chunk.enabled]
+            after = page[-1].position
+        return view, chunks

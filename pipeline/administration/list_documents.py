@@ -26,8 +26,7 @@ def list_documents(
     after: tuple[str, str] | None = None,
     limit: int,
 ) -> list[DocumentView]:
-    """Return the documents that follow the (namespace, document_id) cursor: those with ``status``, else all that are
-    searchable or under way."""
+    """Return documents after the (namespace, document_id) cursor: those with ``status``, else all not deleted."""
     with unit_of_work(use.mysql) as work:
         views = DocumentViews(work.connection, tenant_id)
         return views.views(namespace=namespace, status=status, source_id=source_id, after=after, limit=limit)

@@ -46,8 +46,7 @@ def list_items(
     limit: int,
     duplicates: bool = False,
 ) -> list[ItemView] | None:
-    """Return the items above the ordinal ``after``, or None without such a job; ``duplicates``: only those whose document
-    has the bytes of an older one."""
+    """Return items above the ordinal ``after``, None without such a job; ``duplicates``: only copies of older ones."""
     with unit_of_work(use.mysql) as work:
         views = JobViews(work.connection, tenant_id)
         if views.is_finished(job_id) is None:

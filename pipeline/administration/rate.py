@@ -78,12 +78,11 @@ def rate(
         if rated is None:
             raise NothingRated(_missing(rating))
         moment = datetime.now(UTC)
-        kind, target = ("chunk", rating.chunk_id) if rating.chunk_id else ("document", rating.document_id or "")
+        kind = "chunk" if rating.chunk_id else "document"
+        target = f"{rated.namespace}\n{rating.chunk_id or rating.document_id or ''}"
         stored, new = FeedbackStore(work.connection, tenant_id).add(
             Feedback(
-                feedback_id=feedback_id(
-                    query.query_id, kind, f"{rated.namespace}\n{target}", rating.rating, session_id
-                ),
+                feedback_id=feedback_id(query.query_id, kind, target, rating.rating, session_id),
                 created_at=moment,
                 rated_at=moment,
                 query_id=query.query_id,
@@ -105,15 +104,9 @@ def rate(
                 request_id=request_id,
             )
         )
-    log.info(
-        "feedback_given",
-        query_id=query.query_id,
-        rating=rating.rating,
-        place=rated.place,
-        new=new,
-        config_version=query.config_version,
-        experiment_bucket=query.experiment_bucket,
-    )
+    version = {"config_version": query.config_version, "experiment_bucket": query.experiment_bucket}
+    rank = {"rating": rating.rating, "place": rated.place, "new": new}
+    log.info("feedback_given", query_id=query.query_id, **rank, **version)
     return stored, new
 
 
@@ -152,8 +145,7 @@ def judgment_page(
 
 
 def experiment_results(tenant_id: TenantId, experiment_id: str, use: Resources) -> list[ArmResult] | None:
-    """Return each arm's searches and ratings in the experiment's order, zeros where there are none; None for an unknown
-    experiment."""
+    """Return each arm's searches and ratings in the experiment's order; None for an unknown experiment."""
     with reading(use.mysql) as connection:
         experiment = Experiments(connection, tenant_id).all().get(experiment_id)
         thought = {counts.bucket: counts for counts in FeedbackStore(connection, tenant_id).arms(experiment_id)}
@@ -176,13 +168,8 @@ def _in_answer(answer: Mapping[str, Any], rating: RatingRequest) -> _Rated | Non
     for position, hit in enumerate(hits, start=1):
         same = hit["chunk_id"] == rating.chunk_id if rating.chunk_id else hit["document_id"] == rating.document_id
         if same and rating.namespace in (None, hit["namespace"]):
-            return _Rated(
-                namespace=hit["namespace"],
-                document_id=hit["document_id"],
-                place=position,
-                score=hit["score"],
-                source=hit["source"],
-            )
+            fields = {name: hit[name] for name in ("namespace", "document_id", "score", "source")}
+            return _Rated(place=position, **fields)
     return None
 
 

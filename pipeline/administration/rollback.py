@@ -59,12 +59,12 @@ def roll_back(
 
 
 def _target(history: History, to: int | None) -> int:
-    kept = [entry.number for entry in history.generations if entry.state == "previous"]
-    if to is None and kept:
-        return kept[0]
-    if to in kept:
+    retained = [entry.number for entry in history.generations if entry.state == "previous"]
+    if to is None and retained:
+        return retained[0]
+    if to in retained:
         return to
     if to is not None and any(entry.number == to and entry.state == "shown" for entry in history.generations):
         raise GenerationNotKept(f"generation {to} is what is shown")
-    what = "no earlier generation of this document is kept" if to is None else f"generation {to} is not kept"
-    raise GenerationNotKept(what)
+    detail = "no earlier generation of this document is kept" if to is None else f"generation {to} is not kept"
+    raise GenerationNotKept(detail)

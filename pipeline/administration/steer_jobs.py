@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import partial
 
 import structlog
 from sqlalchemy import Connection
@@ -86,8 +88,8 @@ def retry(tenant_id: TenantId, job_id: JobId, use: Resources, *, ring: Ring) -> 
             )
         if queued:
             Audit(work.connection, tenant_id).wrote("job_retry", ids=[job_id], count=queued)
-            work.after_commit(lambda: _ring([job_id], tenant_id, ring))
-            work.after_commit(lambda: use.bells.progressed(tenant_id, job_id, always=True))
+            work.after_commit(partial(ring, tenant_id, job_id))
+            work.after_commit(partial(use.bells.progressed, tenant_id, job_id, always=True))
     log.info("job_retried", tenant_id=tenant_id, job_id=job_id, documents=queued)
     return queued
 
@@ -98,7 +100,7 @@ def pause(tenant_id: TenantId, job_id: JobId, use: Resources) -> None:
         control = _control_of_unfinished(work.connection, tenant_id, job_id)
         control.pause(job_id)
         Audit(work.connection, tenant_id).wrote("job_pause", ids=[job_id])
-        work.after_commit(lambda: use.bells.progressed(tenant_id, job_id, always=True))
+        work.after_commit(partial(use.bells.progressed, tenant_id, job_id, always=True))
 
 
 def resume(tenant_id: TenantId, job_id: JobId, use: Resources, *, ring: Ring) -> None:
@@ -107,8 +109,8 @@ def resume(tenant_id: TenantId, job_id: JobId, use: Resources, *, ring: Ring) ->
         control = _control_of_unfinished(work.connection, tenant_id, job_id)
         control.resume(job_id)
         Audit(work.connection, tenant_id).wrote("job_resume", ids=[job_id])
-        work.after_commit(lambda: use.bells.progressed(tenant_id, job_id, always=True))
-        work.after_commit(lambda: _ring([job_id], tenant_id, ring))
+        work.after_commit(partial(use.bells.progressed, tenant_id, job_id, always=True))
+        work.after_commit(partial(ring, tenant_id, job_id))
 
 
 def replay(tenant_id: TenantId, position: LedgerPosition, use: Resources, *, ring: Ring) -> bool:
@@ -118,8 +120,7 @@ def replay(tenant_id: TenantId, position: LedgerPosition, use: Resources, *, rin
 
 
 def replay_selected(tenant_id: TenantId, chosen: DeadLetterFilter, use: Resources, *, ring: Ring) -> int:
-    """Queue the chosen dead letters of this moment again, in slices, and return how many; a crash leaves the rest as
-    they were."""
+    """Queue the dead letters chosen now again, in slices; return how many. A crash leaves the rest as they were."""
     _clear(tenant_id, use)
     until, replayed = now(), 0
     while True:
@@ -156,17 +157,19 @@ def drop_dead_letter(tenant_id: TenantId, position: LedgerPosition, use: Resourc
 
 @_again
 def _requeue(tenant_id: TenantId, positions: Sequence[LedgerPosition], use: Resources, *, ring: Ring) -> int:
-    by_job: dict[JobId, list[int]] = {}
+    ordinals: defaultdict[JobId, list[int]] = defaultdict(list)
     for position in positions:
-        by_job.setdefault(position.job_id, []).append(position.ordinal)
+        ordinals[position.job_id].append(position.ordinal)
+    job_ids = sorted(ordinals)
     with unit_of_work(use.mysql) as work:
         control = JobControl(work.connection, tenant_id)
-        arriving = sum(control.reopen(job_id, by_job[job_id], dead_only=True) for job_id in sorted(by_job))
+        arriving = sum(control.reopen(job_id, ordinals[job_id], dead_only=True) for job_id in job_ids)
         quotas(work.connection, tenant_id, use).check(arriving=arriving)
-        queued = sum(control.requeue(job_id, by_job[job_id], dead_only=True) for job_id in sorted(by_job))
+        queued = sum(control.requeue(job_id, ordinals[job_id], dead_only=True) for job_id in job_ids)
         if queued:
-            Audit(work.connection, tenant_id).wrote("dead_letter_replay", ids=sorted(by_job), count=queued)
-            work.after_commit(lambda: _ring(sorted(by_job), tenant_id, ring))
+            Audit(work.connection, tenant_id).wrote("dead_letter_replay", ids=job_ids, count=queued)
+            for job_id in job_ids:
+                work.after_commit(partial(ring, tenant_id, job_id))
     return queued
 
 

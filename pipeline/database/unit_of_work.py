@@ -38,7 +38,7 @@ class UnitOfWork:
         self.connection = connection
         self._waiting: list[Callable[[], None]] = []
 
-    def after_commit(self, send: Callable[[], None]) -> None:
+    def after_commit(self, send: Callable[[], object]) -> None:
         """Call ``send`` after a successful commit; never after a rollback."""
         self._waiting.append(send)
 

@@ -58,7 +58,7 @@ class ChunkEdits(TenantStore):
         slow.
 
         ``document_id`` orders by document, parent and position in the parent: parents and chunks without one come
-        first. The ordinals of chunks are in this order (`assemble_all`), so both tables are read along their keys.
+        first. The ordinals of chunks are in this order (`assembled`), so both tables are read along their keys.
         """
         condition, values = mysql_condition(filters or Filters(), alias="g", chunk="c")
         exact = {"document_id": document_id, "source_id": source_id, "chunk_type": chunk_type, "parent_id": parent_id}

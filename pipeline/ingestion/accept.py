@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -29,8 +29,7 @@ _DIGITS = (0, 8, 32)  # of the hash in an id; 0 is the id that was sent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """A document of the batch that cannot be accepted, and the reason; it becomes a failed item without affecting
-    others."""
+    """A document of the batch that cannot be accepted, and the reason; it becomes a failed item."""
 
     document_id: str | None
     code: str
@@ -40,8 +39,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """One request's documents in order. Without a ``priority`` its size decides. ``job_id``: identifies the job of a
-    repeated request; None: a new one."""
+    """One request's documents in order. Without ``priority`` its size decides. ``job_id``: of a repeatable request."""
 
     tenant_id: TenantId
     namespace: Namespace
@@ -78,7 +76,7 @@ class _NumberedBatch:
     """The entries of a batch as items of its job, and the uploads among them that become generations."""
 
     items: Sequence[NewItem]
-    taken: Sequence[tuple[Generation, Upload]]
+    uploads: Sequence[tuple[Generation, Upload]]
 
 
 @retry_conflicts()
@@ -96,46 +94,43 @@ def accept(
     with unit_of_work(use.mysql) as work:
         ledger = Ledger(work.connection, batch.tenant_id)
         if batch.job_id and (total := ledger.total(job_id)) is not None:
-            return AcceptedJob(
-                tenant_id=batch.tenant_id,
-                job_id=job_id,
-                request_id=batch.request_id,
-                total=total,
-                due=0,
-                renamed=tuple(
-                    RenamedDocument(ordinal=n, requested_id=old, document_id=new)
-                    for n, old, new in ledger.renamed(job_id)
-                ),
-            )
+            return _ticket(batch, job_id, total=total, due=0, renamed=ledger.renamed(job_id))
         documents = Documents(work.connection, batch.tenant_id)
         if batch.on_conflict == "new":
-            placed = _keep_both(batch, documents, Duplicates(work.connection, batch.tenant_id))
+            numbered = _keep_both(batch, documents, Duplicates(work.connection, batch.tenant_id))
         else:
-            placed = _by_id(batch, documents)
-        items, taken = placed.items, placed.taken
-        quotas(work.connection, batch.tenant_id, use).check(arriving=len(taken))
-        documents.store(job_id, taken)
-        ledger.open(job_id, batch.namespace, batch.request_id, items, priority=_priority(batch, use))
-        ticket = AcceptedJob(
-            tenant_id=batch.tenant_id,
-            job_id=job_id,
-            request_id=batch.request_id,
-            total=len(items),
-            due=len(taken),
-            renamed=tuple(
-                RenamedDocument(ordinal=item.ordinal, requested_id=item.requested_id, document_id=item.document_id)
-                for item in items
-                if item.requested_id and item.document_id
-            ),
-        )
+            numbered = _by_id(batch, documents)
+        total, due = len(numbered.items), len(numbered.uploads)
+        quotas(work.connection, batch.tenant_id, use).check(arriving=due)
+        documents.store(job_id, numbered.uploads)
+        ledger.open(job_id, batch.namespace, batch.request_id, numbered.items, priority=_priority(batch, use))
+        renamed = [
+            (item.ordinal, item.requested_id, item.document_id)
+            for item in numbered.items
+            if item.requested_id and item.document_id
+        ]
+        ticket = _ticket(batch, job_id, total=total, due=due, renamed=renamed)
         Audit(work.connection, batch.tenant_id).wrote(
-            "ingest", namespaces=[batch.namespace], ids=[job_id], count=len(taken), total=len(items)
+            "ingest", namespaces=[batch.namespace], ids=[job_id], count=due, total=total
         )
         VectorStores(work.connection, batch.tenant_id).touch([batch.namespace])
         if together_with is not None:
             together_with(work.connection, ticket)
         work.after_commit(lambda: ring(ticket))
     return ticket
+
+
+def _ticket(
+    batch: Batch, job_id: JobId, *, total: int, due: int, renamed: Iterable[tuple[int, str, str]]
+) -> AcceptedJob:
+    return AcceptedJob(
+        tenant_id=batch.tenant_id,
+        job_id=job_id,
+        request_id=batch.request_id,
+        total=total,
+        due=due,
+        renamed=tuple(RenamedDocument(ordinal=n, requested_id=old, document_id=new) for n, old, new in renamed),
+    )
 
 
 def quota_use(tenant_id: TenantId, use: Resources) -> dict[str, tuple[int, int]]:
@@ -163,21 +158,21 @@ def quotas(connection: Connection, tenant_id: TenantId, use: Resources) -> Quota
 
 def _by_id(batch: Batch, documents: Documents) -> _NumberedBatch:
     """Assign generation numbers to the uploads under their own ids. Existing documents are replaced, skipped or refused."""
-    uploads = [entry for entry in batch.entries if isinstance(entry, Upload)]
-    ids = [upload.document_id for upload in uploads]
+    uploads = {ordinal: entry for ordinal, entry in enumerate(batch.entries) if isinstance(entry, Upload)}
+    last = {upload.document_id: ordinal for ordinal, upload in uploads.items()}
+    ids = [upload.document_id for upload in uploads.values()]
     only_new = batch.on_conflict != "replace"
     existing = documents.existing(batch.namespace, ids) if only_new else set()
     numbered = documents.number(
         batch.namespace, [document_id for document_id in ids if document_id not in existing], only_new=only_new
     )
-    there = set(ids) - numbered.keys()  # including those that another request created while this waited for the rows
-    last = {e.document_id: position for position, e in enumerate(batch.entries) if isinstance(e, Upload)}
-    latest = [
-        entry for entry in (batch.entries[position] for position in sorted(last.values())) if isinstance(entry, Upload)
-    ]
     return _NumberedBatch(
-        items=[_item(ordinal, entry, there, numbered, last, batch) for ordinal, entry in enumerate(batch.entries)],
-        taken=[(numbered[upload.document_id], upload) for upload in latest if upload.document_id in numbered],
+        items=[_item(ordinal, entry, numbered, last, batch) for ordinal, entry in enumerate(batch.entries)],
+        uploads=[
+            (numbered[upload.document_id], upload)
+            for ordinal, upload in uploads.items()
+            if upload.document_id in numbered and ordinal == last[upload.document_id]
+        ],
     )
 
 
@@ -185,41 +180,42 @@ def _keep_both(batch: Batch, documents: Documents, duplicates: Duplicates) -> _N
     """Assign generation numbers to the uploads under free ids."""
     uploads = {ordinal: entry for ordinal, entry in enumerate(batch.entries) if isinstance(entry, Upload)}
     assigned = assign_ids(documents, duplicates, batch.namespace, uploads)
-    taken = {
-        ordinal: (assigned.numbered[document_id], replace(uploads[ordinal], document_id=document_id))
-        for ordinal, document_id in sorted(assigned.ids.items())
-    }
     items: list[NewItem] = []
     for ordinal, entry in enumerate(batch.entries):
         if isinstance(entry, Refusal):
             items.append(_refused(ordinal, entry))
             continue
-        document_id = assigned.ids.get(ordinal) or assigned.there.get(ordinal)
+        document_id = assigned.ids.get(ordinal) or assigned.duplicated.get(ordinal)
         if document_id is None:
             items.append(_exists(ordinal, entry, batch, "every id made from its bytes belongs to another document"))
             continue
         requested = None if document_id == entry.document_id else entry.document_id
-        if ordinal in assigned.there:
+        if ordinal in assigned.duplicated:
             detail = f"document {document_id} has the same bytes; it was left as it is"
             new = NewItem(ordinal=ordinal, document_id=document_id, outcome="skipped", error_detail=detail)
         else:
             number = assigned.numbered[document_id].number
             new = NewItem(ordinal=ordinal, document_id=document_id, generation=number, body_bytes=len(entry.body))
         items.append(replace(new, requested_id=requested))
-    return _NumberedBatch(items=items, taken=list(taken.values()))
+    return _NumberedBatch(
+        items=items,
+        uploads=[
+            (assigned.numbered[document_id], replace(uploads[ordinal], document_id=document_id))
+            for ordinal, document_id in sorted(assigned.ids.items())
+        ],
+    )
 
 
 def _item(
     ordinal: int,
     entry: Upload | Refusal,
-    there: set[DocumentId],
     numbered: dict[DocumentId, Generation],
     last: dict[DocumentId, int],
     batch: Batch,
 ) -> NewItem:
     if isinstance(entry, Refusal):
         return _refused(ordinal, entry)
-    if entry.document_id in there:
+    if entry.document_id not in numbered:  # it exists, or another request created it while this waited for the rows
         if batch.on_conflict == "skip":
             return NewItem(ordinal=ordinal, document_id=entry.document_id, outcome="skipped")
         return _exists(ordinal, entry, batch, "on_conflict is error")
@@ -247,22 +243,16 @@ def _refused(ordinal: int, entry: Refusal) -> NewItem:
 
 def _exists(ordinal: int, entry: Upload, batch: Batch, why: str) -> NewItem:
     detail = f"document {entry.document_id} exists in namespace {batch.namespace} and {why}"
-    return NewItem(
-        ordinal=ordinal,
-        document_id=entry.document_id,
-        outcome="refused",
-        error_code="document_exists",
-        error_detail=detail,
-    )
+    return _refused(ordinal, Refusal(document_id=entry.document_id, code="document_exists", detail=detail))
 
 
 @dataclass(slots=True)
 class AssignedIds:
-    """The ids of uploads by ordinal. ``there``: ids of existing documents with the same bytes. A missing ordinal found
-    every id taken."""
+    """The ids of uploads by ordinal. ``duplicated``: ids of existing documents with the same bytes. Of an upload in
+    neither, every possible id is taken."""
 
     ids: dict[int, DocumentId] = field(default_factory=dict)
-    there: dict[int, DocumentId] = field(default_factory=dict)
+    duplicated: dict[int, DocumentId] = field(default_factory=dict)
     numbered: dict[DocumentId, Generation] = field(default_factory=dict)
 
 
@@ -273,24 +263,27 @@ def assign_ids(
     a suffix from the hash of its bytes, so that equal bytes find their document. Documents stay locked until the
     transaction ends, and unchanged."""
     assigned = AssignedIds()
-    taken: dict[DocumentId, DocumentContent] = {}  # by earlier uploads of the same request
+    earlier: dict[DocumentId, DocumentContent] = {}  # by earlier uploads of the same request
     waiting = dict(uploads)
     for digits in _DIGITS:
         wanted: defaultdict[DocumentId, list[int]] = defaultdict(list)
         for ordinal, upload in waiting.items():
             wanted[_id(upload, digits)].append(ordinal)
-        candidates = wanted.keys() - taken.keys()
+        candidates = wanted.keys() - earlier.keys()
         candidates -= documents.existing(namespace, candidates)
         numbered = documents.number(namespace, candidates, only_new=True) if candidates else {}
-        contents = duplicates.contents(namespace, wanted.keys() - taken.keys() - numbered.keys()) | taken
+        contents = duplicates.contents(namespace, wanted.keys() - earlier.keys() - numbered.keys()) | earlier
         for document_id, ordinals in wanted.items():
             for ordinal in ordinals:
                 upload = waiting[ordinal]
                 if document_id in numbered and document_id not in contents:
                     assigned.ids[ordinal] = document_id
-                    contents[document_id] = taken[document_id] = _content(upload)
+                    content = DocumentContent(
+                        content_hash=hashlib.sha256(upload.body).digest(), source_uri=upload.source_uri
+                    )
+                    contents[document_id] = earlier[document_id] = content
                 elif _is_same(upload, contents.get(document_id)):
-                    assigned.there[ordinal] = document_id
+                    assigned.duplicated[ordinal] = document_id
                 else:
                     continue
                 del waiting[ordinal]
@@ -307,10 +300,6 @@ def _id(upload: Upload, digits: int) -> DocumentId:
 def _digest(upload: Upload) -> bytes:
     """Return the hash of the bytes, or of the address of a document to fetch."""
     return hashlib.sha256((upload.source_uri or "").encode() if upload.to_fetch else upload.body).digest()
-
-
-def _content(upload: Upload) -> DocumentContent:
-    return DocumentContent(content_hash=hashlib.sha256(upload.body).digest(), source_uri=upload.source_uri)
 
 
 def _is_same(upload: Upload, content: DocumentContent | None) -> bool:

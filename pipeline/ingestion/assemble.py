@@ -20,17 +20,8 @@ class Assembled:
 
 def assemble(
     parsed: Parsed, generation: Generation, *, title: str | None, chunking: Chunking, tokenizer: Tokenizer, limit: int
-) -> list[Chunk]:
-    """Return the chunks of `assemble_all`."""
-    document = assemble_all(parsed, generation, title=title, chunking=chunking, tokenizer=tokenizer, limit=limit)
-    return document.chunks
-
-
-def assemble_all(
-    parsed: Parsed, generation: Generation, *, title: str | None, chunking: Chunking, tokenizer: Tokenizer, limit: int
 ) -> Assembled:
-    """Cut, analyse and name the chunks of one generation in this process, for trusted text only. Raises as
-    `cut_document`."""
+    """Cut, analyse and name the chunks of one generation here, for trusted text only. Raises as `cut_document`."""
     cut = cut_document(parsed, title=title, chunking=chunking, tokenizer=tokenizer, most=limit)
     return assembled(cut, generation)
 

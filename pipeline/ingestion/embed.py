@@ -35,39 +35,34 @@ def embed(
     fields = {item.claim.generation: item.fields for item in prepared}
     chunks = [chunk for item in prepared for chunk in item.to_embed]
     replacing = {item.claim.generation for item in prepared if item.replaces}
-    kept: Counter[Generation] = Counter()
+    reused_chunks: Counter[Generation] = Counter()
     embedder = use.embedder  # read once: another model may be active a moment later
     means = Means()
-    whole = {item.claim.generation for item in prepared if not item.vectors}
-    for some in slices(chunks, _CHUNKS_PER_LEASE):
+    complete = {item.claim.generation for item in prepared if not item.vectors}
+    ask = partial(_vectors, lease, embedder, use)
+    for piece in slices(chunks, _CHUNKS_PER_LEASE):
         try:
-            vectors, reused = embed_or_reuse(
-                tenant_id,
-                some,
-                replacing,
-                use,
-                model=embedder.model,
-                embed=partial(_vectors, lease, embedder, use),
-            )
+            vectors, reused = embed_or_reuse(tenant_id, piece, replacing, use, model=embedder.model, embed=ask)
         except EmbedderRefused as error:
-            guilty = {some[index].generation for index in error.indexes} or set(fields)
+            guilty = {piece[index].generation for index in error.indexes} or set(fields)
             end(lease, [], [(claim, error) for claim in lease.claims if claim.generation in guilty], use)
             rest = [item for item in prepared if item.claim.generation not in guilty]
             return embed(lease, rest, use, breather=breather)
-        use.vectors(tenant_id).upsert(some, vectors, fields=fields, model=embedder.model)
-        means.add(some, vectors)
-        kept.update(chunk.generation for chunk in reused)
-        if some[-1] is not chunks[-1]:
+        use.vectors(tenant_id).upsert(piece, vectors, fields=fields, model=embedder.model)
+        means.add(piece, vectors)
+        reused_chunks.update(chunk.generation for chunk in reused)
+        if piece[-1] is not chunks[-1]:
             lease.renew()
             if breather is not None:
                 breather.take()
     document_vectors = use.document_vectors(tenant_id)
-    document_vectors.write([vector for vector in means.vectors() if vector.generation in whole], model=embedder.model)
-    document_vectors.refresh([generation for generation in fields if generation not in whole])
+    computed = [vector for vector in means.vectors() if vector.generation in complete]
+    document_vectors.write(computed, model=embedder.model)
+    document_vectors.refresh([generation for generation in fields if generation not in complete])
     fill_standby(tenant_id, chunks, fields, use, after_each=lease.renew)
     lease.reach(Stage.EMBEDDED, lease.claims)
     lease.renew()
-    return [replace(item, reused=kept[item.claim.generation]) for item in prepared]
+    return [replace(item, reused=reused_chunks[item.claim.generation]) for item in prepared]
 
 
 def _vectors(lease: Lease, embedder: Embedder, use: Resources, chunks: Sequence[Chunk]) -> Matrix:
@@ -98,18 +93,17 @@ def embed_or_reuse(
     text, document and model, in one statement. The rest go to ``embed``; its errors propagate, with
     ``EmbedderRefused.indexes`` being positions in ``chunks``."""
     candidates = [chunk for chunk in chunks if chunk.generation in replacing]
-    known = use.vectors(tenant_id).of_texts(candidates, model=model) if candidates else {}
-    if not known:
+    stored = use.vectors(tenant_id).of_texts(candidates, model=model) if candidates else {}
+    if not stored:
         return embed(chunks), []
-    new = [place for place, chunk in enumerate(chunks) if chunk.chunk_id not in known]
-    vectors = np.empty((len(chunks), len(next(iter(known.values())))), dtype=np.float32)
+    new = [position for position, chunk in enumerate(chunks) if chunk.chunk_id not in stored]
+    vectors = np.empty((len(chunks), len(next(iter(stored.values())))), dtype=np.float32)
     if new:
         try:
-            vectors[new] = embed([chunks[place] for place in new])
+            vectors[new] = embed([chunks[position] for position in new])
         except EmbedderRefused as error:
             raise EmbedderRefused(str(error), indexes=tuple(new[index] for index in error.indexes)) from error
-    reused = [chunk for chunk in chunks if chunk.chunk_id in known]
-    old = [place for place, chunk in enumerate(chunks) if chunk.chunk_id in known]
-    if old:
-        vectors[old] = np.stack([known[chunk.chunk_id] for chunk in reused])
-    return vectors, reused
+    for position, chunk in enumerate(chunks):
+        if chunk.chunk_id in stored:
+            vectors[position] = stored[chunk.chunk_id]
+    return vectors, [chunk for chunk in chunks if chunk.chunk_id in stored]

@@ -41,37 +41,36 @@ def hand_over(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources, 
         return claims
     with unit_of_work(use.mysql) as work:
         store = FetchedPayloads(work.connection, tenant_id)
-        locations = store.places([claim.generation for claim in claims if claim.to_fetch])
-    places = {claim: locations[claim.generation] for claim in claims if claim.generation in locations}
-    if places:
-        use.fetches.take(tenant_id, len(places))
-        use.fetches.run(_Round(tenant_id, places, use, ring).carry_out)
-    return [claim for claim in claims if claim not in places]
+        by_generation = store.locations([claim.generation for claim in claims if claim.to_fetch])
+    locations = {claim: by_generation[claim.generation] for claim in claims if claim.generation in by_generation}
+    if locations:
+        use.fetches.take(tenant_id, len(locations))
+        use.fetches.run(_Round(tenant_id, locations, use, ring).carry_out)
+    return [claim for claim in claims if claim not in locations]
 
 
 class _Round:
     """Documents that were claimed together and are fetched in parallel."""
 
     def __init__(
-        self, tenant_id: TenantId, places: Mapping[ItemClaim, BytesLocation], use: Resources, ring: Ring
+        self, tenant_id: TenantId, locations: Mapping[ItemClaim, BytesLocation], use: Resources, ring: Ring
     ) -> None:
         self._tenant_id = tenant_id
-        self._places = places
+        self._locations = locations
         self._use = use
         self._ring = ring
         self._ended: queue.SimpleQueue[tuple[ItemClaim, Ending]] = queue.SimpleQueue()
-        self._slots = len(places)
-        self._lease = Lease(use.mysql, tenant_id, list(places), lease_s=use.settings.ingest_lease_s)
+        self._slots = len(locations)
+        self._lease = Lease(use.mysql, tenant_id, list(locations), lease_s=use.settings.ingest_lease_s)
         self._deadline = Deadline.after(use.settings.fetch_timeout_s + _LOOKUP_S)
 
     def carry_out(self) -> None:
-        """Fetch until every document has ended or is lost to another worker. Never raises; the lease recovers unwritten
-        results."""
-        for claim, location in self._places.items():
+        """Fetch until every document has ended or is lost to another worker. Never raises: the lease recovers it."""
+        for claim, location in self._locations.items():
             self._use.fetches.run(partial(self._fetch, claim, location))
         try:
             while self._lease.claims:
-                self._settle(self._next_ones())
+                self._settle(self._next_endings())
                 self._renew()
         except Unavailable as error:
             log.warning("fetches_left_to_the_lease", documents=len(self._lease.claims), code=error.code)
@@ -81,26 +80,26 @@ class _Round:
         finally:
             self._give_back(self._slots)
 
-    def _fetch(self, claim: ItemClaim, place: BytesLocation) -> None:
+    def _fetch(self, claim: ItemClaim, location: BytesLocation) -> None:
         """Fetch one document; the work of one thread."""
         began = time.monotonic()
         try:
-            ending: Ending = self._use.fetcher.fetch(place.uri)
+            ending: Ending = self._use.fetcher.fetch(location.uri)
         except PipelineError as error:
             ending = error
         except Exception as error:
             log.exception("fetch_bug", job_id=claim.job_id, ordinal=claim.ordinal)
             ending = error
-        log.info(
-            "document_fetched" if isinstance(ending, Fetched) else "document_not_fetched",
-            ordinal=claim.ordinal,
-            bytes=len(ending.body) if isinstance(ending, Fetched) else 0,
-            code=None if isinstance(ending, Fetched) else getattr(ending, "code", "internal_error"),
-            elapsed_ms=round((time.monotonic() - began) * 1000),
-        )
+        elapsed_ms = round((time.monotonic() - began) * 1000)
+        if isinstance(ending, Fetched):
+            size = len(ending.body)
+            log.info("document_fetched", ordinal=claim.ordinal, bytes=size, code=None, elapsed_ms=elapsed_ms)
+        else:
+            code = getattr(ending, "code", "internal_error")
+            log.info("document_not_fetched", ordinal=claim.ordinal, bytes=0, code=code, elapsed_ms=elapsed_ms)
         self._ended.put((claim, ending))
 
-    def _next_ones(self) -> dict[ItemClaim, Ending]:
+    def _next_endings(self) -> dict[ItemClaim, Ending]:
         """Return the fetches that have ended, waiting no longer than the lease allows."""
         patience = Deadline.after(self._use.settings.ingest_lease_s / 6)
         endings: dict[ItemClaim, Ending] = {}
@@ -121,7 +120,7 @@ class _Round:
         """Write the results of fetches, those with bytes together, and release their items."""
         fetched: dict[ItemClaim, tuple[bytes, str]] = {}
         for claim, ending in endings.items():
-            payload = self._read(self._places[claim], ending)
+            payload = self._read(self._locations[claim], ending)
             if isinstance(payload, tuple):
                 fetched[claim] = payload
             elif isinstance(payload, Rejected):
@@ -134,25 +133,25 @@ class _Round:
         for job_id in sorted({claim.job_id for claim in fetched}):
             self._ring(self._tenant_id, job_id)
 
-    def _read(self, place: BytesLocation, ending: Ending) -> tuple[bytes, str] | Exception:
+    def _read(self, location: BytesLocation, ending: Ending) -> tuple[bytes, str] | Exception:
         """Return the bytes with the media type to parse them as, or the error."""
         if isinstance(ending, Exception):
             return ending
         if not ending.body:
             return EmptyDocument("the server answered with nothing")
-        asked_for, _, parameters = place.media_type.partition(";")
+        requested, _, parameters = location.media_type.partition(";")
         charset = charset_of(parameters)
-        if asked_for == OCTETS:
+        if requested == OCTETS:
             try:
-                found = media_type_of_fetched(ending.body, declared=ending.content_type, uri=ending.uri)
+                media_type = media_type_of_fetched(ending.body, declared=ending.content_type, uri=ending.uri)
             except Rejected as error:
                 return error
         else:
-            found, charset = asked_for, charset or charset_of((ending.content_type or "").partition(";")[2])
+            media_type, charset = requested, charset or charset_of((ending.content_type or "").partition(";")[2])
         if charset:
-            found = f"{found.partition(';')[0]};charset={charset}"
-        fits = found.isascii() and found.isprintable() and len(found) <= _LONGEST_MEDIA_TYPE
-        return ending.body, found if fits else found.partition(";")[0]
+            media_type = f"{media_type.partition(';')[0]};charset={charset}"
+        fits = media_type.isascii() and media_type.isprintable() and len(media_type) <= _LONGEST_MEDIA_TYPE
+        return ending.body, media_type if fits else media_type.partition(";")[0]
 
     def _park(self, claim: ItemClaim, error: Rejected) -> None:
         try:

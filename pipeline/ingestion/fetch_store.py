@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import bindparam, text
 
-from pipeline.database.rows import TenantStore, now
+from pipeline.database.rows import TenantStore, generation_key, now
 from pipeline.jobs.claims import ItemClaim, becomes, may
 from pipeline.jobs.states import Move
 from pipeline.records import Generation
@@ -25,16 +25,13 @@ class BytesLocation:
 class FetchedPayloads(TenantStore):
     """One tenant's payloads that are still to be fetched."""
 
-    def places(self, generations: Sequence[Generation]) -> dict[Generation, BytesLocation]:
+    def locations(self, generations: Sequence[Generation]) -> dict[Generation, BytesLocation]:
         """Return the location of each of these generations that has no bytes yet."""
         locations: dict[Generation, BytesLocation] = {}
         wanted = set(generations)
         for namespace in sorted({generation.scope.namespace for generation in wanted}):
-            rows = self._run(
-                _PLACES,
-                namespace=namespace,
-                ids=[each.document_id for each in wanted if each.scope.namespace == namespace],
-            )
+            ids = [generation.document_id for generation in wanted if generation.scope.namespace == namespace]
+            rows = self._run(_LOCATIONS, namespace=namespace, ids=ids)
             for document_id, number, uri, media_type in rows:
                 generation = self._generation(namespace, document_id, number)
                 if generation in wanted:
@@ -43,25 +40,18 @@ class FetchedPayloads(TenantStore):
 
     def store(self, generation: Generation, body: bytes, *, media_type: str) -> None:
         """Store the bytes and their type, so that they are never fetched again."""
-        values = {
-            "tenant": self._tenant_id,
-            "namespace": generation.scope.namespace,
-            "document": generation.document_id,
-            "generation": generation.number,
-        }
-        self._connection.execute(_STORE_BODY, {**values, "body": body})
-        digest = hashlib.sha256(body).digest()
-        self._connection.execute(_STORE_TYPE, {**values, "media_type": media_type, "hash": digest})
-        self._connection.execute(_SOURCE_TYPE, {**values, "media_type": media_type.partition(";")[0]})
+        key = generation_key(generation)
+        self._run(_STORE_BODY, **key, body=body)
+        self._run(_STORE_TYPE, **key, media_type=media_type, hash=hashlib.sha256(body).digest())
+        self._run(_SOURCE_TYPE, **key, media_type=media_type.partition(";")[0])
 
     def queue(self, sizes: Mapping[ItemClaim, int]) -> None:
         """Queue items whose bytes were stored (by size), without counting an attempt. Call `Ledger.still_held` first."""
         for claim, size in sizes.items():
-            values = {"tenant": self._tenant_id, "job": claim.job_id, "ordinal": claim.ordinal}
-            self._connection.execute(_QUEUE, {**values, "size": size, "now": now()})
+            self._run(_QUEUE, job=claim.job_id, ordinal=claim.ordinal, size=size, now=now())
 
 
-_PLACES = text(
+_LOCATIONS = text(
     "SELECT g.document_id, g.generation, g.source_uri, g.media_type FROM payloads p JOIN generations g"
     " ON g.tenant_id = p.tenant_id AND g.namespace = p.namespace AND g.document_id = p.document_id"
     " AND g.generation = p.generation"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 
 import structlog
 
@@ -20,18 +21,19 @@ from pipeline.resources import Resources
 log = structlog.get_logger(__name__)
 
 
-def end(lease: Lease, gone: Sequence[ItemClaim], refused: Sequence[tuple[ItemClaim, Rejected]], use: Resources) -> None:
-    """End and release items that need no further work: superseded ones, whose payload was dropped, and faulty ones.
-    Raises LeaseLost."""
-    if not gone and not refused:
+def end(
+    lease: Lease, superseded: Sequence[ItemClaim], refused: Sequence[tuple[ItemClaim, Rejected]], use: Resources
+) -> None:
+    """End and release superseded items, whose payload was dropped, and faulty ones. Raises LeaseLost."""
+    if not superseded and not refused:
         return
     tenant_id = lease.tenant_id
-    claims = [*gone, *(claim for claim, _ in refused)]
+    claims = [*superseded, *(claim for claim, _ in refused)]
     with lease.held(claims) as (work, ledger):
         refused_generations = [claim.generation for claim, _ in refused]
         Documents(work.connection, tenant_id).lock(refused_generations)  # all at once, in key order
-        ledger.succeed(dict.fromkeys(gone, 0), outcome="superseded")
-        Retired(work.connection, tenant_id).add([claim.generation for claim in gone])
+        ledger.succeed(dict.fromkeys(superseded, 0), outcome="superseded")
+        Retired(work.connection, tenant_id).add([claim.generation for claim in superseded])
         for claim, error in refused:
             ledger.fail([claim], code=error.code, detail=str(error))
             Retired(work.connection, tenant_id).add([claim.generation])
@@ -40,13 +42,7 @@ def end(lease: Lease, gone: Sequence[ItemClaim], refused: Sequence[tuple[ItemCla
     lease.release(claims)
 
 
-def close(
-    tenant_id: TenantId,
-    claims: Sequence[ItemClaim],
-    ledger: Ledger,
-    use: Resources,
-    work: UnitOfWork,
-) -> None:
+def close(tenant_id: TenantId, claims: Sequence[ItemClaim], ledger: Ledger, use: Resources, work: UnitOfWork) -> None:
     """Finish the jobs of these claims that have no open item left: count their deferred terms, and notify."""
     finished = close_jobs(tenant_id, [claim.job_id for claim in claims], ledger, use, work)
     for namespace in sorted({claim.generation.scope.namespace for claim in claims if claim.job_id in finished}):
@@ -65,13 +61,8 @@ def close_jobs(
     """End and return the jobs without remaining work; then notify followers and webhooks. ``touch``: revise every job."""
     finished = set(ledger.close_if_done(job_ids, touch=touch))
     for job_id in sorted(set(job_ids) if touch else finished):
-        tell = use.bells.ended if job_id in finished else use.bells.progressed
-        work.after_commit(lambda tell=tell, job_id=job_id: tell(tenant_id, job_id))  # type: ignore[misc]
+        notify = use.bells.ended if job_id in finished else use.bells.progressed
+        work.after_commit(partial(notify, tenant_id, job_id))
     if ledger.deliveries and use.outbox_filled is not None:
-        filled = use.outbox_filled
-        work.after_commit(lambda: _nudge(filled))
+        work.after_commit(use.outbox_filled)
     return finished
-
-
-def _nudge(filled: Callable[[], object]) -> None:
-    filled()

@@ -30,11 +30,10 @@ class PartOutcome:
 
 
 def receive_part(batch: Batch, part: NewPart, use: Resources, *, ring: Callable[[AcceptedJob], None]) -> PartOutcome:
-    """Accept a part's documents once, the part and its job in one transaction; a repetition changes nothing. Raises as
-    ``accept``."""
-    earlier = _known(batch.tenant_id, batch.namespace, part.import_id, part.number, use)
+    """Accept a part's documents, with the part in one transaction; repeating changes nothing. Raises as ``accept``."""
+    stored = _stored_part(batch, part, use)
     status: Literal["accepted", "present"] = "present"
-    if earlier is None:
+    if stored is None:
 
         def note(connection: Connection, ticket: AcceptedJob) -> None:
             Imports(connection, batch.tenant_id, batch.namespace).add(part, ticket.job_id)
@@ -45,12 +44,10 @@ def receive_part(batch: Batch, part: NewPart, use: Resources, *, ring: Callable[
             log.info("part_accepted", part=part.number, documents=part.documents, vectors_kept=part.vectors_kept)
         except PartKnown:  # another request sent it at the same moment
             log.info("part_known", part=part.number)
-        earlier = _known(batch.tenant_id, batch.namespace, part.import_id, part.number, use)
-        if earlier is None:  # the namespace was deleted meanwhile
+        stored = _stored_part(batch, part, use)
+        if stored is None:
             raise PartKnown(f"part {part.number} was accepted, and its namespace was deleted since")
-    if earlier.sha256 != part.sha256.hex():
-        return PartOutcome(status="differs", part=earlier)
-    return PartOutcome(status=status, part=earlier)
+    return PartOutcome(status=status if stored.sha256 == part.sha256.hex() else "differs", part=stored)
 
 
 def parts_of(tenant_id: TenantId, namespace: Namespace, import_id: str, use: Resources) -> list[PartView]:
@@ -60,17 +57,16 @@ def parts_of(tenant_id: TenantId, namespace: Namespace, import_id: str, use: Res
 
 
 def forget(tenant_id: TenantId, namespace: Namespace, import_id: str, use: Resources) -> int:
-    """Forget the parts of an import, so that the archive can be imported again. Returns how many there were. Raises
-    StoreUnavailable."""
+    """Forget the parts of an import, so that it can be repeated; return how many. Raises StoreUnavailable."""
     with unit_of_work(use.mysql) as work:
-        forgotten = Imports(work.connection, tenant_id, namespace).forget(import_id)
-        if forgotten:
+        count = Imports(work.connection, tenant_id, namespace).forget(import_id)
+        if count:
             Audit(work.connection, tenant_id).wrote(
-                "import_forget", namespaces=[namespace], ids=[import_id], count=forgotten
+                "import_forget", namespaces=[namespace], ids=[import_id], count=count
             )
-        return forgotten
+        return count
 
 
-def _known(tenant_id: TenantId, namespace: Namespace, import_id: str, number: int, use: Resources) -> PartView | None:
-    parts = parts_of(tenant_id, namespace, import_id, use)
-    return next((view for view in parts if view.part == number), None)
+def _stored_part(batch: Batch, part: NewPart, use: Resources) -> PartView | None:
+    parts = parts_of(batch.tenant_id, batch.namespace, part.import_id, use)
+    return next((view for view in parts if view.part == part.number), None)

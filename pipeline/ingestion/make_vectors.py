@@ -48,31 +48,28 @@ def vectors_of(
         texts = [redact(text, kinds=use.settings.mask_kinds) for text in texts]
     cache = VectorCache(use.vector_store, tenant_id, model=embedder.model, dimension=embedder.dimension)
     digests = [digest_of(text) for text in texts]
-    places: defaultdict[bytes, list[int]] = defaultdict(list)
+    positions: defaultdict[bytes, list[int]] = defaultdict(list)
     for position, digest in enumerate(digests):
-        places[digest].append(position)
-    vectors: dict[bytes, Matrix] = dict(cache.get(list(places)))
-    unknown = [digest for digest in places if digest not in vectors]
-    keeper = _AnswerRecorder(cache, unknown)
-    saved = [
-        texts[at] for digest, positions in places.items() for at in (positions if digest in vectors else positions[1:])
-    ]
+        positions[digest].append(position)
+    vectors: dict[bytes, Matrix] = dict(cache.get(list(positions)))
+    unknown = [digest for digest in positions if digest not in vectors]
+    recorder = _AnswerRecorder(cache, unknown)
+    requested = {positions[digest][0] for digest in unknown}
+    saved = [text for position, text in enumerate(texts) if position not in requested]
     try:
         if unknown:
-            wanted = [texts[places[digest][0]] for digest in unknown]
+            wanted = [texts[positions[digest][0]] for digest in unknown]
             rows = embedder.embed_counted(
-                wanted, listener=keeper, urgent=purpose is Purpose.QUERY, timeout_s=timeout_s, stop=stop
+                wanted, listener=recorder, urgent=purpose is Purpose.QUERY, timeout_s=timeout_s, stop=stop
             )
             vectors |= dict(zip(unknown, rows, strict=True))
     except EmbedderRefused as error:
-        guilty = sorted(position for index in error.indexes for position in places[unknown[index]])
+        guilty = sorted(position for index in error.indexes for position in positions[unknown[index]])
         raise EmbedderRefused(str(error), indexes=tuple(guilty)) from None
     else:
-        keeper.counts += EmbeddingCounts(
-            cached_texts=len(saved), saved_tokens=sum(count_tokens(text) for text in saved)
-        )
+        recorder.counts += EmbeddingCounts(cached_texts=len(saved), saved_tokens=sum(map(count_tokens, saved)))
     finally:
-        use.usage_book.note(tenant_id, purpose, embedder.model, keeper.counts, job_id=job_id)
+        use.usage_book.note(tenant_id, purpose, embedder.model, recorder.counts, job_id=job_id)
         if purpose is Purpose.QUERY:
             use.usage_book.write_soon()
         else:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import structlog
@@ -30,7 +31,7 @@ from pipeline.ingestion.unpack import unpacked
 from pipeline.jobs.claims import ItemClaim
 from pipeline.jobs.lease_store import Lease
 from pipeline.keyword.terms import tokenizer_of
-from pipeline.records import Chunk, DocumentFields, Encoding, Generation, ParentChunk, Stage, TenantId
+from pipeline.records import Chunk, DocumentFields, Encoding, Generation, ParentChunk, Scope, Stage, TenantId
 from pipeline.resources import Resources
 
 log = structlog.get_logger(__name__)
@@ -64,7 +65,7 @@ def compare(lease: Lease, sources: Mapping[Generation, Source], use: Resources) 
     with unit_of_work(use.mysql) as work:
         shown = Generations(work.connection, tenant_id).published_states([claim.generation for claim in later])
     alike = [claim for claim in later if _is_shown_already(sources[claim.generation], shown[claim.generation], use=use)]
-    unchanged = _end(lease, _complete(tenant_id, alike, shown, use), sources, use) if alike else []
+    unchanged = _end_unchanged(lease, _complete(tenant_id, alike, shown, use), sources, use) if alike else []
     return ComparedClaims(
         unchanged=frozenset(unchanged),
         overtaken=tuple(claim for claim in later if shown[claim.generation].overtaken),
@@ -72,48 +73,48 @@ def compare(lease: Lease, sources: Mapping[Generation, Source], use: Resources) 
     )
 
 
-def _is_shown_already(source: Source, standing: PublishedState, *, use: Resources) -> bool:
+def _is_shown_already(source: Source, state: PublishedState, *, use: Resources) -> bool:
     return (
-        standing.recipe is not None
-        and standing.model == use.embedder.model
-        and standing.rows == standing.chunk_count
-        and same_fields(standing.fields, source.fields)
-        and standing.recipe == source.recipe
+        state.recipe is not None
+        and state.model == use.embedder.model
+        and state.rows == state.chunk_count
+        and same_fields(state.fields, source.fields)
+        and state.recipe == source.recipe
     )
 
 
 def _complete(
-    tenant_id: TenantId, alike: Sequence[ItemClaim], found: Mapping[Generation, PublishedState], use: Resources
+    tenant_id: TenantId, alike: Sequence[ItemClaim], states: Mapping[Generation, PublishedState], use: Resources
 ) -> list[ItemClaim]:
     """Return the claims whose shown generation has all its vectors: a new upload repairs one that lacks some."""
-    shown = {claim: found[claim.generation].shown for claim in alike}
-    counts = use.vectors(tenant_id).counts([each for each in shown.values() if each is not None])
-    return [c for c, each in shown.items() if each is not None and counts[each] == found[c.generation].chunk_count]
+    shown = {claim: generation for claim in alike if (generation := states[claim.generation].shown) is not None}
+    counts = use.vectors(tenant_id).counts(list(shown.values()))
+    return [claim for claim, g in shown.items() if counts[g] == states[claim.generation].chunk_count]
 
 
-def _end(
+def _end_unchanged(
     lease: Lease, claims: Sequence[ItemClaim], sources: Mapping[Generation, Source], use: Resources
-) -> list[ItemClaim]:
+) -> Sequence[ItemClaim]:
     """Compare again with the documents locked, and end the claims whose upload is still the shown one."""
     if not claims:
         return []
     tenant_id = lease.tenant_id
     with lease.held(claims) as (work, ledger):
         generations = Generations(work.connection, tenant_id)
-        standing = generations.published_states([claim.generation for claim in claims], lock=True)
-        still = [c for c in claims if _is_shown_already(sources[c.generation], standing[c.generation], use=use)]
-        if not still:
+        states = generations.published_states([claim.generation for claim in claims], lock=True)
+        claims = [c for c in claims if _is_shown_already(sources[c.generation], states[c.generation], use=use)]
+        if not claims:
             return []
-        chunks = {claim: standing[claim.generation].chunk_count for claim in still}
+        chunks = {claim: states[claim.generation].chunk_count for claim in claims}
         ledger.succeed(chunks, outcome="unchanged", reused=chunks)
-        generations.settle([claim.generation for claim in still])
+        generations.settle([claim.generation for claim in claims])
         # A superseded attempt may have written chunks aside, which its own end drops as usual.
-        generations.discard([claim.generation for claim in still if not claim.may_have_rows])
-        Retired(work.connection, tenant_id).add([claim.generation for claim in still if claim.may_have_rows])
-        close(tenant_id, still, ledger, use, work)
-    lease.release(still)
-    log.info("documents_unchanged", documents=len(still), chunks=sum(chunks.values()))
-    return still
+        generations.discard([claim.generation for claim in claims if not claim.may_have_rows])
+        Retired(work.connection, tenant_id).add([claim.generation for claim in claims if claim.may_have_rows])
+        close(tenant_id, claims, ledger, use, work)
+    lease.release(claims)
+    log.info("documents_unchanged", documents=len(claims), chunks=sum(chunks.values()))
+    return claims
 
 
 _PAUSE_S = 0.5  # seconds between pauses
@@ -137,8 +138,7 @@ class Breather:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedDocument:
-    """A claimed document as chunks. ``reused``: those that need no embedding. ``marks``, ``vectors``: values of
-    imported chunks, by ordinal."""
+    """A claimed document as chunks. ``reused``: chunks not embedded. ``marks``, ``vectors``: imported, by ordinal."""
 
     claim: ItemClaim
     fields: DocumentFields
@@ -156,11 +156,8 @@ class PreparedDocument:
     @property
     def pages(self) -> tuple[int, int] | None:
         """The first and the last page with text; None for a format without pages."""
-        passages = [chunk.passage for chunk in self.chunks if chunk.passage.page is not None]
-        firsts = [passage.page for passage in passages if passage.page is not None]
-        if not firsts:
-            return None
-        return min(firsts), max(passage.page_end or passage.page or 0 for passage in passages)
+        spans = [(p.page, p.page_end or p.page) for p in (chunk.passage for chunk in self.chunks) if p.page is not None]
+        return (min(first for first, _ in spans), max(last for _, last in spans)) if spans else None
 
     @property
     def searchable(self) -> Sequence[Chunk]:
@@ -186,7 +183,7 @@ def prepare(lease: Lease, use: Resources, *, aside: Aside = lambda _: None) -> l
     compared = compare(lease, sources, use)
     prepared: list[PreparedDocument] = []
     refused: list[tuple[ItemClaim, Rejected]] = []
-    gone = list(compared.overtaken)
+    superseded = list(compared.overtaken)
     pauses = _Pauses(lease, use, aside)
     for claim in lease.claims:
         if claim in compared.overtaken:
@@ -194,14 +191,14 @@ def prepare(lease: Lease, use: Resources, *, aside: Aside = lambda _: None) -> l
         pauses.next_document()
         source = sources.get(claim.generation)
         if source is None:
-            gone.append(claim)
+            superseded.append(claim)
             continue
         try:
             prepared.append(_cut(claim, source, claim in compared.replacing, use, pauses.take_one))
             lease.reach(Stage.PARSED, [claim])
         except Rejected as error:
             refused.append((claim, error))
-    end(lease, gone, refused, use)
+    end(lease, superseded, refused, use)
     return prepared
 
 
@@ -231,40 +228,35 @@ class _Pauses:
 def _cut(
     claim: ItemClaim, source: Source, replaces: bool, use: Resources, meanwhile: Callable[[], None]
 ) -> PreparedDocument:
+    shared: dict[str, Any] = {"claim": claim, "fields": source.fields, "recipe": source.recipe, "replaces": replaces}
     if is_packed(source.media_type):
         tokenizer = tokenizer_of(claim.generation.scope)
         packed = unpacked(source, claim.generation, tokenizer, use, meanwhile=meanwhile)
         return PreparedDocument(
-            claim=claim,
-            fields=source.fields,
             title=source.fields.title,
             chunks=packed.chunks,
             parents=packed.parents,
             marks=packed.marks,
             vectors=packed.vectors,
             model=packed.model,
-            recipe=source.recipe,
-            replaces=replaces,
+            **shared,
         )
-    request = CutRequest(
+    document = use.parser.cut(source.body, cut_request(source, claim.generation.scope, use), meanwhile=meanwhile)
+    pieces = assembled(document, claim.generation)
+    return PreparedDocument(
+        title=document.title, chunks=pieces.chunks, parents=pieces.parents, encoding=document.encoding, **shared
+    )
+
+
+def cut_request(source: Source, scope: Scope, use: Resources) -> CutRequest:
+    """Return how the parser process shall cut a document."""
+    return CutRequest(
         media_type=source.media_type,
         filename=source.source_uri,
         title=source.fields.title,
         chunking=source.chunking,
         most_chunks=use.settings.max_chunks_per_document,
-        scope=claim.generation.scope,
-    )
-    document = use.parser.cut(source.body, request, meanwhile=meanwhile)
-    pieces = assembled(document, claim.generation)
-    return PreparedDocument(
-        claim=claim,
-        fields=source.fields,
-        title=document.title,
-        chunks=pieces.chunks,
-        parents=pieces.parents,
-        recipe=source.recipe,
-        replaces=replaces,
-        encoding=document.encoding,
+        scope=scope,
     )
 
 

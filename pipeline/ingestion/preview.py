@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import orjson
@@ -56,7 +56,7 @@ def preview(
 def preview_body(computation: Computation, use: Resources) -> Done:
     """Carry out a preview. The body is the document; ``asked`` has the parameters of `preview`."""
     parameters = computation.asked
-    made = preview(
+    result = preview(
         computation.body,
         media_type=parameters["media_type"],
         filename=parameters["filename"],
@@ -64,27 +64,23 @@ def preview_body(computation: Computation, use: Resources) -> Done:
         chunking=Chunking(**parameters["chunking"]),
         use=use,
     )
-    return Done(body=orjson.dumps(_as_json(made)))
+    return Done(body=orjson.dumps(_as_json(result)))
 
 
-def _as_json(found: Preview) -> dict[str, Any]:
+def _as_json(result: Preview) -> dict[str, Any]:
     """Return a preview as JSON."""
-    chunking = found.chunking
+    chunking = asdict(result.chunking)
+    options = chunking.pop("options")
     return {
-        "title": found.title,
-        "encoding": encoding_as_json(found.encoding),
-        "chunking": {
-            "strategy": chunking.strategy,
-            "max_tokens": chunking.max_tokens,
-            "overlap": chunking.overlap,
-            **chunking.options,
-        },
+        "title": result.title,
+        "encoding": encoding_as_json(result.encoding),
+        "chunking": {**chunking, **options},
         "chunks": [
             {"ordinal": ordinal, "parent": passage.parent, **passage_as_json(passage), "embedding_text": embedded}
-            for ordinal, (passage, embedded) in enumerate(zip(found.passages, found.embedded, strict=True))
+            for ordinal, (passage, embedded) in enumerate(zip(result.passages, result.embedded, strict=True))
         ],
         "parents": [
             {"ordinal": ordinal, "parent": None, **passage_as_json(passage), "embedding_text": None}
-            for ordinal, passage in enumerate(found.parents)
+            for ordinal, passage in enumerate(result.parents)
         ],
     }

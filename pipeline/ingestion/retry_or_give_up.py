@@ -41,14 +41,14 @@ def give_up_or_retry(tenant_id: TenantId, claim: ItemClaim, error: Exception, us
             ledger.hold([claim])
             if used_up:
                 reason = FailureReason.GAVE_UP if isinstance(error, PipelineError) else FailureReason.BUG
-                told = f"gave up after {claim.attempts} attempts: {detail}"
-                ledger.fail([claim], code=code, detail=told, reason=reason)
+                detail = f"gave up after {claim.attempts} attempts: {detail}"
+                ledger.fail([claim], code=code, detail=detail, reason=reason)
                 Retired(work.connection, tenant_id).add([claim.generation])
                 close(tenant_id, [claim], ledger, use, work)
             else:
                 ledger.put_back([claim], delay_s=delay, code=code, detail=detail, counted=counted)
-    except (Unavailable, LeaseLost) as second:
-        log.warning("left_to_the_lease", job_id=claim.job_id, ordinal=claim.ordinal, code=second.code)
+    except (Unavailable, LeaseLost) as unwritten:
+        log.warning("left_to_the_lease", job_id=claim.job_id, ordinal=claim.ordinal, code=unwritten.code)
         return
     event = "item_given_up" if used_up else "item_put_back"
     log.info(event, job_id=claim.job_id, ordinal=claim.ordinal, code=code, attempts=claim.attempts)

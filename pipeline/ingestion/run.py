@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 import structlog
 
-from pipeline.database.engines import Conflict
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import IngestCrowded, LeaseLost, Misconfigured, Unavailable, VectorsMissing
 from pipeline.ingestion.embed import embed
@@ -37,19 +36,19 @@ _SHARED = 4  # while others wait, batches are a quarter, so that no tenant waits
 def ingest_next(use: Resources, *, ring: Callable[[TenantId, JobId], object]) -> int:
     """Work on one batch of the next tenant, then ring again if more is due; return how many documents. A bell allows
     one batch of any tenant and is passed on, so as many batches run as bells were rung."""
-    taken = take_next(use)
-    if taken is None:
+    batch = take_next(use)
+    if batch is None:
         return 0
-    ingest_claims(taken.tenant_id, taken.claims, use, ring=ring)
-    if taken.heir:
-        ring(taken.heir.tenant_id, taken.heir.job_id)
-    return len(taken.claims)
+    ingest_claims(batch.tenant_id, batch.claims, use, ring=ring)
+    if batch.heir:
+        ring(batch.heir.tenant_id, batch.heir.job_id)
+    return len(batch.claims)
 
 
 def ingest_claims(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources, *, ring: Ring) -> None:
     """Work on a claimed batch, and on batches of other tenants while one of its documents takes long. Faulty documents
     fail alone; an unavailable dependency puts items back."""
-    _begin(tenant_id, claims, use, ring=ring, aside=_SideWork(use, ring, (tenant_id,)))
+    _work_on_ready(tenant_id, claims, use, ring, _SideWork(use, ring, (tenant_id,)))
 
 
 def _ingest(lease: Lease, use: Resources, aside: Aside) -> None:
@@ -81,31 +80,29 @@ class _SideWork:
         try:
             if len(self._held_up) < MOST_AT_ONCE:
                 self._serve()
-            elif held_s > _PATIENCE_S and somebody_waits(self._use, besides=self._held_up):
+            elif held_s > _PATIENCE_S and _others_wait(self._use, besides=self._held_up):
                 raise IngestCrowded("the document takes too long while other tenants wait")
         except IngestCrowded:
             raise
         except Unavailable as error:
-            log.warning("nobody_served_meanwhile", code=error.code)
+            log.warning("no_tenant_served_meanwhile", code=error.code)
 
     def _serve(self) -> None:
         before = structlog.contextvars.get_contextvars()
         try:
-            taken = take_next(self._use, besides=self._held_up)
-            if taken is not None:
-                log.info("served_meanwhile", documents=len(taken.claims), waiting=len(self._held_up))
-                beside = _SideWork(self._use, self._ring, (*self._held_up, taken.tenant_id))
-                _begin(taken.tenant_id, taken.claims, self._use, ring=self._ring, aside=beside)
+            batch = take_next(self._use, besides=self._held_up)
+            if batch is not None:
+                log.info("served_meanwhile", documents=len(batch.claims), waiting=len(self._held_up))
+                beside = _SideWork(self._use, self._ring, (*self._held_up, batch.tenant_id))
+                _work_on_ready(batch.tenant_id, batch.claims, self._use, self._ring, beside)
         finally:
             structlog.contextvars.clear_contextvars()
             structlog.contextvars.bind_contextvars(**before)
 
 
-def _begin(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources, *, ring: Ring, aside: Aside) -> None:
-    """Work on the claims that have their bytes; fetch the others in threads, which queue them again with their
-    bytes."""
-    ready = hand_over(tenant_id, claims, use, ring=ring)
-    if ready:
+def _work_on_ready(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources, ring: Ring, aside: Aside) -> None:
+    """Work on the claims that have their bytes; threads fetch the others and queue them again with their bytes."""
+    if ready := hand_over(tenant_id, claims, use, ring=ring):
         _work_on(tenant_id, ready, use, aside)
 
 
@@ -114,19 +111,16 @@ def _work_on(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources, a
     try:
         _ingest(Lease(use.mysql, tenant_id, claims, lease_s=use.settings.ingest_lease_s), use, aside)
     except LeaseLost as error:
-        kept = _still_held(tenant_id, claims, use)
-        log.warning("lease_lost", job_id=claims[0].job_id, lost=len(claims) - len(kept), detail=str(error))
-        if 0 < len(kept) < len(claims):
-            _work_on(tenant_id, [replace(claim, again=True) for claim in kept], use, aside)
-    except Conflict as error:
-        _put_back(tenant_id, claims, error, use)
-    except Unavailable as error:
+        held = _still_held(tenant_id, claims, use)
+        log.warning("lease_lost", job_id=claims[0].job_id, lost=len(claims) - len(held), detail=str(error))
+        if 0 < len(held) < len(claims):
+            _work_on(tenant_id, [replace(claim, again=True) for claim in held], use, aside)
+    except (Unavailable, Misconfigured) as error:
         if len(claims) > 1 and isinstance(error, VectorsMissing):
             _one_by_one(tenant_id, claims, use, aside)
         else:
-            _put_back(tenant_id, claims, error, use)
-    except Misconfigured as error:
-        _put_back(tenant_id, claims, error, use)
+            for claim in claims:
+                give_up_or_retry(tenant_id, claim, error, use)
     except Exception as error:
         if len(claims) > 1:
             _one_by_one(tenant_id, claims, use, aside)
@@ -136,8 +130,7 @@ def _work_on(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources, a
 
 
 def _still_held(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources) -> list[ItemClaim]:
-    """Return the claims that are still held, after some were cancelled or taken over; empty if MySQL is unavailable,
-    and their leases decide."""
+    """Return the claims that were neither cancelled nor taken over; none without MySQL: their leases decide."""
     try:
         with unit_of_work(use.mysql) as work:
             return Ledger(work.connection, tenant_id).still_held(claims)
@@ -151,11 +144,6 @@ def _one_by_one(tenant_id: TenantId, claims: Sequence[ItemClaim], use: Resources
         _work_on(tenant_id, [replace(claim, again=True)], use, aside)
 
 
-def _put_back(tenant_id: TenantId, claims: Sequence[ItemClaim], error: Exception, use: Resources) -> None:
-    for claim in claims:
-        give_up_or_retry(tenant_id, claim, error, use)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakenBatch:
     """A batch, and the job to ring for when it has ended; None if nothing else was due."""
@@ -165,7 +153,7 @@ class TakenBatch:
     heir: WaitingJob | None
 
 
-def somebody_waits(use: Resources, *, besides: Collection[TenantId] = ()) -> bool:
+def _others_wait(use: Resources, *, besides: Collection[TenantId]) -> bool:
     """Return whether a tenant other than ``besides`` has due work."""
     with unit_of_work(use.mysql) as work:
         return any(turn.tenant_id not in besides for turn in turns(work.connection))

@@ -38,11 +38,11 @@ def fill_standby(
         return
     try:
         embedder = use.spaces.embedder(standby)
-        for some in slices(chunks, _STANDBY_AT_ONCE):
-            texts = [chunk.embedding_text for chunk in some]
+        for piece in slices(chunks, _STANDBY_AT_ONCE):
+            texts = [chunk.embedding_text for chunk in piece]
             seconds = use.settings.ingest_lease_s / 3
             vectors = vectors_of(tenant_id, texts, use, purpose=Purpose.REPAIR, embedder=embedder, timeout_s=seconds)
-            use.vectors(tenant_id).upsert(some, vectors, fields=fields, model=standby.model)
+            use.vectors(tenant_id).upsert(piece, vectors, fields=fields, model=standby.model)
             after_each()
     except VectorsMissing:
         log.info("standby_given_up_meanwhile", space=standby.number)

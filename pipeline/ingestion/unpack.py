@@ -86,8 +86,8 @@ def _write_vectors(lease: Lease, bringing: Sequence[PreparedDocument], model: st
         for chunk in item.searchable
         if chunk.ordinal in item.vectors
     ]
-    for some in slices(pairs, _CHUNKS_PER_LEASE):
-        chunks, vectors = zip(*some, strict=True)
+    for piece in slices(pairs, _CHUNKS_PER_LEASE):
+        chunks, vectors = zip(*piece, strict=True)
         use.vectors(lease.tenant_id).upsert(chunks, np.stack(vectors), fields=fields, model=model)
-        if some[-1] is not pairs[-1]:
+        if piece[-1] is not pairs[-1]:
             lease.renew()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pipeline.keyword.inflections import query_stems
@@ -99,14 +99,14 @@ class Lexicon:
                 runs = [run for run in map(_run, group) if run]
                 for run in runs:
                     groups[run].update(dict.fromkeys(other for other in runs if other != run))
-            for said in dictionary.stop_words:
-                if holds_unspaced(said):
-                    unspaced.append(fold(said).strip())
+            for word in dictionary.stop_words:
+                if holds_unspaced(word):
+                    unspaced.append(fold(word).strip())
                 else:
-                    spaced.add(_run(said))
+                    spaced.add(_run(word))
             phrases.update(run for run in map(_run, dictionary.phrases) if len(run) > 1)
             rules += [(run, rule) for rule in dictionary.rules if (run := _run(rule.when))]
-        longest_first = "|".join(re.escape(said) for said in sorted(unspaced, key=len, reverse=True) if said)
+        longest_first = "|".join(re.escape(word) for word in sorted(unspaced, key=len, reverse=True) if word)
         return cls(
             synonyms={run: tuple(others) for run, others in groups.items() if others},
             stop_words=frozenset(spaced - {()}),
@@ -122,23 +122,14 @@ def read(text: str, lexicon: Lexicon) -> KeywordQuery:
     (`keyword.terms.former_terms`) and stems (`keyword.inflections`) are further ways, the latter as other spellings if
     the query does not tell its language."""
     counts = counted_query_terms(text)
-    whole = list(counts)
-    terms = _without_stop_words(text, whole, lexicon)
+    all_terms = list(counts)
+    terms = _without_stop_words(text, all_terms, lexicon)
     former = former_terms(text)
     stems, is_sure = query_stems(text)
     units: list[Unit] = []
     position, longest = 0, max(map(len, lexicon.synonyms), default=0)
     while position < len(terms):
-        run = next(
-            (
-                tuple(terms[position : position + length])
-                for length in range(min(longest, len(terms) - position), 0, -1)
-                if tuple(terms[position : position + length]) in lexicon.synonyms
-            ),
-            None,
-        )
-        if run is None:
-            run = (terms[position],)
+        run = _longest_run(terms[position : position + longest], lexicon.synonyms) or (terms[position],)
         count = min(counts.get(term, 1) for term in run)
         own = run[0] if len(run) == 1 else ""
         ways = (run, *lexicon.synonyms.get(run, ()), *((term,) for term in (*former.get(own, ()), *stems.get(own, ()))))
@@ -147,7 +138,7 @@ def read(text: str, lexicon: Lexicon) -> KeywordQuery:
     return KeywordQuery(
         units=tuple(units),
         phrases=tuple(phrase for phrase in sorted(lexicon.phrases) if _holds(terms, phrase)),
-        rules=tuple(rule for run, rule in lexicon.rules if _holds(whole, run)),
+        rules=tuple(rule for run, rule in lexicon.rules if _holds(all_terms, run)),
     )
 
 
@@ -158,28 +149,32 @@ def _without_stop_words(text: str, terms: list[str], lexicon: Lexicon) -> list[s
         terms = query_terms(lexicon.unspaced_stop_words.sub(" ", fold(text))) or terms
     if not lexicon.stop_words:
         return terms
-    longest = max(map(len, lexicon.stop_words))
-    kept: list[str] = []
-    position = 0
+    remaining: list[str] = []
+    position, longest = 0, max(map(len, lexicon.stop_words))
     while position < len(terms):
-        lengths = range(min(longest, len(terms) - position), 0, -1)
-        dropped = next((n for n in lengths if tuple(terms[position : position + n]) in lexicon.stop_words), 0)
+        dropped = _longest_run(terms[position : position + longest], lexicon.stop_words)
         if not dropped:
-            kept.append(terms[position])
-        position += dropped or 1
-    return kept or terms
+            remaining.append(terms[position])
+        position += len(dropped) or 1
+    return remaining or terms
+
+
+def _longest_run(terms: Sequence[str], runs: Collection[Run]) -> Run:
+    """Return the longest of ``runs`` that ``terms`` begin with; empty if there is none."""
+    beginnings = (tuple(terms[:length]) for length in range(len(terms), 0, -1))
+    return next((run for run in beginnings if run in runs), ())
 
 
 def _held(unit: Unit, frequency: Mapping[str, int]) -> Unit:
     own, *others = unit.ways
     declared = len(others) - unit.near
-    kept = [position for position, way in enumerate(others) if all(frequency.get(term) for term in way)]
-    ways = (own, *(others[position] for position in kept))
-    return replace(unit, ways=ways, near=sum(position >= declared for position in kept))
+    held = [position for position, way in enumerate(others) if all(frequency.get(term) for term in way)]
+    ways = (own, *(others[position] for position in held))
+    return replace(unit, ways=ways, near=sum(position >= declared for position in held))
 
 
-def _run(said: str) -> Run:
-    return tuple(query_terms(said))
+def _run(expression: str) -> Run:
+    return tuple(query_terms(expression))
 
 
 def _holds(terms: Sequence[str], run: Run) -> bool:

@@ -30,24 +30,22 @@ class Dictionaries(TenantStore):
 
     def replace(self, namespace: Namespace, dictionary: Dictionary) -> int:
         """Replace the dictionary of the namespace. Returns its new version."""
-        values = {"tenant": self._tenant_id, "namespace": namespace}
-        self._connection.execute(_REPLACE, {**values, "said": to_json(asdict(dictionary)), "now": now()})
-        self._connection.execute(_REVISED, {**values, "now": now()})
+        self._run(_REPLACE, namespace=namespace, said=to_json(asdict(dictionary)), now=now())
+        self._run(_REVISED, namespace=namespace, now=now())
         version = self.versions([namespace])[namespace]
-        self._note("dictionary_store", namespace, version=version)
+        self._audit("dictionary_store", namespace, version=version)
         return version
 
     def delete(self, namespace: Namespace) -> bool:
         """Delete the dictionary of the namespace. Returns False if there was none."""
         # The version row stays, so that a later dictionary of the same name is not taken for this one.
-        values = {"tenant": self._tenant_id, "namespace": namespace, "now": now()}
-        self._connection.execute(_REVISED, values)
-        gone = self._connection.execute(_DELETE, values).rowcount > 0
-        if gone:
-            self._note("dictionary_delete", namespace)
-        return gone
+        self._run(_REVISED, namespace=namespace, now=now())
+        deleted = self._run(_DELETE, namespace=namespace, now=now()).rowcount > 0
+        if deleted:
+            self._audit("dictionary_delete", namespace)
+        return deleted
 
-    def _note(self, action: str, namespace: Namespace, **detail: Any) -> None:
+    def _audit(self, action: str, namespace: Namespace, **detail: Any) -> None:
         namespaces = [] if namespace == EVERY_NAMESPACE else [namespace]
         Audit(self._connection, self._tenant_id).wrote(action, namespaces=namespaces, count=1, **detail)
 
@@ -59,12 +57,12 @@ _REVISED = text(
 )
 
 
-def _dictionary(said: dict[str, Any]) -> Dictionary:
+def _dictionary(stored: dict[str, Any]) -> Dictionary:
     return Dictionary(
-        synonyms=tuple(map(tuple, said["synonyms"])),
-        stop_words=tuple(said["stop_words"]),
-        phrases=tuple(said["phrases"]),
-        rules=tuple(Rule(**rule) for rule in said["rules"]),
+        synonyms=tuple(map(tuple, stored["synonyms"])),
+        stop_words=tuple(stored["stop_words"]),
+        phrases=tuple(stored["phrases"]),
+        rules=tuple(Rule(**rule) for rule in stored["rules"]),
     )
 
 

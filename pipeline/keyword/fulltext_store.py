@@ -12,15 +12,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, bindparam, text
+from sqlalchemy import bindparam, text
 
+from pipeline.database.rows import TenantStore
 from pipeline.filters.sql import mysql_condition
-from pipeline.records import ChunkId, DocumentId, FieldTerms, Filters, Namespace, TenantId
+from pipeline.records import ChunkId, DocumentId, FieldTerms, Filters, Namespace
 
 
 class TermsRow(NamedTuple):
-    """A chunk's row in the index: its tokens, joined by spaces, and how many belong to each field. A tuple, since a
-    query makes hundreds."""
+    """A chunk's tokens, joined by spaces, and how many belong to each field. A tuple: a query makes hundreds."""
 
     chunk_id: ChunkId
     namespace: Namespace
@@ -55,12 +55,8 @@ class Search:
         return " ".join(f"({' '.join('+' + token for token in group)})" for group in self.groups)
 
 
-class KeywordIndex:
+class KeywordIndex(TenantStore):
     """One tenant's part of the FULLTEXT index."""
-
-    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
 
     def candidates(
         self, namespaces: Sequence[Namespace], search: Search, *, filters: Filters, limit: int
@@ -69,7 +65,7 @@ class KeywordIndex:
         ``limit`` chunks that FULLTEXT ranks highest."""
         if not any(search.groups):
             return []
-        values: dict[str, Any] = {"tenant": self._tenant_id, "query": search.expression}
+        values: dict[str, Any] = {"query": search.expression}
         if filters:
             condition, filtered = mysql_condition(filters, alias="g", chunk="m")
             statement = text(_FILTERED.format(condition=condition)).bindparams(bindparam("namespaces", expanding=True))
@@ -81,11 +77,10 @@ class KeywordIndex:
         return self._read(statement, values)[:limit]
 
     def rows(self, chunk_ids: Sequence[ChunkId]) -> list[TermsRow]:
-        """Return the index rows of the given chunks, shown or not: the caller drops hidden ones when it loads their
-        texts."""
+        """Return the rows of these chunks, shown or not: the caller drops hidden ones when it loads their texts."""
         if not chunk_ids:
             return []
-        return self._read(_ROWS, {"tenant": self._tenant_id, "ids": list(chunk_ids)})
+        return self._read(_ROWS, {"ids": list(chunk_ids)})
 
     def of_documents(
         self, documents: Sequence[tuple[Namespace, DocumentId]], *, filters: Filters, limit: int
@@ -95,7 +90,7 @@ class KeywordIndex:
         condition, filtered = mysql_condition(filters, alias="g", chunk="m")
         statement = text(_OF_DOCUMENT.format(condition=condition))
         for namespace, document_id in documents:
-            key = {"tenant": self._tenant_id, "namespace": namespace, "document": document_id, "limit": limit}
+            key = {"namespace": namespace, "document": document_id, "limit": limit}
             rows += self._read(statement, {**filtered, **key})
         return rows
 
@@ -105,11 +100,11 @@ class KeywordIndex:
         """Return up to ``limit`` shown chunks of these documents."""
         condition, filtered = mysql_condition(filters, alias="g", chunk="m")
         statement = text(_SHOWN_OF.format(condition=condition)).bindparams(bindparam("documents", expanding=True))
-        key = {"tenant": self._tenant_id, "namespace": namespace, "documents": list(document_ids), "limit": limit}
+        key = {"namespace": namespace, "documents": list(document_ids), "limit": limit}
         return self._read(statement, {**filtered, **key})
 
     def _read(self, statement: Any, values: dict[str, Any]) -> list[TermsRow]:
-        return [terms_row(line) for line in self._connection.execute(statement, values).scalars()]
+        return [terms_row(line) for line in self._run(statement, **values).scalars()]
 
 
 # One column of bytes, so that the server converts nothing and PyMySQL parses one value: five columns of two hundred

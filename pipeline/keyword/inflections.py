@@ -61,7 +61,7 @@ _WORDS: Final = {
     ),
 }
 _SPOKEN_IN: Final = {
-    word: tuple(language for language, known in _WORDS.items() if word in known) for word in chain(*_WORDS.values())
+    word: tuple(language for language, words in _WORDS.items() if word in words) for word in chain(*_WORDS.values())
 }
 _LETTERS: Final = {"german": re.compile("[äöüß]"), "french": re.compile("[àâçèéêëîïôùûœ]")}
 _EDGES: Final = ".,;:!?()[]{}\"'«»„“”‚‘’…*_<>"
@@ -72,8 +72,7 @@ _CLEARLY: Final = 1.25  # times the count of any other language
 
 
 def language_of(text: str) -> Language | None:
-    """Return German or French as a text's language, judged by its function words; None for any other language or too
-    few function words."""
+    """Return German or French if the text's function words tell so; None for another language, or too few of them."""
     words = text.lower().split()
     counts = _function_words(words)
     if not counts:

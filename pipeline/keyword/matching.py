@@ -49,9 +49,8 @@ class Occurrences(Protocol):
         """Return the positions of a token, in order. Raises ValueError for a token of another width."""
         ...
 
-    def frequency(self, places: Places, weights: FieldWeights) -> Frequency:
-        """Return how often the occurrences at these positions, ordered by chunk, count in each chunk, by the weights of
-        its fields."""
+    def frequency(self, positions: Places, weights: FieldWeights) -> Frequency:
+        """Return the weighted count in each chunk of the occurrences at these positions, which are ordered by chunk."""
         ...
 
     def runs(self, tokens: Sequence[str]) -> Places:
@@ -77,8 +76,7 @@ class IndexRows:
         return np.array([(len(row) + 1) // (WIDTH + 1) for row in self.rows], dtype=np.int64)
 
     def occurrences(self, token: str) -> Places:
-        """Return the positions of a token, in order, counted through all rows. Raises ValueError for a token of another
-        width."""
+        """Return the positions of a token, counted through all rows. Raises ValueError for a token of another width."""
         if len(token) != WIDTH:
             raise ValueError(f"a token has {WIDTH} characters")
         # Tokens are compared by their first and their last eight characters, read as integers.
@@ -88,21 +86,21 @@ class IndexRows:
         same: NDArray[np.int64] = matches[ends[matches] == last]
         return same
 
-    def frequency(self, places: Places, weights: FieldWeights) -> Frequency:
+    def frequency(self, positions: Places, weights: FieldWeights) -> Frequency:
         """Return how often the occurrences at these positions count in each row, by the weights of its fields."""
-        holders = np.searchsorted(self._ends, places, side="right")
+        holders = np.searchsorted(self._ends, positions, side="right")
         if weights == FieldWeights():
             return by_holder(holders)
-        inside = places - (self._ends - self.lengths)[holders]
+        inside = positions - (self._ends - self.lengths)[holders]
         return by_holder(holders, weighed_counts(inside, holders, self._bounds, weights))
 
     def runs(self, tokens: Sequence[str]) -> Places:
         """Return the start positions of these tokens as a run within one row."""
-        places = self.occurrences(tokens[0])
+        positions = self.occurrences(tokens[0])
         for distance, token in enumerate(tokens[1:], start=1):
-            places = places[np.isin(places + distance, self.occurrences(token), assume_unique=True)]
-        holders = np.searchsorted(self._ends, places, side="right")
-        return places[places + len(tokens) <= self._ends[holders]]
+            positions = positions[np.isin(positions + distance, self.occurrences(token), assume_unique=True)]
+        holders = np.searchsorted(self._ends, positions, side="right")
+        return positions[positions + len(tokens) <= self._ends[holders]]
 
     @cached_property
     def _ends(self) -> NDArray[np.int64]:
@@ -124,13 +122,12 @@ class IndexRows:
     def _bounds(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """The offsets of each row's body, summary and entity names."""
         title = np.array([field.title for field in self.fields], dtype=np.int64)
-        names = self.lengths - np.array([each.entity_names for each in self.fields], dtype=np.int64)
-        return title, names - np.array([each.summary for each in self.fields], dtype=np.int64), names
+        names = self.lengths - np.array([field.entity_names for field in self.fields], dtype=np.int64)
+        return title, names - np.array([field.summary for field in self.fields], dtype=np.int64), names
 
 
 def by_holder(holders: Places, counted: NDArray[np.float64] | None = None) -> tuple[Places, NDArray[np.float64]]:
-    """Return each holder once with the sum of its ``counted``, 1 per occurrence if not given. Occurrences of one holder
-    are adjacent."""
+    """Return each holder once with the sum of its ``counted`` (default: 1 each). Equal holders are adjacent."""
     # np.diff with prepended and appended ends takes four times as long, and a query does this for each of its words.
     edges = np.empty(len(holders) + 1, bool)
     edges[0] = edges[-1] = True

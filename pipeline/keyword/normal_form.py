@@ -36,11 +36,11 @@ def normal_form(form: Literal["NFC", "NFD", "NFKC", "NFKD"], text: str) -> str:
 
 def _cuts(marks: NDArray[np.bool_]) -> list[int]:
     """Return the positions after every 30 consecutive marks."""
-    places = np.flatnonzero(marks)
-    begins = np.flatnonzero(np.diff(places, prepend=-2) != 1)  # for each run, the index of its first mark
-    lengths = np.diff(begins, append=len(places))
+    positions = np.flatnonzero(marks)
+    begins = np.flatnonzero(np.diff(positions, prepend=-2) != 1)  # for each run, the index of its first mark
+    lengths = np.diff(begins, append=len(positions))
     return [
-        int(places[begin]) + end
+        int(positions[begin]) + end
         for begin, length in zip(begins[lengths >= _MARKS_AT_ONCE], lengths[lengths >= _MARKS_AT_ONCE], strict=True)
         for end in range(_MARKS_AT_ONCE, int(length) + 1, _MARKS_AT_ONCE)
     ]

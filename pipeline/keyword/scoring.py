@@ -40,7 +40,7 @@ class WeightedQuery:
     bound: float
 
 
-def weigh(asked: KeywordQuery, collection: Collection, *, k1: float = K1) -> WeightedQuery:
+def weigh(query: KeywordQuery, collection: Collection, *, k1: float = K1) -> WeightedQuery:
     """Return the worth of each part of a query.
 
     The worth of a term is ``(k1 + 1) * idf``; terms of letters and digits (``e1234``) get half as much again, and terms
@@ -49,9 +49,9 @@ def weigh(asked: KeywordQuery, collection: Collection, *, k1: float = K1) -> Wei
     each way can earn all of it, a possible respelling half. A run of terms occurs in at most as many chunks as its
     rarest term.
     """
-    repeating = 0.5 * long_share(len(asked.units))
-    units = tuple(_ways(unit, collection, (k1 + 1) * unit.count**repeating) for unit in asked.units)
-    phrases = tuple((run, _PHRASE * (k1 + 1) * max(map(collection.idf, run))) for run in asked.phrases)
+    repeating = 0.5 * long_share(len(query.units))
+    units = tuple(_ways(unit, collection, (k1 + 1) * unit.count**repeating) for unit in query.units)
+    phrases = tuple((run, _PHRASE * (k1 + 1) * max(map(collection.idf, run))) for run in query.phrases)
     bound = sum(sum(ways[0].weights.values()) for ways in units) + sum(worth for _, worth in phrases)
     return WeightedQuery(units=units, phrases=phrases, average_length=collection.average_length, bound=bound)
 
@@ -80,8 +80,8 @@ def score(
             shares[term] = _share(rows.occurrences(tokens[term]))
         return shares[term]
 
-    def _share(places: Places) -> NDArray[np.float64]:
-        holders, frequency = rows.frequency(places, fields)
+    def _share(positions: Places) -> NDArray[np.float64]:
+        holders, frequency = rows.frequency(positions, fields)
         counts = np.zeros(len(rows.lengths))
         damped = damping(rows.lengths[holders], average=weighed.average_length, k1=k1, b=b)
         counts[holders] = frequency / (frequency + damped)
@@ -97,7 +97,7 @@ def score(
 
 
 def coverage(
-    asked: KeywordQuery, blocks: Sequence[tuple[Occurrences, Mapping[str, str]]], fields: FieldWeights
+    query: KeywordQuery, blocks: Sequence[tuple[Occurrences, Mapping[str, str]]], fields: FieldWeights
 ) -> list[float]:
     """Return the share of a query that each row covers, in order, in [0, 1]: the worth of its terms that occur in the
     row, regardless of frequency and text length, over the worth of all.
@@ -111,16 +111,16 @@ def coverage(
             int(np.count_nonzero(rows.frequency(rows.occurrences(tokens[term]), FieldWeights())[1]))
             for rows, tokens in blocks
         )
-        for term in asked.terms
+        for term in query.terms
     }
     candidates = Collection(
         chunk_count=sum(len(rows.lengths) for rows, _ in blocks),
         term_count=sum(int(rows.lengths.sum()) for rows, _ in blocks),
         chunk_frequency=frequency,
     )
-    weighed = weigh(asked, candidates)
+    weighed = weigh(query, candidates)
     scores = (score(weighed, rows, tokens, fields, k1=_PRESENCE).tolist() for rows, tokens in blocks)
-    return [min(1.0, scored / (weighed.bound or 1.0)) for of_one in scores for scored in of_one]
+    return [min(1.0, scored / (weighed.bound or 1.0)) for block in scores for scored in block]
 
 
 def long_share(terms: int) -> float:
@@ -148,8 +148,8 @@ def _worth(term: str) -> float:
 
 
 def _shared(way: Run, worth: float, collection: Collection) -> WeightedRun:
-    whole = sum(map(collection.idf, way))
-    return WeightedRun(weights={term: worth * collection.idf(term) / whole for term in way})
+    total = sum(map(collection.idf, way))
+    return WeightedRun(weights={term: worth * collection.idf(term) / total for term in way})
 
 
 def _frequency(way: Run, collection: Collection) -> int:

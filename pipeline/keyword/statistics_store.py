@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import chain
+from typing import Any
 
 import numpy as np
 import orjson
@@ -52,21 +53,17 @@ class Statistics(TenantStore):
     def of_query(
         self, namespaces: Sequence[Namespace], tokens: Sequence[str]
     ) -> tuple[dict[Namespace, NamespaceStatistics], dict[str, int]]:
-        """Return `sizes` and `frequencies` in one statement, since a query has no time for two."""
-        values = {"tenant": self._tenant_id, "namespaces": list(namespaces), "tokens": list(tokens) or [""]}
+        """Return the size of each existing namespace, and `frequencies`, in one statement: a query has no time for two."""
         sizes: dict[Namespace, NamespaceStatistics] = {}
         frequencies: dict[str, int] = {}
-        for namespace, term, chunks, terms, lags, stamp in self._connection.execute(_OF_QUERY, values):
+        rows = self._run(_OF_QUERY, namespaces=list(namespaces), tokens=list(tokens) or [""])
+        for namespace, term, chunks, terms, lags, stamp in rows:
             if term is None:
-                sizes[Namespace(namespace)] = _size(chunks, terms, lags, stamp)
+                size = NamespaceStatistics(chunk_count=chunks, term_count=terms, lags=bool(lags), stamp=stamp)
+                sizes[Namespace(namespace)] = size
             elif chunks > 0:
                 frequencies[term] = chunks
         return sizes, frequencies
-
-    def sizes(self, namespaces: Sequence[Namespace]) -> dict[Namespace, NamespaceStatistics]:
-        """Return the size of each existing namespace."""
-        rows = self._run(_SIZES, namespaces=list(namespaces))
-        return {Namespace(namespace): _size(*figures) for namespace, *figures in rows}
 
     def frequencies(self, namespaces: Sequence[Namespace], tokens: Sequence[str]) -> dict[str, int]:
         """Return the number of shown chunks that hold each token; a token that none holds is left out."""
@@ -100,18 +97,16 @@ class Statistics(TenantStore):
             self.add_up(namespace, beyond=_MOST_WAITING)
 
     def add_up(self, namespace: Namespace, *, beyond: int = 0) -> None:
-        """Add the deferred changes, if there are more than ``beyond``. Changes that another worker is adding are
-        skipped."""
-        values = {"tenant": self._tenant_id, "namespace": namespace}
-        if beyond and self._connection.execute(_COUNT_WAITING, values).scalar_one() <= beyond:
+        """Add the deferred changes if there are more than ``beyond``, but skip those that another worker is adding."""
+        if beyond and self._run(_COUNT_WAITING, namespace=namespace).scalar_one() <= beyond:
             return
-        waiting = self._connection.execute(_WAITING, values).all()
+        waiting = self._run(_WAITING, namespace=namespace).all()
         if not waiting:
             return
         changes = _unpacked([body for _, body in waiting])
         Namespaces(self._connection, self._tenant_id).revise(namespace)  # before the terms, as count() locks
         self._add(namespace, changes)
-        self._connection.execute(_ADDED, {**values, "ids": [change_id for change_id, _ in waiting]})
+        self._run(_ADDED, namespace=namespace, ids=[change_id for change_id, _ in waiting])
 
     def waiting(self, namespace: Namespace) -> dict[str, int]:
         """Return the deferred changes, by term."""
@@ -119,22 +114,16 @@ class Statistics(TenantStore):
 
     def overdue(self) -> list[Namespace]:
         """Return the namespaces with a change deferred for longer than a job usually takes to end."""
-        since = now() - timedelta(seconds=_SWEPT_AFTER_S)
-        rows = self._run(_OVERDUE, since=since).scalars()
-        return [Namespace(namespace) for namespace in rows]
+        rows = self._run(_OVERDUE, since=now() - timedelta(seconds=_SWEPT_AFTER_S))
+        return [Namespace(namespace) for namespace in rows.scalars()]
 
     def _add(self, namespace: Namespace, changes: Mapping[str, int]) -> None:
-        """Add changes to the terms' rows in key order, so that two workers adding to one namespace wait and never
-        deadlock."""
-        for some in slices([(term, change) for term, change in sorted(changes.items()) if change], _TERMS_AT_ONCE):
-            self._connection.exec_driver_sql(_ADD, (self._tenant_id, namespace, orjson.dumps(some).decode()))
+        """Add changes to the terms' rows in key order, so that two workers wait for each other and never deadlock."""
+        for piece in slices([(term, change) for term, change in sorted(changes.items()) if change], _TERMS_AT_ONCE):
+            self._connection.exec_driver_sql(_ADD, (self._tenant_id, namespace, orjson.dumps(piece).decode()))
 
     def _put_aside(self, namespace: Namespace, changes: Mapping[str, int]) -> None:
         self._run(_PUT_ASIDE, namespace=namespace, id=str(uuid.uuid4()), changes=_packed(changes), now=now())
-
-
-def _size(chunks: int, terms: int, lags: int, stamp: str) -> NamespaceStatistics:
-    return NamespaceStatistics(chunk_count=chunks, term_count=terms, lags=bool(lags), stamp=stamp)
 
 
 def _packed(changes: Mapping[str, int]) -> bytes:
@@ -151,8 +140,8 @@ def _unpacked(bodies: Sequence[bytes]) -> dict[str, int]:
     changes = [
         np.frombuffer(body, "<i4", count, count * _TOKEN_BYTES) for body, count in zip(bodies, counts, strict=True)
     ]
-    tokens, places = np.unique(np.concatenate(terms), return_inverse=True)
-    added = np.bincount(places, weights=np.concatenate(changes), minlength=len(tokens)).astype(np.int64)
+    tokens, positions = np.unique(np.concatenate(terms), return_inverse=True)
+    added = np.bincount(positions, weights=np.concatenate(changes), minlength=len(tokens)).astype(np.int64)
     return dict(zip(tokens.astype(str).tolist(), added.tolist(), strict=True))
 
 
@@ -169,12 +158,6 @@ _ADD = (
     "term CHAR(13) CHARACTER SET ascii COLLATE ascii_bin PATH '$[0]', chunks INT PATH '$[1]')) AS changed"
     " ON DUPLICATE KEY UPDATE chunk_count = term_statistics.chunk_count + changed.chunks"
 )
-
-_SIZES = text(
-    "SELECT n.namespace, n.chunk_count, n.term_count, EXISTS (SELECT 1 FROM term_changes c"
-    f" WHERE c.tenant_id = n.tenant_id AND c.namespace = n.namespace) AS lags, {STAMP}"
-    " FROM namespaces n WHERE n.tenant_id = :tenant AND n.namespace IN :namespaces"
-).bindparams(bindparam("namespaces", expanding=True))
 
 _FREQUENCIES = text(
     "SELECT term, chunk_count FROM term_statistics"
@@ -230,14 +213,13 @@ def recount(
             difference = _difference(connection, tenant_id, namespace)
         if repair and difference.rows:
             with connection.begin():
-                _add(connection, tenant_id, namespace, difference)
+                _correct(connection, tenant_id, namespace, difference)
     return difference
 
 
 def _difference(connection: Connection, tenant_id: TenantId, namespace: Namespace) -> Difference:
     values = {"tenant": tenant_id, "namespace": namespace}
-    kept_rows = connection.execute(_KEPT_ROWS, values).scalar_one()
-    passes = 1 + kept_rows // _RECOUNTED_AT_ONCE
+    passes = 1 + connection.execute(_COUNT_STORED, values).scalar_one() // _RECOUNTED_AT_ONCE
     frequencies: dict[str, int] = {}
     chunks = terms = 0
     for number in range(passes):
@@ -248,14 +230,12 @@ def _difference(connection: Connection, tenant_id: TenantId, namespace: Namespac
             chunks += 1
             terms += row_count
             counted.update(term for term in set(row_terms.split()) if _falls_into(term, number, passes))
-        for term, kept in connection.execute(_KEPT, values):
+        stored: Iterable[Any] = connection.execute(_STORED, values)
+        for term, count in chain(stored, Statistics(connection, tenant_id).waiting(namespace).items()):
             if _falls_into(term, number, passes):
-                counted[term] -= kept
-        for term, waiting in Statistics(connection, tenant_id).waiting(namespace).items():
-            if _falls_into(term, number, passes):
-                counted[term] -= waiting
+                counted[term] -= count
         frequencies.update((term, missing) for term, missing in counted.items() if missing)
-    sizes = connection.execute(_NOTED_SIZES, values).one_or_none()
+    sizes = connection.execute(_STORED_SIZES, values).one_or_none()
     if sizes is None:
         return Difference(frequencies=frequencies)
     return Difference(chunks=chunks - sizes.chunk_count, terms=terms - sizes.term_count, frequencies=frequencies)
@@ -265,19 +245,25 @@ def _falls_into(term: str, number: int, passes: int) -> bool:
     return passes == 1 or zlib.crc32(term.encode()) % passes == number
 
 
-def _add(connection: Connection, tenant_id: TenantId, namespace: Namespace, found: Difference) -> None:
+def _correct(connection: Connection, tenant_id: TenantId, namespace: Namespace, difference: Difference) -> None:
     connection.execute(  # lock first, as everywhere: publishing locks the namespace before its terms
         text(
             "UPDATE namespaces SET chunk_count = chunk_count + :chunks, term_count = term_count + :terms,"
             " revision = revision + 1, revised_at = :now WHERE tenant_id = :tenant AND namespace = :namespace"
         ),
-        {"tenant": tenant_id, "namespace": namespace, "chunks": found.chunks, "terms": found.terms, "now": now()},
+        {
+            "tenant": tenant_id,
+            "namespace": namespace,
+            "chunks": difference.chunks,
+            "terms": difference.terms,
+            "now": now(),
+        },
     )
     insert_many(
         connection,
         "INSERT INTO term_statistics (tenant_id, namespace, term, chunk_count) VALUES (%s, %s, %s, %s)"
         " ON DUPLICATE KEY UPDATE chunk_count = chunk_count + VALUES(chunk_count)",
-        [(tenant_id, namespace, term, change) for term, change in sorted(found.frequencies.items())],
+        [(tenant_id, namespace, term, change) for term, change in sorted(difference.frequencies.items())],
     )
 
 
@@ -292,9 +278,9 @@ def _alone(connection: Connection, tenant_id: TenantId, namespace: Namespace, *,
         connection.execute(text("SELECT RELEASE_LOCK(:name)"), {"name": name})
 
 
-_KEPT_ROWS = text("SELECT COUNT(*) FROM term_statistics WHERE tenant_id = :tenant AND namespace = :namespace")
-_KEPT = text("SELECT term, chunk_count FROM term_statistics WHERE tenant_id = :tenant AND namespace = :namespace")
-_NOTED_SIZES = text(
+_COUNT_STORED = text("SELECT COUNT(*) FROM term_statistics WHERE tenant_id = :tenant AND namespace = :namespace")
+_STORED = text("SELECT term, chunk_count FROM term_statistics WHERE tenant_id = :tenant AND namespace = :namespace")
+_STORED_SIZES = text(
     "SELECT chunk_count, term_count FROM namespaces WHERE tenant_id = :tenant AND namespace = :namespace"
 )
 _TERMS = text(

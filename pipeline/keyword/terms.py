@@ -6,7 +6,7 @@ import functools
 import hashlib
 import re
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, compress, filterfalse
 from operator import add, not_
 
@@ -63,6 +63,7 @@ _MAY_HAVE_ACCENTS = re.compile("[\u00c0-\u06ff\u1e00-\u1fff]")
 _MAY_BE_TRADITIONAL = re.compile("[\u3400-\u9fff]")
 
 _LONGEST_STEMMED = 40  # characters; nothing longer is an English word, and the stemmer's time grows with length
+_MOST_REMEMBERED = 100_000  # entries of a cache: about 20 MB of words, 14 MB of tokens
 _LONGEST_TERM = 128  # characters; the rest of a longer one (an encoded blob) is ignored
 _MOST_PARTS = 8  # parts of an identifier kept whole; more make a list or a path, of which only the parts count
 
@@ -164,21 +165,21 @@ def query_terms(text: str) -> list[str]:
 
 def counted_query_terms(text: str) -> dict[str, int]:
     """Return the terms of `query_terms`, in their order, and how often each occurs in ``text``."""
-    kept: dict[str, int] = {}
+    wanted: dict[str, int] = {}
     dropped: dict[str, int] = {}
     folded = text.lower() if text.isascii() else fold(text)
     for word in ANY_WORD.findall(folded):
         if word[0] >= _FIRST_UNSPACED and UNSPACED_START.match(word):
             for term in map(add, word, word[1:]) if len(word) > 1 else word:
-                group = dropped if _is_filler(term) else kept
+                group = dropped if _is_filler(term) else wanted
                 group[term] = group.get(term, 0) + 1
         else:
-            group = dropped if word in STOP_WORDS else kept
+            group = dropped if word in STOP_WORDS else wanted
             for term in _terms_by_word[word]:
                 group[term] = group.get(term, 0) + 1
     for joined, _, _ in joined_parts(folded, terms_of_words, whole=True):
-        kept[joined] = kept.get(joined, 0) + 1
-    return kept or dropped
+        wanted[joined] = wanted.get(joined, 0) + 1
+    return wanted or dropped
 
 
 def terms_of_words(folded: str) -> list[str]:
@@ -187,8 +188,7 @@ def terms_of_words(folded: str) -> list[str]:
 
 
 def former_terms(text: str) -> dict[str, list[str]]:
-    """Return the terms that rows of version 1 have in place of the terms of ``text``: that version distinguishes
-    traditional characters."""
+    """Return the terms of ``text`` as rows of version 1 have them, which distinguishes traditional characters."""
     before = _fold(text)
     after = before.translate(SIMPLIFIED)
     pairs = ((after[at : at + 2], before[at : at + 2]) for at in range(len(before) - 1)) if before != after else ()
@@ -231,8 +231,6 @@ class Tokenizer:
 class _Tokens(dict[str, str]):
     """The tokens of one scope by term. A dict that fills itself, so that a cached token costs no call."""
 
-    _MOST_REMEMBERED = 100_000  # tokens; about 14 MB
-
     def __init__(self, salted: hashlib.blake2b) -> None:
         super().__init__()
         self._salted = salted
@@ -240,18 +238,16 @@ class _Tokens(dict[str, str]):
     def __missing__(self, term: str) -> str:
         hashing = self._salted.copy()
         hashing.update(term.encode("utf-8", "surrogatepass"))
-        if len(self) >= self._MOST_REMEMBERED:
+        if len(self) >= _MOST_REMEMBERED:
             self.clear()
         token = self[term] = _base32(int.from_bytes(hashing.digest(), "big"))
         return token
 
 
+@functools.lru_cache(maxsize=8)
 def tokenizer_of(scope: Scope) -> Tokenizer:
     """Return the tokenizer of a scope; the process caches the most recent ones."""
-    return _tokenizer_of(scope)
-
-
-_tokenizer_of = functools.lru_cache(maxsize=8)(Tokenizer)
+    return Tokenizer(scope)
 
 
 def is_spaced(text: str) -> bool:
@@ -294,46 +290,31 @@ def _is_filler(bigram: str) -> bool:
     return bigram in _CHINESE_FILLERS or bool(_CHINESE_PARTICLE.search(bigram) and bigram not in _CHINESE_WORDS)
 
 
-class _TermsByWord(dict[str, tuple[str, ...]]):
-    """The terms of each folded word. A dict that fills itself, so that a cached word costs no call."""
+class _CachedTerms(dict[str, tuple[str, ...]]):
+    """The terms of each text that was looked up. A dict that fills itself, so that cached terms cost no call."""
 
-    _MOST_REMEMBERED = 100_000  # words; about 20 MB
-
-    def __missing__(self, word: str) -> tuple[str, ...]:
-        terms = _terms_of(word)
-        if len(word) <= _LONGEST_TERM:
-            if len(self) >= self._MOST_REMEMBERED:
-                self.clear()
-            self[word] = terms
-        return terms
-
-
-class _TermsByPiece(dict[str, tuple[str, ...]]):
-    """The terms of whitespace-separated pieces, their punctuation included, without dropped words. Splitting a text at
-    its spaces and looking up the pieces takes half of the time of matching its words."""
-
-    _MOST_REMEMBERED = 100_000  # pieces
-
-    def __init__(self, dropped: frozenset[str] = frozenset()) -> None:
+    def __init__(self, analyse: Callable[[str], tuple[str, ...]]) -> None:
         super().__init__()
-        self._dropped = dropped
+        self._analyse = analyse
 
-    def __missing__(self, piece: str) -> tuple[str, ...]:
-        folded = piece.lower() if piece.isascii() else fold(piece)
-        words = (_ASCII_WORD if folded.isascii() else ANY_WORD).findall(folded)
-        terms = tuple(term for word in words for term in _terms_by_word[word] if term not in self._dropped)
-        if not folded.isalpha():
-            terms += tuple(term for term, _, _ in joined_parts(folded, terms_of_words))
-        if len(piece) <= _LONGEST_TERM:
-            if len(self) >= self._MOST_REMEMBERED:
+    def __missing__(self, text: str) -> tuple[str, ...]:
+        terms = self._analyse(text)
+        if len(text) <= _LONGEST_TERM:
+            if len(self) >= _MOST_REMEMBERED:
                 self.clear()
-            self[piece] = terms
+            self[text] = terms
         return terms
 
 
-_terms_by_word = _TermsByWord()
-_terms_by_piece = _TermsByPiece()
-_content_by_piece = _TermsByPiece(STOP_WORDS)
+def _terms_of_piece(piece: str, dropped: frozenset[str] = frozenset()) -> tuple[str, ...]:
+    """Return the terms of a whitespace-separated piece, its punctuation included, without dropped words. Splitting a
+    text at its spaces and looking up the pieces takes half of the time of matching its words."""
+    folded = piece.lower() if piece.isascii() else fold(piece)
+    words = (_ASCII_WORD if folded.isascii() else ANY_WORD).findall(folded)
+    terms = tuple(term for word in words for term in _terms_by_word[word] if term not in dropped)
+    if not folded.isalpha():
+        terms += tuple(term for term, _, _ in joined_parts(folded, terms_of_words))
+    return terms
 
 
 def _terms_of(word: str) -> tuple[str, ...]:
@@ -360,6 +341,10 @@ def _terms_of(word: str) -> tuple[str, ...]:
         return stems  # well-known ranks better by its parts alone; e-mail and x-ray stay whole as well
     return (word.replace("-", "").replace("_", "")[:_LONGEST_TERM], *stems)
 
+
+_terms_by_word = _CachedTerms(_terms_of)
+_terms_by_piece = _CachedTerms(_terms_of_piece)
+_content_by_piece = _CachedTerms(functools.partial(_terms_of_piece, dropped=STOP_WORDS))
 
 _per_thread = threading.local()  # the stemmer keeps state, so each thread needs its own
 

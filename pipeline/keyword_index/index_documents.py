@@ -19,15 +19,8 @@ from pipeline.keyword_index.indexed_chunk_store import IndexedChunk, NamespaceSt
 from pipeline.records import DocumentFields, DocumentId, Namespace
 
 FORMAT: Final = "4"  # in the folder's name: an index of another format is built beside it
-TERMS, KEYS, PUBLISHED, STORY_TIME, ROW, TEXT, FIELDS = (
-    "terms",
-    "keys",
-    "published_at",
-    "story_time",
-    "row",
-    "text",
-    "fields",
-)
+TERMS, KEYS, PUBLISHED, STORY_TIME = "terms", "keys", "published_at", "story_time"
+ROW, TEXT, FIELDS = "row", "text", "fields"
 SORTABLE = "sortable"  # metadata that is compared by order, as JSON with hashed keys
 ID_HIGH, ID_LOW = "id_high", "id_low"  # the halves of a chunk's UUID, in columns that are read by the thousand
 NAMESPACE_KEY, DOCUMENT_KEY, CHUNK_KEY, STATE_KEY, FIELD_KEY, METADATA_KEY = "n", "d", "c", "s", "f", "m"

@@ -31,8 +31,7 @@ class IndexFolder:
         self._sign = root / "indexer.alive"
 
     def promise(self, seconds: float, *, is_current: bool = False) -> None:
-        """Promise to look for changes within ``seconds`` from now; with ``is_current`` also record that the indexes
-        match MySQL now. Raises OSError."""
+        """Promise to look for changes in ``seconds``; ``is_current``: the indexes match MySQL now. Raises OSError."""
         now = self._clock()
         until = int((now + min(seconds, _LONGEST_PROMISE_S)) * 1e9)
         try:
@@ -44,8 +43,7 @@ class IndexFolder:
             os.utime(self._sign, ns=(int(now * 1e9) if is_current else 0, until))
 
     def behind_s(self) -> float | None:
-        """Return the seconds since the indexes were last known to be current; None if they never were on this host since
-        it started."""
+        """Return the seconds since the indexes were last current; None if they never were since the host started."""
         try:
             seconds = self._clock() - os.stat(self._sign).st_atime
         except OSError:
@@ -67,23 +65,20 @@ class IndexFolder:
         self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
         lock = os.open(self.root / "indexer.lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            is_told = False
-            while not _locked(lock):
-                if not is_told:
-                    waits()
-                    is_told = True
-                if stop.wait(_LOCK_LOOKED_AT_S):
-                    yield False
-                    return
-            yield True
+            is_locked = _try_lock(lock)
+            if not is_locked:
+                waits()
+            while not is_locked and not stop.wait(_LOCK_LOOKED_AT_S):
+                is_locked = _try_lock(lock)
+            yield is_locked
         finally:
             os.close(lock)
 
     def belong_to(self, installation_id: str, *, is_alone: bool) -> None:
         """Record the installation that the chunks belong to, and as the one writer delete another installation's.
         Raises WrongInstallation if another one's indexer is at work here, and OSError."""
-        note = self.root / "installation"
-        theirs = note.read_text().strip() if note.exists() else installation_id
+        id_file = self.root / "installation"
+        theirs = id_file.read_text().strip() if id_file.exists() else installation_id
         if theirs != installation_id and not is_alone:
             raise WrongInstallation(
                 f"the indexer of installation {theirs} works in {self.root}, and this one belongs to {installation_id}:"
@@ -92,7 +87,7 @@ class IndexFolder:
         if is_alone:
             for folder in self.root.glob("format-*") if theirs != installation_id else ():
                 shutil.rmtree(folder)
-            note.write_text(installation_id)
+            id_file.write_text(installation_id)
 
 
 def disk_bytes(root: Path) -> int:
@@ -105,7 +100,7 @@ def disk_bytes(root: Path) -> int:
     return sizes
 
 
-def _locked(lock: int) -> bool:
+def _try_lock(lock: int) -> bool:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

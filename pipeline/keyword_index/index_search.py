@@ -93,18 +93,18 @@ class IndexView:
         """Return the number of chunks that hold each token; a token in none is left out, and not cached: a misspelt
         word has hundreds. Tantivy's own figure includes deleted chunks that are not merged away yet, so with any of
         these the chunks are counted; a very frequent token's figure is reduced by the share of deleted chunks."""
-        cached, held = self._frequencies, self._searcher.doc_freq
+        cached, written_frequency = self._frequencies, self._searcher.doc_freq
         for token in tokens:
-            if token not in cached and (frequency := int(held(TERMS, token))):
+            if token not in cached and (frequency := int(written_frequency(TERMS, token))):
                 cached[token] = self._counted(token, frequency)
         return {token: cached[token] for token in tokens if token in cached}
 
     def _counted(self, token: str, frequency: int) -> int:
-        every = self._searcher.num_docs
-        if self._written <= every:
+        current = self._searcher.num_docs
+        if self._written <= current:
             return frequency
         if frequency > _MOST_COUNTED:
-            return frequency * every // self._written
+            return frequency * current // self._written
         query = tantivy.Query.term_query(self._schema, TERMS, token, "freq")
         result: Any = self._searcher.search(query, limit=1, count=True)
         return int(result.count)
@@ -120,7 +120,7 @@ class IndexView:
         if wanted.clause != EVERYTHING:
             parts.append((tantivy.Occur.Must, tantivy.Query.const_score_query(self._query(wanted.clause), 0.0)))
         parts += self._unless(wanted.without)
-        return [self._row(address) for address in self._found(parts, limit=limit)]
+        return [self._row(address) for address in self._addresses(parts, limit=limit)]
 
     @readable
     def rows(
@@ -141,7 +141,7 @@ class IndexView:
         """Return up to ``limit`` chunks of these documents that meet the clause."""
         keys = self._any_of([document_key(*document) for document in documents])
         parts = [(tantivy.Occur.Must, keys), (tantivy.Occur.Must, self._query(clause))]
-        return [self._entry(address) for address in self._found(parts, limit=limit)]
+        return [self._entry(address) for address in self._addresses(parts, limit=limit)]
 
     @readable
     def passing(
@@ -157,7 +157,9 @@ class IndexView:
         in_namespaces = self._any_of([key(NAMESPACE_KEY, namespace) for namespace in namespaces])
         meeting = tantivy.Query.const_score_query(self._query(clause), 0.0)
         parts = [(tantivy.Occur.Must, in_namespaces), (tantivy.Occur.Must, meeting), *self._unless(without)]
-        addresses = self._found(parts, limit=limit + len(namespaces) + 1)  # the states of namespaces may be among them
+        addresses = self._addresses(
+            parts, limit=limit + len(namespaces) + 1
+        )  # the states of namespaces may be among them
         highs, lows = (self._integers(name, addresses) for name in (ID_HIGH, ID_LOW))
         chunk_ids = chunk_id_bytes(highs, lows)
         return chunk_ids if len(chunk_ids) <= limit else None
@@ -172,9 +174,9 @@ class IndexView:
         if not chunk_ids:
             return []
         keys = [key(CHUNK_KEY, chunk_id) for chunk_id in chunk_ids]
-        return self._found([(tantivy.Occur.Must, self._any_of(keys)), *self._unless(without)], limit=len(keys))
+        return self._addresses([(tantivy.Occur.Must, self._any_of(keys)), *self._unless(without)], limit=len(keys))
 
-    def _found(self, parts: list[tuple[tantivy.Occur, tantivy.Query]], *, limit: int) -> list[tantivy.DocAddress]:
+    def _addresses(self, parts: list[tuple[tantivy.Occur, tantivy.Query]], *, limit: int) -> list[tantivy.DocAddress]:
         hits = self._searcher.search(tantivy.Query.boolean_query(parts), limit=limit, count=False).hits
         return [address for _, address in hits]
 
@@ -187,8 +189,7 @@ class IndexView:
         return tantivy.Query.const_score_query(_any([self._having(key) for key in keys]), 0.0)
 
     def _group(self, group: Mapping[str, float]) -> tantivy.Query:
-        """Return a query for one group of tokens. Boosts replace tantivy's weights, which are of all namespaces
-        together, by the caller's worths."""
+        """Return a query for one group of tokens, boosted from tantivy's weights to the caller's worths."""
         boosted = [
             tantivy.Query.boost_query(
                 tantivy.Query.term_query(self._schema, TERMS, token, "freq"), worth / ((K1 + 1) * self._idf(token))

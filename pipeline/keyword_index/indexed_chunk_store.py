@@ -6,11 +6,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from itertools import starmap
+from typing import NamedTuple
 
 from sqlalchemy import Connection, Engine, bindparam, text
 
 from pipeline.database.engines import mysql_errors
+from pipeline.database.rows import TenantStore, slices
 from pipeline.documents.chunk_store import STORED
 from pipeline.keyword.fulltext_store import PACKED
 from pipeline.records import DocumentId, Namespace, TenantId
@@ -41,41 +43,33 @@ class NamespaceState:
 
 
 class IndexedChunk(NamedTuple):
-    """A chunk as an index stores it: ``terms`` as in `keyword.fulltext_store.PACKED`, ``text`` and ``fields`` as in
-    `documents.chunk_store.STORED`."""
+    """A chunk as an index stores it: the columns of `fulltext_store.PACKED` and of `chunk_store.STORED`."""
 
     terms: bytes
     text: str
     fields: str
 
 
-class IndexedChunks:
+class IndexedChunks(TenantStore):
     """One tenant's shown chunks, read on a connection from `snapshot`."""
-
-    def __init__(self, connection: Connection, tenant_id: TenantId) -> None:
-        self._connection = connection
-        self._tenant_id = tenant_id
 
     def state(self, namespace: Namespace) -> NamespaceState | None:
         """Return the namespace's state; None if it does not exist."""
-        row = self._connection.execute(_STATE, {"tenant": self._tenant_id, "namespace": namespace}).one_or_none()
+        row = self._run(_STATE, namespace=namespace).one_or_none()
         return None if row is None else NamespaceState(**{**row._mapping, "namespace": namespace})
 
     def of_documents(self, namespace: Namespace, document_ids: Sequence[DocumentId]) -> Iterator[IndexedChunk]:
         """Read the shown chunks of these documents."""
-        for start in range(0, len(document_ids), _ROWS_AT_ONCE):
-            some = list(document_ids[start : start + _ROWS_AT_ONCE])
-            values = {"tenant": self._tenant_id, "namespace": namespace, "documents": some}
-            yield from (IndexedChunk(*row) for row in self._connection.execute(_OF_DOCUMENTS, values))
+        for ids in slices(document_ids, _ROWS_AT_ONCE):
+            yield from starmap(IndexedChunk, self._run(_OF_DOCUMENTS, namespace=namespace, documents=list(ids)))
 
     def all(self, namespace: Namespace) -> Iterator[IndexedChunk]:
         """Read every shown chunk of the namespace. A reader that stops early loses its connection."""
-        values: dict[str, Any] = {"tenant": self._tenant_id, "namespace": namespace}
         is_read = False
         try:
             streamed = _ALL.execution_options(stream_results=True, yield_per=_ROWS_AT_ONCE)
-            for rows in self._connection.execute(streamed, values).partitions():
-                yield from (IndexedChunk(*row) for row in rows)
+            for rows in self._run(streamed, namespace=namespace).partitions():
+                yield from starmap(IndexedChunk, rows)
             is_read = True
         finally:
             if not is_read:

@@ -50,7 +50,7 @@ class LocalIndexReader:
         self._mark = self._folder / DAMAGED
         self._lock = threading.Lock()
         self._index: tantivy.Index | None = None
-        self._seen: tuple[int, int] = (0, 0)
+        self._version: tuple[int, int] = (0, 0)
         self._view: IndexView | None = None
 
     def view(self) -> IndexView | None:
@@ -62,11 +62,11 @@ class LocalIndexReader:
         if status is None or self._mark.exists():
             self._index = self._view = None
             return None
-        seen = (status.st_mtime_ns, status.st_ino)
+        version = (status.st_mtime_ns, status.st_ino)
         with self._lock:
-            if self._view is None or seen != self._seen:
+            if self._view is None or version != self._version:
                 self._view = self._opened()
-                self._seen = seen
+                self._version = version
             return self._view
 
     def distrust(self) -> None:
@@ -121,8 +121,7 @@ class LocalIndexWriter:
     def replace(
         self, state: NamespaceState, document_ids: Sequence[DocumentId] | None, chunks: Iterable[IndexedChunk]
     ) -> int:
-        """Replace these documents' chunks (None: all of the namespace) by ``chunks``, and store the revision. Returns
-        how many chunks were added."""
+        """Replace chunks of these documents (None: of all), and store the revision; return how many were added."""
         namespace = state.namespace
         if document_ids is None:
             self.forget(namespace)
@@ -172,10 +171,7 @@ def is_whole(root: Path, tenant_id: TenantId) -> bool:
 
 def remove_others(root: Path, tenant_ids: Iterable[TenantId]) -> int:
     """Delete the indexes of all other tenants and formats. Returns how many folders were deleted."""
-    wanted = {folder_of(root, tenant_id) for tenant_id in tenant_ids}
-    gone = 0
-    for folder in root.glob("format-*/*"):
-        if folder not in wanted:
-            shutil.rmtree(folder, ignore_errors=True)
-            gone += 1
-    return gone
+    unneeded = set(root.glob("format-*/*")) - {folder_of(root, tenant_id) for tenant_id in tenant_ids}
+    for folder in unneeded:
+        shutil.rmtree(folder, ignore_errors=True)
+    return len(unneeded)

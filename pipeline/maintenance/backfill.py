@@ -14,12 +14,12 @@ from pipeline.deadline import Deadline
 from pipeline.embedding import space_store, standby_backlog_store
 from pipeline.embedding.migration_store import Cursor, MigrationState, ModelMigration, ModelMigrations
 from pipeline.embedding.standby_backlog_store import LaggingDocument, StandbyBacklog
-from pipeline.errors import Misconfigured, PipelineError, Unavailable
-from pipeline.maintenance.compare import look
+from pipeline.errors import Misconfigured, Unavailable
+from pipeline.maintenance.compare import NamespaceStores, look
 from pipeline.maintenance.repair_stores import mend
-from pipeline.maintenance.verify import DOCUMENTS, ComparePosition, all_namespaces, compare, documents_by_namespace
+from pipeline.maintenance.verify import all_namespaces, compare, documents_by_namespace, remaining
 from pipeline.models.ports import SentenceEncoder
-from pipeline.records import DocumentId, EmbeddingSpace, Namespace, TenantId
+from pipeline.records import DocumentId, TenantId
 from pipeline.resources import Resources
 
 log = structlog.get_logger(__name__)
@@ -29,7 +29,7 @@ LEASE_S = 120.0  # longer than a page may take; a page that takes longer is done
 PAGE_CHUNKS = 1000
 _PAGE_OF_ENCODER = 32  # a sentence encoder in this process may take a second for each chunk
 _MOST_PASSES = 5  # of verification under load, before the rest counts as missing
-_BEHIND_AT_ONCE, _BEHIND_OF_ENCODER = 200, 4
+_BEHIND_AT_ONCE, _BEHIND_OF_ENCODER = 200, 4  # documents
 _RETRY_S = 15.0
 _CONFIRMED_FOR_S = 30.0  # a comparison of the stores holds for so long while nothing is dropped
 
@@ -51,52 +51,49 @@ def step(use: Resources) -> int:
             if migration.state in ("backfilling", "verifying"):
                 done += _fill(migration, use)
     except (Unavailable, Misconfigured) as error:
-        wait_s, code, detail = _waiting(error), error.code, str(error)
+        wait_s = max(_RETRY_S, getattr(error, "retry_after_s", None) or 0.0)
+        code, detail = error.code, str(error)
         log.warning("migration_postponed", space=migration.space.number, code=code)
     with unit_of_work(use.mysql) as work:
         ModelMigrations(work.connection).release(migration, wait_s=wait_s, code=code, detail=detail)
     return done
 
 
-def _waiting(error: PipelineError) -> float:
-    return max(_RETRY_S, getattr(error, "retry_after_s", None) or 0.0)
-
-
 def _catch_up(migration: ModelMigration, use: Resources) -> int:
     """Embed documents that are behind in the standby space."""
     with unit_of_work(use.mysql) as work:
         standby = space_store.live(work.connection, use.spaces.base).standby
-        tenants = standby_backlog_store.tenants_behind(work.connection, standby.number) if standby else []
+        if standby is None:
+            return 0
+        tenants = standby_backlog_store.tenants_behind(work.connection, standby.number)
     done = 0
     for tenant_id in tenants:
-        assert standby is not None
         at_once = _BEHIND_OF_ENCODER if isinstance(use.spaces.embedder(standby), SentenceEncoder) else _BEHIND_AT_ONCE
         with unit_of_work(use.mysql) as work:
             due = StandbyBacklog(work.connection, tenant_id, standby.number).due(limit=at_once)
-        left: list[LaggingDocument] = []
-        for namespace in sorted({behind.namespace for behind in due}):
-            ids = sorted({behind.document_id for behind in due if behind.namespace == namespace})
-            mended, guilty = _mend_documents(tenant_id, namespace, ids, standby, use)
+        failed: list[LaggingDocument] = []
+        for namespace in sorted({document.namespace for document in due}):
+            documents = [document for document in due if document.namespace == namespace]
+            stores = NamespaceStores(tenant_id=tenant_id, namespace=namespace, space=standby, use=use)
+            mended, lacking = _mend_documents(stores, sorted({document.document_id for document in documents}))
             done += mended
-            left += [behind for behind in due if behind.namespace == namespace and behind.document_id in guilty]
+            failed += [document for document in documents if document.document_id in lacking]
         with unit_of_work(use.mysql) as work:
-            settled = [behind for behind in due if behind not in left]
-            StandbyBacklog(work.connection, tenant_id, standby.number).settle(settled, left)
+            settled = [document for document in due if document not in failed]
+            StandbyBacklog(work.connection, tenant_id, standby.number).settle(settled, failed)
     if done:
         log.info("migration_caught_up", space=migration.space.number, vectors=done)
     return done
 
 
-def _mend_documents(
-    tenant_id: TenantId, namespace: Namespace, ids: list[DocumentId], space: EmbeddingSpace, use: Resources
-) -> tuple[int, set[DocumentId]]:
+def _mend_documents(stores: NamespaceStores, document_ids: list[DocumentId]) -> tuple[int, set[str]]:
     """Return the number of mended vectors, and the documents that still lack some."""
-    seen = look(tenant_id, namespace, ids, use, space=space)
-    if not seen.wrong:
+    page = look(stores, document_ids)
+    if not page.wrong:
         return 0, set()
-    mended = mend(tenant_id, namespace, seen, use, space=space)
-    after = look(tenant_id, namespace, ids, use, space=space)
-    return mended, {DocumentId(document_id) for group in (after.missing, after.stale) for document_id in group.values()}
+    mended = mend(stores, page)
+    after = look(stores, document_ids)
+    return mended, {*after.missing.values(), *after.stale.values()}
 
 
 def _fill(migration: ModelMigration, use: Resources) -> int:
@@ -109,11 +106,11 @@ def _fill(migration: ModelMigration, use: Resources) -> int:
         if tenant_id is None:
             _close_pass(migration, use)
             break
-        made = _fill_tenant(tenant_id, migration, use, deadline)
-        if made is None:
+        embedded = _fill_tenant(tenant_id, migration, use, deadline)
+        if embedded is None:
             log.info("migration_step_overtaken", space=migration.space.number)
             break
-        done += made
+        done += embedded
     return done
 
 
@@ -121,62 +118,48 @@ def _fill_tenant(tenant_id: TenantId, migration: ModelMigration, use: Resources,
     """Compare and mend page by page from the position of the pass. None if another process holds the migration now."""
     with unit_of_work(use.mysql) as work:
         position = ModelMigrations(work.connection).cursor(tenant_id, migration.space.number, migration.pass_number)
-    documents = documents_by_namespace(tenant_id, use)
-    names = sorted(all_namespaces(tenant_id, documents, use, space=migration.space))
-    waiting = [name for name in names if position.namespace is None or name >= position.namespace]
-    made = 0
+    names = all_namespaces(tenant_id, documents_by_namespace(tenant_id, use), use, space=migration.space)
+    namespaces = remaining(names, position)
     page = _PAGE_OF_ENCODER if isinstance(use.spaces.embedder(migration.space), SentenceEncoder) else PAGE_CHUNKS
-    for namespace in waiting:
-        resumed = namespace == position.namespace and position.phase is not None
-        spot = (
-            ComparePosition(phase=position.phase or DOCUMENTS, after=position.after or "")
-            if resumed
-            else ComparePosition()
-        )
-        pages = compare(tenant_id, namespace, use, repair=True, start=spot, space=migration.space, page_chunks=page)
+    total = 0
+    for namespace, start in namespaces:
+        stores = NamespaceStores(tenant_id=tenant_id, namespace=namespace, space=migration.space, use=use)
         began = time.monotonic()
-        for following, counts in pages:
+        for following, counts in compare(stores, repair=True, start=start, page_chunks=page):
             lacking = counts.missing + counts.stale + counts.misplaced
             embedded = min(lacking, counts.repaired)
-            fields = {
+            progress = {
                 "chunks": counts.chunks,
                 "found": lacking + counts.orphaned,
                 "mended": min(lacking + counts.orphaned, counts.repaired),
                 "embedded": embedded,
             }
             if following is None:
-                after = next((name for name in names if name > namespace), None)
-                cursor = Cursor(namespace=after)
+                position = Cursor(namespace=min((name for name in names if name > namespace), default=None))
             else:
-                after = namespace
-                cursor = Cursor(namespace=namespace, phase=following.phase, after=following.after)
-            if not _note(tenant_id, migration, cursor, finished=after is None, counts=fields, use=use):
+                position = Cursor(namespace=namespace, phase=following.phase, after=following.after)
+            if not _record_progress(tenant_id, migration, position, progress, use):
                 return None
-            made += embedded
+            total += embedded
             _pace(embedded, time.monotonic() - began, use)
             began = time.monotonic()
             if deadline.has_passed:
-                return made
-    if not waiting and not _note(tenant_id, migration, Cursor(), finished=True, counts={}, use=use):
+                return total
+    if not namespaces and not _record_progress(tenant_id, migration, Cursor(), {}, use):
         return None
-    return made
+    return total
 
 
-def _note(
-    tenant_id: TenantId,
-    migration: ModelMigration,
-    cursor: Cursor,
-    *,
-    finished: bool,
-    counts: dict[str, int],
-    use: Resources,
+def _record_progress(
+    tenant_id: TenantId, migration: ModelMigration, position: Cursor, counts: dict[str, int], use: Resources
 ) -> bool:
+    """Store a tenant's position, without a namespace after the last one; False if another process has the migration."""
+    number, pass_number, finished = migration.space.number, migration.pass_number, position.namespace is None
     with unit_of_work(use.mysql) as work:
         migrations = ModelMigrations(work.connection)
         if not migrations.hold(migration, lease_s=LEASE_S):
             return False
-        number, pass_number = migration.space.number, migration.pass_number
-        migrations.note(tenant_id, number, pass_number, cursor, finished=finished, counts=counts)
+        migrations.note(tenant_id, number, pass_number, position, finished=finished, counts=counts)
     return True
 
 
@@ -193,43 +176,35 @@ def _close_pass(migration: ModelMigration, use: Resources) -> None:
         if not migrations.hold(migration, lease_s=LEASE_S):
             return
         progress = migrations.progress(migration.space.number, migration.pass_number)
-        left = max(0, progress.found - progress.mended)
-        proven = migration.state == "verifying" and (progress.mended == 0 or migration.pass_number >= _MOST_PASSES)
-        noted: dict[str, Any] = {"lease_until": None, "next_step_at": now()}
-        if proven:
-            migrations.move(migration.space.number, "ready", missing=left, ready_at=now(), **noted)
+        missing = max(0, progress.found - progress.mended)
+        ready = migration.state == "verifying" and (progress.mended == 0 or migration.pass_number >= _MOST_PASSES)
+        due: dict[str, Any] = {"lease_until": None, "next_step_at": now()}
+        if ready:
+            migrations.move(migration.space.number, "ready", missing=missing, ready_at=now(), **due)
         else:
-            migrations.move(migration.space.number, "verifying", **{"pass": migration.pass_number + 1, **noted})
-    log.info(
-        "migration_pass_done",
-        space=migration.space.number,
-        pass_number=migration.pass_number,
-        ready=proven,
-        missing=left,
-    )
+            migrations.move(migration.space.number, "verifying", **{"pass": migration.pass_number + 1, **due})
+    ids = {"space": migration.space.number, "pass_number": migration.pass_number}
+    log.info("migration_pass_done", **ids, ready=ready, missing=missing)
 
 
 def _drop(migration: ModelMigration, use: Resources) -> float:
     """Retire a space, dropping its table at the next call when all processes know. Return the seconds until then."""
     with unit_of_work(use.mysql) as work:
-        gone = (
-            migration.space
-            if migration.state == "aborting"
-            else ModelMigrations(work.connection).space(migration.source)
-        )
+        aborting = migration.state == "aborting"
+        unneeded = migration.space if aborting else ModelMigrations(work.connection).space(migration.source)
         active, standby = space_store.lock(work.connection)
-        if gone.number == active:
-            raise Misconfigured(f"space {gone.number} is still in use and is not dropped")
-        if gone.number == standby:
+        if unneeded.number == active:
+            raise Misconfigured(f"space {unneeded.number} is still in use and is not dropped")
+        if unneeded.number == standby:
             space_store.point(work.connection, active, None)
             return use.settings.retired_grace_s
     use.installation.confirm()
-    space_store.drop_table(use.postgres, gone)
+    space_store.drop_table(use.postgres, unneeded)
     with unit_of_work(use.mysql) as work:
         migrations = ModelMigrations(work.connection)
-        standby_backlog_store.clear(work.connection, gone.number)
+        standby_backlog_store.clear(work.connection, unneeded.number)
         migrations.forget_progress(migration.space.number)
-        ended: MigrationState = "aborted" if migration.state == "aborting" else "finished"
-        migrations.move(migration.space.number, ended, ended_at=now(), lease_until=None)
-    log.info("migration_ended", space=migration.space.number, dropped=gone.number, state=ended)
+        state: MigrationState = "aborted" if aborting else "finished"
+        migrations.move(migration.space.number, state, ended_at=now(), lease_until=None)
+    log.info("migration_ended", space=migration.space.number, dropped=unneeded.number, state=state)
     return 0.0

@@ -87,13 +87,13 @@ def measure(
         return 0
     if vectors is None or not len(vectors):
         return 0
-    sent = [halfvec_literal(vector) for vector in vectors]
-    truth = _nearest(row, sent, builder, use, probes=None)
-    enough = min(1.0, _GOAL + _MARGIN / math.sqrt(len(sent)))
+    literals = [halfvec_literal(vector) for vector in vectors]
+    truth = _nearest(row, literals, builder, use, probes=None)
+    enough = min(1.0, _GOAL + _MARGIN / math.sqrt(len(literals)))
     chosen: dict[int, tuple[int, float]] = {}
     for share in _SHARES:
         probes = math.ceil(share * row.lists)
-        nearest = _nearest(row, sent, builder, use, probes=probes)
+        nearest = _nearest(row, literals, builder, use, probes=probes)
         for best in (_FEW, _DEEP):
             # Identical passages have equal distances and may swap places, so even all lists may not reach the goal.
             if best not in chosen and ((recall := _recall(truth, nearest, best)) >= enough or probes == row.lists):
@@ -101,18 +101,11 @@ def measure(
         if len(chosen) == 2:
             break
     (probes, recall), deep_probes = chosen[_FEW], max(chosen[_FEW][0], chosen[_DEEP][0])
-    builder.note_recall(row, probes=probes, deep_probes=deep_probes, recall=recall, questions=len(sent))
+    builder.record_recall(row, probes=probes, deep_probes=deep_probes, recall=recall, questions=len(literals))
     use.meter.observe("chordwise_vector_index_recall", recall)
-    log.info(
-        "vector_index_measured",
-        tenant_id=row.tenant_id,
-        index=row.name,
-        recall=round(recall, 3),
-        lists=row.lists,
-        probes=probes,
-        deep_probes=deep_probes,
-        questions=len(sent),
-    )
+    chosen_lists = {"lists": row.lists, "probes": probes, "deep_probes": deep_probes}
+    ids = {"tenant_id": row.tenant_id, "index": row.name}
+    log.info("vector_index_measured", **ids, recall=round(recall, 3), **chosen_lists, questions=len(literals))
     return 1
 
 
@@ -120,9 +113,9 @@ def questions_of(tenant_id: TenantId, space: EmbeddingSpace, use: Resources, *, 
     """Return vectors of the tenant's questions, if the installation keeps enough of them, else of generated ones; None
     for a tenant without chunks. Raises the model's errors."""
     with unit_of_work(use.mysql) as work:
-        texts = question_text_store.asked(work.connection, tenant_id, most=count)
+        texts = question_text_store.recent_questions(work.connection, tenant_id, most=count)
         if len(texts) < _FEWEST_QUESTIONS:
-            stored = question_text_store.stored(work.connection, tenant_id, most=count)
+            stored = question_text_store.random_texts(work.connection, tenant_id, most=count)
             texts = short_questions(stored, seed=len(stored))
     if not texts:
         return None
@@ -130,11 +123,11 @@ def questions_of(tenant_id: TenantId, space: EmbeddingSpace, use: Resources, *, 
 
 
 def _nearest(
-    row: IndexRow, sent: Sequence[str], builder: IndexBuilder, use: Resources, *, probes: int | None
+    row: IndexRow, literals: Sequence[str], builder: IndexBuilder, use: Resources, *, probes: int | None
 ) -> list[list[str]]:
     distance = use.settings.pgvector_distance
     nearest = []
-    for literal in sent:
+    for literal in literals:
         began = time.monotonic()
         nearest.append(builder.nearest(row, literal, distance=distance, limit=_DEEP, probes=probes))
         time.sleep(time.monotonic() - began)  # half of the time belongs to searches
@@ -143,8 +136,8 @@ def _nearest(
 
 def _recall(truth: Sequence[Sequence[str]], results: Sequence[Sequence[str]], best: int) -> float:
     """Return the share of the ``best`` nearest rows that was found, over all questions."""
-    here = sum(len(set(right[:best]).intersection(result[:best])) for right, result in zip(truth, results, strict=True))
-    return here / max(1, sum(len(right[:best]) for right in truth))
+    hits = sum(len(set(right[:best]).intersection(result[:best])) for right, result in zip(truth, results, strict=True))
+    return hits / max(1, sum(len(right[:best]) for right in truth))
 
 
 def keep_indexes(use: Resources, *, questions: Callable[..., QuestionVectors | None] = questions_of) -> int:
@@ -166,8 +159,8 @@ def keep_indexes(use: Resources, *, questions: Callable[..., QuestionVectors | N
         repairs = plan_repairs(
             sizes=sizes,
             tables=[space.table for space in searched],
-            noted=builder.noted(),
-            found=builder.found(),
+            recorded=builder.recorded(),
+            existing=builder.existing(),
             exact_chunks=exact_chunks,
             grace_s=_GRACE_S,
         )
@@ -176,13 +169,13 @@ def keep_indexes(use: Resources, *, questions: Callable[..., QuestionVectors | N
         changes, growing = len(repairs), set()
         for tenant_id, chunks in sizes.items():
             for space in searched:
-                rows = [row for row in builder.noted() if (row.tenant_id, row.table) == (tenant_id, space.table)]
+                rows = [row for row in builder.recorded() if (row.tenant_id, row.table) == (tenant_id, space.table)]
                 if chunks > exact_chunks or covering(rows):
                     built, grows = _adjust(rows, chunks, tenant_id, space, builder, use)
                     changes += built
                     growing |= {(tenant_id, space.table)} if grows else set()
         # Measure only the indexes that searches use, not those that a larger range has replaced.
-        for row in chain.from_iterable(map(covering, by_tenant(builder.noted()).values())):
+        for row in chain.from_iterable(map(covering, by_tenant(builder.recorded()).values())):
             # While a tenant is filled, its new indexes are soon merged. Until then they use inherited probes, or all lists.
             is_measured = row.probes or row.chunks <= _FEW_SEALED * exact_chunks
             waits = is_measured and row.recall is None and row.idle_s < _MEASURED_WITHIN_S
@@ -198,7 +191,7 @@ def drop_indexes(tenant_id: TenantId, use: Resources) -> int:
     with index_builder(use.postgres) as builder:
         if builder is None:
             return 0
-        rows = [row for row in builder.noted() if row.tenant_id == tenant_id]
+        rows = [row for row in builder.recorded() if row.tenant_id == tenant_id]
         for row in rows:
             builder.drop(row.name)
             builder.forget(tenant_id, row.table, row.name)
@@ -206,13 +199,11 @@ def drop_indexes(tenant_id: TenantId, use: Resources) -> int:
 
 
 def _searched_spaces(connection: Connection, use: Resources) -> list[EmbeddingSpace]:
-    """Return the active space, and the other one only when it is filled, because filling it through an index takes far
-    longer."""
+    """Return the active space, and the standby once it is filled: filling it through an index takes far longer."""
     live = space_store.live(connection, use.spaces.base)
     if live.standby is None:
         return [live.active]
-    open_one = next((migration for migration in ModelMigrations(connection).every() if migration.open), None)
-    filled = open_one is not None and open_one.state in ("ready", "switched")
+    filled = any(m.open and m.state in ("ready", "switched") for m in ModelMigrations(connection).every())
     return [live.active, live.standby] if filled else [live.active]
 
 
@@ -239,16 +230,11 @@ def _adjust(
     if abs(total - chunks) > _DRIFT * total:
         counts = {row.name: builder.count(row) for row in ranges}
         rows = [replace(row, chunks=counts.get(row.name, row.chunks)) for row in rows]
-    step = plan_range(
-        rows,
-        tail,
-        tenant_id=tenant_id,
-        table=space.table,
-        exact_chunks=use.settings.semantic_exact_chunks,
-    )
+    exact_chunks = use.settings.semantic_exact_chunks
+    step = plan_range(rows, tail, tenant_id=tenant_id, table=space.table, exact_chunks=exact_chunks)
     grows = is_growing(rows, tail)
     if step.action == "note":
-        builder.note(step, "wanted")
+        builder.record(step, "wanted")
         return 0, grows
     _build(step, rows, tenant_id, space, builder, use)
     return 1, grows
@@ -257,9 +243,8 @@ def _adjust(
 def _build(
     step: Step, rows: list[IndexRow], tenant_id: TenantId, space: EmbeddingSpace, builder: IndexBuilder, use: Resources
 ) -> None:
-    memory_mb = use.settings.semantic_index_memory_mb
-    lists = list_count(step.chunks, dimension=space.dimension, memory_mb=memory_mb)
-    builder.note(step, "building", lists=lists, probes=inherited(covering(rows), step.chunks, lists=lists))
+    lists = list_count(step.chunks, dimension=space.dimension, memory_mb=use.settings.semantic_index_memory_mb)
+    builder.record(step, "building", lists=lists, probes=inherited(covering(rows), step.chunks, lists=lists))
     operator_class = OPERATOR_CLASSES[use.settings.pgvector_distance]
     try:
         with postgres_errors():

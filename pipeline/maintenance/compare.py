@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import chain
 from typing import Any
 
 from sqlalchemy import Connection
@@ -20,6 +21,16 @@ from pipeline.semantic.document_vectors import hash_of
 
 _LOOKED_FOR_ELSEWHERE = 20  # of the orphans of a page; a look costs one step into the index for each tenant
 UNNEEDED = "unneeded"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamespaceStores:
+    """One namespace of a tenant in both stores: its rows in MySQL, and its vectors in one space."""
+
+    tenant_id: TenantId
+    namespace: Namespace
+    space: EmbeddingSpace
+    use: Resources
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,19 +57,11 @@ class PageDifferences:
     @property
     def guilty(self) -> set[DocumentId]:
         """The documents with differences."""
-        by_chunk = (self.missing, self.orphaned, self.stale, self.misplaced)
-        documents = {document for group in by_chunk for document in group.values()}
-        return {
-            DocumentId(document_id)
-            for document_id in documents
-            | set(self.miscounted)
-            | {name for name, _ in (*self.leftover, *self.document_vectors)}
-        }
-
-    @property
-    def leftover_rows(self) -> int:
-        """The number of rows of unneeded generations."""
-        return sum(self.leftover.values())
+        of_chunks = chain.from_iterable(
+            group.values() for group in (self.missing, self.orphaned, self.stale, self.misplaced)
+        )
+        of_generations = (document_id for document_id, _ in (*self.leftover, *self.document_vectors))
+        return {DocumentId(document_id) for document_id in chain(of_chunks, self.miscounted, of_generations)}
 
     def confirmed_by(self, other: PageDifferences) -> PageDifferences:
         """Return the differences that both looks found."""
@@ -70,61 +73,51 @@ class PageDifferences:
         return replace(self, **common)
 
 
-def look(
-    tenant_id: TenantId,
-    namespace: Namespace,
-    document_ids: Sequence[DocumentId],
-    use: Resources,
-    *,
-    space: EmbeddingSpace,
-    lock: bool = False,
-) -> PageDifferences:
-    """Compare these documents in MySQL with one space; vectors are read first. ``lock`` prevents publishing and edits
-    meanwhile."""
+def look(stores: NamespaceStores, document_ids: Sequence[DocumentId], *, lock: bool = False) -> PageDifferences:
+    """Compare these documents in both stores, vectors first. ``lock`` prevents publishing and edits meanwhile."""
+    tenant_id, namespace, space, use = stores.tenant_id, stores.namespace, stores.space, stores.use
     with unit_of_work(use.mysql) as work:
         if lock:
             alignment_store.documents_of(work.connection, tenant_id, namespace, document_ids, lock=True)
         vectors = alignment_store.vector_rows(use.postgres, tenant_id, namespace, document_ids, table=space.table)
         is_searched = space == use.spaces.live().active  # documents have a vector in the searched space only
-        whole = use.document_vectors(tenant_id).of_documents(namespace, document_ids) if is_searched else None
-        seen = differences(work.connection, tenant_id, namespace, document_ids, vectors, space, whole=whole)
-        strange = list(seen.orphaned)[:_LOOKED_FOR_ELSEWHERE]
-        elsewhere = alignment_store.chunks_elsewhere(work.connection, tenant_id, strange)
-    lost = alignment_store.vectors_by_id(use.postgres, tenant_id, list(seen.missing), table=space.table)
-    misplaced = {chunk_id: seen.missing[chunk_id] for chunk_id in lost}
-    misplaced |= {chunk_id: document for chunk_id, document in seen.orphaned.items() if chunk_id in elsewhere}
+        own_vectors = use.document_vectors(tenant_id).of_documents(namespace, document_ids) if is_searched else None
+        page = differences(stores, work.connection, document_ids, vectors, own_vectors=own_vectors)
+        orphans = list(page.orphaned)[:_LOOKED_FOR_ELSEWHERE]
+        elsewhere = alignment_store.chunks_elsewhere(work.connection, tenant_id, orphans)
+    lost = alignment_store.vectors_by_id(use.postgres, tenant_id, list(page.missing), table=space.table)
+    misplaced = {chunk_id: page.missing[chunk_id] for chunk_id in lost}
+    misplaced |= {chunk_id: document for chunk_id, document in page.orphaned.items() if chunk_id in elsewhere}
     return replace(
-        seen,
-        missing={k: v for k, v in seen.missing.items() if k not in lost},
-        orphaned={k: v for k, v in seen.orphaned.items() if k not in elsewhere},
-        misplaced={**seen.misplaced, **misplaced},
+        page,
+        missing={k: v for k, v in page.missing.items() if k not in lost},
+        orphaned={k: v for k, v in page.orphaned.items() if k not in elsewhere},
+        misplaced={**page.misplaced, **misplaced},
     )
 
 
 def differences(
+    stores: NamespaceStores,
     connection: Connection,
-    tenant_id: TenantId,
-    namespace: Namespace,
     document_ids: Sequence[DocumentId],
     vectors: Mapping[ChunkId, VectorRow],
-    space: EmbeddingSpace,
     *,
-    whole: Sequence[DocumentVectorRow] | None = None,
+    own_vectors: Sequence[DocumentVectorRow] | None = None,
 ) -> PageDifferences:
     """Return the differences between the chunks of these documents, read over ``connection``, and their vectors, read
-    before; ``whole``: the documents' own vectors, None to skip them."""
-    documents = alignment_store.documents_of(connection, tenant_id, namespace, document_ids)
-    rows = alignment_store.chunk_rows(connection, tenant_id, namespace, document_ids)
+    before; ``own_vectors``: those of the documents, None to skip them."""
+    model, key = stores.space.model, (connection, stores.tenant_id, stores.namespace, document_ids)
+    documents = alignment_store.documents_of(*key)
+    rows = alignment_store.chunk_rows(*key)
     shown = {(document.document_id, document.published) for document in documents.values()}
     expected = {row.chunk_id: row for row in rows if row.enabled and (row.document_id, row.generation) in shown}
     per_generation = Counter((row.document_id, row.generation) for row in rows)
-    parents = parent_counts(connection, tenant_id, namespace, document_ids)
-    incomplete = parents_lost(connection, tenant_id, namespace, document_ids)
+    parents = parent_counts(*key)
+    incomplete = parents_lost(*key)
     odd = [row for chunk_id, row in vectors.items() if chunk_id not in expected]
     unneeded = {key for key in (*per_generation, *parents) if key not in shown}
-    spare = any((row.document_id, row.generation) not in shown for row in whole or ())
-    has_doubtful = bool(odd or unneeded or spare)
-    busy = alignment_store.busy_generations(connection, tenant_id, namespace, document_ids) if has_doubtful else set()
+    spare = any((row.document_id, row.generation) not in shown for row in own_vectors or ())
+    busy = alignment_store.busy_generations(*key) if odd or unneeded or spare else set()
     here = {chunk_id: row for chunk_id, row in vectors.items() if chunk_id in expected}
     return PageDifferences(
         chunks=len(expected),
@@ -135,7 +128,7 @@ def differences(
             chunk_id: row.document_id
             for chunk_id, row in here.items()
             if _placed(row, expected[chunk_id])
-            and (row.model, row.content_hash) != (space.model, expected[chunk_id].content_hash)
+            and (row.model, row.content_hash) != (model, expected[chunk_id].content_hash)
         },
         misplaced={
             chunk_id: expected[chunk_id].document_id
@@ -153,9 +146,7 @@ def differences(
             )
         },
         leftover={key: per_generation[key] + parents.get(key, 0) for key in unneeded - busy if key[0] in documents},
-        document_vectors={}
-        if whole is None
-        else wrong_document_vectors(whole, list(expected.values()), busy, model=space.model),
+        document_vectors=wrong_document_vectors(own_vectors, expected.values(), busy, model=model),
     )
 
 
@@ -164,14 +155,19 @@ def _placed(vector: VectorRow, chunk: ChunkRow) -> bool:
 
 
 def wrong_document_vectors(
-    whole: Sequence[DocumentVectorRow], shown: Sequence[ChunkRow], busy: Collection[tuple[str, int]], *, model: str
+    own_vectors: Sequence[DocumentVectorRow] | None,
+    shown: Iterable[ChunkRow],
+    busy: Collection[tuple[str, int]],
+    *,
+    model: str,
 ) -> dict[tuple[str, int], str]:
-    """Return the defect of each generation's document vector. ``shown``: chunks by MySQL, so a lost chunk vector does
-    not count."""
+    """Return the defects of the documents' own vectors by generation. ``shown``: the chunks that MySQL shows."""
+    if own_vectors is None:
+        return {}
     chunks: defaultdict[tuple[str, int], list[tuple[str, bytes]]] = defaultdict(list)
     for row in shown:
         chunks[row.document_id, row.generation].append((row.chunk_id, row.content_hash))
-    expected = {key: (model, hash_of(some)) for key, some in chunks.items()}
-    there = {(row.document_id, row.generation): (row.model, row.content_hash) for row in whole}
-    wrong = {key: "missing or stale" for key, value in expected.items() if there.get(key) != value}
-    return wrong | {key: UNNEEDED for key in there if key not in expected and key not in busy}
+    expected = {key: (model, hash_of(hashes)) for key, hashes in chunks.items()}
+    stored = {(row.document_id, row.generation): (row.model, row.content_hash) for row in own_vectors}
+    wrong = {key: "missing or stale" for key, value in expected.items() if stored.get(key) != value}
+    return wrong | {key: UNNEEDED for key in stored if key not in expected and key not in busy}

@@ -58,8 +58,8 @@ def compare_models(
     answered = _ask_both(compared, source, migration.space, gate.k, use)
     verdict = judge(answered, gate)
     with unit_of_work(use.mysql) as work:
-        noted: dict[str, Any] = {**asdict(verdict), **asdict(gate), "sampled": not queries}
-        ModelMigrations(work.connection).compared(number, {**noted, "compared_at": datetime.now(UTC).isoformat()})
+        result: dict[str, Any] = {**asdict(verdict), **asdict(gate), "sampled": not queries}
+        ModelMigrations(work.connection).compared(number, {**result, "compared_at": datetime.now(UTC).isoformat()})
     log.info("models_compared", space=number, queries=verdict.queries, overlap=verdict.overlap, passed=verdict.passed)
     return verdict
 

@@ -56,16 +56,12 @@ def measure(tenant_id: TenantId, use: Resources, space: EmbeddingSpace, *, share
         rows = alignment_store.count_chunk_rows(work.connection, tenant_id)
         earlier = reconcile_store.deletions_of(work.connection, tenant_id)
     vectors = alignment_store.count_vectors(use.postgres, tenant_id, table=space.table)
+    allowed = use.settings.reconcile_delete_share if share is None else share
     limit = DeletionLimit(
-        vectors=_allowed(vectors, use.settings.reconcile_delete_share if share is None else share),
-        rows=_allowed(rows, use.settings.reconcile_delete_share if share is None else share),
+        vectors=max(DELETED_FREELY, int(vectors * allowed)), rows=max(DELETED_FREELY, int(rows * allowed))
     )
     if share is None:
         limit.is_open = not earlier.withheld and vectors - rows <= limit.vectors
     if not limit.is_open:
         log.warning("deletions_withheld", tenant_id=tenant_id, vectors=vectors, rows=rows, withheld=earlier.withheld)
     return limit
-
-
-def _allowed(total: int, share: float) -> int:
-    return max(DELETED_FREELY, int(total * share))

@@ -119,36 +119,29 @@ def visibility(
     """Check that the broker's visibility timeout exceeds every task: Redis hands an unacknowledged message to a second
     worker then. ``own_…``: this process's configuration; ``seen_s``: the longest task in the metrics."""
     check = "broker_visibility_timeout"
-    timeouts = [
-        own_timeout_s,
-        *(worker.visibility_timeout_s for worker in workers if worker.visibility_timeout_s is not None),
-    ]
-    limits = [own_limit_s, *(worker.task_time_limit_s for worker in workers if worker.task_time_limit_s is not None)]
-    timeout_s, longest_s = min(timeouts), max([*limits, seen_s])
+    reported = [worker.visibility_timeout_s for worker in workers if worker.visibility_timeout_s is not None]
+    limits = [worker.task_time_limit_s for worker in workers if worker.task_time_limit_s is not None]
+    timeouts = sorted({own_timeout_s, *reported})
+    timeout_s, longest_s = timeouts[0], max([own_limit_s, seen_s, *limits])
     detail = f"{timeout_s:g} s; the longest task takes up to {longest_s:g} s"
     if timeout_s <= longest_s:
         advice = "raise visibility_timeout in celery_config.py above the longest task, or work is done twice"
         return _failed(check, detail, advice)
-    if len(set(timeouts)) > 1:
+    if len(timeouts) > 1:
         advice = "restart the workers, so that all have the same celery_config.py: the shortest counts for everybody"
-        detail = f"processes disagree: {', '.join(f'{timeout:g} s' for timeout in sorted(set(timeouts)))}"
-        return _warning(check, detail, advice)
+        return _warning(check, f"processes disagree: {', '.join(f'{timeout:g} s' for timeout in timeouts)}", advice)
     return _ok(check, detail)
 
 
 def eviction(check: str, facts: RedisFacts | None) -> CheckResult:
-    """Check that a full Redis cannot evict messages or running queries. ``facts`` None: the user may not read the
-    policy."""
+    """Check that a full Redis evicts neither messages nor running queries. ``facts`` None: reading is not allowed."""
     if facts is None:
         advice = "check by hand that maxmemory-policy is noeviction, or give the user +info: docs/operations.md"
-        detail = "the user may not run INFO, so maxmemory-policy cannot be read"
-        return _warning(check, detail, advice)
+        return _warning(check, "the user may not run INFO, so maxmemory-policy cannot be read", advice)
     limit = f"{facts.maxmemory // 2**20} MiB" if facts.maxmemory else "no limit"
     detail = f"maxmemory-policy {facts.policy}, {limit}, {facts.used_memory // 2**20} MiB used"
     if facts.policy != "noeviction":
-        advice = (
-            "set maxmemory-policy noeviction in redis.conf, or Redis drops messages and running queries when it is full"
-        )
+        advice = "set maxmemory-policy noeviction in redis.conf: a full Redis drops messages and running queries"
         return _failed(check, detail, advice)
     if facts.maxmemory and facts.used_memory > 0.9 * facts.maxmemory:
         advice = "raise maxmemory or shorten CHORDWISE_QUERY_TTL_S: a full Redis refuses every write"
@@ -207,7 +200,7 @@ def vectors(facts: VectorFacts) -> CheckResult:
     check = "vectors" if facts.table == "chunk_embeddings" else f"vectors:{facts.table}"
     if facts.dimension is None:
         advice = (
-            "run python -m pipeline.maintenance.migrate_schema upgrade, then chordwise verify --repair for each tenant"
+            "run python -m pipeline.maintenance.migrate_schema upgrade, and chordwise verify --repair for each tenant"
         )
         return _failed(check, f"there is no table {facts.table}", advice)
     if facts.dimension != facts.wanted_dimension:
@@ -227,9 +220,7 @@ def fulltext(shortest: int, longest: int) -> CheckResult:
     detail = f"terms of {shortest} to {longest} characters are indexed, ours have {TERM_CHARACTERS}"
     if shortest <= TERM_CHARACTERS <= longest:
         return _ok("fulltext", detail)
-    advice = (
-        "set innodb_ft_min_token_size and innodb_ft_max_token_size back to 3 and 84, restart MySQL, rebuild the index"
-    )
+    advice = "set innodb_ft_min_token_size to 3 and innodb_ft_max_token_size to 84, restart MySQL, rebuild the index"
     return _failed("fulltext", detail, advice)
 
 
@@ -243,12 +234,9 @@ def clock(whose: str, skew_s: float) -> CheckResult:
     check = f"clock:{whose}"
     if abs(skew_s) < SKEW_WARNING_S:
         return _ok(check, f"within {SKEW_WARNING_S:g} s of the gateway's")
-    way = "ahead of" if skew_s > 0 else "behind"
-    severity = Severity.FAILED if abs(skew_s) >= SKEW_FAILURE_S else Severity.WARNING
+    detail = f"at least {abs(skew_s):.1f} s {'ahead of' if skew_s > 0 else 'behind'} the gateway's"
     advice = "have NTP or chrony keep the time on both machines: deadlines and leases are compared between clocks"
-    return CheckResult(
-        check=check, severity=severity, detail=f"at least {abs(skew_s):.1f} s {way} the gateway's", advice=advice
-    )
+    return (_failed if abs(skew_s) >= SKEW_FAILURE_S else _warning)(check, detail, advice)
 
 
 def workers(
@@ -303,8 +291,7 @@ def sweep_overdue_after_s(interval_s: float) -> float:
 
 
 def last_sweep(age_s: float | None, *, interval_s: float, watched_s: float) -> CheckResult:
-    """Check that the sweeper runs. ``age_s`` None: no sweep is known. ``watched_s``: how long the asking process could
-    have seen one."""
+    """Check that the sweeper runs. ``age_s`` None: no sweep is known. ``watched_s``: how long one could be seen."""
     check, limit_s = "last_sweep", sweep_overdue_after_s(interval_s)
     advice = "see that beat runs, that a worker listens to upkeep, and what its log says of the task upkeep.sweep"
     if age_s is None and watched_s < limit_s:
@@ -332,10 +319,9 @@ def keyword_index(indexers: Sequence[IndexerFacts]) -> CheckResult:
     check = "keyword_index"
     if not indexers:
         advice = (
-            "start python -m workers.indexer on every host with query workers, or set CHORDWISE_KEYWORD_ENGINE=mysql"
+            "start python -m workers.indexer on each host with query workers, or set CHORDWISE_KEYWORD_ENGINE=mysql"
         )
-        detail = "no indexer reports: FULLTEXT answers"
-        return _warning(check, detail, advice)
+        return _warning(check, "no indexer reports: FULLTEXT answers", advice)
     wrong = [line for indexer in indexers for line in _behind(indexer)]
     if wrong:
         advice = "see the indexer's log event keyword_index_not_updated: is the disk full, or the folder read-only?"
@@ -367,10 +353,6 @@ def flower(facts: FlowerFacts | None) -> CheckResult:
         return _failed(check, detail, advice)
     exposed = (*facts.public, *facts.elsewhere)
     if exposed:
-        advice = (
-            "start Flower with --address=127.0.0.1 and reach it through a tunnel; its /metrics asks for no password"
-        )
-        detail = f"it answers at {', '.join(exposed)}"
-        severity = Severity.FAILED if facts.public else Severity.WARNING
-        return CheckResult(check=check, severity=severity, detail=detail, advice=advice)
+        advice = "start Flower with --address=127.0.0.1 and reach it by a tunnel; its /metrics asks for no password"
+        return (_failed if facts.public else _warning)(check, f"it answers at {', '.join(exposed)}", advice)
     return _ok(check, f"{facts.url} asks for a password")

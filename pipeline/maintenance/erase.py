@@ -38,8 +38,7 @@ class NamespaceErased:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TenantErased:
-    """The rows erased since the erasure was first requested, by store, and the rows that a recount still finds
-    (normally none)."""
+    """The rows erased since the first request, by store, and those that a recount still finds (normally none)."""
 
     tenant_id: str
     erased: dict[str, int]
@@ -108,12 +107,8 @@ def _erase(tenant_id: TenantId, use: Resources, *, settled: bool) -> TenantErase
     use.installation.confirm()
     drop_indexes(tenant_id, use)
     for table in erasure_store.postgres_tables(use.postgres):
-        _step(
-            tenant_id,
-            f"postgres.{table}",
-            partial(erasure_store.erase_from_postgres, use.postgres, tenant_id, table),
-            use,
-        )
+        delete = partial(erasure_store.erase_from_postgres, use.postgres, tenant_id, table)
+        _step(tenant_id, f"postgres.{table}", delete, use)
     use.installation.confirm_redis()
     _step(tenant_id, "redis.keys", partial(erasure_store.erase_from_redis, use.redis, tenant_id), use)
     _step(tenant_id, f"mysql.{tenants}", partial(erasure_store.erase_from_mysql, use.mysql, tenant_id, tenants), use)

@@ -26,8 +26,7 @@ _PAUSE_S = 0.03
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportedPart:
-    """A part to send. ``following``: ``after`` for the next, None for the last. ``without_vector``: chunks with a
-    missing or stale vector."""
+    """A part to send. ``following``: the next ``after``, None at the end. ``without_vector``: chunks lacking it."""
 
     body: bytes
     documents: int
@@ -38,7 +37,7 @@ class ExportedPart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Whole:
+class _ExportedDocument:
     enclosed: Enclosed
     without_vector: int
     settled: bool
@@ -58,26 +57,25 @@ def export_part(
     with snapshot(use.mysql) as connection:
         listed = Exports(connection, tenant_id, namespace).listed(after=after, limit=most_documents + 1)
     origin = Origin(model=use.embedder.model, dimension=use.embedder.dimension, distance=use.settings.pgvector_distance)
-    taken: list[_Whole] = []
+    documents: list[_ExportedDocument] = []
     size, last = 0, None
     for group in _groups(listed[:most_documents]):
-        for whole in _together(tenant_id, namespace, group, origin, use, sleep):
-            taken.append(whole)
-            size += len(whole.enclosed.vectors) + sum(map(len, whole.enclosed.chunks))
+        for document in _read_settled(tenant_id, namespace, group, origin, use, sleep):
+            documents.append(document)
+            size += len(document.enclosed.vectors) + sum(map(len, document.enclosed.chunks))
         last = group[-1]
         if size >= part_bytes:
             break
-    part = Part(origin=origin, documents=[whole.enclosed for whole in taken])
-    without = sum(whole.without_vector for whole in taken)
-    more = last is not None and last != listed[-1][0]
-    log.info("part_exported", documents=len(taken), chunks=part.chunk_count, without_vector=without)
+    part = Part(origin=origin, documents=[document.enclosed for document in documents])
+    without_vector = sum(document.without_vector for document in documents)
+    log.info("part_exported", documents=len(documents), chunks=part.chunk_count, without_vector=without_vector)
     return ExportedPart(
         body=write_part(part),
-        documents=len(taken),
+        documents=len(documents),
         chunks=part.chunk_count,
         vectors=part.vector_count,
-        without_vector=without,
-        following=last if more else None,
+        without_vector=without_vector,
+        following=last if last is not None and last != listed[-1][0] else None,
     )
 
 
@@ -95,72 +93,62 @@ def _groups(listed: Sequence[tuple[DocumentId, int]]) -> Iterator[list[DocumentI
         yield group
 
 
-def _together(
+def _read_settled(
     tenant_id: TenantId,
     namespace: Namespace,
     document_ids: Sequence[DocumentId],
     origin: Origin,
     use: Resources,
     sleep: Callable[[float], None],
-) -> list[_Whole]:
+) -> list[_ExportedDocument]:
     """Return the published documents in order; one that is being changed is read again."""
-    documents: dict[DocumentId, _Whole] = {}
-    wanted = list(document_ids)
-    for look in range(_LOOKS):
-        seen = _read(tenant_id, namespace, wanted, origin, use)
-        for document_id in wanted:
-            documents.pop(document_id, None)
-        documents |= seen
-        wanted = [document_id for document_id, whole in seen.items() if not whole.settled]
-        if not wanted:
+    documents = _read(tenant_id, namespace, document_ids, origin, use)
+    for attempt in range(1, _LOOKS):
+        unsettled = [document_id for document_id, document in documents.items() if not document.settled]
+        if not unsettled:
             break
-        if look < _LOOKS - 1:
-            sleep(_PAUSE_S * (look + 1))
+        sleep(_PAUSE_S * attempt)
+        for document_id in unsettled:
+            del documents[document_id]
+        documents |= _read(tenant_id, namespace, unsettled, origin, use)
     return [documents[document_id] for document_id in document_ids if document_id in documents]
 
 
 def _read(
     tenant_id: TenantId, namespace: Namespace, document_ids: Sequence[DocumentId], origin: Origin, use: Resources
-) -> dict[DocumentId, _Whole]:
+) -> dict[DocumentId, _ExportedDocument]:
     with snapshot(use.mysql) as connection:
         exports = Exports(connection, tenant_id, namespace)
         documents = exports.documents(document_ids)
         chunks = exports.chunks(document_ids)
         parents = exports.parents(document_ids)
-    vectors = stored_vectors(
-        use.postgres, [document.generation for document in documents], table=use.spaces.live().active.table
-    )
+    generations = {document.generation.document_id: document.generation for document in documents}
+    vectors = stored_vectors(use.postgres, list(generations.values()), table=use.spaces.live().active.table)
     return {
-        document.generation.document_id: _whole(
-            document,
-            chunks.get(document.generation.document_id, []),
-            parents.get(document.generation.document_id, []),
-            vectors,
-            origin,
-        )
-        for document in documents
+        document_id: _enclose(document, chunks.get(document_id, []), parents.get(document_id, []), vectors, origin)
+        for document_id, document in zip(generations, documents, strict=True)
     }
 
 
-def _whole(
+def _enclose(
     document: ShownDocument,
     chunks: Sequence[ShownChunk],
     parents: Sequence[tuple[int, Passage]],
     vectors: Mapping[ChunkId, StoredVector],
     origin: Origin,
-) -> _Whole:
+) -> _ExportedDocument:
     lines: list[bytes] = []
-    numbers: list[bytes] = []
-    without, settled = 0, True
+    halves: list[bytes] = []
+    without_vector, settled = 0, True
     for chunk in chunks:
         vector = vectors.get(chunk.chunk_id) if chunk.mark.enabled else None
         fits = vector is not None and vector.content_hash == chunk.content_hash
         if vector is not None and fits and (vector.model, len(vector.halves)) == (origin.model, origin.dimension * 2):
-            numbers.append(vector.halves)
+            halves.append(vector.halves)
             has_vector = True
         else:
             has_vector = False
-            without += chunk.mark.enabled
+            without_vector += chunk.mark.enabled
             settled = settled and (fits or not chunk.mark.enabled)  # waiting does not change the model
         lines.append(
             chunk_line(
@@ -171,22 +159,22 @@ def _whole(
                 has_vector=has_vector,
             )
         )
-    enclosed = Enclosed(description=_description(document, parents), chunks=lines, vectors=b"".join(numbers))
-    return _Whole(enclosed=enclosed, without_vector=without, settled=settled)
+    enclosed = Enclosed(description=_description(document, parents), chunks=lines, vectors=b"".join(halves))
+    return _ExportedDocument(enclosed=enclosed, without_vector=without_vector, settled=settled)
 
 
 def _source(document: ShownDocument) -> dict[str, object]:
-    """Return a document's source for an archive: the id only if a sender chose it, and the whole's address if it
-    differs."""
-    whole, scope = document.source, document.generation.scope
-    uri = whole.uri if document.source_uri is None else document.source_uri
+    """Return a document's source: its id only if a sender chose it, the whole's address only if it differs."""
+    source, scope = document.source, document.generation.scope
+    uri = source.uri if document.source_uri is None else document.source_uri
     derived = derived_source_id(scope.tenant_id, scope.namespace, uri=uri, document_id=document.generation.document_id)
+    whole = {"uri": source.uri, "media_type": source.media_type}
     return {
         "uri": document.source_uri,
         "media_type": original_type(document.media_type),
-        "kind": whole.kind,
+        "kind": source.kind,
         **({} if document.source_id in ("", derived) else {"source_id": document.source_id}),
-        **({} if whole.uri == document.source_uri else {"whole": {"uri": whole.uri, "media_type": whole.media_type}}),
+        **({} if source.uri == document.source_uri else {"whole": whole}),
     }
 
 

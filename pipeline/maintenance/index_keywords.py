@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -45,8 +44,7 @@ _MEASURED_EVERY_S = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexLag:
-    """The lag of the indexes: tenants in work, tenants that failed last, and the age of the oldest pending change in
-    seconds."""
+    """The lag of the indexes: tenants in work, tenants that failed last, and the oldest pending change's age."""
 
     tenants: int
     failing: int
@@ -66,15 +64,14 @@ class _Tenant:
 
 @dataclass
 class KeywordIndexer:
-    """Writes the indexes below ``root``, which the caller locks. Looks for deleted or damaged ones every
-    ``looked_at_every_s``."""
+    """Writes the indexes below ``root``, which the caller locks; looks for damage every ``looked_at_every_s``."""
 
     mysql: Engine
     root: Path
     meter: Meter
     looked_at_every_s: float = 1.0
     _tenants: dict[TenantId, _Tenant] = field(default_factory=dict)
-    _writers: OrderedDict[TenantId, LocalIndexWriter] = field(default_factory=OrderedDict)
+    _writers: dict[TenantId, LocalIndexWriter] = field(default_factory=dict)  # the least recently used first
     lag: IndexLag = IndexLag(tenants=0, failing=0, seconds=0.0)
     _wanted: Mapping[TenantId, Mapping[Namespace, str]] = field(default_factory=dict)
     _disk: int = 0
@@ -85,8 +82,7 @@ class KeywordIndexer:
     _builds: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "index-builds"))
 
     def step(self) -> IndexLag:
-        """Begin to catch up with MySQL, tenant by tenant, without waiting. Raises StoreUnavailable if MySQL cannot be
-        read."""
+        """Begin to catch up with MySQL, tenant by tenant, without waiting. Raises StoreUnavailable."""
         with reading(self.mysql) as connection:
             wanted = revisions_of_all(connection)
         moment = time.monotonic()
@@ -120,16 +116,18 @@ class KeywordIndexer:
 
     def facts(self, host: str) -> IndexerFacts:
         """Return the state of this host's indexes as of the last step. Raises StoreUnavailable."""
-        behind = {
-            (tenant_id, namespace): _revision(stamp) - _revision((self._tenants[tenant_id].stamps or {}).get(namespace))
-            for tenant_id, stamps in self._wanted.items()
-            for namespace, stamp in stamps.items()
-            if (self._tenants[tenant_id].stamps or {}).get(namespace) != stamp
-        }
+        behind: list[int] = []
+        for tenant_id, wanted in self._wanted.items():
+            indexed = self._tenants[tenant_id].stamps or {}
+            behind += [
+                _revision(stamp) - _revision(indexed.get(namespace))
+                for namespace, stamp in wanted.items()
+                if indexed.get(namespace) != stamp
+            ]
         return IndexerFacts(
             host=host,
             lag_s=round(self.lag.seconds, 1),
-            lag_revisions=sum(max(1, revisions) for revisions in behind.values()),
+            lag_revisions=sum(max(1, revisions) for revisions in behind),
             built=self._built() if behind else 1.0,
             failing=self.lag.failing,
             disk_bytes=self._disk_bytes(),
@@ -138,13 +136,13 @@ class KeywordIndexer:
     def _built(self) -> float:
         with reading(self.mysql) as connection:
             chunks = chunk_counts(connection)
-        every = sum(chunks.values())
-        have = sum(
+        total = sum(chunks.values())
+        built = sum(
             count
             for (tenant, name), count in chunks.items()
             if tenant in self._tenants and name in (self._tenants[tenant].stamps or {})
         )
-        return have / every if every else 1.0
+        return built / total if total else 1.0
 
     def _disk_bytes(self) -> int:
         """Return the size on disk, measured at intervals because there may be thousands of files."""
@@ -157,8 +155,8 @@ class KeywordIndexer:
         """Delete the indexes of tenants that MySQL does not know, and those of other formats."""
         with reading(self.mysql) as connection:
             revisions = revisions_of_all(connection)
-        if gone := remove_others(self.root, revisions):
-            log.info("keyword_indexes_removed", folders=gone)
+        if folders := remove_others(self.root, revisions):
+            log.info("keyword_indexes_removed", folders=folders)
 
     def close(self) -> None:
         """Wait for running work and close all indexes."""
@@ -198,7 +196,7 @@ class KeywordIndexer:
         """Bring a tenant's index up to date, or note that it failed. Runs in a thread of a pool and raises nothing."""
         started = time.perf_counter()
         try:
-            added = self._brought_up(tenant_id, tenant, stamps)
+            added = self._update(tenant_id, tenant, stamps)
             tenant.failures, tenant.retry_at = 0, 0.0
             self.meter.count("chordwise_keyword_index_updates", result="updated")
             if tenant.behind_since is not None:
@@ -230,23 +228,24 @@ class KeywordIndexer:
             if tenant.failures == 1:
                 tenant.retry_at = 0.0
 
-    def _brought_up(self, tenant_id: TenantId, tenant: _Tenant, wanted: Mapping[Namespace, str]) -> int:
-        held_stamps = tenant.stamps
-        if held_stamps is None:
+    def _update(self, tenant_id: TenantId, tenant: _Tenant, wanted: Mapping[Namespace, str]) -> int:
+        """Bring the index to these stamps, and return the number of chunks written."""
+        indexed = tenant.stamps
+        if indexed is None:
             stored = LocalIndexReader(self.root, tenant_id).view()
-            held_stamps = {} if stored is None else {name: state.stamp for name, state in stored.states().items()}
-            if held_stamps == wanted:
-                tenant.stamps = held_stamps
+            indexed = {} if stored is None else {name: state.stamp for name, state in stored.states().items()}
+            if indexed == wanted:
+                tenant.stamps = indexed
                 return 0
         writer = self._writer(tenant_id)
         view = writer.view
         added = 0
-        stamps = {namespace: stamp for namespace, stamp in wanted.items() if held_stamps.get(namespace) == stamp}
-        for namespace in held_stamps.keys() - wanted.keys():
+        stamps = {namespace: stamp for namespace, stamp in wanted.items() if indexed.get(namespace) == stamp}
+        for namespace in indexed.keys() - wanted.keys():
             writer.forget(namespace)
         for namespace in sorted(wanted.keys() - stamps.keys()):
             with snapshot(self.mysql) as connection:
-                state, chunks = self._applied(writer, connection, tenant_id, namespace, view.state(namespace))
+                state, chunks = self._apply(writer, connection, tenant_id, namespace, view.state(namespace))
             added += chunks
             if state is not None:
                 stamps[namespace] = state.stamp
@@ -255,21 +254,21 @@ class KeywordIndexer:
         self._compact(tenant_id, writer, list(stamps))
         return added
 
-    def _applied(
+    def _apply(
         self,
         writer: LocalIndexWriter,
         connection: Connection,
         tenant_id: TenantId,
         namespace: Namespace,
-        have: NamespaceState | None,
+        indexed: NamespaceState | None,
     ) -> tuple[NamespaceState | None, int]:
         chunks = IndexedChunks(connection, tenant_id)
         state = chunks.state(namespace)
         if state is None:
             writer.forget(namespace)
             return None, 0
-        if have is not None and have.created_at == state.created_at:
-            changes = Publications(connection, tenant_id).since(namespace, have.revision, have.revised_at)
+        if indexed is not None and indexed.created_at == state.created_at:
+            changes = Publications(connection, tenant_id).since(namespace, indexed.revision, indexed.revised_at)
             if changes.complete:
                 ids = changes.document_ids
                 return state, writer.replace(state, ids, chunks.of_documents(namespace, ids))
@@ -279,8 +278,8 @@ class KeywordIndexer:
 
     def _compact(self, tenant_id: TenantId, writer: LocalIndexWriter, namespaces: Sequence[Namespace]) -> None:
         """Rewrite the index when much of it is deleted: tantivy merges by size and would keep deleted chunks for long."""
-        every, deleted = writer.sizes()
-        if every < _LEAST_COMPACTED or deleted < _COMPACTED_FROM * every:
+        total, deleted = writer.sizes()
+        if total < _LEAST_COMPACTED or deleted < _COMPACTED_FROM * total:
             return
         with snapshot(self.mysql) as connection:
             chunks = IndexedChunks(connection, tenant_id)

@@ -7,7 +7,7 @@ older chunks suffices and the next proves it. A step may fail or run twice.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -29,8 +29,7 @@ _KNOWN_EVERYWHERE_S = 3.0  # by then every process has read the pointer again
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigrationStatus:
-    """A migration with its progress, the number of documents without the standby's vectors, and the space that searches
-    use."""
+    """A migration, its progress, the documents without standby vectors, and the space that searches use."""
 
     migration: ModelMigration
     progress: MigrationProgress
@@ -66,14 +65,7 @@ def start(provider: str, model: str, dimension: int, service: str, use: Resource
         if active.service == "next":
             active = _resettled(active, use)
         number = migrations.next_number()
-        target = EmbeddingSpace(
-            number=number,
-            provider=provider,
-            model=name,
-            dimension=dimension,
-            table=f"chunk_embeddings_{number}",
-            service=service,
-        )
+        target = replace(trial, number=number, table=f"chunk_embeddings_{number}")
         space_store.create_table(use.postgres, target, like=active)
         migrations.add(target, active, begin_after_s=_KNOWN_EVERYWHERE_S)
         space_store.point(work.connection, active.number, target.number)
@@ -90,13 +82,7 @@ def _resettled(active: EmbeddingSpace, use: Resources) -> EmbeddingSpace:
             "the model in use is still at CHORDWISE_EMBEDDING_NEXT_BASE_URL; move that to OPENAI_BASE_URL first",
             code="service_in_use",
         )
-    return EmbeddingSpace(
-        number=active.number,
-        provider=active.provider,
-        model=active.model,
-        dimension=active.dimension,
-        table=active.table,
-    )
+    return replace(active, service="default")
 
 
 def status(number: int, use: Resources) -> MigrationStatus | None:
@@ -115,13 +101,12 @@ def every_status(use: Resources) -> list[MigrationStatus]:
 
 def _status(connection: Any, migration: ModelMigration, use: Resources) -> MigrationStatus:
     live = space_store.live(connection, use.spaces.base)
-    standby = live.standby.number if live.standby else None
+    standby = live.standby.number if live.standby else 0
+    is_its_own = standby in (migration.space.number, migration.source)
     return MigrationStatus(
         migration=migration,
         progress=ModelMigrations(connection).progress(migration.space.number, migration.pass_number),
-        behind=standby_backlog_store.size(connection, standby)
-        if standby in (migration.space.number, migration.source) and standby
-        else 0,
+        behind=standby_backlog_store.size(connection, standby) if standby and is_its_own else 0,
         active=live.active.number,
     )
 
@@ -136,9 +121,8 @@ def switch(number: int, use: Resources, *, skip_gate: bool = False, accept_missi
         if behind:
             raise MigrationRefused(f"{behind} documents wait for their vectors; try again soon", code="vectors_behind")
         if migration.missing and not accept_missing:
-            raise MigrationRefused(
-                f"the new model gave no vector for {migration.missing} chunks", code="vectors_missing"
-            )
+            detail = f"the new model gave no vector for {migration.missing} chunks"
+            raise MigrationRefused(detail, code="vectors_missing")
         if not skip_gate:
             _check_gate(migration)
         space_store.point(work.connection, number, migration.source)
@@ -155,8 +139,7 @@ def _check_gate(migration: ModelMigration) -> None:
 
 
 def rollback(number: int, use: Resources) -> int:
-    """Return searches to the old model at once; return the number of documents without vectors there: 0 unless it
-    failed since the switch."""
+    """Return searches to the old model at once; return how many documents lack vectors there (failed since)."""
     with unit_of_work(use.mysql) as work:
         space_store.lock(work.connection)
         migration = _in_state(work.connection, number, "switched")
@@ -181,10 +164,8 @@ def abort(number: int, use: Resources) -> None:
 def _end(number: int, use: Resources, *, state: MigrationState, allowed: tuple[MigrationState, ...]) -> None:
     with unit_of_work(use.mysql) as work:
         _in_state(work.connection, number, *allowed)
-        migrations = ModelMigrations(work.connection)
-        migrations.move(
-            number, state, next_step_at=now() + timedelta(seconds=use.settings.retired_grace_s), lease_until=None
-        )
+        due = now() + timedelta(seconds=use.settings.retired_grace_s)
+        ModelMigrations(work.connection).move(number, state, next_step_at=due, lease_until=None)
     log.info("migration_ending", space=number, state=state)
 
 

@@ -102,14 +102,14 @@ def check(mysql: Engine, postgres: Engine, use: Settings) -> None:
     with mysql_errors(), mysql.connect() as connection:
         schema.check_mysql(connection)
         _check_revision("mysql", connection)
-        _check_whole("mysql", connection)
+        _check_complete("mysql", connection)
         live = space_store.live(connection, space_store.base_space(use))
     with postgres_errors(), postgres.connect() as connection:
         schema.check_postgres(connection)
         _check_revision("postgres", connection)
         for space in live.every:
             _check_space(connection, space, use)
-        _check_whole("postgres", connection, vector_tables=[space.table for space in live.every])
+        _check_complete("postgres", connection, vector_tables=[space.table for space in live.every])
 
 
 class SchemaCheck:
@@ -122,50 +122,48 @@ class SchemaCheck:
         self._postgres = postgres
         self._use = use
         self._fresh_s = fresh_s
-        self._whole_at: float | None = None
+        self._checked_at: float | None = None
 
     def __call__(self) -> None:
         """Run the check if it is due. Raises what `check` raises."""
         age_s = self.age_s
         if age_s is None or age_s >= self._fresh_s:
-            self._whole_at = None
-            begun = time.monotonic()
+            self._checked_at = None
+            began = time.monotonic()
             check(self._mysql(), self._postgres(), self._use)
-            self._whole_at = begun
+            self._checked_at = began
 
     @property
     def age_s(self) -> float | None:
         """The seconds since the last successful check; None after a check that failed."""
-        return None if self._whole_at is None else time.monotonic() - self._whole_at
+        return None if self._checked_at is None else time.monotonic() - self._checked_at
 
 
 _MOST_NAMED = 10
+_UPGRADE = "run python -m pipeline.maintenance.migrate_schema upgrade"
 
 
-def _check_whole(side: Side, connection: Connection, *, vector_tables: Sequence[str] = ()) -> None:
-    lacks = schema.missing(side, connection, vector_tables=vector_tables)
-    if lacks:
-        named = "; ".join(lacks[:_MOST_NAMED])
-        more = f"; and {len(lacks) - _MOST_NAMED} more" if len(lacks) > _MOST_NAMED else ""
-        at = location(MYSQL if side == "mysql" else POSTGRES, connection.engine.url)
-        advice = (
-            f"docs/operations.md (Parts of the schema are missing) says how to put it back; user {at.user} must see it"
+def _check_complete(side: Side, connection: Connection, *, vector_tables: Sequence[str] = ()) -> None:
+    missing = schema.missing(side, connection, vector_tables=vector_tables)
+    if missing:
+        named = "; ".join(missing[:_MOST_NAMED])
+        more = f"; and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
+        server = location(MYSQL if side == "mysql" else POSTGRES, connection.engine.url)
+        raise server.refused(
+            f"the schema lacks {named}{more}; docs/operations.md (Parts of the schema are missing) says how to put it"
+            f" back; user {server.user} must see it"
         )
-        raise at.refused(f"the schema lacks {named}{more}; {advice}")
 
 
 def _check_space(connection: Connection, space: EmbeddingSpace, use: Settings) -> None:
     shape = space_store.table_shape(connection, space)
     if shape is None:
-        raise Misconfigured(
-            f"PostgreSQL has no table {space.table}: run python -m pipeline.maintenance.migrate_schema upgrade"
-        )
+        raise Misconfigured(f"PostgreSQL has no table {space.table}: {_UPGRADE}")
     if shape.dimension != space.dimension:
-        named = (
-            "CHORDWISE_EMBEDDING_DIM" if space.number == space_store.FIRST else f"the dimension of space {space.number}"
-        )
+        is_first = space.number == space_store.FIRST
+        setting = "CHORDWISE_EMBEDDING_DIM" if is_first else f"the dimension of space {space.number}"
         raise Misconfigured(
-            f"{named} is {space.dimension} but the stored vectors have {shape.dimension} dimensions:"
+            f"{setting} is {space.dimension} but the stored vectors have {shape.dimension} dimensions:"
             " docs/model-migration.md says how to move to another model"
         )
     expected = OPERATOR_CLASSES[use.pgvector_distance]
@@ -179,8 +177,7 @@ def _check_revision(side: Side, connection: Connection) -> None:
     revision, newest = _revision(side, connection), _revisions(side)[-1]
     if revision != newest:
         raise Misconfigured(
-            f"the {side} schema is at revision {revision or 'none'}, this code needs {newest}:"
-            " run python -m pipeline.maintenance.migrate_schema upgrade"
+            f"the {side} schema is at revision {revision or 'none'}, this code needs {newest}: {_UPGRADE}"
         )
 
 
@@ -270,12 +267,12 @@ def main(arguments: Sequence[str] | None = None, use: Settings | None = None) ->
     try:
         use = use or settings()
         with _engines(use) as (mysql, postgres):
-            lines = action(mysql, postgres, use)
+            installation_id = action(mysql, postgres, use)
     except PipelineError as error:
         print(f"migrate: {error}", file=sys.stderr)  # noqa: T201 - this is a command
         return 1
-    if lines is not None:
-        print(f"installation {lines}")  # noqa: T201
+    if installation_id is not None:
+        print(f"installation {installation_id}")  # noqa: T201
     return 0
 
 

@@ -9,18 +9,18 @@ import structlog
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents import reconcile_store
 from pipeline.documents.reconcile_store import Deletions, ReconcilePosition
+from pipeline.maintenance.compare import NamespaceStores
 from pipeline.maintenance.deletion_limit import DeletionLimit, measure
 from pipeline.maintenance.erase import finish_erasures
 from pipeline.maintenance.verify import (
-    DOCUMENTS,
     AlignmentCounts,
-    ComparePosition,
     all_namespaces,
     compare,
     documents_by_namespace,
     recount_statistics,
+    remaining,
 )
-from pipeline.records import Namespace, TenantId
+from pipeline.records import TenantId
 from pipeline.resources import Resources
 
 log = structlog.get_logger(__name__)
@@ -43,29 +43,26 @@ def reconcile_tenant(tenant_id: TenantId, use: Resources) -> AlignmentCounts:
         position = reconcile_store.position_of(work.connection, tenant_id)
     limit = _limit(tenant_id, position, use)
     documents = documents_by_namespace(tenant_id, use)
-    names = sorted(all_namespaces(tenant_id, documents, use))
-    waiting = [name for name in names if position.namespace is None or name >= position.namespace]
+    names = all_namespaces(tenant_id, documents, use, space=use.spaces.live().active)
+    namespaces = remaining(names, position)
     total = AlignmentCounts()
-    for namespace in waiting:
-        resumed = namespace == position.namespace and position.phase is not None
-        start = (
-            ComparePosition(phase=position.phase or DOCUMENTS, after=position.after or "")
-            if resumed
-            else ComparePosition()
-        )
-        for spot, counts in compare(tenant_id, namespace, use, repair=True, start=start, limit=limit.now):
-            if spot is None:
-                sums = counts + recount_statistics(tenant_id, namespace, use, repair=True)
-                following = _after(namespace, names)
+    for namespace, start in namespaces:
+        stores = NamespaceStores(tenant_id=tenant_id, namespace=namespace, space=use.spaces.live().active, use=use)
+        for following, counts in compare(stores, repair=True, start=start, limit=limit.now):
+            if following is None:
+                counts += recount_statistics(tenant_id, namespace, use, repair=True)
+                next_name = min((name for name in names if name > namespace), default=None)
+                position = ReconcilePosition(namespace=next_name, phase=None, after=None)
             else:
-                sums, following = counts, ReconcilePosition(namespace=namespace, phase=spot.phase, after=spot.after)
-            total += sums
-            _note(tenant_id, following, sums, limit, use)
+                position = ReconcilePosition(namespace=namespace, phase=following.phase, after=following.after)
+            total += counts
+            _record_progress(tenant_id, position, counts, limit, use)
             if total.chunks >= use.settings.reconcile_chunks:
-                return _told(tenant_id, total, limit)
-    if not waiting:
-        _note(tenant_id, ReconcilePosition(namespace=None, phase=None, after=None), AlignmentCounts(), limit, use)
-    return _told(tenant_id, total, limit)
+                return _log_result(tenant_id, total, limit)
+    if not namespaces:
+        end = ReconcilePosition(namespace=None, phase=None, after=None)
+        _record_progress(tenant_id, end, AlignmentCounts(), limit, use)
+    return _log_result(tenant_id, total, limit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +72,7 @@ class _PassLimit:
     before: Deletions
     now: DeletionLimit
 
-    def noted(self, *, ended: bool) -> Deletions:
+    def deletions(self, *, ended: bool) -> Deletions:
         """Return the counts to store after a page, or at the end of the pass."""
         deleted = self.before.pass_deleted + self.now.deleted
         withheld = self.before.pass_withheld + self.now.withheld
@@ -91,29 +88,23 @@ def _limit(tenant_id: TenantId, position: ReconcilePosition, use: Resources) -> 
         before = reconcile_store.deletions_of(work.connection, tenant_id)
     if position.namespace is None:
         before = Deletions(withheld=before.withheld)
-    left = measure(tenant_id, use, use.spaces.live().active)
+    rest = measure(tenant_id, use, use.spaces.live().active)
     spent = before.pass_deleted + before.pass_withheld
-    left.vectors -= spent
-    left.rows -= spent
-    left.is_open = left.is_open and not before.pass_withheld
-    return _PassLimit(before=before, now=left)
+    rest.vectors -= spent
+    rest.rows -= spent
+    rest.is_open = rest.is_open and not before.pass_withheld
+    return _PassLimit(before=before, now=rest)
 
 
-def _after(namespace: Namespace, names: list[Namespace]) -> ReconcilePosition:
-    """Return the beginning of the next namespace, or of the tenant after the last one."""
-    following = next((name for name in names if name > namespace), None)
-    return ReconcilePosition(namespace=following, phase=None, after=None)
-
-
-def _note(
+def _record_progress(
     tenant_id: TenantId, position: ReconcilePosition, counts: AlignmentCounts, limit: _PassLimit, use: Resources
 ) -> None:
-    deletions = limit.noted(ended=position.namespace is None)
+    deletions = limit.deletions(ended=position.namespace is None)
     with unit_of_work(use.mysql) as work:
         reconcile_store.store(work.connection, tenant_id, position, asdict(counts), deletions)
 
 
-def _told(tenant_id: TenantId, total: AlignmentCounts, limit: _PassLimit) -> AlignmentCounts:
-    tell = log.warning if total.wrong or limit.now.withheld else log.info
-    tell("reconciled", tenant_id=tenant_id, wrong=total.wrong, withheld=limit.now.withheld, **asdict(total))
+def _log_result(tenant_id: TenantId, total: AlignmentCounts, limit: _PassLimit) -> AlignmentCounts:
+    write = log.warning if total.wrong or limit.now.withheld else log.info
+    write("reconciled", tenant_id=tenant_id, wrong=total.wrong, withheld=limit.now.withheld, **asdict(total))
     return total

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 import structlog
 
+from pipeline.administration.edit_chunks import lock_chunks
 from pipeline.archives.archive import is_packed
 from pipeline.archives.chunk_lines import Mark
 from pipeline.archives.import_store import mark_chunks
@@ -18,28 +18,18 @@ from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents import alignment_store
 from pipeline.documents.chunk_edit_store import ChunkEdits
 from pipeline.documents.chunk_store import Chunks
-from pipeline.documents.cut_document import CutRequest
 from pipeline.documents.document_store import Documents, Source
 from pipeline.documents.document_views import OwnedChunk
 from pipeline.documents.parent_store import Parents
 from pipeline.errors import EmbedderRefused, Rejected
 from pipeline.ingestion.assemble import Assembled, assembled
 from pipeline.ingestion.make_vectors import vectors_of
+from pipeline.ingestion.prepare import cut_request
 from pipeline.ingestion.unpack import unpacked
 from pipeline.keyword.terms import tokenizer_of
-from pipeline.maintenance.compare import UNNEEDED, PageDifferences, differences, look
+from pipeline.maintenance.compare import UNNEEDED, NamespaceStores, PageDifferences, differences, look
 from pipeline.maintenance.deletion_limit import DeletionLimit
-from pipeline.records import (
-    Chunk,
-    ChunkId,
-    DocumentFields,
-    DocumentId,
-    EmbeddingSpace,
-    Generation,
-    Namespace,
-    Scope,
-    TenantId,
-)
+from pipeline.records import Chunk, ChunkId, DocumentId, EmbeddingSpace, Generation, Namespace, Scope, TenantId
 from pipeline.resources import Resources
 from pipeline.tenants.namespace_store import Namespaces
 from pipeline.tenants.usage import Purpose
@@ -49,47 +39,41 @@ log = structlog.get_logger(__name__)
 _EMBEDDED_AT_ONCE = 500
 
 
-def mend(
-    tenant_id: TenantId,
-    namespace: Namespace,
-    page: PageDifferences,
-    use: Resources,
-    *,
-    space: EmbeddingSpace,
-    limit: DeletionLimit | None = None,
-) -> int:
+def mend(stores: NamespaceStores, page: PageDifferences, *, limit: DeletionLimit | None = None) -> int:
     """Mend differences that still hold; return the numbers of mended vectors, rows and counts. Restores chunks, then
     vectors, and deletes last and within ``limit``, so that searches miss nothing. Raises WrongInstallation."""
+    tenant_id, namespace, space, use = stores.tenant_id, stores.namespace, stores.space, stores.use
     use.installation.confirm()
     mended = sum(_restore(tenant_id, namespace, DocumentId(miscounted), use) for miscounted in sorted(page.miscounted))
     if page.miscounted:
-        again = look(tenant_id, namespace, sorted(page.guilty), use, space=space)
-        page = replace(page, missing=again.missing, orphaned=again.orphaned, stale=again.stale)
-    wanted = [*page.missing, *page.stale, *page.misplaced]
-    again_made = sum(_embed_again(tenant_id, chunk_ids, use, space) for chunk_ids in slices(wanted, _EMBEDDED_AT_ONCE))
+        second = look(stores, sorted(page.guilty))
+        page = replace(page, missing=second.missing, orphaned=second.orphaned, stale=second.stale)
+    lacking = [*page.missing, *page.stale, *page.misplaced]
+    embedded = sum(_embed_again(tenant_id, chunk_ids, use, space) for chunk_ids in slices(lacking, _EMBEDDED_AT_ONCE))
     guilty = sorted(page.guilty)
     with unit_of_work(use.mysql) as work:
         alignment_store.documents_of(work.connection, tenant_id, namespace, guilty, lock=True)
         vectors = alignment_store.vector_rows(use.postgres, tenant_id, namespace, guilty, table=space.table)
-        still = differences(work.connection, tenant_id, namespace, guilty, vectors, space)
-        going = [chunk_id for chunk_id in (*page.orphaned, *page.misplaced) if chunk_id in still.orphaned]
-        left = {key: count for key, count in page.leftover.items() if key in still.leftover}
-        wrong = look(tenant_id, namespace, guilty, use, space=space).document_vectors
-        unneeded = [key for key, what in wrong.items() if what == UNNEEDED]
-        if limit is not None and not limit.take(vectors=len(going) + len(unneeded), rows=sum(left.values())):
-            going, left, unneeded = [], {}, []
+        current = differences(stores, work.connection, guilty, vectors)
+        orphaned = [chunk_id for chunk_id in (*page.orphaned, *page.misplaced) if chunk_id in current.orphaned]
+        leftover = {key: count for key, count in page.leftover.items() if key in current.leftover}
+        wrong = look(stores, guilty).document_vectors
+        unneeded = [key for key, defect in wrong.items() if defect == UNNEEDED]
+        if limit is not None and not limit.take(vectors=len(orphaned) + len(unneeded), rows=sum(leftover.values())):
+            orphaned, leftover, unneeded = [], {}, []
         use.installation.confirm(work.connection)  # the connection that decided on the deletions
-        alignment_store.delete_vectors(use.postgres, tenant_id, going, table=space.table)
+        alignment_store.delete_vectors(use.postgres, tenant_id, orphaned, table=space.table)
         chunks = Chunks(work.connection, tenant_id)
-        for document_id, number in left:
+        for document_id, number in leftover:
             chunks.drop(_generation(tenant_id, namespace, document_id, number))
-        remade = [key for key, what in wrong.items() if what != UNNEEDED]
+        remade = [key for key, defect in wrong.items() if defect != UNNEEDED]
         use.document_vectors(tenant_id).refresh([_generation(tenant_id, namespace, *key) for key in remade])
         use.document_vectors(tenant_id).drop(namespace, unneeded)
         Namespaces(work.connection, tenant_id).revise(namespace, guilty)
-    log.info("stores_mended", tenant_id=tenant_id, vectors=again_made, dropped=len(going), rows=sum(left.values()))
-    kept = sum(what == UNNEEDED for what in page.document_vectors.values()) - len(unneeded)
-    return mended + again_made + len(going) + sum(left.values()) + len(page.document_vectors) - max(0, kept)
+    rows = sum(leftover.values())
+    log.info("stores_mended", tenant_id=tenant_id, vectors=embedded, dropped=len(orphaned), rows=rows)
+    withheld = sum(defect == UNNEEDED for defect in page.document_vectors.values()) - len(unneeded)
+    return mended + embedded + len(orphaned) + rows + len(page.document_vectors) - max(0, withheld)
 
 
 def _embed_again(tenant_id: TenantId, chunk_ids: Sequence[ChunkId], use: Resources, space: EmbeddingSpace) -> int:
@@ -108,25 +92,21 @@ def _embed_again(tenant_id: TenantId, chunk_ids: Sequence[ChunkId], use: Resourc
         log.warning("chunks_refused", tenant_id=tenant_id, space=space.number, chunks=len(guilty) or len(rows))
         others = [row.chunk_id for row in rows if row.chunk_id not in guilty]
         return _embed_again(tenant_id, others, use, space) if guilty else 0
-    by_namespace: defaultdict[Namespace, set[DocumentId]] = defaultdict(set)
-    for row in rows:
-        by_namespace[row.generation.scope.namespace].add(row.generation.document_id)
     with unit_of_work(use.mysql) as work:
-        edits = ChunkEdits(work.connection, tenant_id)
-        for namespace in sorted(by_namespace):
-            edits.lock(namespace, list(by_namespace[namespace]))
-        current = edits.named([row.chunk_id for row in rows])
-        standing = [i for i, row in enumerate(rows) if _unchanged(row, current.get(row.chunk_id))]
-        if not standing:
+        current = lock_chunks(tenant_id, rows, work)
+        unchanged = [i for i, row in enumerate(rows) if _is_unchanged(row, current.get(row.chunk_id))]
+        if not unchanged:
             return 0
-        fields: dict[Generation, DocumentFields] = {rows[i].generation: rows[i].fields for i in standing}
         use.vectors_in(space, tenant_id).upsert(
-            [chunks[i] for i in standing], np.asarray(vectors)[standing], fields=fields, model=space.model
+            [chunks[i] for i in unchanged],
+            np.asarray(vectors)[unchanged],
+            fields={rows[i].generation: rows[i].fields for i in unchanged},
+            model=space.model,
         )
-    return len(standing)
+    return len(unchanged)
 
 
-def _unchanged(before: OwnedChunk, now: OwnedChunk | None) -> bool:
+def _is_unchanged(before: OwnedChunk, now: OwnedChunk | None) -> bool:
     return now is not None and now.enabled and (now.version, now.content_hash) == (before.version, before.content_hash)
 
 
@@ -151,17 +131,17 @@ def _restore(tenant_id: TenantId, namespace: Namespace, document_id: DocumentId,
         sources = Documents(work.connection, tenant_id).sources([generation] if generation else [])
     if generation is None:
         return 0
-    assembled, marks = _cut_again(sources[generation], use) if generation in sources else (Assembled(chunks=[]), {})
+    document, marks = _cut_again(sources[generation], use) if generation in sources else (Assembled(chunks=[]), {})
     with unit_of_work(use.mysql) as work:
         if Documents(work.connection, tenant_id).published(namespace, document_id) != generation:
             return 0
         edits = ChunkEdits(work.connection, tenant_id)
-        there, removed = edits.ordinals(generation)
-        lost = [chunk for chunk in assembled.chunks if chunk.ordinal not in there and chunk.ordinal not in removed]
+        stored, removed = edits.ordinals(generation)
+        lost = [chunk for chunk in document.chunks if chunk.ordinal not in stored and chunk.ordinal not in removed]
         Chunks(work.connection, tenant_id).write(lost)
-        back = {chunk.ordinal: marks[chunk.ordinal] for chunk in lost if chunk.ordinal in marks}
-        mark_chunks(work.connection, tenant_id, {generation: back})
-        parents = Parents(work.connection, tenant_id).restore(assembled.parents, generation)
+        lost_marks = {chunk.ordinal: marks[chunk.ordinal] for chunk in lost if chunk.ordinal in marks}
+        mark_chunks(work.connection, tenant_id, {generation: lost_marks})
+        parents = Parents(work.connection, tenant_id).restore(document.parents, generation)
         edits.remove(generation, [])  # notes how many there are now
         Namespaces(work.connection, tenant_id).revise(namespace, [document_id])
     log.warning("chunks_restored", tenant_id=tenant_id, chunks=len(lost), parents=parents)
@@ -176,19 +156,10 @@ def _cut_again(source: Source, use: Resources) -> tuple[Assembled, Mapping[int, 
         if is_packed(source.media_type):
             packed = unpacked(source, generation, tokenizer, use)
             return Assembled(chunks=list(packed.chunks), parents=packed.parents), packed.marks
-        request = CutRequest(
-            media_type=source.media_type,
-            filename=source.source_uri,
-            title=source.fields.title,
-            chunking=source.chunking,
-            most_chunks=use.settings.max_chunks_per_document,
-            scope=generation.scope,
-        )
-        cut = assembled(use.parser.cut(source.body, request), generation)
+        return assembled(use.parser.cut(source.body, cut_request(source, generation.scope, use)), generation), {}
     except Rejected as error:
         log.warning("document_not_cut_again", tenant_id=generation.scope.tenant_id, code=error.code)
         return Assembled(chunks=[]), {}
-    return cut, {}
 
 
 def _generation(tenant_id: TenantId, namespace: Namespace, document_id: str, number: int) -> Generation:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from itertools import accumulate, chain
 from typing import Final
 
 import structlog
@@ -43,19 +44,19 @@ def sweep(use: Resources, *, ring: Callable[[TenantId, JobId], object]) -> int:
     with unit_of_work(use.mysql) as work:
         tenants = tenants_with_open_jobs(work.connection)
         uncounted = tenants_with_waiting_terms(work.connection)
-        keepers = tenants_with_expired(work.connection)
+        with_expired = tenants_with_expired(work.connection)
     rung = _for_each(tenants, lambda tenant_id: _sweep_tenant(tenant_id, use, ring=ring))
-    _for_each(keepers, lambda tenant_id: release_kept(tenant_id, use))
+    _for_each(with_expired, lambda tenant_id: release_kept(tenant_id, use))
     with unit_of_work(use.mysql) as work:
-        untidy = tenants_with_retired(work.connection)
-        answered = tenants_with_expired_keys(work.connection)
-    _for_each(untidy, lambda tenant_id: drop_retired(tenant_id, use))
-    _for_each(answered, lambda tenant_id: forget_answers(tenant_id, use))
+        with_retired = tenants_with_retired(work.connection)
+        with_answers = tenants_with_expired_keys(work.connection)
+    _for_each(with_retired, lambda tenant_id: drop_retired(tenant_id, use))
+    _for_each(with_answers, lambda tenant_id: forget_answers(tenant_id, use))
     _for_each(uncounted, lambda tenant_id: _add_up(tenant_id, use))
     with unit_of_work(use.mysql) as work:
-        logged = tenants_with_old_publications(work.connection)
+        with_publications = tenants_with_old_publications(work.connection)
         outdated = tenants_with_outdated_terms(work.connection)
-    _for_each(logged, lambda tenant_id: _prune(tenant_id, use))
+    _for_each(with_publications, lambda tenant_id: _prune(tenant_id, use))
     _for_each(outdated, lambda tenant_id: renew_terms(tenant_id, use))
     return rung
 
@@ -122,8 +123,7 @@ def _sweep_tenant(tenant_id: TenantId, use: Resources, *, ring: Callable[[Tenant
 
 
 def _may_ring(tenant_id: TenantId, job_id: JobId, use: Resources) -> bool:
-    """Return whether no bell was rung for the job in the last seconds, so that the sweeper does not lengthen a long
-    queue."""
+    """Return whether no bell was rung for the job in the last seconds: the sweeper must not lengthen a long queue."""
     try:
         with redis_errors():
             return bool(use.redis.set(f"{tenant_id}:rung:{job_id}", 1, nx=True, ex=_RING_AGAIN_AFTER_S))
@@ -132,8 +132,7 @@ def _may_ring(tenant_id: TenantId, job_id: JobId, use: Resources) -> bool:
 
 
 def renew_terms(tenant_id: TenantId, use: Resources) -> int:
-    """Renew the terms of a tenant's older chunks for some seconds; return how many differed. Raises Conflict on a lost
-    race; commits stay."""
+    """Renew the terms of older chunks for some seconds; return how many differed. Raises Conflict; commits stay."""
     deadline, changed = Deadline.after(_STEP_S), 0
     while not deadline.has_passed:
         with unit_of_work(use.mysql) as work:
@@ -141,8 +140,8 @@ def renew_terms(tenant_id: TenantId, use: Resources) -> int:
             if not due:
                 break
             namespace = due[0].generation.scope.namespace
-            some = _bounded([outdated for outdated in due if outdated.generation.scope.namespace == namespace])
-            changed += _renew(tenant_id, namespace, some, work)
+            batch = _bounded([item for item in due if item.generation.scope.namespace == namespace])
+            changed += _renew(tenant_id, namespace, batch, work)
     if changed:
         log.info("terms_renewed", tenant_id=tenant_id, chunks=changed)
     return changed
@@ -150,12 +149,8 @@ def renew_terms(tenant_id: TenantId, use: Resources) -> int:
 
 def _bounded(due: list[OutdatedGeneration]) -> list[OutdatedGeneration]:
     """Return the first of them, as many as have few chunks together, and one at least."""
-    total = 0
-    for index, generation in enumerate(due):
-        total += generation.chunk_count
-        if total > _CHUNKS_AT_ONCE:
-            return due[: max(1, index)]
-    return due
+    sizes = accumulate(item.chunk_count for item in due)
+    return due[: max(1, sum(size <= _CHUNKS_AT_ONCE for size in sizes))]
 
 
 def _renew(tenant_id: TenantId, namespace: Namespace, due: list[OutdatedGeneration], work: UnitOfWork) -> int:
@@ -167,18 +162,18 @@ def _renew(tenant_id: TenantId, namespace: Namespace, due: list[OutdatedGenerati
     for item in due:
         document_id = item.generation.document_id
         chunks, is_shown = outdated.chunks(item.generation)
-        for chunk, found_by in _differing(chunks):
-            rewritten.append((chunk.chunk_id, found_by))
+        for chunk, tokens in _differing(chunks):
+            rewritten.append((chunk.chunk_id, tokens))
             if is_shown:
                 removed[document_id] += [chunk.terms] if chunk.enabled else []
-                added[document_id] += [found_by.terms] if chunk.enabled else []
+                added[document_id] += [tokens.terms] if chunk.enabled else []
     outdated.rewrite(rewritten)
     outdated.settle([item.generation for item in due])
     if added:
         Statistics(work.connection, tenant_id).count(
             namespace,
-            [terms for of_one in added.values() for terms in of_one],
-            [terms for of_one in removed.values() for terms in of_one],
+            chain.from_iterable(added.values()),
+            chain.from_iterable(removed.values()),
             document_ids=list(added),
         )
     return len(rewritten)
@@ -188,14 +183,10 @@ def _differing(chunks: list[OwnedChunk]) -> list[tuple[OwnedChunk, IndexedTokens
     """Return the chunks that have other terms by today's rules, with these."""
     if not chunks:
         return []
-    first = chunks[0]
-    title, tokenizer = first.fields.title, tokenizer_of(first.generation.scope)
-    by_rule = (
-        (chunk, indexed(chunk.passage, title, strategy=chunk.chunking.strategy, tokenizer=tokenizer))
-        for chunk in chunks
-    )
+    title, tokenizer = chunks[0].fields.title, tokenizer_of(chunks[0].generation.scope)
+    current = [indexed(c.passage, title, strategy=c.chunking.strategy, tokenizer=tokenizer) for c in chunks]
     return [
-        (chunk, found_by)
-        for chunk, found_by in by_rule
-        if found_by.terms != chunk.terms or found_by.fields != chunk.field_terms
+        (chunk, tokens)
+        for chunk, tokens in zip(chunks, current, strict=True)
+        if (tokens.terms, tokens.fields) != (chunk.terms, chunk.field_terms)
     ]

@@ -6,8 +6,10 @@ looks once more, so that it never undoes an edit or a replacement.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
 
 import orjson
 from pydantic import TypeAdapter
@@ -15,10 +17,12 @@ from pydantic import TypeAdapter
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.deadline import Deadline
 from pipeline.documents import alignment_store, reconcile_store
+from pipeline.documents.reconcile_store import ReconcilePosition
+from pipeline.embedding.migration_store import Cursor
 from pipeline.errors import StoreUnavailable
 from pipeline.jobs.computation import Computation, Done, Further
 from pipeline.keyword.statistics_store import recount
-from pipeline.maintenance.compare import PageDifferences, look
+from pipeline.maintenance.compare import NamespaceStores, look
 from pipeline.maintenance.deletion_limit import DeletionLimit, measure
 from pipeline.maintenance.repair_stores import mend
 from pipeline.records import DocumentId, EmbeddingSpace, Namespace, TenantId
@@ -63,15 +67,12 @@ class AlignmentCounts(Differences):
     repaired: int = 0
 
     def __add__(self, other: AlignmentCounts) -> AlignmentCounts:
-        return AlignmentCounts(
-            **{field.name: getattr(self, field.name) + getattr(other, field.name) for field in fields(AlignmentCounts)}
-        )
+        return AlignmentCounts(**Counter(asdict(self)) + Counter(asdict(other)))
 
     @property
     def wrong(self) -> int:
         """The sum of all differences."""
-        vectors = self.missing + self.orphaned + self.stale + self.misplaced
-        return vectors + self.miscounted + self.leftover + self.statistics + self.document_vectors
+        return sum(getattr(self, field.name) for field in fields(Differences))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,8 +87,7 @@ class NamespaceReport(Differences):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlignmentReport(Differences):
-    """The result of comparing a tenant's stores. ``withheld``: vectors and chunk rows not deleted, being too large a
-    share."""
+    """The result of a comparison. ``withheld``: vectors and chunk rows not deleted, being too large a share."""
 
     namespaces: tuple[NamespaceReport, ...]
     repaired: int
@@ -104,9 +104,9 @@ class ComparePosition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyProgress:
-    """The progress of a comparison. ``waiting``: unfinished namespaces, the present first. ``spot``: where the present
-    one continues, None for its recount. ``counts``: of the present one. ``documents``: shown, by namespace.
-    ``is_whole``: all namespaces. ``limit``: deletions the repair may still make."""
+    """The progress of a comparison. ``waiting``: unfinished namespaces, the present first. ``spot``, ``counts``: the
+    position in the present one, None for its recount, and its counts. ``documents``: shown, by namespace. ``is_whole``:
+    all namespaces. ``limit``: deletions the repair may still make."""
 
     space: int
     waiting: tuple[str, ...]
@@ -127,21 +127,19 @@ def verify_step(computation: Computation, use: Resources, *, step_s: float = STE
     ``asked``: ``namespaces`` (None: all), ``repair``, ``delete_share`` as for `verify`."""
     tenant_id, repair = computation.tenant_id, bool(computation.asked["repair"])
     if computation.state is None:
-        named = computation.asked["namespaces"]
         space = use.spaces.live().active
         use.installation.confirm()
-        names = None if named is None else [Namespace(name) for name in named]
-        share = computation.asked.get("delete_share")
-        progress = begin(tenant_id, names, use, space=space, repair=repair, delete_share=share)
+        names, share = computation.asked["namespaces"], computation.asked.get("delete_share")
+        progress = _begin(tenant_id, names, use, space=space, repair=repair, delete_share=share)
     else:
         progress = _PROGRESS.validate_python(computation.state)
         space = _same_space(progress.space, use)
     deadline = Deadline.after(step_s)
     while progress.waiting:
-        progress = go_on(tenant_id, progress, use, space=space, repair=repair)
+        progress = _advance(tenant_id, progress, use, space=space, repair=repair)
         if progress.waiting and deadline.has_passed:
             return Further(state=_PROGRESS.dump_python(progress, mode="json"))
-    return Done(body=orjson.dumps(finish(tenant_id, progress, use, repair=repair)))
+    return Done(body=orjson.dumps(_finish(tenant_id, progress, use, repair=repair)))
 
 
 def verify(
@@ -158,56 +156,57 @@ def verify(
     tenant's vectors and chunk rows (None: the settings'). Raises WrongInstallation."""
     use.installation.confirm()
     space = space or use.spaces.live().active
-    progress = begin(tenant_id, namespaces, use, space=space, repair=repair, delete_share=delete_share)
+    progress = _begin(tenant_id, namespaces, use, space=space, repair=repair, delete_share=delete_share)
     while progress.waiting:
-        progress = go_on(tenant_id, progress, use, space=space, repair=repair)
-    return finish(tenant_id, progress, use, repair=repair)
+        progress = _advance(tenant_id, progress, use, space=space, repair=repair)
+    return _finish(tenant_id, progress, use, repair=repair)
 
 
-def begin(
+def _begin(
     tenant_id: TenantId,
-    namespaces: Sequence[Namespace] | None,
+    namespaces: Sequence[str] | None,
     use: Resources,
     *,
     space: EmbeddingSpace,
     repair: bool,
-    delete_share: float | None = None,
+    delete_share: float | None,
 ) -> VerifyProgress:
     """Return the start of a comparison of these or all namespaces; for a repair, measure its deletion limit first."""
     documents = documents_by_namespace(tenant_id, use)
-    wanted = sorted(namespaces if namespaces is not None else all_namespaces(tenant_id, documents, use, space=space))
-    shown: dict[str, int] = {name: documents[name] for name in wanted if name in documents}
-    limit = measure(tenant_id, use, space, share=delete_share) if repair else None
+    names = all_namespaces(tenant_id, documents, use, space=space) if namespaces is None else namespaces
     return VerifyProgress(
-        space=space.number, waiting=tuple(wanted), documents=shown, is_whole=namespaces is None, limit=limit
+        space=space.number,
+        waiting=tuple(sorted(names)),
+        documents={name: documents[name] for name in names if name in documents},
+        is_whole=namespaces is None,
+        limit=measure(tenant_id, use, space, share=delete_share) if repair else None,
     )
 
 
-def go_on(
+def _advance(
     tenant_id: TenantId, progress: VerifyProgress, use: Resources, *, space: EmbeddingSpace, repair: bool
 ) -> VerifyProgress:
     """Compare one page, or recount a namespace whose pages are done. Repeating repairs nothing twice."""
     namespace = Namespace(progress.waiting[0])
     if progress.spot is not None:
-        pages = compare(
-            tenant_id, namespace, use, repair=repair, start=progress.spot, space=space, limit=progress.limit
-        )
-        spot, counts = next(pages)
-        return replace(progress, spot=spot, counts=progress.counts + counts)
+        stores = NamespaceStores(tenant_id=tenant_id, namespace=namespace, space=space, use=use)
+        position, counts = next(compare(stores, repair=repair, start=progress.spot, limit=progress.limit))
+        return replace(progress, spot=position, counts=progress.counts + counts)
     counts = progress.counts + recount_statistics(tenant_id, namespace, use, repair=repair)
-    shown = {field.name: getattr(counts, field.name) for field in fields(AlignmentCounts) if field.name != "repaired"}
-    report = NamespaceReport(namespace=namespace, documents=progress.documents.get(namespace, 0), **shown)
+    figures = asdict(counts)
+    repaired = figures.pop("repaired")
+    report = NamespaceReport(namespace=namespace, documents=progress.documents.get(namespace, 0), **figures)
     return replace(
         progress,
         waiting=progress.waiting[1:],
         spot=ComparePosition(),
         counts=AlignmentCounts(),
         finished=(*progress.finished, report),
-        repaired=progress.repaired + counts.repaired,
+        repaired=progress.repaired + repaired,
     )
 
 
-def finish(tenant_id: TenantId, progress: VerifyProgress, use: Resources, *, repair: bool) -> AlignmentReport:
+def _finish(tenant_id: TenantId, progress: VerifyProgress, use: Resources, *, repair: bool) -> AlignmentReport:
     """Return the report on a finished comparison, and note a repair in the audit."""
     limit = progress.limit
     if repair:
@@ -216,7 +215,7 @@ def finish(tenant_id: TenantId, progress: VerifyProgress, use: Resources, *, rep
             Audit(work.connection, tenant_id).wrote("repair", namespaces=names, count=progress.repaired)
             if limit is not None and (progress.is_whole or limit.is_exceeded):
                 reconcile_store.store_withheld(work.connection, tenant_id, limit.withheld if limit.is_exceeded else 0)
-    kinds = [field.name for field in fields(AlignmentCounts) if field.name not in ("chunks", "vectors", "repaired")]
+    kinds = [field.name for field in fields(Differences)]
     sums = {kind: sum(getattr(report, kind) for report in progress.finished) for kind in kinds}
     withheld = limit.withheld if limit else 0
     return AlignmentReport(namespaces=progress.finished, repaired=progress.repaired, withheld=withheld, **sums)
@@ -230,30 +229,36 @@ def _same_space(number: int, use: Resources) -> EmbeddingSpace:
     return space
 
 
+def remaining(
+    names: Iterable[Namespace], position: ReconcilePosition | Cursor
+) -> list[tuple[Namespace, ComparePosition]]:
+    """Return the namespaces that a pass at ``position`` still has to compare, in order, each with where it starts."""
+    first = ComparePosition(phase=position.phase or DOCUMENTS, after=position.after or "")
+    return [
+        (name, first if name == position.namespace else ComparePosition())
+        for name in sorted(names)
+        if position.namespace is None or name >= position.namespace
+    ]
+
+
 def compare(
-    tenant_id: TenantId,
-    namespace: Namespace,
-    use: Resources,
+    stores: NamespaceStores,
     *,
     repair: bool,
-    start: ComparePosition | None = None,
-    space: EmbeddingSpace | None = None,
-    page_chunks: int | None = None,
+    start: ComparePosition,
+    page_chunks: int = PAGE_CHUNKS,
     limit: DeletionLimit | None = None,
 ) -> Iterator[tuple[ComparePosition | None, AlignmentCounts]]:
     """Compare page by page, yielding where the next begins (None: the end). ``limit``: the most deletions, None for any."""
-    spot: ComparePosition | None = start or ComparePosition()
-    space = space or use.spaces.live().active
-    while spot is not None:
-        page, unknown = _page(tenant_id, namespace, spot, use, space, chunks=page_chunks or PAGE_CHUNKS)
-        counts = AlignmentCounts()
-        if unknown:
-            counts = _compare_page(tenant_id, namespace, unknown, use, space, repair=repair, limit=limit)
+    position: ComparePosition | None = start
+    while position is not None:
+        page, document_ids = _page(stores, position, chunks=page_chunks)
+        counts = _compare_page(stores, document_ids, repair=repair, limit=limit) if document_ids else AlignmentCounts()
         if page.last is not None:
-            spot = ComparePosition(phase=spot.phase, after=page.last)
+            position = ComparePosition(phase=position.phase, after=page.last)
         else:
-            spot = ComparePosition(phase=VECTORS) if spot.phase == DOCUMENTS else None
-        yield spot, counts
+            position = ComparePosition(phase=VECTORS) if position.phase == DOCUMENTS else None
+        yield position, counts
 
 
 def recount_statistics(tenant_id: TenantId, namespace: Namespace, use: Resources, *, repair: bool) -> AlignmentCounts:
@@ -276,79 +281,46 @@ def documents_by_namespace(tenant_id: TenantId, use: Resources) -> dict[str, int
 
 
 def all_namespaces(
-    tenant_id: TenantId, documents: dict[str, int], use: Resources, *, space: EmbeddingSpace | None = None
+    tenant_id: TenantId, documents: Iterable[str], use: Resources, *, space: EmbeddingSpace
 ) -> set[Namespace]:
     """Return the namespaces of MySQL and those that only vectors name."""
-    table = (space or use.spaces.live().active).table
-    return {Namespace(name) for name in documents} | alignment_store.vector_namespaces(
-        use.postgres, tenant_id, table=table
-    )
+    named_by_vectors = alignment_store.vector_namespaces(use.postgres, tenant_id, table=space.table)
+    return named_by_vectors.union(map(Namespace, documents))
 
 
 def _page(
-    tenant_id: TenantId,
-    namespace: Namespace,
-    spot: ComparePosition,
-    use: Resources,
-    space: EmbeddingSpace,
-    *,
-    chunks: int,
+    stores: NamespaceStores, position: ComparePosition, *, chunks: int
 ) -> tuple[alignment_store.DocumentPage, tuple[DocumentId, ...]]:
     """Return the next documents, and those that this phase has to compare."""
-    if spot.phase == DOCUMENTS:
+    tenant_id, namespace, use = stores.tenant_id, stores.namespace, stores.use
+    bounds: dict[str, Any] = {"after": position.after, "documents": PAGE_DOCUMENTS, "chunks": chunks}
+    if position.phase == DOCUMENTS:
         with unit_of_work(use.mysql) as work:
-            page = alignment_store.page_of_documents(
-                work.connection,
-                tenant_id,
-                namespace,
-                after=spot.after,
-                documents=PAGE_DOCUMENTS,
-                chunks=chunks,
-            )
+            page = alignment_store.page_of_documents(work.connection, tenant_id, namespace, **bounds)
         return page, page.document_ids
-    page = alignment_store.page_of_vectors(
-        use.postgres,
-        tenant_id,
-        namespace,
-        table=space.table,
-        after=spot.after,
-        documents=PAGE_DOCUMENTS,
-        chunks=chunks,
-    )
+    page = alignment_store.page_of_vectors(use.postgres, tenant_id, namespace, table=stores.space.table, **bounds)
     with unit_of_work(use.mysql) as work:
         documents = alignment_store.documents_of(work.connection, tenant_id, namespace, page.document_ids)
     return page, tuple(document_id for document_id in page.document_ids if document_id not in documents)
 
 
 def _compare_page(
-    tenant_id: TenantId,
-    namespace: Namespace,
-    document_ids: Sequence[DocumentId],
-    use: Resources,
-    space: EmbeddingSpace,
-    *,
-    repair: bool,
-    limit: DeletionLimit | None,
+    stores: NamespaceStores, document_ids: Sequence[DocumentId], *, repair: bool, limit: DeletionLimit | None
 ) -> AlignmentCounts:
-    first = look(tenant_id, namespace, document_ids, use, space=space)
-    if not first.wrong:
-        return _counted(first, first)
-    second = look(tenant_id, namespace, sorted(first.guilty), use, space=space, lock=True)
-    both = first.confirmed_by(second)
-    repaired = mend(tenant_id, namespace, both, use, space=space, limit=limit) if repair and both.wrong else 0
-    counts = _counted(first, both)
-    return counts + AlignmentCounts(repaired=repaired)
-
-
-def _counted(looked: PageDifferences, wrong: PageDifferences) -> AlignmentCounts:
+    page = look(stores, document_ids)
+    repaired = 0
+    if page.wrong:
+        page = page.confirmed_by(look(stores, sorted(page.guilty), lock=True))
+        repaired = mend(stores, page, limit=limit) if repair and page.wrong else 0
     return AlignmentCounts(
-        chunks=looked.chunks,
-        vectors=looked.vectors,
-        missing=len(wrong.missing),
-        orphaned=len(wrong.orphaned),
-        stale=len(wrong.stale),
-        misplaced=len(wrong.misplaced),
-        miscounted=len(wrong.miscounted),
-        leftover=wrong.leftover_rows,
-        document_vectors=len(wrong.document_vectors),
+        chunks=page.chunks,
+        vectors=page.vectors,
+        missing=len(page.missing),
+        orphaned=len(page.orphaned),
+        stale=len(page.stale),
+        misplaced=len(page.misplaced),
+        miscounted=len(page.miscounted),
+        leftover=sum(page.leftover.values()),
+        document_vectors=len(page.document_vectors),
+        repaired=repaired,
     )

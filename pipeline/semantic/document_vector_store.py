@@ -14,7 +14,7 @@ from pipeline.database.engines import postgres_errors
 from pipeline.database.rows import record_of
 from pipeline.records import DocumentId, Generation, Namespace, TenantId
 from pipeline.semantic.document_vectors import DocumentVector
-from pipeline.semantic.vector_store import as_sent
+from pipeline.semantic.vector_store import as_sent, copy_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,22 +60,15 @@ class DocumentVectors:
             try:
                 with connection.begin(), driver.cursor() as cursor:
                     cursor.execute("SET LOCAL synchronous_commit = off")
-                    _copy(cursor, rows)
+                    copy_rows(cursor, "document_embeddings", _COLUMNS, _TYPES, rows)
             except psycopg.errors.UniqueViolation:  # an earlier attempt left some of them
                 self.refresh([document.generation for document in documents])
 
     def refresh(self, generations: Sequence[Generation]) -> None:
-        """Recompute these generations' vectors from their chunks' vectors, one document at a time; delete those without
-        any."""
-        ordered = sorted(generations, key=lambda each: (each.scope.namespace, each.document_id, each.number))
-        if not ordered:
+        """Recompute the vectors of these generations from their chunks' vectors; delete those without any."""
+        if not generations:
             return
-        values = {
-            "tenant": self._tenant_id,
-            "namespaces": [generation.scope.namespace for generation in ordered],
-            "documents": [generation.document_id for generation in ordered],
-            "numbers": [generation.number for generation in ordered],
-        }
+        values = self._keys(sorted((g.scope.namespace, g.document_id, g.number) for g in generations))
         with postgres_errors(), self._postgres.begin() as connection:
             connection.execute(_ALONE, values).all()
             connection.execute(text(_REFRESH.format(table=self._table)), values)
@@ -91,14 +84,13 @@ class DocumentVectors:
         """Delete the vectors of exactly these documents and generations."""
         if not keys:
             return
-        values = {
-            "tenant": self._tenant_id,
-            "namespaces": [namespace] * len(keys),
-            "documents": [document_id for document_id, _ in keys],
-            "numbers": [number for _, number in keys],
-        }
+        values = self._keys([(namespace, *key) for key in keys])
         with postgres_errors(), self._postgres.begin() as connection:
             connection.execute(_DROP, values)
+
+    def _keys(self, keys: Sequence[tuple[str, str, int]]) -> dict[str, Any]:
+        namespaces, documents, numbers = map(list, zip(*keys, strict=True))
+        return {"tenant": self._tenant_id, "namespaces": namespaces, "documents": documents, "numbers": numbers}
 
 
 _COLUMNS = "tenant_id, namespace, document_id, generation, embedding, model, chunk_count, content_hash"
@@ -140,10 +132,3 @@ _ROWS = text(
     "SELECT document_id, generation, model, content_hash FROM document_embeddings"
     " WHERE tenant_id = :tenant AND namespace = :namespace AND document_id = ANY(:ids)"
 )
-
-
-def _copy(cursor: Any, rows: Sequence[tuple[Any, ...]]) -> None:
-    with cursor.copy(f"COPY document_embeddings ({_COLUMNS}) FROM STDIN (FORMAT BINARY)") as copy:
-        copy.set_types(_TYPES)
-        for row in rows:
-            copy.write_row(row)

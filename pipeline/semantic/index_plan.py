@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from pipeline.records import TenantId
@@ -76,8 +77,7 @@ class ExistingIndex:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tail:
-    """The rows of a tenant that no index covers: how many, and the range that would seal them. ``first``: where the
-    oldest span with any of them begins."""
+    """The rows outside all indexes, and the range to seal them. ``first``: where the oldest span with any begins."""
 
     rows: int
     first: int
@@ -140,21 +140,21 @@ def covering(rows: Iterable[IndexRow]) -> list[IndexRow]:
 
 def gaps(spans: Iterable[Span]) -> list[Span]:
     """Return the gaps between these spans, which do not overlap, and the open range after the last one, in order."""
-    left: list[Span] = []
-    at: int | None = 0
+    uncovered: list[Span] = []
+    position: int | None = 0
     for first, end in sorted(spans):
-        if at is not None and first > at:
-            left.append((at, first))
-        at = end
-    return left if at is None else [*left, (at, None)]
+        if position is not None and first > position:
+            uncovered.append((position, first))
+        position = end
+    return uncovered if position is None else [*uncovered, (position, None)]
 
 
 def plan_repairs(
     *,
     sizes: Mapping[TenantId, int],
     tables: Collection[str],
-    noted: Collection[IndexRow],
-    found: Collection[ExistingIndex],
+    recorded: Collection[IndexRow],
+    existing: Collection[ExistingIndex],
     exact_chunks: int,
     grace_s: float,
 ) -> list[Step]:
@@ -164,14 +164,15 @@ def plan_repairs(
     is being built. An index that is not needed is first taken from the searches and dropped ``grace_s`` later; one
     without a record, or never finished, is dropped at once.
     """
-    rows = {(row.table, row.name): row for row in noted}
-    valid = {(each.table, each.name) for each in found if each.valid}
+    rows = {(row.table, row.name): row for row in recorded}
+    valid = {(index.table, index.name) for index in existing if index.valid}
     steps = [
-        Step(action="drop", table=each.table, name=each.name)
-        for each in found
-        if not each.valid or (each.table, each.name) not in rows
+        Step(action="drop", table=index.table, name=index.name)
+        for index in existing
+        if not index.valid or (index.table, index.name) not in rows
     ]
-    used = {(row.table, row.name) for group in by_tenant(noted).values() for row in covering(_there(group, valid))}
+    built = (row for key, row in rows.items() if key in valid)
+    used = {(row.table, row.name) for group in by_tenant(built).values() for row in covering(group)}
     for key, row in rows.items():
         wanted = row.table in tables and sizes.get(row.tenant_id, 0) > exact_chunks * _KEPT_DOWN_TO
         step = Step(action="forget", table=row.table, name=row.name, tenant_id=row.tenant_id)
@@ -180,11 +181,11 @@ def plan_repairs(
         elif key not in valid:  # its builder died, or an operator dropped it
             steps.append(step)
         elif row.state == "building":
-            steps.append(_doing(step, "adopt"))
+            steps.append(replace(step, action="adopt"))
         elif row.state == "retiring":
-            steps += [_doing(step, "drop")] if row.idle_s >= grace_s else []
+            steps += [replace(step, action="drop")] if row.idle_s >= grace_s else []
         elif not wanted or key not in used:
-            steps.append(_doing(step, "retire"))
+            steps.append(replace(step, action="retire"))
     return steps
 
 
@@ -202,26 +203,10 @@ def plan_range(rows: Sequence[IndexRow], tail: Tail, *, tenant_id: TenantId, tab
     long = looked_before and tail.rows > exact_chunks * _LONGEST_TAIL
     sealed = tail.rows >= exact_chunks and (long or not growing)
     built = _sealing(ranges, tail, factor) if sealed else _merging(ranges, factor) or _renewing(ranges)
-    if built is None:
-        return Step(
-            action="note",
-            table=table,
-            name=tail_name(table, tenant_id),
-            tenant_id=tenant_id,
-            chunks=tail.rows,
-            first=tail.first,
-            end=tail.end,
-        )
-    first, end, count = built
-    return Step(
-        action="build",
-        table=table,
-        name=index_name(table, tenant_id, first=first, end=end, rows=count),
-        tenant_id=tenant_id,
-        chunks=count,
-        first=first,
-        end=end,
-    )
+    action: Action = "build" if built else "note"
+    first, end, chunks = built or (tail.first, tail.end, tail.rows)
+    name = index_name(table, tenant_id, first=first, end=end, rows=chunks) if built else tail_name(table, tenant_id)
+    return Step(action=action, table=table, name=name, tenant_id=tenant_id, chunks=chunks, first=first, end=end)
 
 
 _Range = tuple[int, int, int]  # first, end, rows
@@ -267,11 +252,10 @@ def _merging(ranges: Sequence[IndexRow], factor: float) -> _Range | None:
 
 
 def _first_small(ranges: Sequence[IndexRow], newer: int, factor: float) -> int:
-    """Return the index of the oldest range that holds at most ``factor`` times the newer rows; the number of ranges if
-    none does."""
+    """Return the index of the oldest range of at most ``factor`` times the newer rows, or the number of ranges."""
     counts = [row.chunks for row in ranges]
-    places = range(len(counts))
-    return next((at for at in places if counts[at] <= factor * (newer + sum(counts[at + 1 :]))), len(counts))
+    small = (n for n, count in enumerate(counts) if count <= factor * (newer + sum(counts[n + 1 :])))
+    return next(small, len(counts))
 
 
 def _renewing(ranges: Sequence[IndexRow]) -> _Range | None:
@@ -282,17 +266,9 @@ def _renewing(ranges: Sequence[IndexRow]) -> _Range | None:
     return None
 
 
-def by_tenant(noted: Iterable[IndexRow]) -> dict[tuple[TenantId, str], list[IndexRow]]:
+def by_tenant(rows: Iterable[IndexRow]) -> dict[tuple[TenantId, str], list[IndexRow]]:
     """Group the recorded indexes by tenant and table."""
-    groups: dict[tuple[TenantId, str], list[IndexRow]] = {}
-    for row in noted:
-        groups.setdefault((row.tenant_id, row.table), []).append(row)
+    groups: defaultdict[tuple[TenantId, str], list[IndexRow]] = defaultdict(list)
+    for row in rows:
+        groups[row.tenant_id, row.table].append(row)
     return groups
-
-
-def _there(rows: Iterable[IndexRow], valid: Collection[tuple[str, str]]) -> list[IndexRow]:
-    return [row for row in rows if (row.table, row.name) in valid]
-
-
-def _doing(step: Step, action: Action) -> Step:
-    return Step(action=action, table=step.table, name=step.name, tenant_id=step.tenant_id)

@@ -44,8 +44,7 @@ class LiveVectors(Vectors):
         fields: Mapping[Generation, DocumentFields],
         model: str,
     ) -> None:
-        """Store vectors as ``Vectors.upsert`` does, in the space of ``model``. Raises VectorsMissing if no live space
-        takes them, and WrongInstallation."""
+        """Store vectors in the space of ``model``. Raises VectorsMissing if none is live, WrongInstallation."""
         if not chunks:
             return
         space = self.spaces.of(model, vectors.shape[1])
@@ -71,8 +70,7 @@ class LiveVectors(Vectors):
     def complete(
         self, expected: Mapping[Generation, int], counts: Mapping[Generation, int]
     ) -> dict[int, set[Generation]]:
-        """Return by space which of these generations have as many vectors as expected. ``counts``: those in the active
-        space."""
+        """Return by space which generations have as many vectors as expected. ``counts``: those in the active space."""
         by_space = {self.spaces.active.number: counts}
         if self.spaces.standby is not None:
             by_space[self.spaces.standby.number] = self._of(self.spaces.standby.table).counts(list(expected))

@@ -22,8 +22,7 @@ _MOST_TEXTS = 6  # texts of one query that are compared: itself, its rewrite, an
 
 
 def compared_texts(query: Query) -> list[str]:
-    """Return the texts to compare with stored questions: the question as sent, its rewrite, and its sub-queries. The
-    best similarity counts."""
+    """Return the texts to compare with stored questions, of which the best counts: question, rewrite, sub-queries."""
     more = query.understanding.sub_queries if query.understanding else ()
     return list(dict.fromkeys((query.query_text, query.text, *more)))[:_MOST_TEXTS]
 
@@ -37,13 +36,13 @@ def question_of(*, text: str, chunk_type: str, heading_path: Sequence[str], meta
     return question if isinstance(question, str) and question and ANSWER_KEY in metadata else None
 
 
-def words_in_common(asked: Sequence[str], stored: str) -> float:
+def words_in_common(terms: Sequence[str], stored: str) -> float:
     """Return the lexical similarity of two questions: the cosine of their sets of terms, ``common / sqrt(n * m)``.
 
-    ``asked`` are the `query_terms` of the one, ``stored`` is the text of the other. In [0, 1]; 1 if they have the same
+    ``terms`` are the `query_terms` of the one, ``stored`` is the text of the other. In [0, 1]; 1 if they have the same
     terms, 0 if none is common or one question has none.
     """
-    mine, theirs = set(asked), set(query_terms(stored))
+    mine, theirs = set(terms), set(query_terms(stored))
     if not mine or not theirs:
         return 0.0
     return len(mine & theirs) / math.sqrt(len(mine) * len(theirs))

@@ -104,7 +104,7 @@ def plan_search(
     range whose index costs more than its rows is read, with the tail. Reading by id is compared with the cheaper of
     these; the share that passes is taken two standard deviations above the sample's for it.
     """
-    chunks = tail + sum(each.rows for each in ranges)
+    chunks = tail + sum(indexed.rows for indexed in ranges)
     rows = round(chunks * sample.named / sample.taken) if sample.taken else 0
     if rows <= exact_chunks:
         return SearchPlan(rows=rows)
@@ -124,12 +124,12 @@ def _without_ids(
         return SearchPlan(rows=rows), rows
     visits = math.ceil(limit * sample.taken / passing)
     share = sample.passing / sample.taken
-    probes = max((_probes(each, share, visits) for each in ranges), default=1)
-    indexed = tuple(each for each in ranges if _cost(each, probes, visits) < each.rows)
-    cost = chunks + sum(_cost(each, probes, visits) - each.rows for each in indexed)
-    if visits > _EXPECTED_AT_MOST or not indexed or cost >= rows:
+    probes = max((_probes(indexed, share, visits) for indexed in ranges), default=1)
+    cheaper = tuple(indexed for indexed in ranges if _cost(indexed, probes, visits) < indexed.rows)
+    cost = chunks + sum(_cost(indexed, probes, visits) - indexed.rows for indexed in cheaper)
+    if visits > _EXPECTED_AT_MOST or not cheaper or cost >= rows:
         return SearchPlan(rows=rows), rows
-    return SearchPlan(rows=rows, indexed=indexed, longest_scan=_SLACK * visits, probes=probes, share=share), cost
+    return SearchPlan(rows=rows, indexed=cheaper, longest_scan=_SLACK * visits, probes=probes, share=share), cost
 
 
 def replan(plan: SearchPlan, visited: VisitedRows, *, limit: int) -> SearchPlan | None:
@@ -145,10 +145,10 @@ def replan(plan: SearchPlan, visited: VisitedRows, *, limit: int) -> SearchPlan 
     if plan.indexed[0].whole or share >= plan.share / 2:
         return plan
     visits = math.ceil(limit / share)
-    probes = max(_probes(each, share, visits) for each in plan.indexed)
+    probes = max(_probes(indexed, share, visits) for indexed in plan.indexed)
     if probes <= plan.probes:
         return plan
-    cost = sum(_cost(each, probes, visits) for each in plan.indexed)
+    cost = sum(_cost(indexed, probes, visits) for indexed in plan.indexed)
     if visits > _EXPECTED_AT_MOST or cost >= plan.rows:
         return None
     return replace(plan, probes=probes, longest_scan=_SLACK * visits, share=share)

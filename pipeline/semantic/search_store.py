@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import takewhile
+from typing import Any
 
 import numpy as np
 import structlog
 from numpy.typing import NDArray
-from sqlalchemy import Engine, bindparam, text
+from sqlalchemy import Engine, TextClause, bindparam, text
 
 from pipeline.caches import RecentValues
 from pipeline.embedding.distance import Distance
@@ -113,76 +114,78 @@ class VectorSearch:
             return self._search(request)
         index = self._tools.known.of(self._tenant_id, self._table)
         if index is None:
-            return self._exactly(replace(request, limit=limit), per_namespace=per_namespace)
+            return self._exactly(request, per_namespace=per_namespace)
         # A namespace may be small, so each one is planned separately.
-        asked_each = [
+        first, *others = (
             replace(request, namespaces=(namespace,), limit=min(limit, per_namespace))
             for namespace in request.namespaces
-        ]
+        )
         # Each thread needs its own context: one context cannot be entered twice.
-        searches = [_SEARCHING.submit(copy_context().run, self._search, part) for part in asked_each[1:]]
-        each = [self._search(asked_each[0]), *(search.result() for search in searches)]
-        hits = sorted((hit for result in each for hit in result.hits), key=lambda hit: (-hit[1], hit[0]))
-        return NearestChunks(hits=tuple(hits[:limit]), guard=_together([result.guard for result in each]))
+        searches = [_SEARCHING.submit(copy_context().run, self._search, other) for other in others]
+        results = [self._search(first), *(search.result() for search in searches)]
+        hits = sorted((hit for result in results for hit in result.hits), key=lambda hit: (-hit[1], hit[0]))
+        return NearestChunks(hits=tuple(hits[:limit]), guard=_joint_guard([result.guard for result in results]))
 
-    def _search(self, asked: _SearchRequest) -> NearestChunks:
+    def _search(self, request: _SearchRequest) -> NearestChunks:
         index = self._tools.known.of(self._tenant_id, self._table)
         if index is None:
-            return self._exactly(asked)
-        plan = self._plan(asked, index)
-        if plan.by_id and (result := self._by_id(asked, rows=plan.rows)) is not None:
+            return self._exactly(request)
+        plan = self._plan(request, index)
+        if plan.by_id and (result := self._by_id(request, rows=plan.rows)) is not None:
             return result
-        return self._through_indexes(asked, plan) if plan.indexed else self._exactly(asked, rows=plan.rows)
+        return self._through_indexes(request, plan) if plan.indexed else self._exactly(request, rows=plan.rows)
 
-    def _plan(self, asked: _SearchRequest, index: TenantIndexes) -> SearchPlan:
-        key = (self._table, self._tenant_id, asked.namespaces, repr(asked.filters))
+    def _plan(self, request: _SearchRequest, index: TenantIndexes) -> SearchPlan:
+        key = (self._table, self._tenant_id, request.namespaces, repr(request.filters))
         return plan_search(
             ranges=index.ranges,
             tail=index.tail,
-            sample=self._tools.samples.get(key, lambda: self._sample(asked)),
-            limit=asked.limit,
+            sample=self._tools.samples.get(key, lambda: self._sample(request)),
+            limit=request.limit,
             exact_chunks=self._tools.exact_chunks,
         )
 
-    def _sample(self, asked: _SearchRequest) -> Sample:
+    def _sample(self, request: _SearchRequest) -> Sample:
         """Sample the lowest chunk ids: they are hashes, so these are as random as any, and always the same."""
-        condition, values = postgres_condition(asked.filters)
-        values |= {"tenant": self._tenant_id, "namespaces": list(asked.namespaces), "taken": _SAMPLED_ROWS}
+        condition, values = postgres_condition(request.filters)
+        values |= {"tenant": self._tenant_id, "namespaces": list(request.namespaces), "taken": _SAMPLED_ROWS}
         with space_errors(self._table), self._tools.exact.connect() as connection:
             statement = text(_SAMPLE.format(table=self._table, condition=condition))
             taken, named, passing = connection.execute(statement, values).one()
         return Sample(taken=taken, named=named, passing=passing)
 
     def _exactly(
-        self, asked: _SearchRequest, *, rows: int | None = None, per_namespace: int | None = None
+        self, request: _SearchRequest, *, rows: int | None = None, per_namespace: int | None = None
     ) -> NearestChunks:
-        condition, values = postgres_condition(asked.filters)
-        values |= {"tenant": self._tenant_id, "query": asked.vector, "limit": asked.limit}
+        condition, values = postgres_condition(request.filters)
+        values |= {"tenant": self._tenant_id, "query": request.vector, "limit": request.limit}
         shape = _EXACT
         if per_namespace is not None:
             shape = _EXACT_EACH
-            values |= {"namespaces": list(asked.namespaces), "each": per_namespace}
+            values |= {"namespaces": list(request.namespaces), "each": per_namespace}
         statement = text(self._fill(shape, condition))
         if per_namespace is None:
-            statement = statement.bindparams(bindparam("names", list(asked.namespaces), expanding=True))
-        with space_errors(self._table), self._tools.exact.connect() as connection:
-            found = connection.execute(statement, values).all()
-        hits = [(ChunkId(chunk_id), similarity(self._tools.distance, distance)) for chunk_id, distance in found]
-        return NearestChunks(hits=tuple(hits), guard=RecallGuard(method="exact", rows=rows))
+            statement = statement.bindparams(bindparam("names", list(request.namespaces), expanding=True))
+        return NearestChunks(hits=self._hits(statement, values), guard=RecallGuard(method="exact", rows=rows))
 
-    def _by_id(self, asked: _SearchRequest, *, rows: int) -> NearestChunks | None:
+    def _hits(self, statement: TextClause, values: dict[str, Any]) -> tuple[Near, ...]:
+        with space_errors(self._table), self._tools.exact.connect() as connection:
+            rows = connection.execute(statement, values).all()
+        return tuple((ChunkId(chunk_id), similarity(self._tools.distance, distance)) for chunk_id, distance in rows)
+
+    def _by_id(self, request: _SearchRequest, *, rows: int) -> NearestChunks | None:
         """Compare the rows that pass the filters; None if the keyword index cannot list them. The filters are applied
         again, so that rows which do not pass any more are left out."""
-        passing = None if asked.passing is None else asked.passing(asked.namespaces)
+        passing = None if request.passing is None else request.passing(request.namespaces)
         if passing is None:
             return None
-        condition, values = postgres_condition(asked.filters)
+        condition, values = postgres_condition(request.filters)
         values |= {
             "tenant": self._tenant_id,
-            "namespaces": list(asked.namespaces),
-            "query": asked.vector,
-            "limit": asked.limit,
-            "ids": "{" + ",".join(each.hex() for each in passing.chunk_ids) + "}",
+            "namespaces": list(request.namespaces),
+            "query": request.vector,
+            "limit": request.limit,
+            "ids": "{" + ",".join(chunk_id.hex() for chunk_id in passing.chunk_ids) + "}",
         }
         parts = [self._fill(_OF_IDS, condition)]
         if passing.changed:
@@ -190,55 +193,51 @@ class VectorSearch:
             values["changed_in"] = [namespace for namespace, _ in passing.changed]
             values["changed"] = [document_id for _, document_id in passing.changed]
         statement = text(_NEAREST_OF.format(parts=" UNION ALL ".join(parts)))
-        with space_errors(self._table), self._tools.exact.connect() as connection:
-            result = connection.execute(statement, values).all()
-        hits = [(ChunkId(chunk_id), similarity(self._tools.distance, distance)) for chunk_id, distance in result]
-        return NearestChunks(
-            hits=tuple(hits), guard=RecallGuard(method="exact", rows=rows, scanned=len(passing.chunk_ids))
-        )
+        guard = RecallGuard(method="exact", rows=rows, scanned=len(passing.chunk_ids))
+        return NearestChunks(hits=self._hits(statement, values), guard=guard)
 
-    def _through_indexes(self, asked: _SearchRequest, plan: SearchPlan) -> NearestChunks:
-        hits, visited = self._listed(asked, plan)
-        better = replan(plan, visited, limit=asked.limit)
+    def _through_indexes(self, request: _SearchRequest, plan: SearchPlan) -> NearestChunks:
+        hits, visited = self._listed(request, plan)
+        better = replan(plan, visited, limit=request.limit)
         if better is not None and better is not plan:
-            hits, visited = self._listed(asked, better)
-            better = better if visited.hits == asked.limit else None
-        recalls = [each.recall for each in plan.indexed]
+            hits, visited = self._listed(request, better)
+            better = better if visited.hits == request.limit else None
+        recall = _least(indexed.recall for indexed in plan.indexed)
         guard = RecallGuard(
             method="ivfflat",
             rows=plan.rows,
             scanned=visited.rows,
             indexes=len(plan.indexed),
-            recall=None if None in recalls else round(min(recall for recall in recalls if recall is not None), 3),
+            recall=None if recall is None else round(recall, 3),
         )
         if better is not None:
             return NearestChunks(hits=tuple(hits), guard=guard)
-        log.info("index_gave_too_few", tenant_id=self._tenant_id, asked=asked.limit, given=len(hits), rows=plan.rows)
+        log.info("index_gave_too_few", tenant_id=self._tenant_id, asked=request.limit, given=len(hits), rows=plan.rows)
         try:
-            exact = self._by_id(asked, rows=plan.rows) or self._exactly(asked, rows=plan.rows)
+            exact = self._by_id(request, rows=plan.rows) or self._exactly(request, rows=plan.rows)
         except Unavailable:
             if not hits:
                 raise
             return NearestChunks(hits=tuple(hits), guard=replace(guard, recall=None, may_be_short=True))
         return replace(exact, guard=replace(exact.guard, method="ivfflat+exact_fallback", scanned=visited.rows))
 
-    def _listed(self, asked: _SearchRequest, plan: SearchPlan) -> tuple[list[Near], VisitedRows]:
+    def _listed(self, request: _SearchRequest, plan: SearchPlan) -> tuple[list[Near], VisitedRows]:
         """Return the nearest rows of the lists that the plan reads and of the rows outside the indexes, nearest first."""
         whole = plan.indexed[0].whole
-        condition, values = postgres_condition(asked.filters)
+        condition, values = postgres_condition(request.filters)
         values |= {
-            "namespaces": list(asked.namespaces),
-            "query": asked.vector,
-            "limit": asked.limit,
+            "namespaces": list(request.namespaces),
+            "query": request.vector,
+            "limit": request.limit,
             "longest": plan.longest_scan,
-            "most": asked.limit + len(plan.indexed),
+            "most": request.limit + len(plan.indexed),
         }
-        spans = [(each.first, each.end) for each in plan.indexed]
+        spans = [(indexed.first, indexed.end) for indexed in plan.indexed]
         ranges = [f"tenant_id = {tenant_literal(self._tenant_id)}"] if whole else []
         ranges = ranges or [indexed_rows(self._tenant_id, [span]) for span in spans]
         parts = [self._fill(_INDEXED, condition, rows=rows, part=n) for n, rows in enumerate(ranges, start=1)]
-        if not whole and (left := gaps(spans)):
-            parts.append(self._fill(_OUTSIDE, condition, rows=numbered_rows(self._tenant_id, left)))
+        if not whole and (uncovered := gaps(spans)):
+            parts.append(self._fill(_OUTSIDE, condition, rows=numbered_rows(self._tenant_id, uncovered)))
         statement = _PARTS.format(parts=" UNION ALL ".join(parts))
         with space_errors(self._table), self._tools.indexed().connect() as connection:
             if connection.info.get("probes") != plan.probes:
@@ -247,7 +246,7 @@ class VectorSearch:
             result = connection.execute(_parsed(statement), values).all()
         # A row that does not pass is the last one an index scan visited. Rows farther away may be incomplete, so stop
         # there.
-        near = list(takewhile(lambda row: row.passes, result))[: asked.limit]
+        near = list(takewhile(lambda row: row.passes, result))[: request.limit]
         visited = {row.part: row.place for row in sorted(near, key=lambda row: row.place)}
         return [(ChunkId(row.chunk_id), similarity(self._tools.distance, row.distance)) for row in near], VisitedRows(
             hits=len(near), rows=sum(visited.values()), passing=sum(row.part > 0 for row in near)
@@ -266,16 +265,21 @@ class _SearchRequest:
     passing: ListPassing | None = None
 
 
-def _together(guards: Sequence[RecallGuard]) -> RecallGuard:
+def _least(recalls: Iterable[float | None]) -> float | None:
+    """Return the least of these recalls; None if one of them is unknown, or there is none."""
+    values = list(recalls)
+    return None if None in values else min((recall for recall in values if recall is not None), default=None)
+
+
+def _joint_guard(guards: Sequence[RecallGuard]) -> RecallGuard:
     methods = sorted({guard.method for guard in guards}, key=("exact", "ivfflat", "ivfflat+exact_fallback").index)
     scanned = [guard.scanned for guard in guards if guard.scanned is not None]
-    recalls = [guard.recall for guard in guards if guard.method != "exact"]
     return RecallGuard(
         method=methods[-1],
         rows=sum(guard.rows or 0 for guard in guards),
         scanned=sum(scanned) if scanned else None,
         indexes=max(guard.indexes for guard in guards),
-        recall=None if None in recalls else min((recall for recall in recalls if recall is not None), default=None),
+        recall=_least(guard.recall for guard in guards if guard.method != "exact"),
         may_be_short=any(guard.may_be_short for guard in guards),
     )
 

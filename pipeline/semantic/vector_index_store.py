@@ -55,15 +55,15 @@ class IndexBuilder:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def noted(self) -> list[IndexRow]:
+    def recorded(self) -> list[IndexRow]:
         """Return the recorded indexes of every tenant."""
-        return [_index_row(row) for row in self._connection.execute(_NOTED)]
+        return [_index_row(row) for row in self._connection.execute(_RECORDED)]
 
-    def found(self) -> list[ExistingIndex]:
+    def existing(self) -> list[ExistingIndex]:
         """Return the indexes in the database, on any table of vectors."""
         return [
             ExistingIndex(table=row.table_name, name=row.index_name, valid=row.indisvalid)
-            for row in self._connection.execute(_FOUND)
+            for row in self._connection.execute(_EXISTING)
         ]
 
     def tail(self, tenant_id: TenantId, table: str, spans: Sequence[Span]) -> Tail:
@@ -82,30 +82,20 @@ class IndexBuilder:
         """Count the rows in the range of an index, and record the number."""
         statement = f"SELECT count(*) FROM {row.table} WHERE {numbered_rows(row.tenant_id, [_span(row)])}"
         chunks = int(self._connection.execute(text(statement)).scalar_one())
-        self._connection.execute(_COUNTED, {**_key(row), "chunks": chunks})
+        self._connection.execute(_COUNTED, _key(row) | {"chunks": chunks})
         return chunks
 
-    def note(self, step: Step, state: IndexState, *, lists: int = 0, probes: tuple[int, int] | None = None) -> None:
+    def record(self, step: Step, state: IndexState, *, lists: int = 0, probes: tuple[int, int] | None = None) -> None:
         """Record a state with the range of a step; its time begins now, unless the state is unchanged. ``probes``: how
         many lists are read until the index is measured, for the nearest ten and the nearest hundred."""
-        values = {
-            "tenant": step.tenant_id,
-            "table": step.table,
-            "name": step.name,
-            "state": state,
-            "chunks": step.chunks,
-            "first": step.first,
-            "end": step.end,
-            "lists": lists,
-            "probes": probes[0] if probes else None,
-            "deep_probes": probes[1] if probes else None,
-        }
-        self._connection.execute(_NOTE, values)
+        few, deep = probes or (None, None)
+        values = {"state": state, "chunks": step.chunks, "first": step.first, "end": step.end}
+        values |= {"lists": lists, "probes": few, "deep_probes": deep}
+        self._connection.execute(_RECORD, _key(step) | values)
 
     def change(self, step: Step, state: IndexState) -> None:
         """Update the state of an index that is recorded already."""
-        values = {"tenant": step.tenant_id, "table": step.table, "name": step.name, "state": state}
-        self._connection.execute(_CHANGE, values)
+        self._connection.execute(_CHANGE, _key(step) | {"state": state})
 
     def forget(self, tenant_id: TenantId, table: str, name: str) -> None:
         """Delete the record of an index."""
@@ -125,12 +115,10 @@ class IndexBuilder:
         )
         self._connection.exec_driver_sql(
             f"CREATE INDEX CONCURRENTLY {step.name} ON {step.table} USING ivfflat (embedding {operator_class})"
-            f" WITH (lists = {int(lists)})"
-            f" WHERE {indexed_rows(tenant_id, [(step.first or 0, step.end)])}"
+            f" WITH (lists = {int(lists)}) WHERE {indexed_rows(tenant_id, [_span(step)])}"
         )
         took_s = time.monotonic() - began
-        values = {"tenant": tenant_id, "table": step.table, "name": step.name, "took": took_s}
-        self._connection.execute(_TOOK, values)
+        self._connection.execute(_TOOK, _key(step) | {"tenant": tenant_id, "took": took_s})
         return took_s
 
     def drop(self, name: str) -> None:
@@ -138,8 +126,7 @@ class IndexBuilder:
         self._connection.exec_driver_sql(f"DROP INDEX CONCURRENTLY IF EXISTS {name}")
 
     def nearest(self, row: IndexRow, vector: str, *, distance: Distance, limit: int, probes: int | None) -> list[str]:
-        """Return the chunks nearest to a vector in the range of an index, in order: through the index with that many
-        ``probes``, or exactly with None."""
+        """Return the nearest chunks in the range of an index, in order: through ``probes`` lists; None: exactly."""
         self._connection.exec_driver_sql(
             "SELECT set_config('enable_sort', 'off', false), set_config('enable_seqscan', 'off', false),"
             f" set_config('ivfflat.probes', '{int(probes or 1)}', false)"
@@ -152,19 +139,13 @@ class IndexBuilder:
         if probes is None:
             scanned = f"SELECT * FROM ({scanned} OFFSET 0) scanned"
         statement = f"SELECT chunk_id FROM ({scanned} ORDER BY distance LIMIT %(limit)s) nearest"
-        found = self._connection.exec_driver_sql(statement, {"query": vector, "limit": limit})
-        return [str(chunk_id) for chunk_id in found.scalars()]
+        result = self._connection.exec_driver_sql(statement, {"query": vector, "limit": limit})
+        return [str(chunk_id) for chunk_id in result.scalars()]
 
-    def note_recall(self, row: IndexRow, *, probes: int, deep_probes: int, recall: float, questions: int) -> None:
+    def record_recall(self, row: IndexRow, *, probes: int, deep_probes: int, recall: float, questions: int) -> None:
         """Record a measured recall."""
-        values = {
-            **_key(row),
-            "probes": probes,
-            "deep_probes": deep_probes,
-            "recall": recall,
-            "questions": questions,
-        }
-        self._connection.execute(_MEASURED, values)
+        values = {"probes": probes, "deep_probes": deep_probes, "recall": recall, "questions": questions}
+        self._connection.execute(_MEASURED, _key(row) | values)
 
 
 def indexed_rows(tenant_id: TenantId, spans: Sequence[Span]) -> str:
@@ -174,8 +155,7 @@ def indexed_rows(tenant_id: TenantId, spans: Sequence[Span]) -> str:
 
 
 def numbered_rows(tenant_id: TenantId, spans: Sequence[Span]) -> str:
-    """Return the same condition for statements that use the btree of numbers, whose collation keeps others from using
-    it."""
+    """Return the same condition in the wording that only the btree of numbers can serve (by its collation)."""
     return f'tenant_id COLLATE "C" = {tenant_literal(tenant_id)} AND {_in_spans(spans)}'
 
 
@@ -233,7 +213,7 @@ class KnownIndexes:
 
     def _read(self) -> _Known:
         with postgres_errors(), self._postgres().connect() as connection:
-            rows = [_index_row(row) for row in connection.execute(_NOTED)]
+            rows = [_index_row(row) for row in connection.execute(_RECORDED)]
         indexes: _Known = {}
         for key, group in by_tenant(rows).items():
             if ranges := tuple(_range(row) for row in covering(group)):
@@ -282,12 +262,12 @@ def _range(row: IndexRow) -> IndexedRange:
     )
 
 
-def _span(row: IndexRow) -> Span:
-    return row.first or 0, row.end
+def _span(index: IndexRow | Step) -> Span:
+    return index.first or 0, index.end
 
 
-def _key(row: IndexRow) -> dict[str, str]:
-    return {"tenant": row.tenant_id, "table": row.table, "name": row.name}
+def _key(index: IndexRow | Step) -> dict[str, Any]:
+    return {"tenant": index.tenant_id, "table": index.table, "name": index.name}
 
 
 def tenant_literal(tenant_id: TenantId) -> str:
@@ -302,14 +282,14 @@ _SIZES = text(
     "SELECT tenant_id, SUM(chunk_count) AS chunks FROM namespaces GROUP BY tenant_id HAVING SUM(chunk_count) > :above"
 )
 
-_NOTED = text(
+_RECORDED = text(
     "SELECT tenant_id, table_name, index_name, state, chunks, first_seq, end_seq, built_rows, lists, probes,"
     " deep_probes, recall, EXTRACT(EPOCH FROM now() - changed_at) AS idle_s,"
     " EXTRACT(EPOCH FROM now() - measured_at) AS measured_s"
     " FROM vector_indexes ORDER BY tenant_id, table_name, index_name"
 )
 
-_NOTE = text(
+_RECORD = text(
     "INSERT INTO vector_indexes (tenant_id, table_name, index_name, state, chunks, first_seq, end_seq, built_rows, lists,"
     " probes, deep_probes)"
     " VALUES (:tenant, :table, :name, :state, :chunks, :first, :end, :chunks, :lists, :probes, :deep_probes)"
@@ -340,7 +320,7 @@ _TOOK = text(
     "UPDATE vector_indexes SET build_s = :took WHERE tenant_id = :tenant AND table_name = :table AND index_name = :name"
 )
 
-_FOUND = text(
+_EXISTING = text(
     "SELECT t.relname AS table_name, c.relname AS index_name, i.indisvalid FROM pg_index i"
     " JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_class t ON t.oid = i.indrelid"
     " WHERE t.relnamespace = current_schema()::regnamespace AND c.relname ~ '^chunk_embeddings(_[0-9]+)?_ann_'"

@@ -66,13 +66,13 @@ class Vectors:
             driver: Any = connection.connection
             try:
                 with connection.begin(), driver.cursor() as cursor:
-                    _copy(cursor, self._table, rows)
+                    copy_rows(cursor, self._table, _COLUMNS, _TYPES, rows)
             except psycopg.errors.UndefinedTable as error:  # its space was given up, and this process did not know yet
                 raise VectorsMissing(f"the table {self._table} was dropped meanwhile") from error
             except psycopg.errors.UniqueViolation:  # an earlier attempt left some of them
                 with connection.begin(), driver.cursor() as cursor:
                     cursor.execute(f"CREATE TEMP TABLE incoming (LIKE {self._table} INCLUDING DEFAULTS) ON COMMIT DROP")
-                    _copy(cursor, "incoming", rows)
+                    copy_rows(cursor, "incoming", _COLUMNS, _TYPES, rows)
                     cursor.execute(
                         f"INSERT INTO {self._table} ({_COLUMNS}) SELECT {_COLUMNS} FROM incoming"
                         f" ORDER BY chunk_id ON CONFLICT (tenant_id, chunk_id) DO UPDATE SET {_OVERWRITE}"
@@ -88,13 +88,14 @@ class Vectors:
             "documents": [chunk.generation.document_id for chunk in chunks],
             "hashes": [chunk.content_hash for chunk in chunks],
         }
-        vectors: dict[tuple[str, str, bytes], NDArray[np.float32]] = {}
         statement = text(_OF_TEXTS.format(table=self._table))
         with postgres_errors(), self._postgres.connect() as connection:
-            for namespace, document_id, content_hash, sent in connection.execute(statement, values):
-                vectors[namespace, document_id, bytes(content_hash)] = _as_received(sent)
-        places = {c.chunk_id: (c.generation.scope.namespace, c.generation.document_id, c.content_hash) for c in chunks}
-        return {chunk_id: vectors[key] for chunk_id, key in places.items() if key in vectors}
+            vectors = {
+                (namespace, document_id, bytes(content_hash)): _as_received(sent)
+                for namespace, document_id, content_hash, sent in connection.execute(statement, values)
+            }
+        keys = {c.chunk_id: (c.generation.scope.namespace, c.generation.document_id, c.content_hash) for c in chunks}
+        return {chunk_id: vectors[key] for chunk_id, key in keys.items() if key in vectors}
 
     def counts(self, generations: Sequence[Generation]) -> dict[Generation, int]:
         """Return how many vectors each of these generations has."""
@@ -106,11 +107,8 @@ class Vectors:
             "documents": sorted({generation.document_id for generation in generations}),
         }
         with postgres_errors(), self._postgres.connect() as connection:
-            for namespace, document_id, number, count in connection.execute(
-                text(_COUNTS.format(table=self._table)), values
-            ):
-                generation = by_key.get((namespace, document_id, number))
-                if generation is not None:
+            for *key, count in connection.execute(text(_COUNTS.format(table=self._table)), values):
+                if generation := by_key.get(tuple(key)):
                     counts[generation] = count
         return counts
 
@@ -247,16 +245,16 @@ def _as_received(sent: bytes) -> NDArray[np.float32]:
     return np.frombuffer(sent, dtype=">f2", offset=4).astype(np.float32)
 
 
-def _copy(cursor: Any, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
-    with cursor.copy(f"COPY {table} ({_COLUMNS}) FROM STDIN (FORMAT BINARY)") as copy:
-        copy.set_types(_TYPES)
+def copy_rows(cursor: Any, table: str, columns: str, types: list[str], rows: Sequence[tuple[Any, ...]]) -> None:
+    """Copy rows into a table in the binary format; ``columns`` is a list separated by commas."""
+    with cursor.copy(f"COPY {table} ({columns}) FROM STDIN (FORMAT BINARY)") as copy:
+        copy.set_types(types)
         for row in rows:
             copy.write_row(row)
 
 
 def _of_chunk(columns: tuple[Any, ...], chunk: Chunk) -> tuple[Any, ...]:
-    """Return the document's columns, but the story time of the chunk's own segment where it has one, and whether it is
-    a pair."""
+    """Return the document's columns with the chunk's own story time, if any, and whether it is a pair."""
     segment = chunk.passage.segment
     if segment is not None and segment.story_time is not None:
         columns = (*columns[:4], segment.story_time, columns[5])

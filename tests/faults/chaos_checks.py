@@ -86,7 +86,8 @@ def _documents(connection: Connection, scope: Scope, expected: Expected, use: Re
 def _chunks(scope: Scope, name: str, body: str, chunking: Chunking) -> list[Chunk]:
     parsed = parse(body.encode(), media_type="text/plain", filename=None)
     generation = Generation(scope=scope, document_id=DocumentId(name), number=1)
-    return assemble(parsed, generation, title=None, chunking=chunking, tokenizer=Tokenizer(scope), limit=_MOST_CHUNKS)
+    options = {"title": None, "chunking": chunking, "tokenizer": Tokenizer(scope), "limit": _MOST_CHUNKS}
+    return assemble(parsed, generation, **options).chunks
 
 
 def _statistics(connection: Connection, scope: Scope) -> list[str]:

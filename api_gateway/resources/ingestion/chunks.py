@@ -24,8 +24,7 @@ from api_gateway.resources.retrieval.filters import filters_parameter
 from api_gateway.resources.route_parts import CurrentGateway, Page, refuse_repeated
 from api_gateway.resources.shapes import Chunk
 from pipeline.administration import list_chunks as listing
-from pipeline.administration.apply_edits import Edit, Edited
-from pipeline.administration.edit_chunks import delete_chunks
+from pipeline.administration.edit_chunks import Edit, Edited, delete_chunks
 from pipeline.answer.passage_json import passage_as_json
 from pipeline.documents.document_views import ChunkOrder, OwnedChunk
 from pipeline.jobs.computation import ComputationKind

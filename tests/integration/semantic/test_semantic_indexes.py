@@ -278,7 +278,7 @@ class DescribeUpkeep:
         keep(library.use, 3)  # the third look sees that no more rows come
         monkeypatch.setattr(
             question_text_store,
-            "stored",
+            "random_texts",
             lambda *_, most: ["Foxes hunt hares at night.", "高血压患者应当少吃盐。"] * (most // 2),
         )
         keep_indexes(

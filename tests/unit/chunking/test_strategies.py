@@ -22,7 +22,7 @@ from pipeline.chunking.tokens import count_tokens
 from pipeline.documents.cut_document import in_order
 from pipeline.documents.edited_chunk import rebuild_edited
 from pipeline.errors import DocumentTooLarge, MalformedDocument, PipelineError
-from pipeline.ingestion.assemble import assemble_all
+from pipeline.ingestion.assemble import assemble
 from pipeline.keyword.terms import Tokenizer
 from pipeline.parsing import parse
 from pipeline.records import Chunking, DocumentId, Generation, Namespace, Parsed, Scope, TenantId, parent_ordinal
@@ -327,7 +327,7 @@ class DescribeEveryStrategy:
     def it_names_parents_and_places_alike(self, text, chunking):
         document = parse(text.encode(), media_type="text/markdown")
         options = {"title": None, "chunking": chunking, "tokenizer": Tokenizer(GENERATION.scope), "limit": 100_000}
-        found = assemble_all(document, GENERATION, **options)
+        found = assemble(document, GENERATION, **options)
         keys = [(chunk.parent_id or "", chunk.passage.index) for chunk in found.chunks]
         assert keys == sorted(set(keys))
         assert {chunk.parent_id for chunk in found.chunks if chunk.parent_id} == {
@@ -340,7 +340,7 @@ class DescribeEveryStrategy:
     def it_indexes_an_edited_chunk_as_ingestion_would(self, text, chunking):
         document = parse(text.encode(), media_type="text/markdown")
         tokenizer = Tokenizer(GENERATION.scope)
-        found = assemble_all(document, GENERATION, title="T", chunking=chunking, tokenizer=tokenizer, limit=100_000)
+        found = assemble(document, GENERATION, title="T", chunking=chunking, tokenizer=tokenizer, limit=100_000)
         for chunk in found.chunks:
             again = rebuild_edited(
                 generation=GENERATION,

@@ -104,7 +104,7 @@ def it_is_raised_when_the_same_bytes_become_other_chunks():
             chunking=Chunking(max_tokens=64),
             tokenizer=Tokenizer(GENERATION.scope),
             limit=1000,
-        )
+        ).chunks
         for chunk in chunks:
             place = (chunk.passage.start, chunk.passage.end, chunk.passage.heading_path, chunk.passage.page)
             digest.update(repr((*place, chunk.embedding_text)).encode())

@@ -49,7 +49,9 @@ def index(of, *, valid=True):
 
 
 def repairs(chunks, noted=(), found=(), tables=(TABLE,)):
-    steps = plan_repairs(sizes={ANN: chunks}, tables=tables, noted=noted, found=found, exact_chunks=SEAL, grace_s=15.0)
+    steps = plan_repairs(
+        sizes={ANN: chunks}, tables=tables, recorded=noted, existing=found, exact_chunks=SEAL, grace_s=15.0
+    )
     return [step.action for step in steps]
 
 
