@@ -159,7 +159,7 @@ def _record_progress(
         migrations = ModelMigrations(work.connection)
         if not migrations.hold(migration, lease_s=LEASE_S):
             return False
-        migrations.note(tenant_id, number, pass_number, position, finished=finished, counts=counts)
+        migrations.record_progress(tenant_id, number, pass_number, position, finished=finished, counts=counts)
     return True
 
 

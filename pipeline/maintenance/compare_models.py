@@ -59,7 +59,8 @@ def compare_models(
     verdict = judge(answered, gate)
     with unit_of_work(use.mysql) as work:
         result: dict[str, Any] = {**asdict(verdict), **asdict(gate), "sampled": not queries}
-        ModelMigrations(work.connection).compared(number, {**result, "compared_at": datetime.now(UTC).isoformat()})
+        result["compared_at"] = datetime.now(UTC).isoformat()
+        ModelMigrations(work.connection).record_comparison(number, result)
     log.info("models_compared", space=number, queries=verdict.queries, overlap=verdict.overlap, passed=verdict.passed)
     return verdict
 
