@@ -198,7 +198,7 @@ def _content(principal: Principal, store_id: str, file_id: str, gateway: Gateway
         texts += [chunk.passage.text for chunk, _ in page if chunk.searched]
         if len(page) < _CHUNKS_AT_ONCE:
             break
-        after = page[-1][0].place
+        after = page[-1][0].position
     return {
         "object": "vector_store.file_content.page",
         "data": [{"type": "text", "text": text} for text in texts],
