@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -89,7 +89,7 @@ class JobViews(TenantStore):
             for row in rows
         ]
 
-    def _viewed(self, where: str, values: dict[str, object], *, limit: int, errors: bool) -> list[JobView]:
+    def _viewed(self, where: str, values: Mapping[str, object], *, limit: int, errors: bool) -> list[JobView]:
         jobs = self._run(_JOBS.format(where=where), limit=limit, **values).all()
         usage = Usage(self._connection, self._tenant_id).of_jobs([JobId(job.job_id) for job in jobs])
         unused = UsageRow(key="", counts=EmbeddingCounts(), cost=Decimal(0))

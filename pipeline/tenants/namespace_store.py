@@ -88,7 +88,7 @@ _VIEWS = (
     " WHERE n.tenant_id = :tenant AND n.namespace > :after{where} ORDER BY n.namespace LIMIT :limit"
 )
 
-# Whose rows are deleted with a namespace; the namespace itself is last.
+# The tables whose rows are deleted with a namespace; its own is last.
 _TABLES = (
     *("term_changes", "term_statistics", "import_parts", "entity_states", "feedback", "attachments", "vector_stores"),
     *("publications", "sources", "namespaces"),

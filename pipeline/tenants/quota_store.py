@@ -24,7 +24,7 @@ ALIVE = f"({{d}}published_generation IS NOT NULL OR {{d}}latest_generation > {_E
 _RETRY_AFTER_S = 10.0
 HEADROOM = 100_000  # documents; a tenant with more room than that is not counted at each batch
 _COUNTED_FOR_S = 30.0
-# What an ordinary document takes of a quota, and the error of a tenant beyond it.
+# The share of a quota that an ordinary document takes, and the error of a tenant beyond the quota.
 _STORED = {
     "documents": (1, "The tenant would have {used} documents and may have {limit}."),
     "chunks": (10, "The tenant has {used} chunks and may have {limit}."),
