@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,12 +13,12 @@ from starlette.types import Message
 from api_gateway.dialects.mcp import tool_results, tool_shapes
 from api_gateway.gateway import Gateway
 from api_gateway.http.bodies import Decoded
-from api_gateway.http.problems import Problem
 from api_gateway.live.ask import answer_of, asked_query, current_state, retrieved, store_lost
 from api_gateway.resources.ingestion.documents import accept_body
 from api_gateway.resources.jobs import known_id, until_finished
-from api_gateway.resources.retrieval.explanations import explanation, known_chunk_id
+from api_gateway.resources.retrieval.explanations import explanation, known_chunk_id, not_answered
 from api_gateway.resources.retrieval.queries import known_id as known_query_id
+from api_gateway.resources.route_parts import existing
 from api_gateway.resources.shapes import renamed_json
 from pipeline.errors import Unavailable
 from pipeline.records import Namespace
@@ -52,8 +52,7 @@ async def search(caller: Caller, asked: tool_shapes.SearchIn) -> dict[str, Any]:
     remarks: list[str] = []
     names = asked.namespaces
     if names is None:
-        every, more = await _every_namespace(caller)
-        names = list(every)
+        names, more = await _every_namespace(caller)
         if more:
             remarks.append(f"only the first {len(names)} namespaces were searched; name the ones to search")
     if not names:
@@ -101,9 +100,7 @@ async def explain(caller: Caller, asked: tool_shapes.ExplainIn) -> dict[str, Any
     known = known_query_id(asked.query_id)
     chunk_id = None if asked.chunk_id is None else known_chunk_id(asked.chunk_id)
     state = await caller.gateway.run(current_state, caller.principal.tenant_id, known, caller.gateway)
-    if state.answer is None:
-        raise Problem(409, "query_not_answered", "The query is not answered yet.")
-    answer: dict[str, Any] = orjson.loads(state.answer)
+    answer: dict[str, Any] = orjson.loads(existing(state.answer, not_answered()))
     chunks = [chunk for chunk in answer["chunks"] if chunk_id in (None, chunk["chunk_id"])]
     why_not = None
     if chunk_id is not None and not chunks:
@@ -137,34 +134,33 @@ async def job_status(caller: Caller, asked: tool_shapes.JobIn) -> dict[str, Any]
     return await gateway.run(tool_results.job, tenant_id, asked.job_id, gateway)
 
 
-async def _every_namespace(caller: Caller) -> tuple[Sequence[str], bool]:
+async def _every_namespace(caller: Caller) -> tuple[list[str], bool]:
     """Return the tenant's first namespaces, and whether there are more. Raises Problem(503)."""
     gateway = caller.gateway
     try:
         names = await gateway.namespaces.every(caller.principal.tenant_id, limit=_MOST_NAMESPACES + 1)
     except Unavailable as error:
         raise store_lost(error, gateway) from None
-    return names[:_MOST_NAMESPACES], len(names) > _MOST_NAMESPACES
+    return list(names[:_MOST_NAMESPACES]), len(names) > _MOST_NAMESPACES
 
 
 def _by_document(chunks: list[Mapping[str, Any]], base_url: str) -> list[dict[str, Any]]:
     """Return the documents in the order of their best passages."""
-    found: dict[str, dict[str, Any]] = {}
+    documents: dict[str, dict[str, Any]] = {}
     for chunk in chunks:
         name, document_id, metadata = chunk["namespace"], chunk["document_id"], chunk["metadata"]
-        document = found.setdefault(
-            tool_results.found_id(name, document_id),
-            {
-                "id": tool_results.found_id(name, document_id),
+        identifier = tool_results.found_id(name, document_id)
+        if identifier not in documents:
+            address = metadata.get("source_uri") or metadata.get("url")
+            documents[identifier] = {
+                "id": identifier,
                 "title": chunk["title"] or document_id,
-                "url": tool_results.link(
-                    base_url, name, document_id, metadata.get("source_uri") or metadata.get("url")
-                ),
+                "url": tool_results.link(base_url, name, document_id, address),
                 "namespace": name,
                 "document_id": document_id,
                 "text": chunk["text"],
                 "passages": [],
-            },
-        )
-        document["passages"].append({field: chunk[field] for field in tool_shapes.Passage.model_fields})
-    return list(found.values())
+            }
+        passage = {field: chunk[field] for field in tool_shapes.Passage.model_fields}
+        documents[identifier]["passages"].append(passage)
+    return list(documents.values())

@@ -7,11 +7,12 @@ from collections.abc import Collection
 from typing import Any
 from urllib.parse import quote
 
-from api_gateway.dialects.mcp.tool_shapes import FetchIn
+from api_gateway.dialects.mcp.tool_shapes import FetchIn, NamespaceOut
 from api_gateway.gateway import Gateway
-from api_gateway.http.fields import tidy_document_id, tidy_namespace
+from api_gateway.http.fields import shown, tidy_document_id, tidy_namespace
 from api_gateway.http.problems import Problem
 from api_gateway.resources.jobs import known_id, view_of
+from api_gateway.resources.route_parts import existing
 from api_gateway.resources.shapes import document_json, job_json
 from pipeline.administration import list_documents
 from pipeline.administration.list_chunks import read_passages
@@ -45,16 +46,8 @@ def namespaces(
 ) -> dict[str, Any]:
     """Return one page of namespaces, and the name to continue after."""
     views = list_documents.list_namespaces(tenant_id, after, limit + 1, gateway.resources)
-    shown = [
-        {
-            "namespace": view.namespace,
-            "documents": view.documents,
-            "chunks": view.chunks,
-            "created_at": view.created_at,
-        }
-        for view in views[:limit]
-    ]
-    return {"namespaces": shown, "next": shown[-1]["namespace"] if len(views) > limit else None}
+    rows = [shown(NamespaceOut, view) for view in views[:limit]]
+    return {"namespaces": rows, "next": rows[-1]["namespace"] if len(views) > limit else None}
 
 
 async def namespace(tenant_id: TenantId, name: str, gateway: Gateway) -> dict[str, Any]:
@@ -85,23 +78,25 @@ def fetched(
 ) -> dict[str, Any]:
     """Return a section of the text of a document or passage, masked by ``hide``. Raises Problem(404)."""
     chunk_id = _chunk_id(asked.id)
-    found = read_passages(principal.tenant_id, chunk_id or _document(asked.id), gateway.resources)
-    if found is None:
-        raise _not_found()
-    view, chunks = found
-    text = joined(each.passage for each in chunks)
-    shown: dict[str, Any] = {"title": view.fields.title or view.document_id, "text": text, "metadata": _metadata(view)}
+    passages = read_passages(principal.tenant_id, chunk_id or _document(asked.id), gateway.resources)
+    view, chunks = existing(passages, _not_found())
+    text = joined(chunk.passage for chunk in chunks)
+    content: dict[str, Any] = {
+        "title": view.fields.title or view.document_id,
+        "text": text,
+        "metadata": _metadata(view),
+    }
     if hide:
-        shown = masked_value(shown, hide)
-    stretch = shown["text"][asked.offset : asked.offset + asked.max_chars]
-    ends = asked.offset + len(stretch)
-    more = {"characters": len(shown["text"]), **({"next_offset": ends} if ends < len(shown["text"]) else {})}
+        content = masked_value(content, hide)
+    section = content["text"][asked.offset : asked.offset + asked.max_chars]
+    end, length = asked.offset + len(section), len(content["text"])
+    size = {"characters": length, **({"next_offset": end} if end < length else {})}
     return {
         "id": asked.id,
-        "title": shown["title"],
-        "text": stretch,
+        "title": content["title"],
+        "text": section,
         "url": link(base_url, view.namespace, view.document_id, view.source_uri),
-        "metadata": {**shown["metadata"], **more, **({"chunk_id": chunk_id} if chunk_id else {})},
+        "metadata": {**content["metadata"], **size, **({"chunk_id": chunk_id} if chunk_id else {})},
     }
 
 
@@ -122,12 +117,10 @@ def _document(given: str) -> tuple[Namespace, DocumentId]:
 
 
 def _metadata(view: DocumentView) -> dict[str, Any]:
-    told = document_json(view)
-    known = {
-        name: told[name]
-        for name in ("namespace", "document_id", "author", "type", "tags", "published_at", "generation", "updated_at")
-    }
-    return {**view.fields.metadata, **{name: value for name, value in known.items() if value not in (None, [], ())}}
+    document = document_json(view)
+    names = ("namespace", "document_id", "author", "type", "tags", "published_at", "generation", "updated_at")
+    described = {name: document[name] for name in names if document[name] not in (None, [], ())}
+    return {**view.fields.metadata, **described}
 
 
 def _not_found() -> Problem:

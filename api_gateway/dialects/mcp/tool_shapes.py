@@ -21,10 +21,6 @@ LONGEST_TEXT = 200_000
 USUAL_TEXT = 40_000
 
 
-class Nothing(Wire):
-    """No arguments."""
-
-
 class SearchIn(Wire):
     """A question in plain words."""
 

@@ -20,7 +20,7 @@ from api_gateway.resources.ingestion.content import BadSource, Charset, ParserHi
 from api_gateway.resources.ingestion.files import read_form
 from api_gateway.resources.ingestion.strategy_options import ChunkingIn
 from api_gateway.resources.ingestion.uploads import DocumentIn, to_chunking
-from api_gateway.resources.route_parts import CurrentGateway, file_form, validated
+from api_gateway.resources.route_parts import CurrentGateway, file_form, media_type_of_body, validated
 from pipeline.errors import DocumentTooLarge, EmptyDocument
 from pipeline.jobs.computation import ComputationKind
 from pipeline.records import Chunking
