@@ -150,8 +150,7 @@ class IngestIn(Wire):
     namespace: NamespaceName
     documents: Annotated[list[DocumentIn], Field(min_length=1, max_length=MOST_DOCUMENTS)]
     on_conflict: Annotated[
-        OnConflict,
-        Field(description="How to treat a document that exists already; `new` keeps both, under two ids."),
+        OnConflict, Field(description="How to treat a document that exists already; `new` keeps both, under two ids.")
     ] = "replace"
 
 

@@ -83,11 +83,7 @@ async def cancel(gateway: CurrentGateway, principal: Writer, vector_store_id: st
     summary="List the files of a batch",
 )
 async def list_files(
-    gateway: CurrentGateway,
-    principal: Reader,
-    vector_store_id: str,
-    batch_id: str,
-    query: FileListQuery,
+    gateway: CurrentGateway, principal: Reader, vector_store_id: str, batch_id: str, query: FileListQuery
 ) -> Response:
     """List the files that this batch was the last to add."""
     job_id = _job(batch_id)

@@ -132,10 +132,7 @@ def _chunking(chunking: Chunking | None) -> dict[str, Any]:
     if chunking is None or chunking.strategy != SENTENCES.name:
         return {"type": "other"}
     overlap = round(chunking.overlap * chunking.max_tokens)
-    return {
-        "type": "static",
-        "static": {"max_chunk_size_tokens": chunking.max_tokens, "chunk_overlap_tokens": overlap},
-    }
+    return {"type": "static", "static": {"max_chunk_size_tokens": chunking.max_tokens, "chunk_overlap_tokens": overlap}}
 
 
 def _last_error(attached: Attached) -> dict[str, str]:

@@ -68,11 +68,7 @@ async def upload(request: Request, gateway: CurrentGateway, principal: Writer) -
     return json_response(objects.file(stored))
 
 
-@router.get(
-    "/files",
-    responses=answered(objects.FileList, "One page of files.", 400),
-    summary="List files",
-)
+@router.get("/files", responses=answered(objects.FileList, "One page of files.", 400), summary="List files")
 async def list_files(
     gateway: CurrentGateway,
     principal: Reader,

@@ -59,10 +59,7 @@ async def create(request: Request, gateway: CurrentGateway, principal: Writer, v
     summary="List the files of a vector store",
 )
 async def list_files(
-    gateway: CurrentGateway,
-    principal: Reader,
-    vector_store_id: str,
-    query: FileListQuery,
+    gateway: CurrentGateway, principal: Reader, vector_store_id: str, query: FileListQuery
 ) -> Response:
     """List the files in a vector store, including documents ingested another way."""
 

@@ -66,11 +66,7 @@ async def create(request: Request, gateway: CurrentGateway, principal: Writer) -
     responses=answered(objects.VectorStoreList, "One page of vector stores.", 400),
     summary="List vector stores",
 )
-async def list_stores(
-    gateway: CurrentGateway,
-    principal: Reader,
-    query: StoreListQuery,
-) -> Response:
+async def list_stores(gateway: CurrentGateway, principal: Reader, query: StoreListQuery) -> Response:
     """List the tenant's namespaces, newest first unless `order` says otherwise."""
     stores, tallies, position = await gateway.run(
         edit_vector_stores.list_stores,
