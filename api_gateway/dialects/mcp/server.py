@@ -23,7 +23,7 @@ from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 
-from api_gateway.dialects.mcp import tool_calls, tool_results, tool_shapes
+from api_gateway.dialects.mcp import tool_calls, tool_shapes
 from api_gateway.dialects.mcp.endpoint import MOST_BODY_BYTES
 from api_gateway.dialects.mcp.tool_calls import Caller
 from api_gateway.gateway import Gateway
@@ -222,7 +222,7 @@ class _Handlers:
         after = params.cursor if params is not None else None
         try:
             page = await self._gateway.run(
-                tool_results.namespaces, caller.principal.tenant_id, self._gateway, after=after
+                tool_calls.namespaces, caller.principal.tenant_id, self._gateway, after=after
             )
         except PipelineError as error:
             raise _unreadable(from_error(error)) from None
@@ -252,10 +252,10 @@ class _Handlers:
         try:
             if uri.startswith(_NAMESPACE):
                 name = unquote(uri.removeprefix(_NAMESPACE))
-                content = await tool_results.namespace(tenant_id, name, self._gateway)
+                content = await tool_calls.namespace(tenant_id, name, self._gateway)
             elif uri.startswith(_JOB):
                 require_scope(self._caller(context).principal, "write")
-                content = await self._gateway.run(tool_results.job, tenant_id, uri.removeprefix(_JOB), self._gateway)
+                content = await self._gateway.run(tool_calls.job, tenant_id, uri.removeprefix(_JOB), self._gateway)
             else:
                 raise Problem(404, "resource_not_found", "There is no such resource.")
         except Problem as problem:

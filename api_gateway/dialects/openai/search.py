@@ -31,7 +31,7 @@ from pipeline.administration.edit_vector_stores import shown_attributes
 from pipeline.answer.mask_answers import masked_value
 from pipeline.privacy.redaction import MaskedKind
 from pipeline.query.request import Query
-from pipeline.records import Condition, Filters, Namespace, TenantId
+from pipeline.records import Condition, Filters, Namespace
 from pipeline.tenants.accounts import Principal
 from pipeline.vector_stores.collection import Attached
 
@@ -80,8 +80,9 @@ async def search(request: Request, gateway: CurrentGateway, principal: Reader, v
     best = _together([_scored(answer, namespace) for answer in answers])[:limit]
     threshold = (body.ranking_options and body.ranking_options.score_threshold) or 0.0
     results = [result for result in best if result.score >= threshold]
-    ids = [result.document_id for result in results]
-    files = await read_by(deadline_at, gateway, _files, principal.tenant_id, namespace, ids, gateway)
+    ids = list(dict.fromkeys(result.document_id for result in results))
+    find = edit_vector_stores.find_files
+    files = await read_by(deadline_at, gateway, find, principal.tenant_id, namespace, ids, gateway.resources)
     private = [query.plan.privacy for query in queries if query.plan.privacy.mask_answers]
     kinds = {kind for privacy in private for kind in privacy.kinds}
     page = {
@@ -175,10 +176,6 @@ def _together(rankings: Sequence[Sequence[_Result]]) -> list[_Result]:
         if result.chunk_id not in best or best[result.chunk_id].score < result.score:
             best[result.chunk_id] = result
     return sorted(best.values(), key=lambda result: -result.score)
-
-
-def _files(tenant_id: TenantId, namespace: Namespace, ids: Sequence[str], gateway: Gateway) -> dict[str, Attached]:
-    return edit_vector_stores.find_files(tenant_id, namespace, list(dict.fromkeys(ids)), gateway.resources)
 
 
 def _shown(result: _Result, file: Attached, kinds: Collection[MaskedKind]) -> dict[str, Any]:
