@@ -63,15 +63,14 @@ class StaticFile:
 def files() -> Mapping[str, StaticFile]:
     """Return every file of the console by its path below /console/. Read once, so no other file on the disk can be
     requested."""
-    found = {}
+    by_path = {}
     for path in sorted(FOLDER.rglob("*")):
-        media_type = _MEDIA_TYPES.get(path.suffix)
-        if media_type is None or not path.is_file():
-            continue
-        body = path.read_bytes()
-        etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
-        found[path.relative_to(FOLDER).as_posix()] = StaticFile(body=body, media_type=media_type, etag=etag)
-    return found
+        if path.suffix in _MEDIA_TYPES and path.is_file():
+            body = path.read_bytes()
+            etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+            file = StaticFile(body=body, media_type=_MEDIA_TYPES[path.suffix], etag=etag)
+            by_path[path.relative_to(FOLDER).as_posix()] = file
+    return by_path
 
 
 @router.get("/console")
@@ -91,10 +90,10 @@ async def config(request: Request) -> Response:
 @router.get("/console/{path:path}")
 async def static_file(request: Request, path: str) -> Response:
     """Return one file; 304 if the browser has it already. Raises Problem(404)."""
-    found = files().get(path or "index.html")
-    if found is None:
+    file = files().get(path or "index.html")
+    if file is None:
         raise Problem(404, "route_not_found", f"Nothing exists at {instance_of(request.scope)}.")
-    headers = {**_HEADERS, "ETag": found.etag}
-    if found.etag in request.headers.get("if-none-match", ""):
+    headers = {**_HEADERS, "ETag": file.etag}
+    if file.etag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)
-    return Response(found.body, media_type=found.media_type, headers=headers)
+    return Response(file.body, media_type=file.media_type, headers=headers)

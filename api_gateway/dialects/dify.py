@@ -6,19 +6,20 @@ from dataclasses import replace
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.json_schema import WithJsonSchema
 from starlette.responses import Response
 from starlette.types import Scope
 
-from api_gateway.gateway import gateway_of
 from api_gateway.http.auth import Reader
 from api_gateway.http.bodies import Decoded, decode_json, read_json_body, refuse_flaws
 from api_gateway.http.descriptions import json_body
 from api_gateway.http.fields import QueryText
-from api_gateway.http.problems import Problem, invalid, places
+from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response
-from api_gateway.live.ask import answer_of, asked_query, retrieved
+from api_gateway.live.ask import answer_of, retrieved
+from api_gateway.resources.retrieval.queries import query_from
+from api_gateway.resources.route_parts import CurrentGateway, validated
 from pipeline.filters.hit_conditions import (
     LOOKED_AT,
     HitCondition,
@@ -144,8 +145,8 @@ def to_conditions(sent: DifyConditions | None) -> HitConditions | None:
     """Convert Dify's conditions; None if there are none. Raises Problem(422) for an invalid one."""
     if sent is None or not sent.conditions:
         return None
-    each = tuple(_condition(condition, place) for place, condition in enumerate(sent.conditions))
-    return HitConditions(each=each, every=sent.logical_operator != "or")
+    conditions = tuple(_condition(condition, index) for index, condition in enumerate(sent.conditions))
+    return HitConditions(each=conditions, every=sent.logical_operator != "or")
 
 
 def record(chunk: dict[str, Any]) -> dict[str, Any]:
@@ -155,43 +156,37 @@ def record(chunk: dict[str, Any]) -> dict[str, Any]:
         "score": chunk["confidence"],
         "title": chunk["title"] or chunk["document_id"],
         "metadata": fields_named(
-            chunk["metadata"],
-            title=chunk["title"],
-            document_id=chunk["document_id"],
-            chunk_id=chunk["chunk_id"],
-            namespace=chunk["namespace"],
+            chunk["metadata"], **{name: chunk[name] for name in ("title", "document_id", "chunk_id", "namespace")}
         ),
     }
 
 
-def _condition(sent: DifyCondition, place: int) -> HitCondition:
-    pointer = f"/metadata_condition/conditions/{place}"
-    known = OPERATORS.get(sent.comparison_operator.strip().lower())
-    if known is None:
-        named = ", ".join(OPERATORS)
-        raise invalid([{"pointer": f"{pointer}/comparison_operator", "detail": f"must be one of: {named}"}])
-    operator, negated = known
-    names, value = tuple(sent.name), sent.value
+def _condition(sent: DifyCondition, index: int) -> HitCondition:
+    pointer = f"/metadata_condition/conditions/{index}"
+    named = OPERATORS.get(sent.comparison_operator.strip().lower())
+    if named is None:
+        allowed = ", ".join(OPERATORS)
+        raise invalid([{"pointer": f"{pointer}/comparison_operator", "detail": f"must be one of: {allowed}"}])
+    operator, negated = named
+    condition = HitCondition(names=tuple(sent.name), operator=operator, negated=negated)
     if operator == "not empty":
-        return HitCondition(names=names, operator=operator, negated=negated)
+        return condition
     if operator in ("before", "after"):
-        moment = moment_in(value)
-        if moment is None:
-            detail = "must be a time, such as 2026-01-02T00:00:00Z, a day, or seconds since 1970"
-            raise invalid([{"pointer": f"{pointer}/value", "detail": detail}])
-        return HitCondition(names=names, operator=operator, negated=negated, moment=moment)
-    if operator in ("=", ">", "<", "≥", "≤"):
-        number = number_in(value)
-        if number is None:
-            raise invalid([{"pointer": f"{pointer}/value", "detail": "must be a number"}])
-        return HitCondition(names=names, operator=operator, negated=negated, number=number)
-    texts = _texts(value, split=operator == "in")
-    if not texts or len(texts) > MOST_VALUES or any(len(text) > _LONGEST_VALUE for text in texts):
+        detail = "must be a time, such as 2026-01-02T00:00:00Z, a day, or seconds since 1970"
+        if (moment := moment_in(sent.value)) is not None:
+            return replace(condition, moment=moment)
+    elif operator in ("=", ">", "<", "≥", "≤"):
+        detail = "must be a number"
+        if (number := number_in(sent.value)) is not None:
+            return replace(condition, number=number)
+    else:
         detail = (
             f"must be a text that is not empty, or 1 to {MOST_VALUES} of them, of {_LONGEST_VALUE} characters at most"
         )
-        raise invalid([{"pointer": f"{pointer}/value", "detail": detail}])
-    return HitCondition(names=names, operator=operator, negated=negated, texts=texts)
+        texts = _texts(sent.value, split=operator == "in")
+        if 1 <= len(texts) <= MOST_VALUES and all(len(text) <= _LONGEST_VALUE for text in texts):
+            return replace(condition, texts=texts)
+    raise invalid([{"pointer": f"{pointer}/value", "detail": detail}])
 
 
 def _texts(value: Any, *, split: bool) -> tuple[str, ...]:
@@ -199,7 +194,7 @@ def _texts(value: Any, *, split: bool) -> tuple[str, ...]:
     if split and isinstance(value, str):
         return tuple(part.strip() for part in value.split(",") if part.strip())
     values = value if isinstance(value, list) else [value]
-    return tuple(text for each in values if each is not None and (text := spelled(each)))
+    return tuple(text for entry in values if entry is not None and (text := spelled(entry)))
 
 
 router = APIRouter(tags=["dify"])
@@ -247,19 +242,11 @@ _MEANINGS = {
     openapi_extra=json_body(DifyRequest, _EXAMPLE),
     summary="Retrieve as Dify's external knowledge base",
 )
-async def retrieval(request: Request, principal: Reader) -> Response:
+async def retrieval(request: Request, gateway: CurrentGateway, principal: Reader) -> Response:
     """Query the namespace `knowledge_id`. `score_threshold` is compared with the confidence of the best `top_k`
     passages that meet the conditions."""
-    return json_response(await _retrieved(request, principal))
-
-
-async def _retrieved(request: Request, principal: Principal) -> dict[str, Any]:
-    gateway = gateway_of(request)
     decoded = decode_json(await read_json_body(request, min(_MAX_BODY_BYTES, gateway.settings.max_body_bytes)))
-    try:
-        sent = DifyRequest.model_validate(refuse_flaws(decoded))
-    except ValidationError as error:
-        raise invalid(places(error)) from None
+    sent = validated(DifyRequest, refuse_flaws(decoded))
     setting, conditions = sent.retrieval_setting, to_conditions(sent.metadata_condition)
     body: dict[str, Any] = {"query_text": sent.query, "namespaces": [sent.knowledge_id]}
     if setting is not None and setting.top_k is not None:
@@ -275,21 +262,14 @@ async def _retrieved(request: Request, principal: Principal) -> dict[str, Any]:
     least = (setting and setting.score_threshold) or 0.0
     records = [record(chunk) for chunk in answer["chunks"] if chunk["confidence"] >= least]
     remarks = [*stats["remarks"], *(f"{loss['part']}: {loss['detail']}" for loss in stats["degradations"])]
-    return {"records": records, **({"remarks": remarks} if remarks else {})}
+    return json_response({"records": records, **({"remarks": remarks} if remarks else {})})
 
 
 async def _query(request: Request, body: dict[str, Any], principal: Principal) -> Query:
     try:
-        decoded = Decoded(body, suspicious=True)
-        return await asked_query(
-            decoded,
-            principal,
-            gateway_of(request),
-            request_id=request.state.request_id,
-            received_at=request.state.received_at,
-        )
+        return await query_from(Decoded(body, suspicious=True), request, principal)
     except Problem as problem:
-        if any(place["pointer"].startswith("/namespaces") for place in problem.errors):
+        if any(error["pointer"].startswith("/namespaces") for error in problem.errors):
             raise Problem(404, "namespace_not_found", "There is no such knowledge base.") from None
         raise
 

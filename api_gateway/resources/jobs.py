@@ -77,10 +77,6 @@ Status = Annotated[
 ]
 
 
-def _item_json(view: ItemView) -> dict[str, Any]:
-    return shown(Item, view, **encoding_json(view.encoding))
-
-
 @router.get(
     "/v1/jobs",
     responses=answers(200, JobPage, "One page of jobs, newest first, without their errors.", 401, 403, 422, 503),
@@ -163,7 +159,11 @@ async def list_items(
         limit=limit + 1,
         duplicates=duplicates,
     )
-    return send_page(existing(views, not_found()), limit, _item_json, "items", lambda view: (view.ordinal,))
+
+    def item_json(view: ItemView) -> dict[str, Any]:
+        return shown(Item, view, **encoding_json(view.encoding))
+
+    return send_page(existing(views, not_found()), limit, item_json, "items", lambda view: (view.ordinal,))
 
 
 def view_of(tenant_id: TenantId, job_id: JobId, gateway: Gateway) -> JobView:

@@ -133,9 +133,7 @@ async def list_tenants(gateway: CurrentGateway, limit: Limit = 50, cursor: Curso
 
 
 @router.get(
-    "/v1/tenants/{tenant_id}",
-    responses=answers(200, TenantView, "The tenant.", *keys.PROBLEMS),
-    summary="Get a tenant",
+    "/v1/tenants/{tenant_id}", responses=answers(200, TenantView, "The tenant.", *keys.PROBLEMS), summary="Get a tenant"
 )
 async def look(gateway: CurrentGateway, tenant_id: Id) -> Response:
     """Return a tenant's name, and whether its keys work."""
@@ -160,10 +158,7 @@ async def look_at_quotas(gateway: CurrentGateway, tenant_id: Id) -> Response:
 @router.put(
     "/v1/tenants/{tenant_id}/quotas",
     responses=answers(
-        200,
-        OwnQuotasView,
-        "The tenant's own quotas, as they are now.",
-        *(400, 401, 403, 404, 413, 415, 422, 503),
+        200, OwnQuotasView, "The tenant's own quotas, as they are now.", *(400, 401, 403, 404, 413, 415, 422, 503)
     ),
     openapi_extra=json_body(QuotasIn, {"documents": 50_000, "requests_per_minute": 6000}),
     summary="Set a tenant's own quotas",

@@ -17,6 +17,7 @@ from api_gateway.http.auth import Reader
 from api_gateway.http.bodies import read_json_body, require_bounded
 from api_gateway.http.descriptions import answers
 from api_gateway.http.problems import Problem
+from api_gateway.resources.route_parts import CurrentGateway
 
 if TYPE_CHECKING:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -58,9 +59,6 @@ class McpOpening:
             self._ready = None  # the next request tries again
             ready.set_exception(error)
 
-
-if TYPE_CHECKING:
-    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 MOST_BODY_BYTES: Final = 8 * 1024 * 1024  # larger documents go through /v1/documents
 _ANY_OBJECT: dict[str, Any] = {"schema": {"type": "object"}}
@@ -116,11 +114,11 @@ Origin = Annotated[str | None, Depends(from_an_allowed_origin)]
     openapi_extra={"requestBody": _BODY},
     summary="Model Context Protocol",
 )
-async def talk(request: Request, origin: Origin, principal: Reader) -> Response:
+async def talk(request: Request, gateway: CurrentGateway, origin: Origin, principal: Reader) -> Response:
     """Serve Streamable HTTP without sessions, for protocol versions 2024-11-05 to 2026-07-28. The key's scopes decide
     which tools and resources are available."""
     opening: McpOpening = request.app.state.mcp
-    limit = min(MOST_BODY_BYTES, gateway_of(request).settings.max_body_bytes)
+    limit = min(MOST_BODY_BYTES, gateway.settings.max_body_bytes)
     body = await read_json_body(request, limit)
     require_bounded(body)
     request.state.principal = principal
@@ -145,13 +143,13 @@ class _Handed(Response):
         self._manager, self._sent, self._origin = manager, body, origin
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        given = False
+        is_sent = False
 
         async def again() -> Message:
-            nonlocal given
-            if given:
+            nonlocal is_sent
+            if is_sent:
                 return await receive()
-            given = True
+            is_sent = True
             return {"type": "http.request", "body": self._sent, "more_body": False}
 
         async def send_at_once(message: Message) -> None:

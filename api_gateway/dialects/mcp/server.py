@@ -23,7 +23,7 @@ from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 
-from api_gateway.dialects.mcp import tool_calls, tool_results, tool_shapes
+from api_gateway.dialects.mcp import tool_calls, tool_shapes
 from api_gateway.dialects.mcp.endpoint import MOST_BODY_BYTES
 from api_gateway.dialects.mcp.tool_calls import Caller
 from api_gateway.gateway import Gateway
@@ -201,7 +201,7 @@ class _Handlers:
         if entry is None:
             raise MCPError(INVALID_PARAMS, f"There is no tool {params.name[:64]!r}; there are: {', '.join(BY_NAME)}.")
         try:
-            given = await self._call(entry, self._caller(context), params.arguments or {})
+            result = await self._call(entry, self._caller(context), params.arguments or {})
         except Problem as problem:
             return _failed(problem)
         except PipelineError as error:
@@ -210,7 +210,7 @@ class _Handlers:
         except Exception as error:
             log.exception("tool_failed", tool=entry.name, code="internal_error", error=type(error).__name__)
             return _failed(internal())
-        text = orjson.dumps(given, option=orjson.OPT_UTC_Z).decode()
+        text = orjson.dumps(result, option=orjson.OPT_UTC_Z).decode()
         return types.CallToolResult(
             content=[types.TextContent(type="text", text=text)], structured_content=orjson.loads(text)
         )
@@ -222,18 +222,18 @@ class _Handlers:
         after = params.cursor if params is not None else None
         try:
             page = await self._gateway.run(
-                tool_results.namespaces, caller.principal.tenant_id, self._gateway, after=after
+                tool_calls.namespaces, caller.principal.tenant_id, self._gateway, after=after
             )
         except PipelineError as error:
             raise _unreadable(from_error(error)) from None
         resources = [
             types.Resource(
-                uri=_NAMESPACE + quote(each["namespace"], safe=""),
-                name=each["namespace"],
-                description=f"A knowledge base of {each['documents']} documents in {each['chunks']} passages.",
+                uri=_NAMESPACE + quote(row["namespace"], safe=""),
+                name=row["namespace"],
+                description=f"A knowledge base of {row['documents']} documents in {row['chunks']} passages.",
                 mime_type=_JSON,
             )
-            for each in page["namespaces"]
+            for row in page["namespaces"]
         ]
         return types.ListResourcesResult(resources=resources, next_cursor=page["next"])
 
@@ -252,29 +252,29 @@ class _Handlers:
         try:
             if uri.startswith(_NAMESPACE):
                 name = unquote(uri.removeprefix(_NAMESPACE))
-                found = await tool_results.namespace(tenant_id, name, self._gateway)
+                content = await tool_calls.namespace(tenant_id, name, self._gateway)
             elif uri.startswith(_JOB):
                 require_scope(self._caller(context).principal, "write")
-                found = await self._gateway.run(tool_results.job, tenant_id, uri.removeprefix(_JOB), self._gateway)
+                content = await self._gateway.run(tool_calls.job, tenant_id, uri.removeprefix(_JOB), self._gateway)
             else:
                 raise Problem(404, "resource_not_found", "There is no such resource.")
         except Problem as problem:
             raise _unreadable(problem) from None
         except PipelineError as error:
             raise _unreadable(from_error(error)) from None
-        text = orjson.dumps(found, option=orjson.OPT_UTC_Z).decode()
+        text = orjson.dumps(content, option=orjson.OPT_UTC_Z).decode()
         return types.ReadResourceResult(contents=[types.TextResourceContents(uri=uri, text=text, mime_type=_JSON)])
 
     async def _call(self, entry: ToolEntry, caller: Caller, arguments: dict[str, Any]) -> dict[str, Any]:
         require_scope(caller.principal, entry.scope)
         try:
-            asked = entry.takes.model_validate(refuse_flaws(Decoded(arguments, suspicious=True)))
+            sent = entry.takes.model_validate(refuse_flaws(Decoded(arguments, suspicious=True)))
         except ValidationError as error:
-            found = [
-                f"{place['pointer'].removeprefix('/') or 'the arguments'} {place['detail']}" for place in places(error)
+            flaws = [
+                f"{flaw['pointer'].removeprefix('/') or 'the arguments'} {flaw['detail']}" for flaw in places(error)
             ]
-            raise Problem(422, "invalid_arguments", f"{'; '.join(found[:8])}.") from None
-        return await entry.call(caller, asked)
+            raise Problem(422, "invalid_arguments", f"{'; '.join(flaws[:8])}.") from None
+        return await entry.call(caller, sent)
 
     def _caller(self, context: Context) -> Caller:
         request = context.request

@@ -1,30 +1,44 @@
-"""The functions behind the MCP tools: calls of the interface with agents' arguments and results."""
+"""The functions behind the MCP tools and resources: calls of the interface with agents' arguments and results."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import uuid
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 import orjson
 from starlette.types import Message
 
-from api_gateway.dialects.mcp import tool_results, tool_shapes
+from api_gateway.dialects.mcp import tool_shapes
 from api_gateway.gateway import Gateway
 from api_gateway.http.bodies import Decoded
+from api_gateway.http.fields import shown, tidy_document_id, tidy_namespace
 from api_gateway.http.problems import Problem
 from api_gateway.live.ask import answer_of, asked_query, current_state, retrieved, store_lost
 from api_gateway.resources.ingestion.documents import accept_body
-from api_gateway.resources.jobs import known_id, until_finished
-from api_gateway.resources.retrieval.explanations import explanation, known_chunk_id
+from api_gateway.resources.jobs import known_id, until_finished, view_of
+from api_gateway.resources.retrieval.explanations import explanation, known_chunk_id, not_answered
 from api_gateway.resources.retrieval.queries import known_id as known_query_id
-from api_gateway.resources.shapes import renamed_json
+from api_gateway.resources.route_parts import existing
+from api_gateway.resources.shapes import document_json, job_json, renamed_json
+from pipeline.administration import list_documents
+from pipeline.administration.list_chunks import read_passages
+from pipeline.answer.mask_answers import masked_value
+from pipeline.documents.document_views import DocumentView
+from pipeline.documents.text import joined
 from pipeline.errors import Unavailable
-from pipeline.records import Namespace
+from pipeline.privacy.redaction import MaskedKind
+from pipeline.records import ChunkId, DocumentId, Namespace, TenantId
 from pipeline.tenants.accounts import Principal
 
 _MOST_NAMESPACES = 32  # the limit of one query
+NAMESPACES_PER_PAGE = 100
+_DOCUMENTS_SHOWN = 50
+_JOB_FIELDS = ("job_id", "namespace", "status", "total", "succeeded", "failed", "cancelled", "chunks")
+_JOB_ERRORS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,8 +66,7 @@ async def search(caller: Caller, asked: tool_shapes.SearchIn) -> dict[str, Any]:
     remarks: list[str] = []
     names = asked.namespaces
     if names is None:
-        every, more = await _every_namespace(caller)
-        names = list(every)
+        names, more = await _every_namespace(caller)
         if more:
             remarks.append(f"only the first {len(names)} namespaces were searched; name the ones to search")
     if not names:
@@ -86,14 +99,14 @@ async def fetch(caller: Caller, asked: tool_shapes.FetchIn) -> dict[str, Any]:
     privacy = usual.plan.privacy
     hide = privacy.kinds if privacy.mask_answers else ()
     return await caller.gateway.run(
-        lambda: tool_results.fetched(asked, caller.principal, caller.gateway, base_url=caller.base_url, hide=hide)
+        lambda: fetched(asked, caller.principal, caller.gateway, base_url=caller.base_url, hide=hide)
     )
 
 
 async def list_namespaces(caller: Caller, asked: tool_shapes.NamespacesIn) -> dict[str, Any]:
     """Return one page of namespaces."""
     tenant_id = caller.principal.tenant_id
-    return await caller.gateway.run(tool_results.namespaces, tenant_id, caller.gateway, after=asked.after)
+    return await caller.gateway.run(namespaces, tenant_id, caller.gateway, after=asked.after)
 
 
 async def explain(caller: Caller, asked: tool_shapes.ExplainIn) -> dict[str, Any]:
@@ -101,9 +114,7 @@ async def explain(caller: Caller, asked: tool_shapes.ExplainIn) -> dict[str, Any
     known = known_query_id(asked.query_id)
     chunk_id = None if asked.chunk_id is None else known_chunk_id(asked.chunk_id)
     state = await caller.gateway.run(current_state, caller.principal.tenant_id, known, caller.gateway)
-    if state.answer is None:
-        raise Problem(409, "query_not_answered", "The query is not answered yet.")
-    answer: dict[str, Any] = orjson.loads(state.answer)
+    answer: dict[str, Any] = orjson.loads(existing(state.answer, not_answered()))
     chunks = [chunk for chunk in answer["chunks"] if chunk_id in (None, chunk["chunk_id"])]
     why_not = None
     if chunk_id is not None and not chunks:
@@ -134,37 +145,135 @@ async def job_status(caller: Caller, asked: tool_shapes.JobIn) -> dict[str, Any]
     tenant_id, gateway = caller.principal.tenant_id, caller.gateway
     if asked.wait_s > 0:
         await until_finished(tenant_id, known_id(asked.job_id), asked.wait_s, gateway, receive=nobody_leaves)
-    return await gateway.run(tool_results.job, tenant_id, asked.job_id, gateway)
+    return await gateway.run(job, tenant_id, asked.job_id, gateway)
 
 
-async def _every_namespace(caller: Caller) -> tuple[Sequence[str], bool]:
+async def _every_namespace(caller: Caller) -> tuple[list[str], bool]:
     """Return the tenant's first namespaces, and whether there are more. Raises Problem(503)."""
     gateway = caller.gateway
     try:
         names = await gateway.namespaces.every(caller.principal.tenant_id, limit=_MOST_NAMESPACES + 1)
     except Unavailable as error:
         raise store_lost(error, gateway) from None
-    return names[:_MOST_NAMESPACES], len(names) > _MOST_NAMESPACES
+    return list(names[:_MOST_NAMESPACES]), len(names) > _MOST_NAMESPACES
 
 
 def _by_document(chunks: list[Mapping[str, Any]], base_url: str) -> list[dict[str, Any]]:
     """Return the documents in the order of their best passages."""
-    found: dict[str, dict[str, Any]] = {}
+    documents: dict[str, dict[str, Any]] = {}
     for chunk in chunks:
         name, document_id, metadata = chunk["namespace"], chunk["document_id"], chunk["metadata"]
-        document = found.setdefault(
-            tool_results.found_id(name, document_id),
-            {
-                "id": tool_results.found_id(name, document_id),
+        identifier = found_id(name, document_id)
+        if identifier not in documents:
+            address = metadata.get("source_uri") or metadata.get("url")
+            documents[identifier] = {
+                "id": identifier,
                 "title": chunk["title"] or document_id,
-                "url": tool_results.link(
-                    base_url, name, document_id, metadata.get("source_uri") or metadata.get("url")
-                ),
+                "url": link(base_url, name, document_id, address),
                 "namespace": name,
                 "document_id": document_id,
                 "text": chunk["text"],
                 "passages": [],
-            },
-        )
-        document["passages"].append({field: chunk[field] for field in tool_shapes.Passage.model_fields})
-    return list(found.values())
+            }
+        passage = {field: chunk[field] for field in tool_shapes.Passage.model_fields}
+        documents[identifier]["passages"].append(passage)
+    return list(documents.values())
+
+
+def found_id(namespace: str, document_id: str) -> str:
+    """Return the id of a document in search results. Unambiguous, because no namespace contains a slash."""
+    return f"{namespace}/{document_id}"
+
+
+def link(base_url: str, namespace: str, document_id: str, source_uri: object) -> str:
+    """Return a link for people: the document's own address, or its page in the interface."""
+    if isinstance(source_uri, str) and source_uri.startswith(("http://", "https://")):
+        return source_uri
+    return f"{base_url}v1/documents/{quote(document_id, safe='')}?namespace={quote(namespace, safe='')}"
+
+
+def namespaces(
+    tenant_id: TenantId, gateway: Gateway, *, after: str | None = None, limit: int = NAMESPACES_PER_PAGE
+) -> dict[str, Any]:
+    """Return one page of namespaces, and the name to continue after."""
+    views = list_documents.list_namespaces(tenant_id, after, limit + 1, gateway.resources)
+    rows = [shown(tool_shapes.NamespaceOut, view) for view in views[:limit]]
+    return {"namespaces": rows, "next": rows[-1]["namespace"] if len(views) > limit else None}
+
+
+async def namespace(tenant_id: TenantId, name: str, gateway: Gateway) -> dict[str, Any]:
+    """Return a namespace with its first documents. Raises Problem 404."""
+    try:
+        known = Namespace(tidy_namespace(name))
+    except ValueError:
+        raise Problem(404, "namespace_not_found", "There is no such namespace.") from None
+    await gateway.namespaces.require(tenant_id, [known])
+    views = await gateway.run(
+        list_documents.list_documents, tenant_id, gateway.resources, namespace=known, limit=_DOCUMENTS_SHOWN + 1
+    )
+    documents = [
+        {"id": found_id(known, view.document_id), "title": view.fields.title, "chunks": view.chunk_count}
+        for view in views[:_DOCUMENTS_SHOWN]
+    ]
+    return {"namespace": known, "documents": documents, "more": len(views) > _DOCUMENTS_SHOWN}
+
+
+def job(tenant_id: TenantId, job_id: str, gateway: Gateway) -> dict[str, Any]:
+    """Return a job's progress. Raises Problem(404)."""
+    view = job_json(view_of(tenant_id, known_id(job_id), gateway))
+    return {**{name: view[name] for name in _JOB_FIELDS}, "errors": view["errors"][:_JOB_ERRORS]}
+
+
+def fetched(
+    asked: tool_shapes.FetchIn, principal: Principal, gateway: Gateway, *, base_url: str, hide: Collection[MaskedKind]
+) -> dict[str, Any]:
+    """Return a section of the text of a document or passage, masked by ``hide``. Raises Problem(404)."""
+    chunk_id = _chunk_id(asked.id)
+    passages = read_passages(principal.tenant_id, chunk_id or _document(asked.id), gateway.resources)
+    view, chunks = existing(passages, _not_found())
+    text = joined(chunk.passage for chunk in chunks)
+    content: dict[str, Any] = {
+        "title": view.fields.title or view.document_id,
+        "text": text,
+        "metadata": _metadata(view),
+    }
+    if hide:
+        content = masked_value(content, hide)
+    section = content["text"][asked.offset : asked.offset + asked.max_chars]
+    end, length = asked.offset + len(section), len(content["text"])
+    size = {"characters": length, **({"next_offset": end} if end < length else {})}
+    return {
+        "id": asked.id,
+        "title": content["title"],
+        "text": section,
+        "url": link(base_url, view.namespace, view.document_id, view.source_uri),
+        "metadata": {**content["metadata"], **size, **({"chunk_id": chunk_id} if chunk_id else {})},
+    }
+
+
+def _chunk_id(given: str) -> ChunkId | None:
+    """Return the id if it is a passage's, None if it is a document's."""
+    try:
+        return ChunkId(str(uuid.UUID(given)))
+    except ValueError:
+        return None
+
+
+def _document(given: str) -> tuple[Namespace, DocumentId]:
+    name, _, document_id = given.partition("/")
+    try:
+        return Namespace(tidy_namespace(name)), DocumentId(tidy_document_id(document_id))
+    except ValueError:
+        raise _not_found() from None
+
+
+def _metadata(view: DocumentView) -> dict[str, Any]:
+    document = document_json(view)
+    names = ("namespace", "document_id", "author", "type", "tags", "published_at", "generation", "updated_at")
+    described = {name: document[name] for name in names if document[name] not in (None, [], ())}
+    return {**view.fields.metadata, **described}
+
+
+def _not_found() -> Problem:
+    detail = "There is no such document; use the id of a search result, which is namespace/document_id."
+    return Problem(404, "document_not_found", detail)

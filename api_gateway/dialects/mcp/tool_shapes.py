@@ -21,10 +21,6 @@ LONGEST_TEXT = 200_000
 USUAL_TEXT = 40_000
 
 
-class Nothing(Wire):
-    """No arguments."""
-
-
 class SearchIn(Wire):
     """A question in plain words."""
 
@@ -154,8 +150,7 @@ class IngestIn(Wire):
     namespace: NamespaceName
     documents: Annotated[list[DocumentIn], Field(min_length=1, max_length=MOST_DOCUMENTS)]
     on_conflict: Annotated[
-        OnConflict,
-        Field(description="How to treat a document that exists already; `new` keeps both, under two ids."),
+        OnConflict, Field(description="How to treat a document that exists already; `new` keeps both, under two ids.")
     ] = "replace"
 
 

@@ -49,10 +49,10 @@ def answered(shape: type[BaseModel] | None, meaning: str, *problems: int) -> dic
     """Return the ``responses`` of a route, with this dialect's status numbers; 401, 403, 500 and 503 always."""
     described = answers(200, shape, meaning, *sorted({401, 403, 503, *problems}))
     described["default"] = {"description": "Every error has this form."}  # otherwise the framework adds one of its own
-    for status, found in described.items():
+    for status, response in described.items():
         if status != 200:
-            found.pop("content", None)
-            found["model"] = OpenAIError
+            response.pop("content", None)
+            response["model"] = OpenAIError
     return described
 
 

@@ -4,30 +4,19 @@ from __future__ import annotations
 
 from contextlib import suppress
 from datetime import datetime
-from typing import Any
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from api_gateway.dialects.openai import objects
 from api_gateway.dialects.openai.error_bodies import answered, no_batch, wrong
-from api_gateway.dialects.openai.lookups import (
-    After,
-    Before,
-    Filter,
-    Limit,
-    Order,
-    files_page,
-    namespace_of,
-    put,
-    store_of,
-)
-from api_gateway.dialects.openai.requests import FileBatchRequest, to_chunking
+from api_gateway.dialects.openai.lookups import FileListQuery, files_page, namespace_of, put, store_of
+from api_gateway.dialects.openai.requests import FileBatchRequest, to_chunking, to_put
 from api_gateway.gateway import Gateway
 from api_gateway.http.auth import Reader, Writer
 from api_gateway.http.descriptions import json_body
 from api_gateway.http.json_bodies import read_shape
-from api_gateway.resources.route_parts import CurrentGateway
+from api_gateway.resources.route_parts import CurrentGateway, existing
 from pipeline.administration import edit_vector_stores, steer_jobs
 from pipeline.administration.edit_vector_stores import Put
 from pipeline.records import JobId
@@ -94,73 +83,42 @@ async def cancel(gateway: CurrentGateway, principal: Writer, vector_store_id: st
     summary="List the files of a batch",
 )
 async def list_files(
-    gateway: CurrentGateway,
-    principal: Reader,
-    vector_store_id: str,
-    batch_id: str,
-    limit: Limit = 20,
-    order: Order = "desc",
-    after: After = None,
-    before: Before = None,
-    filter: Filter = None,
+    gateway: CurrentGateway, principal: Reader, vector_store_id: str, batch_id: str, query: FileListQuery
 ) -> Response:
     """List the files that this batch was the last to add."""
     job_id = _job(batch_id)
 
     def read() -> Response:
         _batch(principal, vector_store_id, job_id, gateway)
-        return files_page(
-            principal,
-            namespace_of(vector_store_id),
-            gateway,
-            limit=limit,
-            order=order,
-            after=after,
-            before=before,
-            status=filter,
-            job_id=job_id,
-        )
+        return files_page(principal, namespace_of(vector_store_id), gateway, query, job_id=job_id)
 
     return await gateway.run(read)
 
 
-def _puts(asked: FileBatchRequest, use: Settings) -> list[Put]:
-    if asked.files is None:
-        chunking = to_chunking(asked.chunking_strategy, use)
-        attributes = asked.attributes or {}
-        return [
-            Put(file_id=each, chunking=chunking, attributes=attributes) for each in dict.fromkeys(asked.file_ids or ())
-        ]
-    if len({each.file_id for each in asked.files}) < len(asked.files):
+def _puts(sent: FileBatchRequest, use: Settings) -> list[Put]:
+    if sent.files is None:
+        chunking, names = to_chunking(sent.chunking_strategy, use), dict.fromkeys(sent.file_ids or ())
+        return [Put(file_id=name, chunking=chunking, attributes=sent.attributes or {}) for name in names]
+    if len({file.file_id for file in sent.files}) < len(sent.files):
         raise wrong("files", "names a file twice")
-    return [
-        Put(
-            file_id=each.file_id,
-            chunking=to_chunking(each.chunking_strategy, use),
-            attributes=each.attributes or {},
-        )
-        for each in asked.files
-    ]
+    return [to_put(file, use) for file in sent.files]
 
 
 def _job(batch_id: str) -> JobId:
-    job_id = objects.job_of(batch_id)
-    if job_id is None:
-        raise no_batch(batch_id)
-    return job_id
+    return existing(objects.job_of(batch_id), no_batch(batch_id))
 
 
 def _batch(principal: Principal, store_id: str, job_id: JobId, gateway: Gateway) -> tuple[datetime, Tally]:
     """Return the time and the tally of a batch of this vector store. Blocking. Raises Problem(404)."""
     namespace = namespace_of(store_id)
-    found = edit_vector_stores.tally_batch(principal.tenant_id, namespace, job_id, gateway.resources)
-    if found is not None:
-        return found
+    batch = edit_vector_stores.tally_batch(principal.tenant_id, namespace, job_id, gateway.resources)
+    if batch is not None:
+        return batch
     store_of(principal, store_id, gateway)
     raise no_batch(objects.BATCH_PREFIX + job_id.replace("-", ""))
 
 
 def _shown(principal: Principal, store_id: str, job_id: JobId, gateway: Gateway) -> Response:
     created_at, tally = _batch(principal, store_id, job_id, gateway)
-    found: dict[str, Any] = objects.batch(job_id, namespace_of(store_id), created_at, tally)
-    return objects.polled_response(found, waiting=tally.of("in_progress"))
+    batch = objects.batch(job_id, namespace_of(store_id), created_at, tally)
+    return objects.polled_response(batch, waiting=tally.of("in_progress"))

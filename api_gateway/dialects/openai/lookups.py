@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Literal, TypeVar
 
+from fastapi import Depends
 from fastapi import Query as Parameter
 from starlette.responses import Response
 
@@ -14,6 +16,7 @@ from api_gateway.dialects.openai.error_bodies import no_file, no_store, wrong
 from api_gateway.gateway import Gateway
 from api_gateway.http.fields import tidy_namespace
 from api_gateway.http.problems import Problem
+from api_gateway.resources.route_parts import existing
 from pipeline.administration import edit_vector_stores
 from pipeline.administration.edit_vector_stores import NoSuchFile, Put, put_files
 from pipeline.ingestion.accept import AcceptedJob
@@ -34,25 +37,51 @@ Filter = Annotated[
 ]
 
 
-def place_of(after: str | None, before: str | None, position: Callable[[str], datetime | None]) -> ListPosition | None:
-    """Return the requested position in a list. Raises Problem for an unknown entry, or for two. ``position`` returns an
-    entry's creation time."""
-    if after is not None and before is not None:
-        raise wrong("before", "cannot be given together with after")
-    named, param = (after, "after") if after is not None else (before, "before")
-    if named is None:
-        return None
-    found = position(named)
-    if found is None:
-        raise wrong(param, "is not the id of an entry of this list")
-    return ListPosition(at=found, name=named, backwards=param == "before")
+@dataclass(frozen=True, slots=True)
+class ListQuery:
+    """The parameters of a list."""
+
+    limit: int
+    newest_first: bool
+    after: str | None
+    before: str | None
+    status: Status | None = None
+
+    def start(self, created_at: Callable[[str], datetime | None]) -> ListPosition | None:
+        """Return the requested position in the list. Raises Problem for an unknown entry, or for two. ``created_at``
+        returns an entry's creation time."""
+        if self.after is not None and self.before is not None:
+            raise wrong("before", "cannot be given together with after")
+        name, param = (self.after, "after") if self.after is not None else (self.before, "before")
+        if name is None:
+            return None
+        time = created_at(name)
+        if time is None:
+            raise wrong(param, "is not the id of an entry of this list")
+        return ListPosition(at=time, name=name, backwards=param == "before")
 
 
-def cut(entries: Sequence[T], limit: int, place: ListPosition | None) -> tuple[Sequence[T], bool]:
+async def _list_query(
+    limit: Limit = 20, order: Order = "desc", after: After = None, before: Before = None
+) -> ListQuery:
+    return ListQuery(limit, order == "desc", after, before)
+
+
+async def _file_list_query(
+    limit: Limit = 20, order: Order = "desc", after: After = None, before: Before = None, filter: Filter = None
+) -> ListQuery:
+    return ListQuery(limit, order == "desc", after, before, filter)
+
+
+StoreListQuery = Annotated[ListQuery, Depends(_list_query)]
+FileListQuery = Annotated[ListQuery, Depends(_file_list_query)]
+
+
+def cut(entries: Sequence[T], limit: int, position: ListPosition | None) -> tuple[Sequence[T], bool]:
     """Return one page of up to ``limit + 1`` entries, and whether there are more in that direction."""
     if len(entries) <= limit:
         return entries, False
-    return (entries[1:] if place is not None and place.backwards else entries[:limit]), True
+    return (entries[1:] if position is not None and position.backwards else entries[:limit]), True
 
 
 def namespace_of(store_id: str) -> Namespace:
@@ -66,23 +95,22 @@ def namespace_of(store_id: str) -> Namespace:
 def store_of(principal: Principal, store_id: str, gateway: Gateway, *, in_use: bool = False) -> VectorStore:
     """Return a vector store, unless it is to be used (``in_use``) and has expired. Blocking. Raises Problem(404) or
     Problem(400)."""
-    found = edit_vector_stores.find_store(principal.tenant_id, namespace_of(store_id), gateway.resources)
-    if found is None:
-        raise no_store(store_id)
-    if in_use and found.has_expired(datetime.now(UTC)):
-        detail = f"The vector store {found.namespace} has expired, and what was in it is gone."
+    stored = edit_vector_stores.find_store(principal.tenant_id, namespace_of(store_id), gateway.resources)
+    store = existing(stored, no_store(store_id))
+    if in_use and store.has_expired(datetime.now(UTC)):
+        detail = f"The vector store {store.namespace} has expired, and what was in it is gone."
         raise Problem(400, "vector_store_expired", detail)
-    return found
+    return store
 
 
 def file_of(principal: Principal, store_id: str, file_id: str, gateway: Gateway) -> Attached:
     """Return a file in a vector store. Blocking. Raises Problem 404."""
     namespace = namespace_of(store_id)
-    found = edit_vector_stores.find_files(principal.tenant_id, namespace, [file_id], gateway.resources)
-    if file_id not in found:
+    files = edit_vector_stores.find_files(principal.tenant_id, namespace, [file_id], gateway.resources)
+    if file_id not in files:
         store_of(principal, store_id, gateway)
         raise no_file(file_id)
-    return found[file_id]
+    return files[file_id]
 
 
 def put(
@@ -110,28 +138,19 @@ def put(
 
 
 def files_page(
-    principal: Principal,
-    namespace: Namespace,
-    gateway: Gateway,
-    *,
-    limit: int,
-    order: str,
-    after: str | None,
-    before: str | None,
-    status: Status | None,
-    job_id: JobId | None = None,
+    principal: Principal, namespace: Namespace, gateway: Gateway, query: ListQuery, *, job_id: JobId | None = None
 ) -> Response:
     """Return a page of the files in a vector store, or of those that a job was the last to add. Blocking. Raises
     Problem for a bad cursor."""
-    page, place = edit_vector_stores.list_files(
+    files, position = edit_vector_stores.list_files(
         principal.tenant_id,
         namespace,
-        lambda position: place_of(after, before, position),
+        query.start,
         gateway.resources,
-        newest_first=order == "desc",
-        status=status,
+        newest_first=query.newest_first,
+        status=query.status,
         job_id=job_id,
-        limit=limit + 1,
+        limit=query.limit + 1,
     )
-    entries, has_more = cut(page, limit, place)
-    return objects.page_response([objects.store_file(each) for each in entries], has_more=has_more)
+    page, has_more = cut(files, query.limit, position)
+    return objects.page_response([objects.store_file(file) for file in page], has_more=has_more)

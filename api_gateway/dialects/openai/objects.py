@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel
 from starlette.responses import Response
@@ -16,58 +16,60 @@ from pipeline.chunking.strategies.prose import SENTENCES
 from pipeline.records import Chunking, FailureReason, JobId
 from pipeline.vector_stores.collection import STATUSES, Attached, StoredFile, Tally, VectorStore
 
+T = TypeVar("T")
+
 BATCH_PREFIX = "vsfb_"
 _SOONEST_MS, _LATEST_MS = 250, 2000
 
 
-def file(found: StoredFile) -> dict[str, Any]:
+def file(stored: StoredFile) -> dict[str, Any]:
     """Return a stored file."""
     return {
-        "id": found.file_id,
+        "id": stored.file_id,
         "object": "file",
-        "bytes": found.body_bytes,
-        "created_at": seconds(found.created_at),
-        "expires_at": None if found.expires_at is None else seconds(found.expires_at),
-        "filename": found.filename,
-        "purpose": found.purpose,
+        "bytes": stored.body_bytes,
+        "created_at": seconds(stored.created_at),
+        "expires_at": None if stored.expires_at is None else seconds(stored.expires_at),
+        "filename": stored.filename,
+        "purpose": stored.purpose,
         "status": "processed",
         "status_details": None,
     }
 
 
-def store(found: VectorStore, tally: Tally) -> dict[str, Any]:
+def store(collection: VectorStore, tally: Tally) -> dict[str, Any]:
     """Return a vector store with its file counts."""
-    days = found.expires_after_days
+    days = collection.expires_after_days
     busy = tally.of("in_progress") > 0
-    has_expired = found.has_expired(datetime.now(UTC))
+    has_expired = collection.has_expired(datetime.now(UTC))
     return {
-        "id": found.namespace,
+        "id": collection.namespace,
         "object": "vector_store",
-        "created_at": seconds(found.created_at),
-        "name": found.name,
-        "description": found.description,
+        "created_at": seconds(collection.created_at),
+        "name": collection.name,
+        "description": collection.description,
         "status": "expired" if has_expired else "in_progress" if busy else "completed",
         "usage_bytes": tally.body_bytes,
         "file_counts": counts(tally),
-        "last_active_at": seconds(found.last_active_at),
-        "metadata": dict(found.metadata),
+        "last_active_at": seconds(collection.last_active_at),
+        "metadata": dict(collection.metadata),
         "expires_after": None if days is None else {"anchor": "last_active_at", "days": days},
-        "expires_at": None if found.expires_at is None else seconds(found.expires_at),
+        "expires_at": None if collection.expires_at is None else seconds(collection.expires_at),
     }
 
 
-def store_file(found: Attached) -> dict[str, Any]:
+def store_file(attached: Attached) -> dict[str, Any]:
     """Return a file in a vector store."""
     return {
-        "id": found.document_id,
+        "id": attached.document_id,
         "object": "vector_store.file",
-        "created_at": seconds(found.created_at),
-        "vector_store_id": found.namespace,
-        "status": found.status,
-        "last_error": _last_error(found) if found.status == "failed" else None,
-        "usage_bytes": found.body_bytes if found.status == "completed" else 0,
-        "attributes": shown_attributes(found.attributes),
-        "chunking_strategy": _chunking(found.chunking),
+        "created_at": seconds(attached.created_at),
+        "vector_store_id": attached.namespace,
+        "status": attached.status,
+        "last_error": _last_error(attached) if attached.status == "failed" else None,
+        "usage_bytes": attached.body_bytes if attached.status == "completed" else 0,
+        "attributes": shown_attributes(attached.attributes),
+        "chunking_strategy": _chunking(attached.chunking),
     }
 
 
@@ -130,20 +132,17 @@ def _chunking(chunking: Chunking | None) -> dict[str, Any]:
     if chunking is None or chunking.strategy != SENTENCES.name:
         return {"type": "other"}
     overlap = round(chunking.overlap * chunking.max_tokens)
-    return {
-        "type": "static",
-        "static": {"max_chunk_size_tokens": chunking.max_tokens, "chunk_overlap_tokens": overlap},
-    }
+    return {"type": "static", "static": {"max_chunk_size_tokens": chunking.max_tokens, "chunk_overlap_tokens": overlap}}
 
 
-def _last_error(found: Attached) -> dict[str, str]:
-    if found.error_code == "unsupported_media_type":
+def _last_error(attached: Attached) -> dict[str, str]:
+    if attached.error_code == "unsupported_media_type":
         code = "unsupported_file"
-    elif found.failure in (FailureReason.GAVE_UP, FailureReason.BUG):
+    elif attached.failure in (FailureReason.GAVE_UP, FailureReason.BUG):
         code = "server_error"
     else:
         code = "invalid_file"
-    return {"code": code, "message": found.error_detail or found.error_code or "The file could not be ingested."}
+    return {"code": code, "message": attached.error_detail or attached.error_code or "The file could not be ingested."}
 
 
 class FileObject(BaseModel):
@@ -160,14 +159,18 @@ class FileObject(BaseModel):
     status_details: None
 
 
-class FileList(BaseModel):
-    """One page of files."""
+class ObjectPage(BaseModel, Generic[T]):
+    """The base of pages of a list."""
 
     object: Literal["list"]
-    data: list[FileObject]
+    data: list[T]
     first_id: str | None
     last_id: str | None
     has_more: bool
+
+
+class FileList(ObjectPage[FileObject]):
+    """One page of files."""
 
 
 class Deleted(BaseModel):
@@ -205,14 +208,8 @@ class VectorStoreObject(BaseModel):
     expires_at: int | None
 
 
-class VectorStoreList(BaseModel):
+class VectorStoreList(ObjectPage[VectorStoreObject]):
     """One page of vector stores."""
-
-    object: Literal["list"]
-    data: list[VectorStoreObject]
-    first_id: str | None
-    last_id: str | None
-    has_more: bool
 
 
 class LastError(BaseModel):
@@ -236,14 +233,8 @@ class StoreFileObject(BaseModel):
     chunking_strategy: dict[str, Any]
 
 
-class StoreFileList(BaseModel):
+class StoreFileList(ObjectPage[StoreFileObject]):
     """One page of files in a vector store."""
-
-    object: Literal["list"]
-    data: list[StoreFileObject]
-    first_id: str | None
-    last_id: str | None
-    has_more: bool
 
 
 class TextPart(BaseModel):

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from api_gateway.http.fields import Wire
+from pipeline.administration.edit_vector_stores import Put
 from pipeline.chunking.strategies import complete
 from pipeline.records import Chunking, Comparison, Compound, Condition
 from pipeline.settings import Settings
@@ -177,10 +178,10 @@ class _Compound(Wire):
 
 def to_condition(filters: dict[str, Any]) -> Condition:
     """Return a filter as a condition on metadata. Raises ValidationError, or ValueError for one that is too large."""
-    found = _condition(filters, depth=1)
-    if _size(found) > _MOST_COMPARISONS:
+    condition = _condition(filters, depth=1)
+    if _size(condition) > _MOST_COMPARISONS:
         raise ValueError(f"has more than {_MOST_COMPARISONS} comparisons")
-    return found
+    return condition
 
 
 def _condition(sent: dict[str, Any], *, depth: int) -> Condition:
@@ -199,11 +200,17 @@ def _size(condition: Condition) -> int:
     return 1 if isinstance(condition, Comparison) else sum(_size(part) for part in condition.parts)
 
 
+def to_put(sent: StoreFileRequest, use: Settings) -> Put:
+    """Return a file to be put into a vector store as a record."""
+    chunking = to_chunking(sent.chunking_strategy, use)
+    return Put(file_id=sent.file_id, chunking=chunking, attributes=sent.attributes or {})
+
+
 def to_chunking(sent: ChunkingStrategy | None, use: Settings) -> Chunking:
     """Return the chunking that a strategy requests."""
     usual = {"max_tokens": use.chunk_max_tokens, "overlap": use.chunk_overlap}
-    if sent is None or sent.static is None:
-        return complete("sentences", {}, usual)
-    sizes = sent.static
-    overlap = sizes.chunk_overlap_tokens / sizes.max_chunk_size_tokens
-    return complete("sentences", {"max_tokens": sizes.max_chunk_size_tokens, "overlap": overlap}, usual)
+    options = {}
+    if sent is not None and sent.static is not None:
+        size = sent.static.max_chunk_size_tokens
+        options = {"max_tokens": size, "overlap": sent.static.chunk_overlap_tokens / size}
+    return complete("sentences", options, usual)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, Final
 
 from fastapi import APIRouter, Request
@@ -15,21 +16,22 @@ from api_gateway.dialects.openai import objects
 from api_gateway.dialects.openai.error_bodies import answered
 from api_gateway.dialects.openai.lookups import namespace_of, store_of
 from api_gateway.dialects.openai.requests import SearchRequest, to_condition
-from api_gateway.gateway import Gateway, gateway_of
+from api_gateway.gateway import Gateway
 from api_gateway.http.auth import Reader
 from api_gateway.http.bodies import Decoded
 from api_gateway.http.descriptions import json_body
 from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import invalid, places
 from api_gateway.http.responses import json_response
-from api_gateway.live.ask import answer_of, asked_query, read_by, retrieved
+from api_gateway.live.ask import answer_of, read_by, retrieved
+from api_gateway.resources.retrieval.queries import query_from
 from api_gateway.resources.route_parts import CurrentGateway
 from pipeline.administration import edit_vector_stores
 from pipeline.administration.edit_vector_stores import shown_attributes
 from pipeline.answer.mask_answers import masked_value
 from pipeline.privacy.redaction import MaskedKind
 from pipeline.query.request import Query
-from pipeline.records import Condition, Filters, Namespace, TenantId
+from pipeline.records import Condition, Filters, Namespace
 from pipeline.tenants.accounts import Principal
 from pipeline.vector_stores.collection import Attached
 
@@ -77,19 +79,20 @@ async def search(request: Request, gateway: CurrentGateway, principal: Reader, v
     limit = body.max_num_results
     best = _together([_scored(answer, namespace) for answer in answers])[:limit]
     threshold = (body.ranking_options and body.ranking_options.score_threshold) or 0.0
-    kept = [result for result in best if result.score >= threshold]
-    ids = [each.document_id for each in kept]
-    files = await read_by(deadline_at, gateway, _files, principal.tenant_id, namespace, ids, gateway)
+    results = [result for result in best if result.score >= threshold]
+    ids = list(dict.fromkeys(result.document_id for result in results))
+    find = edit_vector_stores.find_files
+    files = await read_by(deadline_at, gateway, find, principal.tenant_id, namespace, ids, gateway.resources)
     private = [query.plan.privacy for query in queries if query.plan.privacy.mask_answers]
     kinds = {kind for privacy in private for kind in privacy.kinds}
     page = {
         "object": "vector_store.search_results.page",
         "search_query": [answer["query"].get("rewritten") or answer["query"]["query_text"] for answer in answers],
-        "data": [_shown(result, files[result.document_id], kinds) for result in kept if result.document_id in files],
+        "data": [_shown(result, files[result.document_id], kinds) for result in results if result.document_id in files],
         "has_more": False,
         "next_page": None,
     }
-    return json_response(page, headers=_told(answers))
+    return json_response(page, headers=_headers(answers))
 
 
 def _condition(filters: dict[str, Any]) -> Condition:
@@ -106,30 +109,26 @@ async def _query(
     principal: Principal,
     namespace: Namespace,
     text: str,
-    asked: SearchRequest,
+    sent: SearchRequest,
     condition: Condition | None,
 ) -> Query:
     """Return the query as /v1/queries would make it from the tenant's profile, with this dialect's parameters applied."""
-    gateway = gateway_of(request)
-    body = Decoded(_body(namespace, text, asked))
-    query = await asked_query(
-        body, principal, gateway, request_id=request.state.request_id, received_at=request.state.received_at
-    )
+    query = await query_from(Decoded(_body(namespace, text, sent)), request, principal)
     return query if condition is None else replace(query, filters=Filters(where=condition))
 
 
-def _body(namespace: Namespace, text: str, asked: SearchRequest) -> dict[str, Any]:
+def _body(namespace: Namespace, text: str, sent: SearchRequest) -> dict[str, Any]:
     body: dict[str, Any] = {
         "query_text": text,
         "namespaces": [namespace],
-        "top_k": asked.max_num_results,
+        "top_k": sent.max_num_results,
         "fallback": {"enabled": False},
     }
-    ranking = asked.ranking_options
+    ranking = sent.ranking_options
     if ranking is not None and ranking.ranker is not None:
         body["enable_rerank"] = ranking.ranker != "none"
-    if asked.rewrite_query is not None:
-        body["understand"] = {"rewrite": asked.rewrite_query}
+    if sent.rewrite_query is not None:
+        body["understand"] = {"rewrite": sent.rewrite_query}
     if ranking is not None and ranking.hybrid_search is not None:
         weights = ranking.hybrid_search
         body["retrieve"] = {
@@ -151,11 +150,11 @@ async def _all_answered(request: Request, queries: Sequence[Query], gateway: Gat
         for query in queries
     ]
     try:
-        found = await asyncio.gather(*tasks)
+        answers = await asyncio.gather(*tasks)
     finally:
         for task in tasks:
             task.cancel()
-    return [retrieved(each) for each in found]
+    return [retrieved(answer) for answer in answers]
 
 
 def _scored(answer: dict[str, Any], namespace: Namespace) -> list[_Result]:
@@ -173,14 +172,10 @@ def _scored(answer: dict[str, Any], namespace: Namespace) -> list[_Result]:
 def _together(rankings: Sequence[Sequence[_Result]]) -> list[_Result]:
     """Merge several rankings: each passage once, with its best score; ties keep their order."""
     best: dict[str, _Result] = {}
-    for result in (each for ranking in rankings for each in ranking):
+    for result in chain.from_iterable(rankings):
         if result.chunk_id not in best or best[result.chunk_id].score < result.score:
             best[result.chunk_id] = result
     return sorted(best.values(), key=lambda result: -result.score)
-
-
-def _files(tenant_id: TenantId, namespace: Namespace, ids: Sequence[str], gateway: Gateway) -> dict[str, Attached]:
-    return edit_vector_stores.find_files(tenant_id, namespace, list(dict.fromkeys(ids)), gateway.resources)
 
 
 def _shown(result: _Result, file: Attached, kinds: Collection[MaskedKind]) -> dict[str, Any]:
@@ -194,10 +189,10 @@ def _shown(result: _Result, file: Attached, kinds: Collection[MaskedKind]) -> di
     }
 
 
-def _told(answers: Sequence[dict[str, Any]]) -> dict[str, str]:
+def _headers(answers: Sequence[dict[str, Any]]) -> dict[str, str]:
     """Return headers for facts without a field in this dialect: the ids of the queries, and degradations."""
     lost = dict.fromkeys(
-        f"{each['part']}:{each['code']}" for answer in answers for each in answer["stats"]["degradations"]
+        f"{loss['part']}:{loss['code']}" for answer in answers for loss in answer["stats"]["degradations"]
     )
     headers = {"X-Chordwise-Query-Id": ", ".join(answer["query_id"] for answer in answers)}
     return {**headers, "X-Chordwise-Degraded": ", ".join(lost)} if lost else headers

@@ -18,7 +18,7 @@ from api_gateway.http.fields import holds_control_characters
 from api_gateway.http.problems import Problem
 from api_gateway.http.responses import json_response
 from api_gateway.resources.ingestion.files import read_form
-from api_gateway.resources.route_parts import CurrentGateway
+from api_gateway.resources.route_parts import CurrentGateway, existing
 from pipeline.administration import keep_files
 from pipeline.administration.keep_files import ID_PREFIX, forget_file, keep_file
 from pipeline.tenants.accounts import Principal
@@ -62,17 +62,13 @@ async def upload(request: Request, gateway: CurrentGateway, principal: Writer) -
     limit = min(gateway.settings.max_body_bytes, gateway.settings.max_document_bytes + _FORM_BYTES)
     sent = await read_form(request, gateway, limit)
     try:
-        found = await gateway.run_heavy(_keep, sent, principal, gateway)
+        stored = await gateway.run_heavy(_keep, sent, principal, gateway)
     finally:
         await sent.close()
-    return json_response(objects.file(found))
+    return json_response(objects.file(stored))
 
 
-@router.get(
-    "/files",
-    responses=answered(objects.FileList, "One page of files.", 400),
-    summary="List files",
-)
+@router.get("/files", responses=answered(objects.FileList, "One page of files.", 400), summary="List files")
 async def list_files(
     gateway: CurrentGateway,
     principal: Reader,
@@ -95,7 +91,7 @@ async def list_files(
         purpose=purpose,
     )
     entries, has_more = cut(files, limit, None)
-    return objects.page_response([objects.file(each) for each in entries], has_more=has_more)
+    return objects.page_response([objects.file(stored) for stored in entries], has_more=has_more)
 
 
 @router.get(
@@ -105,7 +101,7 @@ async def list_files(
 )
 async def look(gateway: CurrentGateway, principal: Reader, file_id: str) -> Response:
     """Return a file. Its vector stores list it."""
-    return json_response(objects.file(await gateway.run(_found, principal, file_id, gateway)))
+    return json_response(objects.file(await gateway.run(_stored, principal, file_id, gateway)))
 
 
 @router.get(
@@ -120,11 +116,8 @@ async def content(gateway: CurrentGateway, principal: Reader, file_id: str) -> R
     """Return the bytes exactly as sent, always as an attachment of a generic type."""
 
     def read() -> bytes:
-        _found(principal, file_id, gateway)
-        body = keep_files.read_file(principal.tenant_id, file_id, gateway.resources)
-        if body is None:
-            raise no_file(file_id)
-        return body
+        _stored(principal, file_id, gateway)
+        return existing(keep_files.read_file(principal.tenant_id, file_id, gateway.resources), no_file(file_id))
 
     headers = {"Content-Disposition": "attachment"}
     return Response(await gateway.run_heavy(read), headers=headers, media_type="application/octet-stream")
@@ -137,16 +130,12 @@ async def content(gateway: CurrentGateway, principal: Reader, file_id: str) -> R
 )
 async def delete(gateway: CurrentGateway, principal: Writer, file_id: str) -> Response:
     """Delete a file from the storage and from every vector store. Searches stop finding it at once."""
-    if not await gateway.run(forget_file, principal.tenant_id, file_id, gateway.resources):
-        raise no_file(file_id)
+    existing(await gateway.run(forget_file, principal.tenant_id, file_id, gateway.resources), no_file(file_id))
     return json_response({"id": file_id, "object": "file", "deleted": True})
 
 
-def _found(principal: Principal, file_id: str, gateway: Gateway) -> StoredFile:
-    found = keep_files.find_file(principal.tenant_id, file_id, gateway.resources)
-    if found is None:
-        raise no_file(file_id)
-    return found
+def _stored(principal: Principal, file_id: str, gateway: Gateway) -> StoredFile:
+    return existing(keep_files.find_file(principal.tenant_id, file_id, gateway.resources), no_file(file_id))
 
 
 def _keep(sent: FormData, principal: Principal, gateway: Gateway) -> StoredFile:

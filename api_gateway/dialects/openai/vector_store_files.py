@@ -9,19 +9,8 @@ from starlette.responses import Response
 
 from api_gateway.dialects.openai import objects
 from api_gateway.dialects.openai.error_bodies import answered, no_file
-from api_gateway.dialects.openai.lookups import (
-    After,
-    Before,
-    Filter,
-    Limit,
-    Order,
-    file_of,
-    files_page,
-    namespace_of,
-    put,
-    store_of,
-)
-from api_gateway.dialects.openai.requests import StoreFileChange, StoreFileRequest, to_chunking
+from api_gateway.dialects.openai.lookups import FileListQuery, file_of, files_page, namespace_of, put, store_of
+from api_gateway.dialects.openai.requests import StoreFileChange, StoreFileRequest, to_put
 from api_gateway.gateway import Gateway
 from api_gateway.http.auth import Reader, Writer
 from api_gateway.http.descriptions import json_body
@@ -29,7 +18,7 @@ from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.responses import json_response
 from api_gateway.resources.jobs import until_finished
 from api_gateway.resources.route_parts import CurrentGateway
-from pipeline.administration.edit_vector_stores import NoSuchFile, Put, describe_file, take_out
+from pipeline.administration.edit_vector_stores import NoSuchFile, describe_file, take_out
 from pipeline.administration.list_chunks import list_chunks
 from pipeline.records import DocumentId, JobId
 from pipeline.tenants.accounts import Principal
@@ -57,12 +46,8 @@ async def create(request: Request, gateway: CurrentGateway, principal: Writer, v
     def do() -> Attached:
         namespace = namespace_of(vector_store_id)
         store_of(principal, vector_store_id, gateway, in_use=True)
-        one = Put(
-            file_id=body.file_id,
-            chunking=to_chunking(body.chunking_strategy, gateway.settings),
-            attributes=body.attributes or {},
-        )
-        put(principal, namespace, [one], gateway, request_id=request.state.request_id)
+        puts = [to_put(body, gateway.settings)]
+        put(principal, namespace, puts, gateway, request_id=request.state.request_id)
         return file_of(principal, vector_store_id, body.file_id, gateway)
 
     return _polled(await gateway.run(do))
@@ -74,29 +59,13 @@ async def create(request: Request, gateway: CurrentGateway, principal: Writer, v
     summary="List the files of a vector store",
 )
 async def list_files(
-    gateway: CurrentGateway,
-    principal: Reader,
-    vector_store_id: str,
-    limit: Limit = 20,
-    order: Order = "desc",
-    after: After = None,
-    before: Before = None,
-    filter: Filter = None,
+    gateway: CurrentGateway, principal: Reader, vector_store_id: str, query: FileListQuery
 ) -> Response:
     """List the files in a vector store, including documents ingested another way."""
 
     def read() -> Response:
         store_of(principal, vector_store_id, gateway)
-        return files_page(
-            principal,
-            namespace_of(vector_store_id),
-            gateway,
-            limit=limit,
-            order=order,
-            after=after,
-            before=before,
-            status=filter,
-        )
+        return files_page(principal, namespace_of(vector_store_id), gateway, query)
 
     return await gateway.run(read)
 
@@ -174,8 +143,8 @@ async def delete(gateway: CurrentGateway, principal: Writer, vector_store_id: st
     return json_response({"id": file_id, "object": "vector_store.file.deleted", "deleted": True})
 
 
-def _polled(found: Attached) -> Response:
-    return objects.polled_response(objects.store_file(found), waiting=1 if found.status == "in_progress" else 0)
+def _polled(file: Attached) -> Response:
+    return objects.polled_response(objects.store_file(file), waiting=1 if file.status == "in_progress" else 0)
 
 
 def _content(principal: Principal, store_id: str, file_id: str, gateway: Gateway) -> dict[str, Any]:

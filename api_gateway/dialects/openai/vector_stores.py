@@ -11,14 +11,14 @@ from starlette.responses import Response
 
 from api_gateway.dialects.openai import objects
 from api_gateway.dialects.openai.error_bodies import answered, no_store
-from api_gateway.dialects.openai.lookups import After, Before, Limit, Order, cut, namespace_of, place_of, put, store_of
+from api_gateway.dialects.openai.lookups import StoreListQuery, cut, namespace_of, put, store_of
 from api_gateway.dialects.openai.requests import VectorStoreChange, VectorStoreRequest, to_chunking
 from api_gateway.gateway import Gateway
 from api_gateway.http.auth import Reader, Writer
 from api_gateway.http.descriptions import json_body
 from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.responses import json_response
-from api_gateway.resources.route_parts import CurrentGateway
+from api_gateway.resources.route_parts import CurrentGateway, existing
 from pipeline.administration import edit_vector_stores
 from pipeline.administration.edit_vector_stores import Put, change_store, open_store
 from pipeline.maintenance.erase import delete_namespace
@@ -41,7 +41,7 @@ async def create(request: Request, gateway: CurrentGateway, principal: Writer) -
     """Create a vector store, a namespace named after its id. Files in `file_ids` are added to it."""
     body = await read_shape(request, principal, VectorStoreRequest, limit=_MAX_BODY_BYTES)
     chunking = to_chunking(body.chunking_strategy, gateway.settings)
-    puts = [Put(file_id=each, chunking=chunking, attributes={}) for each in dict.fromkeys(body.file_ids or ())]
+    puts = [Put(file_id=name, chunking=chunking, attributes={}) for name in dict.fromkeys(body.file_ids or ())]
     namespace = Namespace(new_id(edit_vector_stores.STORE_PREFIX))
     created_at = made_at(edit_vector_stores.STORE_PREFIX, namespace) or datetime.now(UTC)
     made = VectorStore(
@@ -66,25 +66,19 @@ async def create(request: Request, gateway: CurrentGateway, principal: Writer) -
     responses=answered(objects.VectorStoreList, "One page of vector stores.", 400),
     summary="List vector stores",
 )
-async def list_stores(
-    gateway: CurrentGateway,
-    principal: Reader,
-    limit: Limit = 20,
-    order: Order = "desc",
-    after: After = None,
-    before: Before = None,
-) -> Response:
+async def list_stores(gateway: CurrentGateway, principal: Reader, query: StoreListQuery) -> Response:
     """List the tenant's namespaces, newest first unless `order` says otherwise."""
-    page, tallies, place = await gateway.run(
+    stores, tallies, position = await gateway.run(
         edit_vector_stores.list_stores,
         principal.tenant_id,
-        lambda position: place_of(after, before, position),
+        query.start,
         gateway.resources,
-        newest_first=order == "desc",
-        limit=limit + 1,
+        newest_first=query.newest_first,
+        limit=query.limit + 1,
     )
-    entries, has_more = cut(page, limit, place)
-    return objects.page_response([objects.store(each, tallies[each.namespace]) for each in entries], has_more=has_more)
+    page, has_more = cut(stores, query.limit, position)
+    rows = [objects.store(stored, tallies[stored.namespace]) for stored in page]
+    return objects.page_response(rows, has_more=has_more)
 
 
 @router.get(
@@ -110,11 +104,8 @@ async def change(request: Request, gateway: CurrentGateway, principal: Writer, v
     def do() -> dict[str, Any]:
         namespace = namespace_of(vector_store_id)
         store_of(principal, vector_store_id, gateway, in_use=True)
-        if (
-            change_store(principal.tenant_id, namespace, lambda before: _changed(before, body), gateway.resources)
-            is None
-        ):
-            raise no_store(vector_store_id)
+        after = change_store(principal.tenant_id, namespace, lambda before: _changed(before, body), gateway.resources)
+        existing(after, no_store(vector_store_id))
         return _shown(principal, vector_store_id, gateway)
 
     return json_response(await gateway.run(do))
@@ -128,31 +119,29 @@ async def change(request: Request, gateway: CurrentGateway, principal: Writer, v
 async def delete(gateway: CurrentGateway, principal: Writer, vector_store_id: str) -> Response:
     """Delete a vector store with its documents. Its files stay stored."""
     namespace = namespace_of(vector_store_id)
-    gone = await gateway.run_heavy(delete_namespace, principal.tenant_id, namespace, gateway.resources)
+    deleted = await gateway.run_heavy(delete_namespace, principal.tenant_id, namespace, gateway.resources)
     gateway.namespaces.forget(principal.tenant_id, namespace)
-    if gone is None:
-        raise no_store(vector_store_id)
+    existing(deleted, no_store(vector_store_id))
     return json_response({"id": namespace, "object": "vector_store.deleted", "deleted": True})
 
 
-def _changed(before: VectorStore, asked: VectorStoreChange) -> VectorStore:
+def _changed(before: VectorStore, sent: VectorStoreChange) -> VectorStore:
     """Return the store with the changes of a request; null removes a value. A change counts as use."""
-    fields = asked.model_fields_set
-    moment = datetime.now(UTC)
-    after = replace(before, last_active_at=moment)
+    fields, now = sent.model_fields_set, datetime.now(UTC)
+    after = replace(before, last_active_at=now)
     if "name" in fields:
-        after = replace(after, name=asked.name or "")
+        after = replace(after, name=sent.name or "")
     if "description" in fields:
-        after = replace(after, description=asked.description)
+        after = replace(after, description=sent.description)
     if "metadata" in fields:
-        after = replace(after, metadata=asked.metadata or {})
+        after = replace(after, metadata=sent.metadata or {})
     if "expires_after" in fields:
-        after = replace(after, expires_after_days=asked.expires_after.days if asked.expires_after else None)
+        after = replace(after, expires_after_days=sent.expires_after.days if sent.expires_after else None)
     days = after.expires_after_days
-    return replace(after, expires_at=None if days is None else moment + timedelta(days=days))
+    return replace(after, expires_at=None if days is None else now + timedelta(days=days))
 
 
 def _shown(principal: Principal, store_id: str, gateway: Gateway) -> dict[str, Any]:
-    found = store_of(principal, store_id, gateway)
-    tally = edit_vector_stores.tally_store(principal.tenant_id, Namespace(found.namespace), gateway.resources)
-    return objects.store(found, tally)
+    stored = store_of(principal, store_id, gateway)
+    tally = edit_vector_stores.tally_store(principal.tenant_id, Namespace(stored.namespace), gateway.resources)
+    return objects.store(stored, tally)

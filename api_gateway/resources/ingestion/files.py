@@ -32,7 +32,7 @@ from pipeline.documents.derived_ids import with_hash
 from pipeline.errors import MalformedDocument, Rejected, UnsupportedMediaType
 from pipeline.ingestion.accept import AcceptedJob, Batch, OnConflict, Refusal, accept
 from pipeline.parsing import JSONL, charset_of, split_jsonl
-from pipeline.records import DocumentFields, Namespace, Priority, Upload
+from pipeline.records import DocumentFields, DocumentId, Namespace, Priority, Upload
 from pipeline.tenants.accounts import Principal
 from workers import dispatch
 
@@ -107,16 +107,16 @@ def entries_of(files: Sequence[SentFile], form: FilesForm, intake: Intake) -> It
             except Rejected as error:
                 yield _refused(file, error, where, intake)
             continue
-        yield intake.upload(
-            document_id=_unique(document_id_of(file.name), file.body, names),
+        upload = Upload(
+            document_id=DocumentId(_unique(document_id_of(file.name), file.body, names)),
             fields=DocumentFields(type=form.type, tags=tuple(form.tags or ()), metadata=form.metadata or {}),
             body=file.body,
             media_type=storable(media_type),
             source_uri=file.name[:2048] or None,
-            text_where=where,
-            blank=not file.body or file.body.isspace(),
+            chunking=intake.chunking,
             source=SourceRef(kind=SourceKind.FILE),
         )
+        yield intake.accept(upload, where, blank=not file.body or file.body.isspace())
 
 
 def _lines(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -20,7 +20,7 @@ from api_gateway.resources.ingestion.content import BadSource, Charset, ParserHi
 from api_gateway.resources.ingestion.files import read_form
 from api_gateway.resources.ingestion.strategy_options import ChunkingIn
 from api_gateway.resources.ingestion.uploads import DocumentIn, to_chunking
-from api_gateway.resources.route_parts import CurrentGateway, file_form, validated
+from api_gateway.resources.route_parts import CurrentGateway, file_form, media_type_of_body, validated
 from pipeline.errors import DocumentTooLarge, EmptyDocument
 from pipeline.jobs.computation import ComputationKind
 from pipeline.records import Chunking
@@ -114,32 +114,28 @@ async def preview_chunks(request: Request, gateway: CurrentGateway, principal: W
     if media_type_of_body(request) == "multipart/form-data":
         form = await read_form(request, gateway, _most_bytes(gateway) + _AROUND, setting=_limit_of(gateway))
         try:
-            document = await gateway.run_heavy(_of_form, form, principal, gateway)
+            document, parameters = await gateway.run_heavy(_of_form, form, principal, gateway)
         finally:
             await form.close()
     else:
         # JSON escapes take up to six times as many bytes.
         most = min(6 * _most_bytes(gateway), gateway.settings.max_body_bytes) + _AROUND
         sent = await read_json_body(request, most, setting=_limit_of(gateway))
-        document = await gateway.run_heavy(_of_json, sent, principal, gateway)
+        document, parameters = await gateway.run_heavy(_of_json, sent, principal, gateway)
     done = await compute(
         gateway,
         ComputationKind.PREVIEW,
         principal.tenant_id,
-        document.asked,
-        body=document.body,
+        parameters,
+        body=document,
         receive=request.receive,
         request_id=request.state.request_id,
     )
     return Response(done.body, media_type="application/json")
 
 
-@dataclass(frozen=True, slots=True)
-class _Document:
-    """A document to preview, with the parameters of `pipeline.ingestion.preview`."""
-
-    body: bytes
-    asked: dict[str, Any]
+# The bytes of a document to preview, and the parameters of `pipeline.ingestion.preview`.
+_Document = tuple[bytes, dict[str, Any]]
 
 
 def _of_json(body: bytes, principal: Principal, gateway: Gateway) -> _Document:
@@ -197,8 +193,7 @@ def _document(
         raise DocumentTooLarge(
             f"The document has {len(body)} bytes; a preview takes at most {most} ({_limit_of(gateway)})."
         )
-    asked = {"media_type": media_type, "filename": filename, "title": title, "chunking": asdict(chunking)}
-    return _Document(body, asked)
+    return body, {"media_type": media_type, "filename": filename, "title": title, "chunking": asdict(chunking)}
 
 
 def _most_bytes(gateway: Gateway) -> int:

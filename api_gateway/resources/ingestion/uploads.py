@@ -138,7 +138,7 @@ class Intake:
 
     def __init__(self, use: Settings, chunking: Chunking, *, suspicious: bool) -> None:
         self._use = use
-        self._chunking = chunking
+        self.chunking = chunking
         self._suspicious = suspicious
         self.places: list[dict[str, str]] = []
 
@@ -163,49 +163,27 @@ class Intake:
                 return self._invalid(value, where, [{"pointer": error.where, "detail": error.detail}])
             return self.refuse(sent.document_id, error.code, error.detail, where + error.where)
         document_id = sent.document_id or (document_id_of(content.name) if content.name else str(uuid.uuid4()))
-        return self.upload(
-            document_id=document_id,
+        upload = Upload(
+            document_id=DocumentId(document_id),
             fields=to_fields(sent),
             body=content.body,
             media_type=content.media_type,
             source_uri=content.uri,
-            text_where=where + content.where,
-            blank=content.blank,
+            chunking=self.chunking if sent.chunking is None else to_chunking(sent.chunking, self._use),
             to_fetch=content.to_fetch,
-            chunking=None if sent.chunking is None else to_chunking(sent.chunking, self._use),
             source=_source_of(content, sent.source, within),
         )
+        return self.accept(upload, where + content.where, blank=content.blank)
 
-    def upload(
-        self,
-        *,
-        document_id: str,
-        fields: DocumentFields,
-        body: bytes,
-        media_type: str,
-        source_uri: str | None,
-        text_where: str,
-        blank: bool,
-        to_fetch: bool = False,
-        chunking: Chunking | None = None,
-        source: SourceRef = SourceRef(),
-    ) -> Upload | Refusal:
-        """Return an upload, unless it is empty or too large. ``chunking`` replaces the submission's."""
+    def accept(self, upload: Upload, where: str, *, blank: bool) -> Upload | Refusal:
+        """Return an upload with its text at ``where``, unless it is empty or too large."""
         if blank:
-            return self.refuse(document_id, "empty_document", "There is no text.", text_where)
-        if len(body) > (most := self._use.max_document_bytes):
-            detail = f"The document has {len(body)} bytes; at most {most} are taken (CHORDWISE_MAX_DOCUMENT_BYTES)."
-            return self.refuse(document_id, "document_too_large", detail, text_where)
-        return Upload(
-            document_id=DocumentId(document_id),
-            fields=fields,
-            body=body,
-            media_type=media_type,
-            source_uri=source_uri,
-            chunking=chunking or self._chunking,
-            to_fetch=to_fetch,
-            source=source,
-        )
+            return self.refuse(upload.document_id, "empty_document", "There is no text.", where)
+        size, most = len(upload.body), self._use.max_document_bytes
+        if size > most:
+            detail = f"The document has {size} bytes; at most {most} are taken (CHORDWISE_MAX_DOCUMENT_BYTES)."
+            return self.refuse(upload.document_id, "document_too_large", detail, where)
+        return upload
 
     def refuse(self, document_id: str | None, code: str, detail: str, where: str) -> Refusal:
         """Return a refusal for one reason."""

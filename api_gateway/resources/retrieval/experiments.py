@@ -16,7 +16,7 @@ from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem, invalid, places
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.resources.retrieval.query_body import flaws
-from api_gateway.resources.route_parts import CurrentGateway
+from api_gateway.resources.route_parts import Complete, CurrentGateway, existing
 from pipeline.administration import edit_profiles as flow
 from pipeline.query.experiments import Experiment, read_experiment
 from pipeline.query.plan import PlanFlaw
@@ -38,11 +38,8 @@ class ExperimentShape(Shape):
     experiment: dict[str, Any]
 
 
-class ExperimentList(Shape):
+class ExperimentList(Complete[ExperimentShape]):
     """Every experiment of the tenant."""
-
-    data: list[ExperimentShape]
-    next_cursor: None
 
 
 router = APIRouter(tags=["profiles"])
@@ -71,8 +68,11 @@ _EXAMPLE = {
 )
 async def list_experiments(gateway: CurrentGateway, principal: Reader) -> Response:
     """List the experiments. `CHORDWISE_RECALL_EXPERIMENT_ENABLED` decides whether they run at all."""
-    found = await gateway.run(flow.list_experiments, principal.tenant_id, gateway.quick)
-    rows = [{"experiment_id": name, "active": active, "experiment": config} for name, (config, active) in found.items()]
+    experiments = await gateway.run(flow.list_experiments, principal.tenant_id, gateway.quick)
+    rows = [
+        {"experiment_id": name, "active": active, "experiment": config}
+        for name, (config, active) in experiments.items()
+    ]
     return page_response(rows, None)
 
 
@@ -103,7 +103,7 @@ async def store(request: Request, gateway: CurrentGateway, principal: Writer, ex
             use=gateway.resources,
         )
     except PlanFlaw as flaw:
-        raise invalid([{**each, "pointer": f"/experiment{each['pointer']}"} for each in flaws(flaw)]) from None
+        raise invalid(flaws(flaw, under="/experiment")) from None
     gateway.configurations.forget(principal.tenant_id)
     return json_response({"experiment_id": experiment_id, "active": body.active, "experiment": body.experiment})
 
@@ -116,7 +116,7 @@ async def store(request: Request, gateway: CurrentGateway, principal: Writer, ex
 )
 async def remove(gateway: CurrentGateway, principal: Writer, experiment_id: str) -> Response:
     """Delete an experiment. Its results stay in the logs and in the audit."""
-    if not await gateway.run(flow.remove_experiment, principal.tenant_id, experiment_id, gateway.resources):
-        raise Problem(404, "experiment_not_found", f"There is no experiment {experiment_id}.")
+    removed = await gateway.run(flow.remove_experiment, principal.tenant_id, experiment_id, gateway.resources)
+    existing(removed, Problem(404, "experiment_not_found", f"There is no experiment {experiment_id}."))
     gateway.configurations.forget(principal.tenant_id)
     return Response(status_code=204)

@@ -13,7 +13,7 @@ from pydantic import Field
 from starlette.responses import Response
 from starlette.types import Receive
 
-from api_gateway.gateway import Gateway, gateway_of
+from api_gateway.gateway import Gateway
 from api_gateway.http.auth import Reader
 from api_gateway.http.descriptions import answers, json_body
 from api_gateway.http.fields import DescribedBy, Shape, Wire
@@ -25,6 +25,7 @@ from api_gateway.live.computations import compute
 from api_gateway.resources.retrieval.queries import known_id
 from api_gateway.resources.retrieval.query_body import flaws
 from api_gateway.resources.retrieval.result_shapes import Answer
+from api_gateway.resources.route_parts import CurrentGateway, existing, known_uuid
 from pipeline.answer.diff import difference, plan_difference
 from pipeline.errors import ComputationTimeout, WorkerUnavailable
 from pipeline.jobs.computation import ComputationKind
@@ -129,16 +130,15 @@ _BODY_PROBLEMS = (400, 401, 403, 404, 409, 413, 415, 422, 429, 503)
     responses=answers(200, Trace, "The complete trace, in numbers and ids.", *_PROBLEMS),
     summary="Get the trace of a query",
 )
-async def trace(request: Request, principal: Reader, query_id: str) -> Response:
+async def trace(gateway: CurrentGateway, principal: Reader, query_id: str) -> Response:
     """Return the trace of a query that was sent with `trace: true`, stored as long as its answer."""
-    gateway, known = gateway_of(request), known_id(query_id)
+    known = known_id(query_id)
     state = await gateway.run(current_state, principal.tenant_id, known, gateway)
-    found = await gateway.run(trace_of_query, principal.tenant_id, known, gateway.resources)
-    if found is None and state.answer is None:
-        raise Problem(409, "query_not_answered", "The query is not answered yet.")
-    if found is None:
+    stored = await gateway.run(trace_of_query, principal.tenant_id, known, gateway.resources)
+    if stored is None:
+        existing(state.answer, not_answered())
         raise Problem(404, "trace_not_kept", "The query was not asked with trace: true; POST its replay to get one.")
-    return json_response(found)
+    return json_response(stored)
 
 
 @router.post(
@@ -147,17 +147,15 @@ async def trace(request: Request, principal: Reader, query_id: str) -> Response:
     openapi_extra=json_body(WhyNotRequest, {"chunk_id": "7e0f3f54-6f3e-5d0a-9d0b-0d0c4a3c9f11"}),
     summary="Explain a missing chunk",
 )
-async def explain(request: Request, principal: Reader, query_id: str) -> Response:
+async def explain(request: Request, gateway: CurrentGateway, principal: Reader, query_id: str) -> Response:
     """Return the first stage at which the chunk was lost: its namespace, its publication, a filter, recall, fusion, or
     the rule that dropped it. A query without a trace is run once more, unchanged, on the current documents."""
-    gateway, known = gateway_of(request), known_id(query_id)
+    known = known_id(query_id)
     body = await read_shape(request, principal, WhyNotRequest, limit=_MAX_BODY_BYTES)
     chunk_id = known_chunk_id(body.chunk_id)
     state = await gateway.run(current_state, principal.tenant_id, known, gateway)
-    if state.answer is None:
-        raise Problem(409, "query_not_answered", "The query is not answered yet.")
-    found = await explanation(gateway, state.query, chunk_id, receive=request.receive)
-    return json_response(found)
+    existing(state.answer, not_answered())
+    return json_response(await explanation(gateway, state.query, chunk_id, receive=request.receive))
 
 
 @router.post(
@@ -166,21 +164,20 @@ async def explain(request: Request, principal: Reader, query_id: str) -> Respons
     openapi_extra=json_body(QueryReplayRequest, {"plan": {"retrieve": {"fusion": {"strategy": "rrf"}}}}),
     summary="Replay a query with other settings",
 )
-async def replay(request: Request, principal: Reader, query_id: str) -> Response:
+async def replay(request: Request, gateway: CurrentGateway, principal: Reader, query_id: str) -> Response:
     """Run the query again with other settings and a trace, on the current documents, from the original request: a
     router decides anew. `difference` compares both answers."""
-    gateway, known = gateway_of(request), known_id(query_id)
+    known = known_id(query_id)
     body = await read_shape(request, principal, QueryReplayRequest, limit=_MAX_BODY_BYTES)
     before = await gateway.run(current_state, principal.tenant_id, known, gateway)
-    if before.answer is None:
-        raise Problem(409, "query_not_answered", "The query is not answered yet.")
+    first = orjson.loads(existing(before.answer, not_answered()))
     if "privacy" in body.plan:
         raise invalid([{"pointer": "/plan/privacy", "detail": "is for the profile to say, as in a query"}])
-    asked_first = before.query.asked
+    original = before.query.asked
     try:
-        plan = replanned(asked_first.plan, body.plan, gateway.settings)
+        plan = replanned(original.plan, body.plan, gateway.settings)
     except PlanFlaw as flaw:
-        raise invalid([{**each, "pointer": f"/plan{each['pointer']}"} for each in flaws(flaw)]) from None
+        raise invalid(flaws(flaw, under="/plan")) from None
     try:
         require_story_time(plan, before.query.filters.story_time)
     except PlanFlaw as flaw:
@@ -195,43 +192,44 @@ async def replay(request: Request, principal: Reader, query_id: str) -> Response
         created_at=now,
         deadline_at=now + plan.deadline_ms / 1000,
         trace=True,
-        remarks=tuple(dict.fromkeys((*asked_first.remarks, *refused))),
+        remarks=tuple(dict.fromkeys((*original.remarks, *refused))),
         before_routing=None,
         understanding=None,
         model_steps=(),
         cache_key="",
         stamps={},
     )
-    after = await answer_of(query, gateway, receive=request.receive, cache_control="no-cache")
-    first, second = orjson.loads(before.answer), orjson.loads(after)
-    told = difference(first, second)
-    told["plan"] = plan_difference(plan_as_json(asked_first.plan), plan_as_json(plan))
-    return json_response({"query_id": query.query_id, "of": known, "difference": told, "answer": second})
+    second = orjson.loads(await answer_of(query, gateway, receive=request.receive, cache_control="no-cache"))
+    changes = difference(first, second)
+    changes["plan"] = plan_difference(plan_as_json(original.plan), plan_as_json(plan))
+    return json_response({"query_id": query.query_id, "of": known, "difference": changes, "answer": second})
 
 
 async def explanation(gateway: Gateway, query: Query, chunk_id: ChunkId, *, receive: Receive) -> dict[str, Any]:
     """Return a worker's explanation. Raises Problem."""
-    asked = {"query_id": query.query_id, "chunk_id": chunk_id}
+    ids = {"query_id": query.query_id, "chunk_id": chunk_id}
     try:
         done = await compute(
-            gateway, ComputationKind.EXPLAIN, query.tenant_id, asked, receive=receive, request_id=query.request_id
+            gateway, ComputationKind.EXPLAIN, query.tenant_id, ids, receive=receive, request_id=query.request_id
         )
     except (WorkerUnavailable, ComputationTimeout):
         raise Problem(503, "not_explained", "No worker found it out in time.", headers={"Retry-After": "2"}) from None
-    found: dict[str, Any] = orjson.loads(done.body)
-    if found.get("error") == "chunk_not_found":
+    result: dict[str, Any] = orjson.loads(done.body)
+    if result.get("error") == "chunk_not_found":
         raise _no_chunk()
-    if "error" in found:
-        raise Problem(503, found["error"], "A store or a channel did not answer, so no explanation is possible now.")
-    return found
+    if "error" in result:
+        raise Problem(503, result["error"], "A store or a channel did not answer, so no explanation is possible now.")
+    return result
 
 
 def known_chunk_id(given: str) -> ChunkId:
     """Return the id in its usual form. Raises Problem(404) for an invalid one."""
-    try:
-        return ChunkId(str(uuid.UUID(given)))
-    except ValueError:
-        raise _no_chunk() from None
+    return ChunkId(known_uuid(given, _no_chunk()))
+
+
+def not_answered() -> Problem:
+    """Return Problem(409) for a query that has no answer yet."""
+    return Problem(409, "query_not_answered", "The query is not answered yet.")
 
 
 def _no_chunk() -> Problem:

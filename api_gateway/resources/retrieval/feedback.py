@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
@@ -20,11 +19,12 @@ from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.live.ask import current_state
-from api_gateway.resources.route_parts import CurrentGateway
+from api_gateway.resources.retrieval.queries import known_id
+from api_gateway.resources.route_parts import CurrentGateway, Page, existing, known_uuid, send_page
 from pipeline.administration import rate as flow
 from pipeline.feedback import judgments as core
 from pipeline.feedback.judgments import DEFAULT_MIN_VOTES, Feedback, Rating
-from pipeline.records import QueryId, TenantId
+from pipeline.records import TenantId
 
 RatingName = Literal["good", "bad", "click"]
 HitId = Annotated[str, Field(min_length=1, max_length=255)]
@@ -48,18 +48,6 @@ class FeedbackRequest(Wire):
         if (self.chunk_id is None) == (self.document_id is None):
             raise ValueError("must name either chunk_id or document_id")
         return self
-
-    @property
-    def said(self) -> flow.RatingRequest:
-        """Return the rating as a record."""
-        return flow.RatingRequest(
-            rating=core.Rating(self.rating),
-            chunk_id=self.chunk_id,
-            document_id=self.document_id,
-            namespace=self.namespace,
-            note=self.note,
-            session_id=self.session_id,
-        )
 
 
 class FeedbackShape(Shape):
@@ -88,11 +76,8 @@ class FeedbackShape(Shape):
     request_id: str
 
 
-class FeedbackPage(Shape):
+class FeedbackPage(Page[FeedbackShape]):
     """Feedback, newest first."""
-
-    data: list[FeedbackShape]
-    next_cursor: str | None
 
 
 class JudgmentVotes(Shape):
@@ -117,11 +102,8 @@ class JudgedQuery(Shape):
     votes: dict[str, JudgmentVotes]
 
 
-class JudgmentPage(Shape):
+class JudgmentPage(Page[JudgedQuery]):
     """Judged questions, in the order of their ids. A page may hold fewer than requested."""
-
-    data: list[JudgedQuery]
-    next_cursor: str | None
 
 
 class ArmResult(Shape):
@@ -151,11 +133,6 @@ class ExperimentResults(Shape):
     buckets: list[ArmResult]
 
 
-def feedback(given: core.Feedback) -> dict[str, Any]:
-    """Return one rating as it is sent."""
-    return shown(FeedbackShape, given)
-
-
 def judged_query(tenant_id: TenantId, namespace: str, judged: core.JudgedText) -> dict[str, Any]:
     """Return one judged question as it is sent."""
     return {
@@ -163,15 +140,15 @@ def judged_query(tenant_id: TenantId, namespace: str, judged: core.JudgedText) -
         "tenant_id": tenant_id,
         "namespaces": [namespace],
         "query_text": judged.query_text,
-        "relevant": {each.document_id: each.grade for each in judged.documents},
-        "votes": {each.document_id: shown(JudgmentVotes, each) for each in judged.documents},
+        "relevant": {document.document_id: document.grade for document in judged.documents},
+        "votes": {document.document_id: shown(JudgmentVotes, document) for document in judged.documents},
     }
 
 
 def arm(result: flow.ArmResult) -> dict[str, Any]:
     """Return one arm as it is sent."""
-    counted = {**asdict(result.thought), **asdict(result.searched)}
-    return {name: counted[name] for name in ArmResult.model_fields}
+    counts = {**asdict(result.thought), **asdict(result.searched)}
+    return {name: counts[name] for name in ArmResult.model_fields}
 
 
 router = APIRouter(tags=["feedback"])
@@ -199,16 +176,17 @@ async def give(request: Request, gateway: CurrentGateway, principal: Reader, que
     """Rate a hit of a query while the query is stored, an hour by default. The same rating of the same hit by the same
     session counts once; of different ones the newest counts. A document missing from the answer may be rated `good` or
     `bad` too."""
-    known = _known(query_id, "query_not_found", "There is no such query; it may have been cancelled, or have expired.")
-    said = (await read_shape(request, principal, FeedbackRequest, limit=_MAX_BODY_BYTES)).said
+    known = known_id(query_id)
+    sent = await read_shape(request, principal, FeedbackRequest, limit=_MAX_BODY_BYTES)
+    rating = flow.RatingRequest(**{**sent.model_dump(exclude={"tenant_id"}), "rating": Rating(sent.rating)})
     request_id: str = request.state.request_id
 
     def rate() -> tuple[Feedback, bool]:
-        state = current_state(principal.tenant_id, QueryId(known), gateway)
-        return flow.rate(principal.tenant_id, state, said, request_id=request_id, use=gateway.resources)
+        state = current_state(principal.tenant_id, known, gateway)
+        return flow.rate(principal.tenant_id, state, rating, request_id=request_id, use=gateway.resources)
 
     given, new = await gateway.run(rate)
-    return json_response(feedback(given), status=201 if new else 200)
+    return json_response(shown(FeedbackShape, given), status=201 if new else 200)
 
 
 @router.get(
@@ -238,12 +216,13 @@ async def list_feedback(
         before=before,
         limit=limit + 1,
     )
-    found, following = cursors.page(
+    return send_page(
         ratings,
         limit,
-        lambda last: cursors.encode("feedback", last.created_at.isoformat(), last.feedback_id),
+        lambda given: shown(FeedbackShape, given),
+        "feedback",
+        lambda given: (given.created_at.isoformat(), given.feedback_id),
     )
-    return page_response([feedback(each) for each in found], following)
 
 
 @router.delete(
@@ -254,9 +233,9 @@ async def list_feedback(
 )
 async def take_back(gateway: CurrentGateway, principal: Writer, feedback_id: str) -> Response:
     """Withdraw a rating from judgments and results."""
-    known = _known(feedback_id, "feedback_not_found", "There is no such feedback.")
-    if not await gateway.run(flow.take_back, principal.tenant_id, known, gateway.resources):
-        raise Problem(404, "feedback_not_found", "There is no such feedback.")
+    not_found = Problem(404, "feedback_not_found", "There is no such feedback.")
+    known = known_uuid(feedback_id, not_found)
+    existing(await gateway.run(flow.take_back, principal.tenant_id, known, gateway.resources), not_found)
     return Response(status_code=204)
 
 
@@ -283,7 +262,7 @@ async def judgments(
         after = None if position is None else bytes.fromhex(position[0])
     except ValueError:
         raise cursors.foreign() from None
-    found, last = await gateway.run(
+    questions, last = await gateway.run(
         flow.judgment_page,
         principal.tenant_id,
         chosen,
@@ -293,7 +272,7 @@ async def judgments(
         use=gateway.resources,
     )
     following = None if last is None else cursors.encode("judgments", last.hex())
-    return page_response([judged_query(principal.tenant_id, chosen, each) for each in found], following)
+    return page_response([judged_query(principal.tenant_id, chosen, question) for question in questions], following)
 
 
 @router.get(
@@ -304,17 +283,9 @@ async def judgments(
 async def results(gateway: CurrentGateway, principal: Reader, experiment_id: str) -> Response:
     """Return the results of each arm: its searches, counted from the audit a few seconds after their answers (among the
     tenant's newest 200,000), and feedback on their answers. Both outlive the experiment."""
-    found = await gateway.run(flow.experiment_results, principal.tenant_id, experiment_id, gateway.resources)
-    if found is None:
-        raise Problem(404, "experiment_not_found", "There is no such experiment, and nothing is known of one.")
-    return json_response({"experiment_id": experiment_id, "buckets": [arm(each) for each in found]})
-
-
-def _known(identifier: str, code: str, detail: str) -> str:
-    try:
-        return str(uuid.UUID(identifier))
-    except ValueError:
-        raise Problem(404, code, detail) from None
+    arms = await gateway.run(flow.experiment_results, principal.tenant_id, experiment_id, gateway.resources)
+    not_found = Problem(404, "experiment_not_found", "There is no such experiment, and nothing is known of one.")
+    return json_response({"experiment_id": experiment_id, "buckets": [arm(one) for one in existing(arms, not_found)]})
 
 
 def _since(value: str | None) -> datetime | None:

@@ -28,15 +28,8 @@ def to_filters(sent: FiltersIn, *, story_time: int | None = None) -> Filters:
     """Return the filters as a record. Raises ValueError for an ``end`` before the ``start``."""
     if sent.start is not None and sent.end is not None and sent.end < sent.start:
         raise ValueError("lies before start")
-    return Filters(
-        type=sent.type,
-        tags=tuple(sent.tags or ()),
-        author=sent.author,
-        start=sent.start,
-        end=sent.end,
-        metadata=sent.metadata or {},
-        story_time=story_time,
-    )
+    given = {**dict(sent), "tags": tuple(sent.tags or ()), "metadata": sent.metadata or {}}
+    return Filters(**given, story_time=story_time)
 
 
 def filters_parameter(value: str) -> Filters:
@@ -44,10 +37,10 @@ def filters_parameter(value: str) -> Filters:
     try:
         return to_filters(FiltersIn.model_validate(refuse_flaws(decode_json(value.encode("utf-8", "replace")))))
     except ValidationError as error:
-        found = [{**place, "pointer": f"/filters{place['pointer']}"} for place in places(error)]
+        errors = places(error, under=["filters"])
     except Problem as error:
-        found = [{"pointer": f"/filters{place['pointer']}", "detail": place["detail"]} for place in error.errors]
-        found = found or [{"pointer": "/filters", "detail": f"must be a JSON object: {error.detail}"}]
+        errors = [{"pointer": f"/filters{flaw['pointer']}", "detail": flaw["detail"]} for flaw in error.errors]
+        errors = errors or [{"pointer": "/filters", "detail": f"must be a JSON object: {error.detail}"}]
     except ValueError as error:
-        found = [{"pointer": "/filters/end", "detail": str(error)}]
-    raise invalid([{**place, "in": "query"} for place in found])
+        errors = [{"pointer": "/filters/end", "detail": str(error)}]
+    raise invalid([{**flaw, "in": "query"} for flaw in errors])

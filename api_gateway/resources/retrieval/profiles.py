@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from api_gateway.gateway import gateway_of
+from api_gateway.gateway import Gateway
 from api_gateway.http.auth import Reader, Writer
 from api_gateway.http.descriptions import answers, json_body
 from api_gateway.http.fields import DescribedBy, Label, Shape, Wire, shown
@@ -18,11 +18,12 @@ from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.resources.retrieval.query_body import flaws
-from api_gateway.resources.route_parts import CurrentGateway
+from api_gateway.resources.route_parts import Complete, CurrentGateway, existing
 from pipeline.administration import edit_profiles as flow
 from pipeline.query.plan import Plan, PlanFlaw, plan_as_json
-from pipeline.query.profiles import BUILT_IN, ProfileHead, ProfileVersion
+from pipeline.query.profiles import BUILT_IN, ProfileHead
 from pipeline.retrieval.build_plan import plan_of
+from pipeline.settings import Settings
 from pipeline.tenants.accounts import Principal
 
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -65,11 +66,8 @@ class ProfileDetail(ProfileShape):
     plan: dict[str, Any]
 
 
-class ProfileList(Shape):
+class ProfileList(Complete[ProfileShape]):
     """All profiles available to queries."""
-
-    data: list[ProfileShape]
-    next_cursor: None
 
 
 class ProfileVersionShape(Shape):
@@ -82,34 +80,26 @@ class ProfileVersionShape(Shape):
     created_at: datetime | None
 
 
-class ProfileVersionList(Shape):
+class ProfileVersionList(Complete[ProfileVersionShape]):
     """Every version, newest first."""
-
-    data: list[ProfileVersionShape]
-    next_cursor: None
 
 
 def profile(head: ProfileHead) -> dict[str, Any]:
     """Return one profile in a list."""
-    return {
-        "name": head.name,
-        "config_version": head.active.version,
-        "built_in": head.name in BUILT_IN,
-        "note": head.active.note,
-        "trial_version": head.trial.version if head.trial else None,
-        "trial_share": head.trial_share,
-        "previous_version": head.previous_version,
-    }
+    return shown(
+        ProfileShape,
+        head,
+        config_version=head.active.version,
+        built_in=head.name in BUILT_IN,
+        note=head.active.note,
+        trial_version=head.trial.version if head.trial else None,
+    )
 
 
-def profile_detail(head: ProfileHead, plan: Plan) -> dict[str, Any]:
+def profile_detail(head: ProfileHead, settings: Settings) -> dict[str, Any]:
     """Return one profile with its plan."""
+    plan = plan_of(settings, head.active.config, {})
     return {**profile(head), "config": dict(head.active.config), "plan": plan_as_json(plan)}
-
-
-def profile_version(version: ProfileVersion) -> dict[str, Any]:
-    """Return one version."""
-    return shown(ProfileVersionShape, version, config_version=version.version, config=dict(version.config))
 
 
 router = APIRouter(tags=["profiles"])
@@ -139,10 +129,8 @@ async def list_profiles(gateway: CurrentGateway, principal: Reader) -> Response:
 )
 async def look(gateway: CurrentGateway, principal: Reader, name: str) -> Response:
     """Return a profile. `config` is the stored part; `plan` is complete, including the installation's settings."""
-    head = (await gateway.run(flow.list_profiles, principal.tenant_id, gateway.quick)).get(name)
-    if head is None:
-        raise _not_found(name)
-    return json_response(profile_detail(head, plan_of(gateway.settings, head.active.config, {})))
+    heads = await gateway.run(flow.list_profiles, principal.tenant_id, gateway.quick)
+    return json_response(profile_detail(existing(heads.get(name), _not_found(name)), gateway.settings))
 
 
 @router.put(
@@ -157,31 +145,29 @@ async def store(request: Request, gateway: CurrentGateway, principal: Writer, na
     Versions never change, and earlier ones stay for a rollback. Queries use the new one within two seconds."""
     if not _NAME.fullmatch(name):
         raise invalid([{"pointer": "/name", "detail": "may hold 1 to 64 letters, digits, '.', '_' and '-'"}])
-    asked = await read_shape(request, principal, ProfileRequest, limit=_MAX_BODY_BYTES)
+    sent = await read_shape(request, principal, ProfileRequest, limit=_MAX_BODY_BYTES)
 
-    def write() -> ProfileHead | None:
+    def write() -> ProfileHead:
         version, _ = flow.store_profile(
             principal.tenant_id,
             name,
-            asked.config,
-            note=asked.note,
+            sent.config,
+            note=sent.note,
             by=principal.actor.key_name,
-            share=asked.share,
+            share=sent.share,
             use=gateway.resources,
         )
         versions = flow.list_versions(principal.tenant_id, name, gateway.resources)
-        added = next(each for each in versions if each.version == version)
+        added = next(stored for stored in versions if stored.version == version)
         head = flow.list_profiles(principal.tenant_id, gateway.resources).get(name)
-        return head if head is not None and asked.share >= 1 else ProfileHead(name=name, active=added)
+        return head if head is not None and sent.share >= 1 else ProfileHead(name=name, active=added)
 
     try:
         head = await gateway.run(write)
     except PlanFlaw as flaw:
-        errors = [{**each, "pointer": f"/config{each['pointer']}"} for each in flaws(flaw)]
-        raise invalid(errors) from None
+        raise invalid(flaws(flaw, under="/config")) from None
     gateway.configurations.forget(principal.tenant_id)
-    assert head is not None  # it was written just now
-    body = profile_detail(head, plan_of(gateway.settings, head.active.config, {}))
+    body = profile_detail(head, gateway.settings)
     return json_response(body, status=201, headers={"Location": f"/v1/profiles/{name}"})
 
 
@@ -192,10 +178,12 @@ async def store(request: Request, gateway: CurrentGateway, principal: Writer, na
 )
 async def versions(gateway: CurrentGateway, principal: Reader, name: str) -> Response:
     """List the versions, newest first; the built-in one, if there is one, is the oldest."""
-    found = await gateway.run(flow.list_versions, principal.tenant_id, name, gateway.quick)
-    if not found:
-        raise _not_found(name)
-    return page_response([profile_version(each) for each in found], None)
+    stored = await gateway.run(flow.list_versions, principal.tenant_id, name, gateway.quick)
+    rows = [
+        shown(ProfileVersionShape, row, config_version=row.version, config=dict(row.config))
+        for row in existing(stored or None, _not_found(name))
+    ]
+    return page_response(rows, None)
 
 
 @router.post(
@@ -211,9 +199,8 @@ async def activate(request: Request, gateway: CurrentGateway, principal: Writer,
     done = await gateway.run(
         flow.activate, principal.tenant_id, name, body.version, share=body.share, use=gateway.resources
     )
-    if not done:
-        raise _not_found(f"{name} of version {body.version}")
-    return await _shown(request, principal, name)
+    existing(done, _not_found(f"{name} of version {body.version}"))
+    return await _current(gateway, principal, name)
 
 
 @router.post(
@@ -221,14 +208,14 @@ async def activate(request: Request, gateway: CurrentGateway, principal: Writer,
     responses=answers(200, ProfileShape, "The previous version is active again.", 409, *_PROBLEMS),
     summary="Roll back a profile",
 )
-async def roll_back(request: Request, gateway: CurrentGateway, principal: Writer, name: str) -> Response:
+async def roll_back(gateway: CurrentGateway, principal: Writer, name: str) -> Response:
     """End a trial if there is one; else activate the previous version again."""
     version = await gateway.run(flow.roll_back, principal.tenant_id, name, gateway.resources)
     if version is None:
         if name not in (await gateway.configurations.of(principal.tenant_id)).profiles:
             raise _not_found(name)
         raise Problem(409, "nothing_to_roll_back", f"The profile {name} has no previous version.")
-    return await _shown(request, principal, name)
+    return await _current(gateway, principal, name)
 
 
 @router.delete(
@@ -239,14 +226,12 @@ async def roll_back(request: Request, gateway: CurrentGateway, principal: Writer
 )
 async def remove(gateway: CurrentGateway, principal: Writer, name: str) -> Response:
     """Delete a profile's stored versions. A built-in profile returns to its original form."""
-    if not await gateway.run(flow.remove_profile, principal.tenant_id, name, gateway.resources):
-        raise _not_found(name)
+    existing(await gateway.run(flow.remove_profile, principal.tenant_id, name, gateway.resources), _not_found(name))
     gateway.configurations.forget(principal.tenant_id)
     return Response(status_code=204)
 
 
-async def _shown(request: Request, principal: Principal, name: str) -> Response:
-    gateway = gateway_of(request)
+async def _current(gateway: Gateway, principal: Principal, name: str) -> Response:
     gateway.configurations.forget(principal.tenant_id)
     configuration = await gateway.configurations.of(principal.tenant_id)
     return json_response(profile(configuration.profiles[name]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import uuid
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
@@ -11,8 +10,8 @@ from fastapi import Query as Parameter
 from starlette.responses import Response
 
 from api_gateway.gateway import gateway_of
-from api_gateway.http.auth import Reader, require_same_tenant
-from api_gateway.http.bodies import Decoded, decode_json, read_json_body
+from api_gateway.http.auth import Reader
+from api_gateway.http.bodies import Decoded
 from api_gateway.http.descriptions import answers, json_body
 from api_gateway.http.fields import Shape
 from api_gateway.http.prefer import LONGEST_WAIT_S, Preference, parse_prefer
@@ -20,7 +19,7 @@ from api_gateway.http.responses import json_response
 from api_gateway.live.ask import asked_query, await_answer, not_found, send, state_in_time
 from api_gateway.resources.retrieval.query_body import QueryRequest
 from api_gateway.resources.retrieval.result_shapes import Answer
-from api_gateway.resources.route_parts import CurrentGateway
+from api_gateway.resources.route_parts import CurrentGateway, existing, known_uuid, read_object
 from pipeline.query.request import Query
 from pipeline.query.wake_names import wake_name
 from pipeline.records import QueryId
@@ -38,7 +37,7 @@ router = APIRouter(tags=["retrieval"])
 
 Wait = Annotated[float, Parameter(ge=0, le=LONGEST_WAIT_S, description="Seconds to hold the answer for.")]
 
-_MAX_BODY_BYTES = 1024 * 1024  # ten times the largest valid query; it is parsed on the event loop
+MAX_BODY_BYTES = 1024 * 1024  # ten times the largest valid query; it is parsed on the event loop
 EXAMPLE = {
     "query_text": "How do I reset the controller?",
     "namespaces": ["kb"],
@@ -139,35 +138,26 @@ async def look(
 async def cancel(gateway: CurrentGateway, principal: Reader, query_id: str) -> Response:
     """Cancel or delete a query. Its tasks find nothing to do; clients waiting for it get 404."""
     known = known_id(query_id)
-    if not await gateway.run(gateway.resources.queries(principal.tenant_id).cancel, known):
-        raise not_found()
+    existing(await gateway.run(gateway.resources.queries(principal.tenant_id).cancel, known), not_found())
     return Response(status_code=204)
 
 
 async def query_of(request: Request, principal: Principal) -> Query:
     """Return the query in a request. Raises Problem."""
-    return await query_from(await body_of(request, principal), request, principal)
-
-
-async def body_of(request: Request, principal: Principal) -> Decoded:
-    """Read the body of a query. Raises Problem."""
-    limit = min(_MAX_BODY_BYTES, gateway_of(request).settings.max_body_bytes)
-    decoded = decode_json(await read_json_body(request, limit))
-    require_same_tenant(principal, decoded.value.get("tenant_id"))
-    return decoded
+    return await query_from(await read_object(request, principal, MAX_BODY_BYTES), request, principal)
 
 
 async def query_from(
     decoded: Decoded, request: Request, principal: Principal, *, request_id: str | None = None
 ) -> Query:
     """Return the query in a body, under ``request_id`` or the request's own. Raises Problem."""
-    told = request.state
+    state = request.state
     return await asked_query(
         decoded,
         principal,
         gateway_of(request),
-        request_id=request_id or told.request_id,
-        received_at=told.received_at,
+        request_id=request_id or state.request_id,
+        received_at=state.received_at,
     )
 
 
@@ -191,10 +181,7 @@ async def _answer(request: Request, query: Query, preference: Preference, *, sec
 
 def known_id(query_id: str) -> QueryId:
     """Parse the id of a query. Raises Problem(404) for an invalid one."""
-    try:
-        return QueryId(str(uuid.UUID(query_id)))
-    except ValueError:
-        raise not_found() from None
+    return QueryId(known_uuid(query_id, not_found()))
 
 
 def _ready(answer: bytes, applied: str | None) -> Response:

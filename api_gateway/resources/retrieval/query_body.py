@@ -13,6 +13,7 @@ from api_gateway.http.bodies import Decoded, refuse_flaws
 from api_gateway.http.fields import DescribedBy, Integer64, Label, NamespaceName, Wire
 from api_gateway.http.problems import Problem, invalid, places
 from api_gateway.resources.retrieval.filters import FiltersIn, to_filters
+from api_gateway.resources.route_parts import validated
 from pipeline.query.background import background_of
 from pipeline.query.configuration import (
     Assign,
@@ -104,17 +105,14 @@ def to_query(
     """Convert a body to a query with the tenant's ``configuration`` (the built-in one by default). The deadline counts
     from ``received_at`` (seconds since the epoch; now by default). Raises Problem(422), or Problem(404) for an unknown
     profile."""
-    try:
-        sent = QueryRequest.model_validate(refuse_flaws(decoded))
-    except ValidationError as error:
-        raise invalid(places(error)) from None
+    sent = validated(QueryRequest, refuse_flaws(decoded))
     if sent.query_text.isspace():
         raise invalid([{"pointer": "/query_text", "detail": "holds nothing but white space"}])
     configuration = configuration or built_in_configuration()
     choice, remarks = _choice(sent, configuration, assign)
     namespaces = tuple(dict.fromkeys(Namespace(name) for name in sent.namespaces))
     try:
-        plan = plan_of(use, choice.config, _asked(sent), namespaces=len(namespaces))
+        plan = plan_of(use, choice.config, _plan_parts(sent), namespaces=len(namespaces))
         require_story_time(plan, sent.story_time)
     except PlanFlaw as flaw:
         raise invalid(flaws(flaw)) from None
@@ -160,21 +158,23 @@ def _choice(sent: QueryRequest, configuration: Configuration, assign: Assign) ->
     return choice, ["the query takes no part in the experiment it names"] if outside else []
 
 
-def flaws(flaw: PlanFlaw) -> list[dict[str, str]]:
-    """Return the locations at fault in a plan."""
+def flaws(flaw: PlanFlaw, *, under: str = "") -> list[dict[str, str]]:
+    """Return the locations at fault in the plan at the JSON Pointer ``under``."""
     if isinstance(flaw.__cause__, ValidationError):
-        return places(flaw.__cause__)
-    return [{"pointer": pointer, "detail": detail} for pointer, detail in flaw.flaws]
+        errors = places(flaw.__cause__)
+    else:
+        errors = [{"pointer": pointer, "detail": detail} for pointer, detail in flaw.flaws]
+    return [{**error, "pointer": under + error["pointer"]} for error in errors]
 
 
-def _asked(sent: QueryRequest) -> dict[str, Any]:
+def _plan_parts(sent: QueryRequest) -> dict[str, Any]:
     """Return the parts of a plan that a request sets; null counts as absent."""
-    parts = {name: getattr(sent, name) for name in _PLAN_PARTS}
-    asked = {name: _without_nulls(part) for name, part in parts.items() if part is not None}
+    values = {name: getattr(sent, name) for name in _PLAN_PARTS}
+    parts = {name: _without_nulls(value) for name, value in values.items() if value is not None}
     for switch, part in ((sent.enable_expand, "understand"), (sent.enable_rerank, "rerank")):
         if switch is not None:
-            asked[part] = {**asked.get(part, {}), "enabled": switch}
-    return asked
+            parts[part] = {**parts.get(part, {}), "enabled": switch}
+    return parts
 
 
 def _without_nulls(value: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import orjson
 from fastapi import APIRouter, Request
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, field_validator
 from starlette.responses import Response
 
 from api_gateway.gateway import gateway_of
@@ -16,14 +16,14 @@ from api_gateway.http.auth import Reader
 from api_gateway.http.bodies import Decoded, refuse_flaws
 from api_gateway.http.descriptions import answers, json_body
 from api_gateway.http.fields import Label, NamespaceName, Shape, Wire
-from api_gateway.http.problems import invalid, places
 from api_gateway.http.responses import json_response
 from api_gateway.live.ask import answer_of, retrieved
 from api_gateway.resources.retrieval.explanations import Trace
 from api_gateway.resources.retrieval.queries import EXAMPLE as QUERY_EXAMPLE
-from api_gateway.resources.retrieval.queries import body_of, query_from, query_of
+from api_gateway.resources.retrieval.queries import MAX_BODY_BYTES, query_from, query_of
 from api_gateway.resources.retrieval.query_body import Conversation, QueryRequest, UserProfile
 from api_gateway.resources.retrieval.result_shapes import Answer
+from api_gateway.resources.route_parts import CurrentGateway, read_object, validated
 from pipeline.query.request import Query
 from pipeline.retrieval.record_trace import trace_of_query
 
@@ -87,26 +87,11 @@ def is_recall(decoded: Decoded) -> bool:
     return "query" in decoded.value and "query_text" not in decoded.value
 
 
-def recall_of(decoded: Decoded) -> RecallRequest:
-    """Parse a body. Raises Problem(422)."""
-    try:
-        return RecallRequest.model_validate(refuse_flaws(decoded))
-    except ValidationError as error:
-        raise invalid(places(error)) from None
-
-
 def as_query(request: RecallRequest) -> Decoded:
     """Return the body of the equivalent query."""
-    asked = {
-        "query_text": request.query,
-        "namespaces": request.namespaces,
-        "session_id": request.session_id,
-        "user_profile": request.user_profile,
-        "conversation": request.context,
-        "experiment_id": request.experiment_id,
-        "top_k": request.top_k,
-    }
-    return Decoded(asked)
+    same = ("namespaces", "session_id", "user_profile", "experiment_id", "top_k")
+    body = {name: getattr(request, name) for name in same}
+    return Decoded({"query_text": request.query, "conversation": request.context, **body})
 
 
 def result_of(answer: Mapping[str, Any], *, trace_id: str, experiment_id: str | None) -> RecallResult:
@@ -121,15 +106,9 @@ def result_of(answer: Mapping[str, Any], *, trace_id: str, experiment_id: str | 
 
 
 def _hit(chunk: Mapping[str, Any]) -> RecallHit:
-    named = {name: chunk[name] for name in ("document_id", "chunk_id", "namespace", "title")}
-    return RecallHit(
-        source=chunk["source"],
-        score=chunk["score"],
-        confidence=chunk["confidence"],
-        reason=chunk["reason"],
-        content=chunk["text"],
-        metadata={**chunk["metadata"], **named},
-    )
+    same = {name: chunk[name] for name in ("source", "score", "confidence", "reason")}
+    ids = {name: chunk[name] for name in ("document_id", "chunk_id", "namespace", "title")}
+    return RecallHit(**same, content=chunk["text"], metadata={**chunk["metadata"], **ids})
 
 
 class Debugged(Answer):
@@ -138,42 +117,30 @@ class Debugged(Answer):
     trace: Trace | None
 
 
-_DEBUGGED = answers(200, Debugged, "The answer and its trace.", 400, 401, 403, 404, 413, 415, 422, 503)
+_PROBLEMS = (400, 401, 403, 404, 413, 415, 422, 503)
 
 
 @router.post(
     "/internal/recall/test",
-    responses=answers(
-        200,
-        RecallResult | Debugged,
-        "The hits; to a QueryRequest, its answer and trace.",
-        400,
-        401,
-        403,
-        404,
-        413,
-        415,
-        422,
-        503,
-    ),
+    responses=answers(200, RecallResult | Debugged, "The hits; to a QueryRequest, its answer and trace.", *_PROBLEMS),
     openapi_extra=json_body(RecallRequest | QueryRequest, EXAMPLE),
     summary="Recall for a main agent",
 )
-async def recall(request: Request, principal: Reader) -> Response:
+async def recall(request: Request, gateway: CurrentGateway, principal: Reader) -> Response:
     """Answer a RecallRequest with a RecallResult, and the body of a query as `/v1/rag/debug` does."""
-    decoded = await body_of(request, principal)
+    decoded = await read_object(request, principal, MAX_BODY_BYTES)
     if not is_recall(decoded):
         return await _debugged(await query_from(decoded, request, principal), request)
-    gateway, asked = gateway_of(request), recall_of(decoded)
-    query = await query_from(as_query(asked), request, principal, request_id=asked.trace_id)
+    sent = validated(RecallRequest, refuse_flaws(decoded))
+    query = await query_from(as_query(sent), request, principal, request_id=sent.trace_id)
     answer = await answer_of(query, gateway, receive=request.receive)
-    found = result_of(retrieved(answer), trace_id=query.request_id, experiment_id=asked.experiment_id)
-    return json_response(found.model_dump())
+    result = result_of(retrieved(answer), trace_id=query.request_id, experiment_id=sent.experiment_id)
+    return json_response(result.model_dump())
 
 
 @router.post(
     "/v1/rag/debug",
-    responses=_DEBUGGED,
+    responses=answers(200, Debugged, "The answer and its trace.", *_PROBLEMS),
     openapi_extra=json_body(QueryRequest, QUERY_EXAMPLE),
     summary="Query with a trace",
 )
@@ -184,7 +151,6 @@ async def debug(request: Request, principal: Reader) -> Response:
 
 async def _debugged(query: Query, request: Request) -> Response:
     gateway = gateway_of(request)
-    said = await answer_of(replace(query, trace=True), gateway, receive=request.receive, cache_control="no-cache")
-    answer: dict[str, Any] = orjson.loads(said)
-    found = await gateway.run(trace_of_query, query.tenant_id, query.query_id, gateway.resources)
-    return json_response({**answer, "trace": found})
+    answer = await answer_of(replace(query, trace=True), gateway, receive=request.receive, cache_control="no-cache")
+    trace = await gateway.run(trace_of_query, query.tenant_id, query.query_id, gateway.resources)
+    return json_response({**orjson.loads(answer), "trace": trace})
