@@ -36,7 +36,7 @@ class UnitOfWork:
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
-        self._waiting: list[Callable[[], None]] = []
+        self._waiting: list[Callable[[], object]] = []
 
     def after_commit(self, send: Callable[[], object]) -> None:
         """Call ``send`` after a successful commit; never after a rollback."""
