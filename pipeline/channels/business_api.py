@@ -104,12 +104,7 @@ class ApiChannel:
             max_bytes=source.max_bytes,
         )
         return passages_of(
-            answer,
-            source,
-            name=stored.name,
-            tenant_id=query.tenant_id,
-            namespace=namespace,
-            filters=query.filters,
+            answer, source, name=stored.name, tenant_id=query.tenant_id, namespace=namespace, filters=query.filters
         )
 
     def _sources(self, query: Query) -> tuple[list[StoredSource], list[StoredSource]]:

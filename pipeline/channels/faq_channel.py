@@ -119,9 +119,7 @@ class FaqChannel:
             namespaces=namespaces,
             filters=replace(query.filters, pairs=True),
             plan=replace(
-                plan,
-                top_k=1,
-                retrieve=replace(plan.retrieve, method="hybrid", allocation="pool", channels=channels),
+                plan, top_k=1, retrieve=replace(plan.retrieve, method="hybrid", allocation="pool", channels=channels)
             ),
         )
 

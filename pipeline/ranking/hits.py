@@ -78,9 +78,5 @@ class Drop:
 def fields_of(hit: Hydrated) -> dict[str, Any]:
     """Return the fields that conditions apply to: the hit's metadata as the answer shows it, its title and its ids."""
     return fields_named(
-        hit.metadata,
-        title=hit.title,
-        document_id=hit.document_id,
-        chunk_id=hit.chunk_id,
-        namespace=hit.namespace,
+        hit.metadata, title=hit.title, document_id=hit.document_id, chunk_id=hit.chunk_id, namespace=hit.namespace
     )

@@ -105,11 +105,7 @@ def hydrate(
 
 
 def _enough(
-    read: Sequence[Fused],
-    found: Mapping[ChunkId, StoredChunk],
-    sure: Mapping[str, float],
-    unread: float,
-    query: Query,
+    read: Sequence[Fused], found: Mapping[ChunkId, StoredChunk], sure: Mapping[str, float], unread: float, query: Query
 ) -> bool:
     if counts_alone(query.plan):
         return len(found) >= needed(query.plan)
@@ -215,11 +211,7 @@ def _segment_fields(chunk: StoredChunk) -> dict[str, object]:
     segment = chunk.segment
     if segment is None:
         return {}
-    return {
-        "chapter_id": segment.chapter_id,
-        "entity_names": list(segment.entity_names),
-        "summary": segment.summary,
-    }
+    return {"chapter_id": segment.chapter_id, "entity_names": list(segment.entity_names), "summary": segment.summary}
 
 
 def _hydrated(chunk: StoredChunk) -> Hydrated:

@@ -43,11 +43,7 @@ class AnswerCache:
     MySQL is already known to be unavailable."""
 
     def __init__(
-        self,
-        use: Resources,
-        *,
-        away: Callable[[], bool] = lambda: False,
-        clock: Callable[[], float] = time.monotonic,
+        self, use: Resources, *, away: Callable[[], bool] = lambda: False, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.use = use
         self._known_away = away
