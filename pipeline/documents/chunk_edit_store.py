@@ -10,7 +10,7 @@ from sqlalchemy import bindparam, text
 
 from pipeline.database.rows import TenantStore, generation_key, now, to_json
 from pipeline.documents.owned_chunk_store import COLUMNS, JOINED, OwnedChunk, owned_chunk, owned_parent
-from pipeline.filters.sql import mysql_condition
+from pipeline.filters.sql_filters import mysql_condition
 from pipeline.records import Chunk, ChunkId, DocumentId, Filters, Generation, Namespace, Passage
 
 __all__ = ["ChunkEdits", "ChunkOrder", "OwnedChunk", "Position"]

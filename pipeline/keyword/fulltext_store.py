@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, bindparam, text
 
-from pipeline.filters.sql import mysql_condition
+from pipeline.filters.sql_filters import mysql_condition
 from pipeline.records import ChunkId, DocumentId, FieldTerms, Filters, Namespace, TenantId
 
 

@@ -80,7 +80,7 @@ class AnswerCache:
             return None
         queries = self.use.queries(query.tenant_id)
         try:
-            kept = _read(queries.kept(query.cache_key))
+            kept = _read(queries.cached_answer(query.cache_key))
         except Unavailable:
             return None
         self.use.meter.count("chordwise_result_cache", result="miss" if kept is None else "hit")

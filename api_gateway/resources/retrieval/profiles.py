@@ -19,8 +19,8 @@ from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.resources.retrieval.query_body import flaws
 from pipeline.administration import edit_profiles as flow
+from pipeline.query.built_in_profiles import BUILT_IN, ProfileHead, ProfileVersion
 from pipeline.query.plan import Plan, PlanFlaw, plan_as_json
-from pipeline.query.profiles import BUILT_IN, ProfileHead, ProfileVersion
 from pipeline.retrieval.build_plan import plan_of
 from pipeline.tenants.accounts import Principal
 

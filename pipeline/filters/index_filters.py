@@ -1,6 +1,6 @@
 """Filters as terms of an index outside the databases: a field and a value, or a metadata path and a value.
 
-As in `ranking.validity.unmet`, a list meets a single value of ``metadata`` that it holds; ``where`` compares the value
+As in `filters.python_filters.unmet`, a list meets a single value of ``metadata`` that it holds; ``where`` compares the value
 itself. Comparisons by order have no terms.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from pipeline.chunking.pair_marks import ANSWER_KEY, PAIR_TYPE, QUESTION_KEY
-from pipeline.filters.conditions import choices_of
+from pipeline.filters.python_filters import choices_of
 from pipeline.records import Comparison, Condition, DocumentFields, Filters
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
