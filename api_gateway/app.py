@@ -47,7 +47,7 @@ from api_gateway.resources import (
 )
 from api_gateway.resources.ingestion import archives, chunks, documents, examples, files, preview, sources
 from api_gateway.resources.retrieval import experiments, explanations, feedback, profiles, queries, recall
-from pipeline.channels.installed_channels import installed_channels
+from pipeline.channels.channel_plugins import installed_channels
 from pipeline.errors import PipelineError, Unavailable
 from pipeline.maintenance import migrate_schema
 from pipeline.resources import Resources

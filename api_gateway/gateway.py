@@ -27,8 +27,7 @@ from pipeline.administration.edit_profiles import load_configuration
 from pipeline.administration.manage_tenants import principal_of
 from pipeline.garbage import keep_for_good
 from pipeline.keyword.segmentation import segment
-from pipeline.query.configuration import Configuration
-from pipeline.query.experiment_platform import make_assigner
+from pipeline.query.configuration import Configuration, make_assigner
 from pipeline.records import TenantId
 from pipeline.resources import Resources
 from pipeline.retrieval.reuse_answer import AnswerCache

@@ -322,7 +322,7 @@ Scalar = str | int | float | bool
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
     """A key of a document's metadata compared with a value, or with several for ``in`` and ``nin``; see
-    `filters.conditions`."""
+    `filters.python_filters`."""
 
     key: str
     operator: Literal["eq", "ne", "gt", "gte", "lt", "lte", "in", "nin"]

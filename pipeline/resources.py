@@ -248,9 +248,7 @@ class Resources:
     def usage_book(self) -> UsageBook:
         """The records of embedding usage."""
         return UsageBook(
-            lambda: self.mysql,
-            price_per_million=self.settings.embedding_price_per_million,
-            meter=lambda: self.meter,
+            lambda: self.mysql, price_per_million=self.settings.embedding_price_per_million, meter=lambda: self.meter
         )
 
     def _governor(self, account: str) -> FleetGovernor:
@@ -300,9 +298,7 @@ class Resources:
         register_installed_parsers()  # the media types that may be fetched depend on it
         limits = self.settings
         return Fetcher(
-            timeout_s=limits.fetch_timeout_s,
-            max_bytes=limits.max_document_bytes,
-            permitted=limits.fetch_allow_networks,
+            timeout_s=limits.fetch_timeout_s, max_bytes=limits.max_document_bytes, permitted=limits.fetch_allow_networks
         )
 
     @cached_property

@@ -197,7 +197,7 @@ def _open(query: Query, gateway: Gateway, *, cache_control: str, chord: bool) ->
     queries.open(query)
     if not query.channels:  # small talk: nothing to retrieve and nothing to wait for
         answer_now(query.tenant_id, query.query_id, gateway.resources, {})
-        return query, queries.noted(query.query_id, "answer")
+        return query, queries.field(query.query_id, "answer")
     if chord:
         _enqueue(query, gateway)
     return query, None
@@ -242,7 +242,7 @@ async def state_in_time(tenant_id: TenantId, query_id: QueryId, gateway: Gateway
 
 def answer_so_far(tenant_id: TenantId, query_id: QueryId, gateway: Gateway) -> bytes | None:
     """Return the answer to a query, or None if it is not answered yet. Blocking. Raises Problem(404), or Unavailable."""
-    answer = gateway.resources.queries(tenant_id).noted(query_id, "answer")
+    answer = gateway.resources.queries(tenant_id).field(query_id, "answer")
     return current_state(tenant_id, query_id, gateway).answer if answer is None else answer
 
 

@@ -8,11 +8,11 @@ from typing import Any
 import structlog
 
 from pipeline.database.unit_of_work import reading, unit_of_work
+from pipeline.query.built_in_profiles import DEFAULT_PROFILE, ProfileHead, ProfileVersion
 from pipeline.query.configuration import Configuration
 from pipeline.query.experiments import Experiment, read_experiment
 from pipeline.query.plan import Plan, PlanFlaw, overlaid
 from pipeline.query.profile_store import Experiments, Profiles
-from pipeline.query.profiles import DEFAULT_PROFILE, ProfileHead, ProfileVersion
 from pipeline.records import TenantId
 from pipeline.resources import Resources
 from pipeline.retrieval.build_plan import plan_of

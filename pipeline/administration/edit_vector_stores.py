@@ -15,7 +15,7 @@ from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
 from pipeline.document_sources import SourceKind, SourceRef
 from pipeline.documents.document_store import Documents
 from pipeline.errors import DocumentTooLarge, UnsupportedMediaType
-from pipeline.filters.conditions import kind_of
+from pipeline.filters.python_filters import kind_of
 from pipeline.ingestion.accept import AcceptedJob, Batch, Refusal, accept
 from pipeline.parsing import JSONL, PLAIN, media_type_of
 from pipeline.records import Chunking, DocumentFields, DocumentId, Generation, JobId, Namespace, Scope, TenantId, Upload

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from pipeline.answer.result import AnswerChunk, AnswerContext
@@ -32,14 +32,14 @@ _PAIR_KEYS = (("user_input", "agent_response"), ("question", "answer"))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextPassage:
-    """A passage offered for the context. ``text`` may include the hit's surroundings; ``found`` is the hit alone, read
+    """A passage offered for the context. ``text`` may include the hit's surroundings; ``own_text`` is the hit alone, read
     instead where ``text`` does not fit."""
 
     chunk_id: ChunkId
     title: str | None
     heading_path: tuple[str, ...]
     text: str
-    found: str | None = None
+    own_text: str | None = None
     namespace: str = ""
     document_id: str = ""
     chapter: str | None = None
@@ -52,38 +52,7 @@ class ContextPassage:
     edited: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Citation:
-    """The chunk that a marker in the context names, and its position in the document. Offsets count characters of the
-    parsed text, ``end`` is exclusive; they are the chunk's own, without surroundings. ``page`` and ``page_start``: the
-    page it begins on, counted from 1; ``page_end``: the page it ends on. ``edited``: its text was changed since; the
-    offsets still name the original passage."""
-
-    marker: str
-    chunk_id: ChunkId
-    document_id: str
-    namespace: str
-    start: int | None
-    end: int | None
-    page: int | None
-    page_start: int | None
-    page_end: int | None
-    title: str | None
-    source_uri: str | None
-    edited: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Context:
-    """A text for a prompt. ``token_count``: the tokens of ``text`` by the caller's count, headers and separators
-    included."""
-
-    text: str
-    token_count: int
-    citations: tuple[Citation, ...]
-
-
-def build_context(
+def join_passages(
     passages: Iterable[ContextPassage],
     *,
     max_tokens: int,
@@ -92,7 +61,7 @@ def build_context(
     over_budget: OverBudget = "skip",
     count: Callable[[str], int] = count_tokens,
     fewest: Callable[[str], int] = lambda _: 0,
-) -> Context:
+) -> AnswerContext:
     """Join the passages in the order given, each under its header; never above ``max_tokens`` as ``count`` counts them.
     ``fewest``: a fast lower bound of a text's tokens.
 
@@ -115,9 +84,10 @@ def build_context(
     pieces: list[str] = []
     total = 0
     for passage in passages:
-        if _is_said(passage, taken):
+        if _is_contained(passage, taken):
             continue
-        for text in _readings(passage):
+        texts = (text.strip() for text in (passage.text, passage.own_text or ""))
+        for text in dict.fromkeys(filter(None, texts)):  # the longest first
             above = _header(passage, header, style, len(taken) + 1)
             piece = above + text
             if total + fewest(piece) > max_tokens + _SEAM * len(pieces):
@@ -135,21 +105,16 @@ def build_context(
                 break
     text, total = _joined(pieces, separator, max_tokens, count)
     citations = tuple(_citation(passage, number) for number, (passage, _) in enumerate(taken[: len(pieces)], start=1))
-    return Context(text=text, token_count=total, citations=citations)
+    return AnswerContext(text=text, token_count=total, citations=citations)
 
 
-def _readings(passage: ContextPassage) -> Iterable[str]:
-    """Return the candidate texts of a passage, the longest first."""
-    texts = (text.strip() for text in (passage.text, passage.found or ""))
-    return dict.fromkeys(text for text in texts if text)
-
-
-def _is_said(passage: ContextPassage, taken: Iterable[tuple[ContextPassage, str]]) -> bool:
-    hit_text = (passage.found or passage.text).strip()
+def _is_contained(passage: ContextPassage, taken: Iterable[tuple[ContextPassage, str]]) -> bool:
+    """Return whether an earlier passage of the same document contains this one's own text."""
+    own_text = (passage.own_text or passage.text).strip()
     return any(
         (before.namespace, before.document_id) == (passage.namespace, passage.document_id)
         and before.chunk_id != passage.chunk_id
-        and hit_text in text
+        and own_text in text
         for before, text in taken
         if before.document_id
     )
@@ -167,41 +132,33 @@ def _joined(pieces: list[str], separator: str, max_tokens: int, count: Callable[
     return "", 0
 
 
-def _citation(passage: ContextPassage, number: int) -> Citation:
-    return Citation(
-        marker=f"[{number}]",
-        chunk_id=passage.chunk_id,
-        document_id=passage.document_id,
-        namespace=passage.namespace,
-        start=passage.start,
-        end=passage.end,
-        page=passage.page,
-        page_start=passage.page,
-        page_end=passage.page if passage.page_end is None else passage.page_end,
-        title=passage.title,
-        source_uri=passage.source_uri,
-        edited=passage.edited,
-    )
+def _citation(passage: ContextPassage, number: int) -> dict[str, Any]:
+    return {
+        "marker": f"[{number}]",
+        "chunk_id": passage.chunk_id,
+        "document_id": passage.document_id,
+        "namespace": passage.namespace,
+        "start": passage.start,
+        "end": passage.end,
+        "page": passage.page,
+        "page_start": passage.page,
+        "page_end": passage.page if passage.page_end is None else passage.page_end,
+        "title": passage.title,
+        "source_uri": passage.source_uri,
+        "edited": passage.edited,
+    }
 
 
 def _header(passage: ContextPassage, header: ContextHeader, style: ContextStyle, number: int) -> str:
-    """Return the header of a passage with its line ends."""
+    """Return the header of a passage with its line ends. A heading that repeats the title is omitted."""
     if header == "none":
         return ""
     if header == "story":
         line = story_line(passage.chapter, passage.story_time, title=passage.title)
         return f"{line}\n" if line else ""
-    headline = _headline(passage)
+    title, *headings = (" ".join((part or "").split()) for part in (passage.title, *passage.heading_path))
+    headline = " > ".join(filter(None, (title, *(heading for heading in headings if heading != title))))
     return f"{_HEADERS[style]}[{number}]{' ' if headline else ''}{headline}\n\n"
-
-
-def _headline(passage: ContextPassage) -> str:
-    """Return title and headings as one line; a heading that repeats the title is omitted."""
-    title = " ".join((passage.title or "").split())
-    headings = [" ".join(heading.split()) for heading in passage.heading_path]
-    return " > ".join(
-        part for part in (title, *(heading_line for heading_line in headings if heading_line != title)) if part
-    )
 
 
 def story_line(chapter: str | None, story_time: int | None, *, title: str | None = None) -> str:
@@ -246,7 +203,7 @@ def answer_context(
     half the budget. As a ``dialogue`` a question-answer pair is read alone, and other text stays plain."""
     more = {name: text for name, text in (widened or {}).items() if 2 * count(text) <= options.max_tokens}
     passages = (_passage(chunk, hydrated[chunk.chunk_id], options, more.get(chunk.chunk_id)) for chunk in chunks)
-    context = build_context(
+    context = join_passages(
         passages,
         max_tokens=options.max_tokens,
         style=options.format,
@@ -255,23 +212,18 @@ def answer_context(
         count=count,
         fewest=fewest,
     )
-    return AnswerContext(
-        text=context.text,
-        token_count=context.token_count,
-        citations=tuple(asdict(citation) for citation in context.citations),
-        entities=tuple(entities),
-    )
+    return replace(context, entities=tuple(entities))
 
 
 def _passage(chunk: AnswerChunk, hydrated: Hydrated, options: ContextOptions, more: str | None) -> ContextPassage:
     pair = _dialogue(chunk, hydrated, more) if options.passages == "dialogue" else None
-    text, hit_text = (pair, None) if pair else (more, chunk.text) if more else (chunk.text, None)
+    text, own_text = (pair, None) if pair else (more, chunk.text) if more else (chunk.text, None)
     return ContextPassage(
         chunk_id=ChunkId(chunk.chunk_id),
         title=chunk.title,
         heading_path=hydrated.heading_path,
         text=text,
-        found=hit_text,
+        own_text=own_text,
         namespace=chunk.namespace,
         document_id=chunk.document_id,
         chapter=hydrated.chapter_id,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from dataclasses import dataclass
 
-from pipeline.query.profiles import position
+from pipeline.query.built_in_profiles import position
 from pipeline.records import QueryId, TenantId
 
 UNDERSTAND = "understand"

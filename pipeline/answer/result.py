@@ -65,7 +65,12 @@ class AnswerChunk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerContext:
-    """The passages as a text for a prompt."""
+    """The passages as a text for a prompt. ``token_count``: by the plan's tokenizer, headers and separators included.
+
+    ``citations``: the chunk that each marker names, and its position in the document. Offsets count characters of the
+    parsed text, ``end`` is exclusive; they are the chunk's own, without surroundings. Pages count from 1. ``edited``:
+    its text was changed since; the offsets still name the original passage.
+    """
 
     text: str
     token_count: int

@@ -9,9 +9,8 @@ from datetime import datetime
 from typing import Any
 
 from pipeline.documents.edited_chunk import RecordedChunk
-from pipeline.filters.conditions import condition_as_json
+from pipeline.filters.python_filters import condition_as_json, unmet
 from pipeline.query.request import Query
-from pipeline.ranking.validity import unmet
 from pipeline.records import ChannelName, Comparison, Compound
 
 # The field of a document that a filter of another name is about.

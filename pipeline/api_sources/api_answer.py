@@ -16,8 +16,8 @@ import orjson
 
 from pipeline.api_sources.api_source import MISSING, ApiMapping, ApiSource, resolve
 from pipeline.errors import ApiSourceFailed
+from pipeline.filters.python_filters import unmet
 from pipeline.query.request import Brought
-from pipeline.ranking.validity import unmet
 from pipeline.records import DocumentFields, Filters, TenantId
 
 # The namespace of version-5 UUIDs under which passages of APIs get their ids.

@@ -20,7 +20,7 @@ from pipeline.channels.circuit_breaker_store import Breakers, CircuitPass
 from pipeline.database.unit_of_work import reading
 from pipeline.deadline import Deadline
 from pipeline.errors import ApiSourceTimedOut, ApiSourceUnknown, CircuitOpen, PipelineError, Unavailable
-from pipeline.query.channel_options import api_options
+from pipeline.query.channel_options import ApiOptions, options_of
 from pipeline.query.request import Brought, Query
 from pipeline.records import ChannelName, ChunkId
 from pipeline.telemetry import tracing
@@ -105,17 +105,12 @@ class ApiChannel:
             max_bytes=source.max_bytes,
         )
         return passages_of(
-            answer,
-            source,
-            name=stored.name,
-            tenant_id=query.tenant_id,
-            namespace=namespace,
-            filters=query.filters,
+            answer, source, name=stored.name, tenant_id=query.tenant_id, namespace=namespace, filters=query.filters
         )
 
     def _sources(self, query: Query) -> tuple[list[StoredSource], list[StoredSource]]:
         """Return the sources to call, and those beyond the limit."""
-        named = api_options(query.plan.channels.get(self.name)).named
+        named = options_of(ApiOptions, query.plan.channels.get(self.name)).named
         with reading(self.mysql) as connection:
             store = ApiSources(connection, query.tenant_id)
             enabled = [each for each in (store.named(named) if named else store.all()) if each.source.enabled]

@@ -25,7 +25,7 @@ from pipeline.documents.chunk_store import Chunks, StoredChunk
 from pipeline.errors import PipelineError
 from pipeline.keyword.terms import query_terms
 from pipeline.models.ports import Embedder
-from pipeline.query.channel_options import faq_options, searched_namespaces
+from pipeline.query.channel_options import FaqOptions, options_of, searched_namespaces
 from pipeline.query.plan import ChannelPlan, QualityPlan
 from pipeline.query.request import Query
 from pipeline.records import ChannelName, ChunkId, QueryId, TenantId
@@ -112,16 +112,14 @@ class FaqChannel:
         pool = min(_MOST_PROPOSED, max(_PROPOSED, plan.top_k))
         proposed = ChannelPlan(pool=pool, timeout_ms=query.timeout_ms_of(self.name))
         channels = {**plan.retrieve.channels, "keyword": proposed, "semantic": proposed}
-        namespaces = searched_namespaces(faq_options(plan.channels.get(self.name)), query.namespaces)
+        namespaces = searched_namespaces(options_of(FaqOptions, plan.channels.get(self.name)), query.namespaces)
         return replace(
             query,
             query_id=QueryId(f"{query.query_id}:{self.name}:{','.join(namespaces)}"),
             namespaces=namespaces,
             filters=replace(query.filters, pairs=True),
             plan=replace(
-                plan,
-                top_k=1,
-                retrieve=replace(plan.retrieve, method="hybrid", allocation="pool", channels=channels),
+                plan, top_k=1, retrieve=replace(plan.retrieve, method="hybrid", allocation="pool", channels=channels)
             ),
         )
 

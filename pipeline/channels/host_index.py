@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Engine
 from pipeline.channels.local_indexes import IndexAtRevision, LocalIndexes
 from pipeline.database.unit_of_work import read_soon
 from pipeline.errors import Unavailable
-from pipeline.filters.filter_terms import clause_of
+from pipeline.filters.index_filters import clause_of
 from pipeline.keyword_index.index_faults import IndexDamaged
 from pipeline.query.request import Query
 from pipeline.records import Namespace

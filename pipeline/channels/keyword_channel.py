@@ -19,14 +19,14 @@ from pipeline.channels.local_indexes import IndexAtRevision, LocalIndexes
 from pipeline.channels.query_words import NamespaceRows, QueryWords, words_of_index, words_of_mysql
 from pipeline.database.unit_of_work import reading_if_asked
 from pipeline.errors import Unavailable
-from pipeline.filters.filter_terms import EVERYTHING, Clause, clause_of
+from pipeline.filters.index_filters import EVERYTHING, Clause, clause_of
 from pipeline.keyword.dictionary import Lexicon, Rule
 from pipeline.keyword.fulltext_store import KeywordIndex, TermsRow
 from pipeline.keyword.matching import FieldWeights
 from pipeline.keyword.statistics_store import Statistics
 from pipeline.keyword_index.index_faults import IndexDamaged
 from pipeline.keyword_index.index_search import IndexSearch
-from pipeline.query.channel_options import keyword_options
+from pipeline.query.channel_options import KeywordOptions, options_of
 from pipeline.query.request import Query
 from pipeline.ranking.neighbours import Terms, terms_of
 from pipeline.records import ChannelName, ChunkId, DocumentId, Namespace
@@ -152,7 +152,7 @@ class KeywordChannel:
         self._known.forget(_key(query))
 
     def _fields(self, query: Query) -> FieldWeights:
-        return keyword_options(query.plan.channels.get(self.name)).fields
+        return options_of(KeywordOptions, query.plan.channels.get(self.name)).fields
 
     def _blocks(
         self, connection: Callable[[], Connection], query: Query, words: QueryWords, chunk_ids: Sequence[ChunkId]

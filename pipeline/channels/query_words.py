@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pipeline.channels.local_indexes import IndexAtRevision
-from pipeline.filters.filter_terms import Clause
+from pipeline.filters.index_filters import Clause
 from pipeline.keyword.bm25 import Collection
 from pipeline.keyword.dictionary import KeywordQuery, Lexicon, read
 from pipeline.keyword.fulltext_store import NARROW, Search, TermsRow

@@ -17,7 +17,7 @@ from pipeline.errors import PipelineError
 from pipeline.keyword.terms import holds_unspaced
 from pipeline.models.ports import Embedder, Matrix, PartialEmbedder, SentenceEncoder, query_vectors
 from pipeline.models.reference_vectors import reference_vectors
-from pipeline.query.channel_options import semantic_options
+from pipeline.query.channel_options import SemanticOptions, options_of
 from pipeline.query.request import Query
 from pipeline.records import ChannelName, ChunkId, TenantId
 from pipeline.semantic.search_plan import MOST_BY_ID
@@ -57,7 +57,7 @@ class SemanticChannel:
         the query's threshold are left out."""
         space = self.space(query.embedding_space)
         plan = query.plan.channels.get(self.name)
-        limit, each = query.pool_of(self.name), semantic_options(plan).per_namespace
+        limit, each = query.pool_of(self.name), options_of(SemanticOptions, plan).per_namespace
         vector = self._vector(query, space)
         nearest = space.search(query.tenant_id).nearest(
             vector,

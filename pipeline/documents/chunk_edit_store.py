@@ -12,7 +12,7 @@ from pipeline.database.rows import TenantStore, generation_key, now, record_of, 
 from pipeline.database.statements import OF_DOCUMENT, OF_DOCUMENTS, OF_GENERATION, same_generation, sql
 from pipeline.documents.document_views import ChunkOrder, OwnedChunk
 from pipeline.documents.owned_chunk_store import CHUNK_COLUMNS, COLUMNS, JOINED, owned_chunk, owned_parent
-from pipeline.filters.sql import mysql_condition
+from pipeline.filters.sql_filters import mysql_condition
 from pipeline.records import Chunk, ChunkId, DocumentId, Filters, Generation, Namespace, Passage
 
 Position = tuple[Any, ...]

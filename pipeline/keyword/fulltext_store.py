@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import bindparam, text
 
 from pipeline.database.rows import TenantStore
-from pipeline.filters.sql import mysql_condition
+from pipeline.filters.sql_filters import mysql_condition
 from pipeline.records import ChunkId, DocumentId, FieldTerms, Filters, Namespace
 
 

@@ -13,7 +13,7 @@ import orjson
 import tantivy
 
 from pipeline.documents.chunk_store import stored_chunk
-from pipeline.filters.filter_terms import microseconds, sortable_values, terms_of_fields
+from pipeline.filters.index_filters import microseconds, sortable_values, terms_of_fields
 from pipeline.keyword.fulltext_store import terms_row
 from pipeline.keyword_index.indexed_chunk_store import IndexedChunk, NamespaceState
 from pipeline.records import DocumentFields, DocumentId, Namespace

@@ -13,7 +13,7 @@ import orjson
 import tantivy
 
 from pipeline.documents.chunk_store import StoredChunk, stored_chunk
-from pipeline.filters.filter_terms import EVERYTHING, Between, Clause, Either, Having, Never, Ordered
+from pipeline.filters.index_filters import EVERYTHING, Between, Clause, Either, Having, Never, Ordered
 from pipeline.keyword.bm25 import K1
 from pipeline.keyword.fulltext_store import TermsRow, terms_row
 from pipeline.keyword_index.index_documents import (

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from pipeline.query.keywords import keywords_of
+from pipeline.query.keywords import distinct_words, keywords_of
 
 _MESSAGES: Final = 8  # the last ones; a question rarely refers to older ones
 _LONGEST_MESSAGE: Final = 1_000  # characters of a message, its beginning
 _MOST_WORDS: Final = 8
-_SPOKEN_OF: Final = ("role", "preferences", "interests")  # not the user's name, which is no topic
-_SPEAKER: Final = re.compile("(?:user|human|assistant|ai|system|用户|用戶|助手|系统|系統) ?[:：]", re.IGNORECASE)
+_PROFILE_TOPICS: Final = ("role", "preferences", "interests")  # not the user's name, which is no topic
+_SPEAKER: Final = re.compile(r"\A(?:user|human|assistant|ai|system|用户|用戶|助手|系统|系統) ?[:：]", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,39 +26,22 @@ class Background:
 
 def background_of(conversation: Sequence[str] | None, profile: Mapping[str, Any] | None) -> Background | None:
     """Return the last messages, shortened, and the profile; None if both are empty."""
-    spoken = [message.strip()[:_LONGEST_MESSAGE] for message in conversation or () if message.strip()]
-    if not spoken and not profile:
+    messages = [message.strip()[:_LONGEST_MESSAGE] for message in conversation or () if message.strip()]
+    if not messages and not profile:
         return None
-    return Background(conversation=tuple(spoken[-_MESSAGES:]), profile=profile or {})
+    return Background(conversation=tuple(messages[-_MESSAGES:]), profile=profile or {})
 
 
 def conversation_words(background: Background) -> tuple[str, ...]:
     """Return the keywords of the conversation, those of its newest message first, each once; at most eight."""
-    newest_first = map(_without_speaker, reversed(background.conversation))
-    return _distinct(word for message in newest_first for word in keywords_of(message))
+    newest_first = (_SPEAKER.sub("", message) for message in reversed(background.conversation))
+    return distinct_words((word for message in newest_first for word in keywords_of(message)), most=_MOST_WORDS)
 
 
 def profile_words(background: Background) -> tuple[str, ...]:
     """Return up to eight keywords of a profile's role, preferences and interests (strings or lists); the rest is not
     searched."""
-    named = (text for name in _SPOKEN_OF for text in _strings(background.profile.get(name)))
-    return _distinct(word for text in named for word in keywords_of(text[:_LONGEST_MESSAGE]))
-
-
-def _without_speaker(message: str) -> str:
-    speaker = _SPEAKER.match(message)
-    return message[speaker.end() :] if speaker else message
-
-
-def _strings(value: Any) -> list[str]:
-    values = value if isinstance(value, list) else [value]
-    return [item for item in values if isinstance(item, str)]
-
-
-def _distinct(words: Iterable[str]) -> tuple[str, ...]:
-    kept: dict[str, str] = {}
-    for word in words:
-        kept.setdefault(word.casefold(), word)
-        if len(kept) == _MOST_WORDS:
-            break
-    return tuple(kept.values())
+    topics = (background.profile.get(name) for name in _PROFILE_TOPICS)
+    texts = (text for topic in topics for text in (topic if isinstance(topic, list) else [topic]))
+    words = (word for text in texts if isinstance(text, str) for word in keywords_of(text[:_LONGEST_MESSAGE]))
+    return distinct_words(words, most=_MOST_WORDS)

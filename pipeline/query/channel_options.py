@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import orjson
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
@@ -20,6 +20,7 @@ SOURCE_NAME = r"^[a-z0-9][a-z0-9_-]{0,63}$"
 
 NamespaceOption = Annotated[Name, AfterValidator(lambda name: normal_form("NFC", name))]
 SourceName = Annotated[str, Field(pattern=SOURCE_NAME)]
+Options = TypeVar("Options")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,59 +65,40 @@ class SemanticOptions:
     per_namespace: Annotated[int, Field(ge=1, le=1000)] | None = None
 
 
-# The options of other channels are their own affair.
-_KINDS: Mapping[str, TypeAdapter[Any]] = {
-    ChannelName.KEYWORD: TypeAdapter(KeywordOptions),
-    ChannelName.SEMANTIC: TypeAdapter(SemanticOptions),
-    ChannelName.FAQ: TypeAdapter(FaqOptions),
-    ChannelName.API: TypeAdapter(ApiOptions),
+_ADAPTERS: Mapping[type, TypeAdapter[Any]] = {
+    kind: TypeAdapter(kind) for kind in (KeywordOptions, SemanticOptions, FaqOptions, ApiOptions)
 }
-_PLAIN = KeywordOptions()
+# The options of other channels are their own affair.
+_KINDS: Mapping[str, type] = {
+    ChannelName.KEYWORD: KeywordOptions,
+    ChannelName.SEMANTIC: SemanticOptions,
+    ChannelName.FAQ: FaqOptions,
+    ChannelName.API: ApiOptions,
+}
+_DEFAULTS: Mapping[type, Any] = {kind: kind() for kind in _ADAPTERS}
 
 
-def _options(name: ChannelName, plan: ChannelPlan) -> Any:
-    return _KINDS[name].validate_json(orjson.dumps(dict(plan.options)))
-
-
-def keyword_options(plan: ChannelPlan | None) -> KeywordOptions:
-    """Return the checked options of the keyword channel."""
-    return _options(ChannelName.KEYWORD, plan) if plan and plan.options else _PLAIN
-
-
-def faq_options(plan: ChannelPlan | None) -> FaqOptions:
-    """Return the checked options of the faq channel."""
-    return _options(ChannelName.FAQ, plan) if plan else FaqOptions()
-
-
-def api_options(plan: ChannelPlan | None) -> ApiOptions:
-    """Return the checked options of the api channel."""
-    return _options(ChannelName.API, plan) if plan else ApiOptions()
-
-
-def semantic_options(plan: ChannelPlan | None) -> SemanticOptions:
-    """Return the checked options of the semantic channel."""
-    return _options(ChannelName.SEMANTIC, plan) if plan else SemanticOptions()
+def options_of(kind: type[Options], plan: ChannelPlan | None) -> Options:
+    """Return the checked options of a channel, such as FaqOptions; the defaults without a plan."""
+    options: Options = (
+        _ADAPTERS[kind].validate_json(orjson.dumps(dict(plan.options))) if plan and plan.options else _DEFAULTS[kind]
+    )
+    return options
 
 
 def require_options(plan: Plan) -> None:
     """Raise PlanFlaw for options that a channel does not have."""
-    flaws = [
-        (f"/retrieve/channels/{name}/options{pointer}", detail)
-        for name, channel in plan.retrieve.channels.items()
-        for pointer, detail in _flaws(name, channel)
-    ]
+    flaws: list[tuple[str, str]] = []
+    for name, channel in plan.retrieve.channels.items():
+        try:
+            if name in _KINDS:
+                options_of(_KINDS[name], channel)
+        except ValidationError as error:
+            for flaw in error.errors(include_url=False):
+                pointer = "".join(f"/{part}" for part in ("retrieve", "channels", name, "options", *flaw["loc"]))
+                flaws.append((pointer, flaw["msg"].removeprefix("Value error, ")))
     if flaws:
         raise PlanFlaw(flaws)
-
-
-def _flaws(name: str, channel: ChannelPlan) -> Iterator[tuple[str, str]]:
-    if name not in _KINDS:
-        return
-    try:
-        _KINDS[name].validate_json(orjson.dumps(dict(channel.options)))
-    except ValidationError as error:
-        for flaw in error.errors(include_url=False):
-            yield "".join(f"/{part}" for part in flaw["loc"]), flaw["msg"].removeprefix("Value error, ")
 
 
 def searched_namespaces(options: FaqOptions, own: tuple[Namespace, ...]) -> tuple[Namespace, ...]:

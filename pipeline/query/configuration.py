@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
+from pipeline.query.built_in_profiles import DEFAULT_PROFILE, ProfileHead, built_in_heads
 from pipeline.query.experiments import Experiment, arm_of
 from pipeline.query.plan import overlaid
-from pipeline.query.profiles import BUILT_IN, DEFAULT_PROFILE, ProfileHead, built_in
+from pipeline.records import TenantId
+from pipeline.settings import Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,18 +57,14 @@ def choose(
     """Return the profile of a query that names ``profile``, ``experiment_id``, both or neither. ``unit``: the unit of
     assignment; the same one always gets the same arm. Raises UnknownProfile."""
     assignment = assign(experiment_id, unit) if experiment_id else None
-    wanted = (assignment.profile if assignment else None) or profile or DEFAULT_PROFILE
-    head = configuration.profiles.get(wanted)
-    if head is None:
-        raise UnknownProfile(wanted)
-    version = head.version_for(unit)
-    overrides = assignment.overrides if assignment else {}
-    return Choice(
-        profile=wanted,
-        version=version.version,
-        config=overlaid(version.config, overrides),
-        bucket=assignment.bucket if assignment else None,
-    )
+    name = (assignment and assignment.profile) or profile or DEFAULT_PROFILE
+    if name not in configuration.profiles:
+        raise UnknownProfile(name)
+    version = configuration.profiles[name].version_for(unit)
+    if assignment is None:
+        return Choice(profile=name, version=version.version, config=version.config)
+    config = overlaid(version.config, assignment.overrides)
+    return Choice(profile=name, version=version.version, config=config, bucket=assignment.bucket)
 
 
 def internal(configuration: Configuration) -> Assign:
@@ -86,5 +85,17 @@ def nobody(_experiment_id: str, _unit: str) -> Assignment | None:
 
 def built_in_configuration() -> Configuration:
     """Return the configuration of a tenant that has stored none."""
-    heads = {name: ProfileHead(name=name, active=version) for name in BUILT_IN if (version := built_in(name))}
-    return Configuration(profiles=heads)
+    return Configuration(profiles=built_in_heads())
+
+
+def make_assigner(settings: Settings) -> Callable[[TenantId, Configuration], Assign]:
+    """Return the assigner of the configured platform. Raises Misconfigured if GrowthBook's features cannot be read."""
+    if not settings.recall_experiment_enabled or settings.recall_experiment_platform == "none":
+        return lambda _tenant_id, _configuration: nobody
+    if settings.recall_experiment_platform == "internal":
+        return lambda _tenant_id, configuration: internal(configuration)
+    from pipeline.query.growthbook_client import GrowthBookExperiments  # an optional dependency
+
+    growthbook = GrowthBookExperiments(settings.growthbook_features)
+    growthbook.load()
+    return lambda tenant_id, _configuration: partial(growthbook.assign, tenant_id)

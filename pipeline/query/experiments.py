@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import orjson
 from pydantic import ConfigDict, Field, TypeAdapter
 
-from pipeline.query.profiles import position
+from pipeline.query.built_in_profiles import position
 
 _STRICT = ConfigDict(extra="forbid")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from itertools import accumulate
 from typing import Final
 
@@ -32,11 +32,7 @@ def keywords_of(query_text: str, *, most: int = _MOST) -> list[str]:
             words.extend(_between_grammar(word))
         elif word.casefold() not in _GRAMMAR and len(word) > 1:
             words.append(word)
-    kept: dict[str, str] = {}
-    for word in words:
-        if len(word) <= _LONGEST and query_terms(word):
-            kept.setdefault(word.casefold(), word)
-    return list(kept.values())[:most]
+    return list(distinct_words((word for word in words if len(word) <= _LONGEST and query_terms(word)), most=most))
 
 
 def entities_of(query_text: str, *, most: int = _MOST) -> list[str]:
@@ -52,12 +48,18 @@ def entities_of(query_text: str, *, most: int = _MOST) -> list[str]:
         begins = match.start() == 0 or text[: match.start()].rstrip()[-1:] in ".?!。？！"
         if len(words) > 1 or (words and len(words[0]) > 1 and not begins):
             names.append(" ".join(words))
-    all_names = [*titles, *codes_in(text), *names]
-    kept: dict[str, str] = {}
-    for name in all_names:
-        if len(name) <= _LONGEST * 2:
-            kept.setdefault(name.casefold(), name)
-    return list(kept.values())[:most]
+    all_names = (*titles, *codes_in(text), *names)
+    return list(distinct_words((name for name in all_names if len(name) <= _LONGEST * 2), most=most))
+
+
+def distinct_words(words: Iterable[str], *, most: int) -> tuple[str, ...]:
+    """Return the first ``most`` words that differ in more than case; later words are not computed."""
+    distinct: dict[str, str] = {}
+    for word in words:
+        distinct.setdefault(word.casefold(), word)
+        if len(distinct) == most:
+            break
+    return tuple(distinct.values())
 
 
 def _between_grammar(run: str) -> list[str]:
@@ -69,29 +71,28 @@ def _between_grammar(run: str) -> list[str]:
     """
     ends = frozenset(accumulate(map(len, segment(run))))
     parts: list[list[str]] = [[]]
-    at = 0
-    while at < len(run):
-        end = next(end for end in range(at + 1, len(run) + 1) if end in ends)
-        kept = _end_at_boundary(_KEPT, run, at, ends)
-        cut = None if kept else _end_at_boundary(_CUT, run, at, ends)
-        if cut is None and _CUT.fullmatch(run, at, end):
-            cut = end  # 怎么 in 怎么|办理, where the longest match is 怎么办
-        if cut:
+    start = 0
+    while start < len(run):
+        end = next(end for end in range(start + 1, len(run) + 1) if end in ends)
+        word_end = _end_at_boundary(_WORDS_WITH_GRAMMAR, run, start, ends)
+        grammar_end = None if word_end else _end_at_boundary(_GRAMMAR_WORDS, run, start, ends)
+        if grammar_end is None and _GRAMMAR_WORDS.fullmatch(run, start, end):
+            grammar_end = end  # 怎么 in 怎么|办理, where the longest match is 怎么办
+        if grammar_end:
             parts.append([])
         else:
-            parts[-1].append(run[at : kept or end])
-        at = kept or cut or end
-    return [word for part in parts for word in _words_of(part)]
+            parts[-1].append(run[start : word_end or end])
+        start = word_end or grammar_end or end
+    words: list[str] = []
+    for part in parts:
+        longer = [word for word in part if len(word) > 1]
+        words += longer or (["".join(part)] if len(part) > 1 else [])
+    return words
 
 
-def _words_of(part: list[str]) -> list[str]:
-    longer = [word for word in part if len(word) > 1]
-    return longer or (["".join(part)] if len(part) > 1 else [])
-
-
-def _end_at_boundary(pattern: re.Pattern[str], run: str, at: int, ends: Container[int]) -> int | None:
-    """Return the end of the match of ``pattern`` at ``at``, None if there is none or if it ends inside a word."""
-    match = pattern.match(run, at)
+def _end_at_boundary(pattern: re.Pattern[str], run: str, start: int, ends: Container[int]) -> int | None:
+    """Return the end of the match of ``pattern`` at ``start``, None without one or if it ends inside a word."""
+    match = pattern.match(run, start)
     return match.end() if match and match.end() in ends else None
 
 
@@ -116,7 +117,7 @@ _GRAMMAR: Final = STOP_WORDS | _set_of(
     """please tell me know want find show give explain describe get need let's i'm what's how's who's whats there's after
     before between also more most much many very just only does don't can't isn't hello hi thanks not no yes"""
 )
-_CUT: Final = _any_of(
+_GRAMMAR_WORDS: Final = _any_of(
     """请问 請問 请 請 我想知道 我想 想知道 告诉我 告訴我 帮我 幫我 麻烦 麻煩 如何 怎么样 怎麼樣 怎么办 怎麼辦 怎么
     怎麼 怎样 怎樣 为什么 為什麼 为何 為何 什么样 什麼樣 什么时候 什麼時候 是什么 是什麼 有什么 有什麼 什么 什麼
     何时 何時 何处 何處 哪里 哪裡 哪儿 哪個 哪个 哪些 哪一年 哪年 哪种 哪種 谁 誰 多少 几个 幾個 是否 能否 可否
@@ -127,7 +128,7 @@ _CUT: Final = _any_of(
     什么样 怎么着 哪 能 会 會 不 要 这项 這項 不要 不能
     要不要 会不会 這 这 那 想 问 都 也 就 还 還 很 之 之间 之間"""
 )
-_KEPT: Final = _any_of(
+_WORDS_WITH_GRAMMAR: Final = _any_of(
     """目的 的士 的确 的確 标的 標的 现在 現在 存在 正在 所在 在线 在線 内在 內在 潜在 潛在 了解 和平 和谐 和諧
     温和 溫和 饱和 飽和 共和 总和 總和 参与 參與 与会 及时 及時 普及 涉及 埃及 及格 是非 把握 被子 被动 被動
     给予 供给 供給 从事 從事 方向 向量 倾向 傾向 跟踪 跟蹤 自我 其他 首都 都市 成都 京都 就业 就業 成就 就诊

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
 from pipeline.keyword.terms import query_terms
+from pipeline.query.keywords import distinct_words
 from pipeline.query.plan import Method
 
 _LONGEST_REPLY: Final = 20_000  # characters
@@ -58,13 +59,13 @@ def read_sub_queries(reply: str, *, query_text: str, most: int) -> tuple[str, ..
 def distinct(texts: Iterable[str], *, query_text: str) -> tuple[str, ...]:
     """Return the texts whose terms differ enough from those of the query and of each other."""
     seen = [frozenset(query_terms(query_text))]
-    kept = []
+    different = []
     for text in texts:
         terms = frozenset(query_terms(text))
         if terms and not any(len(terms & other) >= _NEARLY_THE_SAME * len(terms | other) for other in seen):
             seen.append(terms)
-            kept.append(text)
-    return tuple(kept)
+            different.append(text)
+    return tuple(different)
 
 
 def read_rewrite(reply: str) -> Rewritten | None:
@@ -88,8 +89,7 @@ def read_route(reply: str) -> Routed | None:
         value = {"route": value}
     if not isinstance(value, dict) or not isinstance(value.get("route"), str):
         return None
-    named = value["route"].strip().casefold().replace("-", "_")
-    method = _ROUTES.get(named)
+    method = _ROUTES.get(value["route"].strip().casefold().replace("-", "_"))
     if method is None:
         return None
     rerank = value.get("rerank")
@@ -111,9 +111,9 @@ def json_in(reply: str) -> Any:
     """Return the first array, object or JSON string in a reply; None without any. Thoughts before ``</think>``, code
     fences, prose and trailing commas are ignored; of a cut array the complete part counts."""
     text = reply[-_LONGEST_REPLY:].rpartition("</think>")[2].strip()
-    whole = _loaded(text)
-    if isinstance(whole, dict | list | str):
-        return whole
+    value = _loaded(text)
+    if isinstance(value, dict | list | str):
+        return value
     text = _TRAILING_COMMA.sub(r"\1", text)
     starts = [match.start() for match in _OPENS.finditer(text)]
     for start in starts[:_MOST_ATTEMPTS]:
@@ -151,10 +151,10 @@ def _texts(value: Any, depth: int = 0) -> Iterator[str]:
         for item in value[:50]:
             yield from _texts(item, depth + 1)
     elif isinstance(value, dict) and depth < 3:
-        named = [value[name] for name in _TEXT_NAMES if isinstance(value.get(name), str)]
+        texts = [value[name] for name in _TEXT_NAMES if isinstance(value.get(name), str)]
         lists = [item for item in value.values() if isinstance(item, list)]
-        if named:
-            yield named[0]
+        if texts:
+            yield texts[0]
         elif lists:
             yield from _texts(lists[0], depth + 1)
         elif all(isinstance(key, str) and key.strip("q_").isdigit() for key in value):
@@ -172,11 +172,8 @@ def _words(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list):
         return ()
     cleaned = (_clean(item, _LONGEST_WORD + 1) for item in value[:50] if isinstance(item, str))
-    kept: dict[str, str] = {}
-    for word in cleaned:
-        if len(word) <= _LONGEST_WORD and query_terms(word):
-            kept.setdefault(word.casefold(), word)
-    return tuple(kept.values())[:_MOST_WORDS]
+    words = (word for word in cleaned if len(word) <= _LONGEST_WORD and query_terms(word))
+    return distinct_words(words, most=_MOST_WORDS)
 
 
 def _clean(text: str, longest: int) -> str:

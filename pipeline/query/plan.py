@@ -4,8 +4,9 @@ a request overrides parts of it. `read_plan` merges such layers and checks the r
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Annotated, Any, Literal
 
 import orjson
@@ -13,7 +14,6 @@ from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationE
 
 from pipeline.channel_time import ChannelTime
 from pipeline.privacy.redaction import MaskedKind
-from pipeline.query.plan_rules import contradictions
 from pipeline.records import ChannelName
 
 _STRICT = ConfigDict(extra="forbid")
@@ -289,6 +289,11 @@ class PlanFlaw(ValueError):  # no PipelineError: the reader of the plan decides 
 
 
 _PLAN: TypeAdapter[Plan] = TypeAdapter(Plan)
+_SECOND_FIELDS = {
+    "when a result is poor": ("min_hits", "min_score", "min_documents"),
+    "what is done differently then": ("score_threshold", "pool", "method", "expand", "rerank"),
+}
+_WHY_RERANKED = "hits of several namespaces are comparable only when they are read together"
 
 
 def require_story_time(plan: Plan, story_time: int | None) -> None:
@@ -317,13 +322,49 @@ def _checked_plan(document: bytes) -> Plan:
         plan = _PLAN.validate_json(document, strict=True)
     except ValidationError as error:
         raise PlanFlaw([(_pointer(flaw["loc"]), flaw["msg"]) for flaw in error.errors(include_url=False)]) from error
-    if flaws := contradictions(plan):
+    if flaws := [*_retrieval_flaws(plan.retrieve), *_second_flaws(plan.retrieve.second)]:
         raise PlanFlaw(flaws)
     return plan
 
 
+def _retrieval_flaws(retrieve: RetrievePlan) -> Iterator[tuple[str, str]]:
+    if retrieve.ladder is not None and any(low >= high for high, low in pairwise(retrieve.ladder.thresholds)):
+        yield "/retrieve/ladder/thresholds", "must each be lower than the one before"
+    decay, quality = retrieve.time_decay, retrieve.selection.quality
+    if decay is not None and decay.by == "story_time" and decay.shape == "half_life":
+        yield "/retrieve/time_decay/shape", "half_life counts days, which a story has none of; use hyperbolic"
+    if quality is not None and len(set(quality.grades)) < max(1, len(quality.grades)):
+        yield "/retrieve/selection/quality/grades", "names a grade twice"
+
+
+def _second_flaws(second: SecondRetrievalPlan | None) -> Iterator[tuple[str, str]]:
+    if second is None:
+        return
+    missing = [
+        f"{purpose} ({', '.join(names)})"
+        for purpose, names in _SECOND_FIELDS.items()
+        if all(getattr(second, name) is None for name in names)
+    ]
+    if missing:
+        yield "/retrieve/second", f"does not say {' nor '.join(missing)}"
+
+
 _SHORT = 4096  # bytes; a longer plan is unlikely to repeat
 _known_plan = functools.lru_cache(maxsize=256)(_checked_plan)
+
+
+def comparable(plan: Plan, *, namespaces: int) -> tuple[Plan, tuple[str, ...]]:
+    """Return the plan for a query in ``namespaces`` namespaces, and the refused settings in words: with more than one,
+    reranking stays on, in a second retrieval too."""
+    refused = []
+    if namespaces > 1 and not plan.rerank.enabled:
+        plan = replace(plan, rerank=replace(plan.rerank, enabled=True))
+        refused.append(f"rerank stays on: {_WHY_RERANKED}")
+    second = plan.retrieve.second
+    if namespaces > 1 and second is not None and second.rerank is False:
+        plan = replace(plan, retrieve=replace(plan.retrieve, second=replace(second, rerank=True)))
+        refused.append(f"rerank stays on in a second retrieval: {_WHY_RERANKED}")
+    return plan, tuple(refused)
 
 
 def plan_as_json(plan: Plan) -> dict[str, Any]:

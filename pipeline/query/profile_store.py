@@ -9,7 +9,14 @@ from typing import Any
 from sqlalchemy import text
 
 from pipeline.database.rows import TenantStore, now, record_of, to_json
-from pipeline.query.profiles import BUILT_IN, BUILT_IN_VERSION, ProfileHead, ProfileVersion, built_in
+from pipeline.query.built_in_profiles import (
+    BUILT_IN,
+    BUILT_IN_VERSION,
+    ProfileHead,
+    ProfileVersion,
+    built_in,
+    built_in_heads,
+)
 from pipeline.tenants.audit_store import Audit
 
 
@@ -18,14 +25,14 @@ class Profiles(TenantStore):
 
     def heads(self) -> dict[str, ProfileHead]:
         """Return every profile that the tenant may name, built-in ones included."""
-        heads = {name: ProfileHead(name=name, active=version) for name in BUILT_IN if (version := built_in(name))}
-        rows = self._run(_HEADS).mappings().all()
-        for row in rows:
-            active = self._version(row["name"], row["active_version"], row, "a")
-            trial = self._version(row["name"], row["trial_version"], row, "t") if row["trial_version"] else None
+        heads = built_in_heads()
+        for row in self._run(_HEADS).mappings().all():
+            name = row["name"]
+            active = self._version(name, row["active_version"], row, "a")
+            trial = self._version(name, row["trial_version"], row, "t") if row["trial_version"] else None
             if active is not None:
-                heads[row["name"]] = ProfileHead(
-                    name=row["name"],
+                heads[name] = ProfileHead(
+                    name=name,
                     active=active,
                     trial=trial,
                     trial_share=row["trial_share"] if trial else 0.0,
@@ -45,9 +52,9 @@ class Profiles(TenantStore):
         values = {"tenant": self._tenant_id, "name": name}
         self._run(_LOCK)
         latest = self._connection.execute(_LATEST, values).scalar() or (BUILT_IN_VERSION if name in BUILT_IN else 0)
-        given = {"version": latest + 1, "config": to_json(dict(config)), "note": note, "by": created_by, "now": now()}
-        self._connection.execute(_ADD, {**values, **given})
-        self._note("profile_store", name, version=latest + 1)
+        row = {"version": latest + 1, "config": to_json(dict(config)), "note": note, "by": created_by, "now": now()}
+        self._connection.execute(_ADD, {**values, **row})
+        self._audit("profile_store", name, version=latest + 1)
         return int(latest) + 1
 
     def point(self, name: str, version: int, *, share: float = 1.0, back: bool = False) -> bool:
@@ -56,23 +63,22 @@ class Profiles(TenantStore):
         if not any(stored.version == version for stored in self.versions(name)):
             return False
         values = {"tenant": self._tenant_id, "name": name, "version": version, "share": share, "now": now()}
-        there = self._connection.execute(_HEAD, values).one_or_none()
-        if there is None:
+        if self._connection.execute(_HEAD, values).one_or_none() is None:
             first = BUILT_IN_VERSION if name in BUILT_IN else version
             self._connection.execute(_NEW_HEAD, {**values, "first": first})
         self._connection.execute(_ACTIVATE if share >= 1 else _TRY, values)
-        self._note("profile_rollback" if back else "profile_activate", name, version=version, share=share)
+        self._audit("profile_rollback" if back else "profile_activate", name, version=version, share=share)
         return True
 
     def remove(self, name: str) -> bool:
         """Delete every stored version; a built-in profile returns to its built-in version. False if there was none."""
         # A head without versions, or versions that were never active, are a profile too.
-        gone = sum(self._run(statement, name=name).rowcount for statement in (_DROP_VERSIONS, _DROP_HEAD))
-        if gone:
-            self._note("profile_remove", name)
-        return bool(gone)
+        deleted = sum(self._run(statement, name=name).rowcount for statement in (_DROP_VERSIONS, _DROP_HEAD))
+        if deleted:
+            self._audit("profile_remove", name)
+        return bool(deleted)
 
-    def _note(self, action: str, name: str, **detail: Any) -> None:
+    def _audit(self, action: str, name: str, **detail: Any) -> None:
         Audit(self._connection, self._tenant_id).wrote(action, ids=[name], **detail)
 
     def _version(self, name: str, version: int, row: Mapping[Any, Any], prefix: str) -> ProfileVersion | None:
@@ -99,10 +105,10 @@ class Experiments(TenantStore):
     def remove(self, experiment_id: str) -> bool:
         """Delete an experiment. False if there is none."""
         statement = text("DELETE FROM experiments WHERE tenant_id = :tenant AND experiment_id = :id")
-        gone = bool(self._run(statement, id=experiment_id).rowcount)
-        if gone:
+        deleted = bool(self._run(statement, id=experiment_id).rowcount)
+        if deleted:
             Audit(self._connection, self._tenant_id).wrote("experiment_remove", ids=[experiment_id])
-        return gone
+        return deleted
 
 
 _HEADS = text(

@@ -159,11 +159,11 @@ class Queries:
             pipe.eval(*self._answering(query.query_id, answer, "succeeded", note, None))
             pipe.execute()
 
-    def kept(self, cache_key: str) -> bytes | None:
+    def cached_answer(self, cache_key: str) -> bytes | None:
         """Return the cached answer under this key, or None if it has expired."""
         with redis_errors():
-            first: bytes | None = self._redis.get(self._kept_key(cache_key))  # type: ignore[assignment]
-        return None if first is None else self.noted(QueryId(first.decode()), "answer")
+            first: bytes | None = self._redis.get(self._cache_key(cache_key))  # type: ignore[assignment]
+        return None if first is None else self.field(QueryId(first.decode()), "answer")
 
     def _answering(
         self,
@@ -181,7 +181,7 @@ class Queries:
             3,
             self._key(query_id),
             list_key(self._tenant_id),
-            self._kept_key(cache_key),
+            self._cache_key(cache_key),
             answer,
             status,
             str(max(self._ttl_s, seconds)),
@@ -201,13 +201,13 @@ class Queries:
             raw: dict[bytes, bytes] = self._redis.hgetall(self._key(query_id))  # type: ignore[assignment]
         return None if b"query" not in raw else _state(raw)
 
-    def noted(self, query_id: QueryId, name: str) -> bytes | None:
+    def field(self, query_id: QueryId, name: str) -> bytes | None:
         """Return the field of this name, or None."""
         with redis_errors():
             value: bytes | None = self._redis.hget(self._key(query_id), name)  # type: ignore[assignment]
         return value
 
-    def opened(self, query_id: QueryId) -> Query | None:
+    def stored(self, query_id: QueryId) -> Query | None:
         """Return the stored query, answered or not; None if it is gone."""
         with redis_errors():
             raw = self._redis.hget(self._key(query_id), "query")
@@ -225,7 +225,7 @@ class Queries:
     def _key(self, query_id: QueryId) -> str:
         return f"{self._tenant_id}:query:{query_id}"
 
-    def _kept_key(self, cache_key: str) -> str:
+    def _cache_key(self, cache_key: str) -> str:
         return f"{self._tenant_id}:answer:{cache_key}"
 
     def _word(self, query_id: QueryId) -> str:

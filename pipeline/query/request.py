@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from pipeline.deadline import Deadline
-from pipeline.filters.conditions import condition_as_json
 from pipeline.filters.hit_conditions import HitConditions
+from pipeline.filters.python_filters import condition_as_json
 from pipeline.query.background import Background
 from pipeline.query.plan import Plan
 from pipeline.records import Actor, ChannelName, Filters, Namespace, QueryId, TenantId

@@ -35,32 +35,12 @@ class Rewriter(Protocol):
 
 
 class NoRewriter:
-    """Has nothing to say."""
+    """Suggests nothing: every method returns None."""
 
-    def expand(self, query_text: str, *, most: int, timeout_s: float) -> tuple[str, ...] | None:  # noqa: ARG002 - the port's
-        """Return None."""
+    def _nothing(self, *_texts: object, **_limits: object) -> None:
         return None
 
-    def rewrite(
-        self,
-        query_text: str,  # noqa: ARG002 - the port's
-        *,
-        background: Background | None = None,  # noqa: ARG002 - the port's
-        timeout_s: float,  # noqa: ARG002 - the port's
-    ) -> Rewritten | None:
-        """Return None."""
-        return None
-
-    def route(self, query_text: str, *, timeout_s: float) -> Routed | None:  # noqa: ARG002 - the port's
-        """Return None."""
-        return None
-
-    def imagine(self, query_text: str, *, timeout_s: float) -> str | None:  # noqa: ARG002 - the port's
-        """Return None."""
-        return None
-
-    def close(self) -> None:
-        """Do nothing: no connection is open."""
+    expand = rewrite = route = imagine = close = _nothing
 
 
 def make_rewriter(settings: Settings) -> Rewriter:

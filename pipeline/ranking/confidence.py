@@ -30,10 +30,7 @@ class Confidences(dict[str, float]):
     """Confidences by chunk id, computed on first access: most fused hits never need one."""
 
     def __init__(
-        self,
-        fused: Sequence[Fused],
-        envelopes: Mapping[ChannelName, Envelope],
-        models: Mapping[Evidence, Calibration],
+        self, fused: Sequence[Fused], envelopes: Mapping[ChannelName, Envelope], models: Mapping[Evidence, Calibration]
     ) -> None:
         super().__init__()
         self._places = {hit.chunk_id: position for position, hit in enumerate(fused)}

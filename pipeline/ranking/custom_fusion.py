@@ -26,11 +26,7 @@ class FusionPlugin(Protocol):
 
 
 def custom_fusion(
-    plugin: FusionPlugin,
-    rankings: Sequence[Ranking],
-    *,
-    weights: Weights,
-    completed: Completed | None = None,
+    plugin: FusionPlugin, rankings: Sequence[Ranking], *, weights: Weights, completed: Completed | None = None
 ) -> list[Fused]:
     """Merge rankings by the scores of ``plugin``. Best first; equal scores are ordered by chunk id.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,6 +10,10 @@ from typing import Any
 
 from pipeline.filters.hit_conditions import fields_named
 from pipeline.ranking.fusion import Fused
+from pipeline.records import ChannelName
+
+# Vectors are kept in half precision, so that a cosine may come out this far beyond 1.
+_ROUNDING = 5e-3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,9 +83,23 @@ class Drop:
 def fields_of(hit: Hydrated) -> dict[str, Any]:
     """Return the fields that conditions apply to: the hit's metadata as the answer shows it, its title and its ids."""
     return fields_named(
-        hit.metadata,
-        title=hit.title,
-        document_id=hit.document_id,
-        chunk_id=hit.chunk_id,
-        namespace=hit.namespace,
+        hit.metadata, title=hit.title, document_id=hit.document_id, chunk_id=hit.chunk_id, namespace=hit.namespace
     )
+
+
+def flaw(fused: Fused, passage: Hydrated) -> tuple[str, float | None] | None:
+    """Return the flaw of a hit that cannot be shown, and its number; None for nearly all hits.
+
+    A hit needs a text, its ids, and possible scores: a similarity is at most 1 and at least -1; a negative one is shown
+    and counts as none.
+    """
+    if not passage.text or passage.text.isspace():
+        return "empty_text", None
+    if not (passage.chunk_id and passage.document_id and passage.namespace):
+        return "incomplete_metadata", None
+    if not math.isfinite(fused.score):
+        return "impossible_score", fused.score
+    for part in fused.contributions:
+        if part.channel == ChannelName.SEMANTIC and part.score is not None and not abs(part.score) <= 1 + _ROUNDING:
+            return "impossible_similarity", part.score
+    return None

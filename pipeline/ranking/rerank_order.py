@@ -23,11 +23,7 @@ def rerank(hits: Sequence[Hit], scores: Mapping[str, float], *, weight: float) -
     best = max((hit.score for hit in hits), default=0.0)
     placed = [replace(hit, from_rank=rank) for rank, hit in enumerate(hits, start=1)]
     read = [
-        replace(
-            hit,
-            score=(1 - weight) * hit.score + weight * best * scores[hit.chunk_id],
-            rerank=scores[hit.chunk_id],
-        )
+        replace(hit, score=(1 - weight) * hit.score + weight * best * scores[hit.chunk_id], rerank=scores[hit.chunk_id])
         for hit in placed
         if hit.chunk_id in scores
     ]

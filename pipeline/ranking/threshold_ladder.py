@@ -31,12 +31,7 @@ def similarity_of(hit: Hit, *, zero: float | None) -> float:
 
 
 def stepped_down(
-    hits: Sequence[Hit],
-    plan: LadderPlan,
-    *,
-    top_k: int,
-    zero: float | None = None,
-    per_document: int | None = None,
+    hits: Sequence[Hit], plan: LadderPlan, *, top_k: int, zero: float | None = None, per_document: int | None = None
 ) -> tuple[list[Hit], list[Drop], Rung]:
     """Return the hits that reach the highest threshold which ``min_results`` of them reach (or ``top_k``, if less),
     else those that reach the lowest. Their order stays.

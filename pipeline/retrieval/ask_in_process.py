@@ -36,12 +36,7 @@ _SIDE = ThreadPoolExecutor(_MOST_CHANNELS, thread_name_prefix="lane-channel")
 
 
 def answer_in_process(
-    tenant_id: TenantId,
-    query_id: QueryId,
-    use: Resources,
-    channels: Mapping[ChannelName, Channel],
-    *,
-    worker: str = "",
+    tenant_id: TenantId, query_id: QueryId, use: Resources, channels: Mapping[ChannelName, Channel], *, worker: str = ""
 ) -> bool:
     """Answer an open query as the tasks of its chord do, and store the answer. Returns False if the query is gone or was
     answered already. ``worker``: the name of this process.

@@ -26,11 +26,7 @@ from pipeline.retrieval.read_texts import read_in_time
 
 
 def build_context(
-    arrived: Arrived,
-    chunks: Sequence[AnswerChunk],
-    hydrated: Mapping[str, Hydrated],
-    use: Resources,
-    journal: Journal,
+    arrived: Arrived, chunks: Sequence[AnswerChunk], hydrated: Mapping[str, Hydrated], use: Resources, journal: Journal
 ) -> AnswerContext:
     """Return the context of an answer. Parts that cannot be read are losses, and the context is built without them."""
     query, started = arrived.query, time.perf_counter()
@@ -83,10 +79,7 @@ def states_named(query: Query, passages: Sequence[Hydrated], use: Resources) -> 
 
 
 def widened(
-    query: Query,
-    chunks: Sequence[AnswerChunk],
-    hydrated: Mapping[str, Hydrated],
-    use: Resources,
+    query: Query, chunks: Sequence[AnswerChunk], hydrated: Mapping[str, Hydrated], use: Resources
 ) -> dict[str, str]:
     """Return the widened text of each of these hits that has one.
 

@@ -35,7 +35,7 @@ def explain(computation: Computation, use: Resources, channels: Mapping[ChannelN
     """Explain why ``chunk_id`` is not in the answer to ``query_id``: the finding, or ``{"error": code}``. A query
     without a trace is run again with its parameters; its stored answer stays."""
     query_id, chunk_id = QueryId(computation.asked["query_id"]), ChunkId(computation.asked["chunk_id"])
-    query = use.queries(computation.tenant_id).opened(query_id)
+    query = use.queries(computation.tenant_id).stored(query_id)
     if query is None:
         return Done(body=orjson.dumps({"error": "not_explained"}))
     try:
@@ -84,7 +84,7 @@ def _told(chunk_id: ChunkId, document_id: str | None, finding: WhyNotVerdict, *,
 
 def _returned(query: Query, use: Resources) -> dict[str, str]:
     """Return the chunks of the answer with their documents, in order."""
-    answer = use.queries(query.tenant_id).noted(query.query_id, "answer")
+    answer = use.queries(query.tenant_id).field(query.query_id, "answer")
     chunks = [] if answer is None else orjson.loads(answer)["chunks"]
     return {chunk["chunk_id"]: chunk["document_id"] for chunk in chunks}
 

@@ -20,7 +20,7 @@ from pipeline.answer.fallback import (
 from pipeline.answer.result import AnswerChunk
 from pipeline.channels.channel import Channel, Recalled
 from pipeline.errors import PipelineError
-from pipeline.query.channel_options import faq_options, searched_namespaces
+from pipeline.query.channel_options import FaqOptions, options_of, searched_namespaces
 from pipeline.query.plan import ChannelPlan
 from pipeline.query.request import Query
 from pipeline.ranking.hits import Drop, Hydrated
@@ -102,7 +102,7 @@ def _answers(
         return []
     query = _asked(arrived.query)
     deadline = deadline.at_most(query.timeout_ms_of(ChannelName.FAQ) / 1000)
-    namespaces = searched_namespaces(faq_options(query.plan.channels[ChannelName.FAQ]), query.namespaces)
+    namespaces = searched_namespaces(options_of(FaqOptions, query.plan.channels[ChannelName.FAQ]), query.namespaces)
     try:
         recalled: Recalled = aside(channel.recall, query).result(timeout=deadline.left_s())
         texts = (

@@ -114,11 +114,7 @@ def add_coverage(
 
 
 def support_neighbours(
-    arrived: Arrived,
-    fused: Sequence[Fused],
-    use: Resources,
-    channels: Mapping[ChannelName, Channel],
-    journal: Journal,
+    arrived: Arrived, fused: Sequence[Fused], use: Resources, channels: Mapping[ChannelName, Channel], journal: Journal
 ) -> list[Fused]:
     """Return the fused order after `ranking.neighbours`: similar candidates support each other.
 
@@ -226,13 +222,9 @@ def _by_plugin(
         if arrived.deadline.has_passed:
             raise TimeoutError
         plugin = load_fusion(name)
-        fused = aside(
-            custom_fusion,
-            plugin,
-            rankings,
-            weights=weights,
-            completed=completed,
-        ).result(timeout=arrived.deadline.within(_PLUGIN_S))
+        fused = aside(custom_fusion, plugin, rankings, weights=weights, completed=completed).result(
+            timeout=arrived.deadline.within(_PLUGIN_S)
+        )
     except TimeoutError:
         journal.lost(
             "fuse", "fusion_plugin_timeout", f"the fusion {name} did not end in time; weighted fusion stands in"

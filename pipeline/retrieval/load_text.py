@@ -13,13 +13,13 @@ from pipeline.database.unit_of_work import reading
 from pipeline.documents.chunk_store import Chunks, StoredChunk
 from pipeline.errors import Unavailable
 from pipeline.filters.hit_conditions import HitConditions, may_be_more
+from pipeline.filters.python_filters import unmet
 from pipeline.query.plan import Plan
 from pipeline.query.request import Brought, Query
 from pipeline.ranking.confidence import confidences
 from pipeline.ranking.fusion import Fused
-from pipeline.ranking.hits import Drop, Hit, Hydrated, fields_of
+from pipeline.ranking.hits import Drop, Hit, Hydrated, fields_of, flaw
 from pipeline.ranking.read_depth import counts_alone, enough, needed
-from pipeline.ranking.validity import flaw, unmet
 from pipeline.records import ChunkId, DocumentFields, Filters
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived
@@ -105,11 +105,7 @@ def hydrate(
 
 
 def _enough(
-    read: Sequence[Fused],
-    found: Mapping[ChunkId, StoredChunk],
-    sure: Mapping[str, float],
-    unread: float,
-    query: Query,
+    read: Sequence[Fused], found: Mapping[ChunkId, StoredChunk], sure: Mapping[str, float], unread: float, query: Query
 ) -> bool:
     if counts_alone(query.plan):
         return len(found) >= needed(query.plan)
@@ -215,11 +211,7 @@ def _segment_fields(chunk: StoredChunk) -> dict[str, object]:
     segment = chunk.segment
     if segment is None:
         return {}
-    return {
-        "chapter_id": segment.chapter_id,
-        "entity_names": list(segment.entity_names),
-        "summary": segment.summary,
-    }
+    return {"chapter_id": segment.chapter_id, "entity_names": list(segment.entity_names), "summary": segment.summary}
 
 
 def _hydrated(chunk: StoredChunk) -> Hydrated:

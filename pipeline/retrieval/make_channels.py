@@ -16,9 +16,9 @@ from pipeline.api_sources.api_client import ApiCaller
 from pipeline.api_sources.header_secrets import HeaderSecrets
 from pipeline.channels.business_api import ApiChannel
 from pipeline.channels.channel import Channel
+from pipeline.channels.channel_plugins import installed_channels
 from pipeline.channels.faq_channel import FaqChannel
 from pipeline.channels.host_index import HostIndex
-from pipeline.channels.installed_channels import installed_channels
 from pipeline.channels.keyword_channel import KeywordChannel
 from pipeline.channels.semantic_channel import SemanticChannel
 from pipeline.deadline import Deadline

@@ -37,5 +37,5 @@ def trace_from(arrived: Arrived, answer: Answer, journal: Journal) -> dict[str, 
 
 def trace_of_query(tenant_id: TenantId, query_id: QueryId, use: Resources) -> dict[str, Any] | None:
     """Return the stored trace of an answered query, None if it has none. Raises StoreUnavailable."""
-    packed = use.queries(tenant_id).noted(query_id, "trace")
+    packed = use.queries(tenant_id).field(query_id, "trace")
     return None if packed is None else orjson.loads(zlib.decompress(packed))

@@ -43,11 +43,7 @@ class AnswerCache:
     MySQL is already known to be unavailable."""
 
     def __init__(
-        self,
-        use: Resources,
-        *,
-        away: Callable[[], bool] = lambda: False,
-        clock: Callable[[], float] = time.monotonic,
+        self, use: Resources, *, away: Callable[[], bool] = lambda: False, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.use = use
         self._known_away = away
@@ -84,7 +80,7 @@ class AnswerCache:
             return None
         queries = self.use.queries(query.tenant_id)
         try:
-            kept = _read(queries.kept(query.cache_key))
+            kept = _read(queries.cached_answer(query.cache_key))
         except Unavailable:
             return None
         self.use.meter.count("chordwise_result_cache", result="miss" if kept is None else "hit")

@@ -1,7 +1,7 @@
 """Curated question-answer pairs: recognise them, extract their question, and compare it with another one.
 
 A pair is a chunk cut by the strategy ``qa``, or the document of one example, which keeps both parts in its metadata.
-Both kinds are stored as any other chunk; `filters.sql` selects them by the names defined here.
+Both kinds are stored as any other chunk; `filters.sql_filters` selects them by the names defined here.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from sqlalchemy import Engine, TextClause, bindparam, text
 from pipeline.caches import RecentValues
 from pipeline.embedding.distance import Distance
 from pipeline.errors import Unavailable
-from pipeline.filters.sql import postgres_condition
+from pipeline.filters.sql_filters import postgres_condition
 from pipeline.query.request import RecallGuard
 from pipeline.records import ChunkId, Filters, Namespace, TenantId
 from pipeline.semantic.index_plan import gaps

@@ -18,7 +18,7 @@ from pipeline.chunking.pair_marks import MARK, PAIR_TYPE
 from pipeline.database.engines import postgres_errors
 from pipeline.embedding.distance import Distance
 from pipeline.errors import VectorsMissing, VectorTableMissing
-from pipeline.filters.sql import postgres_condition
+from pipeline.filters.sql_filters import postgres_condition
 from pipeline.records import Chunk, ChunkId, DocumentFields, Filters, Generation, Namespace, TenantId
 
 OPERATORS: dict[Distance, str] = {"cosine": "<=>", "euclidean": "<->"}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.answer.context_text import ContextPassage, answer_context, build_context, story_line
+from pipeline.answer.context_text import ContextPassage, answer_context, join_passages, story_line
 from pipeline.answer.result import AnswerChunk
 from pipeline.chunking.tokens import count_tokens
 from pipeline.models.tokenizer import token_counter
@@ -169,7 +169,7 @@ _passages = st.lists(
         title=st.none() | _words,
         heading_path=st.lists(_words, max_size=2).map(tuple),
         text=_words,
-        found=st.none() | _words,
+        own_text=st.none() | _words,
         document_id=st.sampled_from(["", "d", "e"]),
         chapter=st.none() | _words,
         story_time=st.none() | st.integers(-9, 9),
@@ -190,23 +190,23 @@ class DescribeLaws:
         count=_counters,
     )
     def it_never_overspends_and_counts_exactly(self, offered, budget, style, header, over_budget, count):
-        context = build_context(
+        context = join_passages(
             offered, max_tokens=budget, style=style, header=header, over_budget=over_budget, count=count
         )
         assert context.token_count == count(context.text) <= budget
-        assert [cited.marker for cited in context.citations] == [f"[{n + 1}]" for n in range(len(context.citations))]
+        assert [cited["marker"] for cited in context.citations] == [f"[{n + 1}]" for n in range(len(context.citations))]
         assert bool(context.text) == bool(context.citations)
 
     @settings(max_examples=30)
     @given(offered=_passages, header=st.sampled_from(["title", "story", "none"]), count=_counters)
     def it_says_the_same_within_what_it_took(self, offered, header, count):
-        roomy = build_context(offered, max_tokens=100_000, header=header, count=count)
-        again = build_context(offered, max_tokens=roomy.token_count, header=header, count=count)
+        roomy = join_passages(offered, max_tokens=100_000, header=header, count=count)
+        again = join_passages(offered, max_tokens=roomy.token_count, header=header, count=count)
         assert again == roomy
 
     @settings(max_examples=30)
     @given(offered=_passages, header=st.sampled_from(["title", "story", "none"]))
     def it_says_everything_when_there_is_room(self, offered, header):
-        context = build_context(offered, max_tokens=100_000, header=header)
+        context = join_passages(offered, max_tokens=100_000, header=header)
         assert all(passage.text.strip() in context.text or passage.document_id for passage in offered)
         assert all((passage.found or passage.text).strip() in context.text or passage.text for passage in offered)

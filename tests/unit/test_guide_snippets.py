@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pipeline.channels.channel import Channel, Recalled
-from pipeline.channels.installed_channels import GROUP
+from pipeline.channels.channel_plugins import GROUP
 from pipeline.parsing import Format
 from pipeline.query.request import Query
 from pipeline.records import ChannelName, ChunkId, Ranking

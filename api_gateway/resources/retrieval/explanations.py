@@ -29,8 +29,7 @@ from api_gateway.resources.route_parts import CurrentGateway, existing, known_uu
 from pipeline.answer.diff import difference, plan_difference
 from pipeline.errors import ComputationTimeout, WorkerUnavailable
 from pipeline.jobs.computation import ComputationKind
-from pipeline.query.plan import Lane, Plan, PlanFlaw, plan_as_json, require_story_time
-from pipeline.query.plan_rules import comparable
+from pipeline.query.plan import Lane, Plan, PlanFlaw, comparable, plan_as_json, require_story_time
 from pipeline.query.request import Query
 from pipeline.records import ChunkId, QueryId
 from pipeline.retrieval.build_plan import replanned

@@ -20,8 +20,8 @@ from api_gateway.http.responses import json_response, page_response
 from api_gateway.resources.retrieval.query_body import flaws
 from api_gateway.resources.route_parts import Complete, CurrentGateway, existing
 from pipeline.administration import edit_profiles as flow
+from pipeline.query.built_in_profiles import BUILT_IN, ProfileHead
 from pipeline.query.plan import Plan, PlanFlaw, plan_as_json
-from pipeline.query.profiles import BUILT_IN, ProfileHead
 from pipeline.retrieval.build_plan import plan_of
 from pipeline.settings import Settings
 from pipeline.tenants.accounts import Principal

@@ -31,9 +31,9 @@ from pipeline.query.plan import (
     RerankPlan,
     RetrievePlan,
     UnderstandPlan,
+    comparable,
     require_story_time,
 )
-from pipeline.query.plan_rules import comparable
 from pipeline.query.request import Query
 from pipeline.records import Actor, Filters, Namespace, QueryId, TenantId
 from pipeline.retrieval.build_plan import plan_of

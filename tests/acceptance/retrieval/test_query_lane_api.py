@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from pipeline.query.profiles import BUILT_IN
+from pipeline.query.built_in_profiles import BUILT_IN
 from pipeline.tenants.namespace_store import EXAMPLE_TABLES
 from tests.conftest import gateway, make_tenant
 from tests.support.clients.gateway_client import problem

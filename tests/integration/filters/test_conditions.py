@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 from sqlalchemy import text
 
-from pipeline.filters.conditions import holds
-from pipeline.filters.sql import mysql_where, postgres_where
+from pipeline.filters.python_filters import holds
+from pipeline.filters.sql_filters import mysql_where, postgres_where
 from pipeline.records import Comparison, Compound, Condition
 
 TEXTS = some.text(

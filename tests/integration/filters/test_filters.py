@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from pipeline.filters.sql import mysql_condition, postgres_condition
-from pipeline.ranking.validity import unmet
+from pipeline.filters.python_filters import unmet
+from pipeline.filters.sql_filters import mysql_condition, postgres_condition
 from pipeline.records import DocumentFields, Filters
 
 HELD: dict[str, Any] = {

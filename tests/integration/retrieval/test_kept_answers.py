@@ -230,7 +230,7 @@ class DescribeAKeptAnswer:
         assert query.cache_key
         use.queries(corner.tenant).open(query)
         run_chord.answer(corner.tenant, query.query_id, use, {})  # no channel came back
-        assert use.queries(corner.tenant).kept(query.cache_key) is None
+        assert use.queries(corner.tenant).cached_answer(query.cache_key) is None
 
     @pytest.mark.parametrize("setting", [{"result_cache_ttl_s": 0}, {"result_cache_bytes": 100}], ids=["off", "large"])
     def it_is_not_kept_if_the_installation_says_so(self, corner, gateway, setting):

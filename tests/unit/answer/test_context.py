@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.answer.context_text import ContextPassage, build_context
+from pipeline.answer.context_text import ContextPassage, join_passages
 from pipeline.chunking.tokens import count_tokens
 
 
@@ -27,7 +27,7 @@ passages = st.lists(
 
 class DescribeBuildContext:
     def it_puts_each_passage_under_its_marker_title_and_headings(self):
-        context = build_context(
+        context = join_passages(
             [
                 passage("One.", title="Guide", path=("Guide", "Setup"), chunk_id="x"),
                 passage("Two.\n", path=("A", "B"), chunk_id="y"),
@@ -38,7 +38,7 @@ class DescribeBuildContext:
         assert (
             context.text == "### [1] Guide > Setup\n\nOne.\n\n---\n\n### [2] A > B\n\nTwo.\n\n---\n\n### [3]\n\nThree."
         )
-        assert [(cited.marker, cited.chunk_id) for cited in context.citations] == [
+        assert [(cited["marker"], cited["chunk_id"]) for cited in context.citations] == [
             ("[1]", "x"),
             ("[2]", "y"),
             ("[3]", "z"),
@@ -46,7 +46,7 @@ class DescribeBuildContext:
         assert context.token_count == count_tokens(context.text)
 
     def it_can_do_without_markdown(self):
-        assert build_context([passage("A"), passage("B", title="T")], max_tokens=50, style="text").text == (
+        assert join_passages([passage("A"), passage("B", title="T")], max_tokens=50, style="text").text == (
             "[1]\n\nA\n\n[2] T\n\nB"
         )
 
@@ -57,21 +57,21 @@ class DescribeBuildContext:
             passage("far too long " * 20, chunk_id="b"),
             passage("fits too", chunk_id="c"),
         ]
-        context = build_context(offered, max_tokens=20, over_budget=over_budget)
-        assert [citation.chunk_id for citation in context.citations] == cited
-        assert [citation.marker for citation in context.citations] == ["[1]", "[2]"][: len(cited)]
+        context = join_passages(offered, max_tokens=20, over_budget=over_budget)
+        assert [citation["chunk_id"] for citation in context.citations] == cited
+        assert [citation["marker"] for citation in context.citations] == ["[1]", "[2]"][: len(cited)]
 
     @pytest.mark.parametrize("offered", [[], [passage(" \n")], [passage("long text here")]])
     def it_may_be_empty(self, offered):
-        context = build_context(offered, max_tokens=3)
+        context = join_passages(offered, max_tokens=3)
         assert (context.text, context.token_count, context.citations) == ("", 0, ())
 
     def it_counts_headers_and_separators(self):
-        one = build_context([passage("word")], max_tokens=100).token_count
+        one = join_passages([passage("word")], max_tokens=100).token_count
         both = [passage("word"), passage("word")]
         separator = count_tokens("---")
-        assert build_context(both, max_tokens=2 * one + separator - 1).token_count == one
-        assert build_context(both, max_tokens=2 * one + separator).token_count == 2 * one + separator
+        assert join_passages(both, max_tokens=2 * one + separator - 1).token_count == one
+        assert join_passages(both, max_tokens=2 * one + separator).token_count == 2 * one + separator
 
     @settings(max_examples=30)
     @given(passages, st.integers(0, 120), st.sampled_from(["skip", "stop"]))
@@ -79,14 +79,14 @@ class DescribeBuildContext:
         def count(text: str) -> int:
             return 2 * len(text.split()) + text.count("\n")
 
-        told = build_context(
+        told = join_passages(
             offered, max_tokens=budget, over_budget=over_budget, count=count, fewest=lambda text: len(text.split())
         )
-        assert told == build_context(offered, max_tokens=budget, over_budget=over_budget, count=count)
+        assert told == join_passages(offered, max_tokens=budget, over_budget=over_budget, count=count)
 
     @settings(max_examples=30)
     @given(passages, st.integers(0, 120), st.sampled_from(["markdown", "text"]), st.sampled_from(["skip", "stop"]))
     def it_never_overspends_and_counts_exactly(self, offered, budget, style, over_budget):
-        context = build_context(offered, max_tokens=budget, style=style, over_budget=over_budget)
+        context = join_passages(offered, max_tokens=budget, style=style, over_budget=over_budget)
         assert context.token_count == count_tokens(context.text) <= budget
-        assert [cited.marker for cited in context.citations] == [f"[{n + 1}]" for n in range(len(context.citations))]
+        assert [cited["marker"] for cited in context.citations] == [f"[{n + 1}]" for n in range(len(context.citations))]

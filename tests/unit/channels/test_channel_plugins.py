@@ -9,7 +9,7 @@ from importlib.metadata import EntryPoint
 import pytest
 from pydantic import TypeAdapter
 
-from pipeline.channels import installed_channels
+from pipeline.channels import channel_plugins
 from pipeline.channels.channel import AbsentChannel, Recalled
 from pipeline.errors import Misconfigured
 from pipeline.query.plan import PlanFlaw, read_plan
@@ -45,20 +45,20 @@ def breaks(use: Resources) -> LegalChannel:
 def installed(monkeypatch) -> Iterator[None]:
     here = sys.modules[__name__].__name__
     found = [
-        EntryPoint(name, f"{here}:{made}", installed_channels.GROUP)
+        EntryPoint(name, f"{here}:{made}", channel_plugins.GROUP)
         for name, made in [("legal", "make"), ("broken", "breaks"), ("keyword", "make"), ("Not A Name", "make")]
     ]
     monkeypatch.setattr(
-        installed_channels, "entry_points", lambda *, group: found if group == installed_channels.GROUP else []
+        channel_plugins, "entry_points", lambda *, group: found if group == channel_plugins.GROUP else []
     )
-    installed_channels.installed_channels.cache_clear()
+    channel_plugins.installed_channels.cache_clear()
     yield
-    installed_channels.installed_channels.cache_clear()
+    channel_plugins.installed_channels.cache_clear()
 
 
 class DescribeInstalledChannels:
     def it_knows_their_names_without_loading_them(self, installed):
-        assert list(installed_channels.installed_channels()) == ["broken", "legal"]
+        assert list(channel_plugins.installed_channels()) == ["broken", "legal"]
 
     def it_lets_queries_ask_them(self, installed):
         plan = plan_of(load(), {}, {"retrieve": {"channels": {"legal": {"options": {"anything": 1}}}}})

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.filters.conditions import condition_as_json, holds
+from pipeline.filters.python_filters import condition_as_json, holds, unmet
 from pipeline.query.request import filters_as_sent
-from pipeline.ranking.validity import unmet
 from pipeline.records import Comparison, Compound, DocumentFields, Filters
 
 HELD = {"n": 3, "t": "fox", "b": True, "list": [3], "none": None}

@@ -1,4 +1,4 @@
-"""Filters as terms mean what `ranking.validity.unmet` says of fields."""
+"""Filters as terms mean what `filters.python_filters.unmet` says of fields."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.filters.filter_terms import (
+from pipeline.filters.index_filters import (
     Between,
     Clause,
     Every,
@@ -21,7 +21,7 @@ from pipeline.filters.filter_terms import (
     sortable_values,
     terms_of_fields,
 )
-from pipeline.ranking.validity import unmet
+from pipeline.filters.python_filters import unmet
 from pipeline.records import Comparison, Compound, DocumentFields, Filters
 from tests.integration.filters.test_filters import HELD
 

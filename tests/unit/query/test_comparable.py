@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.query.plan import Plan, RerankPlan, RetrievePlan, SecondRetrievalPlan
-from pipeline.query.plan_rules import comparable
+from pipeline.query.plan import Plan, RerankPlan, RetrievePlan, SecondRetrievalPlan, comparable
 from pipeline.ranking.second_retrieval import changes_of
 
 OFF = RerankPlan(enabled=False)

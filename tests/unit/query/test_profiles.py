@@ -11,6 +11,7 @@ from hypothesis.strategies import floats, text
 from pydantic import ValidationError
 
 from pipeline.errors import Misconfigured
+from pipeline.query.built_in_profiles import BUILT_IN, ProfileHead, ProfileVersion, position
 from pipeline.query.configuration import (
     Assignment,
     Configuration,
@@ -18,13 +19,12 @@ from pipeline.query.configuration import (
     built_in_configuration,
     choose,
     internal,
+    make_assigner,
     nobody,
 )
-from pipeline.query.experiment_platform import make_assigner
 from pipeline.query.experiments import Experiment, arm_of, read_experiment
 from pipeline.query.growthbook_client import GrowthBookExperiments
 from pipeline.query.plan import PlanFlaw, overlaid, plan_as_json, read_plan
-from pipeline.query.profiles import BUILT_IN, ProfileHead, ProfileVersion, position
 from pipeline.records import TenantId
 from pipeline.retrieval.build_plan import plan_of
 from pipeline.settings import load

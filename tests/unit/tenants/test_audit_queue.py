@@ -104,15 +104,15 @@ class DescribeTheQueue:
 class DescribeAKeptAnswer:
     def it_is_found_under_its_key_by_its_tenant_alone(self, queries, redis):
         assert answered(queries, "q1", keep=("k", 30))
-        assert queries.kept("k") == b"{}"
-        assert Queries(redis, TenantId("b"), ttl_s=60).kept("k") is None
+        assert queries.cached_answer("k") == b"{}"
+        assert Queries(redis, TenantId("b"), ttl_s=60).cached_answer("k") is None
         assert 0 < redis.ttl("a:answer:k") <= 30
 
     def it_is_not_kept_by_who_came_second_or_without_a_key(self, queries):
         answered(queries, "q1")
         queries.answer(QueryId("q1"), b"{}", keep=("k", 30))
-        assert queries.kept("k") is None
-        assert queries.kept("") is None
+        assert queries.cached_answer("k") is None
+        assert queries.cached_answer("") is None
 
     def it_opens_and_answers_a_query_in_one_journey(self, queries, redis):
         query = replace(asked("q9"), cache_key="k")

@@ -105,10 +105,14 @@ class ProfileHead:
 
 def built_in(name: str) -> ProfileVersion | None:
     """Return the built-in profile of this name."""
-    config = BUILT_IN.get(name)
-    return (
-        None if config is None else ProfileVersion(name=name, version=BUILT_IN_VERSION, config=config, note="built in")
-    )
+    if name not in BUILT_IN:
+        return None
+    return ProfileVersion(name=name, version=BUILT_IN_VERSION, config=BUILT_IN[name], note="built in")
+
+
+def built_in_heads() -> dict[str, ProfileHead]:
+    """Return every built-in profile by name."""
+    return {name: ProfileHead(name=name, active=version) for name in BUILT_IN if (version := built_in(name))}
 
 
 def position(salt: str, unit: str) -> float:

@@ -1,6 +1,6 @@
 """Filters as terms of an index outside the databases: a field and a value, or a metadata path and a value.
 
-As in `ranking.validity.unmet`, a list meets a single value of ``metadata`` that it holds; ``where`` compares the value
+As in `filters.python_filters.unmet`, a list meets a single value of ``metadata`` that it holds; ``where`` compares the value
 itself. Comparisons by order use `sortable_values`.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from pipeline.chunking.pair_marks import ANSWER_KEY, PAIR_TYPE, QUESTION_KEY
-from pipeline.filters.conditions import choices_of, kind_of
+from pipeline.filters.python_filters import choices_of, kind_of
 from pipeline.records import Comparison, Condition, DocumentFields, Filters
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -94,7 +94,7 @@ def terms_of_fields(fields: DocumentFields, *, chunk_type: str) -> list[str]:
 
 
 def sortable_values(metadata: Mapping[str, Any]) -> dict[str, str]:
-    """Return the numbers and texts among the values of ``metadata`` as texts that sort as `filters.conditions` compares:
+    """Return the numbers and texts among the values of ``metadata`` as texts that sort as `filters.python_filters` compares:
     numbers by their value, texts by code points."""
     return {key: _sortable(value) for key, value in metadata.items() if kind_of(value) in ("number", "string")}
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from pipeline.chunking.pair_marks import ANSWER_KEY, MARK, PAIR_TYPE, QUESTION_KEY
 from pipeline.database.rows import to_json, to_naive
-from pipeline.filters.conditions import choices_of, kind_of
-from pipeline.filters.filter_terms import leaves
+from pipeline.filters.index_filters import leaves
+from pipeline.filters.python_filters import choices_of, kind_of
 from pipeline.records import Comparison, Condition, Filters, Scalar
 
 _ORDERS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
@@ -24,30 +24,19 @@ Compare = Callable[[Comparison, Scalar, str], str]
 def mysql_condition(filters: Filters, *, alias: str, chunk: str) -> tuple[str, dict[str, Any]]:
     """Return a condition on a row of ``generations`` and one of ``chunks``, whose own story time goes first, with its
     values; ``TRUE`` without any."""
-    parts: list[str] = []
-    values: dict[str, Any] = {}
-    if filters.type is not None:
-        parts.append(f"{alias}.type = :f_type")
-        values["f_type"] = filters.type
-    if filters.author is not None:
-        parts.append(f"{alias}.author = :f_author")
-        values["f_author"] = filters.author
-    if filters.tags:
-        parts.append(f"JSON_CONTAINS({alias}.tags, :f_tags)")
-        values["f_tags"] = to_json(list(filters.tags))
-    if filters.metadata:
-        parts.append(f"JSON_CONTAINS({alias}.metadata, :f_metadata)")
-        values["f_metadata"] = to_json(dict(filters.metadata))
-    if filters.start is not None:
-        parts.append(f"{alias}.published_at >= :f_start")
-        values["f_start"] = to_naive(filters.start)
-    if filters.end is not None:
-        parts.append(f"{alias}.published_at <= :f_end")
-        values["f_end"] = to_naive(filters.end)
-    if filters.story_time is not None:
-        story_time = f"COALESCE({chunk}.story_time, {alias}.story_time)"
-        parts.append(f"({story_time} IS NULL OR {story_time} <= :f_story_time)")
-        values["f_story_time"] = filters.story_time
+    if not filters:
+        return "TRUE", {}
+    story_time = f"COALESCE({chunk}.story_time, {alias}.story_time)"
+    metadata = to_json(dict(filters.metadata)) if filters.metadata else None
+    parts, values = _with_operands(
+        f_type=(f"{alias}.type = :f_type", filters.type),
+        f_author=(f"{alias}.author = :f_author", filters.author),
+        f_tags=(f"JSON_CONTAINS({alias}.tags, :f_tags)", to_json(list(filters.tags)) if filters.tags else None),
+        f_metadata=(f"JSON_CONTAINS({alias}.metadata, :f_metadata)", metadata),
+        f_start=(f"{alias}.published_at >= :f_start", filters.start and to_naive(filters.start)),
+        f_end=(f"{alias}.published_at <= :f_end", filters.end and to_naive(filters.end)),
+        f_story_time=(f"({story_time} IS NULL OR {story_time} <= :f_story_time)", filters.story_time),
+    )
     if filters.pairs:
         example = f"JSON_CONTAINS_PATH({alias}.metadata, 'all', '$.{QUESTION_KEY}', '$.{ANSWER_KEY}')"
         parts.append(f"({chunk}.chunk_type = '{PAIR_TYPE}' OR {example})")
@@ -58,28 +47,17 @@ def mysql_condition(filters: Filters, *, alias: str, chunk: str) -> tuple[str, d
 
 def postgres_condition(filters: Filters) -> tuple[str, dict[str, Any]]:
     """Return the same condition on a row of ``chunk_embeddings``."""
-    parts: list[str] = []
-    values: dict[str, Any] = {}
-    if filters.type is not None:
-        parts.append("type = :f_type")
-        values["f_type"] = filters.type
-    if filters.author is not None:
-        parts.append("author = :f_author")
-        values["f_author"] = filters.author
-    if filters.tags:
-        parts.append("tags @> CAST(:f_tags AS text[])")
-        values["f_tags"] = list(filters.tags)
-    if filters.metadata:
-        parts += _postgres_metadata(filters.metadata, values)
-    if filters.start is not None:
-        parts.append("published_at >= :f_start")
-        values["f_start"] = filters.start
-    if filters.end is not None:
-        parts.append("published_at <= :f_end")
-        values["f_end"] = filters.end
-    if filters.story_time is not None:
-        parts.append("(story_time IS NULL OR story_time <= :f_story_time)")
-        values["f_story_time"] = filters.story_time
+    if not filters:
+        return "TRUE", {}
+    parts, values = _with_operands(
+        f_type=("type = :f_type", filters.type),
+        f_author=("author = :f_author", filters.author),
+        f_tags=("tags @> CAST(:f_tags AS text[])", list(filters.tags) or None),
+        f_start=("published_at >= :f_start", filters.start),
+        f_end=("published_at <= :f_end", filters.end),
+        f_story_time=("(story_time IS NULL OR story_time <= :f_story_time)", filters.story_time),
+    )
+    parts += _postgres_metadata(filters.metadata, values)
     if filters.pairs:
         example = f"jsonb_exists_all(metadata, ARRAY['{QUESTION_KEY}', '{ANSWER_KEY}'])"
         parts.append(f"(metadata @> CAST(:f_pair AS jsonb) OR {example})")
@@ -87,6 +65,12 @@ def postgres_condition(filters: Filters) -> tuple[str, dict[str, Any]]:
     if filters.where is not None:
         parts.append(postgres_where(filters.where, "metadata", values))
     return " AND ".join(parts) or "TRUE", values
+
+
+def _with_operands(**conditions: tuple[str, object]) -> tuple[list[str], dict[str, Any]]:
+    """Return the conditions whose operand is set, and the operands by name."""
+    present = {name: pair for name, pair in conditions.items() if pair[1] is not None}
+    return [condition for condition, _ in present.values()], {name: operand for name, (_, operand) in present.items()}
 
 
 def _postgres_metadata(metadata: Mapping[str, Any], values: dict[str, Any]) -> Iterator[str]:
