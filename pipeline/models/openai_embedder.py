@@ -190,7 +190,7 @@ class OpenAIEmbedder:
         if self._model.rpartition("/")[2].startswith("text-embedding-3"):  # the family that can shorten its vectors
             request["dimensions"] = self._dimension
         answer = self._service.embeddings(
-            request, deadline=call.deadline, fallbacks={"encoding_format": "float"}, heard=told.hear
+            request, deadline=call.deadline, fallbacks={"encoding_format": "float"}, on_headers=told.hear
         )
         estimated = sum(estimated_tokens(text) for text in texts)
         tokens = counted_tokens(answer)
