@@ -27,21 +27,16 @@ task_default_queue = Queue.UPKEEP.value
 task_create_missing_queues = False  # a message for a queue without a worker is a mistake, not a new queue
 # Exchange and key are spelled out: left to the default, every queue would get every message of the default queue.
 task_queues = [KombuQueue(queue.value, Exchange(queue.value), routing_key=queue.value) for queue in Queue]
-task_routes = {
-    TaskName.INGEST.value: {"queue": Queue.INGEST.value},
-    TaskName.RECALL.value: {"queue": Queue.RECALL.value},
-    TaskName.UNDERSTAND.value: {"queue": Queue.RERANK.value},
-    TaskName.ANSWER.value: {"queue": Queue.ANSWER.value},
-    TaskName.FINISH.value: {"queue": Queue.ANSWER.value},
-    TaskName.EXPLAIN.value: {"queue": Queue.RERANK.value},  # asks channels; a tenant has few of them under way
-    TaskName.COMPUTE.value: {"queue": Queue.COMPUTE.value},
-    TaskName.SWEEP.value: {"queue": Queue.UPKEEP.value},
-    TaskName.RECONCILE.value: {"queue": Queue.UPKEEP.value},
-    TaskName.WEBHOOKS.value: {"queue": Queue.UPKEEP.value},
-    TaskName.MIGRATE.value: {"queue": Queue.UPKEEP.value},
-    TaskName.AUDIT.value: {"queue": Queue.UPKEEP.value},
-    TaskName.VECTOR_INDEXES.value: {"queue": Queue.UPKEEP.value},
+_QUEUE_OF = {
+    TaskName.INGEST: Queue.INGEST,
+    TaskName.RECALL: Queue.RECALL,
+    TaskName.UNDERSTAND: Queue.RERANK,
+    TaskName.ANSWER: Queue.ANSWER,
+    TaskName.FINISH: Queue.ANSWER,
+    TaskName.EXPLAIN: Queue.RERANK,  # asks channels; a tenant has few of them under way
+    TaskName.COMPUTE: Queue.COMPUTE,
 }
+task_routes = {name.value: {"queue": _QUEUE_OF.get(name, Queue.UPKEEP).value} for name in TaskName}
 
 task_serializer = "json"
 result_serializer = "json"
@@ -88,36 +83,20 @@ task_soft_time_limit = 1740
 
 # What has expired is dropped unrun, but only by the worker that takes it: without one, the queue grows by a few small
 # messages an interval, and a worker that comes back is through with a day of them in seconds.
+_INTERVALS_S = {
+    TaskName.SWEEP: _settings.sweep_interval_s,
+    TaskName.RECONCILE: _settings.reconcile_interval_s,
+    TaskName.WEBHOOKS: _settings.sweep_interval_s,  # what is due again; a job that ends rings by itself
+    TaskName.MIGRATE: _settings.migration_interval_s,
+    TaskName.AUDIT: _settings.sweep_interval_s,  # how long a search may wait in Redis before it stands in MySQL
+    TaskName.VECTOR_INDEXES: _settings.semantic_index_interval_s,
+}
 beat_schedule = {
-    "sweep": {
-        "task": TaskName.SWEEP.value,
-        "schedule": _settings.sweep_interval_s,
-        "options": {"expires": max(1.0, _settings.sweep_interval_s)},
-    },
-    "reconcile": {
-        "task": TaskName.RECONCILE.value,
-        "schedule": _settings.reconcile_interval_s,
-        "options": {"expires": max(1.0, _settings.reconcile_interval_s)},
-    },
-    "webhooks": {
-        "task": TaskName.WEBHOOKS.value,
-        "schedule": _settings.sweep_interval_s,  # what is due again; a job that ends rings by itself
-        "options": {"expires": max(1.0, _settings.sweep_interval_s)},
-    },
-    "migrate": {
-        "task": TaskName.MIGRATE.value,
-        "schedule": _settings.migration_interval_s,
-        "options": {"expires": max(1.0, _settings.migration_interval_s)},
-    },
-    "audit": {
-        "task": TaskName.AUDIT.value,
-        "schedule": _settings.sweep_interval_s,  # how long a search may wait in Redis before it stands in MySQL
-        "options": {"expires": max(1.0, _settings.sweep_interval_s)},
-    },
-    "vector_indexes": {
-        "task": TaskName.VECTOR_INDEXES.value,
-        "schedule": _settings.semantic_index_interval_s,
-        "options": {"expires": max(1.0, _settings.semantic_index_interval_s)},
-    },
+    name.value.removeprefix("upkeep."): {
+        "task": name.value,
+        "schedule": interval_s,
+        "options": {"expires": max(1.0, interval_s)},
+    }
+    for name, interval_s in _INTERVALS_S.items()
 }
 beat_max_loop_interval = 5

@@ -8,7 +8,9 @@ import os
 import platform
 import sys
 import uuid
+from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,90 +36,67 @@ def main(arguments: list[str]) -> int:
         return 2
     chunks = chosen.chunks or (_QUICK_CHUNKS if chosen.quick else _CHUNKS)
     sections = chosen.sections or _SECTIONS
-    texts = corpus.documents(chunks=chunks, seed=chosen.seed) if set(sections) - _WITHOUT_CORPUS else []
     if unknown := set(sections) - {*_SECTIONS, *_ON_REQUEST}:
-        print(
-            f"unknown section {', '.join(sorted(unknown))}; the sections are: {', '.join((*_SECTIONS, *_ON_REQUEST))}",
-            file=sys.stderr,
-        )
+        allowed = ", ".join((*_SECTIONS, *_ON_REQUEST))
+        print(f"unknown section {', '.join(sorted(unknown))}; the sections are: {allowed}", file=sys.stderr)
         return 2
+    texts = corpus.documents(chunks=chunks, seed=chosen.seed) if set(sections) - _WITHOUT_CORPUS else []
     about = {
         "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": f"{platform.machine()}, {os.cpu_count()} processors, Python {platform.python_version()}",
         "seed": chosen.seed,
         "quick": chosen.quick,
     }
-    namespace = f"bench-{uuid.uuid4().hex[:8]}"
+    namespace, seed, peers = f"bench-{uuid.uuid4().hex[:8]}", chosen.seed, not chosen.no_peers
+
+    def count(full: int) -> int:
+        return _QUICK_QUERIES if chosen.quick else full
+
+    def sizes(section: Any) -> tuple[int, ...]:
+        return section.QUICK if chosen.quick else (*section.SIZES, *((section.LARGE,) if chosen.large else ()))
+
+    def store(section: str, results: dict[str, Any]) -> None:
+        _RESULTS.mkdir(exist_ok=True)
+        content = json.dumps(about | results, indent=1, ensure_ascii=False)
+        (_RESULTS / f"{section}.json").write_text(f"{content}\n")
+
+    def report(section: str, results: dict[str, Any], show: Callable[[dict[str, Any]], str]) -> None:
+        store(section, results)
+        print(show(results), flush=True)
+
     if "operation" in sections:
-        found = operation.run(quick=chosen.quick)
-        _keep("operation", about | found)
-        print(operation.show(found), flush=True)
+        report("operation", operation.run(quick=chosen.quick), operation.show)
     if "keyword" in sections:
-        found = keyword.run(quick=chosen.quick)
-        _keep("keyword", about | found)
-        print(keyword.show(found), flush=True)
+        report("keyword", keyword.run(quick=chosen.quick), keyword.show)
     if "index" in sections:
-        sizes = (
-            keyword_large.QUICK
-            if chosen.quick
-            else (*keyword_large.SIZES, *((keyword_large.LARGE,) if chosen.large else ()))
-        )
-        found = keyword_large.run(sizes=sizes)
-        _keep("index", about | found)
-        print(keyword_large.show(found), flush=True)
+        report("index", keyword_large.run(sizes=sizes(keyword_large)), keyword_large.show)
     if "ingest" in sections:
-        found = ingest.run(texts, namespace=namespace, peers=not chosen.no_peers)
-        _keep("ingest", about | found)
-        print(ingest.show(found), flush=True)
-    elif set(sections) - _WITHOUT_CORPUS:
+        report("ingest", ingest.run(texts, namespace=namespace, peers=peers), ingest.show)
+    elif texts:
         ingest.product(texts, namespace)
     if "query" in sections:
-        found = query.run(
-            texts,
-            namespace=namespace,
-            seed=chosen.seed,
-            count=_QUICK_QUERIES if chosen.quick else _QUERIES,
-            compared=not chosen.no_peers,
-        )
-        _keep("query", about | found)
-        print(query.show(found), flush=True)
+        results = query.run(texts, namespace=namespace, seed=seed, count=count(_QUERIES), compared=peers)
+        report("query", results, query.show)
     if "lanes" in sections:
-        found = lanes.run(
-            texts, namespace=namespace, seed=chosen.seed, count=_QUICK_QUERIES if chosen.quick else _LANE_QUERIES
-        )
-        _keep("lanes", about | found)
-        print(lanes.show(found), flush=True)
+        report("lanes", lanes.run(texts, namespace=namespace, seed=seed, count=count(_LANE_QUERIES)), lanes.show)
     if "semantic" in sections:
-        found = semantic.run(seed=chosen.seed, quick=chosen.quick)
-        _keep("semantic", about | found)
-        print(semantic.show(found), flush=True)
+        report("semantic", semantic.run(seed=seed, quick=chosen.quick), semantic.show)
     if "growth" in sections:
-        sizes = growth.QUICK if chosen.quick else (*growth.SIZES, *((growth.LARGE,) if chosen.large else ()))
-        found = growth.run(
-            sizes=(chosen.chunks,) if chosen.chunks else sizes,
-            seed=chosen.seed,
-            count=_QUICK_QUERIES if chosen.quick else _GROWTH_QUERIES,
-            compared=not chosen.no_peers,
-            keep=lambda so_far: _keep("growth", about | so_far),
+        results = growth.run(
+            sizes=(chosen.chunks,) if chosen.chunks else sizes(growth),
+            seed=seed,
+            count=count(_GROWTH_QUERIES),
+            compared=peers,
+            keep=partial(store, "growth"),
         )
-        (_RESULTS / "growth.svg").write_text(curves.picture(found))
-        print(growth.show(found), flush=True)
+        (_RESULTS / "growth.svg").write_text(curves.picture(results))
+        print(growth.show(results), flush=True)
     if "writes" in sections:
-        found = growth.writes(
-            chunks=chunks, seed=chosen.seed, count=_QUICK_QUERIES if chosen.quick else _GROWTH_QUERIES
-        )
-        _keep("writes", about | found)
-        print(growth.show_writes(found), flush=True)
+        results = growth.writes(chunks=chunks, seed=seed, count=count(_GROWTH_QUERIES))
+        report("writes", results, growth.show_writes)
     if "migration" in sections:
-        found = migration.run(texts, namespace=namespace, seed=chosen.seed)
-        _keep("migration", about | found)
-        print(migration.show(found), flush=True)
+        report("migration", migration.run(texts, namespace=namespace, seed=seed), migration.show)
     return 0
-
-
-def _keep(section: str, found: dict[str, Any]) -> None:
-    _RESULTS.mkdir(exist_ok=True)
-    (_RESULTS / f"{section}.json").write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -125,7 +104,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "sections",
         nargs="*",
-        help="ingest, query, semantic, growth, index, keyword, lanes, migration, operation, writes; default: the first three",
+        help=f"{', '.join((*_SECTIONS, *_ON_REQUEST))}; default: the first three",
     )
     parser.add_argument("--quick", action="store_true", help=f"{_QUICK_CHUNKS:,} chunks instead of {_CHUNKS:,}")
     parser.add_argument("--chunks", type=int, help="another number of chunks")

@@ -7,14 +7,15 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import httpx
 import numpy as np
 
 from benchmarks import exact
-from benchmarks.corpus import MAX_TOKENS, TENTH, Text
-from benchmarks.ingest import finished
+from benchmarks.corpus import TENTH, Text
+from benchmarks.ingest import ingest
 from benchmarks.query import measured
 
 AT_ONCE = 8
@@ -39,7 +40,7 @@ class Asker:
         """Return the ids of the first ten chunks of each channel."""
         query_id = self._answer(question, trace=True).json()["query_id"]
         channels = self.client.get(f"/v1/queries/{query_id}/trace").raise_for_status().json()["channels"]
-        return {name: [hit["chunk_id"] for hit in said["hits"][: exact.TOP]] for name, said in channels.items()}
+        return {name: [hit["chunk_id"] for hit in channel["hits"][: exact.TOP]] for name, channel in channels.items()}
 
     def _answer(self, question: str, **more: Any) -> httpx.Response:
         body = {"query_text": question, "namespaces": list(self.namespaces), "top_k": exact.TOP, **more}
@@ -79,18 +80,9 @@ class Writer:
             began = time.monotonic()
             text = self.texts[int(random.integers(len(self.texts)))]
             body = text.as_json() | {"text": f"{text.text} Revision {time.time_ns()}."}
-            self._replace(body)
+            ingest(self.client, self.namespace, [body])
             self.searchable_s.append(time.monotonic() - began)
             self._ends.wait(max(0.0, 1.0 - (time.monotonic() - began)))
-
-    def _replace(self, body: dict[str, object]) -> None:
-        accepted = self.client.post(
-            "/v1/documents",
-            json={"namespace": self.namespace, "chunking": {"max_tokens": MAX_TOKENS}, "documents": [body]},
-        )
-        job = finished(self.client, accepted.raise_for_status().json()["job_id"])
-        if job["status"] != "succeeded":
-            raise SystemExit(f"growth: a replacement ended {job['status']}")
 
 
 def cell(asker: Asker, questions: Sequence[str], *, checked: int) -> dict[str, Any]:
@@ -112,7 +104,7 @@ def cell(asker: Asker, questions: Sequence[str], *, checked: int) -> dict[str, A
 def agreement(first_tens: Sequence[dict[str, list[exact.Passage]]], lists: exact.Lists) -> dict[str, float]:
     """Return the mean share of the exact first ten that each channel found, over the questions with any."""
     return {
-        name: _share([of_one.get(channel, []) for of_one in first_tens], best)
+        name: _mean_share([by_channel.get(channel, []) for by_channel in first_tens], best)
         for name, channel, best in (
             ("keyword_top_10", "keyword", lists.keyword),
             ("vector_recall_10", "semantic", lists.semantic),
@@ -120,10 +112,10 @@ def agreement(first_tens: Sequence[dict[str, list[exact.Passage]]], lists: exact
     }
 
 
-def _share(found: Sequence[Sequence[exact.Passage]], best: Sequence[set[exact.Passage]]) -> float:
+def _mean_share(first_tens: Sequence[Sequence[exact.Passage]], best: Sequence[set[exact.Passage]]) -> float:
     shares = [
-        min(1.0, len(set(of_one) & wanted) / min(exact.TOP, len(wanted)))
-        for of_one, wanted in zip(found, best, strict=False)
+        min(1.0, len(set(first_ten) & wanted) / min(exact.TOP, len(wanted)))
+        for first_ten, wanted in zip(first_tens, best, strict=False)
         if wanted
     ]
     return round(float(np.mean(shares)), 4) if shares else 1.0
@@ -132,5 +124,5 @@ def _share(found: Sequence[Sequence[exact.Passage]], best: Sequence[set[exact.Pa
 def _passages(asker: Asker, question: str) -> dict[str, list[exact.Passage]]:
     """Return the first ten of each channel as passages. A chunk deleted meanwhile matches none."""
     ids = asker.first_ten(question)
-    known = exact.passages(asker.tenant_id, [chunk_id for of_one in ids.values() for chunk_id in of_one])
-    return {name: [known[chunk_id] for chunk_id in of_one if chunk_id in known] for name, of_one in ids.items()}
+    passages = exact.passages(asker.tenant_id, list(chain.from_iterable(ids.values())))
+    return {name: [passages[chunk_id] for chunk_id in hits if chunk_id in passages] for name, hits in ids.items()}

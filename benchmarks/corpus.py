@@ -7,8 +7,9 @@ completely.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -36,7 +37,7 @@ class Text:
     paragraphs: int
     tags: tuple[str, ...] = ("bench",)
 
-    def as_json(self) -> dict[str, object]:
+    def as_json(self) -> dict[str, Any]:
         """Return the document in the form of `POST /v1/documents`."""
         return {"document_id": self.document_id, "title": self.title, "text": self.text, "tags": list(self.tags)}
 
@@ -58,11 +59,11 @@ class Corpus:
 
     def take(self, chunks: int) -> list[Text]:
         """Return documents of ``chunks`` paragraphs in all."""
-        found: list[Text] = []
+        texts: list[Text] = []
         while chunks:
-            found.append(self._next(chunks))
-            chunks -= found[-1].paragraphs
-        return found
+            texts.append(self._next(chunks))
+            chunks -= texts[-1].paragraphs
+        return texts
 
     def _next(self, most: int) -> Text:
         number, self._taken = self._taken, self._taken + 1
@@ -79,16 +80,21 @@ class Corpus:
         )
 
 
+def paragraphs(texts: Iterable[Text]) -> list[str]:
+    """Return the paragraphs of documents, each of which should become one chunk."""
+    return [paragraph for text in texts for paragraph in text.text.split("\n\n")]
+
+
 def questions(texts: list[Text], *, count: int, seed: int) -> list[str]:
     """Return questions of four consecutive words from the middle of randomly chosen documents."""
     random = np.random.default_rng(seed)
-    found = []
+    asked = []
     for index in random.integers(0, len(texts), size=count):
         text = texts[int(index)].text
         start = int(random.integers(0, max(1, len(text) - 80)))
         words = text[start : start + 80].split()
-        found.append(" ".join(words[1:5]) if len(words) > 5 else text[start : start + 10])
-    return found
+        asked.append(" ".join(words[1:5]) if len(words) > 5 else text[start : start + 10])
+    return asked
 
 
 class _Writer:

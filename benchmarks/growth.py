@@ -3,23 +3,26 @@ tenants."""
 
 from __future__ import annotations
 
+import statistics
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import chain
+from operator import itemgetter
 from typing import Any
 
 import httpx
 
 from benchmarks import exact
 from benchmarks.asking import AT_ONCE, Asker, Writer, agreement, cell
-from benchmarks.corpus import MAX_TOKENS, Corpus, Text, questions
-from benchmarks.ingest import finished, gateway
+from benchmarks.corpus import Corpus, Text, paragraphs, questions
+from benchmarks.ingest import gateway, ingest
 from benchmarks.operation import another_tenant
 from benchmarks.processes import cpu_seconds, disk_mb, peak_mb, used
-from benchmarks.products import langchain, peers
-from benchmarks.query import Bare, cpu, measured
+from benchmarks.products import peers
+from benchmarks.query import TIMES, Bare, cpu, measured, times
 from benchmarks.table import row, table
 
 SIZES, LARGE, QUICK = (26_000, 200_000), 1_000_000, (3_000,)
@@ -50,15 +53,7 @@ class _Namespace:
         began, before = time.perf_counter(), self.chunks
         while self.chunks < chunks:
             some = self.corpus.take(min(chunks - self.chunks, _SENT_AT_ONCE * 3))
-            body = {
-                "namespace": self.name,
-                "chunking": {"max_tokens": MAX_TOKENS},
-                "documents": [text.as_json() for text in some],
-            }
-            accepted = self.client.post("/v1/documents", json=body).raise_for_status()
-            job = finished(self.client, accepted.json()["job_id"])
-            if job["status"] != "succeeded":
-                raise SystemExit(f"growth: ingestion ended {job['status']}")
+            ingest(self.client, self.name, [text.as_json() for text in some])
             self.chunks += sum(text.paragraphs for text in some)
             self.texts = (some[:: max(1, len(some) // 500)] + self.texts)[:_KEPT]
         return round((self.chunks - before) / (time.perf_counter() - began), 1)
@@ -76,31 +71,22 @@ def run(
     ``keep`` receives the results after each size, so that an interrupted run keeps them.
     """
     big = _Namespace(gateway(), _TENANT, f"growth-{uuid.uuid4().hex[:8]}", Corpus(seed=seed))
-    found: dict[str, Any] = {"queries": count, "checked": _CHECKED, "sizes": {}}
-    found["empty_chunks_per_s"] = big.grow(min(_LAST, sizes[0]))
+    results: dict[str, Any] = {"queries": count, "checked": _CHECKED, "sizes": {}}
+    results["empty_chunks_per_s"] = big.grow(min(_LAST, sizes[0]))
     for size in sizes:
         print(f"growth: {size:,} chunks", flush=True)
-        found["sizes"][str(size)] = each = _at_size(big, size, seed=seed, count=count)
+        results["sizes"][str(size)] = at_size = _at_size(big, size, seed=seed, count=count)
+        texts = paragraphs(Corpus(seed=seed).take(size)) if compared and size < LARGE else []
         if size == sizes[0]:
-            each["cells"] |= _beside_others(big, size, seed=seed, count=count)
-            if compared:
-                each |= _peers(size, questions(big.texts, count=count, seed=seed), seed=seed)
-        if compared and size < LARGE:
-            print(f"growth: LangChain with {size:,} chunks", flush=True)
-            each["langchain"] = langchain.measure(_paragraphs(_LAST, seed=seed + 1), into=_paragraphs(size, seed=seed))
-        keep(found)
-    return found
-
-
-def _peers(size: int, asked: Sequence[str], *, seed: int) -> dict[str, Any]:
-    """Measure the other products with the same paragraphs."""
-    print("growth: the peers", flush=True)
-    paragraphs = _paragraphs(size, seed=seed)
-    return {"peers": peers.measure(paragraphs, asked, pool=100, top=exact.TOP, concurrency=(1, AT_ONCE))}
-
-
-def _paragraphs(count: int, *, seed: int) -> list[str]:
-    return [paragraph for text in Corpus(seed=seed).take(count) for paragraph in text.text.split("\n\n")]
+            at_size["cells"] |= _beside_others(big, size, seed=seed, count=count)
+            if texts:
+                asked = questions(big.texts, count=count, seed=seed)
+                at_size["peers"] = peers.measure(texts, asked, pool=100, top=exact.TOP, concurrency=(1, AT_ONCE))
+        if texts:
+            added = paragraphs(Corpus(seed=seed + 1).take(_LAST))
+            at_size["langchain"] = peers.measure_langchain(added, into=texts)
+        keep(results)
+    return results
 
 
 def writes(*, chunks: int, seed: int, count: int, rounds: int = 3) -> dict[str, Any]:
@@ -116,38 +102,33 @@ def writes(*, chunks: int, seed: int, count: int, rounds: int = 3) -> dict[str, 
         still = cell(asker, asked, checked=0)
         with writer.writing():
             changing = cell(asker, asked, checked=_CHECKED)
-        changing |= agreement(changing.pop("first_tens"), exact.lists(_TENANT, [space.name], asked[:_CHECKED]))
         still.pop("first_tens")
-        turns.append({"still": still, "one replacement a second": changing})
-    return {"chunks": chunks, "queries": count, "rounds": turns, "searchable_s": _middle(writer.searchable_s)}
+        turns.append({"still": still, "one replacement a second": _checked(changing, asker, asked)})
+    return {"chunks": chunks, "queries": count, "rounds": turns, "searchable_s": _median(writer.searchable_s)}
 
 
 def _at_size(space: _Namespace, size: int, *, seed: int, count: int) -> dict[str, Any]:
     space.grow(max(space.chunks, size - _LAST))
     rate = space.grow(size)
     asked, asker = questions(space.texts, count=count, seed=seed), space.asker()
-    found: dict[str, Any] = {"chunks_per_s": rate, "first": _first(asker, asked), "sealed_after_s": _settle()}
+    figures: dict[str, Any] = {"chunks_per_s": rate, "first": _first(asker, asked), "sealed_after_s": _settle()}
+    tagged = space.asker(tagged=True)
     cells = {"still": cell(asker, asked, checked=_CHECKED)}
-    cells["tag of 10 %"] = cell(space.asker(tagged=True), asked, checked=_CHECKED)
+    cells["tag of 10 %"] = cell(tagged, asked, checked=_CHECKED)
     writer = Writer(space.client, space.name, space.texts)
     with writer.writing():
         cells["one replacement a second"] = cell(asker, asked, checked=_CHECKED)
-    found["bare"] = _bare(space, asked[: _BARE if size < LARGE else _BARE // 4])
-    for name, each in cells.items():
-        lists = exact.lists(space.tenant_id, [space.name], asked[:_CHECKED], tagged=name == "tag of 10 %")
-        each |= agreement(each.pop("first_tens"), lists)
-    return found | {
-        "cells": cells,
-        "searchable_s": _middle(writer.searchable_s),
+    bare = Bare(asked[: _BARE if size < LARGE else _BARE // 4], space.name)
+    figures["bare"] = {str(many): measured(bare.ask, range(bare.questions), many) for many in (1, AT_ONCE)}
+    return figures | {
+        "cells": {
+            name: _checked(measurement, tagged if name == "tag of 10 %" else asker, asked)
+            for name, measurement in cells.items()
+        },
+        "searchable_s": _median(writer.searchable_s),
         "disk_mb": {name: round(size_mb) for name, size_mb in disk_mb().items()},
         "peak_mb": {name: round(most) for name, most in peak_mb().items()},
     }
-
-
-def _bare(space: _Namespace, asked: Sequence[str]) -> dict[str, Any]:
-    """Measure both statements without a product around them."""
-    bare = Bare(asked, space.name)
-    return {str(many): measured(bare.ask, range(len(asked)), many) for many in (1, AT_ONCE)}
 
 
 def _beside_others(big: _Namespace, size: int, *, seed: int, count: int) -> dict[str, Any]:
@@ -157,9 +138,10 @@ def _beside_others(big: _Namespace, size: int, *, seed: int, count: int) -> dict
     for other in others:
         other.grow(size // _OTHERS)
     _settle()
-    cells = {"tenant of 50 %": _whole(big.asker(), questions(big.texts, count=count, seed=seed))}
-    small = others[0]
-    cells["tenant of 1 %"] = _whole(small.asker(), questions(small.texts, count=count, seed=seed))
+    cells = {
+        name: _cell(space.asker(), questions(space.texts, count=count, seed=seed))
+        for name, space in (("tenant of 50 %", big), ("tenant of 1 %", others[0]))
+    }
     print(f"growth: {_NAMESPACES} namespaces of one tenant", flush=True)
     many = _another(Corpus(seed=seed + 1000))
     names, texts = [], []
@@ -170,10 +152,9 @@ def _beside_others(big: _Namespace, size: int, *, seed: int, count: int) -> dict
         texts.append(many.texts[0])
     _settle()
     asked = questions(texts[:_MOST_ASKED], count=count, seed=seed)
-    cells[f"1 of {_NAMESPACES} namespaces"] = _whole(Asker(many.client, many.tenant_id, names[:1]), asked)
-    cells[f"{_MOST_ASKED} of {_NAMESPACES} namespaces"] = _whole(
-        Asker(many.client, many.tenant_id, names[:_MOST_ASKED]), asked
-    )
+    for number in (1, _MOST_ASKED):
+        asker = Asker(many.client, many.tenant_id, names[:number])
+        cells[f"{number} of {_NAMESPACES} namespaces"] = _cell(asker, asked)
     return cells
 
 
@@ -182,43 +163,42 @@ def _another(corpus: Corpus) -> _Namespace:
     return _Namespace(client, tenant_id, "kb", corpus)
 
 
-def _whole(asker: Asker, asked: Sequence[str]) -> dict[str, Any]:
-    found = cell(asker, asked, checked=_CHECKED)
-    return found | agreement(found.pop("first_tens"), exact.lists(asker.tenant_id, asker.namespaces, asked[:_CHECKED]))
+def _cell(asker: Asker, asked: Sequence[str]) -> dict[str, Any]:
+    return _checked(cell(asker, asked, checked=_CHECKED), asker, asked)
+
+
+def _checked(measurement: dict[str, Any], asker: Asker, asked: Sequence[str]) -> dict[str, Any]:
+    """Return a cell with its agreement with the exact lists instead of the ids."""
+    lists = exact.lists(asker.tenant_id, asker.namespaces, asked[:_CHECKED], tagged=asker.tagged)
+    return measurement | agreement(measurement.pop("first_tens"), lists)
 
 
 def _first(asker: Asker, asked: Sequence[str]) -> dict[str, Any]:
     """Ask one at a time and then eight at a time in the first minute after a load."""
+    before = asker.degraded
     alone = _ask_for(_FIRST_S / 2, asker, asked)
+    between = asker.degraded
     with ThreadPoolExecutor(AT_ONCE) as threads:
-        before = asker.degraded
-        runs = list(threads.map(lambda number: _ask_for(_FIRST_S / 2, asker, asked[number:]), range(AT_ONCE)))
+        runs = threads.map(lambda number: _ask_for(_FIRST_S / 2, asker, asked[number:]), range(AT_ONCE))
+        together = list(chain.from_iterable(runs))
     return {
-        "p50_ms": _middle(alone.taken_ms),
-        "queries": len(alone.taken_ms),
-        "degraded": alone.degraded,
-        "p50_ms_at_8": _middle([each for run in runs for each in run.taken_ms]),
-        "queries_at_8": sum(len(run.taken_ms) for run in runs),
-        "degraded_at_8": asker.degraded - before,
+        "p50_ms": _median(alone),
+        "queries": len(alone),
+        "degraded": between - before,
+        "p50_ms_at_8": _median(together),
+        "queries_at_8": len(together),
+        "degraded_at_8": asker.degraded - between,
     }
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """The queries of a few seconds."""
-
-    taken_ms: list[float]
-    degraded: int
-
-
-def _ask_for(seconds: float, asker: Asker, asked: Sequence[str]) -> _Asked:
-    taken: list[float] = []
-    before, ends = asker.degraded, time.perf_counter() + seconds
-    while time.perf_counter() < ends:
-        began = time.perf_counter()
-        asker.ask(asked[len(taken) % len(asked)])
-        taken.append((time.perf_counter() - began) * 1000)
-    return _Asked(taken, asker.degraded - before)
+def _ask_for(seconds: float, asker: Asker, asked: Sequence[str]) -> list[float]:
+    """Return the milliseconds of each query that was asked within the time."""
+    latencies_ms: list[float] = []
+    ends = time.perf_counter() + seconds
+    while (began := time.perf_counter()) < ends:
+        asker.ask(asked[len(latencies_ms) % len(asked)])
+        latencies_ms.append((time.perf_counter() - began) * 1000)
+    return latencies_ms
 
 
 def _settle() -> float:
@@ -232,29 +212,21 @@ def _settle() -> float:
     return round(time.perf_counter() - began, 1)
 
 
-def _middle(values: Sequence[float]) -> float:
-    return round(sorted(values)[len(values) // 2], 3) if values else 0.0
+def _median(values: Sequence[float]) -> float:
+    return round(statistics.median_high(values), 3) if values else 0.0
 
 
-def show(found: dict[str, Any]) -> str:
+def show(results: dict[str, Any]) -> str:
     """Return the section `growth` as two tables."""
+    quality = itemgetter("keyword_top_10", "vector_recall_10", "degraded")
     rows = [
-        row(
-            f"{int(size):,}, {name}",
-            each["p50_ms"],
-            each["p95_ms"],
-            each["queries_per_s"],
-            cpu(each),
-            each["keyword_top_10"],
-            each["vector_recall_10"],
-            each["degraded"],
-        )
-        for size, at in found["sizes"].items()
-        for name, each in at["cells"].items()
+        row(f"{int(size):,}, {name}", *times(figures), *quality(figures))
+        for size, at in results["sizes"].items()
+        for name, figures in at["cells"].items()
     ]
     rows += [
         row(f"{int(size):,}, {name}", one["p50_ms"], one["p95_ms"], many["queries_per_s"], cpu(many), "", "", "")
-        for size, at in found["sizes"].items()
+        for size, at in results["sizes"].items()
         for name, by_number in _beside(at)
         if (one := by_number["1"]) and (many := by_number.get(str(AT_ONCE), by_number["1"]))
     ]
@@ -262,35 +234,21 @@ def show(found: dict[str, Any]) -> str:
     sizes = [
         row(
             f"{int(size):,}",
-            at["chunks_per_s"],
-            at["first"]["p50_ms"],
-            at["first"]["p50_ms_at_8"],
+            *(at["chunks_per_s"], at["first"]["p50_ms"], at["first"]["p50_ms_at_8"]),
             at["first"]["degraded"] + at["first"]["degraded_at_8"],
-            at["sealed_after_s"],
-            at["searchable_s"],
-            float(sum(at["disk_mb"].values())),
-            float(sum(at["peak_mb"].values())),
+            *(at["sealed_after_s"], at["searchable_s"]),
+            *(float(sum(at[name].values())) for name in ("disk_mb", "peak_mb")),
         )
-        for size, at in found["sizes"].items()
+        for size, at in results["sizes"].items()
     ]
-    sizes.insert(0, row("into an empty one", found["empty_chunks_per_s"], *[""] * 7))
+    sizes.insert(0, row("into an empty one", results["empty_chunks_per_s"], *[""] * 7))
     sizes += [
         row(f"LangChain PGVectorStore, HNSW of {peer.get('into', 0):,}", peer["chunks_per_s"], *[""] * 7)
-        for at in found["sizes"].values()
+        for at in results["sizes"].values()
         if "chunks_per_s" in (peer := at.get("langchain", {}))
     ]
-    said = (
-        "chunks",
-        "chunks/s",
-        "first p50 ms",
-        "at 8",
-        "degraded",
-        "quiet after s",
-        "replaced in s",
-        "disk MB",
-        "memory MB",
-    )
-    return f"{table(heads, rows)}\n\n{table(said, sizes)}"
+    at_size = ("chunks", "chunks/s", "first p50 ms", "at 8", "degraded", "quiet after s", "replaced in s")
+    return f"{table(heads, rows)}\n\n{table((*at_size, 'disk MB', 'memory MB'), sizes)}"
 
 
 def _beside(at: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -302,24 +260,16 @@ def _beside(at: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
                 yield f"{peer}, words in {where}", by_number
 
 
-def show_writes(found: dict[str, Any]) -> str:
+def show_writes(results: dict[str, Any]) -> str:
     """Return the section `writes` as a table, and the ratio of each round."""
     rows = [
-        row(
-            f"round {number}, {name}",
-            each["p50_ms"],
-            each["p95_ms"],
-            each["queries_per_s"],
-            cpu(each),
-            each["degraded"],
-        )
-        for number, turn in enumerate(found["rounds"], start=1)
-        for name, each in turn.items()
+        row(f"round {number}, {name}", *times(figures), figures["degraded"])
+        for number, turn in enumerate(results["rounds"], start=1)
+        for name, figures in turn.items()
     ]
     ratios = ", ".join(
         f"{turn['one replacement a second']['queries_per_s'] / turn['still']['queries_per_s']:.2f}"
-        for turn in found["rounds"]
+        for turn in results["rounds"]
     )
-    heads = ("", "p50 ms", "p95 ms", "queries/s at 8", "CPU ms", "degraded")
-    last = f"queries/s with writes, of those without: {ratios}; a replacement is searchable after {found['searchable_s']} s"
-    return f"{table(heads, rows)}\n{last}"
+    last = f"queries/s with writes, of those without: {ratios}; a replacement is searchable after"
+    return f"{table(('', *TIMES, 'degraded'), rows)}\n{last} {results['searchable_s']} s"

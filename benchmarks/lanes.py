@@ -11,7 +11,7 @@ from typing import Any
 
 from benchmarks.corpus import Text, questions
 from benchmarks.ingest import gateway
-from benchmarks.query import Product, cpu, measured
+from benchmarks.query import TIMES, Product, cpu, measured, times
 from benchmarks.table import row, table
 
 _CONCURRENCY = (1, 16)
@@ -23,24 +23,20 @@ _READY_S = 60.0
 def run(texts: Sequence[Text], *, namespace: str, seed: int, count: int) -> dict[str, Any]:
     """Measure both lanes at each concurrency, ``count`` questions in every one of four rounds; then compare answers."""
     asked = questions(list(texts), count=count, seed=seed)
-    _store_profiles()
+    for lane, profile in _LANES.items():
+        gateway().put(f"/v1/profiles/{profile}", json={"config": {"lane": lane}}).raise_for_status()
     lanes = {lane: Product(namespace, profile=profile) for lane, profile in _LANES.items()}
     _warm(lanes["in_process"], asked, namespace)
-    found: dict[str, Any] = {"queries": count, "rounds": _ROUNDS, "concurrency": {}}
+    results: dict[str, Any] = {"queries": count, "rounds": _ROUNDS, "concurrency": {}}
     for many in _CONCURRENCY:
         rounds: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
         for turn in range(_ROUNDS):
             print(f"lanes: {count} questions, {many} at a time, round {turn + 1} of {_ROUNDS}", flush=True)
             for lane, product in lanes.items():
                 rounds[lane].append(measured(product.ask, asked, many))
-        found["concurrency"][str(many)] = {lane: _median(each) for lane, each in rounds.items()}
-    found["answers"] = _compared(asked, namespace)
-    return found
-
-
-def _store_profiles() -> None:
-    for lane, profile in _LANES.items():
-        gateway().put(f"/v1/profiles/{profile}", json={"config": {"lane": lane}}).raise_for_status()
+        results["concurrency"][str(many)] = {lane: _median(turns) for lane, turns in rounds.items()}
+    results["answers"] = _compared(asked, namespace)
+    return results
 
 
 def _warm(product: Product, asked: Sequence[str], namespace: str) -> None:
@@ -61,15 +57,15 @@ def _warm(product: Product, asked: Sequence[str], namespace: str) -> None:
 
 
 def _median(rounds: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    names = sorted({name for each in rounds for name in each["cpu_ms_per_query"]})
+    costs = [figures["cpu_ms_per_query"] for figures in rounds]
     return {
-        **{name: statistics.median(each[name] for each in rounds) for name in ("p50_ms", "p95_ms", "queries_per_s")},
+        **{name: statistics.median(turn[name] for turn in rounds) for name in ("p50_ms", "p95_ms", "queries_per_s")},
         "cpu_ms_per_query": {
-            name: round(statistics.median(each["cpu_ms_per_query"].get(name, 0.0) for each in rounds), 3)
-            for name in names
+            name: round(statistics.median(cost.get(name, 0.0) for cost in costs), 3)
+            for name in sorted(set().union(*costs))
         },
         "rounds": [
-            {"p50_ms": each["p50_ms"], "queries_per_s": each["queries_per_s"], "cpu_ms": cpu(each)} for each in rounds
+            {"p50_ms": turn["p50_ms"], "queries_per_s": turn["queries_per_s"], "cpu_ms": cpu(turn)} for turn in rounds
         ],
     }
 
@@ -89,18 +85,18 @@ def _compared(asked: Sequence[str], namespace: str) -> dict[str, int]:
 
 def _timeless(answer: bytes) -> str:
     """Return an answer without its id and its timings."""
-    found = json.loads(answer)
-    found["stats"].pop("latency_ms")
-    return json.dumps(found).replace(found["query_id"], "")
+    content = json.loads(answer)
+    content["stats"].pop("latency_ms")
+    return json.dumps(content).replace(content["query_id"], "")
 
 
-def show(found: dict[str, Any]) -> str:
+def show(results: dict[str, Any]) -> str:
     """Return the section as a table, and below it how many answers were the same."""
     rows = [
-        row(f"{lane}, {many} at a time", each["p50_ms"], each["p95_ms"], each["queries_per_s"], cpu(each))
-        for many, both in found["concurrency"].items()
-        for lane, each in both.items()
+        row(f"{lane}, {many} at a time", *times(figures))
+        for many, both in results["concurrency"].items()
+        for lane, figures in both.items()
     ]
-    answers = found["answers"]
+    answers = results["answers"]
     same = f"{answers['same_bytes']} of {answers['compared']} answers had the same bytes on both lanes"
-    return f"{table(('', 'p50 ms', 'p95 ms', 'queries/s', 'CPU ms'), rows)}\n{same}"
+    return f"{table(('', *TIMES), rows)}\n{same}"

@@ -1,10 +1,19 @@
-"""The stack's use of resources: processor time and peak memory of its processes, from /proc, and its data on disk."""
+"""The stack's use of resources: processor time and peak memory of its processes, from /proc, and its data on disk.
+
+Standard library only, because the other products' environments import it.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
@@ -24,10 +33,28 @@ def used(before: dict[str, float], after: dict[str, float]) -> dict[str, float]:
     return {name: round(after[name] - before.get(name, 0.0), 3) for name in sorted(after)}
 
 
-def own_cpu_seconds() -> float:
-    """Return the processor time of this process."""
-    times = os.times()
-    return times.user + times.system
+def timed_calls(
+    ask: Callable[[Any], Any], questions: Sequence[Any], threads: Executor
+) -> tuple[list[Any], dict[str, Any]]:
+    """Ask every question on these threads. Return the answers, and latency, rate and processor time for each."""
+    latencies_s: list[float] = []
+
+    def timed(question: Any) -> Any:
+        began = time.perf_counter()
+        answer = ask(question)
+        latencies_s.append(time.perf_counter() - began)
+        return answer
+
+    servers, own, began = cpu_seconds(), time.process_time(), time.perf_counter()
+    answers = list(threads.map(timed, questions))
+    wall_s = time.perf_counter() - began
+    cpu_s = used(servers, cpu_seconds()) | {"client": time.process_time() - own}
+    return answers, {
+        "p50_ms": round(statistics.median(latencies_s) * 1000, 2),
+        "p95_ms": round(statistics.quantiles(latencies_s, n=20, method="inclusive")[-1] * 1000, 2),
+        "queries_per_s": round(len(questions) / wall_s, 1),
+        "cpu_ms_per_query": {name: round(cpu_s[name] * 1000 / len(questions), 3) for name in sorted(cpu_s)},
+    }
 
 
 def _trees() -> dict[str, list[int]]:
@@ -36,15 +63,11 @@ def _trees() -> dict[str, list[int]]:
 
 
 def _with_children(pid: int) -> list[int]:
-    found = [pid]
-    for tasks in Path(f"/proc/{pid}/task").glob("*/children"):
-        try:
-            children = tasks.read_text().split()
-        except OSError:
-            continue
-        for child in children:
-            found.extend(_with_children(int(child)))
-    return found
+    pids = [pid]
+    for children in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(OSError):
+            pids += [process for child in children.read_text().split() for process in _with_children(int(child))]
+    return pids
 
 
 def _cpu(pid: int) -> float:

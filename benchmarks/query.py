@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,9 +14,9 @@ import pymysql
 from pgvector import HalfVector
 
 from benchmarks import floor
-from benchmarks.corpus import Text, questions
+from benchmarks.corpus import Text, paragraphs, questions
 from benchmarks.ingest import gateway
-from benchmarks.processes import cpu_seconds, own_cpu_seconds, used
+from benchmarks.processes import timed_calls
 from benchmarks.products import peers
 from benchmarks.table import row, table
 from pipeline.keyword.terms import Tokenizer, query_terms
@@ -46,18 +45,17 @@ def run(texts: Sequence[Text], *, namespace: str, seed: int, count: int, compare
     """Send the same questions to the bare stores and to the product, at each concurrency, and then to the peers."""
     asked = questions(list(texts), count=count, seed=seed)
     bare, ours = Bare(asked, namespace), Product(namespace)
-    found: dict[str, Any] = {"queries": count, "top_k": _TOP, "concurrency": {}}
+    results: dict[str, Any] = {"queries": count, "top_k": _TOP, "concurrency": {}}
     for many in _CONCURRENCY:
         print(f"query: {count} questions, {many} at a time", flush=True)
-        found["concurrency"][str(many)] = {
+        results["concurrency"][str(many)] = {
             "floor": measured(bare.ask, range(count), many),
             "product": measured(ours.ask, asked, many),
         }
-    found["cpu_ms_per_query"] = found["concurrency"]["1"]["product"]["cpu_ms_per_query"]
+    results["cpu_ms_per_query"] = results["concurrency"]["1"]["product"]["cpu_ms_per_query"]
     if compared:
-        chunks = [paragraph for text in texts for paragraph in text.text.split("\n\n")]
-        found["peers"] = peers.measure(chunks, asked, pool=_POOL, top=_TOP, concurrency=_CONCURRENCY)
-    return found
+        results["peers"] = peers.measure(paragraphs(texts), asked, pool=_POOL, top=_TOP, concurrency=_CONCURRENCY)
+    return results
 
 
 class Bare:
@@ -66,7 +64,7 @@ class Bare:
     def __init__(self, asked: Sequence[str], namespace: str) -> None:
         scope = Scope(tenant_id=TenantId(_TENANT), namespace=Namespace(namespace))
         tokenizer, embedder = Tokenizer(scope), make_embedder(settings())
-        self._namespace = namespace
+        self._namespace, self.questions = namespace, len(asked)
         self._tokens = [" ".join(tokenizer.tokens(query_terms(question))) for question in asked]
         self._vectors = [HalfVector(vector.astype(np.float16)).to_text() for vector in embedder.embed(asked)]
         self._side = ThreadPoolExecutor(max(_CONCURRENCY))
@@ -78,8 +76,8 @@ class Bare:
         keyword = self._keyword(number)
         totals: defaultdict[str, float] = defaultdict(float)
         for ranking in (keyword, semantic.result()):
-            for place, chunk_id in enumerate(ranking, start=1):
-                totals[chunk_id] += 1 / (_RRF_K + place)
+            for position, chunk_id in enumerate(ranking, start=1):
+                totals[chunk_id] += 1 / (_RRF_K + position)
         best = sorted(totals, key=lambda chunk_id: (-totals[chunk_id], chunk_id))[:_TOP]
         with self._mysql().cursor() as cursor:
             cursor.execute(_TEXTS, (_TENANT, best or [""]))
@@ -98,15 +96,15 @@ class Bare:
         if not hasattr(self._connections, "mysql"):
             self._connections.mysql = floor.mysql()
             self._connections.mysql.autocommit(True)
-        found: pymysql.Connection[pymysql.cursors.Cursor] = self._connections.mysql
-        return found
+        connection: pymysql.Connection[pymysql.cursors.Cursor] = self._connections.mysql
+        return connection
 
     def _postgres(self) -> psycopg.Connection[tuple[Any, ...]]:
         if not hasattr(self._connections, "postgres"):
             self._connections.postgres = floor.postgres()
             self._connections.postgres.autocommit = True
-        found: psycopg.Connection[tuple[Any, ...]] = self._connections.postgres
-        return found
+        connection: psycopg.Connection[tuple[Any, ...]] = self._connections.postgres
+        return connection
 
 
 class Product:
@@ -126,55 +124,40 @@ class Product:
             raise SystemExit(f"query: {answer.status_code} {answer.text[:200]}")
 
 
-def measured(ask: Callable[[Any], None], questions_: Sequence[Any], many: int) -> dict[str, Any]:
+def measured(ask: Callable[[Any], None], asked: Sequence[Any], many: int) -> dict[str, Any]:
     """Ask every question, ``many`` at a time, after a few to warm up; return times and processor time for each."""
-    for question in questions_[:_WARM_UP]:
+    for question in asked[:_WARM_UP]:
         ask(question)
-    taken: list[float] = []
-
-    def timed(question: Any) -> None:
-        began = time.perf_counter()
-        ask(question)
-        taken.append(time.perf_counter() - began)
-
-    before, own, began = cpu_seconds(), own_cpu_seconds(), time.perf_counter()
     with ThreadPoolExecutor(many) as threads:
-        list(threads.map(timed, questions_))
-    wall_s = time.perf_counter() - began
-    spent = used(before, cpu_seconds()) | {"client": own_cpu_seconds() - own}
-    per_query = 1000 / len(questions_)
-    return {
-        "p50_ms": round(float(np.percentile(taken, 50)) * 1000, 2),
-        "p95_ms": round(float(np.percentile(taken, 95)) * 1000, 2),
-        "queries_per_s": round(len(questions_) / wall_s, 1),
-        "cpu_ms_per_query": {name: round(seconds * per_query, 3) for name, seconds in sorted(spent.items())},
-    }
+        return timed_calls(ask, asked, threads)[1]
 
 
-def show(found: dict[str, Any]) -> str:
+TIMES = ("p50 ms", "p95 ms", "queries/s", "CPU ms")
+
+
+def times(figures: dict[str, Any]) -> tuple[float, float, float, float]:
+    """Return the cells below the heads `TIMES`."""
+    return figures["p50_ms"], figures["p95_ms"], figures["queries_per_s"], cpu(figures)
+
+
+def show(results: dict[str, Any]) -> str:
     """Return the section as a table, followed by the cost of a query in each process."""
     rows = [
-        row(f"{name}, {many} at a time", each["p50_ms"], each["p95_ms"], each["queries_per_s"], cpu(each))
-        for many, both in found["concurrency"].items()
-        for name, each in both.items()
+        row(f"{name}, {many} at a time", *times(figures))
+        for many, both in results["concurrency"].items()
+        for name, figures in both.items()
     ]
     rows += [
-        row(
-            f"{name}, words in {where}, {many} at a time",
-            each["p50_ms"],
-            each["p95_ms"],
-            each["queries_per_s"],
-            cpu(each),
-        )
-        for name, shapes in found.get("peers", {}).items()
+        row(f"{name}, words in {where}, {many} at a time", *times(figures))
+        for name, shapes in results.get("peers", {}).items()
         if "skipped" not in shapes
         for where, by_concurrency in shapes.items()
-        for many, each in by_concurrency.items()
+        for many, figures in by_concurrency.items()
     ]
-    alone = ", ".join(f"{name} {cost:.1f}" for name, cost in found["cpu_ms_per_query"].items() if cost >= 0.05)
-    return f"{table(('', 'p50 ms', 'p95 ms', 'queries/s', 'CPU ms'), rows)}\nCPU ms a query, one at a time: {alone}"
+    alone = ", ".join(f"{name} {cost:.1f}" for name, cost in results["cpu_ms_per_query"].items() if cost >= 0.05)
+    return f"{table(('', *TIMES), rows)}\nCPU ms a query, one at a time: {alone}"
 
 
-def cpu(each: dict[str, Any]) -> float:
+def cpu(figures: dict[str, Any]) -> float:
     """Return the total processor time for each query, in milliseconds."""
-    return float(sum(each["cpu_ms_per_query"].values()))
+    return float(sum(figures["cpu_ms_per_query"].values()))

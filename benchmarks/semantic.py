@@ -11,7 +11,8 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -43,24 +44,18 @@ _FILTERS = {"none": None, "10 %": 10, "0.1 %": 1000}
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """One tenant and filter. Times in milliseconds; CPU of the server process for one query."""
+class _Answers:
+    """The chunks that each question found, and the methods used. Times for one query; CPU of the server process."""
 
-    vectors: int
-    tenant: str
-    chunks: int
-    filter: str
-    method: str
-    recall_at_10: float
+    ids: list[list[str]]
+    methods: set[str]
     p50_ms: float
     cpu_ms: float
-    exact_p50_ms: float
-    exact_cpu_ms: float
 
 
 def run(*, seed: int, quick: bool) -> dict[str, Any]:
     """Measure both sizes, each in new databases."""
-    rows: list[Row] = []
+    rows: list[dict[str, Any]] = []
     builds: list[dict[str, Any]] = []
     for size in _QUICK_SIZES if quick else _SIZES:
         with _databases(settings()) as moved:
@@ -77,26 +72,21 @@ def run(*, seed: int, quick: bool) -> dict[str, Any]:
             questions = clusters.questions(_QUICK_QUESTIONS if quick else _QUESTIONS)
             rows += _measure(use, tenants, questions, size)
             use.close()
-    return {"rows": [asdict(row) for row in rows], "builds": builds}
+    return {"rows": rows, "builds": builds}
 
 
-def show(found: dict[str, Any]) -> str:
+def show(results: dict[str, Any]) -> str:
     """Return the section as a table."""
     heads = ("vectors, tenant, filter", "method", "recall@10", "p50 ms", "CPU ms", "exact p50", "exact CPU")
     lines = [
         table.row(
             f"{row['vectors']:,}, {row['tenant']}, {row['filter']}",
-            row["method"],
-            row["recall_at_10"],
-            row["p50_ms"],
-            row["cpu_ms"],
-            row["exact_p50_ms"],
-            row["exact_cpu_ms"],
+            *itemgetter("method", "recall_at_10", "p50_ms", "cpu_ms", "exact_p50_ms", "exact_cpu_ms")(row),
         )
-        for row in found["rows"]
+        for row in results["rows"]
     ]
     built = "; ".join(
-        f"{each['chunks']:,} chunks {each['build_s']:.1f} s, {each['mb']:.0f} MB" for each in found["builds"]
+        f"{index['chunks']:,} chunks {index['build_s']:.1f} s, {index['mb']:.0f} MB" for index in results["builds"]
     )
     return f"semantic recall\n{table.table(heads, lines)}\nindexes built: {built}"
 
@@ -104,70 +94,70 @@ def show(found: dict[str, Any]) -> str:
 def _fill(use: Resources, clusters: Clusters, size: int) -> dict[str, tuple[TenantId, int]]:
     tenants = {name: (TenantId(f"bench-{name.split()[0]}"), int(size * share)) for name, share in _SHARES.items()}
     left = size - sum(chunks for _, chunks in tenants.values())
-    others = [(TenantId(f"bench-other-{place}"), left // _OTHERS) for place in range(_OTHERS)]
+    others = [(TenantId(f"bench-other-{number}"), left // _OTHERS) for number in range(_OTHERS)]
     for tenant_id, chunks in (*tenants.values(), *others):
         fill(
             use,
             tenant_id,
             clusters.passages(chunks),
             namespace=_NAMESPACE,
-            metadata=lambda n: {f"every {each}": True for each in (10, 1000) if n % each == 0},
+            metadata=lambda n: {f"every {step}": True for step in (10, 1000) if n % step == 0},
         )
     return tenants
 
 
-def _measure(use: Resources, tenants: dict[str, tuple[TenantId, int]], questions: Matrix, size: int) -> list[Row]:
+def _measure(
+    use: Resources, tenants: dict[str, tuple[TenantId, int]], questions: Matrix, size: int
+) -> list[dict[str, Any]]:
     reader = Resources(use.settings, timeout_s=30.0, reading=True)
-    never = Resources(
+    exact_reader = Resources(
         use.settings.model_copy(update={"semantic_exact_chunks": 10_000_000}), timeout_s=30.0, reading=True
     )
     rows = []
     for name, (tenant_id, chunks) in tenants.items():
         for shown, every in _FILTERS.items():
             filters = Filters() if every is None else Filters(metadata={f"every {every}": True})
-            truth, _, exact_p50, exact_cpu = _ask(never, tenant_id, questions, filters)
-            found, methods, p50, cpu = _ask(reader, tenant_id, questions, filters)
+            exact = _ask(exact_reader, tenant_id, questions, filters)
+            ours = _ask(reader, tenant_id, questions, filters)
             recall = statistics.mean(
-                len(set(good[:_JUDGED]).intersection(ours[:_JUDGED])) / max(1, len(good[:_JUDGED]))
-                for good, ours in zip(truth, found, strict=True)
+                len(set(best[:_JUDGED]).intersection(ids[:_JUDGED])) / max(1, len(best[:_JUDGED]))
+                for best, ids in zip(exact.ids, ours.ids, strict=True)
             )
             rows.append(
-                Row(
-                    size,
-                    name,
-                    chunks,
-                    shown,
-                    ", ".join(sorted(methods)),
-                    round(recall, 4),
-                    p50,
-                    cpu,
-                    exact_p50,
-                    exact_cpu,
-                )
+                {
+                    "vectors": size,
+                    "tenant": name,
+                    "chunks": chunks,
+                    "filter": shown,
+                    "method": ", ".join(sorted(ours.methods)),
+                    "recall_at_10": round(recall, 4),
+                    "p50_ms": ours.p50_ms,
+                    "cpu_ms": ours.cpu_ms,
+                    "exact_p50_ms": exact.p50_ms,
+                    "exact_cpu_ms": exact.cpu_ms,
+                }
             )
     reader.close()
-    never.close()
+    exact_reader.close()
     return rows
 
 
-def _ask(
-    use: Resources, tenant_id: TenantId, questions: Matrix, filters: Filters
-) -> tuple[list[list[str]], set[str], float, float]:
+def _ask(use: Resources, tenant_id: TenantId, questions: Matrix, filters: Filters) -> _Answers:
     search: VectorSearch = use.search_in(use.spaces.base, tenant_id)
     asked = {"namespaces": [_NAMESPACE], "filters": filters, "limit": _ASKED}
     for question in questions[:8]:
         search.nearest(question, **asked)  # type: ignore[arg-type]
     pids = [_backend(engine) for engine in (use.postgres, use.postgres_indexed)]
-    ids, methods, took = [], set(), []
+    ids, methods, latencies_ms = [], set(), []
     before = sum(_ticks(pid) for pid in pids)
     for question in questions:
         began = time.perf_counter()
-        found = search.nearest(question, **asked)  # type: ignore[arg-type]
-        took.append((time.perf_counter() - began) * 1000)
-        ids.append([str(chunk_id) for chunk_id, _ in found.hits])
-        methods.add(found.guard.method)
+        answer = search.nearest(question, **asked)  # type: ignore[arg-type]
+        latencies_ms.append((time.perf_counter() - began) * 1000)
+        ids.append([str(chunk_id) for chunk_id, _ in answer.hits])
+        methods.add(answer.guard.method)
     cpu = (sum(_ticks(pid) for pid in pids) - before) * _TICKS_MS / len(questions)
-    return ids, methods, round(statistics.median(took), 2), round(cpu, 2)
+    return _Answers(ids, methods, p50_ms=round(statistics.median(latencies_ms), 2), cpu_ms=round(cpu, 2))
 
 
 def _builds(postgres: Engine, size: int) -> list[dict[str, Any]]:

@@ -7,7 +7,8 @@ import logging
 import os
 import sys
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from celery.signals import (
     worker_process_shutdown,
     worker_shutdown,
 )
+from sqlalchemy import Engine
 
 from pipeline.database.engines import check_redis, mysql_engine, postgres_engine
 from pipeline.database.installation import confirm_stores
@@ -95,48 +97,58 @@ def _set_up_logging(**_: Any) -> None:
 def _check_schema(**_: Any) -> None:
     """Stop a worker with the wrong schema, dimension or installation, which would park documents; not for an
     unavailable database."""
-    mysql, postgres = mysql_engine(settings()), postgres_engine(settings())
-    try:
+    check = _start_check("worker", "schema_not_checked", refused=(Misconfigured, WrongInstallation))
+    with check, _stores() as (mysql, postgres):
         tracing.check(settings())
         check_all(mysql, postgres, settings())
         check_redis(settings())
         _check_model()
-    except (Misconfigured, WrongInstallation) as error:  # must come first: StoreMisconfigured is both
-        logging.getLogger(__name__).critical("the worker cannot start: %s", error)
-        sys.exit(1)
-    except Unavailable as error:
-        log.warning("schema_not_checked", code=error.code, detail=str(error))
-    finally:
-        mysql.dispose()
-        postgres.dispose()
 
 
 @beat_init.connect(weak=False)
 def _compare_stores(**_: Any) -> None:
     """Stop a clock beside stores of another installation, where its workers would sweep and repair."""
-    mysql, postgres = mysql_engine(settings()), postgres_engine(settings())
-    try:
+    # Stores that are unavailable or not migrated yet are no obstacle: the clock only sends messages.
+    check = _start_check("clock", "installation_not_compared", refused=(WrongInstallation,), tolerated=PipelineError)
+    with check, _stores() as (mysql, postgres):
         confirm_stores(mysql, postgres, settings())
-    except WrongInstallation as error:
-        logging.getLogger(__name__).critical("the clock cannot start: %s", error)
-        sys.exit(1)
-    except PipelineError as error:  # unavailable, or not migrated yet: the clock only sends messages
-        log.warning("installation_not_compared", code=error.code, detail=str(error))
-    finally:
-        mysql.dispose()
-        postgres.dispose()
 
 
 @beat_init.connect(weak=False)
 def _check_broker(**_: Any) -> None:
     """Stop a clock that the broker refuses, since it would retry for ever. Waits for a broker that is unavailable."""
-    try:
+    with _start_check("clock", "broker_not_checked", refused=(Misconfigured,)):
         check_redis(settings())
-    except Misconfigured as error:
-        logging.getLogger(__name__).critical("the clock cannot start: %s", error)
+
+
+@contextmanager
+def _start_check(
+    process: str,
+    unchecked: str,
+    *,
+    refused: tuple[type[PipelineError], ...],
+    tolerated: type[PipelineError] = Unavailable,
+) -> Iterator[None]:
+    """End this process with one sentence for an error of ``refused``; log the event ``unchecked`` for a tolerated
+    one."""
+    try:
+        yield
+    except refused as error:  # must come first: StoreMisconfigured is tolerated as well
+        logging.getLogger(__name__).critical("the %s cannot start: %s", process, error)
         sys.exit(1)
-    except Unavailable as error:
-        log.warning("broker_not_checked", code=error.code, detail=str(error))
+    except tolerated as error:
+        log.warning(unchecked, code=error.code, detail=str(error))
+
+
+@contextmanager
+def _stores() -> Iterator[tuple[Engine, Engine]]:
+    """Provide engines of both databases for this check alone."""
+    mysql, postgres = mysql_engine(settings()), postgres_engine(settings())
+    try:
+        yield mysql, postgres
+    finally:
+        mysql.dispose()
+        postgres.dispose()
 
 
 def _check_model() -> None:

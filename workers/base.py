@@ -20,9 +20,9 @@ from workers.names import TaskName
 from workers.resources import meter
 
 log = structlog.get_logger(__name__)
-_telling = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
-_STARTED, _SPAN, _TOLD = "chordwise_started", "chordwise_span", "chordwise_told"
+_STARTED, _SPAN, _REPORTED = "chordwise_started", "chordwise_span", "chordwise_reported"
 _OF_QUERIES = {TaskName.UNDERSTAND, TaskName.ANSWER, TaskName.FINISH}
 
 
@@ -76,14 +76,14 @@ class CallbackTask(LoggedTask):
 def bind(task: Task, kwargs: dict[str, Any] | None = None, **_: Any) -> None:
     """Put the ids of the work into every log line of the task."""
     ids = {name: value for name, value in (kwargs or {}).items() if name.endswith("_id") or name == "channel"}
-    sent = {name: _header(task, name) for name in ("request_id", TRACEPARENT, TRACESTATE)}
-    request_id = sent["request_id"]
+    headers = {name: _header(task, name) for name in ("request_id", TRACEPARENT, TRACESTATE)}
+    request_id = headers["request_id"]
     structlog.contextvars.clear_contextvars()
     structlog.contextvars.bind_contextvars(task=task.name, **ids, **({"request_id": request_id} if request_id else {}))
-    lasting = ExitStack()
-    named = {f"chordwise.{name}": str(value) for name, value in ids.items()}
-    span = lasting.enter_context(tracing.entered(task.name, sent, kind=SpanKind.CONSUMER, **named))
-    setattr(task.request, _SPAN, (lasting, span))
+    attributes = {f"chordwise.{name}": str(value) for name, value in ids.items()}
+    open_span = ExitStack()
+    span = open_span.enter_context(tracing.entered(task.name, headers, kind=SpanKind.CONSUMER, **attributes))
+    setattr(task.request, _SPAN, (open_span, span))
     setattr(task.request, _STARTED, time.perf_counter())
 
 
@@ -91,9 +91,9 @@ def bind(task: Task, kwargs: dict[str, Any] | None = None, **_: Any) -> None:
 def unbind(task: Task, state: str | None = None, retval: Any = None, **_: Any) -> None:
     """Log a line for each task not about a query, then clear its context. ``retval`` is a failed task's error; work
     that is retried later is no failure."""
-    if getattr(task.request, _TOLD, False):
+    if getattr(task.request, _REPORTED, False):
         return
-    setattr(task.request, _TOLD, True)
+    setattr(task.request, _REPORTED, True)
     failed = state == "FAILURE"
     if failed and isinstance(retval, Unavailable):
         state = "POSTPONED"
@@ -103,12 +103,12 @@ def unbind(task: Task, state: str | None = None, retval: Any = None, **_: Any) -
     if elapsed_ms is not None:
         meter().observe("chordwise_task_seconds", elapsed_ms / 1000, task=task.name)
     of_query = "channel" in structlog.contextvars.get_contextvars() or task.name in _OF_QUERIES
-    if not of_query or _telling.isEnabledFor(logging.DEBUG):
+    if not of_query or _logger.isEnabledFor(logging.DEBUG):
         (log.debug if of_query else log.info)("task_done", state=state, latency_ms=elapsed_ms)
-    lasting, span = getattr(task.request, _SPAN, (ExitStack(), tracing.UNRECORDED))
+    open_span, span = getattr(task.request, _SPAN, (ExitStack(), tracing.UNRECORDED))
     if failed:
         tracing.fail(span, type(retval).__name__)
-    lasting.close()
+    open_span.close()
     structlog.contextvars.clear_contextvars()
 
 

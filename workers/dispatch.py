@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -51,7 +52,7 @@ def ring_for(tenant_id: TenantId, job_id: JobId, *, request_id: str = "") -> boo
     try:
         _signature(TaskName.INGEST, arguments, request_id=request_id, expires_s=_BELL_EXPIRES_S).apply_async()
     except _BROKER_ERRORS as error:
-        log.warning("bell_not_rung", tenant_id=tenant_id, job_id=job_id, error=type(error).__name__)
+        log.warning("job_not_enqueued", tenant_id=tenant_id, job_id=job_id, error=type(error).__name__)
         return False
     return True
 
@@ -61,7 +62,7 @@ def send_webhooks() -> None:
     try:
         _signature(TaskName.WEBHOOKS, {}, request_id="", expires_s=_OUTBOX_EXPIRES_S).apply_async()
     except _BROKER_ERRORS as error:
-        log.warning("outbox_not_rung", error=type(error).__name__)
+        log.warning("webhooks_not_enqueued", error=type(error).__name__)
 
 
 def ask(query: Query) -> None:
@@ -83,7 +84,7 @@ def ask(query: Query) -> None:
     callback = signed(TaskName.ANSWER, {}, Queue.RERANK if waits_for_model(query) else Queue.ANSWER)
     callback.options |= {"task_id": query.query_id, "root_id": query.query_id}
     errback = _finishing(query, expires_s=left_s, queue=Queue.ANSWER)
-    try:
+    with _translated_errors("query"):
         if query.model_steps:
             task_id = task_id_of(query.query_id, UNDERSTAND)
             signed(TaskName.UNDERSTAND, {}, Queue.RERANK).apply_async(task_id=task_id, root_id=query.query_id)
@@ -92,10 +93,6 @@ def ask(query: Query) -> None:
         else:
             callback.options["link_error"] = [errback]
             chord(headers, app=producer)(callback)
-    except _BROKER_ERRORS as error:
-        raise StoreUnavailable(
-            f"the broker did not accept the query: {type(error).__name__}", retry_after_s=1.0
-        ) from error
 
 
 def waits_for_model(query: Query) -> bool:
@@ -107,12 +104,8 @@ def waits_for_model(query: Query) -> bool:
 
 def finish(query: Query, queue: Queue = Queue.ANSWER) -> None:
     """Have a worker answer a query from what has arrived. Raises StoreUnavailable when the broker does not take it."""
-    try:
+    with _translated_errors("message"):
         _finishing(query, expires_s=_FINISH_EXPIRES_S, queue=queue).apply_async()
-    except _BROKER_ERRORS as error:
-        raise StoreUnavailable(
-            f"the broker did not accept the message: {type(error).__name__}", retry_after_s=1.0
-        ) from error
 
 
 def _finishing(query: Query, *, expires_s: float, queue: Queue) -> Signature:
@@ -139,17 +132,24 @@ def compute(computation: Computation, *, expires_s: float) -> None:
         queue=Queue.RERANK if explains else Queue.COMPUTE,
     )
     step_s = LIMITS[computation.kind].step_s
-    try:
+    with _translated_errors("message"):
         message.apply_async(soft_time_limit=step_s, time_limit=step_s + _STOPPING_S)
-    except _BROKER_ERRORS as error:
-        raise StoreUnavailable(
-            f"the broker did not accept the message: {type(error).__name__}", retry_after_s=1.0
-        ) from error
 
 
 def compute_next(computation: Computation) -> None:
     """Enqueue the step after the present one. Raises StoreUnavailable when the broker does not take it."""
     compute(replace(computation, step=computation.step + 1), expires_s=LIMITS[computation.kind].step_s)
+
+
+@contextmanager
+def _translated_errors(subject: str) -> Iterator[None]:
+    """Raise StoreUnavailable when the broker does not accept the ``subject``."""
+    try:
+        yield
+    except _BROKER_ERRORS as error:
+        raise StoreUnavailable(
+            f"the broker did not accept the {subject}: {type(error).__name__}", retry_after_s=1.0
+        ) from error
 
 
 def _signature(

@@ -43,22 +43,22 @@ def channels() -> dict[ChannelName, Channel]:
 
 def channel_named(name: str) -> Channel:
     """Return a channel by name; a stand-in that reports the loss if its package is not installed here, or failed."""
-    made = channels()  # registers the names of installed ones
+    installed = channels()  # registers their names
     channel = ChannelName.admit(name)
-    return made.get(channel) or AbsentChannel(channel)
+    return installed.get(channel) or AbsentChannel(channel)
 
 
 def meter() -> Meter:
     """Return this process's meter of tasks, shared with the resources that exist already."""
-    made = for_queries if for_queries.cache_info().currsize else for_ingestion
-    return made().meter
+    existing = for_queries if for_queries.cache_info().currsize else for_ingestion
+    return existing().meter
 
 
 def hand_over() -> None:
     """Report the counts before the process ends."""
-    for made in (for_queries, for_ingestion):
-        if made.cache_info().currsize:
-            made().meter.close()
+    for resources in (for_queries, for_ingestion):
+        if resources.cache_info().currsize:
+            resources().meter.close()
 
 
 def warm_up(use: Resources) -> None:
@@ -79,6 +79,6 @@ def warm_up(use: Resources) -> None:
         with use.mysql.connect(), use.postgres.connect():
             pass
     except (Unavailable, Misconfigured) as error:
-        log.warning("not_warm", code=error.code, detail=str(error))
+        log.warning("warm_up_failed", code=error.code, detail=str(error))
     except SQLAlchemyError as error:
-        log.warning("not_warm", code="store_unavailable", detail=type(error).__name__)
+        log.warning("warm_up_failed", code="store_unavailable", detail=type(error).__name__)

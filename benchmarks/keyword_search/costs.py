@@ -21,8 +21,7 @@ from sqlalchemy import Engine, make_url
 
 from benchmarks import floor
 from benchmarks.keyword_search import synthetic_rows as keyword_rows
-from benchmarks.keyword_search.designs import Design, FullText, Packed, Postings, exact, make_tables
-from benchmarks.keyword_search.host_index import Local
+from benchmarks.keyword_search.designs import Design, FullText, Local, Packed, Postings, exact, make_tables
 from benchmarks.keyword_search.synthetic_rows import Tenant, chunk_id, frequencies
 from benchmarks.table import row, table
 from pipeline.database.engines import mysql_engine

@@ -1,11 +1,15 @@
-"""Three designs of a keyword index in MySQL: FULLTEXT with BM25 over its candidates (the product's own code), a plain
-table of postings with BM25 in SQL, and postings packed into arrays and scored in this process."""
+"""Four designs of a keyword index. Three in MySQL: FULLTEXT with BM25 over its candidates (the product's own code), a
+plain table of postings with BM25 in SQL, and postings packed into arrays and scored in this process. The fourth, the
+product's own as well, is an index in a folder of this host."""
 
 from __future__ import annotations
 
 import math
+import tempfile
+import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -15,10 +19,14 @@ from sqlalchemy import Engine
 
 from benchmarks.keyword_search.synthetic_rows import NAMESPACE, Tenant, word, write
 from pipeline.channels.keyword_channel import KeywordChannel
+from pipeline.channels.local_indexes import LocalIndexes
 from pipeline.keyword.bm25 import K1, B
+from pipeline.maintenance.index_keywords import KeywordIndexer
 from pipeline.query.plan import ChannelPlan, Plan, RetrievePlan
 from pipeline.query.request import Query
 from pipeline.records import QueryId
+from pipeline.resources import Resources
+from pipeline.settings import settings
 
 _POOL = 100
 _BATCH = 256  # chunks that a worker writes in one transaction
@@ -185,6 +193,41 @@ class Packed(_Numbered):
             joined[term] = joined.get(term, b"") + body
         cursor.execute("DELETE FROM bench_packed WHERE space = %s AND segment >= %s", (tenant.seed, first))
         _insert(cursor, "bench_packed (space, term, segment, body)", _blobs(tenant.seed, joined.items(), first))
+
+
+class Local:
+    """The product's keyword channel, its index built from MySQL in a temporary folder."""
+
+    name = "index of the host (the product)"
+
+    def __init__(self, engine: Engine) -> None:
+        self._folder = tempfile.TemporaryDirectory()
+        self._root = Path(self._folder.name)
+        self._indexer = KeywordIndexer(engine, self._root, Resources(settings()).meter)
+        self._channel = KeywordChannel(engine, LocalIndexes(self._root, wait_s=0.0))
+        self._asked = 0
+
+    def load(self) -> dict[str, float]:
+        """Build the index of every tenant, and return the cost in this process and on the disk."""
+        before = time.process_time()
+        while self._indexer.step().tenants:
+            time.sleep(0.05)
+        self._indexer.close()
+        return {
+            "load_process_ms": round((time.process_time() - before) * 1000, 1),
+            "load_mb": round(sum(file.stat().st_size for file in self._root.rglob("*") if file.is_file()) / 1e6, 2),
+        }
+
+    def add(self, cursor: Cursor, tenant: Tenant, first: int, last: int) -> None:
+        """Do nothing: MySQL is not written."""
+
+    def search(self, cursor: Cursor, tenant: Tenant, words: Sequence[int]) -> list[str]:  # noqa: ARG002 - has a pool
+        """Call the channel; every question counts as a new one. Raises RuntimeError if MySQL answers it."""
+        self._asked += 1
+        recalled = self._channel.recall(query(tenant, words, self._asked))
+        if (recalled.guard or {})["method"] != "index":
+            raise RuntimeError("the index does not answer")
+        return list(recalled.chunk_ids)
 
 
 def make_tables(cursor: Cursor, every: Sequence[Tenant]) -> None:

@@ -18,9 +18,9 @@ _ADDED_AT_ONCE = 2000
 
 def main() -> None:
     """Create the table, add the chunks, ask."""
-    asked, model = task(), Embedder()
+    given, model = task(), Embedder()
     store = PgvectorDocumentStore(
-        connection_string=Secret.from_token(asked["url"].replace("postgresql+psycopg://", "postgresql://")),
+        connection_string=Secret.from_token(given["url"].replace("postgresql+psycopg://", "postgresql://")),
         table_name="bench_haystack",
         embedding_dimension=256,
         vector_function="cosine_similarity",
@@ -28,7 +28,7 @@ def main() -> None:
         search_strategy="exact_nearest_neighbor",
         language="english",
     )
-    texts = asked["texts"]
+    texts = given["texts"]
     for start in range(0, len(texts), _ADDED_AT_ONCE):
         some = texts[start : start + _ADDED_AT_ONCE]
         store.write_documents(
@@ -38,9 +38,9 @@ def main() -> None:
             ]
         )
     pipeline = Pipeline()
-    pipeline.add_component("vector", PgvectorEmbeddingRetriever(document_store=store, top_k=asked["pool"]))
-    pipeline.add_component("words", PgvectorKeywordRetriever(document_store=store, top_k=asked["pool"]))
-    pipeline.add_component("joined", DocumentJoiner(join_mode="reciprocal_rank_fusion", top_k=asked["top"]))
+    pipeline.add_component("vector", PgvectorEmbeddingRetriever(document_store=store, top_k=given["pool"]))
+    pipeline.add_component("words", PgvectorKeywordRetriever(document_store=store, top_k=given["pool"]))
+    pipeline.add_component("joined", DocumentJoiner(join_mode="reciprocal_rank_fusion", top_k=given["top"]))
     pipeline.connect("vector", "joined")
     pipeline.connect("words", "joined")
 
@@ -49,7 +49,7 @@ def main() -> None:
         return len(run["joined"]["documents"])
 
     # Its store has one connection, which threads may not share, so it gets one question at a time.
-    tell({"postgres": measured(ask, asked["questions"], [1])})
+    tell({"postgres": measured(ask, given["questions"], [1])})
 
 
 if __name__ == "__main__":

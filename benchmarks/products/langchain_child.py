@@ -1,23 +1,18 @@
-"""The texts on standard input into LangChain's PGVectorStore as its documentation shows it; runs in a virtual
-environment of its own.
-
-Reads ``{"url": …, "texts": […], "into": […], "hnsw": bool}`` and writes the figures as one JSON line. Uses the same
-local embedder as Chordwise; the table has hybrid search, because that is compared.
+"""The task's texts into LangChain's PGVectorStore as its documentation shows it; runs in a virtual environment of its
+own. The table has hybrid search, because that is compared.
 """
 
 from __future__ import annotations
 
-import json
 import resource
-import sys
 import time
-from pathlib import Path
 
-import wordllama
 from langchain_core.embeddings import Embeddings
 from langchain_postgres import PGEngine, PGVectorStore
 from langchain_postgres.v2.hybrid_search_config import HybridSearchConfig
 from langchain_postgres.v2.indexes import HNSWIndex
+
+from benchmarks.products.peer_asking import Embedder, task, tell
 
 _TABLE = "bench_langchain"
 _ADDED_AT_ONCE = 500
@@ -27,14 +22,11 @@ class Local(Embeddings):  # type: ignore[misc]  # Any where LangChain is not ins
     """The embedder of Chordwise."""
 
     def __init__(self) -> None:
-        self._model = wordllama.WordLlama.load(
-            cache_dir=Path(wordllama.__file__).parent, trunc_dim=256, disable_download=True
-        )
+        self._model = Embedder()
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Return one unit vector for each text."""
-        found: list[list[float]] = self._model.embed(texts, norm=True).tolist()
-        return found
+        return self._model.embed(texts)
 
     def embed_query(self, text: str) -> list[float]:
         """Return one unit vector."""
@@ -43,9 +35,9 @@ class Local(Embeddings):  # type: ignore[misc]  # Any where LangChain is not ins
 
 def main() -> None:
     """Create the table, add the texts, drop it."""
-    task = json.load(sys.stdin)
-    texts: list[str] = task["texts"]
-    engine = PGEngine.from_connection_string(url=task["url"])
+    given = task()
+    texts: list[str] = given["texts"]
+    engine = PGEngine.from_connection_string(url=given["url"])
     hybrid = HybridSearchConfig(tsv_column="content_tsv", tsv_lang="pg_catalog.english")
     engine.init_vectorstore_table(
         table_name=_TABLE, vector_size=256, hybrid_search_config=hybrid, overwrite_existing=True
@@ -54,8 +46,8 @@ def main() -> None:
     embedder.embed_documents(["warm up"])
     store = PGVectorStore.create_sync(engine, embedder, _TABLE, hybrid_search_config=hybrid)
     store.apply_hybrid_search_index()
-    _add(store, task["into"])
-    if task["hnsw"]:
+    _add(store, given["into"])
+    if given["hnsw"]:
         store.apply_vector_index(HNSWIndex())
     began, cpu = time.perf_counter(), time.process_time()
     _add(store, texts)
@@ -64,16 +56,17 @@ def main() -> None:
     embedder.embed_documents(texts)
     embed_s = time.process_time() - began
     engine.drop_table(_TABLE)
-    found = {
-        "chunks": len(texts),
-        "into": len(task["into"]),
-        "hnsw": task["hnsw"],
-        "wall_s": round(wall_s, 3),
-        "chunks_per_s": round(len(texts) / wall_s, 1),
-        "client_cpu_ms_per_chunk": round((cpu_s - embed_s) * 1000 / len(texts), 4),
-        "peak_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
-    }
-    print(json.dumps(found))
+    tell(
+        {
+            "chunks": len(texts),
+            "into": len(given["into"]),
+            "hnsw": given["hnsw"],
+            "wall_s": round(wall_s, 3),
+            "chunks_per_s": round(len(texts) / wall_s, 1),
+            "client_cpu_ms_per_chunk": round((cpu_s - embed_s) * 1000 / len(texts), 4),
+            "peak_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
+        }
+    )
 
 
 def _add(store: PGVectorStore, texts: list[str]) -> None:

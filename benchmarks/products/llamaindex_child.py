@@ -40,10 +40,10 @@ class Local(BaseEmbedding):  # type: ignore[misc]  # Any where LlamaIndex is not
 
 def main() -> None:
     """Create the table, add the chunks, ask."""
-    asked = task()
+    given = task()
     Settings.llm, Settings.embed_model = MockLLM(), MockEmbedding(embed_dim=256)
-    store = _store(asked["url"])
-    nodes = [TextNode(id_=str(number), text=text) for number, text in enumerate(asked["texts"])]
+    store = _store(given["url"])
+    nodes = [TextNode(id_=str(number), text=text) for number, text in enumerate(given["texts"])]
     for start in range(0, len(nodes), _ADDED_AT_ONCE):
         some = nodes[start : start + _ADDED_AT_ONCE]
         for node, vector in zip(some, _MODEL.embed([node.text for node in some]), strict=True):
@@ -52,9 +52,9 @@ def main() -> None:
     index = VectorStoreIndex.from_vector_store(
         store, embed_model=Local(), storage_context=StorageContext.from_defaults(vector_store=store)
     )
-    pool, top = asked["pool"], asked["top"]
+    pool, top = given["pool"], given["top"]
     vector = index.as_retriever(similarity_top_k=pool)
-    found = {}
+    results = {}
     for keyword in ("postgres", "memory"):
         words: Any = (
             index.as_retriever(vector_store_query_mode="sparse", similarity_top_k=pool, sparse_top_k=pool)
@@ -64,8 +64,8 @@ def main() -> None:
         fused = QueryFusionRetriever(
             [vector, words], similarity_top_k=top, num_queries=1, mode="reciprocal_rerank", use_async=False
         )
-        found[keyword] = measured(lambda question: len(fused.retrieve(question)), asked["questions"], asked["many"])  # noqa: B023
-    tell(found)
+        results[keyword] = measured(lambda question: len(fused.retrieve(question)), given["questions"], given["many"])  # noqa: B023
+    tell(results)
 
 
 def _store(address: str) -> PGVectorStore:

@@ -26,9 +26,9 @@ export function t(key, values = {}) {
   return text.replace(/\{(\w+)\}/g, (whole, name) => (name in values ? String(values[name]) : whole));
 }
 
-/** The word for a code of the server, or the code itself if the page has no word for it. */
-export function word(prefix, code) {
-  return table[`${prefix}.${code}`] ?? String(code ?? "");
+/** The word for a code of the server; `otherwise`, by default the code itself, if the page has no word for it. */
+export function word(prefix, code, otherwise = code) {
+  return table[`${prefix}.${code}`] ?? String(otherwise ?? "");
 }
 
 export const locale = () => (language.get() === "zh" ? "zh-CN" : "en-GB");

@@ -74,13 +74,18 @@ export function StatusOf({ status, degraded }) {
   return html`<${Badge} of=${name} label=${word("status", name)} />`;
 }
 
-/** Every degradation, by name. */
+/** Every degradation: its part, its code and a sentence. The server's text, in English, has the details. */
 export function Degradations({ of, failed = false }) {
   if (!of?.length) return null;
   return html`<div class="note warn" role="status">
     <p><strong>${t(failed ? "play.failed" : "play.degraded")}</strong></p>
-    <ul class="plain">${of.map((each) => html`<li key=${JSON.stringify(each)}>
-      <b>${word("channel", each.part ?? each.channel ?? "")}</b> <code>${each.code ?? ""}</code> ${each.detail ?? each.error ?? ""}</li>`)}
+    <ul class="plain">${of.map((loss) => html`<li key=${JSON.stringify(loss)} title=${loss.detail}>
+      <b>${word("channel", loss.part, word("part", loss.part))}</b> <code>${loss.code}</code> ${sentenceOf(loss)}</li>`)}
     </ul>
   </div>`;
+}
+
+/** The page's sentence for this code in this part, else for this code, else the server's text. */
+function sentenceOf({ part, code, detail }) {
+  return word("degradation", `${part}:${code}`, word("degradation", code, detail));
 }
