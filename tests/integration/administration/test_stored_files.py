@@ -64,7 +64,7 @@ def shown(owner, use, namespace, file_id):
 def files_in(owner, use, namespace):
     with unit_of_work(use.mysql) as work:
         page = Attachments(work.connection, owner).page(
-            namespace, place=None, newest_first=False, status=None, limit=99
+            namespace, position=None, newest_first=False, status=None, limit=99
         )
     return {each.document_id: each.status for each in page}
 
