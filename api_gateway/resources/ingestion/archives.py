@@ -171,7 +171,8 @@ async def look(gateway: CurrentGateway, principal: Reader, namespace: Name, impo
 async def delete(gateway: CurrentGateway, principal: Writer, namespace: Name, import_id: ImportId) -> Response:
     """Delete the record of an import. The documents and jobs stay."""
     name, parsed_id = namespace_parameter(namespace), parse_import_id(import_id)
-    existing(await gateway.run(forget, principal.tenant_id, name, parsed_id, gateway.resources), _not_found(parsed_id))
+    forgotten = await gateway.run(forget, principal.tenant_id, name, parsed_id, gateway.resources)
+    existing(forgotten > 0, _not_found(parsed_id))
     return Response(status_code=204)
 
 
