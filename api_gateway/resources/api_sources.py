@@ -20,7 +20,7 @@ from api_gateway.http.fields import Shape, Wire, shown
 from api_gateway.http.problems import Problem, invalid, places
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.resources.retrieval.query_body import QueryRequest, to_query
-from api_gateway.resources.route_parts import Complete, CurrentGateway, existing, read_object
+from api_gateway.resources.route_parts import CompleteList, CurrentGateway, existing, read_object
 from pipeline.administration import edit_api_sources as flow
 from pipeline.administration.edit_api_sources import SourceTrial
 from pipeline.api_sources.api_source import (
@@ -98,7 +98,7 @@ class ApiSourceOut(Shape):
     updated_at: datetime
 
 
-class ApiSourceList(Complete[ApiSourceOut]):
+class ApiSourceList(CompleteList[ApiSourceOut]):
     """Every source of the tenant, by name."""
 
 
@@ -132,7 +132,7 @@ def described(body: Mapping[str, Any]) -> tuple[ApiSource, dict[str, str], list[
     fields = {name: value for name, value in body.items() if name not in _NOT_OF_THE_SOURCE}
     given = fields.pop("headers", None)
     values: dict[str, str] = {}
-    kept: list[str] = []
+    unchanged: list[str] = []
     headers: dict[str, str | None] = {}
     errors = [] if isinstance(given, dict | None) else [{"pointer": "/headers", "detail": "must be an object"}]
     names: set[str] = set()
@@ -148,7 +148,7 @@ def described(body: Mapping[str, Any]) -> tuple[ApiSource, dict[str, str], list[
             except ValueError as error:
                 errors.append({"pointer": location, "detail": str(error)})
         elif value == {"kept": True}:
-            kept.append(name)
+            unchanged.append(name)
         elif isinstance(value, dict) and set(value) == {"from"} and isinstance(value["from"], str):
             headers[name] = value["from"]
         else:
@@ -159,7 +159,7 @@ def described(body: Mapping[str, Any]) -> tuple[ApiSource, dict[str, str], list[
         source = read_source(orjson.dumps({**fields, "headers": headers}))
     except ValidationError as error:
         raise invalid(places(error)) from None
-    return source, values, kept
+    return source, values, unchanged
 
 
 def api_source(stored: StoredSource) -> dict[str, Any]:
@@ -238,10 +238,10 @@ async def put(request: Request, gateway: CurrentGateway, principal: Writer, name
     if not re.fullmatch(SOURCE_NAME, name):
         detail = "must be 1 to 64 lower-case letters, digits, '-' and '_', a letter or digit first"
         raise invalid([{"pointer": "/name", "in": "path", "detail": detail}])
-    source, values, kept = described(refuse_flaws(await read_object(request, principal, _MAX_BODY_BYTES)))
+    source, values, unchanged = described(refuse_flaws(await read_object(request, principal, _MAX_BODY_BYTES)))
     try:
         stored, new = await gateway.run(
-            flow.put, principal.tenant_id, name, source, gateway.resources, values=values, kept=kept
+            flow.put, principal.tenant_id, name, source, gateway.resources, values=values, kept=unchanged
         )
     except flow.SourceFlaw as flaw:
         raise invalid([{"pointer": flaw.pointer, "detail": str(flaw)}]) from None

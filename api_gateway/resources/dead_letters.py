@@ -18,7 +18,7 @@ from api_gateway.http.fields import NamespaceName, Shape, Wire, namespace_parame
 from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response
-from api_gateway.resources.route_parts import CurrentGateway, Page, existing, known_uuid, send_page
+from api_gateway.resources.route_parts import CurrentGateway, Page, existing, parse_uuid, send_page
 from pipeline.administration import steer_jobs
 from pipeline.jobs.job_views import DeadLetter as StoredDeadLetter
 from pipeline.jobs.job_views import DeadLetterFilter, LedgerPosition
@@ -184,7 +184,7 @@ async def drop(gateway: CurrentGateway, principal: Writer, letter_id: str) -> Re
 def _selection(job_id: str | None, namespace: str | None, code: str | None, reason: str | None) -> DeadLetterFilter:
     not_an_id = invalid([{"pointer": "/job_id", "detail": "is not the id of a job"}])
     return DeadLetterFilter(
-        job_id=None if job_id is None else JobId(known_uuid(job_id, not_an_id)),
+        job_id=None if job_id is None else JobId(parse_uuid(job_id, not_an_id)),
         namespace=namespace,
         code=code,
         reason=None if reason is None else FailureReason(reason),

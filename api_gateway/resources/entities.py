@@ -169,7 +169,7 @@ async def list_entities(
 async def delete(request: Request, gateway: CurrentGateway, principal: Writer) -> Response:
     """Delete the named entities with all their states. Unknown names are ignored."""
     sent = await read_shape(request, principal, EntitiesDeleteRequest)
-    gone = await gateway.run_heavy(
+    deleted = await gateway.run_heavy(
         delete_entities, principal.tenant_id, Namespace(sent.namespace), sent.entity_ids, gateway.resources
     )
-    return json_response({"deleted": gone})
+    return json_response({"deleted": deleted})

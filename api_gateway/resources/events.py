@@ -22,8 +22,8 @@ from api_gateway.live.ask import not_found as query_not_found
 from api_gateway.live.event_streams import HEARTBEAT_S, PING, EventStream, Write, event
 from api_gateway.live.job_feed import FAILURES_AT_ONCE, Followed, Following, View
 from api_gateway.live.query_stream import ChannelAnswered, QueryStep, QueryStream
-from api_gateway.resources.jobs import known_id, not_found
-from api_gateway.resources.retrieval.queries import known_id as known_query
+from api_gateway.resources.jobs import not_found, parse_job_id
+from api_gateway.resources.retrieval.queries import parse_query_id
 from api_gateway.resources.route_parts import CurrentGateway
 from pipeline.errors import Unavailable
 from pipeline.jobs.job_views import FailurePosition
@@ -211,7 +211,7 @@ async def follow(
     return JobStream(
         gateway.following,
         principal.tenant_id,
-        known_id(job_id),
+        parse_job_id(job_id),
         last_event_id=last_event_id,
         missing=not_found,
         still_allowed=_still_allowed(request, gateway),
@@ -225,15 +225,15 @@ async def follow_query(
     """Stream server-sent events: `queued`, `running`, a `channel` for each channel as it answers, and `finished` with
     the result, the same JSON as `GET /v1/queries/{query_id}` gives. `cancelled` is the last if the query is cancelled
     meanwhile. With `Last-Event-ID` no event is repeated."""
-    tenant_id, known = principal.tenant_id, known_query(query_id)
+    tenant_id, parsed_id = principal.tenant_id, parse_query_id(query_id)
 
     async def look() -> QueryState | None:
         try:
-            return await gateway.run(current_state, tenant_id, known, gateway)
+            return await gateway.run(current_state, tenant_id, parsed_id, gateway)
         except Problem:
             return None
 
-    return QueryStream(gateway, tenant_id, known, look, last_event_id=last_event_id, missing=query_not_found)
+    return QueryStream(gateway, tenant_id, parsed_id, look, last_event_id=last_event_id, missing=query_not_found)
 
 
 def _still_allowed(request: Request, gateway: Gateway) -> Callable[[], Awaitable[bool]]:

@@ -20,7 +20,7 @@ from api_gateway.http.fields import Shape, shown
 from api_gateway.http.prefer import LONGEST_WAIT_S
 from api_gateway.http.problems import Problem
 from api_gateway.http.responses import json_response
-from api_gateway.resources.route_parts import CurrentGateway, Page, existing, known_uuid, send_page
+from api_gateway.resources.route_parts import CurrentGateway, Page, existing, parse_uuid, send_page
 from api_gateway.resources.shapes import Job, Outcome, encoding_json, job_json
 from pipeline.administration import list_jobs as jobs_of_tenant
 from pipeline.administration import steer_jobs
@@ -106,10 +106,10 @@ async def list_jobs(
 )
 async def look(request: Request, gateway: CurrentGateway, principal: Reader, job_id: str, wait: Wait = 0) -> Response:
     """Return a job. With `wait`, the answer comes when the job has ended or the seconds have passed."""
-    known = known_id(job_id)
+    parsed_id = parse_job_id(job_id)
     if wait > 0:
-        await until_finished(principal.tenant_id, known, wait, gateway, receive=request.receive)
-    return json_response(job_json(await gateway.run(view_of, principal.tenant_id, known, gateway)))
+        await until_finished(principal.tenant_id, parsed_id, wait, gateway, receive=request.receive)
+    return json_response(job_json(await gateway.run(view_of, principal.tenant_id, parsed_id, gateway)))
 
 
 async def until_finished(
@@ -147,12 +147,12 @@ async def list_items(
     cursor: Cursor = None,
 ) -> Response:
     """List the documents of a job, each with its outcome."""
-    known = known_id(job_id)
+    parsed_id = parse_job_id(job_id)
     after = cursors.decode(cursor, "items", int)
     views = await gateway.run(
         jobs_of_tenant.list_items,
         principal.tenant_id,
-        known,
+        parsed_id,
         gateway.resources,
         status=status,
         after=after[0] if after else -1,
@@ -171,9 +171,9 @@ def view_of(tenant_id: TenantId, job_id: JobId, gateway: Gateway) -> JobView:
     return existing(jobs_of_tenant.find_job(tenant_id, job_id, gateway.resources), not_found())
 
 
-def known_id(job_id: str) -> JobId:
+def parse_job_id(job_id: str) -> JobId:
     """Return the id in its usual form. Raises Problem(404) for an invalid one."""
-    return JobId(known_uuid(job_id, not_found()))
+    return JobId(parse_uuid(job_id, not_found()))
 
 
 def not_found() -> Problem:
@@ -229,15 +229,15 @@ async def _steer(
     gateway: Gateway, principal: Principal, job_id: str, change: Callable[[TenantId, JobId, Resources], object]
 ) -> Response:
     """Apply the change and return the job afterwards."""
-    known = known_id(job_id)
+    parsed_id = parse_job_id(job_id)
 
     def run() -> Response:
         try:
-            change(principal.tenant_id, known, gateway.resources)
+            change(principal.tenant_id, parsed_id, gateway.resources)
         except steer_jobs.NoSuchJob:
             raise not_found() from None
         except steer_jobs.WrongJobState as error:
             raise Problem(409, error.code, str(error)) from None
-        return json_response(job_json(view_of(principal.tenant_id, known, gateway)))
+        return json_response(job_json(view_of(principal.tenant_id, parsed_id, gateway)))
 
     return await gateway.run(run)

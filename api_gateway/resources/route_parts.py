@@ -38,7 +38,7 @@ class Page(Shape, Generic[T]):
     next_cursor: str | None
 
 
-class Complete(Shape, Generic[T]):
+class CompleteList(Shape, Generic[T]):
     """The base of lists that are sent in one piece."""
 
     data: list[T]
@@ -65,7 +65,7 @@ def existing(result: T | None, problem: Problem) -> T:
     return result
 
 
-def known_uuid(text: str, problem: Problem) -> str:
+def parse_uuid(text: str, problem: Problem) -> str:
     """Return a UUID in its usual form. Raises ``problem`` for an invalid one."""
     try:
         return str(uuid.UUID(text))

@@ -19,7 +19,7 @@ from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.live import poll
-from api_gateway.resources.route_parts import Complete, CurrentGateway, Page, existing, known_uuid, send_page
+from api_gateway.resources.route_parts import CompleteList, CurrentGateway, Page, existing, parse_uuid, send_page
 from pipeline.administration import edit_webhooks as flow
 from pipeline.outbound.post_client import NotAllowed
 from pipeline.tenants.accounts import Principal
@@ -68,7 +68,7 @@ class WebhookWithSecret(Webhook):
     secret: str
 
 
-class WebhookList(Complete[Webhook]):
+class WebhookList(CompleteList[Webhook]):
     """Every endpoint of the tenant."""
 
 
@@ -159,7 +159,7 @@ async def list_webhooks(gateway: CurrentGateway, principal: Writer) -> Response:
 )
 async def look(gateway: CurrentGateway, principal: Writer, webhook_id: str) -> Response:
     """Return an endpoint, and since when its calls fail."""
-    return json_response(webhook(await gateway.run(_stored, principal, _known(webhook_id), gateway)))
+    return json_response(webhook(await gateway.run(_stored, principal, _parse_id(webhook_id), gateway)))
 
 
 @router.delete(
@@ -170,7 +170,9 @@ async def look(gateway: CurrentGateway, principal: Writer, webhook_id: str) -> R
 )
 async def remove(gateway: CurrentGateway, principal: Writer, webhook_id: str) -> Response:
     """Delete an endpoint. A call in progress may still arrive."""
-    existing(await gateway.run(flow.remove, principal.tenant_id, _known(webhook_id), gateway.resources), _not_found())
+    existing(
+        await gateway.run(flow.remove, principal.tenant_id, _parse_id(webhook_id), gateway.resources), _not_found()
+    )
     return Response(status_code=204)
 
 
@@ -183,10 +185,10 @@ async def remove(gateway: CurrentGateway, principal: Writer, webhook_id: str) ->
 async def rotate(request: Request, gateway: CurrentGateway, principal: Writer, webhook_id: str) -> Response:
     """Create a new secret. During the overlap calls carry a signature with either secret. An even older secret ends at
     once."""
-    known = _known(webhook_id)
+    parsed_id = _parse_id(webhook_id)
     body = await read_shape(request, principal, RotateRequest, limit=_MAX_BODY_BYTES)
     overlap_s = float(body.overlap_seconds)
-    rotated = await gateway.run(flow.rotate, principal.tenant_id, known, gateway.resources, overlap_s=overlap_s)
+    rotated = await gateway.run(flow.rotate, principal.tenant_id, parsed_id, gateway.resources, overlap_s=overlap_s)
     stored, secret = existing(rotated, _not_found())
     return json_response(webhook(stored, secret=secret))
 
@@ -199,12 +201,12 @@ async def rotate(request: Request, gateway: CurrentGateway, principal: Writer, w
 async def enable(gateway: CurrentGateway, principal: Writer, webhook_id: str) -> Response:
     """Enable an endpoint again. Messages from its disabled time are not sent; earlier dead ones can be sent again one
     by one."""
-    known = _known(webhook_id)
+    parsed_id = _parse_id(webhook_id)
 
     def change() -> StoredWebhook:
-        _stored(principal, known, gateway)
-        flow.enable(principal.tenant_id, known, gateway.resources)
-        return _stored(principal, known, gateway)
+        _stored(principal, parsed_id, gateway)
+        flow.enable(principal.tenant_id, parsed_id, gateway.resources)
+        return _stored(principal, parsed_id, gateway)
 
     return json_response(webhook(await gateway.run(change)))
 
@@ -218,11 +220,11 @@ async def enable(gateway: CurrentGateway, principal: Writer, webhook_id: str) ->
 async def test(gateway: CurrentGateway, principal: Writer, webhook_id: str) -> Response:
     """Send one message of the type `webhook.test`, tried once, also to a disabled endpoint; its delivery reports the
     outcome."""
-    known = _known(webhook_id)
+    parsed_id = _parse_id(webhook_id)
 
     def write() -> str:
-        _stored(principal, known, gateway)
-        return flow.queue_test(principal.tenant_id, known, gateway.resources)
+        _stored(principal, parsed_id, gateway)
+        return flow.queue_test(principal.tenant_id, parsed_id, gateway.resources)
 
     return json_response({"delivery_id": await gateway.run(write)}, status=202)
 
@@ -241,13 +243,13 @@ async def list_deliveries(
     cursor: Cursor = None,
 ) -> Response:
     """List the deliveries. Delivered ones are kept for a week, dead ones for a month, progress messages for an hour."""
-    known = _known(webhook_id)
+    parsed_id = _parse_id(webhook_id)
     before = cursors.before(cursor, "deliveries", is_uuid=False)
     standing = None if state is None else DeliveryState(state)
 
     def read() -> list[StoredDelivery]:
-        _stored(principal, known, gateway)
-        return flow.list_deliveries(principal.tenant_id, known, standing, before, limit + 1, gateway.resources)
+        _stored(principal, parsed_id, gateway)
+        return flow.list_deliveries(principal.tenant_id, parsed_id, standing, before, limit + 1, gateway.resources)
 
     return send_page(
         await gateway.run(read),
@@ -268,12 +270,12 @@ async def look_at_delivery(
 ) -> Response:
     """Return the outcome of the last attempt and the time of the next. With `wait`, answer once no further attempt is
     due."""
-    known = _known(webhook_id)
+    parsed_id = _parse_id(webhook_id)
 
     def read() -> StoredDelivery | None:
-        return flow.find_delivery(principal.tenant_id, known, delivery_id, gateway.resources)
+        return flow.find_delivery(principal.tenant_id, parsed_id, delivery_id, gateway.resources)
 
-    name = f"{principal.tenant_id}:delivery:{known}:{delivery_id}"
+    name = f"{principal.tenant_id}:delivery:{parsed_id}:{delivery_id}"
 
     def is_settled(stored: StoredDelivery | None) -> bool:
         return stored is None or stored.ended_at is not None
@@ -290,8 +292,8 @@ async def look_at_delivery(
 )
 async def redeliver(gateway: CurrentGateway, principal: Writer, webhook_id: str, delivery_id: str) -> Response:
     """Send the same message under the same id, with new attempts. A delivery that is still pending is a 409."""
-    tenant_id, known = principal.tenant_id, _known(webhook_id)
-    is_queued = await gateway.run(flow.redeliver, tenant_id, known, delivery_id, gateway.resources)
+    tenant_id, parsed_id = principal.tenant_id, _parse_id(webhook_id)
+    is_queued = await gateway.run(flow.redeliver, tenant_id, parsed_id, delivery_id, gateway.resources)
     if is_queued is None:
         raise _no_delivery()
     if not is_queued:
@@ -303,8 +305,8 @@ def _stored(principal: Principal, webhook_id: str, gateway: Gateway) -> StoredWe
     return existing(flow.find_webhook(principal.tenant_id, webhook_id, gateway.resources), _not_found())
 
 
-def _known(webhook_id: str) -> str:
-    return known_uuid(webhook_id, _not_found())
+def _parse_id(webhook_id: str) -> str:
+    return parse_uuid(webhook_id, _not_found())
 
 
 def _not_found() -> Problem:

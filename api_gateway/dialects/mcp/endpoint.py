@@ -145,7 +145,7 @@ class _Handed(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         is_sent = False
 
-        async def again() -> Message:
+        async def receive_body() -> Message:
             nonlocal is_sent
             if is_sent:
                 return await receive()
@@ -159,4 +159,4 @@ class _Handed(Response):
                 headers.update(_cors(self._origin))
             await send(message)
 
-        await self._manager.handle_request(scope, again, send_at_once)
+        await self._manager.handle_request(scope, receive_body, send_at_once)

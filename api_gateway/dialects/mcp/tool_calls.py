@@ -19,9 +19,9 @@ from api_gateway.http.fields import shown, tidy_document_id, tidy_namespace
 from api_gateway.http.problems import Problem
 from api_gateway.live.ask import answer_of, asked_query, current_state, retrieved, store_lost
 from api_gateway.resources.ingestion.documents import accept_body
-from api_gateway.resources.jobs import known_id, until_finished, view_of
-from api_gateway.resources.retrieval.explanations import explanation, known_chunk_id, not_answered
-from api_gateway.resources.retrieval.queries import known_id as known_query_id
+from api_gateway.resources.jobs import parse_job_id, until_finished, view_of
+from api_gateway.resources.retrieval.explanations import explanation, not_answered, parse_chunk_id
+from api_gateway.resources.retrieval.queries import parse_query_id
 from api_gateway.resources.route_parts import existing
 from api_gateway.resources.shapes import document_json, job_json, renamed_json
 from pipeline.administration import list_documents
@@ -61,19 +61,19 @@ async def nobody_leaves() -> Message:
     raise AssertionError("nobody sets it")
 
 
-async def search(caller: Caller, asked: tool_shapes.SearchIn) -> dict[str, Any]:
+async def search(caller: Caller, arguments: tool_shapes.SearchIn) -> dict[str, Any]:
     """Query the namespaces, and group the passages by document."""
     remarks: list[str] = []
-    names = asked.namespaces
+    names = arguments.namespaces
     if names is None:
         names, more = await _every_namespace(caller)
         if more:
             remarks.append(f"only the first {len(names)} namespaces were searched; name the ones to search")
     if not names:
         return {"results": [], "query_id": None, "degraded": False, "remarks": ["there is no namespace yet"]}
-    body = {"query_text": asked.query, "namespaces": names, "top_k": asked.top_k}
-    if asked.filters is not None:
-        body["filters"] = asked.filters.model_dump(mode="json", exclude_none=True)
+    body = {"query_text": arguments.query, "namespaces": names, "top_k": arguments.top_k}
+    if arguments.filters is not None:
+        body["filters"] = arguments.filters.model_dump(mode="json", exclude_none=True)
     query = await asked_query(
         Decoded(body, suspicious=True),
         caller.principal,
@@ -92,28 +92,28 @@ async def search(caller: Caller, asked: tool_shapes.SearchIn) -> dict[str, Any]:
     }
 
 
-async def fetch(caller: Caller, asked: tool_shapes.FetchIn) -> dict[str, Any]:
+async def fetch(caller: Caller, arguments: tool_shapes.FetchIn) -> dict[str, Any]:
     """Read a document, masked as the tenant's default profile masks answers."""
     anything = Decoded({"query_text": "?", "namespaces": ["any"]})
     usual = await asked_query(anything, caller.principal, caller.gateway, request_id=caller.request_id)
     privacy = usual.plan.privacy
     hide = privacy.kinds if privacy.mask_answers else ()
     return await caller.gateway.run(
-        lambda: fetched(asked, caller.principal, caller.gateway, base_url=caller.base_url, hide=hide)
+        lambda: fetched(arguments, caller.principal, caller.gateway, base_url=caller.base_url, hide=hide)
     )
 
 
-async def list_namespaces(caller: Caller, asked: tool_shapes.NamespacesIn) -> dict[str, Any]:
+async def list_namespaces(caller: Caller, arguments: tool_shapes.NamespacesIn) -> dict[str, Any]:
     """Return one page of namespaces."""
     tenant_id = caller.principal.tenant_id
-    return await caller.gateway.run(namespaces, tenant_id, caller.gateway, after=asked.after)
+    return await caller.gateway.run(namespaces, tenant_id, caller.gateway, after=arguments.after)
 
 
-async def explain(caller: Caller, asked: tool_shapes.ExplainIn) -> dict[str, Any]:
+async def explain(caller: Caller, arguments: tool_shapes.ExplainIn) -> dict[str, Any]:
     """Explain the hits of an answer, and where a missing passage was lost."""
-    known = known_query_id(asked.query_id)
-    chunk_id = None if asked.chunk_id is None else known_chunk_id(asked.chunk_id)
-    state = await caller.gateway.run(current_state, caller.principal.tenant_id, known, caller.gateway)
+    parsed_id = parse_query_id(arguments.query_id)
+    chunk_id = None if arguments.chunk_id is None else parse_chunk_id(arguments.chunk_id)
+    state = await caller.gateway.run(current_state, caller.principal.tenant_id, parsed_id, caller.gateway)
     answer: dict[str, Any] = orjson.loads(existing(state.answer, not_answered()))
     chunks = [chunk for chunk in answer["chunks"] if chunk_id in (None, chunk["chunk_id"])]
     why_not = None
@@ -132,20 +132,22 @@ async def explain(caller: Caller, asked: tool_shapes.ExplainIn) -> dict[str, Any
     }
 
 
-async def ingest(caller: Caller, asked: tool_shapes.IngestIn) -> dict[str, Any]:
+async def ingest(caller: Caller, arguments: tool_shapes.IngestIn) -> dict[str, Any]:
     """Submit documents."""
-    body = orjson.dumps(asked.model_dump(mode="json", exclude_none=True))
+    body = orjson.dumps(arguments.model_dump(mode="json", exclude_none=True))
     ticket = await caller.gateway.run_heavy(accept_body, body, caller.principal, caller.request_id, caller.gateway)
-    caller.gateway.namespaces.forget(caller.principal.tenant_id, Namespace(asked.namespace))
+    caller.gateway.namespaces.forget(caller.principal.tenant_id, Namespace(arguments.namespace))
     return {"job_id": ticket.job_id, "status": "queued", "total": ticket.total, "renamed": renamed_json(ticket)}
 
 
-async def job_status(caller: Caller, asked: tool_shapes.JobIn) -> dict[str, Any]:
+async def job_status(caller: Caller, arguments: tool_shapes.JobIn) -> dict[str, Any]:
     """Return a job's progress, now or at its end."""
     tenant_id, gateway = caller.principal.tenant_id, caller.gateway
-    if asked.wait_s > 0:
-        await until_finished(tenant_id, known_id(asked.job_id), asked.wait_s, gateway, receive=nobody_leaves)
-    return await gateway.run(job, tenant_id, asked.job_id, gateway)
+    if arguments.wait_s > 0:
+        await until_finished(
+            tenant_id, parse_job_id(arguments.job_id), arguments.wait_s, gateway, receive=nobody_leaves
+        )
+    return await gateway.run(job, tenant_id, arguments.job_id, gateway)
 
 
 async def _every_namespace(caller: Caller) -> tuple[list[str], bool]:
@@ -204,32 +206,37 @@ def namespaces(
 async def namespace(tenant_id: TenantId, name: str, gateway: Gateway) -> dict[str, Any]:
     """Return a namespace with its first documents. Raises Problem 404."""
     try:
-        known = Namespace(tidy_namespace(name))
+        valid_name = Namespace(tidy_namespace(name))
     except ValueError:
         raise Problem(404, "namespace_not_found", "There is no such namespace.") from None
-    await gateway.namespaces.require(tenant_id, [known])
+    await gateway.namespaces.require(tenant_id, [valid_name])
     views = await gateway.run(
-        list_documents.list_documents, tenant_id, gateway.resources, namespace=known, limit=_DOCUMENTS_SHOWN + 1
+        list_documents.list_documents, tenant_id, gateway.resources, namespace=valid_name, limit=_DOCUMENTS_SHOWN + 1
     )
     documents = [
-        {"id": found_id(known, view.document_id), "title": view.fields.title, "chunks": view.chunk_count}
+        {"id": found_id(valid_name, view.document_id), "title": view.fields.title, "chunks": view.chunk_count}
         for view in views[:_DOCUMENTS_SHOWN]
     ]
-    return {"namespace": known, "documents": documents, "more": len(views) > _DOCUMENTS_SHOWN}
+    return {"namespace": valid_name, "documents": documents, "more": len(views) > _DOCUMENTS_SHOWN}
 
 
 def job(tenant_id: TenantId, job_id: str, gateway: Gateway) -> dict[str, Any]:
     """Return a job's progress. Raises Problem(404)."""
-    view = job_json(view_of(tenant_id, known_id(job_id), gateway))
+    view = job_json(view_of(tenant_id, parse_job_id(job_id), gateway))
     return {**{name: view[name] for name in _JOB_FIELDS}, "errors": view["errors"][:_JOB_ERRORS]}
 
 
 def fetched(
-    asked: tool_shapes.FetchIn, principal: Principal, gateway: Gateway, *, base_url: str, hide: Collection[MaskedKind]
+    arguments: tool_shapes.FetchIn,
+    principal: Principal,
+    gateway: Gateway,
+    *,
+    base_url: str,
+    hide: Collection[MaskedKind],
 ) -> dict[str, Any]:
     """Return a section of the text of a document or passage, masked by ``hide``. Raises Problem(404)."""
-    chunk_id = _chunk_id(asked.id)
-    passages = read_passages(principal.tenant_id, chunk_id or _document(asked.id), gateway.resources)
+    chunk_id = _chunk_id(arguments.id)
+    passages = read_passages(principal.tenant_id, chunk_id or _document(arguments.id), gateway.resources)
     view, chunks = existing(passages, _not_found())
     text = joined(chunk.passage for chunk in chunks)
     content: dict[str, Any] = {
@@ -239,11 +246,11 @@ def fetched(
     }
     if hide:
         content = masked_value(content, hide)
-    section = content["text"][asked.offset : asked.offset + asked.max_chars]
-    end, length = asked.offset + len(section), len(content["text"])
+    section = content["text"][arguments.offset : arguments.offset + arguments.max_chars]
+    end, length = arguments.offset + len(section), len(content["text"])
     size = {"characters": length, **({"next_offset": end} if end < length else {})}
     return {
-        "id": asked.id,
+        "id": arguments.id,
         "title": content["title"],
         "text": section,
         "url": link(base_url, view.namespace, view.document_id, view.source_uri),

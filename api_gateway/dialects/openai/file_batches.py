@@ -46,7 +46,7 @@ async def create(request: Request, gateway: CurrentGateway, principal: Writer, v
         return put(principal, namespace, puts, gateway, request_id=request.state.request_id).job_id
 
     job_id = await gateway.run_heavy(do)
-    return await gateway.run(_shown, principal, vector_store_id, job_id, gateway)
+    return await gateway.run(_send, principal, vector_store_id, job_id, gateway)
 
 
 @router.get(
@@ -56,7 +56,7 @@ async def create(request: Request, gateway: CurrentGateway, principal: Writer, v
 )
 async def look(gateway: CurrentGateway, principal: Reader, vector_store_id: str, batch_id: str) -> Response:
     """Return a batch. While it is in progress, the header `openai-poll-after-ms` says when to poll again."""
-    return await gateway.run(_shown, principal, vector_store_id, _job(batch_id), gateway)
+    return await gateway.run(_send, principal, vector_store_id, _job(batch_id), gateway)
 
 
 @router.post(
@@ -72,7 +72,7 @@ async def cancel(gateway: CurrentGateway, principal: Writer, vector_store_id: st
         _batch(principal, vector_store_id, job_id, gateway)
         with suppress(steer_jobs.WrongJobState):  # it has ended by itself, and its status says how
             steer_jobs.cancel(principal.tenant_id, job_id, gateway.resources)
-        return _shown(principal, vector_store_id, job_id, gateway)
+        return _send(principal, vector_store_id, job_id, gateway)
 
     return await gateway.run(do)
 
@@ -118,7 +118,7 @@ def _batch(principal: Principal, store_id: str, job_id: JobId, gateway: Gateway)
     raise no_batch(objects.BATCH_PREFIX + job_id.replace("-", ""))
 
 
-def _shown(principal: Principal, store_id: str, job_id: JobId, gateway: Gateway) -> Response:
+def _send(principal: Principal, store_id: str, job_id: JobId, gateway: Gateway) -> Response:
     created_at, tally = _batch(principal, store_id, job_id, gateway)
     batch = objects.batch(job_id, namespace_of(store_id), created_at, tally)
     return objects.polled_response(batch, waiting=tally.of("in_progress"))

@@ -88,7 +88,9 @@ async def search(request: Request, gateway: CurrentGateway, principal: Reader, v
     page = {
         "object": "vector_store.search_results.page",
         "search_query": [answer["query"].get("rewritten") or answer["query"]["query_text"] for answer in answers],
-        "data": [_shown(result, files[result.document_id], kinds) for result in results if result.document_id in files],
+        "data": [
+            _result_json(result, files[result.document_id], kinds) for result in results if result.document_id in files
+        ],
         "has_more": False,
         "next_page": None,
     }
@@ -178,7 +180,7 @@ def _together(rankings: Sequence[Sequence[_Result]]) -> list[_Result]:
     return sorted(best.values(), key=lambda result: -result.score)
 
 
-def _shown(result: _Result, file: Attached, kinds: Collection[MaskedKind]) -> dict[str, Any]:
+def _result_json(result: _Result, file: Attached, kinds: Collection[MaskedKind]) -> dict[str, Any]:
     """Return a result as it is sent. Its text is masked already; the file's attributes are masked here."""
     return {
         "file_id": result.document_id,

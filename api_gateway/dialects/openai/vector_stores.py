@@ -58,7 +58,7 @@ async def create(request: Request, gateway: CurrentGateway, principal: Writer) -
         await gateway.run_heavy(put, principal, namespace, puts, gateway, request_id=request_id, opening=made)
     else:
         await gateway.run(open_store, principal.tenant_id, made, gateway.resources)
-    return json_response(await gateway.run(_shown, principal, namespace, gateway))
+    return json_response(await gateway.run(_store_json, principal, namespace, gateway))
 
 
 @router.get(
@@ -88,7 +88,7 @@ async def list_stores(gateway: CurrentGateway, principal: Reader, query: StoreLi
 )
 async def look(gateway: CurrentGateway, principal: Reader, vector_store_id: str) -> Response:
     """Return a vector store with the number of its files in each state."""
-    return json_response(await gateway.run(_shown, principal, vector_store_id, gateway))
+    return json_response(await gateway.run(_store_json, principal, vector_store_id, gateway))
 
 
 @router.post(
@@ -106,7 +106,7 @@ async def change(request: Request, gateway: CurrentGateway, principal: Writer, v
         store_of(principal, vector_store_id, gateway, in_use=True)
         after = change_store(principal.tenant_id, namespace, lambda before: _changed(before, body), gateway.resources)
         existing(after, no_store(vector_store_id))
-        return _shown(principal, vector_store_id, gateway)
+        return _store_json(principal, vector_store_id, gateway)
 
     return json_response(await gateway.run(do))
 
@@ -141,7 +141,7 @@ def _changed(before: VectorStore, sent: VectorStoreChange) -> VectorStore:
     return replace(after, expires_at=None if days is None else now + timedelta(days=days))
 
 
-def _shown(principal: Principal, store_id: str, gateway: Gateway) -> dict[str, Any]:
+def _store_json(principal: Principal, store_id: str, gateway: Gateway) -> dict[str, Any]:
     stored = store_of(principal, store_id, gateway)
     tally = edit_vector_stores.tally_store(principal.tenant_id, Namespace(stored.namespace), gateway.resources)
     return objects.store(stored, tally)

@@ -193,7 +193,7 @@ def content_digest(body: bytes) -> str:
     return f"sha-256=:{base64.b64encode(hashlib.sha256(body).digest()).decode()}:"
 
 
-def known_import_id(value: str) -> str:
+def parse_import_id(value: str) -> str:
     """Return an import's id unchanged. Raises Problem(422) for an invalid one."""
     if not _IMPORT_ID.fullmatch(value):
         detail = "must have 1 to 64 letters, digits, '.', '_' and '-'"

@@ -23,7 +23,7 @@ from api_gateway.resources.ingestion.archive_parts import (
     content_digest,
     entries_of,
     import_answer,
-    known_import_id,
+    parse_import_id,
     part_answer,
 )
 from api_gateway.resources.ingestion.uploads import require_few_enough
@@ -111,7 +111,7 @@ async def import_part(
 ) -> Response:
     """Import a part. Needs `Content-Digest: sha-256=:<base64>:`. Parts may come in any order, and more than once.
     Vectors are kept if this installation's model made them; else the chunks are embedded again."""
-    name, known = namespace_parameter(namespace), known_import_id(import_id)
+    name, parsed_id = namespace_parameter(namespace), parse_import_id(import_id)
     body = await _read(request, gateway)
     digest = request.headers.get("content-digest")
 
@@ -131,7 +131,7 @@ async def import_part(
             on_conflict=on_conflict,
         )
         new = NewPart(
-            import_id=known,
+            import_id=parsed_id,
             number=part,
             sha256=sha256,
             documents=len(content.documents),
@@ -143,11 +143,11 @@ async def import_part(
 
     received = await gateway.run_heavy(receive)
     if received.status == "differs":
-        detail = f"Part {part} of import {known} has arrived before, with the SHA-256 {received.part.sha256}."
+        detail = f"Part {part} of import {parsed_id} has arrived before, with the SHA-256 {received.part.sha256}."
         raise Problem(409, "import_part_differs", detail)
     status = 202 if received.status == "accepted" else 200
     location = {"Location": f"/v1/jobs/{received.part.job_id}"}
-    return json_response(part_answer(received, known, name), status=status, headers=location)
+    return json_response(part_answer(received, parsed_id, name), status=status, headers=location)
 
 
 @router.get(
@@ -157,9 +157,9 @@ async def import_part(
 )
 async def look(gateway: CurrentGateway, principal: Reader, namespace: Name, import_id: ImportId) -> Response:
     """List the received parts. All others have to be sent, or sent again."""
-    name, known = namespace_parameter(namespace), known_import_id(import_id)
-    parts = await gateway.run(parts_of, principal.tenant_id, name, known, gateway.resources)
-    return json_response(import_answer(existing(parts or None, _not_found(known)), known, name))
+    name, parsed_id = namespace_parameter(namespace), parse_import_id(import_id)
+    parts = await gateway.run(parts_of, principal.tenant_id, name, parsed_id, gateway.resources)
+    return json_response(import_answer(existing(parts or None, _not_found(parsed_id)), parsed_id, name))
 
 
 @router.delete(
@@ -170,8 +170,9 @@ async def look(gateway: CurrentGateway, principal: Reader, namespace: Name, impo
 )
 async def delete(gateway: CurrentGateway, principal: Writer, namespace: Name, import_id: ImportId) -> Response:
     """Delete the record of an import. The documents and jobs stay."""
-    name, known = namespace_parameter(namespace), known_import_id(import_id)
-    existing(await gateway.run(forget, principal.tenant_id, name, known, gateway.resources), _not_found(known))
+    name, parsed_id = namespace_parameter(namespace), parse_import_id(import_id)
+    forgotten = await gateway.run(forget, principal.tenant_id, name, parsed_id, gateway.resources)
+    existing(forgotten > 0, _not_found(parsed_id))
     return Response(status_code=204)
 
 

@@ -177,11 +177,11 @@ async def look(
 ) -> Response:
     """Return a document. `generation` is null while the first one is being ingested. With `wait`, the answer comes when
     it is searchable, its upload has failed or was cancelled, or the seconds have passed."""
-    within, known = namespace_parameter(namespace), _known_id(document_id)
-    name = f"{principal.tenant_id}:document:{within}:{known}"
+    within, parsed_id = namespace_parameter(namespace), _parse_id(document_id)
+    name = f"{principal.tenant_id}:document:{within}:{parsed_id}"
 
     def read() -> DocumentView:
-        return _view(principal.tenant_id, within, known, gateway)
+        return _view(principal.tenant_id, within, parsed_id, gateway)
 
     def is_settled(view: DocumentView) -> bool:
         return view.generation is not None or view.status in ("failed", "cancelled")
@@ -197,9 +197,10 @@ async def look(
 )
 async def delete(gateway: CurrentGateway, principal: Writer, document_id: Id, namespace: InNamespace) -> Response:
     """Delete a document, including uploads under this id that are still being ingested."""
-    within, known = namespace_parameter(namespace), _known_id(document_id)
+    within, parsed_id = namespace_parameter(namespace), _parse_id(document_id)
     existing(
-        await gateway.run(delete_document, principal.tenant_id, within, known, gateway.resources), _not_found(known)
+        await gateway.run(delete_document, principal.tenant_id, within, parsed_id, gateway.resources),
+        _not_found(parsed_id),
     )
     return Response(status_code=204)
 
@@ -218,14 +219,16 @@ async def list_chunks(
     cursor: Cursor = None,
 ) -> Response:
     """List the chunks of the searchable generation, with their parents; none while the first one is being ingested."""
-    within, known = namespace_parameter(namespace), _known_id(document_id)
+    within, parsed_id = namespace_parameter(namespace), _parse_id(document_id)
     after = cursors.decode(cursor, "chunks", int, int)
 
     def read() -> Sequence[tuple[OwnedChunk, str | None]]:
-        _view(principal.tenant_id, within, known, gateway)
-        start = (known, *after) if after else None
+        _view(principal.tenant_id, within, parsed_id, gateway)
+        start = (parsed_id, *after) if after else None
         use = gateway.resources
-        return listing.list_chunks(principal.tenant_id, within, use, document_id=known, after=start, limit=limit + 1)
+        return listing.list_chunks(
+            principal.tenant_id, within, use, document_id=parsed_id, after=start, limit=limit + 1
+        )
 
     return send_page(
         await gateway.run(read), limit, lambda row: of_document(*row), "chunks", lambda row: row[0].position[1:]
@@ -238,7 +241,7 @@ def _view(tenant_id: TenantId, namespace: Namespace, document_id: DocumentId, ga
     return existing(view, _not_found(document_id))
 
 
-def _known_id(segment: str) -> DocumentId:
+def _parse_id(segment: str) -> DocumentId:
     """Return the id in a path. Raises Problem(404) for an invalid one."""
     document_id = segment.replace(SLASH, "/")
     try:
@@ -270,16 +273,16 @@ async def list_generations(
 ) -> Response:
     """List the generations, newest first: the visible one, those available for a rollback, those being ingested, and
     failed ones."""
-    within, known = namespace_parameter(namespace), _known_id(document_id)
+    within, parsed_id = namespace_parameter(namespace), _parse_id(document_id)
     history = existing(
-        await gateway.run(owned_documents.list_generations, principal.tenant_id, within, known, gateway.resources),
-        _not_found(known),
+        await gateway.run(owned_documents.list_generations, principal.tenant_id, within, parsed_id, gateway.resources),
+        _not_found(parsed_id),
     )
     data = [
         shown(GenerationShape, row, generation=row.number, chunks=row.chunk_count, bytes=row.body_bytes)
         for row in history.generations
     ]
-    body = {"namespace": within, "document_id": known, "etag": history.etag, "data": data}
+    body = {"namespace": within, "document_id": parsed_id, "etag": history.etag, "data": data}
     return json_response(body, headers={"ETag": history.etag})
 
 
@@ -308,14 +311,14 @@ async def rollback(
 ) -> Response:
     """Ingest the earlier upload again, with the current settings; edits of single chunks are not restored. The visible
     generation becomes the previous one, so a second rollback undoes the first. A 409 if none is retained."""
-    known = _known_id(document_id)
+    parsed_id = _parse_id(document_id)
     sent = await read_shape(request, principal, RollbackRequest, limit=_MAX_BODY_BYTES)
 
     def run() -> AcceptedJob | None:
         return roll_back(
             principal.tenant_id,
             Namespace(sent.namespace),
-            known,
+            parsed_id,
             gateway.resources,
             to=sent.generation,
             etag=None if if_match in (None, "*") else if_match,
@@ -323,4 +326,4 @@ async def rollback(
             ring=dispatch.ring,
         )
 
-    return accepted_response(existing(await gateway.run(run), _not_found(known)))
+    return accepted_response(existing(await gateway.run(run), _not_found(parsed_id)))

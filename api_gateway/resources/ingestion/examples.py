@@ -23,8 +23,8 @@ from api_gateway.live.computations import compute
 from api_gateway.resources.ingestion import example_book
 from api_gateway.resources.ingestion.example_book import ExamplesReport, ExampleStatistics, ExamplesVerification
 from api_gateway.resources.ingestion.files import read_form
-from api_gateway.resources.jobs import known_id
 from api_gateway.resources.jobs import not_found as job_not_found
+from api_gateway.resources.jobs import parse_job_id
 from api_gateway.resources.route_parts import CurrentGateway, existing, file_form, media_type_of_body, validated
 from pipeline.administration.count_examples import count_examples, verify_import
 from pipeline.errors import UnsupportedMediaType
@@ -77,12 +77,12 @@ async def submit(
     body. Each row becomes a document; submitting the book again replaces them. If no row is valid, or with `strict` one
     is not, the answer is 422 with the same statistics, and nothing was stored."""
     if media_type_of_body(request) == "multipart/form-data":
-        form, asked, body = await _sent_file(request, principal, gateway)
+        form, parameters, body = await _sent_file(request, principal, gateway)
     else:
         body = await read_json_body(request, gateway.settings.max_body_bytes, setting=MAX_BODY_BYTES)
         form = await gateway.run_heavy(_sent_json, body, principal)
-        asked = {"form": BookForm.JSON_BODY, "name": None}
-    asked |= {
+        parameters = {"form": BookForm.JSON_BODY, "name": None}
+    parameters |= {
         "category": form.category,
         "namespace": form.namespace,
         "on_conflict": form.on_conflict,
@@ -94,7 +94,7 @@ async def submit(
         gateway,
         ComputationKind.BOOK,
         principal.tenant_id,
-        asked,
+        parameters,
         body=body,
         receive=request.receive,
         actor=principal.actor,
@@ -194,10 +194,10 @@ async def verification(
 ) -> Response:
     """Compare the job with the visible documents; the first 100 missing ones are named."""
 
-    known = known_id(job_id)
+    parsed_id = parse_job_id(job_id)
 
     def read() -> dict[str, Any]:
-        result = verify_import(principal.tenant_id, known, sample, gateway.resources)
+        result = verify_import(principal.tenant_id, parsed_id, sample, gateway.resources)
         return example_book.verification(existing(result, job_not_found()))
 
     return json_response(await gateway.run_heavy(read))

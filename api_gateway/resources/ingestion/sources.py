@@ -89,9 +89,9 @@ async def list_sources(
 )
 async def look(gateway: CurrentGateway, principal: Reader, source_id: Id, namespace: InNamespace) -> Response:
     """Return a source, even if all its documents failed or were cancelled."""
-    within, known = namespace_parameter(namespace), _known_id(source_id)
-    view = await gateway.run(list_documents.find_source, principal.tenant_id, within, known, gateway.resources)
-    return json_response(shown(SourceInfo, existing(view, _not_found(known))))
+    within, parsed_id = namespace_parameter(namespace), _parse_id(source_id)
+    view = await gateway.run(list_documents.find_source, principal.tenant_id, within, parsed_id, gateway.resources)
+    return json_response(shown(SourceInfo, existing(view, _not_found(parsed_id))))
 
 
 @router.delete(
@@ -102,13 +102,13 @@ async def look(gateway: CurrentGateway, principal: Reader, source_id: Id, namesp
 async def delete(gateway: CurrentGateway, principal: Writer, source_id: Id, namespace: InNamespace) -> Response:
     """Delete a source with all its documents, also those being ingested. If the answer is lost, repeat the request: it
     continues."""
-    within, known = namespace_parameter(namespace), _known_id(source_id)
-    deleted = await gateway.run_heavy(delete_source, principal.tenant_id, within, known, gateway.resources)
-    body = {"source_id": known, "namespace": within, "documents": existing(deleted, _not_found(known))}
+    within, parsed_id = namespace_parameter(namespace), _parse_id(source_id)
+    deleted = await gateway.run_heavy(delete_source, principal.tenant_id, within, parsed_id, gateway.resources)
+    body = {"source_id": parsed_id, "namespace": within, "documents": existing(deleted, _not_found(parsed_id))}
     return json_response(body)
 
 
-def _known_id(segment: str) -> str:
+def _parse_id(segment: str) -> str:
     """Return the id in a path. Raises Problem(404) for an invalid one."""
     source_id = segment.replace(SLASH, "/")
     try:

@@ -16,7 +16,7 @@ from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem, invalid, places
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.resources.retrieval.query_body import flaws
-from api_gateway.resources.route_parts import Complete, CurrentGateway, existing
+from api_gateway.resources.route_parts import CompleteList, CurrentGateway, existing
 from pipeline.administration import edit_profiles as flow
 from pipeline.query.experiments import Experiment, read_experiment
 from pipeline.query.plan import PlanFlaw
@@ -38,7 +38,7 @@ class ExperimentShape(Shape):
     experiment: dict[str, Any]
 
 
-class ExperimentList(Complete[ExperimentShape]):
+class ExperimentList(CompleteList[ExperimentShape]):
     """Every experiment of the tenant."""
 
 

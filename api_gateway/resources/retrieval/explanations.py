@@ -22,10 +22,10 @@ from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response
 from api_gateway.live.ask import answer_of, current_state
 from api_gateway.live.computations import compute
-from api_gateway.resources.retrieval.queries import known_id
+from api_gateway.resources.retrieval.queries import parse_query_id
 from api_gateway.resources.retrieval.query_body import flaws
 from api_gateway.resources.retrieval.result_shapes import Answer
-from api_gateway.resources.route_parts import CurrentGateway, existing, known_uuid
+from api_gateway.resources.route_parts import CurrentGateway, existing, parse_uuid
 from pipeline.answer.diff import difference, plan_difference
 from pipeline.errors import ComputationTimeout, WorkerUnavailable
 from pipeline.jobs.computation import ComputationKind
@@ -131,9 +131,9 @@ _BODY_PROBLEMS = (400, 401, 403, 404, 409, 413, 415, 422, 429, 503)
 )
 async def trace(gateway: CurrentGateway, principal: Reader, query_id: str) -> Response:
     """Return the trace of a query that was sent with `trace: true`, stored as long as its answer."""
-    known = known_id(query_id)
-    state = await gateway.run(current_state, principal.tenant_id, known, gateway)
-    stored = await gateway.run(trace_of_query, principal.tenant_id, known, gateway.resources)
+    parsed_id = parse_query_id(query_id)
+    state = await gateway.run(current_state, principal.tenant_id, parsed_id, gateway)
+    stored = await gateway.run(trace_of_query, principal.tenant_id, parsed_id, gateway.resources)
     if stored is None:
         existing(state.answer, not_answered())
         raise Problem(404, "trace_not_kept", "The query was not asked with trace: true; POST its replay to get one.")
@@ -149,10 +149,10 @@ async def trace(gateway: CurrentGateway, principal: Reader, query_id: str) -> Re
 async def explain(request: Request, gateway: CurrentGateway, principal: Reader, query_id: str) -> Response:
     """Return the first stage at which the chunk was lost: its namespace, its publication, a filter, recall, fusion, or
     the rule that dropped it. A query without a trace is run once more, unchanged, on the current documents."""
-    known = known_id(query_id)
+    parsed_id = parse_query_id(query_id)
     body = await read_shape(request, principal, WhyNotRequest, limit=_MAX_BODY_BYTES)
-    chunk_id = known_chunk_id(body.chunk_id)
-    state = await gateway.run(current_state, principal.tenant_id, known, gateway)
+    chunk_id = parse_chunk_id(body.chunk_id)
+    state = await gateway.run(current_state, principal.tenant_id, parsed_id, gateway)
     existing(state.answer, not_answered())
     return json_response(await explanation(gateway, state.query, chunk_id, receive=request.receive))
 
@@ -166,9 +166,9 @@ async def explain(request: Request, gateway: CurrentGateway, principal: Reader, 
 async def replay(request: Request, gateway: CurrentGateway, principal: Reader, query_id: str) -> Response:
     """Run the query again with other settings and a trace, on the current documents, from the original request: a
     router decides anew. `difference` compares both answers."""
-    known = known_id(query_id)
+    parsed_id = parse_query_id(query_id)
     body = await read_shape(request, principal, QueryReplayRequest, limit=_MAX_BODY_BYTES)
-    before = await gateway.run(current_state, principal.tenant_id, known, gateway)
+    before = await gateway.run(current_state, principal.tenant_id, parsed_id, gateway)
     first = orjson.loads(existing(before.answer, not_answered()))
     if "privacy" in body.plan:
         raise invalid([{"pointer": "/plan/privacy", "detail": "is for the profile to say, as in a query"}])
@@ -201,7 +201,7 @@ async def replay(request: Request, gateway: CurrentGateway, principal: Reader, q
     second = orjson.loads(await answer_of(query, gateway, receive=request.receive, cache_control="no-cache"))
     changes = difference(first, second)
     changes["plan"] = plan_difference(plan_as_json(original.plan), plan_as_json(plan))
-    return json_response({"query_id": query.query_id, "of": known, "difference": changes, "answer": second})
+    return json_response({"query_id": query.query_id, "of": parsed_id, "difference": changes, "answer": second})
 
 
 async def explanation(gateway: Gateway, query: Query, chunk_id: ChunkId, *, receive: Receive) -> dict[str, Any]:
@@ -221,9 +221,9 @@ async def explanation(gateway: Gateway, query: Query, chunk_id: ChunkId, *, rece
     return result
 
 
-def known_chunk_id(given: str) -> ChunkId:
+def parse_chunk_id(given: str) -> ChunkId:
     """Return the id in its usual form. Raises Problem(404) for an invalid one."""
-    return ChunkId(known_uuid(given, _no_chunk()))
+    return ChunkId(parse_uuid(given, _no_chunk()))
 
 
 def not_answered() -> Problem:

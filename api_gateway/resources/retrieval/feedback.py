@@ -19,8 +19,8 @@ from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.live.ask import current_state
-from api_gateway.resources.retrieval.queries import known_id
-from api_gateway.resources.route_parts import CurrentGateway, Page, existing, known_uuid, send_page
+from api_gateway.resources.retrieval.queries import parse_query_id
+from api_gateway.resources.route_parts import CurrentGateway, Page, existing, parse_uuid, send_page
 from pipeline.administration import rate as flow
 from pipeline.feedback import judgments as core
 from pipeline.feedback.judgments import DEFAULT_MIN_VOTES, Feedback, Rating
@@ -176,13 +176,13 @@ async def give(request: Request, gateway: CurrentGateway, principal: Reader, que
     """Rate a hit of a query while the query is stored, an hour by default. The same rating of the same hit by the same
     session counts once; of different ones the newest counts. A document missing from the answer may be rated `good` or
     `bad` too."""
-    known = known_id(query_id)
+    parsed_id = parse_query_id(query_id)
     sent = await read_shape(request, principal, FeedbackRequest, limit=_MAX_BODY_BYTES)
     rating = flow.RatingRequest(**{**sent.model_dump(exclude={"tenant_id"}), "rating": Rating(sent.rating)})
     request_id: str = request.state.request_id
 
     def rate() -> tuple[Feedback, bool]:
-        state = current_state(principal.tenant_id, known, gateway)
+        state = current_state(principal.tenant_id, parsed_id, gateway)
         return flow.rate(principal.tenant_id, state, rating, request_id=request_id, use=gateway.resources)
 
     given, new = await gateway.run(rate)
@@ -234,8 +234,8 @@ async def list_feedback(
 async def take_back(gateway: CurrentGateway, principal: Writer, feedback_id: str) -> Response:
     """Withdraw a rating from judgments and results."""
     not_found = Problem(404, "feedback_not_found", "There is no such feedback.")
-    known = known_uuid(feedback_id, not_found)
-    existing(await gateway.run(flow.take_back, principal.tenant_id, known, gateway.resources), not_found)
+    parsed_id = parse_uuid(feedback_id, not_found)
+    existing(await gateway.run(flow.take_back, principal.tenant_id, parsed_id, gateway.resources), not_found)
     return Response(status_code=204)
 
 

@@ -18,7 +18,7 @@ from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.resources.retrieval.query_body import flaws
-from api_gateway.resources.route_parts import Complete, CurrentGateway, existing
+from api_gateway.resources.route_parts import CompleteList, CurrentGateway, existing
 from pipeline.administration import edit_profiles as flow
 from pipeline.query.built_in_profiles import BUILT_IN, ProfileHead
 from pipeline.query.plan import Plan, PlanFlaw, plan_as_json
@@ -66,7 +66,7 @@ class ProfileDetail(ProfileShape):
     plan: dict[str, Any]
 
 
-class ProfileList(Complete[ProfileShape]):
+class ProfileList(CompleteList[ProfileShape]):
     """All profiles available to queries."""
 
 
@@ -80,7 +80,7 @@ class ProfileVersionShape(Shape):
     created_at: datetime | None
 
 
-class ProfileVersionList(Complete[ProfileVersionShape]):
+class ProfileVersionList(CompleteList[ProfileVersionShape]):
     """Every version, newest first."""
 
 

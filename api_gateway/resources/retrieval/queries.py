@@ -19,7 +19,7 @@ from api_gateway.http.responses import json_response
 from api_gateway.live.ask import asked_query, await_answer, not_found, send, state_in_time
 from api_gateway.resources.retrieval.query_body import QueryRequest
 from api_gateway.resources.retrieval.result_shapes import Answer
-from api_gateway.resources.route_parts import CurrentGateway, existing, known_uuid, read_object
+from api_gateway.resources.route_parts import CurrentGateway, existing, parse_uuid, read_object
 from pipeline.query.request import Query
 from pipeline.query.wake_names import wake_name
 from pipeline.records import QueryId
@@ -114,18 +114,18 @@ async def look(
     request: Request, gateway: CurrentGateway, principal: Reader, query_id: str, wait: Wait | None = None
 ) -> Response:
     """Return the same bytes as the synchronous answer, once there is one. Answers expire after a while."""
-    known = known_id(query_id)
+    parsed_id = parse_query_id(query_id)
     preference = parse_prefer(request.headers.getlist("prefer"))
     seconds = float(preference.wait_s or 0) if wait is None else wait
     applied = preference.applied(waited=wait is None, ready=True)
 
-    with gateway.wakes.watch_for(wake_name("query", principal.tenant_id, known), seconds=seconds) as waiter:
-        state = await state_in_time(principal.tenant_id, known, gateway)
+    with gateway.wakes.watch_for(wake_name("query", principal.tenant_id, parsed_id), seconds=seconds) as waiter:
+        state = await state_in_time(principal.tenant_id, parsed_id, gateway)
         answer = state.answer
         if answer is None and waiter is not None:
             answer = await await_answer(state.query, waiter, gateway, receive=request.receive, seconds=seconds)
     if answer is None:
-        return json_response({"query_id": known, "status": state.status}, headers=_preference(applied))
+        return json_response({"query_id": parsed_id, "status": state.status}, headers=_preference(applied))
     return _ready(answer, applied)
 
 
@@ -137,8 +137,8 @@ async def look(
 )
 async def cancel(gateway: CurrentGateway, principal: Reader, query_id: str) -> Response:
     """Cancel or delete a query. Its tasks find nothing to do; clients waiting for it get 404."""
-    known = known_id(query_id)
-    existing(await gateway.run(gateway.resources.queries(principal.tenant_id).cancel, known), not_found())
+    parsed_id = parse_query_id(query_id)
+    existing(await gateway.run(gateway.resources.queries(principal.tenant_id).cancel, parsed_id), not_found())
     return Response(status_code=204)
 
 
@@ -179,9 +179,9 @@ async def _answer(request: Request, query: Query, preference: Preference, *, sec
     return json_response({"query_id": query.query_id, "status": "queued"}, status=202, headers=headers)
 
 
-def known_id(query_id: str) -> QueryId:
+def parse_query_id(query_id: str) -> QueryId:
     """Parse the id of a query. Raises Problem(404) for an invalid one."""
-    return QueryId(known_uuid(query_id, not_found()))
+    return QueryId(parse_uuid(query_id, not_found()))
 
 
 def _ready(answer: bytes, applied: str | None) -> Response:
