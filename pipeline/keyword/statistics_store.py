@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import chain
-from typing import Any
 
 import numpy as np
 import orjson
@@ -230,8 +229,10 @@ def _difference(connection: Connection, tenant_id: TenantId, namespace: Namespac
             chunks += 1
             terms += row_count
             counted.update(term for term in set(row_terms.split()) if _falls_into(term, number, passes))
-        stored: Iterable[Any] = connection.execute(_STORED, values)
-        for term, count in chain(stored, Statistics(connection, tenant_id).waiting(namespace).items()):
+        for term, count in connection.execute(_STORED, values):  # a stream, to be read before the next statement
+            if _falls_into(term, number, passes):
+                counted[term] -= count
+        for term, count in Statistics(connection, tenant_id).waiting(namespace).items():
             if _falls_into(term, number, passes):
                 counted[term] -= count
         frequencies.update((term, missing) for term, missing in counted.items() if missing)
