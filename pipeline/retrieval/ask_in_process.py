@@ -18,11 +18,10 @@ from pipeline.query.request import Envelope, Query
 from pipeline.records import ChannelName, QueryId, TenantId
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived
-from pipeline.retrieval.ask_channels import RESERVE_S, ask_side_by_side
+from pipeline.retrieval.ask_channels import RESERVE_S, aside, ask_side_by_side
 from pipeline.retrieval.ask_other_wordings import ask_other_wordings
 from pipeline.retrieval.compose import compose
 from pipeline.retrieval.journal import Journal
-from pipeline.retrieval.make_channels import aside
 from pipeline.retrieval.record_trace import trace_from
 from pipeline.retrieval.run_chord import ask_and_report, settle
 from pipeline.retrieval.understand import understand

@@ -21,8 +21,8 @@ from pipeline.privacy.redaction import redact
 from pipeline.query.request import Query
 from pipeline.records import ChannelName, ChunkId, QueryId
 from pipeline.resources import Resources
+from pipeline.retrieval.ask_channels import aside
 from pipeline.retrieval.ask_in_process import traced_in_process
-from pipeline.retrieval.make_channels import aside
 from pipeline.retrieval.record_trace import trace_of_query
 
 log = structlog.get_logger(__name__)

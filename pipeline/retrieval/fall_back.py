@@ -27,9 +27,9 @@ from pipeline.ranking.hits import Drop, Hydrated
 from pipeline.records import ChannelName, Filters
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived
+from pipeline.retrieval.ask_channels import aside
 from pipeline.retrieval.journal import Journal
 from pipeline.retrieval.load_text import read
-from pipeline.retrieval.make_channels import aside
 
 log = structlog.get_logger(__name__)
 

@@ -25,9 +25,9 @@ from pipeline.ranking.neighbours import Terms, feedback_share, neighbour_feedbac
 from pipeline.records import ChannelName, ChunkId, Ranking
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived
+from pipeline.retrieval.ask_channels import aside, in_time
 from pipeline.retrieval.journal import Journal
 from pipeline.retrieval.load_fusions import load_fusion
-from pipeline.retrieval.make_channels import aside, in_time
 
 log = structlog.get_logger(__name__)
 

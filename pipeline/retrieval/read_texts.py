@@ -9,8 +9,7 @@ from pipeline.database.outages import outage_of
 from pipeline.errors import CircuitOpen, PipelineError, TooLate, Unavailable
 from pipeline.query.request import Query
 from pipeline.resources import Resources
-from pipeline.retrieval.ask_channels import RESERVE_S
-from pipeline.retrieval.make_channels import aside
+from pipeline.retrieval.ask_channels import RESERVE_S, aside
 
 T = TypeVar("T")
 

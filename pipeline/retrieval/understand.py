@@ -35,8 +35,8 @@ from pipeline.query.understanding_store import Understandings, digest_of
 from pipeline.records import ChannelName, QueryId, TenantId
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived
+from pipeline.retrieval.ask_channels import aside
 from pipeline.retrieval.ask_other_wordings import ask_other_wordings, losses_of
-from pipeline.retrieval.make_channels import aside
 
 log = structlog.get_logger(__name__)
 
