@@ -271,12 +271,12 @@ class Settings(BaseSettings):
             raise ValueError("CHORDWISE_PREVIOUS_GENERATION_KEPT_S must be 0 or not below CHORDWISE_RETIRED_GRACE_S")
         return self
 
-    def reranker_for(self, asked: RerankProvider | Literal["auto"]) -> RerankProvider:
+    def reranker_for(self, choice: RerankProvider | Literal["auto"]) -> RerankProvider:
         """Return the reranker for a plan's choice. ``auto``: a rerank service, else a language model, else local. Local
         replaces what is not configured."""
-        there = {"http": bool(self.rerank_url), "llm": bool(self.llm_model), "local": True}
-        order: tuple[RerankProvider, ...] = ("http", "llm", "local") if asked == "auto" else (asked, "local")
-        return next(provider for provider in order if there[provider])
+        is_configured = {"http": bool(self.rerank_url), "llm": bool(self.llm_model), "local": True}
+        order: tuple[RerankProvider, ...] = ("http", "llm", "local") if choice == "auto" else (choice, "local")
+        return next(provider for provider in order if is_configured[provider])
 
     @property
     def broker(self) -> str:
@@ -304,7 +304,7 @@ def _with_passwords(read: Settings) -> Settings:
             continue  # another broker of Celery, with URL rules of its own
         variable = f"CHORDWISE_{server.upper()}"
         try:
-            whole = completed(
+            url_with_password = completed(
                 url.get_secret_value(),
                 password.get_secret_value() if password else None,
                 schemes=schemes,
@@ -312,7 +312,7 @@ def _with_passwords(read: Settings) -> Settings:
             )
         except ValueError as error:
             raise Misconfigured(f"{variable}_URL {error}") from None
-        urls[f"{server}_url"] = SecretStr(whole)
+        urls[f"{server}_url"] = SecretStr(url_with_password)
     return read.model_copy(update=urls)
 
 

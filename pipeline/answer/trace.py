@@ -47,7 +47,7 @@ def trace_of(
             "text": query.query_text,
             "namespaces": list(query.namespaces),
             "filters": filters_as_sent(query.filters),
-            "understood": _understood(query),
+            "understood": None if query.understanding is None else asdict(query.understanding),
         },
         "plan": plan_as_json(query.plan),
         "channels": {
@@ -110,22 +110,6 @@ def _found(part: Contribution) -> str:
 
 def _moved(before: int, position: int) -> str:
     return f"left it at place {position}" if before == position else f"took it from place {before} towards this one"
-
-
-def _understood(query: Query) -> dict[str, Any] | None:
-    understanding = query.understanding
-    if understanding is None:
-        return None
-    return {
-        "route": understanding.route,
-        "rewritten": understanding.rewritten,
-        "keywords": list(understanding.keywords),
-        "entities": list(understanding.entities),
-        "sub_queries": list(understanding.sub_queries),
-        "hypothetical": understanding.hypothetical,
-        "conversation_words": list(understanding.conversation_words),
-        "profile_words": list(understanding.profile_words),
-    }
 
 
 def _channel(query: Query, name: ChannelName, envelope: Envelope | None) -> dict[str, Any]:

@@ -158,7 +158,7 @@ class Breakers:
                 before, after = self._swap(name, before, change)
             others = {other: circuit for other, circuit in (self._circuits.last or {}).items() if other != name}
             self._circuits.put(others if after == CLOSED else {**others, name: after})
-        self._tell(name, before, after)
+        self._log_change(name, before, after)
 
     def _swap(self, name: str, seen: Circuit, change: Callable[[Circuit], Circuit]) -> tuple[Circuit, Circuit]:
         oldest = self._clock() - _FORGOTTEN_AFTER_S - self._limits.open_s
@@ -168,9 +168,9 @@ class Breakers:
             if before.changed_at <= oldest:
                 before = CLOSED
             after = change(before)
-            kept_s = int(_FORGOTTEN_AFTER_S + 2 * self._limits.open_s)
+            ttl_s = int(_FORGOTTEN_AFTER_S + 2 * self._limits.open_s)
             with redis_errors():
-                other = self._redis.eval(_SWAP, 1, CIRCUITS, name, raw, _write(after), str(kept_s))
+                other = self._redis.eval(_SWAP, 1, CIRCUITS, name, raw, _write(after), str(ttl_s))
             if other is None:
                 if after.state is CircuitState.OPEN and before.state is not CircuitState.OPEN:
                     with redis_errors():
@@ -179,7 +179,7 @@ class Breakers:
             raw = other.decode() if isinstance(other, bytes) else str(other)
         return before, after  # many processes write at once; their failures count as well as this one
 
-    def _tell(self, name: str, before: Circuit, after: Circuit) -> None:
+    def _log_change(self, name: str, before: Circuit, after: Circuit) -> None:
         if before.state is after.state:
             return
         part, _, rest = name.partition("/")

@@ -196,13 +196,13 @@ def _different(text: str, wordings: Sequence[Wording], *, by_words: bool) -> tup
         return frozenset(query_terms(wording)) if by_words else wording.strip()
 
     seen = {meaning(text)}
-    kept = []
+    different = []
     for wording in wordings:
-        means = meaning(wording.text)
-        if means and means not in seen:
-            seen.add(means)
-            kept.append(wording)
-    return tuple(kept)
+        words = meaning(wording.text)
+        if words and words not in seen:
+            seen.add(words)
+            different.append(wording)
+    return tuple(different)
 
 
 def _routed(query: Query, method: Method | None, *, rerank: bool, reason: str) -> Query:

@@ -16,11 +16,11 @@ from pipeline.settings import Settings
 _USUAL_WEIGHTS = {"keyword": 1.0, "semantic": 1.0}
 
 
-def plan_of(use: Settings, profile: Mapping[str, Any], asked: Mapping[str, Any], *, namespaces: int = 1) -> Plan:
+def plan_of(use: Settings, profile: Mapping[str, Any], request: Mapping[str, Any], *, namespaces: int = 1) -> Plan:
     """Return the settings' plan overlaid by the profile's parts and by the request's. ``namespaces``: how many are
     searched; the hits of several are reranked. Raises PlanFlaw, whose pointers are those of the request, because a
     request has the fields of a profile."""
-    over = overlaid(profile, asked)
+    over = overlaid(profile, request)
     strategy = over.get("retrieve", {}).get("fusion", {}).get("strategy") if _objects(over) else None
     installed_channels()
     base = settings_layer(use, strategy=strategy, also=_named_channels(over))
@@ -30,7 +30,7 @@ def plan_of(use: Settings, profile: Mapping[str, Any], asked: Mapping[str, Any],
     require_options(plan)
     if not plan.channels:
         raise PlanFlaw([("/retrieve/channels", "leaves no channel with a weight above 0")])
-    provider = asked.get("rerank", {}).get("provider")
+    provider = request.get("rerank", {}).get("provider")
     if provider not in (None, "auto") and use.reranker_for(plan.rerank.provider) != provider:
         raise PlanFlaw([("/rerank/provider", f"is {provider}, which is not configured here")])
     fusion = plan.retrieve.fusion
@@ -39,16 +39,16 @@ def plan_of(use: Settings, profile: Mapping[str, Any], asked: Mapping[str, Any],
     if fusion.strategy == "custom" and fusion.plugin not in installed_fusions():
         installed = ", ".join(installed_fusions()) or "none"
         raise PlanFlaw([("/retrieve/fusion/plugin", f"is no fusion that is installed here; installed: {installed}")])
-    return plan if "top_n" in over.get("rerank", {}) else _read_as_far_as_it_tells(plan, use)
+    return plan if "top_n" in over.get("rerank", {}) else _limit_near_tie_rerank(plan, use)
 
 
-def _read_as_far_as_it_tells(plan: Plan, use: Settings) -> Plan:
+def _limit_near_tie_rerank(plan: Plan, use: Settings) -> Plan:
     """Unless the number of reranked hits is configured, let the local reranker, which only swaps near-ties, read the
     returned hits alone (docs/reranking.md)."""
     rerank = plan.rerank
-    is_said = "rerank_top_n" in use.model_fields_set
+    is_configured = "rerank_top_n" in use.model_fields_set
     near_ties = use.reranker_for(rerank.provider) == "local" and rerank.weight is None and rerank.threshold is None
-    if is_said or not near_ties or rerank.top_n <= plan.top_k:
+    if is_configured or not near_ties or rerank.top_n <= plan.top_k:
         return plan
     return replace(plan, rerank=replace(rerank, top_n=plan.top_k))
 
@@ -101,7 +101,9 @@ def _implied(over: Mapping[str, Any], *, namespaces: int) -> dict[str, Any]:
     and the query's own; an option of reranking enables reranking, and so do several namespaces."""
     implied: dict[str, Any] = {}
     channels = over.get("retrieve", {}).get("channels", {})
-    if isinstance(channels, Mapping) and any(isinstance(one, Mapping) and "weight" in one for one in channels.values()):
+    if isinstance(channels, Mapping) and any(
+        isinstance(channel, Mapping) and "weight" in channel for channel in channels.values()
+    ):
         implied["retrieve"] = {"fusion": {"reading_gate": False, "query_weights": False}}
     if over.get("rerank") or namespaces > 1:
         implied["rerank"] = {"enabled": True}

@@ -25,8 +25,8 @@ class RetrievalRound:
     """The result of one round: all hits in their last order, and the returned ones."""
 
     arrived: Arrived
-    placed: list[Hit]
-    kept: list[Hit]
+    ordered: list[Hit]
+    returned: list[Hit]
 
 
 def retry_poor(
@@ -41,7 +41,7 @@ def retry_poor(
     over the channels' results of both rounds. ``expand`` gives a query its sub-queries. Failures are losses in the
     journal."""
     query = first.arrived.query
-    poor = shortcomings(first.kept, query.plan)
+    poor = shortcomings(first.returned, query.plan)
     if not poor:
         return first
     started, rung = time.perf_counter(), journal.rung
@@ -53,7 +53,7 @@ def retry_poor(
         journal.lost("second", "cannot_expand", "the query was to be expanded, for which nothing is configured")
         del changes["expand"]
     best = first
-    if not _possible(first.arrived, channels, changes, journal):
+    if not _is_possible(first.arrived, channels, changes, journal):
         changes = {}
     again = replace(query, plan=changed(query.plan, changes, unrouted=unrouted))
     if "expand" in changes and expand is not None:
@@ -63,8 +63,8 @@ def retry_poor(
     if changes:
         left_out = list(journal.drops)
         journal.begin_again()
-        second = run(_asked_again(first.arrived, again, channels, changes, journal))
-        if len(second.kept) >= len(first.kept):
+        second = run(_ask_again(first.arrived, again, channels, changes, journal))
+        if len(second.returned) >= len(first.returned):
             best = second
             journal.asked_again = second.arrived.envelopes
         else:
@@ -72,8 +72,8 @@ def retry_poor(
     journal.second = {
         "reason": "; ".join(poor),
         "changed": changes,
-        "hits_before": len(first.kept),
-        "hits_after": len(best.kept),
+        "hits_before": len(first.returned),
+        "hits_after": len(best.returned),
     }
     journal.took("second", started)
     return best
@@ -84,7 +84,7 @@ def _asks(changes: Mapping[str, object]) -> bool:
     return not changes.keys().isdisjoint({"pool", "method", "expand"})
 
 
-def _possible(
+def _is_possible(
     arrived: Arrived, channels: Mapping[ChannelName, Channel], changes: Mapping[str, object], journal: Journal
 ) -> bool:
     if not changes:
@@ -98,7 +98,7 @@ def _possible(
     return True
 
 
-def _asked_again(
+def _ask_again(
     arrived: Arrived,
     query: Query,
     channels: Mapping[ChannelName, Channel],

@@ -67,7 +67,7 @@ class AnswerCache:
             self._pause = Deadline.after(_LEFT_ALONE_S, clock=self._clock)
             log.warning("revisions_not_read", code=error.code)
             return query
-        stamps = {name: each.stamp for name, each in revisions.items()}
+        stamps = {name: revision.stamp for name, revision in revisions.items()}
         keep = keep and bool(self.use.settings.result_cache_ttl_s) and not query.trace and can_tell(query)
         settled = keep and all(name in revisions and has_settled(query, revisions[name].revised_at) for name in names)
         key = cache_key(query, revisions=stamps, installation=self._installation) if settled else ""
@@ -80,13 +80,13 @@ class AnswerCache:
             return None
         queries = self.use.queries(query.tenant_id)
         try:
-            kept = _read(queries.cached_answer(query.cache_key))
+            cached = _read(queries.cached_answer(query.cache_key))
         except Unavailable:
             return None
-        self.use.meter.count("chordwise_result_cache", result="miss" if kept is None else "hit")
-        if kept is None:
+        self.use.meter.count("chordwise_result_cache", result="miss" if cached is None else "hit")
+        if cached is None:
             return None
-        answer = _again(kept, query)
+        answer = _readdressed(cached, query)
         rendered = render(answer)
         queries.open_answered(query, rendered, note=search_row(query, answer, self.use))
         measure_answer(query, answer, self.use.meter, by_tenant=self.use.settings.metrics_tenants)
@@ -105,8 +105,8 @@ def cache_entry(query: Query, answer: Answer, size: int, use: Resources) -> tupl
     """Return the key under which an answer of ``size`` bytes is cached, and for how many seconds; None if it is not: it
     has losses, or is too large."""
     settings = use.settings
-    whole = answer.status == "succeeded" and not answer.stats.degraded
-    if not query.cache_key or not whole or size > settings.result_cache_bytes or not settings.result_cache_ttl_s:
+    is_complete = answer.status == "succeeded" and not answer.stats.degraded
+    if not query.cache_key or not is_complete or size > settings.result_cache_bytes or not settings.result_cache_ttl_s:
         return None
     return query.cache_key, settings.result_cache_ttl_s
 
@@ -119,7 +119,7 @@ def _read(raw: bytes | None) -> Answer | None:
         return None
 
 
-def _again(answer: Answer, query: Query) -> Answer:
+def _readdressed(answer: Answer, query: Query) -> Answer:
     total = round((time.time() - query.created_at) * 1000, 3)
     stats = replace(answer.stats, cached=True, latency_ms={"total": total})
     return replace(answer, query_id=query.query_id, stats=stats)

@@ -51,7 +51,7 @@ def recall(
 def ask_and_report(query: Query, channel: Channel, use: Resources, *, worker: str = "") -> tuple[Envelope, float]:
     """Ask one channel, store its result beside the query, and return it with the milliseconds that it took."""
     started = time.perf_counter()
-    envelope = _asked(query, channel, use, started)
+    envelope = _ask_all_wordings(query, channel, use, started)
     elapsed_ms = (time.perf_counter() - started) * 1000
     use.queries(query.tenant_id).report(query, envelope, elapsed_ms=elapsed_ms, worker=worker)
     log.info(
@@ -75,9 +75,9 @@ def ask_and_report(query: Query, channel: Channel, use: Resources, *, worker: st
     return envelope, elapsed_ms
 
 
-def _asked(query: Query, channel: Channel, use: Resources, started: float) -> Envelope:
+def _ask_all_wordings(query: Query, channel: Channel, use: Resources, started: float) -> Envelope:
     """Ask the channel the query, and its other wordings if they are known by now."""
-    envelope = unasked(query, _guarded(query, channel, use))
+    envelope = unasked(query, _ask_within_limits(query, channel, use))
     if query.model_steps or not envelope.unasked:
         return envelope
     elapsed_ms = (time.perf_counter() - started) * 1000
@@ -87,17 +87,17 @@ def _asked(query: Query, channel: Channel, use: Resources, started: float) -> En
     ]
 
 
-def _guarded(query: Query, channel: Channel, use: Resources) -> Envelope:
+def _ask_within_limits(query: Query, channel: Channel, use: Resources) -> Envelope:
     """Ask the channel unless its circuit is open or its calls hang in this process; then report it as lost at once
     instead of after its time."""
     try:
         with use.bulkhead.place(channel.name):
-            return _unless_open(query, channel, use)
+            return _ask_unless_open(query, channel, use)
     except CircuitOpen as error:
         return Envelope(channel=channel.name, status="failed", code=error.code, error=str(error))
 
 
-def _unless_open(query: Query, channel: Channel, use: Resources) -> Envelope:
+def _ask_unless_open(query: Query, channel: Channel, use: Resources) -> Envelope:
     ticket = use.breakers.enter(channel.name, query.tenant_id)
     if ticket is None:
         raise CircuitOpen(f"the {channel.name} channel failed repeatedly; its circuit is open")

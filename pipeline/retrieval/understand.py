@@ -58,9 +58,9 @@ def understand_at_once(query: Query, use: Resources) -> Query:
     if not query.model_steps:
         return query
     digests = _digests(query, use)
-    kept = _kept(use, query.tenant_id).get(list(digests.values()))
+    cached = _cache(use, query.tenant_id).get(list(digests.values()))
     for step, digest in digests.items():
-        made = _read(kept.get(digest))
+        made = _read(cached.get(digest))
         if made is not None:
             query = understood_by_model(query, made)
             query = replace(query, model_steps=tuple(other for other in query.model_steps if other != step))
@@ -80,18 +80,18 @@ def understand(tenant_id: TenantId, query_id: QueryId, use: Resources) -> Unders
     results, lost = _ask(query, use, understanding_deadline(query).before(_HAND_OVER_S))
     made = ModelResults()
     for result in results.values():
-        made = _both(made, result)
+        made = _merged(made, result)
     understood = Understood(made=made, lost=tuple(lost))
     elapsed_ms = (time.perf_counter() - started) * 1000
     queries.report_understood(query_id, understood, elapsed_ms=elapsed_ms)
     digests = _digests(query, use)
-    _kept(use, tenant_id).put({digests[step]: _MADE.dump_json(result) for step, result in results.items()})
+    _cache(use, tenant_id).put({digests[step]: _MADE.dump_json(result) for step, result in results.items()})
     log.info(
         "query_understood",
         query_id=query_id,
         request_id=query.request_id,
         steps=list(query.model_steps),
-        lost=[f"{each.part}:{each.code}" for each in lost],
+        lost=[f"{loss.part}:{loss.code}" for loss in lost],
         sub_queries=len(made.sub_queries or ()),
         latency_ms=round(elapsed_ms, 2),
     )
@@ -128,7 +128,7 @@ def expand_query(query: Query, use: Resources) -> Query:
     for made in results.values():
         query = understood_by_model(query, made)
     if lost:
-        log.warning("query_not_expanded", query_id=query.query_id, lost=[f"{each.part}:{each.code}" for each in lost])
+        log.warning("query_not_expanded", query_id=query.query_id, lost=[f"{loss.part}:{loss.code}" for loss in lost])
     return replace(query, model_steps=())
 
 
@@ -182,7 +182,7 @@ _CALLS: Final[Mapping[Step, Callable[[Query, Resources, float], ModelResults]]] 
 }
 
 
-def _both(one: ModelResults, other: ModelResults) -> ModelResults:
+def _merged(one: ModelResults, other: ModelResults) -> ModelResults:
     """Merge two results of different steps."""
     return ModelResults(
         sub_queries=one.sub_queries if other.sub_queries is None else other.sub_queries,
@@ -196,7 +196,7 @@ def _lost(step: Step, code: str, what: str) -> Degradation:
     return Degradation(part=step, code=code, detail=f"{step} {what}; the query was asked without it")
 
 
-def _kept(use: Resources, tenant_id: TenantId) -> Understandings:
+def _cache(use: Resources, tenant_id: TenantId) -> Understandings:
     return Understandings(use.quick_redis, tenant_id, ttl_s=use.settings.understand_cache_ttl_s)
 
 
@@ -216,8 +216,8 @@ def _digests(query: Query, use: Resources) -> dict[Step, str]:
     }
 
 
-def _read(kept: bytes | None) -> ModelResults | None:
+def _read(cached: bytes | None) -> ModelResults | None:
     try:
-        return None if kept is None else _MADE.validate_json(kept)
+        return None if cached is None else _MADE.validate_json(cached)
     except ValidationError:  # written by another version of this program
         return None
