@@ -150,7 +150,7 @@ class KeywordChannel:
     def terms(self, query: Query) -> tuple[str, ...]:
         """Return the query's words, their synonyms and corrected spellings, without stop words."""
         with reading_if_asked(self.mysql) as connection:
-            return self._words(connection, query).asked.terms
+            return self._words(connection, query).keyword_query.terms
 
     def distrust(self, query: Query) -> None:
         """Use MySQL instead of this query's index until that is rebuilt."""

@@ -17,7 +17,7 @@ from pipeline.query.request import Query
 from pipeline.ranking.channel_gate import WeakChannel, lead_of
 from pipeline.ranking.coverage import CONSIDERED as COVERED
 from pipeline.ranking.coverage import coverage_share, covered
-from pipeline.ranking.custom_fusion import custom_fusion
+from pipeline.ranking.custom_fusion import custom_fusion, load_fusion
 from pipeline.ranking.fusion import Completed, Fused, Weights, reciprocal_rank_fusion, weighted_fusion
 from pipeline.ranking.hits import Drop
 from pipeline.ranking.neighbours import CONSIDERED as SUPPORTED
@@ -27,7 +27,6 @@ from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived
 from pipeline.retrieval.ask_channels import aside, in_time
 from pipeline.retrieval.journal import Journal
-from pipeline.retrieval.load_fusions import load_fusion
 
 log = structlog.get_logger(__name__)
 

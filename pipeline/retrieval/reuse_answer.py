@@ -25,7 +25,7 @@ from pipeline.query.cacheable_answers import cache_key, can_tell, has_settled
 from pipeline.query.request import Query
 from pipeline.resources import Resources
 from pipeline.retrieval.compose import render
-from pipeline.retrieval.measure import answer_fields, measure_answer
+from pipeline.retrieval.measure import log_answer, measure_answer
 from pipeline.retrieval.record_search import search_row
 from pipeline.settings import Settings
 from pipeline.tenants.namespace_store import Namespaces
@@ -90,14 +90,7 @@ class AnswerCache:
         rendered = render(answer)
         queries.open_answered(query, rendered, note=search_row(query, answer, self.use))
         measure_answer(query, answer, self.use.meter, by_tenant=self.use.settings.metrics_tenants)
-        log.info(
-            "query_answered",
-            query_id=query.query_id,
-            first=True,
-            chunks=len(answer.chunks),
-            hits=dict(answer.stats.hits),
-            **answer_fields(query, answer),
-        )
+        log_answer(query, answer, first=True)
         return rendered
 
 

@@ -27,7 +27,7 @@ from pipeline.retrieval.ask_channels import RESERVE_S, ask_with_verdict
 from pipeline.retrieval.ask_other_wordings import ask_other_wordings, unasked
 from pipeline.retrieval.compose import compose, empty_answer, note_losses, render
 from pipeline.retrieval.journal import Journal
-from pipeline.retrieval.measure import answer_fields, measure_answer, measure_channel
+from pipeline.retrieval.measure import log_answer, measure_answer, measure_channel
 from pipeline.retrieval.record_search import search_row
 from pipeline.retrieval.record_trace import packed_trace
 from pipeline.retrieval.reuse_answer import cache_entry
@@ -163,18 +163,11 @@ def _store(arrived: Arrived, composed: Answer, journal: Journal, use: Resources,
         keep=cache_entry(query, composed, len(rendered), use),
         trace=packed_trace(arrived, composed, journal),
     )
-    if first and use.query_ended is not None:
-        use.query_ended(ended_query(arrived, composed, began_at=began_at))
     if first:
+        if use.query_ended is not None:
+            use.query_ended(ended_query(arrived, composed, began_at=began_at))
         measure_answer(query, composed, use.meter, by_tenant=use.settings.metrics_tenants)
-    log.info(
-        "query_answered",
-        query_id=query.query_id,
-        first=first,
-        chunks=len(composed.chunks),
-        hits=dict(composed.stats.hits),
-        **answer_fields(query, composed),
-    )
+    log_answer(query, composed, first=first)
     return first
 
 
@@ -212,17 +205,14 @@ def ended_query(arrived: Arrived, answer: Answer, *, began_at: float) -> EndedQu
 def _run(channel: ChannelName, arrived: Arrived) -> TaskRun:
     started_at, worker = arrived.ran.get(channel, (arrived.query.created_at, ""))
     envelope = arrived.envelopes.get(channel)
+    error = "no_answer"
+    if envelope is not None:
+        error = "" if envelope.status == "ok" else envelope.code or envelope.status
     return TaskRun(
         part=channel.value,
         worker=worker,
         started_at=started_at,
         runtime_s=arrived.elapsed_ms.get(channel, 0.0) / 1000,
-        error=_error(envelope),
+        error=error,
         result="" if envelope is None else f"{len(envelope.chunk_ids)} hits",
     )
-
-
-def _error(envelope: Envelope | None) -> str:
-    if envelope is None:
-        return "no_answer"
-    return "" if envelope.status == "ok" else envelope.code or envelope.status

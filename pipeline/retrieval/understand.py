@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, Final
 
 import structlog
@@ -79,8 +79,9 @@ def understand(tenant_id: TenantId, query_id: QueryId, use: Resources) -> Unders
     started = time.perf_counter()
     results, lost = _ask(query, use, understanding_deadline(query).before(_HAND_OVER_S))
     made = ModelResults()
-    for result in results.values():
-        made = _merged(made, result)
+    for result in results.values():  # each step sets a field of its own
+        set_fields = ((field.name, getattr(result, field.name)) for field in fields(result))
+        made = replace(made, **{name: value for name, value in set_fields if value is not None})
     understood = Understood(made=made, lost=tuple(lost))
     elapsed_ms = (time.perf_counter() - started) * 1000
     queries.report_understood(query_id, understood, elapsed_ms=elapsed_ms)
@@ -141,7 +142,7 @@ def _ask(query: Query, use: Resources, deadline: Deadline) -> tuple[dict[Step, M
         if deadline.has_passed:
             lost.append(_lost(step, "timeout", "was not begun in time"))
         else:
-            running[step] = aside(_CALLS[step], query, use, deadline.left_s())
+            running[step] = aside(_ask_model, step, query, use, deadline.left_s())
     for step, future in running.items():
         try:
             results[step] = future.result(timeout=deadline.left_s() + _HAND_OVER_S / 2)
@@ -155,41 +156,18 @@ def _ask(query: Query, use: Resources, deadline: Deadline) -> tuple[dict[Step, M
     return results, lost
 
 
-def _expand(query: Query, use: Resources, timeout_s: float) -> ModelResults:
-    expansion = use.rewriter.expand(query.query_text, most=query.plan.understand.expand, timeout_s=timeout_s)
-    return ModelResults(sub_queries=expansion)
-
-
-def _rewrite(query: Query, use: Resources, timeout_s: float) -> ModelResults:
-    return ModelResults(
-        rewritten=use.rewriter.rewrite(query.query_text, background=query.background, timeout_s=timeout_s)
-    )
-
-
-def _route(query: Query, use: Resources, timeout_s: float) -> ModelResults:
-    return ModelResults(routed=use.rewriter.route(query.query_text, timeout_s=timeout_s))
-
-
-def _imagine(query: Query, use: Resources, timeout_s: float) -> ModelResults:
-    return ModelResults(hypothetical=use.rewriter.imagine(query.query_text, timeout_s=timeout_s))
-
-
-_CALLS: Final[Mapping[Step, Callable[[Query, Resources, float], ModelResults]]] = {
-    "expand": _expand,
-    "rewrite": _rewrite,
-    "route": _route,
-    "hyde": _imagine,
-}
-
-
-def _merged(one: ModelResults, other: ModelResults) -> ModelResults:
-    """Merge two results of different steps."""
-    return ModelResults(
-        sub_queries=one.sub_queries if other.sub_queries is None else other.sub_queries,
-        rewritten=other.rewritten or one.rewritten,
-        routed=other.routed or one.routed,
-        hypothetical=other.hypothetical or one.hypothetical,
-    )
+def _ask_model(step: Step, query: Query, use: Resources, timeout_s: float) -> ModelResults:
+    rewriter, text = use.rewriter, query.query_text
+    match step:
+        case "expand":
+            sub_queries = rewriter.expand(text, most=query.plan.understand.expand, timeout_s=timeout_s)
+            return ModelResults(sub_queries=sub_queries)
+        case "rewrite":
+            return ModelResults(rewritten=rewriter.rewrite(text, background=query.background, timeout_s=timeout_s))
+        case "route":
+            return ModelResults(routed=rewriter.route(text, timeout_s=timeout_s))
+        case "hyde":
+            return ModelResults(hypothetical=rewriter.imagine(text, timeout_s=timeout_s))
 
 
 def _lost(step: Step, code: str, what: str) -> Degradation:
