@@ -84,7 +84,7 @@ def explain_position(position: int, chunk: AnswerChunk, hit: Hit | None, rerank_
     None for a last-resort chunk."""
     if hit is None:
         return f"{position}. {chunk.document_id} is {chunk.reason}; it stands with {chunk.score:.4f}."
-    parts = [_found(part) for part in hit.fused.contributions]
+    parts = [_channel_part(part) for part in hit.fused.contributions]
     if hit.fused.feedback:
         parts.append(f"candidates like it add {hit.fused.feedback:+.4f}")
     sentences = [f"{'; '.join(parts) or 'no channel brought it'}. That makes {hit.fused.score:.4f}"]
@@ -100,7 +100,7 @@ def explain_position(position: int, chunk: AnswerChunk, hit: Hit | None, rerank_
     return f"{position}. {chunk.document_id}: {'; '.join(sentences)}. Its score is {chunk.score:.4f}."
 
 
-def _found(part: Contribution) -> str:
+def _channel_part(part: Contribution) -> str:
     score = "" if part.score is None else f" with {part.score:.4g}"
     how = f"found it at place {part.rank}{score}" if part.rank else f"did not find it, and scored it{score}"
     share = "" if part.normalized is None else f" ({part.normalized:.3f} from the worst candidate, 0, to the best, 1)"

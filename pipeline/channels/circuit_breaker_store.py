@@ -142,10 +142,10 @@ class Breakers:
             with redis_errors():
                 raw: dict[bytes, bytes] = self._redis.hgetall(CIRCUITS)  # type: ignore[assignment]
         except Unavailable:
-            return self._living(self._circuits.last or {})
-        return self._living({name.decode(): _read(value) for name, value in raw.items()})
+            return self._unexpired(self._circuits.last or {})
+        return self._unexpired({name.decode(): _read(value) for name, value in raw.items()})
 
-    def _living(self, circuits: dict[str, Circuit]) -> dict[str, Circuit]:
+    def _unexpired(self, circuits: dict[str, Circuit]) -> dict[str, Circuit]:
         oldest = self._clock() - _FORGOTTEN_AFTER_S - self._limits.open_s
         return {name: circuit for name, circuit in circuits.items() if circuit.changed_at > oldest}
 

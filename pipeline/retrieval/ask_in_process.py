@@ -48,7 +48,7 @@ def answer_in_process(
         return False
     if query.model_steps:
         aside(understand, tenant_id, query_id, use)  # the composing process waits for its result in Redis
-    envelopes, elapsed_ms, ran = _reports(query, use, channels, worker)
+    envelopes, elapsed_ms, ran = _ask_all(query, use, channels, worker)
     state = QueryState(
         query=query,
         status="running",
@@ -60,7 +60,7 @@ def answer_in_process(
     return settle(state, use, channels, lane="in_process")
 
 
-def _reports(
+def _ask_all(
     query: Query, use: Resources, channels: Mapping[ChannelName, Channel], worker: str
 ) -> tuple[dict[ChannelName, Envelope], dict[ChannelName, float], dict[str, tuple[float, str]]]:
     """Ask every channel of a query in parallel. A channel that raised an error is left out."""

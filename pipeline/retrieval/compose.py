@@ -55,7 +55,7 @@ def compose(
     journal.degradations.extend(arrived.losses)
     if not query.channels:  # understood as a question that no namespace answers
         return empty_answer(arrived, journal)
-    note_losses(arrived, journal)
+    record_losses(arrived, journal)
 
     def rank_round(arrived: Arrived) -> RetrievalRound:
         return rank(arrived, use, channels, journal)
@@ -94,12 +94,12 @@ def empty_answer(arrived: Arrived, journal: Journal) -> Answer:
     return _answer(arrived.query, arrived, (), _NOTHING, None, journal)
 
 
-def note_losses(arrived: Arrived, journal: Journal) -> None:
-    """Note every missing namespace, and every channel that failed or was late."""
+def record_losses(arrived: Arrived, journal: Journal) -> None:
+    """Record every missing namespace, and every channel that failed or was late."""
     for name in arrived.query.missing_namespaces:
         journal.lost("namespaces", "namespace_not_found", f"there is no namespace {name}; the others were searched")
     for channel in arrived.query.channels:
-        _note_loss(channel, arrived.envelopes.get(channel), journal)
+        _record_loss(channel, arrived.envelopes.get(channel), journal)
 
 
 def render(answer: Answer) -> bytes:
@@ -107,7 +107,7 @@ def render(answer: Answer) -> bytes:
     return orjson.dumps(answer, option=orjson.OPT_NON_STR_KEYS)  # channel names are enums
 
 
-def _note_loss(channel: ChannelName, envelope: Envelope | None, journal: Journal) -> None:
+def _record_loss(channel: ChannelName, envelope: Envelope | None, journal: Journal) -> None:
     if envelope is None:
         journal.lost(channel, "no_answer", f"the {channel} channel did not come back before the deadline")
     elif envelope.status != "ok":

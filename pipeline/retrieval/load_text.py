@@ -90,7 +90,7 @@ def hydrate(
             batch = max(batch, position)  # each time as many as before: few statements, and few unneeded texts
     except Unavailable as error:
         journal.lost("hydrate", error.code, "the text of the hits could not be read")
-    shown.note(journal)
+    shown.record_losses(journal)
     journal.took("hydrate", started)
     if query.conditions is not None:
         brought = {
@@ -292,7 +292,7 @@ class ShownChunks:
         self._missing += len(chunk_ids) - len(stored)
         return {entry.row.chunk_id: entry.stored() for entry in stored}
 
-    def note(self, journal: Journal) -> None:
+    def record_losses(self, journal: Journal) -> None:
         """Report the chunks that the index could not show, and the index's age."""
         if self._index is not None:
             journal.answered_from_index(self._index.age_s(datetime.now(UTC)))

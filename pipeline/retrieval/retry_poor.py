@@ -79,7 +79,7 @@ def retry_poor(
     return best
 
 
-def _asks(changes: Mapping[str, object]) -> bool:
+def _needs_channels(changes: Mapping[str, object]) -> bool:
     """Return whether channels must be asked: changed thresholds and reranking work on the present hits."""
     return not changes.keys().isdisjoint({"pool", "method", "expand"})
 
@@ -92,7 +92,7 @@ def _is_possible(
     if arrived.deadline.left_s() < RESERVE_S + _LEAST_S:
         journal.lost("second", "no_time", "the result was poor, but no time was left for a second retrieval")
         return False
-    if _asks(changes) and not channels:
+    if _needs_channels(changes) and not channels:
         journal.lost("second", "no_channels", "the result was poor, but channels cannot be asked from here")
         return False
     return True
@@ -107,7 +107,7 @@ def _ask_again(
 ) -> Arrived:
     """Return the results with those of a second request to the channels that may return something new."""
     envelopes = dict(arrived.envelopes)
-    if not _asks(changes):
+    if not _needs_channels(changes):
         return replace(arrived, query=query)
     asked_channels = {
         name: channels[name] for name in query.channels if name in channels and _has_more(name, arrived, query, changes)

@@ -21,7 +21,7 @@ from pipeline.answer.result import Answer
 from pipeline.database.unit_of_work import reading
 from pipeline.deadline import Deadline
 from pipeline.errors import Unavailable
-from pipeline.query.cacheable_answers import cache_key, can_tell, has_settled
+from pipeline.query.cacheable_answers import cache_key, has_settled, is_cacheable
 from pipeline.query.request import Query
 from pipeline.resources import Resources
 from pipeline.retrieval.compose import render
@@ -33,7 +33,7 @@ from pipeline.tenants.namespace_store import Namespaces
 log = structlog.get_logger(__name__)
 
 _ANSWER: TypeAdapter[Answer] = TypeAdapter(Answer)
-_LEFT_ALONE_S = 5.0  # seconds without another attempt after MySQL did not answer, or each query would wait for it
+_PAUSE_S = 5.0  # seconds without another attempt after MySQL did not answer, or each query would wait for it
 _SHAPING = ("recall_", "rerank_", "rrf_", "retrieval_", "llm_", "embedding_", "pgvector_", "mask_", "query_")
 _SHAPING_NOTHING = ("query_lane",)  # all lanes give the same answer
 
@@ -64,11 +64,11 @@ class AnswerCache:
             with reading(self.use.mysql) as connection:
                 revisions = Namespaces(connection, query.tenant_id).revisions(names)
         except Unavailable as error:
-            self._pause = Deadline.after(_LEFT_ALONE_S, clock=self._clock)
+            self._pause = Deadline.after(_PAUSE_S, clock=self._clock)
             log.warning("revisions_not_read", code=error.code)
             return query
         stamps = {name: revision.stamp for name, revision in revisions.items()}
-        keep = keep and bool(self.use.settings.result_cache_ttl_s) and not query.trace and can_tell(query)
+        keep = keep and bool(self.use.settings.result_cache_ttl_s) and not query.trace and is_cacheable(query)
         settled = keep and all(name in revisions and has_settled(query, revisions[name].revised_at) for name in names)
         key = cache_key(query, revisions=stamps, installation=self._installation) if settled else ""
         return replace(query, cache_key=key, stamps=stamps)

@@ -25,7 +25,7 @@ from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived
 from pipeline.retrieval.ask_channels import RESERVE_S, ask_with_verdict
 from pipeline.retrieval.ask_other_wordings import ask_other_wordings, unasked
-from pipeline.retrieval.compose import compose, empty_answer, note_losses, render
+from pipeline.retrieval.compose import compose, empty_answer, record_losses, render
 from pipeline.retrieval.journal import Journal
 from pipeline.retrieval.measure import log_answer, measure_answer, measure_channel
 from pipeline.retrieval.record_search import search_row
@@ -122,7 +122,7 @@ def settle(state: QueryState, use: Resources, channels: Mapping[ChannelName, Cha
     began_at = time.time()
     arrived = replace(await_understanding(state, use, channels), lane=lane)
     journal = Journal(tracing=state.query.trace)
-    return _store(arrived, _composed(arrived, use, channels, journal), journal, use, began_at=began_at)
+    return _store(arrived, _compose_or_report(arrived, use, channels, journal), journal, use, began_at=began_at)
 
 
 def fail(tenant_id: TenantId, query_id: QueryId, use: Resources) -> bool:
@@ -147,7 +147,7 @@ def failed_answer(query: Query) -> bytes:
 
 
 def _unanswered(arrived: Arrived, journal: Journal) -> Answer:
-    note_losses(arrived, journal)
+    record_losses(arrived, journal)
     if arrived.usable:
         journal.lost("answer", "no_answer", "no worker put the answer together before the deadline")
     return empty_answer(arrived, journal)
@@ -171,7 +171,9 @@ def _store(arrived: Arrived, composed: Answer, journal: Journal, use: Resources,
     return first
 
 
-def _composed(arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Channel], journal: Journal) -> Answer:
+def _compose_or_report(
+    arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Channel], journal: Journal
+) -> Answer:
     """Compose the answer; return an empty one that reports a bug, which would occur at the deadline as well."""
     try:
         return compose(arrived, use, channels, journal)
