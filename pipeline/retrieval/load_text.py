@@ -83,9 +83,8 @@ def hydrate(
     try:
         while position < len(stored) and not _enough(stored[:position], chunks, sure, stored[position].score, query):
             ids = [ChunkId(hit.chunk_id) for hit in stored[position : position + batch]]
-            chunks |= _meeting_conditions(
-                _meeting_filters(shown.read(ids), query.filters, journal), query.conditions, journal
-            )
+            read_chunks = _meeting_filters(shown.read(ids), query.filters, journal)
+            chunks |= _meeting_conditions(read_chunks, query.conditions, journal)
             position += len(ids)
             batch = max(batch, position)  # each time as many as before: few statements, and few unneeded texts
     except Unavailable as error:
@@ -99,12 +98,7 @@ def hydrate(
         recalled = [len(envelope.chunk_ids) for envelope in arrived.usable.values()]
         if len(chunks) + len(brought) < query.top_k and may_be_more(recalled, position):
             journal.remarks.append(_NOT_ALL.format(looked_at=position))
-    newest = _newest(chunks)
-    passages = brought | {
-        chunk_id: _hydrated(chunk)
-        for chunk_id, chunk in chunks.items()
-        if chunk.generation == newest[chunk.namespace, chunk.document_id]
-    }
+    passages = brought | {chunk_id: _hydrated(chunk) for chunk_id, chunk in _of_newest_generations(chunks).items()}
     return _without_flaws(fused, passages, journal)
 
 
@@ -113,21 +107,26 @@ def _enough(
 ) -> bool:
     if counts_alone(query.plan):
         return len(chunks) >= needed(query.plan)
-    newest = _newest(chunks)
-    hits = []
-    for hit in read:
-        chunk = chunks.get(hit.chunk_id)
-        if chunk is not None and chunk.generation == newest[chunk.namespace, chunk.document_id]:
-            hits.append(Hit(fused=hit, passage=_hydrated(chunk), score=hit.score, confidence=sure[hit.chunk_id]))
+    newest = _of_newest_generations(chunks)
+    hits = [
+        Hit(fused=hit, passage=_hydrated(newest[hit.chunk_id]), score=hit.score, confidence=sure[hit.chunk_id])
+        for hit in read
+        if hit.chunk_id in newest
+    ]
     return bool(hits) and enough(hits, unread, query.plan, query.present)
 
 
-def _newest(chunks: Mapping[ChunkId, StoredChunk]) -> dict[tuple[str, str], int]:
+def _of_newest_generations(chunks: Mapping[ChunkId, StoredChunk]) -> dict[ChunkId, StoredChunk]:
+    """Return the chunks of each document's newest generation."""
     newest: dict[tuple[str, str], int] = {}
     for chunk in chunks.values():
         document = (chunk.namespace, chunk.document_id)
         newest[document] = max(chunk.generation, newest.get(document, 0))
-    return newest
+    return {
+        chunk_id: chunk
+        for chunk_id, chunk in chunks.items()
+        if chunk.generation == newest[chunk.namespace, chunk.document_id]
+    }
 
 
 def _meeting_filters(

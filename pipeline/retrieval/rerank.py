@@ -10,7 +10,7 @@ import structlog
 
 from pipeline.errors import PipelineError
 from pipeline.query.plan import RerankPlan
-from pipeline.ranking.hits import Drop, Hit
+from pipeline.ranking.hits import Hit
 from pipeline.ranking.rerank_order import passing, rerank, wishes
 from pipeline.records import Candidate, ChunkId
 from pipeline.resources import Resources
@@ -70,18 +70,14 @@ def _scores(arrived: Arrived, hits: Sequence[Hit], use: Resources, journal: Jour
 
 def drop_below_threshold(hits: Sequence[Hit], plan: RerankPlan, journal: Journal) -> list[Hit]:
     """Return the hits that reach the plan's rerank threshold; see `ranking.rerank_order.passing`."""
-    stay, go = passing(hits, threshold=plan.threshold, min_results=plan.min_results)
+    kept, dropped = passing(hits, threshold=plan.threshold, min_results=plan.min_results)
     journal.dropped(
-        Drop(
-            chunk_id=hit.chunk_id,
-            stage="rerank",
-            reason="not_reranked" if hit.rerank is None else "below_rerank_threshold",
-            value=hit.rerank,
-            limit=plan.threshold,
+        hit.drop(
+            "rerank", "not_reranked" if hit.rerank is None else "below_rerank_threshold", hit.rerank, plan.threshold
         )
-        for hit in go
+        for hit in dropped
     )
-    return stay
+    return kept
 
 
 def _candidate(hit: Hit) -> Candidate:
