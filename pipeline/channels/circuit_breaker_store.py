@@ -146,8 +146,12 @@ class Breakers:
         return self._unexpired({name.decode(): _read(value) for name, value in raw.items()})
 
     def _unexpired(self, circuits: dict[str, Circuit]) -> dict[str, Circuit]:
-        oldest = self._clock() - _FORGOTTEN_AFTER_S - self._limits.open_s
+        oldest = self._oldest()
         return {name: circuit for name, circuit in circuits.items() if circuit.changed_at > oldest}
+
+    def _oldest(self) -> float:
+        """Return the time before which a circuit's latest change is too old to count."""
+        return self._clock() - _FORGOTTEN_AFTER_S - self._limits.open_s
 
     def _change(self, name: str, change: Callable[[Circuit], Circuit]) -> None:
         """Apply ``change`` to the fleet's circuit, or to this process's own while Redis is unavailable."""
@@ -161,8 +165,7 @@ class Breakers:
         self._log_change(name, before, after)
 
     def _swap(self, name: str, seen: Circuit, change: Callable[[Circuit], Circuit]) -> tuple[Circuit, Circuit]:
-        oldest = self._clock() - _FORGOTTEN_AFTER_S - self._limits.open_s
-        raw = _write(seen)
+        oldest, raw = self._oldest(), _write(seen)
         for _ in range(_TRIES):
             before = _read(raw.encode()) if raw else CLOSED
             if before.changed_at <= oldest:

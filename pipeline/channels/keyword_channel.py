@@ -91,15 +91,14 @@ class KeywordChannel:
             if words.host_index is not None and clause is not None:
                 rows = _proposed(connection, query, words.host_index, words.wanted(clause), pool)
                 words.rows.update((row.chunk_id, row) for row in rows)
-                scores = words.score(words.of_rows(rows), fields)
                 guard = {"method": "index", "rows": len(rows), "may_be_short": False, **_age(query, words.host_index)}
             else:
                 limit, search = max(_LEAST_CANDIDATES, _CANDIDATES_PER_PLACE * pool), words.search()
                 index = KeywordIndex(connection(), query.tenant_id)
                 rows = index.candidates(query.namespaces, search, filters=query.filters, limit=limit)
-                scores = words.score(words.of_rows(rows), fields)
                 has_all = search.complete and (len(rows) < limit if query.filters else search.is_narrow)
                 guard = {"method": "fulltext", "rows": len(rows), "may_be_short": not has_all}
+            scores = words.score(words.of_rows(rows), fields)
             ruled = [(rule, _documents_rows(connection, rule, query, words.host_index)) for rule in rules]
         extra = {row.chunk_id: row for _, more in ruled for row in more if row.chunk_id not in scores}
         scores |= words.score(words.of_rows(list(extra.values())), fields)
