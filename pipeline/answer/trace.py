@@ -114,7 +114,7 @@ def _moved(before: int, position: int) -> str:
 
 def _channel(query: Query, name: ChannelName, envelope: Envelope | None) -> dict[str, Any]:
     if name not in query.channels:  # as before a route, or by another method
-        plan = query.asked.plan
+        plan = query.original.plan
         query = replace(query, plan=replace(plan, retrieve=replace(plan.retrieve, method="hybrid")))
     weight = query.plan.channels[name].weight if name in query.channels else 0.0
     settings = {"weight": weight, "pool": query.pool_of(name)}

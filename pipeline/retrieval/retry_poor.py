@@ -46,7 +46,7 @@ def retry_poor(
         return first
     started, rung = time.perf_counter(), journal.rung
     understanding = query.understanding
-    unrouted = query.asked.plan if query.channels else None  # a query that is searched nowhere stays so
+    unrouted = query.original.plan if query.channels else None  # a query that is searched nowhere stays so
     expanded = understanding is not None and bool(understanding.sub_queries)
     changes = changes_of(query.plan, expanded=expanded, unrouted=unrouted)
     if "expand" in changes and expand is None:

@@ -175,7 +175,7 @@ async def replay(request: Request, principal: Reader, query_id: str) -> Response
         raise Problem(409, "query_not_answered", "The query is not answered yet.")
     if "privacy" in body.plan:
         raise invalid([{"pointer": "/plan/privacy", "detail": "is for the profile to say, as in a query"}])
-    asked_first = before.query.asked
+    asked_first = before.query.original
     try:
         plan = replanned(asked_first.plan, body.plan, gateway.settings)
     except PlanFlaw as flaw:
