@@ -30,15 +30,19 @@ def parse_weights(value: Any) -> Any:
         return value
     weights: dict[Any, Any] = {}
     for name, weight in pairs:
-        channel = channel_name(name)
+        channel = _channel_name(name)
         if channel in weights:
             raise ValueError(f"names the channel {channel} twice")
         weights[channel] = weight
     return weights
 
 
-def channel_name(name: Any) -> Any:
-    """Return the canonical name of a channel for its alias; anything else unchanged."""
+def channel_names(names: Any) -> Any:
+    """Return a list with the canonical names of channels for their aliases; anything else unchanged."""
+    return [_channel_name(name) for name in names] if isinstance(names, list | tuple) else names
+
+
+def _channel_name(name: Any) -> Any:
     return _OTHER_NAMES.get(name, name) if isinstance(name, str) else name
 
 

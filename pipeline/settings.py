@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 import json
 import re
+from collections.abc import Callable
 from decimal import Decimal
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import BeforeValidator, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from pipeline.channel_time import ChannelTime
@@ -19,12 +20,23 @@ from pipeline.errors import Misconfigured
 from pipeline.local_models import flaw_of, local_model
 from pipeline.outbound.addresses import Network, parse_networks
 from pipeline.privacy.redaction import MaskedKind
-from pipeline.setting_values import channel_name, parse_list, parse_weights
+from pipeline.setting_values import channel_names, parse_list, parse_weights
 from pipeline.store_urls import completed
 
 RecallSource = Literal["keyword", "semantic", "faq", "api"]
 Lane = Literal["chord", "in_process"]
 RerankProvider = Literal["local", "llm", "http"]
+
+
+def _parsed_by(parse: Callable[[str], Any]) -> BeforeValidator:
+    """Parse a value that is one line of text, as in the environment."""
+    return BeforeValidator(lambda value: parse(value) if isinstance(value, str) else value)
+
+
+_LIST = _parsed_by(parse_list)
+Networks = Annotated[tuple[Network, ...], NoDecode, _parsed_by(parse_networks)]
+Sources = Annotated[tuple[RecallSource, ...], NoDecode, BeforeValidator(channel_names), _LIST]
+Weights = Annotated[dict[str, float], NoDecode, BeforeValidator(parse_weights)]
 
 
 class Settings(BaseSettings):
@@ -55,10 +67,10 @@ class Settings(BaseSettings):
     max_packed_document_bytes: Annotated[int, Field(ge=1)] = 32 * 1024 * 1024
     max_documents_per_batch: Annotated[int, Field(ge=1, le=100_000)] = 10_000
     max_examples_per_book: Annotated[int, Field(ge=1, le=100_000)] = 50_000
-    trusted_proxies: Annotated[tuple[Network, ...], NoDecode] = ()
+    trusted_proxies: Networks = ()
     wrong_keys_per_minute: Annotated[int, Field(ge=0, le=1_000_000)] = 30
     wrong_keys_burst: Annotated[int, Field(ge=1, le=1_000_000)] = 60
-    mcp_allowed_origins: Annotated[tuple[str, ...], NoDecode] = ()
+    mcp_allowed_origins: Annotated[tuple[str, ...], NoDecode, _LIST] = ()
     compute_wait_s: Annotated[float, Field(ge=0.1, le=600)] = 20.0
     idempotency_ttl_s: Annotated[int, Field(ge=60, le=30 * 24 * 3600)] = 24 * 3600
     idempotency_lease_s: Annotated[float, Field(ge=1, le=3600)] = 30.0
@@ -81,7 +93,7 @@ class Settings(BaseSettings):
     parser_memory_bytes: Annotated[int, Field(ge=256 * 1024 * 1024)] = 1024 * 1024 * 1024
     parser_timeout_s: Annotated[float, Field(ge=0.1, le=600)] = 10.0
     cutting_timeout_s: Annotated[float, Field(ge=0.1, le=600)] = 10.0
-    fetch_allow_networks: Annotated[tuple[Network, ...], NoDecode] = ()
+    fetch_allow_networks: Networks = ()
     fetch_timeout_s: Annotated[float, Field(ge=0.1, le=300)] = 15.0
     interactive_documents: Annotated[int, Field(ge=0)] = 20
     ingest_max_attempts: Annotated[int, Field(ge=1, le=100)] = 12
@@ -99,7 +111,7 @@ class Settings(BaseSettings):
     quota_requests_burst: Annotated[int, Field(ge=1, le=10_000_000)] = 5_000
 
     # Privacy and audit
-    mask_kinds: Annotated[tuple[MaskedKind, ...], NoDecode] = tuple(MaskedKind)
+    mask_kinds: Annotated[tuple[MaskedKind, ...], NoDecode, _LIST] = tuple(MaskedKind)
     mask_embeddings: bool = False
     audit_query_text: bool = False
     audit_keep_days: Annotated[int, Field(ge=1, le=36_500)] = 365
@@ -107,15 +119,22 @@ class Settings(BaseSettings):
 
     # Webhooks
     secret_key: SecretStr | None = None
-    webhook_allow_private: Annotated[tuple[Network, ...], NoDecode] = ()
+    webhook_allow_private: Networks = ()
     webhook_disable_after_days: Annotated[float, Field(gt=0, le=365)] = 5.0
 
     # Retrieval
     pgvector_distance: Literal["cosine", "euclidean"] = "cosine"
     retrieval_topk: Annotated[int, Field(ge=1, le=1000)] = 10
     rrf_k: Annotated[int, Field(ge=0)] = 60
-    recall_sources: Annotated[tuple[RecallSource, ...], NoDecode] = ("keyword", "semantic")
-    recall_source_weights: Annotated[dict[str, float], NoDecode] = {"keyword": 0.7, "semantic": 0.3, "faq": 0.1}
+    recall_sources: Sources = (
+        "keyword",
+        "semantic",
+    )
+    recall_source_weights: Weights = {
+        "keyword": 0.7,
+        "semantic": 0.3,
+        "faq": 0.1,
+    }
     keyword_engine: Literal["mysql", "tantivy"] = "tantivy"
     keyword_index_dir: Path = Path("~/.cache/chordwise/keyword-index")
     keyword_index_interval_ms: Annotated[int, Field(ge=10, le=60_000)] = 100
@@ -141,7 +160,7 @@ class Settings(BaseSettings):
     query_lane: Lane = "chord"
     query_lane_processes: Annotated[int, Field(ge=0, le=64)] = 2
     query_ttl_s: Annotated[int, Field(ge=10)] = 3600
-    api_allow_networks: Annotated[tuple[Network, ...], NoDecode] = ()
+    api_allow_networks: Networks = ()
     api_secrets: Annotated[dict[str, dict[str, SecretStr]], NoDecode] = {}
     rerank_top_n: Annotated[int, Field(ge=1, le=200)] = 20
     result_cache_ttl_s: Annotated[int, Field(ge=0, le=86_400)] = 3600
@@ -184,25 +203,6 @@ class Settings(BaseSettings):
             return values
         return {**values, "embedding_dim": built_in.dimensions[-1]}
 
-    @field_validator("mask_kinds", "mcp_allowed_origins", mode="before")
-    @classmethod
-    def _split_list(cls, value: Any) -> Any:
-        """Accept ``keyword,semantic`` as well as a JSON array."""
-        return parse_list(value) if isinstance(value, str) else value
-
-    @field_validator("recall_sources", mode="before")
-    @classmethod
-    def _split_sources(cls, value: Any) -> Any:
-        """Accept a list as above, and ``vector`` for the semantic channel."""
-        names = parse_list(value) if isinstance(value, str) else value
-        return [channel_name(name) for name in names] if isinstance(names, list | tuple) else names
-
-    @field_validator("recall_source_weights", mode="before")
-    @classmethod
-    def _split_weights(cls, value: Any) -> Any:
-        """Accept ``keyword:0.7,vector:0.3`` as well as a JSON object."""
-        return parse_weights(value)
-
     @field_validator("api_secrets", mode="before")
     @classmethod
     def _read_secrets(cls, value: Any) -> Any:
@@ -213,14 +213,6 @@ class Settings(BaseSettings):
             return json.loads(value) if value.strip() else {}
         except ValueError:
             raise ValueError('must be a JSON object, as in {"acme": {"crm": "…"}}') from None
-
-    @field_validator(
-        "fetch_allow_networks", "webhook_allow_private", "api_allow_networks", "trusted_proxies", mode="before"
-    )
-    @classmethod
-    def _split_networks(cls, value: Any) -> Any:
-        """Accept ``10.1.0.0/16,fd00::/8``."""
-        return parse_networks(value) if isinstance(value, str) else value
 
     @field_validator("mcp_allowed_origins")
     @classmethod
@@ -271,12 +263,12 @@ class Settings(BaseSettings):
             raise ValueError("CHORDWISE_PREVIOUS_GENERATION_KEPT_S must be 0 or not below CHORDWISE_RETIRED_GRACE_S")
         return self
 
-    def reranker_for(self, asked: RerankProvider | Literal["auto"]) -> RerankProvider:
+    def reranker_for(self, choice: RerankProvider | Literal["auto"]) -> RerankProvider:
         """Return the reranker for a plan's choice. ``auto``: a rerank service, else a language model, else local. Local
         replaces what is not configured."""
-        there = {"http": bool(self.rerank_url), "llm": bool(self.llm_model), "local": True}
-        order: tuple[RerankProvider, ...] = ("http", "llm", "local") if asked == "auto" else (asked, "local")
-        return next(provider for provider in order if there[provider])
+        is_configured = {"http": bool(self.rerank_url), "llm": bool(self.llm_model), "local": True}
+        order: tuple[RerankProvider, ...] = ("http", "llm", "local") if choice == "auto" else (choice, "local")
+        return next(provider for provider in order if is_configured[provider])
 
     @property
     def broker(self) -> str:
@@ -304,7 +296,7 @@ def _with_passwords(read: Settings) -> Settings:
             continue  # another broker of Celery, with URL rules of its own
         variable = f"CHORDWISE_{server.upper()}"
         try:
-            whole = completed(
+            url_with_password = completed(
                 url.get_secret_value(),
                 password.get_secret_value() if password else None,
                 schemes=schemes,
@@ -312,7 +304,7 @@ def _with_passwords(read: Settings) -> Settings:
             )
         except ValueError as error:
             raise Misconfigured(f"{variable}_URL {error}") from None
-        urls[f"{server}_url"] = SecretStr(whole)
+        urls[f"{server}_url"] = SecretStr(url_with_password)
     return read.model_copy(update=urls)
 
 

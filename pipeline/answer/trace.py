@@ -47,7 +47,7 @@ def trace_of(
             "text": query.query_text,
             "namespaces": list(query.namespaces),
             "filters": filters_as_sent(query.filters),
-            "understood": _understood(query),
+            "understood": None if query.understanding is None else asdict(query.understanding),
         },
         "plan": plan_as_json(query.plan),
         "channels": {
@@ -84,7 +84,7 @@ def explain_position(position: int, chunk: AnswerChunk, hit: Hit | None, rerank_
     None for a last-resort chunk."""
     if hit is None:
         return f"{position}. {chunk.document_id} is {chunk.reason}; it stands with {chunk.score:.4f}."
-    parts = [_found(part) for part in hit.fused.contributions]
+    parts = [_channel_part(part) for part in hit.fused.contributions]
     if hit.fused.feedback:
         parts.append(f"candidates like it add {hit.fused.feedback:+.4f}")
     sentences = [f"{'; '.join(parts) or 'no channel brought it'}. That makes {hit.fused.score:.4f}"]
@@ -100,7 +100,7 @@ def explain_position(position: int, chunk: AnswerChunk, hit: Hit | None, rerank_
     return f"{position}. {chunk.document_id}: {'; '.join(sentences)}. Its score is {chunk.score:.4f}."
 
 
-def _found(part: Contribution) -> str:
+def _channel_part(part: Contribution) -> str:
     score = "" if part.score is None else f" with {part.score:.4g}"
     how = f"found it at place {part.rank}{score}" if part.rank else f"did not find it, and scored it{score}"
     share = "" if part.normalized is None else f" ({part.normalized:.3f} from the worst candidate, 0, to the best, 1)"
@@ -112,25 +112,9 @@ def _moved(before: int, position: int) -> str:
     return f"left it at place {position}" if before == position else f"took it from place {before} towards this one"
 
 
-def _understood(query: Query) -> dict[str, Any] | None:
-    understanding = query.understanding
-    if understanding is None:
-        return None
-    return {
-        "route": understanding.route,
-        "rewritten": understanding.rewritten,
-        "keywords": list(understanding.keywords),
-        "entities": list(understanding.entities),
-        "sub_queries": list(understanding.sub_queries),
-        "hypothetical": understanding.hypothetical,
-        "conversation_words": list(understanding.conversation_words),
-        "profile_words": list(understanding.profile_words),
-    }
-
-
 def _channel(query: Query, name: ChannelName, envelope: Envelope | None) -> dict[str, Any]:
     if name not in query.channels:  # as before a route, or by another method
-        plan = query.asked.plan
+        plan = query.original.plan
         query = replace(query, plan=replace(plan, retrieve=replace(plan.retrieve, method="hybrid")))
     weight = query.plan.channels[name].weight if name in query.channels else 0.0
     settings = {"weight": weight, "pool": query.pool_of(name)}

@@ -16,7 +16,7 @@ from pipeline.records import ChannelName, Comparison, Compound
 # The field of a document that a filter of another name is about.
 _FIELDS = {"start": "published_at", "end": "published_at", "where": "metadata"}
 # Stages whose drops mean that a chunk was not readable or a filter excluded it; its row in MySQL tells which, and why.
-_TOLD_BETTER_BY_ITS_STANDING = frozenset({"fuse", "filter"})
+_CHECKED_IN_MYSQL = frozenset({"fuse", "filter"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,22 +43,22 @@ def in_the_answer(position: int) -> WhyNotVerdict:
 def why_not(
     chunk_id: str,
     trace: Mapping[str, Any],
-    standing: RecordedChunk | None,
+    recorded: RecordedChunk | None,
     scores: Mapping[str, float],
     *,
     query: Query,
 ) -> WhyNotVerdict:
     """Return the verdict on a chunk; the run takes precedence over the present. ``trace``: of the run, or of a
-    repetition now. ``standing``: the chunk in MySQL, None if it is not there; ``scores``: each channel's present score
+    repetition now. ``recorded``: the chunk in MySQL, None if it is not there; ``scores``: each channel's present score
     of the chunk."""
     if chunk_id in trace["returned"]:
         position = trace["returned"].index(chunk_id) + 1
         detail = f"The answer does not have it; run again, the query returns it at place {position}."
         return WhyNotVerdict(stage="returned", reason="returned_when_run_again", detail=detail, value=position)
     dropped = next((drop for drop in trace["drops"] if drop["chunk_id"] == chunk_id), None)
-    if dropped is not None and dropped["stage"] not in _TOLD_BETTER_BY_ITS_STANDING:
+    if dropped is not None and dropped["stage"] not in _CHECKED_IN_MYSQL:
         return _dropped(dropped)
-    if (hidden := _hidden(standing, query)) is not None and (standing is not None or dropped is None):
+    if (hidden := _hidden(recorded, query)) is not None and (recorded is not None or dropped is None):
         return hidden
     if dropped is not None and dropped["reason"] == "below_what_was_read" and _lost(trace, "hydrate"):
         return WhyNotVerdict(stage="hydrate", reason="not_hydrated", detail="The texts of the hits could not be read.")
@@ -67,28 +67,28 @@ def why_not(
     return _not_recalled(chunk_id, trace, scores, query)
 
 
-def _hidden(standing: RecordedChunk | None, query: Query) -> WhyNotVerdict | None:
+def _hidden(recorded: RecordedChunk | None, query: Query) -> WhyNotVerdict | None:
     """Return why MySQL hides a chunk from the query; None if it does not."""
-    if standing is None:
+    if recorded is None:
         detail = "Its document was replaced or deleted since, and nothing is left of it."
         return WhyNotVerdict(stage="published", reason="gone", detail=detail)
-    if standing.namespace not in query.namespaces_read:
-        detail = f"It is in the namespace {standing.namespace}, which the query does not search."
+    if recorded.namespace not in query.namespaces_read:
+        detail = f"It is in the namespace {recorded.namespace}, which the query does not search."
         return WhyNotVerdict(stage="namespace", reason="other_namespace", detail=detail)
-    if not standing.shown:
+    if not recorded.shown:
         detail = "Its document has another generation published now, or none."
         return WhyNotVerdict(stage="published", reason="not_published", detail=detail)
-    if not standing.enabled:
+    if not recorded.enabled:
         return WhyNotVerdict(stage="published", reason="disabled", detail="It was taken out of searches by hand.")
-    failed = unmet(query.filters, standing.fields)
+    failed = unmet(query.filters, recorded.fields)
     if failed is None:
         return None
-    wanted, has = getattr(query.filters, failed), getattr(standing.fields, _FIELDS.get(failed, failed))
-    detail = f"The filter {failed} asks for {_said(wanted)}; it has {_said(has)}."
+    wanted, has = getattr(query.filters, failed), getattr(recorded.fields, _FIELDS.get(failed, failed))
+    detail = f"The filter {failed} asks for {_shown(wanted)}; it has {_shown(has)}."
     return WhyNotVerdict(stage="filter", reason=failed, detail=detail)
 
 
-def _said(value: Any) -> str:
+def _shown(value: Any) -> str:
     if isinstance(value, Comparison | Compound):
         return str(condition_as_json(value))
     if isinstance(value, datetime):

@@ -26,7 +26,7 @@ from pipeline.records import ChannelName, ChunkId
 from pipeline.telemetry import tracing
 
 _MOST_SOURCES = 8  # of one query
-_LEFT_TO_READ = 0.9  # share of the channel's time, after which remaining sources are abandoned
+_CALL_SHARE = 0.9  # share of the channel's time, after which remaining sources are abandoned
 
 # Several sources in parallel; each call ends at its own deadline.
 _ASIDE = ThreadPoolExecutor(max_workers=32, thread_name_prefix="api")
@@ -47,7 +47,7 @@ class ApiChannel:
         beyond the first eight by name, which are not called. Raises the first error if all fail, and ApiSourceUnknown.
         """
         allowed_s = query.timeout_ms_of(self.name) / 1000
-        deadline = Deadline.after(allowed_s * _LEFT_TO_READ)
+        deadline = Deadline.after(allowed_s * _CALL_SHARE)
         sources, unasked = self._sources(query)
         is_late = query.deadline.left_s() < allowed_s
         passages: list[tuple[Brought, float]] = []
@@ -74,13 +74,13 @@ class ApiChannel:
         plan = query.plan.channels.get(self.name)
         least = (plan.min_score if plan else None) or 0.0
         ranked = sorted(passages, key=lambda pair: (-pair[1], pair[0].chunk_id))
-        kept = [pair for pair in ranked if pair[1] >= least][: query.pool_of(self.name)]
+        best = [pair for pair in ranked if pair[1] >= least][: query.pool_of(self.name)]
         return Recalled(
-            chunk_ids=tuple(ChunkId(passage.chunk_id) for passage, _ in kept),
-            scores=tuple(score for _, score in kept),
+            chunk_ids=tuple(ChunkId(passage.chunk_id) for passage, _ in best),
+            scores=tuple(score for _, score in best),
             upper_bound=1.0,
             zero=0.0,
-            brought=tuple(passage for passage, _ in kept),
+            brought=tuple(passage for passage, _ in best),
             guard=_guard(errors, unasked),
         )
 
@@ -101,7 +101,7 @@ class ApiChannel:
                 **tracing.outgoing(),
                 **self.secrets.headers(query.tenant_id, stored),
             },
-            timeout_s=min(source.timeout_ms, query.timeout_ms_of(self.name) * _LEFT_TO_READ) / 1000,
+            timeout_s=min(source.timeout_ms, query.timeout_ms_of(self.name) * _CALL_SHARE) / 1000,
             max_bytes=source.max_bytes,
         )
         return passages_of(
@@ -113,11 +113,11 @@ class ApiChannel:
         named = options_of(ApiOptions, query.plan.channels.get(self.name)).named
         with reading(self.mysql) as connection:
             store = ApiSources(connection, query.tenant_id)
-            enabled = [each for each in (store.named(named) if named else store.all()) if each.source.enabled]
-        missing = set(named).difference(each.name for each in enabled)
+            enabled = [stored for stored in (store.named(named) if named else store.all()) if stored.source.enabled]
+        missing = set(named).difference(source.name for source in enabled)
         if missing:
             raise ApiSourceUnknown(f"no enabled API source is named {min(missing)}")
-        serving = [each for each in enabled if each.source.serves(query.namespaces) is not None]
+        serving = [stored for stored in enabled if stored.source.serves(query.namespaces) is not None]
         return serving[:_MOST_SOURCES], serving[_MOST_SOURCES:]
 
 
@@ -138,6 +138,7 @@ def _guard(
         failures = (f"{name}: {error}" for name, error in errors)
         guard["lost"] = {"code": errors[0][1].code, "detail": "; ".join(failures)}
     if unasked:
-        remark = f"not called, since a query calls at most {_MOST_SOURCES} sources: {', '.join(each.name for each in unasked)}"
+        names = ", ".join(source.name for source in unasked)
+        remark = f"not called, since a query calls at most {_MOST_SOURCES} sources: {names}"
         guard["remark"] = {"code": "too_many_sources", "detail": remark}
     return guard or None

@@ -142,12 +142,16 @@ class Breakers:
             with redis_errors():
                 raw: dict[bytes, bytes] = self._redis.hgetall(CIRCUITS)  # type: ignore[assignment]
         except Unavailable:
-            return self._living(self._circuits.last or {})
-        return self._living({name.decode(): _read(value) for name, value in raw.items()})
+            return self._unexpired(self._circuits.last or {})
+        return self._unexpired({name.decode(): _read(value) for name, value in raw.items()})
 
-    def _living(self, circuits: dict[str, Circuit]) -> dict[str, Circuit]:
-        oldest = self._clock() - _FORGOTTEN_AFTER_S - self._limits.open_s
+    def _unexpired(self, circuits: dict[str, Circuit]) -> dict[str, Circuit]:
+        oldest = self._oldest()
         return {name: circuit for name, circuit in circuits.items() if circuit.changed_at > oldest}
+
+    def _oldest(self) -> float:
+        """Return the time before which a circuit's latest change is too old to count."""
+        return self._clock() - _FORGOTTEN_AFTER_S - self._limits.open_s
 
     def _change(self, name: str, change: Callable[[Circuit], Circuit]) -> None:
         """Apply ``change`` to the fleet's circuit, or to this process's own while Redis is unavailable."""
@@ -158,19 +162,18 @@ class Breakers:
                 before, after = self._swap(name, before, change)
             others = {other: circuit for other, circuit in (self._circuits.last or {}).items() if other != name}
             self._circuits.put(others if after == CLOSED else {**others, name: after})
-        self._tell(name, before, after)
+        self._log_change(name, before, after)
 
     def _swap(self, name: str, seen: Circuit, change: Callable[[Circuit], Circuit]) -> tuple[Circuit, Circuit]:
-        oldest = self._clock() - _FORGOTTEN_AFTER_S - self._limits.open_s
-        raw = _write(seen)
+        oldest, raw = self._oldest(), _write(seen)
         for _ in range(_TRIES):
             before = _read(raw.encode()) if raw else CLOSED
             if before.changed_at <= oldest:
                 before = CLOSED
             after = change(before)
-            kept_s = int(_FORGOTTEN_AFTER_S + 2 * self._limits.open_s)
+            ttl_s = int(_FORGOTTEN_AFTER_S + 2 * self._limits.open_s)
             with redis_errors():
-                other = self._redis.eval(_SWAP, 1, CIRCUITS, name, raw, _write(after), str(kept_s))
+                other = self._redis.eval(_SWAP, 1, CIRCUITS, name, raw, _write(after), str(ttl_s))
             if other is None:
                 if after.state is CircuitState.OPEN and before.state is not CircuitState.OPEN:
                     with redis_errors():
@@ -179,7 +182,7 @@ class Breakers:
             raw = other.decode() if isinstance(other, bytes) else str(other)
         return before, after  # many processes write at once; their failures count as well as this one
 
-    def _tell(self, name: str, before: Circuit, after: Circuit) -> None:
+    def _log_change(self, name: str, before: Circuit, after: Circuit) -> None:
         if before.state is after.state:
             return
         part, _, rest = name.partition("/")

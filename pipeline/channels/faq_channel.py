@@ -50,7 +50,7 @@ class _ScoredPair:
     score: float
 
     @property
-    def pair(self) -> tuple[str, ...]:
+    def pair_key(self) -> tuple[str, ...]:
         """The key of the pair that the chunk belongs to."""
         own = self.chunk.parent_id or (self.chunk.chunk_id if self.chunk.chunk_type == "qa" else "")
         return (self.chunk.namespace, self.chunk.document_id, own)
@@ -75,15 +75,15 @@ class FaqChannel:
         Pairs are proposed by words and by meaning in parallel. ``guard`` reports when meaning was left out because the
         vectors or the model were unavailable. Raises Unavailable if MySQL is.
         """
-        pair_query = self._asked(query)
+        pair_query = self._pair_query(query)
         proposed, lost = self._proposed(pair_query)
         scored, unknown = self._scored(pair_query, proposed)
         least = self._least(query)
         best: dict[tuple[str, ...], _ScoredPair] = {}
-        for each in sorted(scored, key=lambda one: (-one.score, one.chunk.ordinal, one.chunk.chunk_id)):
-            if each.score >= least:
-                best.setdefault(each.pair, each)
-        hits = sorted(best.values(), key=lambda one: (-one.score, one.chunk.chunk_id))[: query.pool_of(self.name)]
+        for pair in sorted(scored, key=lambda pair: (-pair.score, pair.chunk.ordinal, pair.chunk.chunk_id)):
+            if pair.score >= least:
+                best.setdefault(pair.pair_key, pair)
+        hits = sorted(best.values(), key=lambda pair: (-pair.score, pair.chunk.chunk_id))[: query.pool_of(self.name)]
         lost = lost or unknown
         return Recalled(
             chunk_ids=tuple(hit.chunk.chunk_id for hit in hits),
@@ -96,14 +96,14 @@ class FaqChannel:
     def score(self, query: Query, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, float]:
         """Return the similarity of the query to the questions of those chunks that are pairs; other chunks have no
         score here, nor have pairs too dissimilar to be recalled."""
-        scored, _ = self._scored(self._asked(query), chunk_ids)
-        return {each.chunk.chunk_id: each.score for each in scored if each.score >= self._least(query)}
+        scored, _ = self._scored(self._pair_query(query), chunk_ids)
+        return {pair.chunk.chunk_id: pair.score for pair in scored if pair.score >= self._least(query)}
 
     def _least(self, query: Query) -> float:
         plan = query.plan.channels.get(self.name)
         return MIN_SCORE if plan is None or plan.min_score is None else plan.min_score
 
-    def _asked(self, query: Query) -> Query:
+    def _pair_query(self, query: Query) -> Query:
         """Return the query for the two other channels: only for pairs, in the searched namespaces, with a small limit.
 
         It has an id of its own, because they cache by the query's id.
@@ -123,12 +123,12 @@ class FaqChannel:
             ),
         )
 
-    def _proposed(self, asked: Query) -> tuple[list[ChunkId], Mapping[str, Any] | None]:
-        meaning = _ASIDE.submit(copy_context().run, self.semantic.recall, asked)
-        chunk_ids = list(self.keyword.recall(asked).chunk_ids)
+    def _proposed(self, pair_query: Query) -> tuple[list[ChunkId], Mapping[str, Any] | None]:
+        meaning = _ASIDE.submit(copy_context().run, self.semantic.recall, pair_query)
+        chunk_ids = list(self.keyword.recall(pair_query).chunk_ids)
         lost: Mapping[str, Any] | None = None
         try:
-            chunk_ids += meaning.result(timeout=self._meaning_s(asked)).chunk_ids
+            chunk_ids += meaning.result(timeout=self._meaning_s(pair_query)).chunk_ids
         except TimeoutError:
             meaning.cancel()
             lost = {"code": "timeout", "detail": "pairs could not be looked for by meaning in time"}
@@ -136,16 +136,18 @@ class FaqChannel:
             lost = {"code": error.code, "detail": "pairs could not be looked for by meaning"}
         return list(dict.fromkeys(chunk_ids)), lost
 
-    def _scored(self, asked: Query, chunk_ids: Sequence[ChunkId]) -> tuple[list[_ScoredPair], Mapping[str, Any] | None]:
-        pairs = self._pairs(asked, chunk_ids)
+    def _scored(
+        self, pair_query: Query, chunk_ids: Sequence[ChunkId]
+    ) -> tuple[list[_ScoredPair], Mapping[str, Any] | None]:
+        pairs = self._pairs(pair_query, chunk_ids)
         if not pairs:
             return [], None
-        texts = compared_texts(asked)
+        texts = compared_texts(pair_query)
         questions = list(dict.fromkeys(question for _, question in pairs))
         lost: Mapping[str, Any] | None = None
         meaning: dict[str, float] | None = None
         try:
-            meaning = self._meaning(asked, texts, questions)
+            meaning = self._meaning(pair_query, texts, questions)
         except PipelineError as error:
             lost = {"code": error.code, "detail": "questions were compared by their words alone"}
         terms = [query_terms(text) for text in texts]
@@ -155,7 +157,7 @@ class FaqChannel:
             )
             for question in questions
         }
-        quality = asked.plan.retrieve.selection.quality or QualityPlan()
+        quality = pair_query.plan.retrieve.selection.quality or QualityPlan()
         scored = [
             _ScoredPair(
                 chunk=chunk,
@@ -167,25 +169,27 @@ class FaqChannel:
         ]
         return scored, lost
 
-    def _pairs(self, asked: Query, chunk_ids: Sequence[ChunkId]) -> list[tuple[StoredChunk, str]]:
+    def _pairs(self, pair_query: Query, chunk_ids: Sequence[ChunkId]) -> list[tuple[StoredChunk, str]]:
         """Return those of the chunks that are shown pairs of the searched namespaces, with their questions."""
         if not chunk_ids:
             return []
-        since = datetime.fromtimestamp(asked.created_at - _CLOCKS_APART_S, UTC)
+        since = datetime.fromtimestamp(pair_query.created_at - _CLOCKS_APART_S, UTC)
         with reading(self.mysql) as connection:
-            stored = Chunks(connection, asked.tenant_id).hydrate(chunk_ids, namespaces=asked.namespaces, since=since)
+            stored = Chunks(connection, pair_query.tenant_id).hydrate(
+                chunk_ids, namespaces=pair_query.namespaces, since=since
+            )
         read = ((stored[chunk_id], _question(stored[chunk_id])) for chunk_id in chunk_ids if chunk_id in stored)
         return [(chunk, question) for chunk, question in read if question]
 
-    def _meaning(self, asked: Query, texts: Sequence[str], questions: Sequence[str]) -> dict[str, float]:
+    def _meaning(self, pair_query: Query, texts: Sequence[str], questions: Sequence[str]) -> dict[str, float]:
         """Return the best cosine of each question with a text of the query. Vectors of questions are cached."""
-        space = self.space(asked.embedding_space)
+        space = self.space(pair_query.embedding_space)
 
         def embed(missing: Sequence[str]) -> Matrix:
-            return self.embed(space.embedder, asked.tenant_id, missing, self._meaning_s(asked))
+            return self.embed(space.embedder, pair_query.tenant_id, missing, self._meaning_s(pair_query))
 
         every = list(dict.fromkeys((*texts, *questions)))
-        keys = [(asked.tenant_id, space.number, text) for text in every]
+        keys = [(pair_query.tenant_id, space.number, text) for text in every]
         vectors = dict(
             zip(every, self._known.get_many(keys, lambda some: embed([key[2] for key in some])), strict=True)
         )
@@ -193,8 +197,8 @@ class FaqChannel:
         theirs = np.stack([_unit(vectors[question]) for question in questions])
         return dict(zip(questions, (theirs @ mine.T).max(axis=1).astype(float).tolist(), strict=True))
 
-    def _meaning_s(self, asked: Query) -> float:
-        return asked.timeout_ms_of(self.name) * _MEANING_SHARE / 1000
+    def _meaning_s(self, pair_query: Query) -> float:
+        return pair_query.timeout_ms_of(self.name) * _MEANING_SHARE / 1000
 
 
 def _question(chunk: StoredChunk) -> str | None:

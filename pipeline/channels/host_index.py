@@ -39,7 +39,7 @@ class HostIndex:
         stamps = {namespace: stamps[namespace] for namespace in query.namespaces if namespace in stamps}
         return self.indexes.at(query.tenant_id, stamps, self._soon)
 
-    def standing(self, query: Query) -> IndexAtRevision | None:
+    def current_or_last(self, query: Query) -> IndexAtRevision | None:
         """Return the current index, or the index as it is while MySQL is not answering. Raises StoreUnavailable if that
         has none of the query's namespaces."""
         try:
@@ -59,16 +59,16 @@ class HostIndex:
         if clause is None or self.indexes is None:
             return None
         try:
-            standing = self.current(query)
-            if standing is None:
+            index = self.current(query)
+            if index is None:
                 return None
-            chunk_ids = standing.view.passing(namespaces, clause, limit=limit, without=standing.changed)
+            chunk_ids = index.view.passing(namespaces, clause, limit=limit, without=index.changed)
         except IndexDamaged:
             self.indexes.distrust(query.tenant_id)
             return None
         except Unavailable:
             return None
-        return None if chunk_ids is None else PassingChunks(chunk_ids=chunk_ids, changed=standing.changed)
+        return None if chunk_ids is None else PassingChunks(chunk_ids=chunk_ids, changed=index.changed)
 
     def distrust(self, query: Query) -> None:
         """Mark the tenant's index as damaged, so that the indexer rebuilds it."""
@@ -81,4 +81,4 @@ class HostIndex:
 
 def _stamps(connection: Connection, query: Query) -> dict[Namespace, str]:
     revisions = Namespaces(connection, query.tenant_id).revisions(query.namespaces)
-    return {namespace: each.stamp for namespace, each in revisions.items()}
+    return {namespace: revision.stamp for namespace, revision in revisions.items()}

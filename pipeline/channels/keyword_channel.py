@@ -9,18 +9,19 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+import structlog
 from sqlalchemy import Connection, Engine
 
-from pipeline.caches import RecentValues
+from pipeline.caches import RecentValues, RefreshingValue
 from pipeline.channels.channel import Recalled
-from pipeline.channels.dictionary_cache import Lexicons
 from pipeline.channels.host_index import HostIndex
 from pipeline.channels.local_indexes import IndexAtRevision, LocalIndexes
 from pipeline.channels.query_words import NamespaceRows, QueryWords, words_of_index, words_of_mysql
-from pipeline.database.unit_of_work import reading_if_asked
-from pipeline.errors import Unavailable
+from pipeline.database.unit_of_work import read_soon, reading_if_asked
+from pipeline.errors import PipelineError, Unavailable
 from pipeline.filters.index_filters import EVERYTHING, Clause, clause_of
 from pipeline.keyword.dictionary import Lexicon, Rule
+from pipeline.keyword.dictionary_store import EVERY_NAMESPACE, Dictionaries
 from pipeline.keyword.fulltext_store import KeywordIndex, TermsRow
 from pipeline.keyword.matching import FieldWeights
 from pipeline.keyword.statistics_store import Statistics
@@ -29,7 +30,9 @@ from pipeline.keyword_index.index_search import IndexSearch
 from pipeline.query.channel_options import KeywordOptions, options_of
 from pipeline.query.request import Query
 from pipeline.ranking.neighbours import Terms, terms_of
-from pipeline.records import ChannelName, ChunkId, DocumentId, Namespace
+from pipeline.records import ChannelName, ChunkId, DocumentId, Namespace, TenantId
+
+log = structlog.get_logger(__name__)
 
 _QueryKey = tuple[str, str, str]
 P = ParamSpec("P")
@@ -41,6 +44,9 @@ _CHUNKS_PER_RULE = 5
 _MOST_KNOWN = 32  # queries; each may hold open files of the index that were merged away since, and some 200 rows
 _LEAST_PROPOSED = 100  # by this host's index
 _PROPOSED_PER_PLACE = 1.25  # its order differs from BM25's only by rounded lengths
+_DICTIONARY_FRESH_S = 3.0
+_MOST_DICTIONARIES = 256
+_PATIENCE_S, _FIRST_S = 0.25, 0.5  # for a known dictionary, and for one that was never read
 _MOST_CHANGED = 1_000  # chunks of documents that changed after the index's revision
 
 
@@ -80,21 +86,20 @@ class KeywordChannel:
         fields, pool = self._fields(query), query.pool_of(self.name)
         with reading_if_asked(self.mysql) as connection:
             words = self._words(connection, query)
-            rules = [rule for rule in words.asked.rules if rule.namespace in query.namespaces]
-            clause = _clause(query, words.standing)
-            if words.standing is not None and clause is not None:
-                rows = _proposed(connection, query, words.standing, words.wanted(clause), pool)
+            rules = [rule for rule in words.keyword_query.rules if rule.namespace in query.namespaces]
+            clause = _clause(query, words.host_index)
+            if words.host_index is not None and clause is not None:
+                rows = _proposed(connection, query, words.host_index, words.wanted(clause), pool)
                 words.rows.update((row.chunk_id, row) for row in rows)
-                scores = words.score(words.of_rows(rows), fields)
-                guard = {"method": "index", "rows": len(rows), "may_be_short": False, **_age(query, words.standing)}
+                guard = {"method": "index", "rows": len(rows), "may_be_short": False, **_age(query, words.host_index)}
             else:
                 limit, search = max(_LEAST_CANDIDATES, _CANDIDATES_PER_PLACE * pool), words.search()
                 index = KeywordIndex(connection(), query.tenant_id)
                 rows = index.candidates(query.namespaces, search, filters=query.filters, limit=limit)
-                scores = words.score(words.of_rows(rows), fields)
                 has_all = search.complete and (len(rows) < limit if query.filters else search.is_narrow)
                 guard = {"method": "fulltext", "rows": len(rows), "may_be_short": not has_all}
-            ruled = [(rule, _documents_rows(connection, rule, query, words.standing)) for rule in rules]
+            scores = words.score(words.of_rows(rows), fields)
+            ruled = [(rule, _documents_rows(connection, rule, query, words.host_index)) for rule in rules]
         extra = {row.chunk_id: row for _, more in ruled for row in more if row.chunk_id not in scores}
         scores |= words.score(words.of_rows(list(extra.values())), fields)
         _apply(ruled, scores, bound=words.weighed.bound)
@@ -124,9 +129,9 @@ class KeywordChannel:
         words."""
         with reading_if_asked(self.mysql) as connection:
             words = self._words(connection, query)
-            ruled = any(rule.namespace in query.namespaces for rule in words.asked.rules)
-            untold = ruled or not words.asked.terms
-            blocks = [] if untold else self._blocks(connection, query, words, chunk_ids)
+            ruled = any(rule.namespace in query.namespaces for rule in words.keyword_query.rules)
+            cannot_judge = ruled or not words.keyword_query.terms
+            blocks = [] if cannot_judge else self._blocks(connection, query, words, chunk_ids)
         return words.coverage(blocks, self._fields(query))
 
     @_without_damage
@@ -136,15 +141,15 @@ class KeywordChannel:
             return None
         with reading_if_asked(self.mysql) as connection:
             words = self._words(connection, query)
-        if words.standing is None:
+        if words.host_index is None:
             return None
-        terms = {row.chunk_id: terms_of(row.terms) for row in _rows_of_index(words, words.standing, chunk_ids)}
-        return terms if len(terms) == len(set(chunk_ids)) or not words.standing.is_current else None
+        terms = {row.chunk_id: terms_of(row.terms) for row in _rows_of_index(words, words.host_index, chunk_ids)}
+        return terms if len(terms) == len(set(chunk_ids)) or not words.host_index.is_current else None
 
     def terms(self, query: Query) -> tuple[str, ...]:
         """Return the query's words, their synonyms and corrected spellings, without stop words."""
         with reading_if_asked(self.mysql) as connection:
-            return self._words(connection, query).asked.terms
+            return self._words(connection, query).keyword_query.terms
 
     def distrust(self, query: Query) -> None:
         """Use MySQL instead of this query's index until that is rebuilt."""
@@ -158,17 +163,17 @@ class KeywordChannel:
         self, connection: Callable[[], Connection], query: Query, words: QueryWords, chunk_ids: Sequence[ChunkId]
     ) -> list[NamespaceRows]:
         """Return the rows of these chunks from this host's index, or from MySQL."""
-        if words.standing is not None:
-            return words.of_rows(_rows_of(connection, query, words, words.standing, chunk_ids))
+        if words.host_index is not None:
+            return words.of_rows(_rows_of(connection, query, words, words.host_index, chunk_ids))
         return words.of_rows(KeywordIndex(connection(), query.tenant_id).rows(chunk_ids))
 
     def _words(self, connection: Callable[[], Connection], query: Query) -> QueryWords:
         """Return the query's words with their statistics, computed once although the channel is called several times."""
 
         def make() -> QueryWords:
-            lexicon, standing = self._lexicon(query), self._host.standing(query)
-            if standing is not None:
-                return words_of_index(standing, query, lexicon)
+            lexicon, host_index = self._lexicon(query), self._host.current_or_last(query)
+            if host_index is not None:
+                return words_of_index(host_index, query, lexicon)
             return words_of_mysql(Statistics(connection(), query.tenant_id), query, lexicon)
 
         return self._known.get(_key(query), make)
@@ -187,21 +192,21 @@ def _key(query: Query) -> _QueryKey:
     return query.tenant_id, query.query_id, query.query_text
 
 
-def _clause(query: Query, standing: IndexAtRevision | None) -> Clause | None:
+def _clause(query: Query, host_index: IndexAtRevision | None) -> Clause | None:
     """Return the filters as a clause of the index; None if only FULLTEXT can apply them. While MySQL is unavailable,
     filters without terms are applied where texts are read."""
-    if standing is None:
+    if host_index is None:
         return None
     clause = clause_of(query.filters)
-    return EVERYTHING if clause is None and not standing.is_current else clause
+    return EVERYTHING if clause is None and not host_index.is_current else clause
 
 
-def _age(query: Query, standing: IndexAtRevision) -> dict[str, Any]:
+def _age(query: Query, host_index: IndexAtRevision) -> dict[str, Any]:
     """Report the age of an index that could not be compared with MySQL, and the namespaces that it lacks."""
-    if standing.is_current:
+    if host_index.is_current:
         return {}
-    guard: dict[str, Any] = {"age_s": round(standing.age_s(datetime.now(UTC)), 3)}
-    missing = [namespace for namespace in query.namespaces if namespace not in standing.states]
+    guard: dict[str, Any] = {"age_s": round(host_index.age_s(datetime.now(UTC)), 3)}
+    missing = [namespace for namespace in query.namespaces if namespace not in host_index.states]
     if missing:
         detail = f"this host's index does not have {', '.join(missing)}, or there is no such namespace"
         guard["lost"] = {"code": "namespace_not_indexed", "detail": detail}
@@ -209,14 +214,14 @@ def _age(query: Query, standing: IndexAtRevision) -> dict[str, Any]:
 
 
 def _proposed(
-    connection: Callable[[], Connection], query: Query, standing: IndexAtRevision, wanted: IndexSearch, pool: int
+    connection: Callable[[], Connection], query: Query, host_index: IndexAtRevision, wanted: IndexSearch, pool: int
 ) -> list[TermsRow]:
     """Return the best rows of this host's index, and MySQL's rows of documents that changed since."""
     limit = max(_LEAST_PROPOSED, int(_PROPOSED_PER_PLACE * pool))
-    rows = standing.view.search(wanted, limit=limit)
+    rows = host_index.view.search(wanted, limit=limit)
     tokens = [token.encode() for group in wanted.groups for token in group]
-    for namespace in {namespace for namespace, _ in standing.changed}:
-        ids = [document_id for of, document_id in standing.changed if of == namespace]
+    for namespace in {namespace for namespace, _ in host_index.changed}:
+        ids = [document_id for of, document_id in host_index.changed if of == namespace]
         index = KeywordIndex(connection(), query.tenant_id)
         changed = index.shown_of(namespace, ids, filters=query.filters, limit=_MOST_CHANGED)
         rows += (row for row in changed if any(token in row.terms for token in tokens))
@@ -227,32 +232,32 @@ def _rows_of(
     connection: Callable[[], Connection],
     query: Query,
     words: QueryWords,
-    standing: IndexAtRevision,
+    host_index: IndexAtRevision,
     chunk_ids: Sequence[ChunkId],
 ) -> list[TermsRow]:
     """Return the rows of these chunks from this host's index; from MySQL those that it lacks, and those of documents
     that changed after its revision, since an edited chunk keeps its id."""
-    rows = _rows_of_index(words, standing, chunk_ids)
+    rows = _rows_of_index(words, host_index, chunk_ids)
     present = {row.chunk_id for row in rows}
-    others = [chunk_id for chunk_id in chunk_ids if chunk_id not in present] if standing.is_current else []
+    others = [chunk_id for chunk_id in chunk_ids if chunk_id not in present] if host_index.is_current else []
     return rows + (KeywordIndex(connection(), query.tenant_id).rows(others) if others else [])
 
 
-def _rows_of_index(words: QueryWords, standing: IndexAtRevision, chunk_ids: Sequence[ChunkId]) -> list[TermsRow]:
+def _rows_of_index(words: QueryWords, host_index: IndexAtRevision, chunk_ids: Sequence[ChunkId]) -> list[TermsRow]:
     """Return the rows of those chunks that this host's index has and that are unchanged since; each is read once per
     query."""
     unread = [chunk_id for chunk_id in chunk_ids if chunk_id not in words.rows]
-    words.rows.update((row.chunk_id, row) for row in standing.view.rows(unread, without=standing.changed))
+    words.rows.update((row.chunk_id, row) for row in host_index.view.rows(unread, without=host_index.changed))
     return [words.rows[chunk_id] for chunk_id in chunk_ids if chunk_id in words.rows]
 
 
 def _documents_rows(
-    connection: Callable[[], Connection], rule: Rule, query: Query, standing: IndexAtRevision | None
+    connection: Callable[[], Connection], rule: Rule, query: Query, host_index: IndexAtRevision | None
 ) -> list[TermsRow]:
     document = (Namespace(rule.namespace), DocumentId(rule.document_id))
-    if standing is not None and not standing.is_current:
-        clause = _clause(query, standing) or EVERYTHING
-        return [entry.row for entry in standing.view.documents([document], clause, limit=_CHUNKS_PER_RULE)]
+    if host_index is not None and not host_index.is_current:
+        clause = _clause(query, host_index) or EVERYTHING
+        return [entry.row for entry in host_index.view.documents([document], clause, limit=_CHUNKS_PER_RULE)]
     return KeywordIndex(connection(), query.tenant_id).of_documents(
         [document], filters=query.filters, limit=_CHUNKS_PER_RULE
     )
@@ -268,3 +273,54 @@ def _apply(ruled: Sequence[tuple[Rule, Sequence[TermsRow]]], scores: dict[ChunkI
         if rows:
             best = max(rows, key=lambda row: scores[row.chunk_id]).chunk_id
             scores[best] = max(scores[best], min(bound, rule.boost / 2 * best_score))
+
+
+@dataclass(frozen=True, slots=True)
+class _Dictionary:
+    versions: tuple[tuple[str, int], ...]
+    lexicon: Lexicon
+
+
+_DictionaryKey = tuple[TenantId, tuple[Namespace, ...]]
+
+
+class Lexicons:
+    """At most 256 dictionaries, by tenant and namespaces. A changed dictionary takes effect after three seconds; an
+    unchanged one is not analysed again. While MySQL is unavailable the last one is used. Thread-safe."""
+
+    def __init__(self, mysql: Engine, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._mysql = mysql
+        self._clock = clock
+        self._dictionaries: RecentValues[_DictionaryKey, RefreshingValue[_Dictionary]] = RecentValues(
+            _MOST_DICTIONARIES
+        )
+
+    def get(self, tenant_id: TenantId, namespaces: Sequence[Namespace]) -> Lexicon:
+        """Return the tenant's dictionary for these namespaces together. Raises Unavailable if it was never read."""
+        key = (tenant_id, tuple(sorted(namespaces)))
+        return self._dictionaries.get(key, lambda: self._dictionary(key)).get().lexicon
+
+    def _dictionary(self, key: _DictionaryKey) -> RefreshingValue[_Dictionary]:
+        def read() -> _Dictionary:
+            last = entry.last
+            seconds = _FIRST_S if last is None else _PATIENCE_S
+            return read_soon(self._mysql, lambda connection: _read_dictionary(connection, key, last), seconds=seconds)
+
+        def report(error: PipelineError) -> None:
+            log.info("dictionary_not_read", tenant_id=key[0], code=error.code)
+
+        entry: RefreshingValue[_Dictionary] = RefreshingValue(
+            read, fresh_s=_DICTIONARY_FRESH_S, on_failure=report, clock=self._clock
+        )
+        return entry
+
+
+def _read_dictionary(connection: Connection, key: _DictionaryKey, last: _Dictionary | None) -> _Dictionary:
+    """Read the versions, and the dictionary only if they differ from the last ones."""
+    tenant_id, namespaces = key
+    store, wanted = Dictionaries(connection, tenant_id), [EVERY_NAMESPACE, *namespaces]
+    versions = tuple(sorted(store.versions(wanted).items()))
+    if last is not None and last.versions == versions:
+        return last
+    lexicon = Lexicon.of(store.load(wanted).values()) if versions else Lexicon()
+    return _Dictionary(versions=versions, lexicon=lexicon)

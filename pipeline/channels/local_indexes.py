@@ -119,8 +119,8 @@ class LocalIndexes:
         """Return the index as it is, for those of the namespaces that it has; None if it has none of them. Makes no
         calls."""
         view = self._tenant(tenant_id).reader.view()
-        found = {} if view is None else {namespace: view.state(namespace) for namespace in namespaces}
-        states = {namespace: state for namespace, state in found.items() if state is not None}
+        known_states = {} if view is None else {namespace: view.state(namespace) for namespace in namespaces}
+        states = {namespace: state for namespace, state in known_states.items() if state is not None}
         if view is None or not states:
             return None
         return IndexAtRevision(view=view, states=states, is_current=False, behind_s=self._folder.behind_s())
@@ -151,8 +151,8 @@ class LocalIndexes:
 
 def _look(tenant: _OpenIndex, stamps: Mapping[Namespace, str]) -> _IndexLook:
     view = tenant.reader.view()
-    found = {namespace: None if view is None else view.state(namespace) for namespace in stamps}
-    states = {namespace: state for namespace, state in found.items() if state is not None}
+    known_states = {namespace: None if view is None else view.state(namespace) for namespace in stamps}
+    states = {namespace: state for namespace, state in known_states.items() if state is not None}
     behind = {
         namespace: stamp
         for namespace, stamp in stamps.items()

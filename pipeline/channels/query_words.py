@@ -40,16 +40,16 @@ class NamespaceRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryWords:
-    """A query's terms as the index of each namespace writes them, and their statistics, at one moment. ``standing``:
+    """A query's terms as the index of each namespace writes them, and their statistics, at one moment. ``host_index``:
     the host's index they come from; None for MySQL. ``rows``: its rows that this query has read."""
 
-    asked: KeywordQuery
+    keyword_query: KeywordQuery
     tokens: dict[Namespace, dict[str, str]]
     frequency: dict[str, int]
     weighed: WeightedQuery
     chunk_count: int
     lags: bool
-    standing: IndexAtRevision | None = None
+    host_index: IndexAtRevision | None = None
     rows: dict[ChunkId, TermsRow] = field(default_factory=dict)
 
     def wanted(self, clause: Clause) -> IndexSearch:
@@ -58,11 +58,11 @@ class QueryWords:
         for tokens in self.tokens.values():
             for ways in self.weighed.units:
                 worth = [{tokens[term]: worth for term, worth in way.weights.items()} for way in ways]
-                if all(len(each) == 1 for each in worth):
-                    groups.append({token: value for each in worth for token, value in each.items()})
+                if all(len(way) == 1 for way in worth):
+                    groups.append({token: value for way in worth for token, value in way.items()})
                 else:
-                    groups += ({token: value} for each in worth for token, value in each.items())
-        without = self.standing.changed if self.standing else ()
+                    groups += ({token: value} for way in worth for token, value in way.items())
+        without = self.host_index.changed if self.host_index else ()
         return IndexSearch(groups=[group for group in groups if any(group.values())], clause=clause, without=without)
 
     def search(self) -> Search:
@@ -72,7 +72,7 @@ class QueryWords:
         The rarest terms, as many as stay within the bound together, and one at least. If that one is common, chunks
         must hold the second rarest too, and the third, as long as enough of them are expected to.
         """
-        occurring = [term for term in self.asked.terms if self.lags or self.frequency.get(term)]
+        occurring = [term for term in self.keyword_query.terms if self.lags or self.frequency.get(term)]
         rarest = sorted(occurring, key=lambda term: self.frequency.get(term, 0))
         if not rarest:
             return Search(groups=(), every=False, expected=0, complete=True)
@@ -102,13 +102,13 @@ class QueryWords:
         """Return the BM25 scores of the chunks."""
         scores: dict[ChunkId, float] = {}
         for block in blocks:
-            every = score(self.weighed, block.rows, self.tokens[block.namespace], fields)
-            scores.update(zip(block.chunk_ids, every.tolist(), strict=True))
+            bm25 = score(self.weighed, block.rows, self.tokens[block.namespace], fields)
+            scores.update(zip(block.chunk_ids, bm25.tolist(), strict=True))
         return scores
 
     def coverage(self, blocks: Sequence[NamespaceRows], fields: FieldWeights) -> dict[ChunkId, float]:
         """Return the share of the query that each chunk covers, in [0, 1]."""
-        held = coverage(self.asked, [(block.rows, self.tokens[block.namespace]) for block in blocks], fields)
+        held = coverage(self.keyword_query, [(block.rows, self.tokens[block.namespace]) for block in blocks], fields)
         return dict(zip((chunk_id for block in blocks for chunk_id in block.chunk_ids), held, strict=True))
 
     def of_rows(self, rows: Sequence[TermsRow]) -> list[NamespaceRows]:
@@ -144,41 +144,41 @@ def words_of_mysql(statistics: Statistics, query: Query, lexicon: Lexicon) -> Qu
     )
 
 
-def words_of_index(standing: IndexAtRevision, query: Query, lexicon: Lexicon) -> QueryWords:
+def words_of_index(host_index: IndexAtRevision, query: Query, lexicon: Lexicon) -> QueryWords:
     """Return the words with the statistics of this host's index, which never lag; changes after its revision are not
     counted."""
     keyword_query = read(query.query_text, lexicon)
-    tokens = _tokens(keyword_query.terms, query.tenant_id, list(standing.states))
-    frequencies = standing.view.frequencies
+    tokens = _tokens(keyword_query.terms, query.tenant_id, list(host_index.states))
+    frequencies = host_index.view.frequencies
     frequency = _counted(tokens, frequencies(_of_all(tokens)))
     keyword_query, tokens, frequency = _respelled(keyword_query, tokens, frequency, query, frequencies)
-    return _weighed(keyword_query, tokens, frequency, list(standing.states.values()), standing=standing)
+    return _weighed(keyword_query, tokens, frequency, list(host_index.states.values()), host_index=host_index)
 
 
 def _weighed(
-    asked: KeywordQuery,
+    keyword_query: KeywordQuery,
     tokens: dict[Namespace, dict[str, str]],
     frequency: dict[str, int],
     sizes: Sequence[NamespaceState | NamespaceStatistics],
     *,
     lags: bool = False,
-    standing: IndexAtRevision | None = None,
+    host_index: IndexAtRevision | None = None,
 ) -> QueryWords:
-    if not lags and not (standing and standing.changed):  # else some chunks are not counted yet
-        asked = asked.held(frequency)
+    if not lags and not (host_index and host_index.changed):  # else some chunks are not counted yet
+        keyword_query = keyword_query.held(frequency)
     collection = Collection(
         chunk_count=sum(size.chunk_count for size in sizes),
         term_count=sum(size.term_count for size in sizes),
         chunk_frequency=frequency,
     )
     return QueryWords(
-        asked=asked,
+        keyword_query=keyword_query,
         tokens=tokens,
         frequency=frequency,
-        weighed=weigh(asked, collection),
+        weighed=weigh(keyword_query, collection),
         chunk_count=collection.chunk_count,
         lags=lags,
-        standing=standing,
+        host_index=host_index,
     )
 
 
@@ -197,7 +197,7 @@ def _of_all(tokens: Mapping[Namespace, Mapping[str, str]]) -> list[str]:
 
 
 def _respelled(
-    asked: KeywordQuery,
+    keyword_query: KeywordQuery,
     tokens: dict[Namespace, dict[str, str]],
     frequency: dict[str, int],
     query: Query,
@@ -207,22 +207,26 @@ def _respelled(
     chunks that hold each token."""
     bound = _MOST_SPELLINGS // max(1, len(tokens))
     unknown = (
-        unit.ways[0] for unit in asked.units if not any(frequency.get(term) for way in unit.ways for term in way)
+        unit.ways[0]
+        for unit in keyword_query.units
+        if not any(frequency.get(term) for way in unit.ways for term in way)
     )
     near = {way[0]: some for way in unknown if len(way) == 1 and (some := near_spellings(way[0]))}
     others = list(dict.fromkeys(other for some in near.values() for other in some))[:bound]
     if not others:
-        return asked, tokens, frequency
+        return keyword_query, tokens, frequency
     written = _tokens(others, query.tenant_id, tokens)
     held = _counted(written, count(_of_all(written)))
-    asked = asked.respelled({term: [other for other in some if held.get(other)] for term, some in near.items()})
-    return asked, _tokens(asked.terms, query.tenant_id, tokens), held | frequency
+    keyword_query = keyword_query.respelled(
+        {term: [other for other in some if held.get(other)] for term, some in near.items()}
+    )
+    return keyword_query, _tokens(keyword_query.terms, query.tenant_id, tokens), held | frequency
 
 
-def _counted(tokens: Mapping[Namespace, Mapping[str, str]], found: Mapping[str, int]) -> dict[str, int]:
-    """Return the number of chunks that hold each term, without absent terms. ``found``: the counts of tokens."""
+def _counted(tokens: Mapping[Namespace, Mapping[str, str]], counts: Mapping[str, int]) -> dict[str, int]:
+    """Return the number of chunks that hold each term, without absent terms. ``counts``: the counts of tokens."""
     frequency: defaultdict[str, int] = defaultdict(int)
     for of_one in tokens.values():
         for term, written in of_one.items():
-            frequency[term] += found.get(written, 0)
+            frequency[term] += counts.get(written, 0)
     return {term: count for term, count in frequency.items() if count}

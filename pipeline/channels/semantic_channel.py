@@ -57,14 +57,14 @@ class SemanticChannel:
         the query's threshold are left out."""
         space = self.space(query.embedding_space)
         plan = query.plan.channels.get(self.name)
-        limit, each = query.pool_of(self.name), options_of(SemanticOptions, plan).per_namespace
+        limit, per_namespace = query.pool_of(self.name), options_of(SemanticOptions, plan).per_namespace
         vector = self._vector(query, space)
         nearest = space.search(query.tenant_id).nearest(
             vector,
             namespaces=query.namespaces,
             filters=query.filters,
             limit=limit,
-            per_namespace=each,
+            per_namespace=per_namespace,
             passing=None if self.host is None else partial(self.host.passing, query, limit=MOST_BY_ID),
         )
         threshold = None if plan is None else plan.min_score
@@ -102,9 +102,11 @@ class SemanticChannel:
         separately."""
 
         def embed() -> Matrix:
-            known = isinstance(space.embedder, SentenceEncoder) or (space.number, sentences) in self._references
-            vectors = self._embedded(query, space, [query.query_text, *(() if known else sentences)])
-            if not known:
+            has_references = (
+                isinstance(space.embedder, SentenceEncoder) or (space.number, sentences) in self._references
+            )
+            vectors = self._embedded(query, space, [query.query_text, *(() if has_references else sentences)])
+            if not has_references:
                 self._references.put((space.number, sentences), vectors[1:])
             vector: Matrix = vectors[0]
             return vector

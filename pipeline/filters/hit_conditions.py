@@ -4,6 +4,7 @@ shows. A negated condition holds exactly where its contrary does not, so also fo
 from __future__ import annotations
 
 import math
+import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,18 +26,8 @@ _MAY_BE_ALL: Final = 400
 _OWN_FIELDS: Final = frozenset(
     {
         *("type", "author", "tags", "published_at", "story_time", "updated_at", "source_uri", "generation", "position"),
-        *(
-            "heading_path",
-            "chunk_type",
-            "parent_id",
-            "chapter_id",
-            "entity_names",
-            "summary",
-            "page",
-            "page_start",
-            "page_end",
-        ),
-        *("start", "end"),
+        *("heading_path", "chunk_type", "parent_id", "chapter_id", "entity_names", "summary"),
+        *("page", "page_start", "page_end", "start", "end"),
         *("chunk_id", "document_id", "namespace", "title"),
     }
 )
@@ -102,11 +93,7 @@ def may_be_more(recalled: Sequence[int], read: int) -> bool:
 
 def as_sent(conditions: HitConditions) -> dict[str, Any]:
     """Return the conditions as JSON, as the caller sent them."""
-    conditions_json = [
-        f"{' or '.join(condition.names)} {'not ' if condition.negated else ''}{condition.operator} {_said(condition)}".rstrip()
-        for condition in conditions.each
-    ]
-    return {"conditions": {"every" if conditions.every else "any": conditions_json}}
+    return {"conditions": {"every" if conditions.every else "any": list(map(_in_words, conditions.each))}}
 
 
 def number_in(value: Any) -> float | None:
@@ -165,28 +152,27 @@ def spelled(value: Any) -> str:
     return value.isoformat().replace("+00:00", "Z") if isinstance(value, datetime) else str(value)
 
 
-def _said(condition: HitCondition) -> str:
+def _in_words(condition: HitCondition) -> str:
+    negation = "not " if condition.negated else ""
     if condition.moment is not None:
-        return spelled(condition.moment)
-    return f"{condition.number:g}" if condition.number is not None else ", ".join(condition.texts)
+        operand = spelled(condition.moment)
+    else:
+        operand = ", ".join(condition.texts) if condition.number is None else f"{condition.number:g}"
+    return f"{' or '.join(condition.names)} {negation}{condition.operator} {operand}".rstrip()
 
 
 def _by_text(fits: Callable[[str, str], bool]) -> Callable[[Any, HitCondition], bool]:
     return lambda value, condition: any(fits(spelled(value), text) for text in condition.texts)
 
 
-def _by_number(fits: Callable[[float, float], bool]) -> Callable[[Any, HitCondition], bool]:
+def _by_value(
+    operand: str, parse: Callable[[Any], Any], fits: Callable[[Any, Any], bool]
+) -> Callable[[Any, HitCondition], bool]:
+    """Return a test of parsed values against the condition's ``number`` or ``moment``."""
+
     def test(value: Any, condition: HitCondition) -> bool:
-        number = number_in(value)
-        return number is not None and condition.number is not None and fits(number, condition.number)
-
-    return test
-
-
-def _by_moment(fits: Callable[[datetime, datetime], bool]) -> Callable[[Any, HitCondition], bool]:
-    def test(value: Any, condition: HitCondition) -> bool:
-        moment = moment_in(value)
-        return moment is not None and condition.moment is not None and fits(moment, condition.moment)
+        held, wanted = parse(value), getattr(condition, operand)
+        return held is not None and wanted is not None and fits(held, wanted)
 
     return test
 
@@ -198,11 +184,11 @@ _TESTS: Final[Mapping[str, Callable[[Any, HitCondition], bool]]] = {
     "is": _by_text(str.__eq__),
     "in": _by_text(str.__eq__),
     "not empty": lambda _value, _condition: True,
-    "=": _by_number(float.__eq__),
-    ">": _by_number(float.__gt__),
-    "<": _by_number(float.__lt__),
-    "≥": _by_number(float.__ge__),
-    "≤": _by_number(float.__le__),
-    "before": _by_moment(datetime.__lt__),
-    "after": _by_moment(datetime.__gt__),
+    "=": _by_value("number", number_in, operator.eq),
+    ">": _by_value("number", number_in, operator.gt),
+    "<": _by_value("number", number_in, operator.lt),
+    "≥": _by_value("number", number_in, operator.ge),
+    "≤": _by_value("number", number_in, operator.le),
+    "before": _by_value("moment", moment_in, operator.lt),
+    "after": _by_value("moment", moment_in, operator.gt),
 }

@@ -87,9 +87,9 @@ def terms_of_fields(fields: DocumentFields, *, chunk_type: str) -> list[str]:
     if chunk_type == PAIR_TYPE or (QUESTION_KEY in fields.metadata and ANSWER_KEY in fields.metadata):
         terms.append(_PAIR)
     terms += (
-        _named("where", (key,), value) for key, value in fields.metadata.items() if isinstance(value, str | int | float)
+        _term("where", (key,), value) for key, value in fields.metadata.items() if isinstance(value, str | int | float)
     )
-    terms += _held(fields.metadata, ())
+    terms += _metadata_terms(fields.metadata, ())
     return list(dict.fromkeys(terms))
 
 
@@ -122,8 +122,8 @@ def clause_of(filters: Filters) -> Clause | None:
         parts.append(Between("published_at", *bounds))
     if filters.story_time is not None and filters.story_time < _MOST:
         parts.append(Never(Between("story_time", filters.story_time + 1, None)))
-    clauses = [_asked(path, value) for path, value in leaves(filters.metadata, ())]
-    condition = None if filters.where is None else _condition(filters.where)
+    clauses = [_metadata_clause(path, value) for path, value in leaves(filters.metadata, ())]
+    condition = None if filters.where is None else _condition_clause(filters.where)
     if None in clauses or (condition is None and filters.where is not None):
         return None
     parts += [part for part in (*clauses, condition) if part is not None]
@@ -136,25 +136,25 @@ def microseconds(moment: datetime) -> int:
     return (aware - _EPOCH) // timedelta(microseconds=1)
 
 
-def _held(value: Any, path: tuple[str, ...]) -> Iterator[str]:
+def _metadata_terms(value: Any, path: tuple[str, ...]) -> Iterator[str]:
     if isinstance(value, Mapping):
-        yield _named("object", path, None)
+        yield _term("object", path, None)
         for key, inner in value.items():
-            yield from _held(inner, (*path, key))
+            yield from _metadata_terms(inner, (*path, key))
     elif isinstance(value, Sequence) and not isinstance(value, str):
-        yield _named("list", path, None)
-        for one in _single(value):
-            yield _named("has", path, one)
-            yield _named("lists", path, one)
+        yield _term("list", path, None)
+        for scalar in _scalars(value):
+            yield _term("has", path, scalar)
+            yield _term("lists", path, scalar)
     else:
-        yield _named("has", path, value)
+        yield _term("has", path, value)
 
 
-def _single(values: Sequence[Any]) -> Iterator[Any]:
+def _scalars(values: Sequence[Any]) -> Iterator[Any]:
     """Yield the single values of a list and of the lists in it."""
     for value in values:
         if isinstance(value, Sequence) and not isinstance(value, str):
-            yield from _single(value)
+            yield from _scalars(value)
         elif not isinstance(value, Mapping):
             yield value
 
@@ -168,25 +168,25 @@ def leaves(metadata: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[tuple
             yield (*path, key), value
 
 
-def _asked(path: tuple[str, ...], value: Any) -> Clause | None:
+def _metadata_clause(path: tuple[str, ...], value: Any) -> Clause | None:
     if isinstance(value, Mapping):
-        return Having(_named("object", path, None))
+        return Having(_term("object", path, None))
     if isinstance(value, Sequence) and not isinstance(value, str):
         if any(
             isinstance(item, Mapping) or (isinstance(item, Sequence) and not isinstance(item, str)) for item in value
         ):
             return None
-        return Every((Having(_named("list", path, None)), *(Having(_named("lists", path, item)) for item in value)))
-    return Having(_named("has", path, value))
+        return Every((Having(_term("list", path, None)), *(Having(_term("lists", path, item)) for item in value)))
+    return Having(_term("has", path, value))
 
 
-def _condition(condition: Condition) -> Clause | None:
+def _condition_clause(condition: Condition) -> Clause | None:
     if isinstance(condition, Comparison):
         if condition.operator not in ("eq", "in", "ne", "nin"):
             return _ordered(condition)
-        any_of = Either(tuple(Having(_named("where", (condition.key,), value)) for value in choices_of(condition)))
+        any_of = Either(tuple(Having(_term("where", (condition.key,), value)) for value in choices_of(condition)))
         return Never(any_of) if condition.operator in ("ne", "nin") else any_of
-    parts = tuple(part for part in map(_condition, condition.parts) if part is not None)
+    parts = tuple(part for part in map(_condition_clause, condition.parts) if part is not None)
     if len(parts) < len(condition.parts):
         return None
     return Every(parts) if condition.operator == "and" else Either(parts)
@@ -206,7 +206,7 @@ def _ordered(comparison: Comparison) -> Clause | None:
     return Ordered(comparison.key, first, bound, False, comparison.operator == "lt")
 
 
-def _named(kind: str, path: tuple[str, ...], value: Any) -> str:
+def _term(kind: str, path: tuple[str, ...], value: Any) -> str:
     """Write a path and a value as a term. Whole numbers are written alike whether they came as integers or as floats."""
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         value = int(value)

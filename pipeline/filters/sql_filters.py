@@ -96,37 +96,37 @@ def mysql_where(condition: Condition, column: str, values: dict[str, Any]) -> st
     """Return an SQL condition that is true or false and never unknown; its operands are added to ``values``."""
 
     def compared(comparison: Comparison, value: Scalar, sign: str) -> str:
-        path = _named(values, "$." + to_json(comparison.key))  # a key in a path is written as in JSON
+        path = _bind(values, "$." + to_json(comparison.key))  # a key in a path is written as in JSON
         held, kind = f"JSON_EXTRACT({column}, :{path})", kind_of(value) or ""
         if kind == "boolean":
             test = f"JSON_UNQUOTE({held}) = '{'true' if value else 'false'}'"
         elif kind == "number":
-            test = f"CAST({held} AS DOUBLE) {sign} :{_named(values, float(value))}"
+            test = f"CAST({held} AS DOUBLE) {sign} :{_bind(values, float(value))}"
         else:
-            test = f"CAST(JSON_UNQUOTE({held}) AS BINARY) {sign} CAST(:{_named(values, value)} AS BINARY)"
+            test = f"CAST(JSON_UNQUOTE({held}) AS BINARY) {sign} CAST(:{_bind(values, value)} AS BINARY)"
         return f"CASE WHEN JSON_TYPE({held}) IN ({_MYSQL_KINDS[kind]}) THEN {test} ELSE FALSE END"
 
-    return _written(condition, compared)
+    return _condition_sql(condition, compared)
 
 
 def postgres_where(condition: Condition, column: str, values: dict[str, Any]) -> str:
     """Return the condition for PostgreSQL; see `mysql_where`."""
 
     def compared(comparison: Comparison, value: Scalar, sign: str) -> str:
-        key = f"CAST(:{_named(values, comparison.key)} AS text)"
+        key = f"CAST(:{_bind(values, comparison.key)} AS text)"
         kind = kind_of(value)
         if kind == "boolean":
             test = f"({column} ->> {key}) = '{'true' if value else 'false'}'"
         elif kind == "number":
-            test = f"CAST({column} ->> {key} AS numeric) {sign} CAST(:{_named(values, str(value))} AS numeric)"
+            test = f"CAST({column} ->> {key} AS numeric) {sign} CAST(:{_bind(values, str(value))} AS numeric)"
         else:
-            test = f'({column} ->> {key}) COLLATE "C" {sign} CAST(:{_named(values, value)} AS text)'
+            test = f'({column} ->> {key}) COLLATE "C" {sign} CAST(:{_bind(values, value)} AS text)'
         return f"CASE WHEN jsonb_typeof({column} -> {key}) = '{kind}' THEN {test} ELSE FALSE END"
 
-    return _written(condition, compared)
+    return _condition_sql(condition, compared)
 
 
-def _written(condition: Condition, compared: Compare) -> str:
+def _condition_sql(condition: Condition, compared: Compare) -> str:
     if isinstance(condition, Comparison):
         if condition.operator in _ORDERS:
             assert not isinstance(condition.value, tuple)
@@ -135,13 +135,13 @@ def _written(condition: Condition, compared: Compare) -> str:
         any_of = [compared(condition, value, "=") for value in choices_of(condition)]
         equal = f"({' OR '.join(any_of)})" if any_of else "FALSE"
         return f"NOT {equal}" if condition.operator in ("ne", "nin") else equal
-    parts = [_written(part, compared) for part in condition.parts]
+    parts = [_condition_sql(part, compared) for part in condition.parts]
     if not parts:
         return "TRUE" if condition.operator == "and" else "FALSE"
     return f"({(' AND ' if condition.operator == 'and' else ' OR ').join(parts)})"
 
 
-def _named(values: dict[str, Any], value: object) -> str:
+def _bind(values: dict[str, Any], value: object) -> str:
     """Add a value under a new name, and return the name."""
     name = f"f_where_{len(values)}"
     values[name] = value

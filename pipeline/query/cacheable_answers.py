@@ -14,29 +14,20 @@ from pipeline.query.request import Query
 from pipeline.records import ChannelName, Namespace
 
 # Caller, time and filing: nothing in an answer depends on them but its own id and time.
-NOT_ASKED: Final = frozenset(
+NOT_IN_KEY: Final = frozenset(
     {
-        "query_id",
-        "request_id",
-        "created_at",
-        "deadline_at",
-        "session_id",
-        "asked_by",
-        "trace",
-        "cache_key",
-        "stamps",
-        "before_routing",
-        "rules_known",
+        *("query_id", "request_id", "created_at", "deadline_at", "session_id", "asked_by", "trace"),
+        *("cache_key", "stamps", "before_routing", "rules_known"),
     }
 )
 
-_EXCLUDED: Final[Mapping[str, Any]] = {**dict.fromkeys(NOT_ASKED, True), "plan": {"lane"}}  # all lanes answer alike
+_EXCLUDED: Final[Mapping[str, Any]] = {**dict.fromkeys(NOT_IN_KEY, True), "plan": {"lane"}}  # all lanes answer alike
 
 # A query that begins sooner after a change may still see the state before it; see `retrieval.compose`.
 SETTLES_AFTER_S: Final = 5.0
 
 # The hits of these change with the revision of a namespace; those of an API or a plugin change unnoticed.
-_NOTED: Final = frozenset({ChannelName.KEYWORD, ChannelName.SEMANTIC, ChannelName.FAQ})
+_REVISED_CHANNELS: Final = frozenset({ChannelName.KEYWORD, ChannelName.SEMANTIC, ChannelName.FAQ})
 
 _QUERY: Final[TypeAdapter[Query]] = TypeAdapter(Query)
 
@@ -48,7 +39,7 @@ def cache_key(query: Query, *, revisions: Mapping[Namespace, str], installation:
     ``revisions`` of the namespaces involved, the installation's settings, and the hour, because decay and a model's
     idea of "recent" depend on the present.
 
-    Every new field of queries is part of it unless ``NOT_ASKED`` names it.
+    Every new field of queries is part of it unless ``NOT_IN_KEY`` names it.
     """
     parts = {
         "format": _FORMAT,
@@ -61,13 +52,13 @@ def cache_key(query: Query, *, revisions: Mapping[Namespace, str], installation:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
-def can_tell(query: Query) -> bool:
+def is_cacheable(query: Query) -> bool:
     """Return whether revisions reveal every change that may alter the answer: every named namespace exists, and no
     channel of the first or a second retrieval searches outside of namespaces."""
     if query.missing_namespaces:
         return False
     channels = query.plan.retrieve.channels.items()
-    return all(ChannelName(name) in _NOTED for name, channel in channels if channel.weight > 0)
+    return all(ChannelName(name) in _REVISED_CHANNELS for name, channel in channels if channel.weight > 0)
 
 
 def has_settled(query: Query, revised_at: datetime | None) -> bool:

@@ -120,7 +120,7 @@ class Query:
         return QueryMoment(at=datetime.fromtimestamp(self.created_at, UTC), story_time=self.filters.story_time)
 
     @property
-    def asked(self) -> OriginalRequest:
+    def original(self) -> OriginalRequest:
         """The plan and remarks before any route changed them."""
         return self.before_routing or OriginalRequest(plan=self.plan, remarks=self.remarks)
 

@@ -18,7 +18,7 @@ from pipeline.query.model_replies import Rewritten, Routed, read_passage, read_r
 _LONGEST_QUERY: Final = 2_000  # characters; a longer one is understood by its beginning
 _GRACE_S: Final = 0.05
 
-Found = TypeVar("Found")
+Reply = TypeVar("Reply")
 
 
 class LlmRewriter:
@@ -64,8 +64,8 @@ class LlmRewriter:
         self._service.close()
 
     def _ask(
-        self, prompt: str, query_text: str, read: Callable[[str], Found | None], *, timeout_s: float, **blanks: str
-    ) -> Found:
+        self, prompt: str, query_text: str, read: Callable[[str], Reply | None], *, timeout_s: float, **blanks: str
+    ) -> Reply:
         """Send a prompt and return what ``read`` parses from the reply. Raises RewriterUnavailable."""
         deadline = Deadline.after(min(timeout_s, self._timeout_s))
         words = load_prompt(prompt)

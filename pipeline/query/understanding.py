@@ -196,13 +196,13 @@ def _different(text: str, wordings: Sequence[Wording], *, by_words: bool) -> tup
         return frozenset(query_terms(wording)) if by_words else wording.strip()
 
     seen = {meaning(text)}
-    kept = []
+    different = []
     for wording in wordings:
-        means = meaning(wording.text)
-        if means and means not in seen:
-            seen.add(means)
-            kept.append(wording)
-    return tuple(kept)
+        words = meaning(wording.text)
+        if words and words not in seen:
+            seen.add(words)
+            different.append(wording)
+    return tuple(different)
 
 
 def _routed(query: Query, method: Method | None, *, rerank: bool, reason: str) -> Query:
@@ -211,33 +211,27 @@ def _routed(query: Query, method: Method | None, *, rerank: bool, reason: str) -
     plan = query.plan
     understanding = query.understanding or Understanding(route=plan.retrieve.method)
     if method is None:
-        nowhere = replace(plan, retrieve=replace(plan.retrieve, channels={}))
-        return replace(
-            query,
-            plan=nowhere,
-            before_routing=query.asked,
-            understanding=replace(understanding, route=None),
-            remarks=(*query.remarks, f"nothing was searched: {reason}"),
-        )
-    if not rerank and len(query.namespaces) == 1:
-        plan = replace(plan, rerank=replace(plan.rerank, enabled=False))
-    narrowed = _narrowed(plan, method)
-    if narrowed is None:
-        return query if plan is query.plan else replace(query, plan=plan, before_routing=query.asked)
+        retrieve: RetrievePlan | None = replace(plan.retrieve, channels={})
+        remark = f"nothing was searched: {reason}"
+    else:
+        if not rerank and len(query.namespaces) == 1:
+            plan = replace(plan, rerank=replace(plan.rerank, enabled=False))
+        retrieve, remark = _narrowed(plan, method), f"searched by {method} alone: {reason}"
+    if retrieve is None:
+        return query if plan is query.plan else replace(query, plan=plan, before_routing=query.original)
     return replace(
         query,
-        plan=replace(plan, retrieve=narrowed),
-        before_routing=query.asked,
+        plan=replace(plan, retrieve=retrieve),
+        before_routing=query.original,
         understanding=replace(understanding, route=method),
-        remarks=(*query.remarks, f"searched by {method} alone: {reason}"),
+        remarks=(*query.remarks, remark),
     )
 
 
 def _narrowed(plan: Plan, method: Method) -> RetrievePlan | None:
     """Return the plan without the channel that a route excludes; None if nothing is excluded, or nothing would be left."""
-    out = {"full_text": ChannelName.SEMANTIC, "semantic": ChannelName.KEYWORD}.get(method)
-    searched = {ChannelName.SEMANTIC, ChannelName.KEYWORD} & set(plan.channels)
-    if out is None or out not in searched or len(searched) < 2:
+    excluded = {"full_text": ChannelName.SEMANTIC, "semantic": ChannelName.KEYWORD}.get(method)
+    if excluded is None or not {ChannelName.SEMANTIC, ChannelName.KEYWORD} <= plan.channels.keys():
         return None
-    left = {name: channel for name, channel in plan.retrieve.channels.items() if ChannelName(name) is not out}
-    return replace(plan.retrieve, channels=left)
+    channels = {name: channel for name, channel in plan.retrieve.channels.items() if ChannelName(name) is not excluded}
+    return replace(plan.retrieve, channels=channels)

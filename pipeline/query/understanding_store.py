@@ -53,7 +53,7 @@ class Understandings:
             with redis_errors():
                 values: list[bytes | None] = self._redis.mget([self._prefix + digest for digest in digests])  # type: ignore[assignment]
         except StoreUnavailable as error:
-            log.warning("understandings_away", code=error.code)
+            log.warning("understanding_cache_unavailable", code=error.code)
             return {}
         return {digest: value for digest, value in zip(digests, values, strict=True) if value is not None}
 
@@ -68,7 +68,7 @@ class Understandings:
                         arguments = (self._prefix, digest, value.decode(), self._ttl_s, int(time.time()), self._most)
                         self._redis.eval(_PUT, 1, self._index, *map(str, arguments))
         except StoreUnavailable as error:
-            log.warning("understandings_away", code=error.code)
+            log.warning("understanding_cache_unavailable", code=error.code)
 
 
 def digest_of(*parts: object) -> str:

@@ -1,16 +1,20 @@
-"""Fusion by a plug-in: its protocol, and checks of its result."""
+"""Fusion by a plug-in of an installed package: its protocol, its loading, and checks of its result."""
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
+from importlib.metadata import entry_points
 from numbers import Real
 from types import MappingProxyType
-from typing import Protocol
+from typing import Protocol, cast
 
 from pipeline.errors import FusionPluginFailed
 from pipeline.ranking.fusion import Completed, Fused, Weights, best_first, weighted_fusion
 from pipeline.records import ChunkId, Ranking
+
+GROUP = "chordwise.fusion"
 
 
 class FusionPlugin(Protocol):
@@ -54,3 +58,23 @@ def custom_fusion(
 def _rescored(hit: Fused, score: float) -> Fused:
     parts = tuple(part._replace(normalized=None, contribution=None) for part in hit.contributions)
     return hit._replace(score=score, contributions=parts)
+
+
+@functools.cache
+def installed_fusions() -> tuple[str, ...]:
+    """Return the names of the installed fusions without loading any."""
+    return tuple(sorted(entry_points(group=GROUP).names))
+
+
+@functools.cache
+def load_fusion(name: str) -> FusionPlugin:
+    """Return the fusion of this name, loaded once in each process. Raises FusionPluginFailed."""
+    try:
+        fusion = next(iter(entry_points(group=GROUP, name=name))).load()
+    except StopIteration:
+        raise FusionPluginFailed("it is not installed here") from None
+    except Exception as error:  # a third-party module may raise anything when it is loaded
+        raise FusionPluginFailed(f"it could not be loaded: {type(error).__name__}") from error
+    if not callable(fusion):
+        raise FusionPluginFailed(f"a {type(fusion).__name__} cannot be called")
+    return cast(FusionPlugin, fusion)

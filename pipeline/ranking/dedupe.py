@@ -21,12 +21,10 @@ def deduplicated(hits: Sequence[Hit], by: Sameness) -> tuple[list[Hit], list[Dro
         return list(hits), []
     groups: dict[Hashable, list[Hit]] = {}
     for hit in hits:
-        groups.setdefault(_identity(hit, by), []).append(hit)
+        groups.setdefault(hit.document if by == "document" else content_hash(hit.passage.text), []).append(hit)
     kept = [_merged(group) if len(group) > 1 else group[0] for group in groups.values()]
     dropped = [
-        Drop(chunk_id=hit.chunk_id, stage="dedupe", reason=f"same_{by}", value=hit.score, limit=group[0].score)
-        for group in groups.values()
-        for hit in group[1:]
+        hit.drop("dedupe", f"same_{by}", hit.score, group[0].score) for group in groups.values() for hit in group[1:]
     ]
     return kept, dropped
 
@@ -35,12 +33,6 @@ def content_hash(text: str) -> bytes:
     """Return a hash that ignores case, white space and Unicode forms (full width, composed)."""
     normal = " ".join(normal_form("NFKC", text).casefold().split())
     return hashlib.blake2b(normal.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-
-
-def _identity(hit: Hit, by: Sameness) -> Hashable:
-    if by == "document":
-        return hit.passage.namespace, hit.passage.document_id
-    return content_hash(hit.passage.text)
 
 
 def _merged(group: Sequence[Hit]) -> Hit:

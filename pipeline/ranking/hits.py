@@ -68,6 +68,15 @@ class Hit:
         """The id of its chunk."""
         return self.fused.chunk_id
 
+    @property
+    def document(self) -> tuple[str, str]:
+        """The namespace and the id of its document."""
+        return self.passage.namespace, self.passage.document_id
+
+    def drop(self, stage: str, reason: str, value: float | None, limit: float | None) -> Drop:
+        """Return the record of a stage that drops this hit."""
+        return Drop(chunk_id=self.chunk_id, stage=stage, reason=reason, value=value, limit=limit)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drop:

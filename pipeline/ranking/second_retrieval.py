@@ -21,7 +21,7 @@ def shortcomings(hits: Sequence[Hit], plan: Plan) -> list[str]:
     wanted = None if second.min_hits is None else min(second.min_hits, plan.top_k)
     if wanted is not None and len(hits) < wanted:
         reasons.append(f"min_hits: {len(hits)} of {wanted}")
-    documents = {(hit.passage.namespace, hit.passage.document_id) for hit in hits}
+    documents = {hit.document for hit in hits}
     wanted = None if second.min_documents is None else min(second.min_documents, plan.top_k)
     if wanted is not None and len(documents) < wanted:
         reasons.append(f"min_documents: {len(documents)} of {wanted}")

@@ -33,13 +33,8 @@ def select(hits: Sequence[Hit], plan: Plan) -> tuple[list[Hit], list[Drop]]:
     how = plan.retrieve.selection
     limit = plan.retrieve.score_threshold
     kept = [hit for hit in hits if hit.confidence >= limit]
-    dropped = [
-        Drop(
-            chunk_id=hit.chunk_id, stage="threshold", reason="below_score_threshold", value=hit.confidence, limit=limit
-        )
-        for hit in hits
-        if hit.confidence < limit
-    ]
+    below = (hit for hit in hits if hit.confidence < limit)
+    dropped = [hit.drop("threshold", "below_score_threshold", hit.confidence, limit) for hit in below]
     if how.quality is not None:
         kept, poor = graded(kept, how.quality)
         dropped += poor
@@ -55,13 +50,7 @@ def select(hits: Sequence[Hit], plan: Plan) -> tuple[list[Hit], list[Drop]]:
     if len(chosen) < len(kept):
         returned = {hit.chunk_id for hit in chosen}
         dropped += [
-            Drop(
-                chunk_id=hit.chunk_id,
-                stage="select",
-                reason="too_alike" if position <= plan.top_k else "beyond_top_k",
-                value=position,
-                limit=plan.top_k,
-            )
+            hit.drop("select", "too_alike" if position <= plan.top_k else "beyond_top_k", position, plan.top_k)
             for position, hit in enumerate(kept, start=1)
             if hit.chunk_id not in returned
         ]
@@ -92,20 +81,11 @@ def capped(hits: Sequence[Hit], per_document: int) -> tuple[list[Hit], list[Drop
     taken: Counter[tuple[str, str]] = Counter()
     kept, dropped = [], []
     for hit in hits:
-        document = (hit.passage.namespace, hit.passage.document_id)
-        taken[document] += 1
-        if taken[document] <= per_document:
+        taken[hit.document] += 1
+        if taken[hit.document] <= per_document:
             kept.append(hit)
         else:
-            dropped.append(
-                Drop(
-                    chunk_id=hit.chunk_id,
-                    stage="select",
-                    reason="beyond_per_document",
-                    value=taken[document],
-                    limit=per_document,
-                )
-            )
+            dropped.append(hit.drop("select", "beyond_per_document", taken[hit.document], per_document))
     return kept, dropped
 
 
@@ -118,17 +98,13 @@ def grade_of(hit: Hit, plan: QualityPlan) -> int:
 def graded(hits: Sequence[Hit], plan: QualityPlan) -> tuple[list[Hit], list[Drop]]:
     """Drop the hits of the worst grade when there are more than ``enough`` hits and another grade is left; then order
     near-ties by grade."""
-    kept, dropped = list(hits), []
+    kept, dropped = list(hits), list[Drop]()
     worst = len(plan.grades) - 1
     if len(hits) > plan.enough and worst > 0:
         better = [hit for hit in hits if grade_of(hit, plan) < worst]
         if better:
-            kept = better
-            dropped = [
-                Drop(chunk_id=hit.chunk_id, stage="quality", reason="worst_grade", value=len(hits), limit=plan.enough)
-                for hit in hits
-                if grade_of(hit, plan) == worst
-            ]
+            poor = [hit for hit in hits if grade_of(hit, plan) == worst]
+            kept, dropped = better, [hit.drop("quality", "worst_grade", len(hits), plan.enough) for hit in poor]
     return _near_ties(kept, plan), dropped
 
 

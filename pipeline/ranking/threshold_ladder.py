@@ -44,17 +44,8 @@ def stepped_down(
         kept = [hit for hit in hits if similarity[hit.chunk_id] >= threshold]
         if _returnable(kept, per_document) >= wanted:
             break
-    dropped = [
-        Drop(
-            chunk_id=hit.chunk_id,
-            stage="ladder",
-            reason="below_similarity",
-            value=similarity[hit.chunk_id],
-            limit=threshold,
-        )
-        for hit in hits
-        if similarity[hit.chunk_id] < threshold
-    ]
+    below = (hit for hit in hits if similarity[hit.chunk_id] < threshold)
+    dropped = [hit.drop("ladder", "below_similarity", similarity[hit.chunk_id], threshold) for hit in below]
     enough = _returnable(kept, per_document) >= wanted
     return kept, dropped, Rung(threshold=threshold, hits=len(kept), enough=enough)
 
@@ -62,5 +53,5 @@ def stepped_down(
 def _returnable(hits: Sequence[Hit], per_document: int | None) -> int:
     if per_document is None:
         return len(hits)
-    counted = Counter((hit.passage.namespace, hit.passage.document_id) for hit in hits)
+    counted = Counter(hit.document for hit in hits)
     return sum(min(count, per_document) for count in counted.values())

@@ -1,21 +1,31 @@
-"""Ask channels: one within its time, or several in parallel."""
+"""Ask channels within their times, one or several in parallel, and run any other call within a time limit."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
+from functools import partial
+from typing import ParamSpec, TypeVar
 
 import structlog
 
-from pipeline.channels.channel import Channel
+from pipeline.channels.channel import Channel, Recalled
+from pipeline.deadline import Deadline
 from pipeline.errors import ApiSourceTimedOut, CircuitOpen, PipelineError, Unavailable
 from pipeline.query.request import Envelope, Query
 from pipeline.records import ChannelName
-from pipeline.retrieval.make_channels import aside
+from pipeline.retrieval.journal import Journal
 
 log = structlog.get_logger(__name__)
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+# Channel calls run in their own pool, so that a hanging one costs its thread until its socket times out, and never the
+# query.
+_ASIDE = ThreadPoolExecutor(max_workers=32, thread_name_prefix="channel")
 
 # Reserved for composing the answer when a channel uses all of its time.
 RESERVE_S = 0.1
@@ -56,20 +66,7 @@ def ask_with_verdict(query: Query, channel: Channel) -> tuple[Envelope, bool]:
             log.exception("channel_bug", channel=channel.name, query_id=query.query_id)
             return _lost(channel, "failed", "internal_error", f"unexpected {type(error).__name__}"), False
         else:
-            envelope = Envelope(
-                channel=channel.name,
-                status="ok",
-                chunk_ids=tuple(recalled.chunk_ids),
-                scores=tuple(recalled.scores),
-                upper_bound=recalled.upper_bound,
-                zero=recalled.zero,
-                background=recalled.background,
-                model=recalled.model,
-                trust=recalled.trust,
-                brought=tuple(recalled.brought),
-                guard=recalled.guard,
-            )
-            return envelope, False
+            return envelope_of(channel, recalled), False
     if last is None:
         return _lost(channel, "timeout", "timeout", "the query's deadline had passed"), False
     status = "timeout" if isinstance(last, ApiSourceTimedOut) else "failed"
@@ -92,10 +89,41 @@ def ask_side_by_side(
     # A separate pool: waiting calls must not occupy the threads of the calls they wait for.
     with ThreadPoolExecutor(len(channels), thread_name_prefix="ask") as pool:
         futures = {name: pool.submit(copy_context().run, timed, channel) for name, channel in channels.items()}
-        answered = {name: future.result() for name, future in futures.items()}
-    return {name: future[0] for name, future in answered.items()}, {
-        name: future[1] for name, future in answered.items()
-    }
+        answers = {name: future.result() for name, future in futures.items()}
+    envelopes = {name: envelope for name, (envelope, _) in answers.items()}
+    return envelopes, {name: elapsed_ms for name, (_, elapsed_ms) in answers.items()}
+
+
+def envelope_of(channel: Channel, recalled: Recalled) -> Envelope:
+    """Return the envelope of a channel that succeeded."""
+    return Envelope(
+        channel=channel.name,
+        status="ok",
+        chunk_ids=tuple(recalled.chunk_ids),
+        scores=tuple(recalled.scores),
+        upper_bound=recalled.upper_bound,
+        zero=recalled.zero,
+        background=recalled.background,
+        model=recalled.model,
+        trust=recalled.trust,
+        brought=tuple(recalled.brought),
+        guard=recalled.guard,
+    )
+
+
+def aside(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+    """Start ``call`` in a thread of its own. The waiting caller sets the time limit; a hanging call is abandoned."""
+    return _ASIDE.submit(copy_context().run, partial(call, *args, **kwargs))
+
+
+def in_time(call: Future[T], *, deadline: Deadline, journal: Journal, part: str, otherwise: str) -> T | None:
+    """Return the result of ``call`` by ``deadline``. If it is late or a dependency fails, return None and report
+    ``part`` as lost, with the sentence ``otherwise``. Other errors propagate."""
+    try:
+        return call.result(timeout=deadline.left_s())
+    except (PipelineError, TimeoutError) as error:
+        journal.lost(part, error.code if isinstance(error, PipelineError) else "timeout", otherwise)
+        return None
 
 
 def _lost(channel: Channel, status: str, code: str, error: str) -> Envelope:

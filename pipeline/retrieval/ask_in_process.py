@@ -18,11 +18,10 @@ from pipeline.query.request import Envelope, Query
 from pipeline.records import ChannelName, QueryId, TenantId
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived
-from pipeline.retrieval.ask_channels import RESERVE_S, ask_side_by_side
+from pipeline.retrieval.ask_channels import RESERVE_S, aside, ask_side_by_side
 from pipeline.retrieval.ask_other_wordings import ask_other_wordings
 from pipeline.retrieval.compose import compose
 from pipeline.retrieval.journal import Journal
-from pipeline.retrieval.make_channels import aside
 from pipeline.retrieval.record_trace import trace_from
 from pipeline.retrieval.run_chord import ask_and_report, settle
 from pipeline.retrieval.understand import understand
@@ -49,7 +48,7 @@ def answer_in_process(
         return False
     if query.model_steps:
         aside(understand, tenant_id, query_id, use)  # the composing process waits for its result in Redis
-    envelopes, elapsed_ms, ran = _reports(query, use, channels, worker)
+    envelopes, elapsed_ms, ran = _ask_all(query, use, channels, worker)
     state = QueryState(
         query=query,
         status="running",
@@ -61,7 +60,7 @@ def answer_in_process(
     return settle(state, use, channels, lane="in_process")
 
 
-def _reports(
+def _ask_all(
     query: Query, use: Resources, channels: Mapping[ChannelName, Channel], worker: str
 ) -> tuple[dict[ChannelName, Envelope], dict[ChannelName, float], dict[str, tuple[float, str]]]:
     """Ask every channel of a query in parallel. A channel that raised an error is left out."""

@@ -14,11 +14,11 @@ from pipeline.errors import PipelineError
 from pipeline.query.request import Degradation, Envelope, Query
 from pipeline.query.understanding import Wording, merged, pool_share, wordings_of
 from pipeline.records import ChannelName
-from pipeline.retrieval.make_channels import aside
+from pipeline.retrieval.ask_channels import aside, envelope_of
 
 log = structlog.get_logger(__name__)
 
-_Found = list[tuple[Wording, Envelope]]
+_Rankings = list[tuple[Wording, Envelope]]
 
 
 def unasked(query: Query, envelope: Envelope, *, code: str = "no_answer") -> Envelope:
@@ -41,20 +41,20 @@ def ask_other_wordings(
     the envelope names the missing wordings. Never raises for a channel.
     """
     answers: dict[ChannelName, Envelope] = dict(envelopes)
-    running: dict[ChannelName, tuple[Future[None], _Found, Deadline]] = {}
+    running: dict[ChannelName, tuple[Future[None], _Rankings, Deadline]] = {}
     deadline = query.deadline.before(reserve_s)
     for name, envelope in envelopes.items():
         wordings = wordings_of(query, name) if envelope.status == "ok" else ()
         channel = channels.get(name)
         if wordings and channel is not None and not deadline.has_passed:
-            results: _Found = []
+            rankings: _Rankings = []
             own = deadline.at_most(query.timeout_ms_of(name) / 1000)
-            running[name] = aside(_recall_each, query, channel, wordings, results), results, own
+            running[name] = aside(_recall_each, query, channel, wordings, rankings), rankings, own
         else:
             answers[name] = unasked(query, envelope, code="timeout" if channel else "no_answer")
-    for name, (future, results, own) in running.items():
+    for name, (future, rankings, own) in running.items():
         code = _outcome(future, own, query, name)
-        both = merged(envelopes[name], tuple(results), pool=query.pool_of(name))
+        both = merged(envelopes[name], tuple(rankings), pool=query.pool_of(name))
         answers[name] = replace(both, unasked=code)
     return answers
 
@@ -73,31 +73,21 @@ def losses_of(query: Query, envelopes: Mapping[ChannelName, Envelope]) -> list[D
     ]
 
 
-def _recall_each(query: Query, channel: Channel, wordings: Sequence[Wording], found: _Found) -> None:
-    """Recall by each wording and append to ``found``, so that a caller that stops waiting has the results so far."""
+def _recall_each(query: Query, channel: Channel, wordings: Sequence[Wording], rankings: _Rankings) -> None:
+    """Recall by each wording and append to ``rankings``, so that a caller that stops waiting has the results so far."""
     if isinstance(channel, PreparingChannel):
         channel.prepare(query, [wording.text for wording in wordings])
-    share = pool_share(query.pool_of(channel.name), len(wordings))
-    smaller = _with_pool(query, channel.name, share)
+    smaller = _with_pool(query, channel.name, pool_share(query.pool_of(channel.name), len(wordings)))
     for wording in wordings:
         if query.deadline.has_passed:
             return
         recalled = channel.recall(replace(smaller, query_text=wording.text))
-        ranking = Envelope(
-            channel=channel.name,
-            status="ok",
-            chunk_ids=tuple(recalled.chunk_ids),
-            scores=tuple(recalled.scores),
-            upper_bound=recalled.upper_bound,
-            zero=recalled.zero,
-            brought=tuple(recalled.brought),
-        )
-        found.append((wording, ranking))
+        rankings.append((wording, envelope_of(channel, recalled)))
 
 
 def _with_pool(query: Query, name: ChannelName, pool: int) -> Query:
     retrieve = query.plan.retrieve
-    channels = {each: replace(plan, pool=pool) if each == name else plan for each, plan in retrieve.channels.items()}
+    channels = {**retrieve.channels, name.value: replace(retrieve.channels[name.value], pool=pool)}
     return replace(query, plan=replace(query.plan, retrieve=replace(retrieve, channels=channels)))
 
 

@@ -89,7 +89,7 @@ def widened(
     """
     options, tenant_id = query.plan.context, query.tenant_id
     hits = [hydrated[chunk.chunk_id] for chunk in chunks]
-    parents = {} if options.parents is False else {each.chunk_id: each.parent_id for each in hits if each.parent_id}
+    parents = {} if options.parents is False else {hit.chunk_id: hit.parent_id for hit in hits if hit.parent_id}
     sizes = {
         ChunkId(hit.chunk_id): hit.window if options.window is None else options.window
         for hit in hits
@@ -97,7 +97,7 @@ def widened(
     }
     if not parents and not any(sizes.values()) and not options.whole_document:
         return {}
-    firsts = {(each.namespace, each.document_id): ChunkId(each.chunk_id) for each in reversed(hits)}
+    firsts = {(hit.namespace, hit.document_id): ChunkId(hit.chunk_id) for hit in reversed(hits)}
 
     def read() -> tuple[dict[ChunkId, str], dict[ChunkId, str], dict[ChunkId, str]]:
         with reading(use.mysql) as connection:
@@ -110,6 +110,6 @@ def widened(
             return wholes, texts, windows(connection, tenant_id, sizes)
 
     wholes, texts, around = read_in_time(query, use, read)
-    found_texts: dict[str, str] = {str(chunk_id): text for chunk_id, text in around.items()}
-    found_texts |= {child: texts[ChunkId(parent)] for child, parent in parents.items() if ChunkId(parent) in texts}
-    return found_texts | {str(chunk_id): text for chunk_id, text in wholes.items()}
+    texts_by_hit: dict[str, str] = {str(chunk_id): text for chunk_id, text in around.items()}
+    texts_by_hit |= {child: texts[ChunkId(parent)] for child, parent in parents.items() if ChunkId(parent) in texts}
+    return texts_by_hit | {str(chunk_id): text for chunk_id, text in wholes.items()}

@@ -9,28 +9,27 @@ from typing import Any
 from pipeline.channels.channel_plugins import installed_channels
 from pipeline.query.channel_options import require_options
 from pipeline.query.plan import Plan, PlanFlaw, overlaid, plan_as_json, read_plan
-from pipeline.retrieval.load_fusions import installed_fusions
+from pipeline.ranking.custom_fusion import installed_fusions
 from pipeline.settings import Settings
 
 # For channels without a configured weight; API passages weigh as little as curated answers.
 _USUAL_WEIGHTS = {"keyword": 1.0, "semantic": 1.0}
 
 
-def plan_of(use: Settings, profile: Mapping[str, Any], asked: Mapping[str, Any], *, namespaces: int = 1) -> Plan:
+def plan_of(use: Settings, profile: Mapping[str, Any], request: Mapping[str, Any], *, namespaces: int = 1) -> Plan:
     """Return the settings' plan overlaid by the profile's parts and by the request's. ``namespaces``: how many are
     searched; the hits of several are reranked. Raises PlanFlaw, whose pointers are those of the request, because a
     request has the fields of a profile."""
-    over = overlaid(profile, asked)
-    strategy = over.get("retrieve", {}).get("fusion", {}).get("strategy") if _objects(over) else None
-    installed_channels()
-    base = settings_layer(use, strategy=strategy, also=_named_channels(over))
-    if _objects(over):
-        base = overlaid(base, _implied(over, namespaces=namespaces))
-    plan = read_plan(base, over)
+    over = overlaid(profile, request)
+    retrieve = _object(over.get("retrieve"))
+    channels = _object(retrieve.get("channels"))
+    installed_channels()  # registers their names
+    base = settings_layer(use, strategy=_object(retrieve.get("fusion")).get("strategy"), also=channels)
+    plan = read_plan(overlaid(base, _implied(over, channels, namespaces=namespaces)), over)
     require_options(plan)
     if not plan.channels:
         raise PlanFlaw([("/retrieve/channels", "leaves no channel with a weight above 0")])
-    provider = asked.get("rerank", {}).get("provider")
+    provider = request.get("rerank", {}).get("provider")
     if provider not in (None, "auto") and use.reranker_for(plan.rerank.provider) != provider:
         raise PlanFlaw([("/rerank/provider", f"is {provider}, which is not configured here")])
     fusion = plan.retrieve.fusion
@@ -39,16 +38,16 @@ def plan_of(use: Settings, profile: Mapping[str, Any], asked: Mapping[str, Any],
     if fusion.strategy == "custom" and fusion.plugin not in installed_fusions():
         installed = ", ".join(installed_fusions()) or "none"
         raise PlanFlaw([("/retrieve/fusion/plugin", f"is no fusion that is installed here; installed: {installed}")])
-    return plan if "top_n" in over.get("rerank", {}) else _read_as_far_as_it_tells(plan, use)
+    return plan if "top_n" in over.get("rerank", {}) else _limit_near_tie_rerank(plan, use)
 
 
-def _read_as_far_as_it_tells(plan: Plan, use: Settings) -> Plan:
+def _limit_near_tie_rerank(plan: Plan, use: Settings) -> Plan:
     """Unless the number of reranked hits is configured, let the local reranker, which only swaps near-ties, read the
     returned hits alone (docs/reranking.md)."""
     rerank = plan.rerank
-    is_said = "rerank_top_n" in use.model_fields_set
+    is_configured = "rerank_top_n" in use.model_fields_set
     near_ties = use.reranker_for(rerank.provider) == "local" and rerank.weight is None and rerank.threshold is None
-    if is_said or not near_ties or rerank.top_n <= plan.top_k:
+    if is_configured or not near_ties or rerank.top_n <= plan.top_k:
         return plan
     return replace(plan, rerank=replace(rerank, top_n=plan.top_k))
 
@@ -71,6 +70,7 @@ def settings_layer(use: Settings, *, strategy: str | None = None, also: Iterable
         }
         for name in dict.fromkeys((*use.recall_sources, *also))
     }
+    has_default_weights = use.recall_source_weights == type(use).model_fields["recall_source_weights"].default
     if "semantic" in channels and use.semantic_score_threshold > 0:
         channels["semantic"]["min_score"] = use.semantic_score_threshold
     return {
@@ -83,9 +83,8 @@ def settings_layer(use: Settings, *, strategy: str | None = None, also: Iterable
                 "strategy": use.recall_merge_strategy,
                 "k": use.rrf_k,
                 # The default weights are chosen with the gate; weights of the installation are used as they are.
-                "reading_gate": use.recall_source_weights == type(use).model_fields["recall_source_weights"].default,
-                "query_weights": use.recall_query_weights
-                and use.recall_source_weights == type(use).model_fields["recall_source_weights"].default,
+                "reading_gate": has_default_weights,
+                "query_weights": use.recall_query_weights and has_default_weights,
                 **({"plugin": use.fusion_plugin} if use.fusion_plugin else {}),
             },
         },
@@ -96,26 +95,17 @@ def settings_layer(use: Settings, *, strategy: str | None = None, also: Iterable
     }
 
 
-def _implied(over: Mapping[str, Any], *, namespaces: int) -> dict[str, Any]:
+def _implied(over: Mapping[str, Any], channels: Mapping[str, Any], *, namespaces: int) -> dict[str, Any]:
     """Return the values implied by profile and request: explicit weights are used as they are, without the reading gate
     and the query's own; an option of reranking enables reranking, and so do several namespaces."""
     implied: dict[str, Any] = {}
-    channels = over.get("retrieve", {}).get("channels", {})
-    if isinstance(channels, Mapping) and any(isinstance(one, Mapping) and "weight" in one for one in channels.values()):
+    if any("weight" in _object(channel) for channel in channels.values()):
         implied["retrieve"] = {"fusion": {"reading_gate": False, "query_weights": False}}
     if over.get("rerank") or namespaces > 1:
         implied["rerank"] = {"enabled": True}
     return implied
 
 
-def _named_channels(over: Mapping[str, Any]) -> list[str]:
-    """Return the channels that profile or request name: naming a channel requests it."""
-    retrieve = over.get("retrieve", {})
-    channels = retrieve.get("channels", {}) if isinstance(retrieve, Mapping) else {}
-    return list(channels) if isinstance(channels, Mapping) else []
-
-
-def _objects(over: Mapping[str, Any]) -> bool:
-    """Return whether the parts that are read before validation are objects; if not, validation reports it."""
-    retrieve = over.get("retrieve", {})
-    return isinstance(retrieve, Mapping) and isinstance(retrieve.get("fusion", {}), Mapping)
+def _object(value: Any) -> Mapping[str, Any]:
+    """Return an object of the plan before its validation, which reports a value that is none."""
+    return value if isinstance(value, Mapping) else {}

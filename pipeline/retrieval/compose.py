@@ -55,21 +55,21 @@ def compose(
     journal.degradations.extend(arrived.losses)
     if not query.channels:  # understood as a question that no namespace answers
         return empty_answer(arrived, journal)
-    note_losses(arrived, journal)
+    record_losses(arrived, journal)
 
     def rank_round(arrived: Arrived) -> RetrievalRound:
         return rank(arrived, use, channels, journal)
 
     expand = partial(expand_query, use=use) if use.settings.llm_model else None
     ranked = retry_poor(rank_round(arrived), rank_round, channels, journal, expand=expand)
-    chunks = answer_chunks(ranked.kept, envelopes=ranked.arrived.usable)
+    chunks = answer_chunks(ranked.returned, envelopes=ranked.arrived.usable)
     failed = problem_of(query, usable=ranked.arrived.usable, losses=journal.degradations, chunks=chunks)
     fallback = fall_back(ranked.arrived, chunks, use, channels, journal, hints=failed is None)
-    passages: Mapping[str, Hydrated] = {hit.chunk_id: hit.passage for hit in ranked.kept} | dict(fallback.passages)
+    passages: Mapping[str, Hydrated] = {hit.chunk_id: hit.passage for hit in ranked.returned} | dict(fallback.passages)
     chunks, passages = _mask(query, fallback.chunks, passages)
-    chunks = _highlight(query, chunks, channels)
+    chunks = highlight(chunks, _terms(query, channels)) if chunks else ()
     context = build_context(ranked.arrived, chunks, passages, use, journal)
-    lift = rerank_lift(ranked.placed, top_k=query.top_k)
+    lift = rerank_lift(ranked.ordered, top_k=query.top_k)
     return _answer(query, ranked.arrived, chunks, context, lift, journal, fallback=fallback.given)
 
 
@@ -83,10 +83,10 @@ def rank(arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Channe
     hits = _decay(arrived, hits, journal)
     hits = _deduplicate(plan, hits, journal)
     hits = _step_down(arrived, hits, journal)
-    placed = _rerank(arrived, hits, use, journal)
-    kept = drop_below_threshold(placed, plan.rerank, journal)
-    kept = _select(plan, kept, journal)
-    return RetrievalRound(arrived=arrived, placed=placed, kept=kept)
+    ordered = rerank_hits(arrived, hits, use, journal)
+    returned = drop_below_threshold(ordered, plan.rerank, journal)
+    returned = _select(plan, returned, journal)
+    return RetrievalRound(arrived=arrived, ordered=ordered, returned=returned)
 
 
 def empty_answer(arrived: Arrived, journal: Journal) -> Answer:
@@ -94,12 +94,12 @@ def empty_answer(arrived: Arrived, journal: Journal) -> Answer:
     return _answer(arrived.query, arrived, (), _NOTHING, None, journal)
 
 
-def note_losses(arrived: Arrived, journal: Journal) -> None:
-    """Note every missing namespace, and every channel that failed or was late."""
+def record_losses(arrived: Arrived, journal: Journal) -> None:
+    """Record every missing namespace, and every channel that failed or was late."""
     for name in arrived.query.missing_namespaces:
         journal.lost("namespaces", "namespace_not_found", f"there is no namespace {name}; the others were searched")
     for channel in arrived.query.channels:
-        _note_loss(channel, arrived.envelopes.get(channel), journal)
+        _record_loss(channel, arrived.envelopes.get(channel), journal)
 
 
 def render(answer: Answer) -> bytes:
@@ -107,7 +107,7 @@ def render(answer: Answer) -> bytes:
     return orjson.dumps(answer, option=orjson.OPT_NON_STR_KEYS)  # channel names are enums
 
 
-def _note_loss(channel: ChannelName, envelope: Envelope | None, journal: Journal) -> None:
+def _record_loss(channel: ChannelName, envelope: Envelope | None, journal: Journal) -> None:
     if envelope is None:
         journal.lost(channel, "no_answer", f"the {channel} channel did not come back before the deadline")
     elif envelope.status != "ok":
@@ -153,12 +153,6 @@ def _step_down(arrived: Arrived, hits: list[Hit], journal: Journal) -> list[Hit]
     journal.dropped(unlike)
     journal.saw("ladder", hits)
     return hits
-
-
-def _rerank(arrived: Arrived, hits: list[Hit], use: Resources, journal: Journal) -> list[Hit]:
-    placed = rerank_hits(arrived, hits, use, journal)
-    journal.saw("rerank", placed)
-    return placed
 
 
 def _select(plan: Plan, hits: list[Hit], journal: Journal) -> list[Hit]:
@@ -228,15 +222,9 @@ def _answer(
     )
 
 
-def _highlight(
-    query: Query, chunks: tuple[AnswerChunk, ...], channels: Mapping[ChannelName, Channel]
-) -> tuple[AnswerChunk, ...]:
-    """Return the chunks with the spans of the words that the keyword channel searches for, synonyms included."""
-    return highlight(chunks, _terms(query, channels)) if chunks else ()
-
-
 def _terms(query: Query, channels: Mapping[ChannelName, Channel]) -> tuple[str, ...]:
-    """Return the words to highlight; the query's own while the dictionary is unavailable, which is no loss to report."""
+    """Return the words to highlight: those of the keyword channel, synonyms included; the query's own while the
+    dictionary is unavailable, which is no loss to report."""
     channel = channels.get(ChannelName.KEYWORD)
     if isinstance(channel, TermChannel):
         try:

@@ -21,8 +21,8 @@ from pipeline.privacy.redaction import redact
 from pipeline.query.request import Query
 from pipeline.records import ChannelName, ChunkId, QueryId
 from pipeline.resources import Resources
+from pipeline.retrieval.ask_channels import aside
 from pipeline.retrieval.ask_in_process import traced_in_process
-from pipeline.retrieval.make_channels import aside
 from pipeline.retrieval.record_trace import trace_of_query
 
 log = structlog.get_logger(__name__)
@@ -39,7 +39,7 @@ def explain(computation: Computation, use: Resources, channels: Mapping[ChannelN
     if query is None:
         return Done(body=orjson.dumps({"error": "not_explained"}))
     try:
-        finding = _found(query, chunk_id, use, channels)
+        finding = _finding(query, chunk_id, use, channels)
     except PipelineError as error:
         finding = {"error": error.code}
     if query.plan.privacy.mask_answers and "detail" in finding:  # it may quote document fields
@@ -50,26 +50,28 @@ def explain(computation: Computation, use: Resources, channels: Mapping[ChannelN
     return Done(body=orjson.dumps(finding))
 
 
-def _found(query: Query, chunk_id: ChunkId, use: Resources, channels: Mapping[ChannelName, Channel]) -> dict[str, Any]:
+def _finding(
+    query: Query, chunk_id: ChunkId, use: Resources, channels: Mapping[ChannelName, Channel]
+) -> dict[str, Any]:
     with reading(use.mysql) as connection:
-        standing = recorded_chunk(connection, query.tenant_id, chunk_id)
+        recorded = recorded_chunk(connection, query.tenant_id, chunk_id)
     returned = _returned(query, use)
     if chunk_id in returned:
         rank = list(returned).index(chunk_id) + 1
-        return _told(chunk_id, returned[chunk_id], in_the_answer(rank), replayed=False)
+        return _finding_as_json(chunk_id, returned[chunk_id], in_the_answer(rank), replayed=False)
     trace = trace_of_query(query.tenant_id, query.query_id, use)
     replayed = trace is None
     if trace is None:
-        if standing is None and _OWN.issuperset(query.channels):
+        if recorded is None and _OWN.issuperset(query.channels):
             return {"error": "chunk_not_found"}  # no channel of the query brings passages from outside our stores
-        trace = traced_in_process(_again(query), use, channels)
-    if standing is None and not mentions(trace, chunk_id) and _lost(trace):
+        trace = traced_in_process(_replayable(query), use, channels)
+    if recorded is None and not mentions(trace, chunk_id) and _lost(trace):
         return {"error": "not_explained"}  # the channel that failed now may have brought it then
-    if standing is None and not mentions(trace, chunk_id):
+    if recorded is None and not mentions(trace, chunk_id):
         return {"error": "chunk_not_found"}
-    scores = {} if standing is None else _scores(_again(query), chunk_id, channels)
-    finding = why_not(chunk_id, trace, standing, scores, query=query)
-    return _told(chunk_id, None if standing is None else standing.document_id, finding, replayed=replayed)
+    scores = {} if recorded is None else _scores(_replayable(query), chunk_id, channels)
+    finding = why_not(chunk_id, trace, recorded, scores, query=query)
+    return _finding_as_json(chunk_id, None if recorded is None else recorded.document_id, finding, replayed=replayed)
 
 
 def _lost(trace: Mapping[str, Any]) -> bool:
@@ -78,7 +80,9 @@ def _lost(trace: Mapping[str, Any]) -> bool:
     return any(outcome["status"] != "ok" for name, outcome in trace["channels"].items() if name not in own)
 
 
-def _told(chunk_id: ChunkId, document_id: str | None, finding: WhyNotVerdict, *, replayed: bool) -> dict[str, Any]:
+def _finding_as_json(
+    chunk_id: ChunkId, document_id: str | None, finding: WhyNotVerdict, *, replayed: bool
+) -> dict[str, Any]:
     return {"chunk_id": chunk_id, "document_id": document_id, "replayed": replayed, **asdict(finding)}
 
 
@@ -89,7 +93,7 @@ def _returned(query: Query, use: Resources) -> dict[str, str]:
     return {chunk["chunk_id"]: chunk["document_id"] for chunk in chunks}
 
 
-def _again(query: Query) -> Query:
+def _replayable(query: Query) -> Query:
     """Return the same query with a new deadline and without revisions, so that it sees the present chunks."""
     return replace(query, trace=True, deadline_at=time.time() + _REPLAY_S, stamps={})
 

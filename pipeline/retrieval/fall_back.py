@@ -27,13 +27,13 @@ from pipeline.ranking.hits import Drop, Hydrated
 from pipeline.records import ChannelName, Filters
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived
+from pipeline.retrieval.ask_channels import aside
 from pipeline.retrieval.journal import Journal
 from pipeline.retrieval.load_text import read
-from pipeline.retrieval.make_channels import aside
 
 log = structlog.get_logger(__name__)
 
-_LEFT_FOR_THE_REST_S = 0.05  # reserved of the query's time for the steps after the fallback
+_RESERVE_S = 0.05  # reserved of the query's time for the steps after the fallback
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,8 +85,8 @@ def fall_back(
     given = with_room(others, more, top_k=query.top_k)
     room = query.top_k - min(len(more), query.top_k)
     journal.dropped(
-        Drop(chunk_id=chunk.chunk_id, stage="fallback", reason="made_room", value=place, limit=room)
-        for place, chunk in enumerate(others[room:], start=room + 1)
+        Drop(chunk_id=chunk.chunk_id, stage="fallback", reason="made_room", value=position, limit=room)
+        for position, chunk in enumerate(others[room:], start=room + 1)
     )
     return Fallback(chunks=given, passages=passages, given=fallback_label(kinds[: query.top_k], reason))
 
@@ -96,11 +96,11 @@ def _answers(
 ) -> list[tuple[Hydrated, float]]:
     """Return the best curated answers with their scores, best first; fewer, or none, where they are unavailable."""
     channel = channels.get(ChannelName.FAQ)
-    deadline = arrived.deadline.before(_LEFT_FOR_THE_REST_S)
+    deadline = arrived.deadline.before(_RESERVE_S)
     if channel is None or deadline.has_passed:
         journal.lost("fallback", "no_time", "there was no time to look for curated answers")
         return []
-    query = _asked(arrived.query)
+    query = _faq_query(arrived.query)
     deadline = deadline.at_most(query.timeout_ms_of(ChannelName.FAQ) / 1000)
     namespaces = searched_namespaces(options_of(FaqOptions, query.plan.channels[ChannelName.FAQ]), query.namespaces)
     try:
@@ -125,7 +125,7 @@ def _answers(
     return [(texts[chunk_id], score) for chunk_id, score in pairs if chunk_id in texts]
 
 
-def _asked(query: Query) -> Query:
+def _faq_query(query: Query) -> Query:
     """Return the query for asking the faq channel as a fallback: with any method, in the fallback's namespaces, and
     without filters and conditions, which may be the reason why nothing was found."""
     plan = query.plan

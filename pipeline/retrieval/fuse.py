@@ -17,7 +17,7 @@ from pipeline.query.request import Query
 from pipeline.ranking.channel_gate import WeakChannel, lead_of
 from pipeline.ranking.coverage import CONSIDERED as COVERED
 from pipeline.ranking.coverage import coverage_share, covered
-from pipeline.ranking.custom_fusion import custom_fusion
+from pipeline.ranking.custom_fusion import custom_fusion, load_fusion
 from pipeline.ranking.fusion import Completed, Fused, Weights, reciprocal_rank_fusion, weighted_fusion
 from pipeline.ranking.hits import Drop
 from pipeline.ranking.neighbours import CONSIDERED as SUPPORTED
@@ -25,9 +25,8 @@ from pipeline.ranking.neighbours import Terms, feedback_share, neighbour_feedbac
 from pipeline.records import ChannelName, ChunkId, Ranking
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived
+from pipeline.retrieval.ask_channels import aside, in_time
 from pipeline.retrieval.journal import Journal
-from pipeline.retrieval.load_fusions import load_fusion
-from pipeline.retrieval.make_channels import aside, in_time
 
 log = structlog.get_logger(__name__)
 
@@ -37,45 +36,47 @@ _PLUGIN_S = 0.2  # a rule over a few hundred numbers takes milliseconds; a hangi
 def fuse(arrived: Arrived, channels: Mapping[ChannelName, Channel], journal: Journal) -> list[Fused]:
     """Return the candidates of every channel that worked, in the fused order. First each channel scores the candidates
     that only others found."""
-    how = arrived.query.plan.retrieve.fusion
+    fusion = arrived.query.plan.retrieve.fusion
     rankings, weak = arrived.admitted
-    if how.gate is not None:
+    if fusion.gate is not None:
         journal.remarks.extend(
-            f"the {each.channel} channel had no say: its best hit reaches {each.strength:.2f}, the gate is {how.gate:g}"
-            for each in weak
+            f"the {weak_channel.channel} channel had no say: its best hit reaches {weak_channel.strength:.2f},"
+            f" the gate is {fusion.gate:g}"
+            for weak_channel in weak
         )
-        journal.dropped(_kept_out(arrived, weak, rankings, gate=how.gate))
+        journal.dropped(_gated_out(arrived, weak, rankings, gate=fusion.gate))
     weights = {ranking.channel: arrived.weights[ranking.channel] for ranking in rankings}
-    gated_readings = _gated_readings(arrived, {name: arrived.reading_weights[name] for name in weights})
-    journal.remarks.extend(remark for remark in gated_readings if remark not in journal.remarks)
+    reading_remarks = _reading_remarks(arrived, {name: arrived.reading_weights[name] for name in weights})
+    journal.remarks.extend(remark for remark in reading_remarks if remark not in journal.remarks)
     if journal.tracing:
-        journal.remarks.extend(remark for remark in _led(arrived, weights) if remark not in journal.remarks)
-    if how.strategy == "rrf":
+        journal.remarks.extend(remark for remark in _signal_remarks(arrived, weights) if remark not in journal.remarks)
+    if fusion.strategy == "rrf":
         started = time.perf_counter()
-        fused = reciprocal_rank_fusion(rankings, weights=weights, k=how.k)
+        fused = reciprocal_rank_fusion(rankings, weights=weights, k=fusion.k)
     else:
         completed = _complete(arrived, rankings, channels, journal)
         started = time.perf_counter()
-        own = _by_plugin(arrived, rankings, weights, completed, journal) if how.strategy == "custom" else None
+        custom = fusion.strategy == "custom"
+        plugin_order = _by_plugin(arrived, rankings, weights, completed, journal) if custom else None
         fused = (
-            weighted_fusion(
+            plugin_order
+            if plugin_order is not None
+            else weighted_fusion(
                 rankings,
                 weights=weights,
-                normalisation=how.normalisation,
+                normalisation=fusion.normalisation,
                 completed=completed,
                 scales=_scales(arrived, rankings),
             )
-            if own is None
-            else own
         )
     journal.took("fuse", started)
     journal.dropped(_not_admitted(arrived, rankings))
-    held = {hit.chunk_id for hit in fused}
+    fused_ids = {hit.chunk_id for hit in fused}
     candidates = dict.fromkeys(chunk_id for ranking in rankings for chunk_id in ranking.chunk_ids)
     journal.dropped(
         Drop(chunk_id=chunk_id, stage="fuse", reason="left_out_by_plugin")
         for chunk_id in candidates
-        if chunk_id not in held
+        if chunk_id not in fused_ids
     )
     return fused
 
@@ -89,12 +90,12 @@ def add_coverage(
     The order stays where every channel read the query, where scores were not merged by weights, and where the keyword
     channel is late. Costs one statement, by key.
     """
-    query, how = arrived.query, arrived.query.plan.retrieve.fusion
+    query, fusion = arrived.query, arrived.query.plan.retrieve.fusion
     names = {ranking.channel for ranking in arrived.admitted[0]}
     planned = {name: weight for name, weight in arrived.planned.items() if name in names}
     share = coverage_share(planned, {name: arrived.reading_weights[name] for name in planned})
     keyword = channels.get(ChannelName.KEYWORD)
-    applies = fused and how.feedback and how.strategy == "weighted" and share
+    applies = fused and fusion.feedback and fusion.strategy == "weighted" and share
     if not applies or not isinstance(keyword, CoverageChannel):
         return list(fused)
     started = time.perf_counter()
@@ -122,11 +123,11 @@ def support_neighbours(
     words of the candidates are late; the support shrinks with the share of the query that the channels could not read.
     Words that the keyword channel does not hold in memory cost one statement, by key.
     """
-    query, how = arrived.query, arrived.query.plan.retrieve.fusion
+    query, fusion = arrived.query, arrived.query.plan.retrieve.fusion
     names = {ranking.channel for ranking in arrived.admitted[0]}
     trust = min((envelope.trust for name, envelope in arrived.usable.items() if name in names), default=1.0)
     share = feedback_share(weight for name, weight in arrived.reading_weights.items() if name in names) * trust
-    if not how.feedback or how.strategy == "rrf" or not share:
+    if not fusion.feedback or fusion.strategy == "rrf" or not share:
         return list(fused)
     started = time.perf_counter()
     first = [ChunkId(hit.chunk_id) for hit in fused[:SUPPORTED]]
@@ -165,15 +166,17 @@ def _scales(arrived: Arrived, rankings: Sequence[Ranking]) -> dict[ChannelName, 
     return {channel: (usable[channel].zero, usable[channel].upper_bound) for channel in own}
 
 
-def _kept_out(
+def _gated_out(
     arrived: Arrived, weak: Sequence[WeakChannel], rankings: Sequence[Ranking], *, gate: float
 ) -> Iterator[Drop]:
     """Yield a Drop for every chunk that only channels below the gate found."""
     fused_ids = {chunk_id for ranking in rankings for chunk_id in ranking.chunk_ids}
-    for each in weak:
-        for chunk_id in arrived.usable[each.channel].chunk_ids:
+    for weak_channel in weak:
+        for chunk_id in arrived.usable[weak_channel.channel].chunk_ids:
             if chunk_id not in fused_ids:
-                yield Drop(chunk_id=chunk_id, stage="gate", reason="weak_channel", value=each.strength, limit=gate)
+                yield Drop(
+                    chunk_id=chunk_id, stage="gate", reason="weak_channel", value=weak_channel.strength, limit=gate
+                )
 
 
 def _not_admitted(arrived: Arrived, rankings: Sequence[Ranking]) -> Iterator[Drop]:
@@ -186,7 +189,7 @@ def _not_admitted(arrived: Arrived, rankings: Sequence[Ranking]) -> Iterator[Dro
                 yield Drop(chunk_id=chunk_id, stage="fuse", reason="not_admitted", value=score, limit=envelope.zero)
 
 
-def _gated_readings(arrived: Arrived, weights: Weights) -> Iterator[str]:
+def _reading_remarks(arrived: Arrived, weights: Weights) -> Iterator[str]:
     """Report every weight that the reading gate lowered, as a share of all weights before and after."""
     planned = {channel: weight for channel, weight in arrived.planned.items() if channel in weights}
     total = math.fsum(planned.values())
@@ -198,7 +201,7 @@ def _gated_readings(arrived: Arrived, weights: Weights) -> Iterator[str]:
             )
 
 
-def _led(arrived: Arrived, weights: Weights) -> Iterator[str]:
+def _signal_remarks(arrived: Arrived, weights: Weights) -> Iterator[str]:
     """Report the weight that the query's own signal gave a channel, as a share of all weights before and after."""
     before = {channel: arrived.reading_weights[channel] for channel in weights}
     for channel, weight in weights.items():
@@ -216,8 +219,8 @@ def _by_plugin(
 ) -> list[Fused] | None:
     """Return the order of the query's own fusion; None when it fails or is late, in which case weighted fusion replaces
     it."""
-    how = arrived.query.plan.retrieve.fusion
-    name = how.plugin or ""
+    fusion = arrived.query.plan.retrieve.fusion
+    name = fusion.plugin or ""
     try:
         if arrived.deadline.has_passed:
             raise TimeoutError

@@ -40,9 +40,9 @@ def load_text(arrived: Arrived, fused: Sequence[Fused], use: Resources, journal:
     sure = confidences(arrived.query.query_text, fused, arrived.usable)
     passages = hydrate(arrived, fused, sure, use, journal)
     hits = [
-        Hit(fused=each, passage=passages[each.chunk_id], score=each.score, confidence=sure[each.chunk_id])
-        for each in fused
-        if each.chunk_id in passages
+        Hit(fused=hit, passage=passages[hit.chunk_id], score=hit.score, confidence=sure[hit.chunk_id])
+        for hit in fused
+        if hit.chunk_id in passages
     ]
     journal.saw("fuse", hits)
     journal.dropped(_unread(fused, passages, arrived.query.plan))
@@ -72,61 +72,64 @@ def hydrate(
     """
     started = time.perf_counter()
     query = arrived.query
-    brought = {each.chunk_id: _brought(each) for envelope in arrived.usable.values() for each in envelope.brought}
+    brought = {
+        passage.chunk_id: _brought(passage) for envelope in arrived.usable.values() for passage in envelope.brought
+    }
     stored = [hit for hit in fused if hit.chunk_id not in brought][:_MOST_READ]
     batch = needed(query.plan)
-    found: dict[ChunkId, StoredChunk] = {}
+    chunks: dict[ChunkId, StoredChunk] = {}
     shown = ShownChunks(query, _since(query), use)
     position = 0
     try:
-        while position < len(stored) and not _enough(stored[:position], found, sure, stored[position].score, query):
+        while position < len(stored) and not _enough(stored[:position], chunks, sure, stored[position].score, query):
             ids = [ChunkId(hit.chunk_id) for hit in stored[position : position + batch]]
-            found |= _meeting(_asked_for(shown.read(ids), query.filters, journal), query.conditions, journal)
+            read_chunks = _meeting_filters(shown.read(ids), query.filters, journal)
+            chunks |= _meeting_conditions(read_chunks, query.conditions, journal)
             position += len(ids)
             batch = max(batch, position)  # each time as many as before: few statements, and few unneeded texts
     except Unavailable as error:
         journal.lost("hydrate", error.code, "the text of the hits could not be read")
-    shown.note(journal)
+    shown.record_losses(journal)
     journal.took("hydrate", started)
     if query.conditions is not None:
         brought = {
             chunk_id: passage for chunk_id, passage in brought.items() if query.conditions.met_by(fields_of(passage))
         }
         recalled = [len(envelope.chunk_ids) for envelope in arrived.usable.values()]
-        if len(found) + len(brought) < query.top_k and may_be_more(recalled, position):
+        if len(chunks) + len(brought) < query.top_k and may_be_more(recalled, position):
             journal.remarks.append(_NOT_ALL.format(looked_at=position))
-    newest = _newest(found)
-    passages = brought | {
-        chunk_id: _hydrated(chunk)
-        for chunk_id, chunk in found.items()
-        if chunk.generation == newest[chunk.namespace, chunk.document_id]
-    }
-    return _whole(fused, passages, journal)
+    passages = brought | {chunk_id: _hydrated(chunk) for chunk_id, chunk in _of_newest_generations(chunks).items()}
+    return _without_flaws(fused, passages, journal)
 
 
 def _enough(
-    read: Sequence[Fused], found: Mapping[ChunkId, StoredChunk], sure: Mapping[str, float], unread: float, query: Query
+    read: Sequence[Fused], chunks: Mapping[ChunkId, StoredChunk], sure: Mapping[str, float], unread: float, query: Query
 ) -> bool:
     if counts_alone(query.plan):
-        return len(found) >= needed(query.plan)
-    newest = _newest(found)
-    hits = []
-    for hit in read:
-        chunk = found.get(hit.chunk_id)
-        if chunk is not None and chunk.generation == newest[chunk.namespace, chunk.document_id]:
-            hits.append(Hit(fused=hit, passage=_hydrated(chunk), score=hit.score, confidence=sure[hit.chunk_id]))
+        return len(chunks) >= needed(query.plan)
+    newest = _of_newest_generations(chunks)
+    hits = [
+        Hit(fused=hit, passage=_hydrated(newest[hit.chunk_id]), score=hit.score, confidence=sure[hit.chunk_id])
+        for hit in read
+        if hit.chunk_id in newest
+    ]
     return bool(hits) and enough(hits, unread, query.plan, query.present)
 
 
-def _newest(found: Mapping[ChunkId, StoredChunk]) -> dict[tuple[str, str], int]:
+def _of_newest_generations(chunks: Mapping[ChunkId, StoredChunk]) -> dict[ChunkId, StoredChunk]:
+    """Return the chunks of each document's newest generation."""
     newest: dict[tuple[str, str], int] = {}
-    for chunk in found.values():
+    for chunk in chunks.values():
         document = (chunk.namespace, chunk.document_id)
         newest[document] = max(chunk.generation, newest.get(document, 0))
-    return newest
+    return {
+        chunk_id: chunk
+        for chunk_id, chunk in chunks.items()
+        if chunk.generation == newest[chunk.namespace, chunk.document_id]
+    }
 
 
-def _asked_for(
+def _meeting_filters(
     read: Mapping[ChunkId, StoredChunk], filters: Filters, journal: Journal
 ) -> Mapping[ChunkId, StoredChunk]:
     """Keep the chunks that satisfy the filters by their stored fields: a channel's own copy may be older."""
@@ -142,7 +145,7 @@ def _asked_for(
     return kept
 
 
-def _meeting(
+def _meeting_conditions(
     read: Mapping[ChunkId, StoredChunk], conditions: HitConditions | None, journal: Journal
 ) -> Mapping[ChunkId, StoredChunk]:
     """Keep the chunks that meet the conditions, which channels do not apply."""
@@ -155,7 +158,7 @@ def _meeting(
     return kept
 
 
-def _whole(fused: Sequence[Fused], passages: dict[str, Hydrated], journal: Journal) -> dict[str, Hydrated]:
+def _without_flaws(fused: Sequence[Fused], passages: dict[str, Hydrated], journal: Journal) -> dict[str, Hydrated]:
     """Keep the passages that are whole. A flawed one is a loss: its writer has a bug."""
     flawed = [
         Drop(chunk_id=hit.chunk_id, stage="validate", reason=reason[0], value=reason[1])
@@ -187,7 +190,9 @@ def read(query: Query, chunk_ids: Sequence[str], *, namespaces: Sequence[str], u
     StoreUnavailable."""
     with reading(use.mysql) as connection:
         chunks = Chunks(connection, query.tenant_id)
-        stored = chunks.hydrate([ChunkId(each) for each in chunk_ids], namespaces=namespaces, since=_since(query))
+        stored = chunks.hydrate(
+            [ChunkId(chunk_id) for chunk_id in chunk_ids], namespaces=namespaces, since=_since(query)
+        )
     return {str(chunk_id): _hydrated(chunk) for chunk_id, chunk in stored.items()}
 
 
@@ -207,14 +212,8 @@ def _brought(passage: Brought) -> Hydrated:
     )
 
 
-def _segment_fields(chunk: StoredChunk) -> dict[str, object]:
-    segment = chunk.segment
-    if segment is None:
-        return {}
-    return {"chapter_id": segment.chapter_id, "entity_names": list(segment.entity_names), "summary": segment.summary}
-
-
 def _hydrated(chunk: StoredChunk) -> Hydrated:
+    segment = chunk.segment
     fields = {
         "type": chunk.type,
         "author": chunk.author,
@@ -228,7 +227,9 @@ def _hydrated(chunk: StoredChunk) -> Hydrated:
         "heading_path": list(chunk.heading_path),
         "chunk_type": None if chunk.chunk_type == "parent" else chunk.chunk_type,
         "parent_id": chunk.parent_id,
-        **_segment_fields(chunk),
+        "chapter_id": segment and segment.chapter_id,
+        "entity_names": segment and list(segment.entity_names),
+        "summary": segment and segment.summary,
         "page": chunk.page,
         "page_start": chunk.page,
         "page_end": chunk.page_end,
@@ -249,8 +250,8 @@ def _hydrated(chunk: StoredChunk) -> Hydrated:
         parent_id=chunk.parent_id,
         window=window_of(chunk.chunking),
         chunk_type=chunk.chunk_type,
-        chapter_id=None if chunk.segment is None else chunk.segment.chapter_id,
-        entity_names=() if chunk.segment is None else chunk.segment.entity_names,
+        chapter_id=None if segment is None else segment.chapter_id,
+        entity_names=() if segment is None else segment.entity_names,
         page=chunk.page,
         page_end=chunk.page_end,
         start=chunk.start,
@@ -267,35 +268,33 @@ class ShownChunks:
         self._query = query
         self._since = since
         self._use = use
-        self._standing: IndexAtRevision | None = None
+        self._index: IndexAtRevision | None = None
         self._missing = 0
         self._withheld = 0
 
     def read(self, chunk_ids: Sequence[ChunkId]) -> Mapping[ChunkId, StoredChunk]:
         """Return those of these chunks that are shown, as of now or of the index's revision. Raises Unavailable if the
         index has none of the query's namespaces."""
-        if self._standing is None:
+        if self._index is None:
             try:
                 return read_in_time(self._query, self._use, partial(self._of_mysql, chunk_ids))
             except Unavailable:
                 if (indexes := self._use.local_indexes) is None:
                     raise
-                self._standing = indexes.last_known(self._query.tenant_id, self._query.namespaces_read)
-                if self._standing is None:
+                self._index = indexes.last_known(self._query.tenant_id, self._query.namespaces_read)
+                if self._index is None:
                     raise
         if not self._query.rules_known:
             self._withheld += len(chunk_ids)
             return {}
-        stored = [
-            entry for entry in self._standing.view.chunks(chunk_ids) if entry.row.namespace in self._standing.states
-        ]
+        stored = [entry for entry in self._index.view.chunks(chunk_ids) if entry.row.namespace in self._index.states]
         self._missing += len(chunk_ids) - len(stored)
         return {entry.row.chunk_id: entry.stored() for entry in stored}
 
-    def note(self, journal: Journal) -> None:
+    def record_losses(self, journal: Journal) -> None:
         """Report the chunks that the index could not show, and the index's age."""
-        if self._standing is not None:
-            journal.answered_from_index(self._standing.age_s(datetime.now(UTC)))
+        if self._index is not None:
+            journal.answered_from_index(self._index.age_s(datetime.now(UTC)))
         if self._missing:
             detail = f"{self._missing} passages are not in this host's keyword index and were left out"
             journal.lost("hydrate", "not_in_index", detail)

@@ -1,12 +1,8 @@
-"""Create the channels of an installation, and run their calls within a time limit."""
+"""Create the channels of an installation."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextvars import copy_context
-from functools import partial
-from typing import ParamSpec, TypeVar
+from collections.abc import Sequence
 
 import numpy as np
 import structlog
@@ -21,8 +17,6 @@ from pipeline.channels.faq_channel import FaqChannel
 from pipeline.channels.host_index import HostIndex
 from pipeline.channels.keyword_channel import KeywordChannel
 from pipeline.channels.semantic_channel import SemanticChannel
-from pipeline.deadline import Deadline
-from pipeline.errors import PipelineError
 from pipeline.ingestion.make_vectors import vectors_of
 from pipeline.models.ports import Embedder
 from pipeline.records import ChannelName, TenantId
@@ -32,25 +26,15 @@ from pipeline.tenants.usage import Purpose
 
 log = structlog.get_logger(__name__)
 
-P = ParamSpec("P")
-T = TypeVar("T")
-
-# Channel calls run in their own pool, so that a hanging one costs its thread until its socket times out, and never the
-# query.
-_ASIDE = ThreadPoolExecutor(max_workers=32, thread_name_prefix="channel")
-
 
 def make_channels(use: Resources) -> dict[ChannelName, Channel]:
     """Return every channel this installation can run, by name: the built-in ones, and those of installed packages."""
-
-    def ask(embedder: Embedder, tenant_id: TenantId, texts: Sequence[str], seconds: float) -> NDArray[np.float32]:
-        return vectors_of(tenant_id, texts, use, purpose=Purpose.QUERY, embedder=embedder, timeout_s=seconds)
 
     def embed(embedder: Embedder, tenant_id: TenantId, texts: Sequence[str], seconds: float) -> NDArray[np.float32]:
         return vectors_of(tenant_id, texts, use, purpose=Purpose.QUERY, embedder=embedder, timeout_s=seconds)
 
     keyword = KeywordChannel(use.mysql, use.local_indexes)
-    semantic = SemanticChannel(use.searched, ask, HostIndex(use.mysql, use.local_indexes))
+    semantic = SemanticChannel(use.searched, embed, HostIndex(use.mysql, use.local_indexes))
     channels: list[Channel] = [
         keyword,
         semantic,
@@ -74,28 +58,13 @@ def header_secrets(use: Resources) -> HeaderSecrets:
 def _installed(use: Resources) -> dict[ChannelName, Channel]:
     """Create the channels of installed packages. An entry point is a function that creates a channel from the
     resources. One that fails is left out, and answers to queries that name it report the loss."""
-    made: dict[ChannelName, Channel] = {}
+    channels: dict[ChannelName, Channel] = {}
     for name, entry in installed_channels().items():
         try:
             channel: Channel = entry.load()(use)
             if channel.name != name:
                 raise TypeError(f"the channel calls itself {channel.name}")
-            made[ChannelName(name)] = channel
+            channels[ChannelName(name)] = channel
         except Exception as error:  # third-party code; reported in the log and in every answer that lacks it
             log.exception("channel_not_made", plugin=entry.name, error=type(error).__name__)
-    return made
-
-
-def aside(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-    """Start ``call`` in a thread of its own. The waiting caller sets the time limit; a hanging call is abandoned."""
-    return _ASIDE.submit(copy_context().run, partial(call, *args, **kwargs))
-
-
-def in_time(call: Future[T], *, deadline: Deadline, journal: Journal, part: str, otherwise: str) -> T | None:
-    """Return the result of ``call`` by ``deadline``. If it is late or a dependency fails, return None and report
-    ``part`` as lost, with the sentence ``otherwise``. Other errors propagate."""
-    try:
-        return call.result(timeout=deadline.left_s())
-    except (PipelineError, TimeoutError) as error:
-        journal.lost(part, error.code if isinstance(error, PipelineError) else "timeout", otherwise)
-        return None
+    return channels

@@ -64,6 +64,18 @@ def measure_answer(query: Query, answer: Answer, meter: Meter, *, by_tenant: boo
             meter.count("recall_timeout_count", source=lost.part)
 
 
+def log_answer(query: Query, answer: Answer, *, first: bool) -> None:
+    """Log an answer. ``first`` is false for one that came after another."""
+    log.info(
+        "query_answered",
+        query_id=query.query_id,
+        first=first,
+        chunks=len(answer.chunks),
+        hits=dict(answer.stats.hits),
+        **answer_fields(query, answer),
+    )
+
+
 def count_unsent(use: Resources) -> None:
     """Count a query that was refused because a store or the broker did not accept it."""
     use.meter.count("chordwise_queries", status="failed", degraded="true")

@@ -9,8 +9,7 @@ from pipeline.database.outages import outage_of
 from pipeline.errors import CircuitOpen, PipelineError, TooLate, Unavailable
 from pipeline.query.request import Query
 from pipeline.resources import Resources
-from pipeline.retrieval.ask_channels import RESERVE_S
-from pipeline.retrieval.make_channels import aside
+from pipeline.retrieval.ask_channels import RESERVE_S, aside
 
 T = TypeVar("T")
 
@@ -25,10 +24,10 @@ def read_in_time(query: Query, use: Resources, read: Callable[[], T]) -> T:
     moment ago for this tenant, or for several, or if other reads hang in this process.
     """
     with use.bulkhead.place(PART):
-        return _unless_open(query, use, read)
+        return _read_unless_open(query, use, read)
 
 
-def _unless_open(query: Query, use: Resources, read: Callable[[], T]) -> T:
+def _read_unless_open(query: Query, use: Resources, read: Callable[[], T]) -> T:
     ticket = use.breakers.enter(PART, query.tenant_id)
     if ticket is None:
         raise CircuitOpen("texts are not read for a while, because MySQL failed repeatedly")

@@ -87,13 +87,13 @@ def forget_old(use: Resources) -> int:
     before = now() - timedelta(days=use.settings.audit_keep_days)
     with unit_of_work(use.mysql) as work:
         tenants = tenants_with_audit(work.connection)
-    forgotten = sum(_forget_of(tenant_id, before, use) for tenant_id in tenants)
+    forgotten = sum(_forget_old_of(tenant_id, before, use) for tenant_id in tenants)
     if forgotten:
         log.info("audit_forgotten", rows=forgotten)
     return forgotten
 
 
-def keep(use: Resources) -> None:
+def maintain(use: Resources) -> None:
     """Drain the queue and, every ten minutes in one process of the fleet, delete old rows. Called by the beat."""
     drain(use)
     with redis_errors():
@@ -102,7 +102,7 @@ def keep(use: Resources) -> None:
         forget_old(use)
 
 
-def _forget_of(tenant_id: TenantId, before: datetime, use: Resources) -> int:
+def _forget_old_of(tenant_id: TenantId, before: datetime, use: Resources) -> int:
     forgotten = 0
     while True:
         with unit_of_work(use.mysql) as work:

@@ -10,7 +10,7 @@ import structlog
 
 from pipeline.errors import PipelineError
 from pipeline.query.plan import RerankPlan
-from pipeline.ranking.hits import Drop, Hit
+from pipeline.ranking.hits import Hit
 from pipeline.ranking.rerank_order import passing, rerank, wishes
 from pipeline.records import Candidate, ChunkId
 from pipeline.resources import Resources
@@ -25,10 +25,17 @@ _RESERVE_S = 0.1
 
 def rerank_hits(arrived: Arrived, hits: Sequence[Hit], use: Resources, journal: Journal) -> list[Hit]:
     """Return the hits ordered by the reranker's scores; in their fused order when it fails or is late."""
-    query = arrived.query
-    plan = query.plan.rerank
-    if not plan.enabled or not hits:
-        return rerank(hits, {}, weight=0.0)
+    scores, weight = _scores(arrived, hits, use, journal) if arrived.query.plan.rerank.enabled and hits else ({}, 0.0)
+    if scores:
+        journal.rerank_weight = weight
+    ordered = rerank(hits, scores, weight=weight if scores else 0.0)
+    journal.saw("rerank", ordered)
+    return ordered
+
+
+def _scores(arrived: Arrived, hits: Sequence[Hit], use: Resources, journal: Journal) -> tuple[dict[str, float], float]:
+    """Return the reranker's scores by chunk, none if it failed or was late, and their weight."""
+    query, plan = arrived.query, arrived.query.plan.rerank
     started = time.perf_counter()
     provider = use.settings.reranker_for(plan.provider)
     if plan.provider not in ("auto", provider):
@@ -58,26 +65,19 @@ def rerank_hits(arrived: Arrived, hits: Sequence[Hit], use: Resources, journal: 
         detail = f"reranking failed with an unexpected {type(error).__name__}; the fused order stands"
         journal.lost("rerank", "internal_error", detail)
     journal.took("rerank", started)
-    if not scores:  # the fused order stays
-        return rerank(hits, {}, weight=0.0)
-    journal.rerank_weight = weight
-    return rerank(hits, scores, weight=weight)
+    return scores, weight
 
 
 def drop_below_threshold(hits: Sequence[Hit], plan: RerankPlan, journal: Journal) -> list[Hit]:
     """Return the hits that reach the plan's rerank threshold; see `ranking.rerank_order.passing`."""
-    stay, go = passing(hits, threshold=plan.threshold, min_results=plan.min_results)
+    kept, dropped = passing(hits, threshold=plan.threshold, min_results=plan.min_results)
     journal.dropped(
-        Drop(
-            chunk_id=hit.chunk_id,
-            stage="rerank",
-            reason="not_reranked" if hit.rerank is None else "below_rerank_threshold",
-            value=hit.rerank,
-            limit=plan.threshold,
+        hit.drop(
+            "rerank", "not_reranked" if hit.rerank is None else "below_rerank_threshold", hit.rerank, plan.threshold
         )
-        for hit in go
+        for hit in dropped
     )
-    return stay
+    return kept
 
 
 def _candidate(hit: Hit) -> Candidate:

@@ -25,8 +25,8 @@ class RetrievalRound:
     """The result of one round: all hits in their last order, and the returned ones."""
 
     arrived: Arrived
-    placed: list[Hit]
-    kept: list[Hit]
+    ordered: list[Hit]
+    returned: list[Hit]
 
 
 def retry_poor(
@@ -41,19 +41,19 @@ def retry_poor(
     over the channels' results of both rounds. ``expand`` gives a query its sub-queries. Failures are losses in the
     journal."""
     query = first.arrived.query
-    poor = shortcomings(first.kept, query.plan)
+    poor = shortcomings(first.returned, query.plan)
     if not poor:
         return first
     started, rung = time.perf_counter(), journal.rung
     understanding = query.understanding
-    unrouted = query.asked.plan if query.channels else None  # a query that is searched nowhere stays so
+    unrouted = query.original.plan if query.channels else None  # a query that is searched nowhere stays so
     expanded = understanding is not None and bool(understanding.sub_queries)
     changes = changes_of(query.plan, expanded=expanded, unrouted=unrouted)
     if "expand" in changes and expand is None:
         journal.lost("second", "cannot_expand", "the query was to be expanded, for which nothing is configured")
         del changes["expand"]
     best = first
-    if not _possible(first.arrived, channels, changes, journal):
+    if not _is_possible(first.arrived, channels, changes, journal):
         changes = {}
     again = replace(query, plan=changed(query.plan, changes, unrouted=unrouted))
     if "expand" in changes and expand is not None:
@@ -63,8 +63,8 @@ def retry_poor(
     if changes:
         left_out = list(journal.drops)
         journal.begin_again()
-        second = run(_asked_again(first.arrived, again, channels, changes, journal))
-        if len(second.kept) >= len(first.kept):
+        second = run(_ask_again(first.arrived, again, channels, changes, journal))
+        if len(second.returned) >= len(first.returned):
             best = second
             journal.asked_again = second.arrived.envelopes
         else:
@@ -72,19 +72,19 @@ def retry_poor(
     journal.second = {
         "reason": "; ".join(poor),
         "changed": changes,
-        "hits_before": len(first.kept),
-        "hits_after": len(best.kept),
+        "hits_before": len(first.returned),
+        "hits_after": len(best.returned),
     }
     journal.took("second", started)
     return best
 
 
-def _asks(changes: Mapping[str, object]) -> bool:
+def _needs_channels(changes: Mapping[str, object]) -> bool:
     """Return whether channels must be asked: changed thresholds and reranking work on the present hits."""
     return not changes.keys().isdisjoint({"pool", "method", "expand"})
 
 
-def _possible(
+def _is_possible(
     arrived: Arrived, channels: Mapping[ChannelName, Channel], changes: Mapping[str, object], journal: Journal
 ) -> bool:
     if not changes:
@@ -92,13 +92,13 @@ def _possible(
     if arrived.deadline.left_s() < RESERVE_S + _LEAST_S:
         journal.lost("second", "no_time", "the result was poor, but no time was left for a second retrieval")
         return False
-    if _asks(changes) and not channels:
+    if _needs_channels(changes) and not channels:
         journal.lost("second", "no_channels", "the result was poor, but channels cannot be asked from here")
         return False
     return True
 
 
-def _asked_again(
+def _ask_again(
     arrived: Arrived,
     query: Query,
     channels: Mapping[ChannelName, Channel],
@@ -107,7 +107,7 @@ def _asked_again(
 ) -> Arrived:
     """Return the results with those of a second request to the channels that may return something new."""
     envelopes = dict(arrived.envelopes)
-    if not _asks(changes):
+    if not _needs_channels(changes):
         return replace(arrived, query=query)
     asked_channels = {
         name: channels[name] for name in query.channels if name in channels and _has_more(name, arrived, query, changes)

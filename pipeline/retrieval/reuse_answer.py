@@ -21,11 +21,11 @@ from pipeline.answer.result import Answer
 from pipeline.database.unit_of_work import reading
 from pipeline.deadline import Deadline
 from pipeline.errors import Unavailable
-from pipeline.query.cacheable_answers import cache_key, can_tell, has_settled
+from pipeline.query.cacheable_answers import cache_key, has_settled, is_cacheable
 from pipeline.query.request import Query
 from pipeline.resources import Resources
 from pipeline.retrieval.compose import render
-from pipeline.retrieval.measure import answer_fields, measure_answer
+from pipeline.retrieval.measure import log_answer, measure_answer
 from pipeline.retrieval.record_search import search_row
 from pipeline.settings import Settings
 from pipeline.tenants.namespace_store import Namespaces
@@ -33,7 +33,7 @@ from pipeline.tenants.namespace_store import Namespaces
 log = structlog.get_logger(__name__)
 
 _ANSWER: TypeAdapter[Answer] = TypeAdapter(Answer)
-_LEFT_ALONE_S = 5.0  # seconds without another attempt after MySQL did not answer, or each query would wait for it
+_PAUSE_S = 5.0  # seconds without another attempt after MySQL did not answer, or each query would wait for it
 _SHAPING = ("recall_", "rerank_", "rrf_", "retrieval_", "llm_", "embedding_", "pgvector_", "mask_", "query_")
 _SHAPING_NOTHING = ("query_lane",)  # all lanes give the same answer
 
@@ -64,11 +64,11 @@ class AnswerCache:
             with reading(self.use.mysql) as connection:
                 revisions = Namespaces(connection, query.tenant_id).revisions(names)
         except Unavailable as error:
-            self._pause = Deadline.after(_LEFT_ALONE_S, clock=self._clock)
+            self._pause = Deadline.after(_PAUSE_S, clock=self._clock)
             log.warning("revisions_not_read", code=error.code)
             return query
-        stamps = {name: each.stamp for name, each in revisions.items()}
-        keep = keep and bool(self.use.settings.result_cache_ttl_s) and not query.trace and can_tell(query)
+        stamps = {name: revision.stamp for name, revision in revisions.items()}
+        keep = keep and bool(self.use.settings.result_cache_ttl_s) and not query.trace and is_cacheable(query)
         settled = keep and all(name in revisions and has_settled(query, revisions[name].revised_at) for name in names)
         key = cache_key(query, revisions=stamps, installation=self._installation) if settled else ""
         return replace(query, cache_key=key, stamps=stamps)
@@ -80,24 +80,17 @@ class AnswerCache:
             return None
         queries = self.use.queries(query.tenant_id)
         try:
-            kept = _read(queries.cached_answer(query.cache_key))
+            cached = _read(queries.cached_answer(query.cache_key))
         except Unavailable:
             return None
-        self.use.meter.count("chordwise_result_cache", result="miss" if kept is None else "hit")
-        if kept is None:
+        self.use.meter.count("chordwise_result_cache", result="miss" if cached is None else "hit")
+        if cached is None:
             return None
-        answer = _again(kept, query)
+        answer = _readdressed(cached, query)
         rendered = render(answer)
         queries.open_answered(query, rendered, note=search_row(query, answer, self.use))
         measure_answer(query, answer, self.use.meter, by_tenant=self.use.settings.metrics_tenants)
-        log.info(
-            "query_answered",
-            query_id=query.query_id,
-            first=True,
-            chunks=len(answer.chunks),
-            hits=dict(answer.stats.hits),
-            **answer_fields(query, answer),
-        )
+        log_answer(query, answer, first=True)
         return rendered
 
 
@@ -105,8 +98,8 @@ def cache_entry(query: Query, answer: Answer, size: int, use: Resources) -> tupl
     """Return the key under which an answer of ``size`` bytes is cached, and for how many seconds; None if it is not: it
     has losses, or is too large."""
     settings = use.settings
-    whole = answer.status == "succeeded" and not answer.stats.degraded
-    if not query.cache_key or not whole or size > settings.result_cache_bytes or not settings.result_cache_ttl_s:
+    is_complete = answer.status == "succeeded" and not answer.stats.degraded
+    if not query.cache_key or not is_complete or size > settings.result_cache_bytes or not settings.result_cache_ttl_s:
         return None
     return query.cache_key, settings.result_cache_ttl_s
 
@@ -119,7 +112,7 @@ def _read(raw: bytes | None) -> Answer | None:
         return None
 
 
-def _again(answer: Answer, query: Query) -> Answer:
+def _readdressed(answer: Answer, query: Query) -> Answer:
     total = round((time.time() - query.created_at) * 1000, 3)
     stats = replace(answer.stats, cached=True, latency_ms={"total": total})
     return replace(answer, query_id=query.query_id, stats=stats)

@@ -25,9 +25,9 @@ from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived
 from pipeline.retrieval.ask_channels import RESERVE_S, ask_with_verdict
 from pipeline.retrieval.ask_other_wordings import ask_other_wordings, unasked
-from pipeline.retrieval.compose import compose, empty_answer, note_losses, render
+from pipeline.retrieval.compose import compose, empty_answer, record_losses, render
 from pipeline.retrieval.journal import Journal
-from pipeline.retrieval.measure import answer_fields, measure_answer, measure_channel
+from pipeline.retrieval.measure import log_answer, measure_answer, measure_channel
 from pipeline.retrieval.record_search import search_row
 from pipeline.retrieval.record_trace import packed_trace
 from pipeline.retrieval.reuse_answer import cache_entry
@@ -51,7 +51,7 @@ def recall(
 def ask_and_report(query: Query, channel: Channel, use: Resources, *, worker: str = "") -> tuple[Envelope, float]:
     """Ask one channel, store its result beside the query, and return it with the milliseconds that it took."""
     started = time.perf_counter()
-    envelope = _asked(query, channel, use, started)
+    envelope = _ask_all_wordings(query, channel, use, started)
     elapsed_ms = (time.perf_counter() - started) * 1000
     use.queries(query.tenant_id).report(query, envelope, elapsed_ms=elapsed_ms, worker=worker)
     log.info(
@@ -75,9 +75,9 @@ def ask_and_report(query: Query, channel: Channel, use: Resources, *, worker: st
     return envelope, elapsed_ms
 
 
-def _asked(query: Query, channel: Channel, use: Resources, started: float) -> Envelope:
+def _ask_all_wordings(query: Query, channel: Channel, use: Resources, started: float) -> Envelope:
     """Ask the channel the query, and its other wordings if they are known by now."""
-    envelope = unasked(query, _guarded(query, channel, use))
+    envelope = unasked(query, _ask_within_limits(query, channel, use))
     if query.model_steps or not envelope.unasked:
         return envelope
     elapsed_ms = (time.perf_counter() - started) * 1000
@@ -87,17 +87,17 @@ def _asked(query: Query, channel: Channel, use: Resources, started: float) -> En
     ]
 
 
-def _guarded(query: Query, channel: Channel, use: Resources) -> Envelope:
+def _ask_within_limits(query: Query, channel: Channel, use: Resources) -> Envelope:
     """Ask the channel unless its circuit is open or its calls hang in this process; then report it as lost at once
     instead of after its time."""
     try:
         with use.bulkhead.place(channel.name):
-            return _unless_open(query, channel, use)
+            return _ask_unless_open(query, channel, use)
     except CircuitOpen as error:
         return Envelope(channel=channel.name, status="failed", code=error.code, error=str(error))
 
 
-def _unless_open(query: Query, channel: Channel, use: Resources) -> Envelope:
+def _ask_unless_open(query: Query, channel: Channel, use: Resources) -> Envelope:
     ticket = use.breakers.enter(channel.name, query.tenant_id)
     if ticket is None:
         raise CircuitOpen(f"the {channel.name} channel failed repeatedly; its circuit is open")
@@ -122,7 +122,7 @@ def settle(state: QueryState, use: Resources, channels: Mapping[ChannelName, Cha
     began_at = time.time()
     arrived = replace(await_understanding(state, use, channels), lane=lane)
     journal = Journal(tracing=state.query.trace)
-    return _store(arrived, _composed(arrived, use, channels, journal), journal, use, began_at=began_at)
+    return _store(arrived, _compose_or_report(arrived, use, channels, journal), journal, use, began_at=began_at)
 
 
 def fail(tenant_id: TenantId, query_id: QueryId, use: Resources) -> bool:
@@ -147,7 +147,7 @@ def failed_answer(query: Query) -> bytes:
 
 
 def _unanswered(arrived: Arrived, journal: Journal) -> Answer:
-    note_losses(arrived, journal)
+    record_losses(arrived, journal)
     if arrived.usable:
         journal.lost("answer", "no_answer", "no worker put the answer together before the deadline")
     return empty_answer(arrived, journal)
@@ -163,22 +163,17 @@ def _store(arrived: Arrived, composed: Answer, journal: Journal, use: Resources,
         keep=cache_entry(query, composed, len(rendered), use),
         trace=packed_trace(arrived, composed, journal),
     )
-    if first and use.query_ended is not None:
-        use.query_ended(ended_query(arrived, composed, began_at=began_at))
     if first:
+        if use.query_ended is not None:
+            use.query_ended(ended_query(arrived, composed, began_at=began_at))
         measure_answer(query, composed, use.meter, by_tenant=use.settings.metrics_tenants)
-    log.info(
-        "query_answered",
-        query_id=query.query_id,
-        first=first,
-        chunks=len(composed.chunks),
-        hits=dict(composed.stats.hits),
-        **answer_fields(query, composed),
-    )
+    log_answer(query, composed, first=first)
     return first
 
 
-def _composed(arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Channel], journal: Journal) -> Answer:
+def _compose_or_report(
+    arrived: Arrived, use: Resources, channels: Mapping[ChannelName, Channel], journal: Journal
+) -> Answer:
     """Compose the answer; return an empty one that reports a bug, which would occur at the deadline as well."""
     try:
         return compose(arrived, use, channels, journal)
@@ -212,17 +207,14 @@ def ended_query(arrived: Arrived, answer: Answer, *, began_at: float) -> EndedQu
 def _run(channel: ChannelName, arrived: Arrived) -> TaskRun:
     started_at, worker = arrived.ran.get(channel, (arrived.query.created_at, ""))
     envelope = arrived.envelopes.get(channel)
+    error = "no_answer"
+    if envelope is not None:
+        error = "" if envelope.status == "ok" else envelope.code or envelope.status
     return TaskRun(
         part=channel.value,
         worker=worker,
         started_at=started_at,
         runtime_s=arrived.elapsed_ms.get(channel, 0.0) / 1000,
-        error=_error(envelope),
+        error=error,
         result="" if envelope is None else f"{len(envelope.chunk_ids)} hits",
     )
-
-
-def _error(envelope: Envelope | None) -> str:
-    if envelope is None:
-        return "no_answer"
-    return "" if envelope.status == "ok" else envelope.code or envelope.status

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, Final
 
 import structlog
@@ -35,8 +35,8 @@ from pipeline.query.understanding_store import Understandings, digest_of
 from pipeline.records import ChannelName, QueryId, TenantId
 from pipeline.resources import Resources
 from pipeline.retrieval.arrived import Arrived
+from pipeline.retrieval.ask_channels import aside
 from pipeline.retrieval.ask_other_wordings import ask_other_wordings, losses_of
-from pipeline.retrieval.make_channels import aside
 
 log = structlog.get_logger(__name__)
 
@@ -58,9 +58,9 @@ def understand_at_once(query: Query, use: Resources) -> Query:
     if not query.model_steps:
         return query
     digests = _digests(query, use)
-    kept = _kept(use, query.tenant_id).get(list(digests.values()))
+    cached = _cache(use, query.tenant_id).get(list(digests.values()))
     for step, digest in digests.items():
-        made = _read(kept.get(digest))
+        made = _read(cached.get(digest))
         if made is not None:
             query = understood_by_model(query, made)
             query = replace(query, model_steps=tuple(other for other in query.model_steps if other != step))
@@ -79,19 +79,20 @@ def understand(tenant_id: TenantId, query_id: QueryId, use: Resources) -> Unders
     started = time.perf_counter()
     results, lost = _ask(query, use, understanding_deadline(query).before(_HAND_OVER_S))
     made = ModelResults()
-    for result in results.values():
-        made = _both(made, result)
+    for result in results.values():  # each step sets a field of its own
+        set_fields = ((field.name, getattr(result, field.name)) for field in fields(result))
+        made = replace(made, **{name: value for name, value in set_fields if value is not None})
     understood = Understood(made=made, lost=tuple(lost))
     elapsed_ms = (time.perf_counter() - started) * 1000
     queries.report_understood(query_id, understood, elapsed_ms=elapsed_ms)
     digests = _digests(query, use)
-    _kept(use, tenant_id).put({digests[step]: _MADE.dump_json(result) for step, result in results.items()})
+    _cache(use, tenant_id).put({digests[step]: _MADE.dump_json(result) for step, result in results.items()})
     log.info(
         "query_understood",
         query_id=query_id,
         request_id=query.request_id,
         steps=list(query.model_steps),
-        lost=[f"{each.part}:{each.code}" for each in lost],
+        lost=[f"{loss.part}:{loss.code}" for loss in lost],
         sub_queries=len(made.sub_queries or ()),
         latency_ms=round(elapsed_ms, 2),
     )
@@ -128,7 +129,7 @@ def expand_query(query: Query, use: Resources) -> Query:
     for made in results.values():
         query = understood_by_model(query, made)
     if lost:
-        log.warning("query_not_expanded", query_id=query.query_id, lost=[f"{each.part}:{each.code}" for each in lost])
+        log.warning("query_not_expanded", query_id=query.query_id, lost=[f"{loss.part}:{loss.code}" for loss in lost])
     return replace(query, model_steps=())
 
 
@@ -141,7 +142,7 @@ def _ask(query: Query, use: Resources, deadline: Deadline) -> tuple[dict[Step, M
         if deadline.has_passed:
             lost.append(_lost(step, "timeout", "was not begun in time"))
         else:
-            running[step] = aside(_CALLS[step], query, use, deadline.left_s())
+            running[step] = aside(_ask_model, step, query, use, deadline.left_s())
     for step, future in running.items():
         try:
             results[step] = future.result(timeout=deadline.left_s() + _HAND_OVER_S / 2)
@@ -155,48 +156,25 @@ def _ask(query: Query, use: Resources, deadline: Deadline) -> tuple[dict[Step, M
     return results, lost
 
 
-def _expand(query: Query, use: Resources, timeout_s: float) -> ModelResults:
-    expansion = use.rewriter.expand(query.query_text, most=query.plan.understand.expand, timeout_s=timeout_s)
-    return ModelResults(sub_queries=expansion)
-
-
-def _rewrite(query: Query, use: Resources, timeout_s: float) -> ModelResults:
-    return ModelResults(
-        rewritten=use.rewriter.rewrite(query.query_text, background=query.background, timeout_s=timeout_s)
-    )
-
-
-def _route(query: Query, use: Resources, timeout_s: float) -> ModelResults:
-    return ModelResults(routed=use.rewriter.route(query.query_text, timeout_s=timeout_s))
-
-
-def _imagine(query: Query, use: Resources, timeout_s: float) -> ModelResults:
-    return ModelResults(hypothetical=use.rewriter.imagine(query.query_text, timeout_s=timeout_s))
-
-
-_CALLS: Final[Mapping[Step, Callable[[Query, Resources, float], ModelResults]]] = {
-    "expand": _expand,
-    "rewrite": _rewrite,
-    "route": _route,
-    "hyde": _imagine,
-}
-
-
-def _both(one: ModelResults, other: ModelResults) -> ModelResults:
-    """Merge two results of different steps."""
-    return ModelResults(
-        sub_queries=one.sub_queries if other.sub_queries is None else other.sub_queries,
-        rewritten=other.rewritten or one.rewritten,
-        routed=other.routed or one.routed,
-        hypothetical=other.hypothetical or one.hypothetical,
-    )
+def _ask_model(step: Step, query: Query, use: Resources, timeout_s: float) -> ModelResults:
+    rewriter, text = use.rewriter, query.query_text
+    match step:
+        case "expand":
+            sub_queries = rewriter.expand(text, most=query.plan.understand.expand, timeout_s=timeout_s)
+            return ModelResults(sub_queries=sub_queries)
+        case "rewrite":
+            return ModelResults(rewritten=rewriter.rewrite(text, background=query.background, timeout_s=timeout_s))
+        case "route":
+            return ModelResults(routed=rewriter.route(text, timeout_s=timeout_s))
+        case "hyde":
+            return ModelResults(hypothetical=rewriter.imagine(text, timeout_s=timeout_s))
 
 
 def _lost(step: Step, code: str, what: str) -> Degradation:
     return Degradation(part=step, code=code, detail=f"{step} {what}; the query was asked without it")
 
 
-def _kept(use: Resources, tenant_id: TenantId) -> Understandings:
+def _cache(use: Resources, tenant_id: TenantId) -> Understandings:
     return Understandings(use.quick_redis, tenant_id, ttl_s=use.settings.understand_cache_ttl_s)
 
 
@@ -216,8 +194,8 @@ def _digests(query: Query, use: Resources) -> dict[Step, str]:
     }
 
 
-def _read(kept: bytes | None) -> ModelResults | None:
+def _read(cached: bytes | None) -> ModelResults | None:
     try:
-        return None if kept is None else _MADE.validate_json(kept)
+        return None if cached is None else _MADE.validate_json(cached)
     except ValidationError:  # written by another version of this program
         return None

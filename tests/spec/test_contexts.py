@@ -209,4 +209,4 @@ class DescribeLaws:
     def it_says_everything_when_there_is_room(self, offered, header):
         context = join_passages(offered, max_tokens=100_000, header=header)
         assert all(passage.text.strip() in context.text or passage.document_id for passage in offered)
-        assert all((passage.found or passage.text).strip() in context.text or passage.text for passage in offered)
+        assert all((passage.own_text or passage.text).strip() in context.text or passage.text for passage in offered)

@@ -35,7 +35,7 @@ def migrate() -> None:
 @shared_task(name=TaskName.AUDIT.value, base=LoggedTask, send_events=False)
 def audit() -> None:
     """Move searches into the audit, and delete rows past its retention."""
-    record_search.keep(for_ingestion())
+    record_search.maintain(for_ingestion())
 
 
 @shared_task(name=TaskName.RECONCILE.value, base=LoggedTask, send_events=False)

@@ -172,7 +172,7 @@ async def replay(request: Request, gateway: CurrentGateway, principal: Reader, q
     first = orjson.loads(existing(before.answer, not_answered()))
     if "privacy" in body.plan:
         raise invalid([{"pointer": "/plan/privacy", "detail": "is for the profile to say, as in a query"}])
-    original = before.query.asked
+    original = before.query.original
     try:
         plan = replanned(original.plan, body.plan, gateway.settings)
     except PlanFlaw as flaw:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pipeline.retrieval.load_fusions import installed_fusions, load_fusion
+from pipeline.ranking.custom_fusion import installed_fusions, load_fusion
 
 _CODE = """
 import time

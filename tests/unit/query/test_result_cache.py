@@ -12,7 +12,7 @@ from hypothesis.strategies import dictionaries, integers, text
 
 from pipeline.filters.hit_conditions import HitCondition, HitConditions
 from pipeline.query.background import Background
-from pipeline.query.cacheable_answers import NOT_ASKED, SETTLES_AFTER_S, cache_key, can_tell, has_settled
+from pipeline.query.cacheable_answers import NOT_IN_KEY, SETTLES_AFTER_S, cache_key, has_settled, is_cacheable
 from pipeline.query.plan import ChannelPlan, FallbackPlan, Plan, RetrievePlan
 from pipeline.query.request import OriginalRequest, Query, Understanding
 from pipeline.records import Actor, Filters, Namespace, QueryId, TenantId
@@ -77,7 +77,7 @@ class DescribeTheKey:
     @pytest.mark.parametrize("name", [each.name for each in fields(Query)])
     def it_moves_with_every_field_that_is_asked_and_with_no_other(self, name: str):
         other = replace(asked(), **{name: OTHERS[name]})
-        assert (key(other) == key(asked())) is (name in NOT_ASKED)
+        assert (key(other) == key(asked())) is (name in NOT_IN_KEY)
 
     def it_moves_with_the_revision_of_a_namespace_the_query_names(self):
         assert key(asked(), revisions={**REVISIONS, KB: "4"}) != key(asked())
@@ -125,11 +125,11 @@ class DescribeWhatRevisionsTell:
     )
     def it_is_nothing_of_what_an_api_says(self, channels: dict[str, float], tells: bool):
         plan = {name: ChannelPlan(weight=weight) for name, weight in channels.items()}
-        assert can_tell(asked(plan=Plan(retrieve=RetrievePlan(channels=plan)))) is tells
+        assert is_cacheable(asked(plan=Plan(retrieve=RetrievePlan(channels=plan)))) is tells
 
     def it_counts_what_only_a_second_retrieval_would_ask(self):
         channels = {"keyword": ChannelPlan(), "api": ChannelPlan()}
-        assert not can_tell(asked(plan=Plan(retrieve=RetrievePlan(method="full_text", channels=channels))))
+        assert not is_cacheable(asked(plan=Plan(retrieve=RetrievePlan(method="full_text", channels=channels))))
 
 
 class DescribeSettling:

@@ -102,8 +102,8 @@ class DescribeWhatRulesDo:
         query = replace(asked(text, UnderstandPlan(router="rules")), remarks=("before",))
         routed = understood_by_rules(query, model=False)
         assert routed.plan != query.plan
-        assert (routed.asked.plan, routed.asked.remarks) == (query.plan, ("before",))
-        assert understood_by_rules(routed, model=False).asked == routed.asked
+        assert (routed.original.plan, routed.original.remarks) == (query.plan, ("before",))
+        assert understood_by_rules(routed, model=False).original == routed.original
 
     def it_remembers_nothing_where_no_route_changed_anything(self):
         assert understood_by_rules(asked("a word", UnderstandPlan(router="rules")), model=False).before_routing is None

@@ -12,12 +12,12 @@ from pipeline.embedding.distance import ORTHOGONAL
 from pipeline.errors import FusionPluginFailed, Misconfigured
 from pipeline.query.plan import ChannelPlan, FusionPlan, Plan, PlanFlaw, RetrievePlan
 from pipeline.query.request import Envelope
+from pipeline.ranking.custom_fusion import installed_fusions, load_fusion
 from pipeline.records import ChannelName
 from pipeline.retrieval.arrived import Arrived
 from pipeline.retrieval.build_plan import plan_of
 from pipeline.retrieval.fuse import fuse
 from pipeline.retrieval.journal import Journal
-from pipeline.retrieval.load_fusions import installed_fusions, load_fusion
 from pipeline.settings import load
 from tests.support.corpora.fusions import installed_package
 from tests.support.corpora.queries import query_of

@@ -30,7 +30,7 @@ def first() -> RetrievalRound:
         ),
         deadline_s=60,
     )
-    return RetrievalRound(arrived=Arrived(query=query, envelopes={}, elapsed_ms={}), placed=[], kept=[])
+    return RetrievalRound(arrived=Arrived(query=query, envelopes={}, elapsed_ms={}), ordered=[], returned=[])
 
 
 def it_does_not_say_that_it_expanded_what_has_no_other_wording(first):
