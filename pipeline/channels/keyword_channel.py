@@ -20,8 +20,8 @@ from pipeline.channels.query_words import NamespaceRows, QueryWords, words_of_in
 from pipeline.database.unit_of_work import read_soon, reading_if_asked
 from pipeline.errors import PipelineError, Unavailable
 from pipeline.filters.index_filters import EVERYTHING, Clause, clause_of
-from pipeline.keyword.dictionary import Lexicon, Rule
-from pipeline.keyword.dictionary_store import EVERY_NAMESPACE, Dictionaries
+from pipeline.keyword.dictionary import EVERY_NAMESPACE, Lexicon, Rule
+from pipeline.keyword.dictionary_store import Dictionaries
 from pipeline.keyword.fulltext_store import KeywordIndex, TermsRow
 from pipeline.keyword.matching import FieldWeights
 from pipeline.keyword.statistics_store import Statistics

@@ -21,7 +21,6 @@ from pipeline.ingestion.make_vectors import vectors_of
 from pipeline.models.ports import Embedder
 from pipeline.records import ChannelName, TenantId
 from pipeline.resources import Resources
-from pipeline.retrieval.journal import Journal
 from pipeline.tenants.usage import Purpose
 
 log = structlog.get_logger(__name__)
