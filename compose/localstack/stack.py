@@ -200,23 +200,23 @@ class Stack:
                     migrate, what="bringing the schemas up to date", log=log, environment=self._environment, cwd=ROOT
                 )
             except Failure as failure:
-                said = tail(log, since=seen, lines=1).strip()
-                if not said.startswith("migrate: "):
+                reason = tail(log, since=seen, lines=1).strip()
+                if not reason.startswith("migrate: "):
                     raise
-                raise Failure(f"{said.removeprefix('migrate: ')}{self._how_to_adopt(said)}", log=log) from failure
+                raise Failure(f"{reason.removeprefix('migrate: ')}{self._how_to_adopt(reason)}", log=log) from failure
 
-    def _how_to_adopt(self, said: str) -> str:
+    def _how_to_adopt(self, reason: str) -> str:
         command = f"{Path(sys.executable).name} compose/local.py up --adopt"
-        return f" (here: {command})" if self.folder.name == "up" and "migrate_schema adopt" in said else ""
+        return f" (here: {command})" if self.folder.name == "up" and "migrate_schema adopt" in reason else ""
 
     def _key_that_works(self) -> str:
         """Return a key of tenant demo that the gateway accepts: the saved one, or a new one if the database does not
         know it, as after a restore. Raises Failure if the gateway accepts neither."""
-        known = variables.read(self.folder.environment).get("CHORDWISE_API_KEY", "")
+        saved_key = variables.read(self.folder.environment).get("CHORDWISE_API_KEY", "")
         port = self._ports["gateway"]
-        status = probes.key_status(port, known) if known else 401
+        status = probes.key_status(port, saved_key) if saved_key else 401
         if status == 200:
-            return known
+            return saved_key
         if status != 401:
             raise Failure(f"the gateway at 127.0.0.1:{port} answers {status or 'nothing'} to a call with its key")
         log = self.folder.logs / "migrate.log"
@@ -262,22 +262,22 @@ class Stack:
 
 def end_leftovers(folder: StackFolder) -> int:
     """End processes of a stack whose supervisor was killed; return how many there were. The caller holds the stack."""
-    known = state.read(folder)
-    left = [identity for identity in known.processes.values() if identity.alive] if known else []
-    for identity in left:
+    previous = state.read(folder)
+    leftovers = [identity for identity in previous.processes.values() if identity.alive] if previous else []
+    for identity in leftovers:
         processes.end_stranger(identity)
-    return len(left)
+    return len(leftovers)
 
 
 def _end_command(process: subprocess.Popen[bytes], number: int) -> None:
     """End the command. Ctrl-C has most likely reached it through the terminal already; other signals have not."""
     polite_until = time.monotonic() + (2 if number == signal.SIGINT else 0)
     patient_until = polite_until + 15
-    asked = False
+    signalled = False
     while process.poll() is None:
-        if not asked and time.monotonic() >= polite_until:
+        if not signalled and time.monotonic() >= polite_until:
             process.send_signal(number)
-            asked = True
+            signalled = True
         if time.monotonic() >= patient_until:
             process.kill()
         time.sleep(0.1)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from compose.localstack import services
-from compose.localstack.background import first_told
+from compose.localstack.background import password_notice
 from compose.localstack.endpoints import Endpoints
 from compose.localstack.places import ROOT, StackFolder
 from compose.localstack.programs import MariaDb, Redis
@@ -107,8 +107,8 @@ class DescribeFlowersPassword:
 
     def it_is_shown_once(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv("FLOWER_BASIC_AUTH", raising=False)
-        said = [first_told(tmp_path / "told", "cw-made", where=".local/up/env") for _ in range(2)]
+        said = [password_notice(tmp_path / "told", "cw-made", where=".local/up/env") for _ in range(2)]
         assert ["cw-made" in each for each in said] == [True, False]
         assert ".local/up/env" in said[1]
         monkeypatch.setenv("FLOWER_BASIC_AUTH", "ann:secret")
-        assert "secret" not in first_told(tmp_path / "other", "secret", where=".local/up/env")
+        assert "secret" not in password_notice(tmp_path / "other", "secret", where=".local/up/env")
