@@ -119,8 +119,8 @@ class _Writer:
 
     def sentence(self, words: int) -> str:
         """Return a sentence of that many words."""
-        special = self._random.random(words) < 0.5
-        drawn = (self._subject[next(self._special)] if each else next(self._general) for each in special)
+        choices = self._random.random(words) < 0.5
+        drawn = (self._subject[next(self._special)] if is_special else next(self._general) for is_special in choices)
         return self._join.join(self._words[index] for index in drawn).capitalize()
 
     def _ranks(self, count: int) -> Iterator[int]:

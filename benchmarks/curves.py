@@ -14,18 +14,18 @@ _WIDE, _HIGH = 260, 200  # pixels of a panel
 _LEFT, _TOP, _GAP = 56, 36, 72
 _CELLS: Final = ("still", "one replacement a second", "tag of 10 %")
 _PANELS: Final[tuple[tuple[str, Callable[[dict[str, Any]], float]], ...]] = (
-    ("queries a second, 8 at a time", lambda each: float(each["queries_per_s"])),
-    ("p95, one at a time, ms", lambda each: float(each["p95_ms"])),
+    ("queries a second, 8 at a time", lambda figures: float(figures["queries_per_s"])),
+    ("p95, one at a time, ms", lambda figures: float(figures["p95_ms"])),
     ("processor time a query, ms", cpu),
-    ("first ten of exact BM25", lambda each: float(each["keyword_top_10"])),
-    ("recall@10 of the vectors", lambda each: float(each["vector_recall_10"])),
+    ("first ten of exact BM25", lambda figures: float(figures["keyword_top_10"])),
+    ("recall@10 of the vectors", lambda figures: float(figures["vector_recall_10"])),
 )
 _IN_A_ROW = 3
 
 
-def picture(found: dict[str, Any]) -> str:
+def picture(results: dict[str, Any]) -> str:
     """Return an SVG with one panel for each figure: its curves over the number of chunks, on a logarithmic scale."""
-    sizes = [int(size) for size in found["sizes"]]
+    sizes = [int(size) for size in results["sizes"]]
     rows = -(-len(_PANELS) // _IN_A_ROW)
     width, height = _LEFT + _IN_A_ROW * (_WIDE + _GAP), _TOP + rows * (_HIGH + _GAP) + 20
     parts = [
@@ -36,7 +36,7 @@ def picture(found: dict[str, Any]) -> str:
     ]
     for number, (name, value) in enumerate(_PANELS):
         left, top = _LEFT + number % _IN_A_ROW * (_WIDE + _GAP), _TOP + number // _IN_A_ROW * (_HIGH + _GAP)
-        curves = [[value(found["sizes"][str(size)]["cells"][cell]) for size in sizes] for cell in _CELLS]
+        curves = [[value(results["sizes"][str(size)]["cells"][cell]) for size in sizes] for cell in _CELLS]
         parts += _panel(name, sizes, curves, left=left, top=top)
     for number, cell in enumerate(_CELLS):
         x, y = _LEFT + 2 * (_WIDE + _GAP), _TOP + (rows - 1) * (_HIGH + _GAP) + 20 + 22 * number

@@ -78,8 +78,8 @@ def prepare(collection: Collection, most: int | None) -> Prepared:
             parsed, generation, title=document.get("title"), chunking=chunking, tokenizer=tokenizer, limit=10_000
         ).chunks
     held = {str(chunk.generation.document_id) for chunk in chunks[:most]}
-    asked = tuple(query for query in collection.queries if most is None or held.issuperset(relevant(query)))
-    return Prepared(name=collection.name, chunks=chunks[:most], queries=asked)
+    queries = tuple(query for query in collection.queries if most is None or held.issuperset(relevant(query)))
+    return Prepared(name=collection.name, chunks=chunks[:most], queries=queries)
 
 
 def relevant(query: JudgedQuery) -> set[str]:
@@ -94,11 +94,11 @@ class Words:
         counted = [Counter(analyze(chunk.embedding_text)) for chunk in chunks]
         lengths = np.array([count.total() for count in counted])
         holders: dict[str, list[tuple[int, int]]] = {}
-        for place, count in enumerate(counted):
-            for term, often in count.items():
-                holders.setdefault(term, []).append((place, often))
-        self._holders = {term: np.array(places).T for term, places in holders.items()}
-        frequencies = {term: places.shape[1] for term, places in self._holders.items()}
+        for position, count in enumerate(counted):
+            for term, occurrences in count.items():
+                holders.setdefault(term, []).append((position, occurrences))
+        self._holders = {term: np.array(postings).T for term, postings in holders.items()}
+        frequencies = {term: postings.shape[1] for term, postings in self._holders.items()}
         self._statistics = Statistics(
             chunk_count=len(chunks), term_count=int(lengths.sum()), chunk_frequency=frequencies
         )
@@ -108,44 +108,47 @@ class Words:
 
     def scores(self, text: str) -> Matrix:
         """Return the score of every chunk."""
-        found = np.zeros(len(self._damping))
+        scores = np.zeros(len(self._damping))
         for term in dict.fromkeys(query_terms(text)):
             if term in self._holders:
-                places, often = self._holders[term]
-                found[places] += (K1 + 1) * self._statistics.idf(term) * often / (often + self._damping[places])
-        return found
+                positions, occurrences = self._holders[term]
+                scores[positions] += (
+                    (K1 + 1) * self._statistics.idf(term) * occurrences / (occurrences + self._damping[positions])
+                )
+        return scores
 
 
 def order(scores: Matrix) -> list[int]:
     """Return the positions of the best scores, best first."""
-    return [int(place) for place in np.argsort(-scores, kind="stable")[:_POOL]]
+    return [int(position) for position in np.argsort(-scores, kind="stable")[:_POOL]]
 
 
 def fused(words: Words, keyword: Matrix, cosine: Matrix, share: float) -> list[int]:
     """Return the fused order of the default profile with weight ``share`` for the semantic channel."""
     scores = {ChannelName.KEYWORD: keyword, ChannelName.SEMANTIC: cosine}
-    pools = {channel: order(each) for channel, each in scores.items()}
-    pools[ChannelName.KEYWORD] = [place for place in pools[ChannelName.KEYWORD] if keyword[place] > 0]
+    pools = {channel: order(of_channel) for channel, of_channel in scores.items()}
+    pools[ChannelName.KEYWORD] = [position for position in pools[ChannelName.KEYWORD] if keyword[position] > 0]
     if not pools[ChannelName.KEYWORD]:
         return pools[ChannelName.SEMANTIC]
-    every = {place for pool in pools.values() for place in pool}
+    positions = {position for pool in pools.values() for position in pool}
     weights = {ChannelName.KEYWORD: 1 - share, ChannelName.SEMANTIC: share}
-    found = weighted_fusion(
+    fusion = weighted_fusion(
         [
             Ranking(
                 channel=channel,
-                chunk_ids=tuple(ChunkId(f"{place:08}") for place in pool),
-                scores=tuple(float(scores[channel][place]) for place in pool),
+                chunk_ids=tuple(ChunkId(f"{position:08}") for position in pool),
+                scores=tuple(float(scores[channel][position]) for position in pool),
             )
             for channel, pool in pools.items()
         ],
         weights=weights,
         completed={
-            channel: {ChunkId(f"{place:08}"): float(each[place]) for place in every} for channel, each in scores.items()
+            channel: {ChunkId(f"{position:08}"): float(of_channel[position]) for position in positions}
+            for channel, of_channel in scores.items()
         },
     )
-    near = {hit.chunk_id: words.terms[int(hit.chunk_id)] for hit in best_first(found)[:CONSIDERED]}
-    return [int(hit.chunk_id) for hit in neighbour_feedback(found, near, share=feedback_share(weights.values()))]
+    near = {hit.chunk_id: words.terms[int(hit.chunk_id)] for hit in best_first(fusion)[:CONSIDERED]}
+    return [int(hit.chunk_id) for hit in neighbour_feedback(fusion, near, share=feedback_share(weights.values()))]
 
 
 def vectors(model: str, prepared: Prepared, cache: Path) -> tuple[Matrix, Matrix, float]:
@@ -153,16 +156,16 @@ def vectors(model: str, prepared: Prepared, cache: Path) -> tuple[Matrix, Matrix
     dimension = LOCAL_MODELS[model].dimensions[-1]
     embedder = make_local_embedder(model, dimension)
     path = cache / f"{prepared.name}.{model}.npy"
-    known = np.load(path) if path.is_file() else np.zeros((0, dimension), np.float32)
+    embedded = np.load(path) if path.is_file() else np.zeros((0, dimension), np.float32)
     texts = [chunk.embedding_text for chunk in prepared.chunks]
     embedder.embed(["warm up"])
-    first, began = len(known), time.process_time()
+    first, began = len(embedded), time.process_time()
     for start in range(first, len(texts), _SLICE):
-        known = np.concatenate([known, embedder.embed(texts[start : min(start + _SLICE, len(texts))])])
-        np.save(path, known)
+        embedded = np.concatenate([embedded, embedder.embed(texts[start : min(start + _SLICE, len(texts))])])
+        np.save(path, embedded)
     spent = time.process_time() - began
-    asked = query_vectors(embedder, [query.text for query in prepared.queries])
-    return known[: len(texts)], asked, max(0, len(texts) - first) / spent if first < len(texts) else 0.0
+    questions = query_vectors(embedder, [query.text for query in prepared.queries])
+    return embedded[: len(texts)], questions, max(0, len(texts) - first) / spent if first < len(texts) else 0.0
 
 
 def measure(model: str, prepared: Prepared, cache: Path) -> dict[str, float | int | str]:
@@ -174,13 +177,15 @@ def measure(model: str, prepared: Prepared, cache: Path) -> dict[str, float | in
     totals = Counter[str]()
     for query, question in zip(prepared.queries, questions, strict=True):
         keyword, cosine = words.scores(query.text), passages @ question
-        found = {
+        orders = {
             "keyword": order(keyword),
             "semantic": order(cosine),
             "fused": fused(words, keyword, cosine, share),
         }
-        for way, places in found.items():
-            documents = first_occurrences([str(prepared.chunks[place].generation.document_id) for place in places])
+        for way, positions in orders.items():
+            documents = first_occurrences(
+                [str(prepared.chunks[position].generation.document_id) for position in positions]
+            )
             totals[way] += ndcg(documents, query.grades)
     means = {way: round(total / len(prepared.queries), 4) for way, total in totals.items()}
     return {
@@ -201,9 +206,11 @@ def cost(model: str) -> dict[str, float | int | str]:
     loaded = time.process_time() - began
     began = time.process_time()
     query_vectors(embedder, ["how do I reset my password"] * 20)
-    found = metadata.distribution(_DISTRIBUTIONS[LOCAL_MODELS[model].package])
+    distribution = metadata.distribution(_DISTRIBUTIONS[LOCAL_MODELS[model].package])
     size = sum(
-        Path(str(file.locate())).stat().st_size for file in found.files or () if Path(str(file.locate())).is_file()
+        Path(str(file.locate())).stat().st_size
+        for file in distribution.files or ()
+        if Path(str(file.locate())).is_file()
     )
     return {
         "model": model,
@@ -211,7 +218,7 @@ def cost(model: str) -> dict[str, float | int | str]:
         "memory_mb": (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024,
         "query_cpu_ms": round((time.process_time() - began) / 20 * 1000, 2),
         "installed_mb": round(size / 1e6),
-        "licence": (found.metadata.get("License") or "?").splitlines()[0],
+        "licence": (distribution.metadata.get("License") or "?").splitlines()[0],
     }
 
 

@@ -58,7 +58,7 @@ class _Shown:
     numbers: dict[str, int] = field(default_factory=dict)
     tagged: list[bool] = field(default_factory=list)
     lengths: list[NDArray[np.int64]] = field(default_factory=list)
-    places: defaultdict[str, list[tuple[Any, NDArray[np.float64]]]] = field(default_factory=lambda: defaultdict(list))
+    postings: defaultdict[str, list[tuple[Any, NDArray[np.float64]]]] = field(default_factory=lambda: defaultdict(list))
 
 
 def lists(tenant_id: str, namespaces: Sequence[str], questions: Sequence[str], *, tagged: bool = False) -> Lists:
@@ -100,7 +100,7 @@ def _read(tenant_id: str, namespaces: Sequence[str], tokens: dict[tuple[str, str
         for token in tokens.values():
             holders, counts = by_holder(np.searchsorted(ends, block.occurrences(token), side="right"))
             if len(holders):
-                shown.places[token].append((holders + first, counts))
+                shown.postings[token].append((holders + first, counts))
     return shown
 
 
@@ -119,39 +119,42 @@ def _by_words(
     allowed: NDArray[np.bool_],
 ) -> list[set[Passage]]:
     lengths = np.concatenate(shown.lengths)
-    found = []
-    for of_one in terms:
-        places = {term: [each for name in namespaces for each in shown.places[tokens[name, term]]] for term in of_one}
+    best = []
+    for question_terms in terms:
+        postings = {
+            term: [entry for name in namespaces for entry in shown.postings[tokens[name, term]]]
+            for term in question_terms
+        }
         collection = Collection(
             chunk_count=len(lengths),
             term_count=int(lengths.sum()),
-            chunk_frequency={term: sum(len(holders) for holders, _ in each) for term, each in places.items()},
+            chunk_frequency={term: sum(len(holders) for holders, _ in entries) for term, entries in postings.items()},
         )
         scores = np.zeros(len(lengths))
-        for term, each in places.items():
-            for holders, counts in each:
+        for term, entries in postings.items():
+            for holders, counts in entries:
                 damping = K1 * (1 - B + B * lengths[holders] / collection.average_length)
                 scores[holders] += collection.idf(term) * (K1 + 1) * counts / (counts + damping)
-        found.append(_best(shown, np.where(allowed, scores, 0.0), least=0.0))
-    return found
+        best.append(_best(shown, np.where(allowed, scores, 0.0), least=0.0))
+    return best
 
 
 def _by_meaning(
     shown: _Shown, tenant_id: str, namespaces: Sequence[str], questions: Sequence[str], allowed: NDArray[np.bool_]
 ) -> list[set[Passage]]:
-    asked = make_embedder(settings()).embed(list(questions)).astype(np.float16).astype(np.float32)
-    asked /= np.linalg.norm(asked, axis=1, keepdims=True)
+    embedded = make_embedder(settings()).embed(list(questions)).astype(np.float16).astype(np.float32)
+    embedded /= np.linalg.norm(embedded, axis=1, keepdims=True)
     scores = np.full((len(questions), len(shown.passages)), -2.0, np.float32)
     with floor.postgres() as connection, connection.cursor("exact") as cursor:
         cursor.execute(_VECTORS, (tenant_id, list(namespaces)))
         while rows := cursor.fetchmany(_ROWS_AT_ONCE):
-            known = [(shown.numbers[chunk_id], bytes(sent)) for chunk_id, sent in rows if chunk_id in shown.numbers]
-            if known:
-                numbers, sent = zip(*known, strict=True)
-                vectors = np.frombuffer(b"".join(each[4:] for each in sent), ">f2").reshape(len(known), -1)
+            visible = [(shown.numbers[chunk_id], bytes(sent)) for chunk_id, sent in rows if chunk_id in shown.numbers]
+            if visible:
+                numbers, bodies = zip(*visible, strict=True)
+                vectors = np.frombuffer(b"".join(body[4:] for body in bodies), ">f2").reshape(len(visible), -1)
                 floats = vectors.astype(np.float32)
-                scores[:, list(numbers)] = asked @ (floats / np.linalg.norm(floats, axis=1, keepdims=True)).T
-    return [_best(shown, np.where(allowed, of_one, -2.0), least=-1.5) for of_one in scores]
+                scores[:, list(numbers)] = embedded @ (floats / np.linalg.norm(floats, axis=1, keepdims=True)).T
+    return [_best(shown, np.where(allowed, of_question, -2.0), least=-1.5) for of_question in scores]
 
 
 def _best(shown: _Shown, scores: NDArray[Any], *, least: float) -> set[Passage]:

@@ -76,13 +76,15 @@ def run(
     for size in sizes:
         print(f"growth: {size:,} chunks", flush=True)
         results["sizes"][str(size)] = at_size = _at_size(big, size, seed=seed, count=count)
-        texts = paragraphs(Corpus(seed=seed).take(size)) if compared and size < LARGE else []
-        if size == sizes[0]:
+        is_first, texts = size == sizes[0], list[str]()
+        if compared and (is_first or size < LARGE):
+            texts = paragraphs(Corpus(seed=seed).take(size))
+        if is_first:
             at_size["cells"] |= _beside_others(big, size, seed=seed, count=count)
             if texts:
                 asked = questions(big.texts, count=count, seed=seed)
                 at_size["peers"] = peers.measure(texts, asked, pool=100, top=exact.TOP, concurrency=(1, AT_ONCE))
-        if texts:
+        if texts and size < LARGE:
             added = paragraphs(Corpus(seed=seed + 1).take(_LAST))
             at_size["langchain"] = peers.measure_langchain(added, into=texts)
         keep(results)

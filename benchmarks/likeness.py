@@ -32,8 +32,8 @@ def texts(collection: Path) -> list[str]:
     """Return the first passages of a collection that are long enough to be cut."""
     [path] = sorted(collection.glob("corpus.jsonl*"))[:1]
     with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as lines:
-        found = [json.loads(line)["text"] for line in itertools.islice(lines, _PASSAGES)]
-    return [text for text in found if len(text) > 200]
+        passages = [json.loads(line)["text"] for line in itertools.islice(lines, _PASSAGES)]
+    return [text for text in passages if len(text) > 200]
 
 
 def piece(text: str) -> str:
@@ -44,7 +44,7 @@ def piece(text: str) -> str:
     if how == "window":
         return text[len(text) // 3 :]
     sentences = re.split(r"(?<=[.。！？;；])", text)
-    return "".join(each for each in sentences if random.random() > 0.3) or text[: len(text) // 2]
+    return "".join(sentence for sentence in sentences if random.random() > 0.3) or text[: len(text) // 2]
 
 
 def area(alike: list[float], unlike: list[float]) -> float:
@@ -62,17 +62,17 @@ def main(folder: Path) -> None:
         vectors = np.asarray(embedder.embed(passages))
         rated: dict[str, tuple[list[float], list[float]]] = defaultdict(lambda: ([], []))
         for _ in range(_PAIRS):
-            place = random.randrange(len(passages))
-            part = piece(passages[place])
-            near = int(random.choice(np.argsort(-(vectors @ vectors[place]))[1:11]))
+            position = random.randrange(len(passages))
+            part = piece(passages[position])
+            near = int(random.choice(np.argsort(-(vectors @ vectors[position]))[1:11]))
             for kind, other, vector in (
                 (0, part, np.asarray(embedder.embed([part]))[0]),
                 (1, passages[near], vectors[near]),
             ):
-                one, two = random.sample([shingles(passages[place]), shingles(other)], 2)
+                one, two = random.sample([shingles(passages[position]), shingles(other)], 2)
                 rated["words said before"][kind].append(likeness(one, two))
                 rated["Jaccard"][kind].append(len(one & two) / len(one | two))
-                rated["cosine"][kind].append(float(vectors[place] @ vector))
+                rated["cosine"][kind].append(float(vectors[position] @ vector))
         started = time.process_time()
         read = [shingles(text) for text in passages[:300]]
         reading = (time.process_time() - started) / len(read)

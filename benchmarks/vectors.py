@@ -29,9 +29,9 @@ def fill(
     """Insert one chunk for each vector, and the namespace in MySQL. ``metadata`` is that of the n-th chunk."""
     scope = Scope(tenant_id=tenant_id, namespace=namespace)
     chunks, fields = [], {}
-    for place in range(len(vectors)):
-        generation = Generation(scope=scope, document_id=DocumentId(f"d{place}"), number=1)
-        fields[generation] = DocumentFields(metadata=metadata(place))
+    for number in range(len(vectors)):
+        generation = Generation(scope=scope, document_id=DocumentId(f"d{number}"), number=1)
+        fields[generation] = DocumentFields(metadata=metadata(number))
         passage = Passage(text="x", start=0, end=1, token_count=1)
         chunks.append(
             Chunk(

@@ -41,15 +41,15 @@ Cursor = pymysql.cursors.Cursor
 
 def run(*, quick: bool) -> dict[str, Any]:
     """Measure each size in a database of its own, and drop it afterwards."""
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for size in _QUICK_SIZES if quick else _SIZES:
         print(f"keyword: {size:,} chunks", flush=True)
         with database() as engine, closing(engine.raw_connection()) as borrowed:
             connection = borrowed.driver_connection
             assert isinstance(connection, pymysql.Connection)
             with connection.cursor() as cursor:
-                found[str(size)] = _measured(cursor, engine, size, _QUICK_QUERIES if quick else _QUERIES)
-    return found
+                results[str(size)] = _measured(cursor, engine, size, _QUICK_QUERIES if quick else _QUERIES)
+    return results
 
 
 def _measured(cursor: Cursor, engine: Engine, size: int, queries: int) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def _measured(cursor: Cursor, engine: Engine, size: int, queries: int) -> dict[s
     cursor.execute("ALTER TABLE chunks ADD FULLTEXT KEY chunks_terms (terms)")
     make_tables(cursor, list(asking.values()))
     cursor.connection.commit()
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     local = Local(engine)
     designs: list[Design] = [FullText(engine), Postings(), Packed()]
     for design in designs:
@@ -75,28 +75,28 @@ def _measured(cursor: Cursor, engine: Engine, size: int, queries: int) -> dict[s
     before = _server_cpu_ms(cursor)
     loading = local.load() | {"load_server_ms": round(_server_cpu_ms(cursor) - before, 1)}
     for design in (*designs, local):
-        found[design.name] = {
+        results[design.name] = {
             name: _searches(cursor, engine, design, tenant, queries) for name, tenant in asking.items()
         }
-    found[Local.name]["loading"] = loading
+    results[Local.name]["loading"] = loading
     indexed = sum(tenant.chunks for tenant in asking.values())
     files = {FullText.name: "FTS_*.ibd", Postings.name: "bench_postings.ibd", Packed.name: "bench_packed.ibd"}
     rows_alone = _rows_alone(cursor, every[0])
     for design in designs:
         chunks = size if design.name == FullText.name else indexed
-        found[design.name]["disk_kb_per_chunk"] = round(_kilobytes(cursor, files[design.name]) / chunks, 2)
+        results[design.name]["disk_kb_per_chunk"] = round(_kilobytes(cursor, files[design.name]) / chunks, 2)
         inserted = _insertion(cursor, design, size)
         if design.name == FullText.name:
             inserted = {name: round(cost - rows_alone[name], 3) for name, cost in inserted.items()}
-        found[design.name] |= inserted
-    return found
+        results[design.name] |= inserted
+    return results
 
 
 def _searches(cursor: Cursor, engine: Engine, design: Design, tenant: Tenant, count: int) -> dict[str, Any]:
-    asked, known = tenant.questions(count), frequencies(tenant)
+    questions, frequency = tenant.questions(count), frequencies(tenant)
     server = _Thread(engine, cursor)
     in_server, in_process, shares = [], [], []
-    for number, words in enumerate([*asked[:_WARM_UP], *asked]):
+    for number, words in enumerate([*questions[:_WARM_UP], *questions]):
         before, own = server.cpu_ms(), time.process_time()
         hits = design.search(cursor, tenant, words)
         own_ms, server_ms = (time.process_time() - own) * 1000, server.cpu_ms() - before
@@ -104,7 +104,7 @@ def _searches(cursor: Cursor, engine: Engine, design: Design, tenant: Tenant, co
             in_server.append(server_ms)
             in_process.append(own_ms)
         if number < _COMPARED:
-            best = {chunk_id(tenant, chunk) for chunk in exact(tenant, words, known, _TOP)}
+            best = {chunk_id(tenant, chunk) for chunk in exact(tenant, words, frequency, _TOP)}
             shares.append(len(best & set(hits[:_TOP])) / len(best))
     return {
         "chunks": tenant.chunks,
@@ -142,11 +142,11 @@ def _costs_of(cursor: Cursor, work: Callable[[], None]) -> dict[str, float]:
     }
 
 
-def show(found: dict[str, Any]) -> str:
+def show(results: dict[str, Any]) -> str:
     """Return the section as three tables: searching, keeping the index, and building that of a host."""
     searching = [
         row(f"{int(size):,} chunks, tenant of {name}: {design}", *_costs(figures[name]))
-        for size, designs in found.items()
+        for size, designs in results.items()
         for name in ("1 %", "50 %")
         for design, figures in designs.items()
     ]
@@ -157,17 +157,17 @@ def show(found: dict[str, Any]) -> str:
             figures["insert_process_ms_per_chunk"],
             figures["disk_kb_per_chunk"],
         )
-        for size, designs in found.items()
+        for size, designs in results.items()
         for design, figures in designs.items()
         if design != Local.name
     ]
     loading = [
-        row(f"{int(size):,} chunks", *designs[Local.name]["loading"].values()) for size, designs in found.items()
+        row(f"{int(size):,} chunks", *designs[Local.name]["loading"].values()) for size, designs in results.items()
     ]
     heads = ("CPU ms a query (mean; p50 of both)", "MariaDB", "process", "p50", "top 10")
-    kept = table(("CPU ms a chunk", "MariaDB", "process", "disk KB"), keeping)
-    read = table(("CPU ms to build the indexes of a host", "process", "MB", "MariaDB"), loading)
-    return f"{table(heads, searching)}\n\n{kept}\n\n{read}"
+    keeping_table = table(("CPU ms a chunk", "MariaDB", "process", "disk KB"), keeping)
+    loading_table = table(("CPU ms to build the indexes of a host", "process", "MB", "MariaDB"), loading)
+    return f"{table(heads, searching)}\n\n{keeping_table}\n\n{loading_table}"
 
 
 def _costs(figures: dict[str, float]) -> tuple[float, ...]:
@@ -191,7 +191,7 @@ class _Thread:
 def _server_cpu_ms(cursor: Cursor) -> float:
     cursor.execute("SELECT tid FROM information_schema.processlist WHERE id = CONNECTION_ID()")
     (tid,) = cursor.fetchone() or (0,)
-    return sum(int(each.read_text().split()[0]) for each in Path(f"/proc/{tid}/task").glob("*/schedstat")) / 1e6
+    return sum(int(stat.read_text().split()[0]) for stat in Path(f"/proc/{tid}/task").glob("*/schedstat")) / 1e6
 
 
 def _kilobytes(cursor: Cursor, pattern: str) -> float:
@@ -199,7 +199,7 @@ def _kilobytes(cursor: Cursor, pattern: str) -> float:
     cursor.execute("SELECT @@datadir, DATABASE()")
     folder, database = cursor.fetchone() or ("", "")
     try:
-        return sum(each.stat().st_size for each in (Path(folder) / database).glob(pattern)) / 1000
+        return sum(file.stat().st_size for file in (Path(folder) / database).glob(pattern)) / 1000
     except OSError:
         return 0.0
 

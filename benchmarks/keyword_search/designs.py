@@ -266,8 +266,8 @@ def exact(tenant: Tenant, words: Sequence[int], frequency: Counter[int], top: in
         tf = np.bincount(chunk_of[tenant.words == number], minlength=tenant.chunks)
         scores += weight(tenant.chunks, frequency[number]) * tf / (tf + damping)
     best = np.lexsort((np.arange(tenant.chunks), -scores))[:top]
-    found: list[int] = best[scores[best] > 0].tolist()
-    return found
+    chunks: list[int] = best[scores[best] > 0].tolist()
+    return chunks
 
 
 def weight(chunks: int, frequency: int) -> float:
@@ -290,8 +290,8 @@ def _insert_packed(cursor: Cursor, tenant: Tenant, first: int, last: int, *, seg
     distinct, starts = np.unique(words, return_index=True)
     bounds = [*starts.tolist(), len(words)]
     bodies = (
-        (number, postings[bounds[place] : bounds[place + 1]].tobytes())
-        for place, number in enumerate(distinct.tolist())
+        (number, postings[bounds[index] : bounds[index + 1]].tobytes())
+        for index, number in enumerate(distinct.tolist())
     )
     _insert(cursor, "bench_packed (space, term, segment, body)", _blobs(tenant.seed, bodies, segment))
 

@@ -92,29 +92,31 @@ class _Large:
 
 def run(*, sizes: Sequence[int]) -> dict[str, Any]:
     """Measure the index at each size."""
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     with database() as engine, tempfile.TemporaryDirectory() as folder:
         large = _Large(engine, Path(folder), _block(0).tokens)
         writer = LocalIndexWriter(large.root, _TENANT)
         for size in sizes:
             large.grow(size, writer)
-            found[str(size)] = _measured(large, writer)
-            print(show({str(size): found[str(size)]}), flush=True)
+            results[str(size)] = _measured(large, writer)
+            print(show({str(size): results[str(size)]}), flush=True)
         began = time.perf_counter()
         writer.close()
-        found["merged_after_s"] = round(time.perf_counter() - began, 1)
-        found["merged_mb"] = round(disk_bytes(large.root) / 1e6)
-    return found
+        results["merged_after_s"] = round(time.perf_counter() - began, 1)
+        results["merged_mb"] = round(disk_bytes(large.root) / 1e6)
+    return results
 
 
 def _measured(large: _Large, writer: LocalIndexWriter) -> dict[str, Any]:
     channel = KeywordChannel(large.mysql, LocalIndexes(large.root, wait_s=0.0))
-    asked = {name: _questions(large.chunks, count, _WORDS[name]) for name, count in _QUESTIONS.items()}
+    questions = {name: _questions(large.chunks, count, _WORDS[name]) for name, count in _QUESTIONS.items()}
     tagged = Filters(tags=(TENTH,))
-    queries = {name: [query(_block(0), words, number) for number, words in enumerate(asked[name])] for name in asked}
-    queries["four words, tag of 10 %"] = [replace(each, filters=tagged) for each in queries["four words"]]
-    exact = _exact(large, asked)
-    figures = {name: _asked(channel, each, exact[name]) for name, each in queries.items()}
+    queries = {
+        name: [query(_block(0), words, number) for number, words in enumerate(questions[name])] for name in questions
+    }
+    queries["four words, tag of 10 %"] = [replace(plain, filters=tagged) for plain in queries["four words"]]
+    exact = _exact(large, questions)
+    figures = {name: _asked(channel, of_kind, exact[name]) for name, of_kind in queries.items()}
     return {
         "index_cpu_ms_per_chunk": round(large.cpu_ms / large.chunks, 3),
         "disk_mb": round(disk_bytes(large.root) / 1e6),
@@ -126,11 +128,13 @@ def _measured(large: _Large, writer: LocalIndexWriter) -> dict[str, Any]:
 
 def _asked(channel: KeywordChannel, queries: Sequence[Query], exact: Sequence[set[str]]) -> dict[str, float]:
     cpu, wall, shares = [], [], []
-    for number, (each, best) in enumerate(zip(queries, exact, strict=True)):
+    for number, (query_, best) in enumerate(zip(queries, exact, strict=True)):
         for turn in range(2):  # the first one reads from the disk
             began, own = time.perf_counter(), time.process_time()
             # every query counts as a new one
-            recalled = channel.recall(replace(each, query_id=type(each.query_id)(f"{number}-{turn}-{uuid.uuid4()}")))
+            recalled = channel.recall(
+                replace(query_, query_id=type(query_.query_id)(f"{number}-{turn}-{uuid.uuid4()}"))
+            )
             own_ms, wall_ms = (time.process_time() - own) * 1000, (time.perf_counter() - began) * 1000
         if (recalled.guard or {})["method"] != "index":
             raise RuntimeError("the index does not answer")
@@ -179,31 +183,31 @@ def _indexed(block: Tenant, tokens: NDArray[np.object_]) -> Iterator[IndexedChun
     for chunk in range(block.chunks):
         identity = chunk_id(block, chunk)
         terms = f"{identity} {NAMESPACE} 0 0 0 " + " ".join(tokens[block.of(chunk)])
-        said = _FIELDS | {
+        fields = _FIELDS | {
             "chunk_id": identity,
             "document_id": _document_id(block, chunk),
             "ordinal": chunk % _CHUNKS_PER_DOCUMENT,
             "tags": f'["{TENTH}"]' if _is_tagged(chunk) else "[]",
         }
         body = letters[chunk * _LETTERS : (chunk + 1) * _LETTERS]
-        yield IndexedChunk(terms.encode("ascii"), body, orjson.dumps(said).decode())
+        yield IndexedChunk(terms.encode("ascii"), body, orjson.dumps(fields).decode())
 
 
 def _questions(chunks: int, count: int, words: int) -> list[list[int]]:
     """Return consecutive words from chunks spread over the namespace."""
     random = np.random.default_rng([chunks, words])
-    asked = []
+    questions = []
     for chunk in np.sort(random.integers(0, chunks, size=count)).tolist():
         of_chunk = _block(chunk // _BLOCK).of(chunk % _BLOCK)
         at = int(random.integers(0, 60))
-        asked.append(of_chunk[at : at + words].tolist())
-    return asked
+        questions.append(of_chunk[at : at + words].tolist())
+    return questions
 
 
-def _exact(large: _Large, asked: dict[str, list[list[int]]]) -> dict[str, list[set[str]]]:
+def _exact(large: _Large, questions: dict[str, list[list[int]]]) -> dict[str, list[set[str]]]:
     """Score every chunk by BM25, block by block, and return the ids at or above each question's tenth score."""
-    kinds = [(name, words, False) for name, each in asked.items() for words in each]
-    kinds += [("four words, tag of 10 %", words, True) for words in asked["four words"]]
+    kinds = [(name, words, False) for name, of_kind in questions.items() for words in of_kind]
+    kinds += [("four words, tag of 10 %", words, True) for words in questions["four words"]]
     best: list[list[tuple[float, str]]] = [[] for _ in kinds]
     mean = large.terms / large.chunks
     wanted = sorted({word for _, words, _ in kinds for word in words})
@@ -232,28 +236,30 @@ def _exact(large: _Large, asked: dict[str, list[list[int]]]) -> dict[str, list[s
     return lists
 
 
-def show(found: dict[str, Any]) -> str:
+def show(results: dict[str, Any]) -> str:
     """Return the section as two tables."""
-    sizes = {size: each for size, each in found.items() if size.isdigit()}
+    sizes = {size: at_size for size, at_size in results.items() if size.isdigit()}
     queries = [
         row(f"{int(size):,}, {name}", *figures.values())
-        for size, each in sizes.items()
-        for name, figures in each["queries"].items()
+        for size, at_size in sizes.items()
+        for name, figures in at_size["queries"].items()
     ]
     keeping = [
         row(
             f"{int(size):,}",
-            each["index_cpu_ms_per_chunk"],
-            each["disk_mb"],
-            each["files"],
-            each["replaced"]["cpu_p50_ms"],
-            each["replaced"]["p50_ms"],
+            at_size["index_cpu_ms_per_chunk"],
+            at_size["disk_mb"],
+            at_size["files"],
+            at_size["replaced"]["cpu_p50_ms"],
+            at_size["replaced"]["p50_ms"],
         )
-        for size, each in sizes.items()
+        for size, at_size in sizes.items()
     ]
     heads = ("chunks, question", "CPU ms (p50)", "the most", "p50 ms", "BM25's ten")
     kept = ("chunks", "CPU ms a chunk", "disk MB", "segments", "replaced: CPU ms", "ms")
-    merged = f"\nmerged in {found['merged_after_s']} s to {found['merged_mb']:,} MB" if "merged_mb" in found else ""
+    merged = (
+        f"\nmerged in {results['merged_after_s']} s to {results['merged_mb']:,} MB" if "merged_mb" in results else ""
+    )
     return f"{table(heads, queries)}\n\n{table(kept, keeping)}{merged}"
 
 

@@ -70,17 +70,17 @@ class Tenant:
         chunk = np.repeat(np.arange(first, last), lengths)
         words = self.words[self.starts[first] : self.starts[last]].astype(np.int64)
         keys, counts = np.unique(words * 2**32 + chunk, return_counts=True)
-        found = keys % 2**32
-        return keys // 2**32, found, counts, lengths[found - first]
+        chunks = keys % 2**32
+        return keys // 2**32, chunks, counts, lengths[chunks - first]
 
     def questions(self, count: int) -> list[list[int]]:
         """Return questions of four consecutive words from randomly chosen chunks."""
         random = np.random.default_rng([self.seed, 2])
-        found = []
+        questions = []
         for chunk in random.integers(0, self.chunks, size=count):
             at = int(random.integers(0, 100))
-            found.append(self.of(int(chunk))[at : at + 4].tolist())
-        return found
+            questions.append(self.of(int(chunk))[at : at + 4].tolist())
+        return questions
 
 
 def word(number: int) -> str:
@@ -91,7 +91,7 @@ def word(number: int) -> str:
 def tenants(chunks: int) -> list[Tenant]:
     """Return one tenant with half of the chunks, and fifty with a fiftieth of the other half each."""
     half = Tenant(TenantId("bench-50"), chunks // 2, 1)
-    return [half, *(Tenant(TenantId(f"bench-01-{place:02d}"), chunks // 100, 2 + place) for place in range(50))]
+    return [half, *(Tenant(TenantId(f"bench-01-{number:02d}"), chunks // 100, 2 + number) for number in range(50))]
 
 
 def load(cursor: Cursor, tenant: Tenant) -> None:
@@ -123,9 +123,14 @@ def write(cursor: Cursor, tenant: Tenant, first: int, last: int, *, commit: int 
         rows = []
         for chunk in range(start, min(last, start + (commit or _ROWS_AT_ONCE))):
             tokens = tenant.tokens[tenant.of(chunk)]
-            place = (f"d{chunk // _CHUNKS_PER_DOCUMENT:07d}", 1, chunk % _CHUNKS_PER_DOCUMENT, chunk_id(tenant, chunk))
-            said = (_TEXT, "[]", 0, len(_TEXT), 200, hashed, " ".join(tokens), len(tokens), moment)
-            rows.append((tenant.tenant_id, NAMESPACE, *place, *said))
+            identity = (
+                f"d{chunk // _CHUNKS_PER_DOCUMENT:07d}",
+                1,
+                chunk % _CHUNKS_PER_DOCUMENT,
+                chunk_id(tenant, chunk),
+            )
+            content = (_TEXT, "[]", 0, len(_TEXT), 200, hashed, " ".join(tokens), len(tokens), moment)
+            rows.append((tenant.tenant_id, NAMESPACE, *identity, *content))
         cursor.executemany(_CHUNK.format(table=table), rows)
         if commit:
             cursor.connection.commit()

@@ -33,8 +33,8 @@ def main() -> None:
         some = texts[start : start + _ADDED_AT_ONCE]
         store.write_documents(
             [
-                Document(id=str(start + place), content=text, embedding=vector)
-                for place, (text, vector) in enumerate(zip(some, model.embed(some), strict=True))
+                Document(id=str(start + number), content=text, embedding=vector)
+                for number, (text, vector) in enumerate(zip(some, model.embed(some), strict=True))
             ]
         )
     pipeline = Pipeline()

@@ -80,9 +80,9 @@ def changed_notice(notes: Iterable[Document]) -> Document:
 
 def _explained(root: Path, package: str) -> Iterator[Document]:
     """Yield the documents of one package: modules, classes, functions, methods; within each the order of the sources."""
-    found = [document for path in _sources(root, package) for document in _documents(root, path)]
+    documents = [document for path in _sources(root, package) for document in _documents(root, path)]
     seen: set[str | None] = set()
-    for document in sorted(found, key=lambda each: KINDS.index(str(each.metadata["kind"]))):
+    for document in sorted(documents, key=lambda document: KINDS.index(str(document.metadata["kind"]))):
         if document.document_id not in seen:
             seen.add(document.document_id)
             yield document

@@ -101,13 +101,13 @@ def shortfalls(question: Question, result: QueryResult, corpus: Mapping[str, Doc
     if unfit:
         yield f"the filters should have kept out {_listed(unfit)}"
     if result.stats.degraded:
-        yield f"the answer is degraded: {_listed([str(each) for each in result.stats.degradations])}"
+        yield f"the answer is degraded: {_listed([str(loss) for loss in result.stats.degradations])}"
 
 
-def place_of_expected(question: Question, result: QueryResult) -> int | None:
+def rank_of_expected(question: Question, result: QueryResult) -> int | None:
     """Return the rank, counted from 1, of the first expected hit."""
-    places = (place for place, hit in enumerate(result.chunks, start=1) if hit.document_id in question.expected)
-    return next(places, None)
+    ranks = (rank for rank, hit in enumerate(result.chunks, start=1) if hit.document_id in question.expected)
+    return next(ranks, None)
 
 
 def _fits(document: Document | None, filters: Mapping[str, Any]) -> bool:

@@ -53,10 +53,10 @@ def tour(client: Chordwise, printer: Printer) -> None:
 
     printer.step("Questions: every channel in parallel, then fusion, then rerank")
     corpus = {str(document.document_id): document for document in (*english, *chinese)}
-    asked = [(question, ask(client, printer, question, corpus)) for question in QUESTIONS]
+    answers = [(question, ask(client, printer, question, corpus)) for question in QUESTIONS]
 
     printer.step("Over all questions")
-    printer.summary(asked)
+    printer.summary(answers)
 
     printer.step("The same document again, with other words: it is replaced as a whole")
     replace(client, printer, chinese)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 from statistics import fmean, median
 
-from questions import Question, place_of_expected
+from questions import Question, rank_of_expected
 from rich import box
 from rich.console import Console
 from rich.markup import escape
@@ -30,7 +31,7 @@ class Printer:
 
     def __init__(self, to: Console) -> None:
         self._to = to
-        self._said = ""
+        self._last_progress = ""
         self.failures: list[str] = []
         self.checks = 0
 
@@ -58,12 +59,12 @@ class Printer:
 
     def progress(self, namespace: str, ingestion: Ingestion) -> None:
         """Print the progress of an ingestion, unless it is unchanged."""
-        said = (
+        line = (
             f"  {namespace}: {ingestion.succeeded} of {ingestion.total} documents searchable, {ingestion.chunks} chunks"
         )
-        if said != self._said:
-            self.say(said)
-            self._said = said
+        if line != self._last_progress:
+            self.say(line)
+            self._last_progress = line
 
     def answer(self, question: Question, result: QueryResult) -> None:
         """Print the hits of one query with their ranks in each channel, and the timing."""
@@ -73,10 +74,10 @@ class Printer:
         for line in stats_lines(result):
             self.say(f"  {line}")
 
-    def summary(self, asked: Sequence[tuple[Question, QueryResult]]) -> None:
+    def summary(self, answers: Sequence[tuple[Question, QueryResult]]) -> None:
         """Print one row per query, and the averages over all."""
-        self._to.print(summary_table(asked))
-        self.say("  " + averages_line([result for _, result in asked]))
+        self._to.print(summary_table(answers))
+        self.say("  " + averages_line([result for _, result in answers]))
 
     def alignment(self, alignment: Alignment) -> None:
         """Print the contents of both stores, namespace by namespace."""
@@ -88,23 +89,19 @@ def hits_table(result: QueryResult) -> Table:
     movement."""
     channels = list(dict.fromkeys(source.channel for hit in result.chunks for source in hit.sources))
     channels.sort(key=lambda name: ("keyword", "semantic").index(name) if name in ("keyword", "semantic") else 2)
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1))
-    table.add_column("#", justify="right", no_wrap=True)
+    table = _table()
+    _add_numbers(table, "#")
     table.add_column("document", max_width=36, no_wrap=True, overflow="ellipsis")
-    for channel in channels:
-        table.add_column(f"{channel}\nrank   score", justify="right", no_wrap=True)
-    table.add_column("fused", justify="right", no_wrap=True)
-    table.add_column("reranked", justify="right", no_wrap=True)
-    table.add_column("moved", justify="right", no_wrap=True)
+    _add_numbers(table, *(f"{channel}\nrank   score" for channel in channels), "fused", "reranked", "moved")
     table.add_column("source", no_wrap=True)
-    for place, hit in enumerate(result.chunks, start=1):
+    for rank, hit in enumerate(result.chunks, start=1):
         table.add_row(
-            str(place),
+            str(rank),
             escape(hit.title or hit.document_id),
             *(_seen_by(hit, channel) for channel in channels),
             _number(fused_score(hit)),
             _number(hit.rerank.score if hit.rerank else None),
-            movement(place, hit.rerank.from_rank if hit.rerank else None),
+            movement(rank, hit.rerank.from_rank if hit.rerank else None),
             hit.source or "-",
         )
     return table
@@ -116,37 +113,36 @@ def fused_score(hit: Hit) -> float | None:
     return sum(parts) if parts else None
 
 
-def movement(place: int, from_rank: int | None) -> str:
+def movement(rank: int, from_rank: int | None) -> str:
     """Return how many places reranking lifted (+) or lowered (-) a hit."""
     if from_rank is None:
         return "-"
-    return "=" if from_rank == place else f"{from_rank - place:+d}"
+    return "=" if from_rank == rank else f"{from_rank - rank:+d}"
 
 
 def stats_lines(result: QueryResult) -> tuple[str, str]:
     """Return hits per channel, share of the sources and rerank lift; then the timing, in milliseconds."""
     stats = result.stats
     times = [f"{stage} {stats.latency_ms[stage]:.1f}" for stage in STAGES if stage in stats.latency_ms]
-    found = (
+    parts = (
         "hits " + _pairs(stats.hits.items(), "{:.0f}"),
         "share " + _share(stats.source_share),
         f"rerank lift {_lift(stats.rerank_lift)}",
     )
-    return " | ".join(found), "ms: " + (", ".join(times) or "-")
+    return " | ".join(parts), "ms: " + (", ".join(times) or "-")
 
 
-def summary_table(asked: Sequence[tuple[Question, QueryResult]]) -> Table:
+def summary_table(answers: Sequence[tuple[Question, QueryResult]]) -> Table:
     """Return for every query: the rank of the expected document, the channels' contributions, and the time."""
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1))
+    table = _table()
     table.add_column("query", max_width=44, no_wrap=True, overflow="ellipsis")
-    table.add_column("found at", justify="right", no_wrap=True)
+    _add_numbers(table, "found at")
     table.add_column("share of sources", no_wrap=True)
-    table.add_column("rerank lift", justify="right", no_wrap=True)
-    table.add_column("total ms", justify="right", no_wrap=True)
-    for question, result in asked:
+    _add_numbers(table, "rerank lift", "total ms")
+    for question, result in answers:
         table.add_row(
             escape(question.text),
-            str(place_of_expected(question, result) or "-"),
+            str(rank_of_expected(question, result) or "-"),
             _share(result.stats.source_share),
             _lift(result.stats.rerank_lift),
             _number(result.stats.latency_ms.get("total"), digits=1),
@@ -171,14 +167,23 @@ def averages_line(results: Sequence[QueryResult]) -> str:
 
 def alignment_table(alignment: Alignment) -> Table:
     """Return the counts in both stores, and their three kinds of differences."""
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1))
+    table = _table()
     table.add_column("namespace", no_wrap=True)
-    for name in ("documents", "chunks", "vectors", "missing", "orphaned", "stale"):
-        table.add_column(name, justify="right", no_wrap=True)
+    counts = ("documents", "chunks", "vectors", "missing", "orphaned", "stale")
+    _add_numbers(table, *counts)
     for row in alignment.namespaces:
-        counts = (row.documents, row.chunks, row.vectors, row.missing, row.orphaned, row.stale)
-        table.add_row(escape(row.namespace), *map(str, counts))
+        table.add_row(escape(row.namespace), *map(str, attrgetter(*counts)(row)))
     return table
+
+
+def _table() -> Table:
+    return Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1))
+
+
+def _add_numbers(table: Table, *heads: str) -> None:
+    """Add columns that are aligned right."""
+    for head in heads:
+        table.add_column(head, justify="right", no_wrap=True)
 
 
 def _seen_by(hit: Hit, channel: str) -> str:

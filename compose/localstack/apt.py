@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from . import shell
-from .apt_sources import Sources, distribution_only
-from .progress import Failure
+from .progress import Failure, say, step
 
 # Of a server's dependencies, only libraries are needed. The C library stays the system's: a second one would not match
 # the loader. The rest is for maintainer scripts and terminals.
@@ -20,10 +21,26 @@ _LIBRARY = re.compile(r"lib(?!c6$|c-bin$|perl|pam|debian-installer|db5|newt|slan
 # From the machine's own apt settings, take those about reaching the mirror and checking its dates.
 _OWNER_CHOICES = re.compile(r"Acquire::(?:(?:http|https|ftp)::.*|Check-Valid-Until|Check-Date|ForceIPv[46]|Retries) ")
 
+# Where Debian and Ubuntu keep the servers and their libraries; a source with none of these belongs to a third party.
+_COMPONENTS = ("main", "universe")
+_ONE_LINE = re.compile(r"^deb\s+(?:\[(?P<options>[^\]]*)\]\s+)?(?P<uri>\S+)\s+(?P<suite>\S+)\s+(?P<components>.+)$")
+
 
 def available() -> bool:
     """Return whether this machine has apt at all."""
     return all(shutil.which(tool) for tool in ("apt-get", "apt-cache", "dpkg-deb"))
+
+
+def fetch_for_tests(name: str, tests: str, folder: str, fetch: Callable[[], None]) -> None:
+    """Fetch a tool that only tests need. A failure is printed and stops nothing: those ``tests`` then fail."""
+    if not available():
+        say(f"  {name}: not found, and there is no apt-get to fetch it with; {tests} will fail")
+        return
+    try:
+        with step(f"{name} for tests: fetching the distribution's packages into .local/{folder}", slow=True):
+            fetch()
+    except Failure as failure:
+        say(f"  {name}: {failure}; {tests} will fail")
 
 
 def unpack(
@@ -114,10 +131,10 @@ def _sources() -> Sources:
 def _actual_name(name: str, environment: dict[str, str]) -> str:
     """Return ``name``, or the newest package of that name with a version at its end (older releases have those), or an
     empty text."""
-    known = shell.output(["apt-cache", "pkgnames", name], environment=environment).split()
-    if name in known:
+    names = shell.output(["apt-cache", "pkgnames", name], environment=environment).split()
+    if name in names:
         return name
-    versioned = [other for other in known if re.fullmatch(rf"{re.escape(name)}-[\d.]+", other)]
+    versioned = [other for other in names if re.fullmatch(rf"{re.escape(name)}-[\d.]+", other)]
     return max(versioned, key=lambda other: [int(part) for part in re.findall(r"\d+", other)], default="")
 
 
@@ -130,12 +147,67 @@ def _libraries_of(names: list[str], environment: dict[str, str]) -> list[str]:
 
 def _needed_of(names: list[str], without: re.Pattern[str], environment: dict[str, str]) -> list[str]:
     """Return the library packages that ``names`` need directly, and the needs of those, except for ``without``."""
-    found: set[str] = set()
-    looking = names
-    while looking:
-        command = ["apt-cache", "depends", "--important", *looking]
+    libraries: set[str] = set()
+    names_to_read = names
+    while names_to_read:
+        command = ["apt-cache", "depends", "--important", *names_to_read]
         listing = shell.output(command, environment=environment)
         needed = re.findall(r"^ [ |](?:Pre)?Depends: ([a-z0-9][a-z0-9+.-]*)$", listing, re.MULTILINE)
-        looking = sorted({name for name in needed if _LIBRARY.fullmatch(name) and not without.match(name)} - found)
-        found.update(looking)
-    return sorted(found - set(names))
+        names_to_read = sorted(
+            {name for name in needed if _LIBRARY.fullmatch(name) and not without.match(name)} - libraries
+        )
+        libraries.update(names_to_read)
+    return sorted(libraries - set(names))
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """apt sources in both of its notations, ready to be written to a `.list` and a `.sources` file."""
+
+    one_line: str
+    stanzas: str
+
+    def __bool__(self) -> bool:
+        return bool(self.one_line or self.stanzas)
+
+
+def distribution_only(one_line_files: list[str], stanza_files: list[str], *, codename: str) -> Sources:
+    """Return the entries for release ``codename``, its updates and its security fixes, without unneeded components.
+
+    Third parties are left out: they may be slow, broken or enormous.
+    """
+    suites = {codename, *(f"{codename}{ending}" for ending in ("-updates", "-security", "/updates"))}
+    lines = (_line_of_release(line, suites) for text in one_line_files for line in text.splitlines())
+    stanzas = (_stanza_of_release(part, suites) for text in stanza_files for part in re.split(r"\n[ \t]*\n", text))
+    return Sources("".join(f"{line}\n" for line in lines if line), "\n".join(stanza for stanza in stanzas if stanza))
+
+
+def _line_of_release(line: str, suites: set[str]) -> str:
+    match = _ONE_LINE.match(line.partition("#")[0].strip())
+    if match is None or match["suite"] not in suites:
+        return ""
+    components = [name for name in match["components"].split() if name in _COMPONENTS]
+    options = f"[{match['options']}] " if match["options"] else ""
+    return f"deb {options}{match['uri']} {match['suite']} {' '.join(components)}" if components else ""
+
+
+def _stanza_of_release(stanza: str, suites: set[str]) -> str:
+    fields: dict[str, str] = {}
+    name = ""
+    for line in stanza.splitlines():
+        if line.startswith("#") or not line.strip():
+            continue
+        if line[0] in " \t":  # a continuation, as of an embedded key
+            fields[name] += f"\n{line}"
+        else:
+            name, _, value = line.partition(":")
+            name = name.strip().lower()
+            fields[name] = value.strip()
+    chosen_suites = [suite for suite in fields.get("suites", "").split() if suite in suites]
+    components = [part for part in fields.get("components", "").split() if part in _COMPONENTS]
+    if "deb" not in fields.get("types", "").split() or not chosen_suites or not components:
+        return ""
+    if fields.get("enabled", "yes").lower() == "no":
+        return ""
+    fields |= {"types": "deb", "suites": " ".join(chosen_suites), "components": " ".join(components)}
+    return "".join(f"{name}: {value}\n" for name, value in fields.items())

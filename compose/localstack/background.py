@@ -25,8 +25,8 @@ def up(*, adopt: bool = False) -> int:
     Verify the key with a real call before printing it. Raises Failure if the gateway rejects it.
     """
     install(dev=False, need_mariadb=not external("mysql"), need_redis=not external("redis"))
-    known = state.read(_UP)
-    if not (state.is_held(_UP) and known is not None and known.ready):
+    running = state.read(_UP)
+    if not (state.is_held(_UP) and running is not None and running.ready):
         code = _start_and_follow(adopt=adopt)
         if code != 0:
             return code
@@ -45,11 +45,11 @@ def supervise(*, adopt: bool = False) -> int:
 
 def down() -> int:
     """End the stack `up`, and the remains of killed commands of this checkout. Return when all processes are gone."""
-    known = state.read(_UP)
+    running = state.read(_UP)
     ended = 0
-    if known is not None and state.is_held(_UP) and known.supervisor.alive:
+    if running is not None and state.is_held(_UP) and running.supervisor.alive:
         with step("stack 'up': ended", slow=True):
-            processes.end_stranger(known.supervisor, grace_s=90.0)
+            processes.end_stranger(running.supervisor, grace_s=90.0)
         ended += 1
     for name in stack_names():
         folder = StackFolder(name)
@@ -78,9 +78,9 @@ def _start_and_follow(*, adopt: bool) -> int:
     try:
         while True:
             over = supervisor.poll() is not None if supervisor else not state.is_held(_UP)
-            known = state.read(_UP)
+            started = state.read(_UP)
             seen = _repeat(_LOG, seen)
-            if known is not None and known.ready and known.supervisor.alive:
+            if started is not None and started.ready and started.supervisor.alive:
                 return 0
             if over:
                 return 1
@@ -104,20 +104,20 @@ def _repeat(log: Path, seen: int) -> int:
     return seen + len(complete)
 
 
-def first_told(note: Path, password: str, *, where: str) -> str:
+def password_notice(shown: Path, password: str, *, where: str) -> str:
     """Return the text about Flower's password: itself when it was just generated, afterwards its location. A password
     from FLOWER_BASIC_AUTH is never repeated."""
-    if flower_login() is None and not note.exists():
-        note.touch(mode=0o600)
+    if flower_login() is None and not shown.exists():
+        shown.touch(mode=0o600)
         return f"password {password}, shown this once and kept as CHORDWISE_FLOWER_PASSWORD in {where}"
     return f"password CHORDWISE_FLOWER_PASSWORD in {where}"
 
 
 def _try_key() -> None:
     """Make one real call with the key and the gateway address that `up` prints."""
-    known = variables.read(ENVIRONMENT)
-    port = urlsplit(known.get("CHORDWISE_URL", "")).port or 0
-    status = probes.key_status(port, known.get("CHORDWISE_API_KEY", ""))
+    client = variables.read(ENVIRONMENT)
+    port = urlsplit(client.get("CHORDWISE_URL", "")).port or 0
+    status = probes.key_status(port, client.get("CHORDWISE_API_KEY", ""))
     if status == 200:
         return
     answer = f"answers {status}" if status else "does not answer"
@@ -129,19 +129,21 @@ def _try_key() -> None:
 
 
 def _print_addresses() -> None:
-    known = variables.read(_UP.environment)
-    url = known.get("CHORDWISE_URL")
+    addresses = variables.read(_UP.environment)
+    url = addresses.get("CHORDWISE_URL")
     if not url:
         raise Failure("the stack 'up' does not say where it is", log=_LOG)
     here = _UP.path.relative_to(ROOT)
-    password = first_told(_UP.path / "flower-told", known["CHORDWISE_FLOWER_PASSWORD"], where=f"{here / 'env'}")
+    password = password_notice(
+        _UP.path / "flower-told", addresses["CHORDWISE_FLOWER_PASSWORD"], where=f"{here / 'env'}"
+    )
     say(
         f"Chordwise is up; `make down` ends it.\n"
         f"  gateway   {url}\n"
         f"  console   {url}/console\n"
         f"  API docs  {url}/docs\n"
         f"  metrics   {url}/v1/metrics\n"
-        f"  Flower    {known['CHORDWISE_FLOWER_URL']}  (user {known['CHORDWISE_FLOWER_USER']}, {password})\n"
+        f"  Flower    {addresses['CHORDWISE_FLOWER_URL']}  (user {addresses['CHORDWISE_FLOWER_USER']}, {password})\n"
         f"  key       CHORDWISE_API_KEY in {ENVIRONMENT.relative_to(ROOT)}, tenant demo\n"
         f"  logs      {here / 'logs'}"
     )

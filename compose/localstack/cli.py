@@ -4,21 +4,32 @@ from __future__ import annotations
 
 import argparse
 import re
+import subprocess
 import sys
+import time
 
-from . import stopping
+from . import shell, stopping
 from .background import down, supervise, up
-from .checks import check
 from .endpoints import external
 from .install import install
 from .locks import lock
-from .progress import Failure
+from .places import ROOT, VENV
+from .progress import Failure, say
 from .stack import Stack
+
+_TOOLS = (
+    ("format", "ruff format --check ."),
+    ("lint", "ruff check ."),
+    ("types", "mypy"),
+    ("types of the local stack", "mypy -p compose.localstack"),
+    ("import contracts", "lint-imports"),
+    ("unit tests", "pytest tests/unit tests/spec"),
+)
 
 
 def main(arguments: list[str]) -> int:
     """Run one command. Exit code 0: done, 1: failed (one sentence on standard error), 2: usage."""
-    ours, _, command = _split(arguments)
+    ours, command = _split(arguments)
     parser = _parser()
     chosen = parser.parse_args(ours)
     if (chosen.action == "with") != bool(command):
@@ -57,9 +68,27 @@ def _run(chosen: argparse.Namespace, command: list[str]) -> int:
             return down()
         case "check":
             install(dev=True, **_missing_servers(wanted=False))
-            return check()
+            return _check()
         case _:
             return lock(upgrade=chosen.upgrade)
+
+
+def _check() -> int:
+    """Run every tool of `make check` in turn, so that one run shows every fault; return 1 if any complains."""
+    environment = shell.plain_environment()
+    failed = []
+    for title, command in _TOOLS:
+        tool, *arguments = command.split()
+        arguments = [part for part in arguments if not part.startswith("tests/") or (ROOT / part).is_dir()]
+        started = time.monotonic()
+        code = subprocess.call([str(VENV / "bin" / tool), *arguments], cwd=ROOT, env=environment)
+        stopping.check()
+        say(f"  {title}: {'ok' if code == 0 else 'FAILED'}, {time.monotonic() - started:.1f} s")
+        if code != 0:
+            failed.append(title)
+    if failed:
+        say(f"failed: {', '.join(failed)}")
+    return 1 if failed else 0
 
 
 def _missing_servers(*, wanted: bool) -> dict[str, bool]:
@@ -67,12 +96,10 @@ def _missing_servers(*, wanted: bool) -> dict[str, bool]:
     return {"need_mariadb": wanted and not external("mysql"), "need_redis": wanted and not external("redis")}
 
 
-def _split(arguments: list[str]) -> tuple[list[str], str, list[str]]:
+def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
     """Return the parts before and after the first ``--``."""
-    if "--" not in arguments:
-        return arguments, "", []
-    at = arguments.index("--")
-    return arguments[:at], "--", arguments[at + 1 :]
+    at = arguments.index("--") if "--" in arguments else len(arguments)
+    return arguments[:at], arguments[at + 1 :]
 
 
 def _stack_name(text: str) -> str:
@@ -107,8 +134,8 @@ def _parser() -> argparse.ArgumentParser:
     locking = actions.add_parser("lock", help="write the lock files anew from pyproject.toml")
     locking.add_argument("--upgrade", action="store_true", help="take the newest versions")
     supervising = actions.add_parser("supervise", help="what `up` runs in the background")
-    for each in (starting, supervising):
-        each.add_argument(
+    for action in (starting, supervising):
+        action.add_argument(
             "--adopt", action="store_true", help="the vectors and the Redis of another installation become this MySQL's"
         )
     return parser

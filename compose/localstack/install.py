@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import shutil
 import sys
@@ -13,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-from . import apt, lockfile, programs, shell, stopping
+from . import apt, lockfile, programs, shell, stopping, variables
 from .lockfile import DEV_LOCK, RUNTIME_LOCKS
 from .places import LOCAL, ROOT, VENV
 from .progress import Failure, say, step
@@ -46,17 +45,9 @@ def _fetch_tools() -> None:
 
 # Compiled here once: otherwise each of the stack's processes compiles all of it, eight of them concurrently.
 _LOADED = (
-    *("alembic.command", "celery.bin.celery", "celery.bin.worker", "celery.beat", "fastapi", "flower.command", "httpx"),
-    *(
-        "mcp.server.streamable_http_manager",
-        "numpy",
-        "psycopg",
-        "pydantic_settings",
-        "pymysql",
-        "redis.asyncio",
-        "rich",
-    ),
-    *("sqlalchemy", "structlog", "uvicorn", "wordllama"),
+    "alembic.command, celery.bin.celery, celery.bin.worker, celery.beat, fastapi, flower.command, httpx,"
+    " mcp.server.streamable_http_manager, numpy, psycopg, pydantic_settings, pymysql, redis.asyncio, rich,"
+    " sqlalchemy, structlog, uvicorn, wordllama"
 )
 
 
@@ -91,14 +82,14 @@ def _virtual_environment(*, dev: bool) -> None:
         _pip("install", "--no-deps", "--no-build-isolation", "--no-compile", "--editable", ".")
     _pip("check")
     with step("Byte code of what every process loads"):
-        shell.run([PYTHON, "-c", f"import {', '.join(_LOADED)}"], what="loading the packages", log=_LOG, cwd=ROOT)
+        shell.run([PYTHON, "-c", f"import {_LOADED}"], what="loading the packages", log=_LOG, cwd=ROOT)
     _STAMP.write_text(f"{wanted} {'dev' if dev else 'runtime'}\n", encoding="ascii")
 
 
 def _usable() -> bool:
     """Return whether .venv is a working environment of this Python, made in this very folder."""
-    asked = shell.output([PYTHON, "-c", "import sys, pip; print(sys.prefix, sys.version_info[:2])"]).strip()
-    return asked == f"{VENV} {sys.version_info[:2]}"
+    installed = shell.output([PYTHON, "-c", "import sys, pip; print(sys.prefix, sys.version_info[:2])"]).strip()
+    return installed == f"{VENV} {sys.version_info[:2]}"
 
 
 def _make() -> None:
@@ -112,8 +103,8 @@ def _make() -> None:
 
 
 def _pip_wheel() -> Path:
-    asked = shell.output([sys.executable, "-c", "import ensurepip; print(*ensurepip.__path__)"]).strip()
-    folders = [Path(asked) / "_bundled"] if asked else []
+    ensurepip = shell.output([sys.executable, "-c", "import ensurepip; print(*ensurepip.__path__)"]).strip()
+    folders = [Path(ensurepip) / "_bundled"] if ensurepip else []
     fetched = LOCAL / "pip"
     for folder in (*folders, Path("/usr/share/python-wheels"), fetched / "usr/share/python-wheels"):
         if wheels := sorted(folder.glob("pip-*.whl")):
@@ -149,14 +140,8 @@ def _one_at_a_time() -> Iterator[None]:
     """Let a second command wait until the first has installed."""
     LOCAL.mkdir(exist_ok=True)
     with (LOCAL / "install.lock").open("w") as lock:
-        told = False
-        while True:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if not told:
-                    say("  waiting for another command that is installing ...")
-                told = True
+        if not variables.try_lock(lock):
+            say("  waiting for another command that is installing ...")
+            while not variables.try_lock(lock):
                 stopping.pause(0.2)
         yield

@@ -51,9 +51,9 @@ def _lock(port: int, holding: ExitStack) -> bool:
     """Lock the port number among the stacks of this machine; the system releases the lock when the process ends."""
     name = f"chordwise-port-{port}"
     if sys.platform == "linux":  # a name without a file, of the same network namespace as the port itself
-        found = holding.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+        reservation = holding.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
         try:
-            found.bind(f"\0{name}")
+            reservation.bind(f"\0{name}")
         except OSError:
             return False
         return True

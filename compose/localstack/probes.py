@@ -44,11 +44,11 @@ def installation_at(port: int) -> str | None:
     if status != 200:
         return None
     try:
-        said = json.loads(body)
+        health = json.loads(body)
     except ValueError:
         return None
-    found = said.get("installation_id") if isinstance(said, dict) else None
-    return found if isinstance(found, str) else None
+    installation_id = health.get("installation_id") if isinstance(health, dict) else None
+    return installation_id if isinstance(installation_id, str) else None
 
 
 def key_status(port: int, key: str) -> int:

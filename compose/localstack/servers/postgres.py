@@ -77,30 +77,30 @@ def remove_outside(folder: StackFolder) -> None:
         _OUTSIDE.rmdir()
 
 
-def prepare(place: Home, passwords: dict[str, str], log: Path) -> None:
+def prepare(home: Home, passwords: dict[str, str], log: Path) -> None:
     """Make the data folder, the database and its owner, unless they exist. Raises Failure.
 
     Every later database has pgvector as well: it is in the template, because only a superuser may add it.
     """
-    if place.data.exists():
+    if home.data.exists():
         return
-    unfinished = place.data.with_name(f"{place.data.name}.unfinished")
+    unfinished = home.data.with_name(f"{home.data.name}.unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(mode=0o700, parents=True)
     password = unfinished.with_name("postgres.password")
     password.touch(mode=0o600)
     password.write_text(passwords["postgres_superuser"], encoding="ascii")
-    if place.account is not None:
-        os.chown(unfinished, place.account.uid, place.account.gid)
-        os.chown(password, place.account.uid, place.account.gid)
-    binaries = place.installation / "bin"
+    if home.account is not None:
+        os.chown(unfinished, home.account.uid, home.account.gid)
+        os.chown(password, home.account.uid, home.account.gid)
+    binaries = home.installation / "bin"
     initdb: list[str | Path] = [binaries / "initdb", "-D", unfinished, "-U", "postgres", "--auth=scram-sha-256"]
     initdb += [f"--pwfile={password}", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync", "--no-instructions"]
     single: list[str | Path] = [binaries / "postgres", "--single", "-D", unfinished, "-c", "exit_on_error=on"]
     owner = f"CREATE ROLE chordwise LOGIN CREATEDB PASSWORD '{passwords['postgres']}'\n"
 
     def run(command: list[str | Path], statements: str = "") -> None:
-        what, account, environment = "making PostgreSQL's data folder", place.account, place.environment
+        what, account, environment = "making PostgreSQL's data folder", home.account, home.environment
         shell.run(
             command, what=what, log=log, environment=environment, cwd=Path("/"), account=account, stdin=statements
         )
@@ -110,10 +110,10 @@ def prepare(place: Home, passwords: dict[str, str], log: Path) -> None:
         password.unlink()
         run([*single, "template1"], f"CREATE EXTENSION vector\n{owner}")
         run([*single, "postgres"], "CREATE DATABASE chordwise OWNER chordwise\n")
-    unfinished.rename(place.data)
+    unfinished.rename(home.data)
 
 
-def program(place: Home, folder: StackFolder, *, port: int) -> Program:
+def program(home: Home, folder: StackFolder, *, port: int) -> Program:
     """Return the server as the supervisor runs it: loopback only, no socket file, 200 connections."""
     settings = {
         "listen_addresses": "127.0.0.1",
@@ -125,13 +125,13 @@ def program(place: Home, folder: StackFolder, *, port: int) -> Program:
     options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
     return Program(
         name="postgres",
-        command=(str(place.installation / "bin" / "postgres"), "-D", str(place.data), "-p", str(port), *options),
+        command=(str(home.installation / "bin" / "postgres"), "-D", str(home.data), "-p", str(port), *options),
         log=folder.logs / "postgres.log",
         ready=log_says(r"database system is ready to accept connections"),
         port=port,
-        environment=place.environment,
+        environment=home.environment,
         cwd=Path("/"),
-        account=place.account,
+        account=home.account,
         stop_signal=signal.SIGINT,  # PostgreSQL's fast shutdown: it does not wait for clients to disconnect
     )
 

@@ -29,12 +29,12 @@ def url(password: str, *, port: int) -> str:
 def epmd(folder: StackFolder, *, port: int) -> Program:
     """Return epmd, Erlang's registry of node names. Start it first: a node that finds none starts one that outlives
     it."""
-    found = shutil.which("epmd")
-    if found is None or not _SERVER.is_file():
+    executable = shutil.which("epmd")
+    if executable is None or not _SERVER.is_file():
         raise Failure("RabbitMQ is not installed: apt-get install --no-install-recommends rabbitmq-server")
     return Program(
         name="epmd",
-        command=(found, "-port", str(port), "-address", "127.0.0.1", "-d"),
+        command=(executable, "-port", str(port), "-address", "127.0.0.1", "-d"),
         log=folder.logs / "epmd.log",
         ready=log_says(r"epmd running"),
         environment=_erlang(folder, epmd_port=port),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from compose.localstack.apt_sources import distribution_only
+from compose.localstack.apt import distribution_only
 
 STANZA = """# a remark
 Types: deb deb-src

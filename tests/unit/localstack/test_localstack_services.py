@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from compose.localstack import services
-from compose.localstack.background import first_told
-from compose.localstack.endpoints import Endpoints
+from compose.localstack.background import password_notice
+from compose.localstack.endpoints import endpoints, for_client
 from compose.localstack.places import ROOT, StackFolder
 from compose.localstack.programs import MariaDb, Redis
 from compose.localstack.progress import Failure
@@ -73,18 +73,18 @@ class DescribeTheServers:
 
 class DescribeTheEndpoints:
     def it_uses_the_stacks_own_servers(self, folder: StackFolder) -> None:
-        variables = Endpoints.of(folder, PASSWORDS, PORTS, environment={}).variables()
+        variables = endpoints(folder, PASSWORDS, PORTS, environment={})
         assert variables["CHORDWISE_MYSQL_URL"].startswith("mysql+pymysql://chordwise:secret-mysql@127.0.0.1:1/")
         assert variables["CHORDWISE_REDIS_URL"] == "redis://:secret-redis@127.0.0.1:3/0"
 
     def it_uses_an_existing_server_where_the_environment_names_one(self, folder: StackFolder) -> None:
         elsewhere = {"CHORDWISE_MYSQL_URL": "mysql+pymysql://u:p@db/x"}
-        variables = Endpoints.of(folder, PASSWORDS, PORTS, environment=elsewhere).variables()
+        variables = endpoints(folder, PASSWORDS, PORTS, environment=elsewhere)
         assert variables["CHORDWISE_MYSQL_URL"] == "mysql+pymysql://u:p@db/x"
         assert "127.0.0.1:2" in variables["CHORDWISE_POSTGRES_URL"]
 
     def it_gives_the_client_an_address_and_a_key_alone(self, folder: StackFolder) -> None:
-        client = Endpoints.of(folder, PASSWORDS, PORTS, environment={}).with_key("k").for_client()
+        client = for_client(endpoints(folder, PASSWORDS, PORTS, environment={}) | {"CHORDWISE_API_KEY": "k"})
         assert client == {"CHORDWISE_URL": "http://127.0.0.1:4", "CHORDWISE_API_KEY": "k"}
 
 
@@ -95,20 +95,21 @@ def test_old_pythons_can_read_the_entry_point_and_say_what_is_missing() -> None:
 
 class DescribeFlowersPassword:
     def it_is_made_unless_one_is_set(self, folder: StackFolder) -> None:
-        made = Endpoints.of(folder, PASSWORDS, PORTS, environment={})
-        assert (made.flower_user, made.flower_password) == ("chordwise", "secret-flower")
-        given = Endpoints.of(folder, PASSWORDS, PORTS, environment={"FLOWER_BASIC_AUTH": "ann:pass:word"})
-        assert (given.flower_user, given.flower_password) == ("ann", "pass:word")
+        login = ("CHORDWISE_FLOWER_USER", "CHORDWISE_FLOWER_PASSWORD")
+        made = endpoints(folder, PASSWORDS, PORTS, environment={})
+        assert [made[name] for name in login] == ["chordwise", "secret-flower"]
+        given = endpoints(folder, PASSWORDS, PORTS, environment={"FLOWER_BASIC_AUTH": "ann:pass:word"})
+        assert [given[name] for name in login] == ["ann", "pass:word"]
 
     @pytest.mark.parametrize("wrong", ["ann", ":", "ann:", ":secret", "a:b,c:d"])
     def it_refuses_what_would_let_nobody_in_or_everybody(self, folder: StackFolder, wrong: str) -> None:
         with pytest.raises(Failure, match="FLOWER_BASIC_AUTH"):
-            Endpoints.of(folder, PASSWORDS, PORTS, environment={"FLOWER_BASIC_AUTH": wrong})
+            endpoints(folder, PASSWORDS, PORTS, environment={"FLOWER_BASIC_AUTH": wrong})
 
     def it_is_shown_once(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv("FLOWER_BASIC_AUTH", raising=False)
-        said = [first_told(tmp_path / "told", "cw-made", where=".local/up/env") for _ in range(2)]
+        said = [password_notice(tmp_path / "told", "cw-made", where=".local/up/env") for _ in range(2)]
         assert ["cw-made" in each for each in said] == [True, False]
         assert ".local/up/env" in said[1]
         monkeypatch.setenv("FLOWER_BASIC_AUTH", "ann:secret")
-        assert "secret" not in first_told(tmp_path / "other", "secret", where=".local/up/env")
+        assert "secret" not in password_notice(tmp_path / "other", "secret", where=".local/up/env")
