@@ -41,6 +41,7 @@ from api_gateway.resources import (
     jobs,
     keys,
     namespaces,
+    overview,
     tenants,
     usage,
     webhooks,
@@ -86,6 +87,7 @@ _ROUTERS = (
     embedding_migrations,
     doctor,
     health,
+    overview,
     page,
     openapi,
     dify,
@@ -138,6 +140,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     client = redis.asyncio.Redis.from_url(gateway.settings.redis_url.get_secret_value(), socket_connect_timeout=2.0)
     gateway.started()
     gateway.spawn(gateway.warm_up())
+    gateway.spawn(overview.keep_history(gateway))
     listener = asyncio.create_task(gateway.wakes.listen(client))
     app.state.mcp = McpOpening(gateway)
     try:

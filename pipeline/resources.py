@@ -29,6 +29,7 @@ from pipeline.errors import CircuitOpen
 from pipeline.jobs.bell_store import JobBells
 from pipeline.jobs.computation_store import Computations
 from pipeline.keyword_index.indexer_report_store import IndexerReports
+from pipeline.metrics.history_store import MetricHistory
 from pipeline.metrics.last_sweep_store import LastSweep
 from pipeline.metrics.meter_store import Meter
 from pipeline.models.live_spaces import Spaces
@@ -209,6 +210,11 @@ class Resources:
     def indexer_reports(self) -> IndexerReports:
         """The reports of each host's indexer."""
         return IndexerReports(self.quick_redis)
+
+    @cached_property
+    def metric_history(self) -> MetricHistory:
+        """The installation's figures over time."""
+        return MetricHistory(self.quick_redis)
 
     @cached_property
     def last_sweep(self) -> LastSweep:

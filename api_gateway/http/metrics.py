@@ -73,6 +73,8 @@ def _queue_families(depths: Mapping[str, QueueDepth]) -> Iterator[Metric]:
 def _process_families(figures: FleetFigures) -> Iterator[Metric]:
     workers = {queue.value: sum(queue.value in worker.queues for worker in figures.workers) for queue in Queue}
     yield _gauge("chordwise_queue_workers", "Workers that listen to a queue.", "queue", workers)
+    circuits = "Circuits that refuse calls after failures in a row."
+    yield _gauge("chordwise_circuits_open", circuits, "part", figures.open_circuits)
     swept = "When the sweeper last ended a sweep."
     yield GaugeMetricFamily("chordwise_last_sweep_timestamp_seconds", swept, value=figures.swept_at)
     for name, (attribute, help_) in _INDEXES.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -27,7 +28,7 @@ CountMessages = Callable[[Sequence[str]], Mapping[str, int]]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetFigures:
     """Figures of all processes. ``window``: counts of the last minutes. ``audit_waiting``, ``audit_lost``: searches.
-    ``swept_at``: Unix time of the last sweep, None if none is known."""
+    ``open_circuits``: by part, those that refuse calls. ``swept_at``: Unix time of the last sweep, None if none is known."""
 
     totals: Mapping[Field, float]
     window: Mapping[Field, float]
@@ -35,6 +36,7 @@ class FleetFigures:
     audit_lost: int
     workers: Sequence[WorkerHeartbeat]
     indexers: Sequence[IndexerFacts]
+    open_circuits: Mapping[str, int]
     swept_at: float | None
 
 
@@ -49,8 +51,14 @@ def read_fleet(use: Resources) -> FleetFigures:
         audit_lost=queue.lost(),
         workers=use.heartbeats.all(),
         indexers=use.indexer_reports.all(),
+        open_circuits=_open_circuits(use),
         swept_at=None if age_s is None else time.time() - age_s,
     )
+
+
+def _open_circuits(use: Resources) -> dict[str, int]:
+    states = use.breakers.circuits()
+    return Counter(name.partition("/")[0] for name, circuit in states.items() if circuit.open_until is not None)
 
 
 def read_queues(

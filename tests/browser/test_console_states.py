@@ -11,6 +11,7 @@ from playwright.sync_api import Route, expect
 from tests.support.corpora.console import MANUAL, hand_in
 
 VIEWS = {
+    "overview": "v1/metrics/history",
     "jobs": "v1/jobs",
     "dead-letters": "v1/dead-letters",
     "documents": "v1/documents",

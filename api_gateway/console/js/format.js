@@ -14,6 +14,12 @@ export function score(value, digits = 3) {
   return new Intl.NumberFormat(locale(), { minimumFractionDigits: shown, maximumFractionDigits: shown }).format(value);
 }
 
+/** An amount per second, to two digits. */
+export function rate(value) {
+  const digits = value >= 100 ? { maximumFractionDigits: 0 } : { maximumSignificantDigits: 2 };
+  return value == null ? NONE : new Intl.NumberFormat(locale(), digits).format(value);
+}
+
 export function percent(share) {
   return new Intl.NumberFormat(locale(), { style: "percent", maximumFractionDigits: 0 }).format(share);
 }
@@ -36,7 +42,7 @@ export function duration(seconds) {
 
 export function bytes(value) {
   if (value == null) return NONE;
-  for (const [unit, size] of [["MB", 1e6], ["kB", 1e3]]) {
+  for (const [unit, size] of [["GB", 1e9], ["MB", 1e6], ["kB", 1e3]]) {
     if (value >= size) return `${score(value / size, 1)} ${unit}`;
   }
   return `${value} B`;

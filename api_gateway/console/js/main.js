@@ -16,6 +16,7 @@ import { Documents } from "./views/documents.js";
 import { Health } from "./views/health.js";
 import { Job } from "./views/job.js";
 import { Jobs } from "./views/jobs.js";
+import { Overview } from "./views/overview.js";
 import { Playground } from "./views/playground.js";
 import { Preview } from "./views/preview.js";
 import { SignIn } from "./views/signin.js";
@@ -24,6 +25,7 @@ import { Traces } from "./views/traces.js";
 import { Upload } from "./views/upload.js";
 
 const VIEWS = {
+  overview: () => html`<${Overview} />`,
   jobs: (id) => (id ? html`<${Job} key=${id} id=${id} />` : html`<${Jobs} />`),
   "dead-letters": () => html`<${DeadLetters} />`,
   upload: () => html`<${Upload} />`,
@@ -68,7 +70,7 @@ function App() {
 
   if (fault) return html`<main class="alone"><${Problem} error=${fault} retry=${restore} /></main>`;
   if (checking) return html`<main class="alone"><${Waiting} /></main>`;
-  const view = VIEWS[parts[0] ?? "playground"];
+  const view = VIEWS[parts[0] ?? "overview"];
   return html`
     ${who
       ? html`<${Shell}>${view ? view(...parts.slice(1)) : html`<h1>${t("nav.nothing_here")}</h1>`}<//>`

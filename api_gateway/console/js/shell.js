@@ -8,6 +8,7 @@ import { useStore } from "./store.js";
 import { t } from "./words.js";
 
 const GROUPS = [
+  ["nav.start", ["overview"]],
   ["nav.ingest", ["jobs", "dead-letters", "upload"]],
   ["nav.knowledge", ["documents", "preview"]],
   ["nav.retrieval", ["playground", "traces"]],
@@ -19,7 +20,7 @@ export function Shell({ children }) {
   const who = useStore(session);
   const [open, setOpen] = useState(false);
   const main = useRef(null);
-  const here = parts[0] ?? "playground";
+  const here = parts[0] ?? "overview";
   const first = useRef(true);
   useEffect(() => {
     setOpen(false);
@@ -39,7 +40,7 @@ export function Shell({ children }) {
       <button class="menu icon" aria-expanded=${open} aria-controls="nav" onClick=${() => setOpen(!open)}>
         <${Icon} name="menu" /><span class="visually-hidden">${t("nav.menu")}</span>
       </button>
-      <a class="brand" href=${link("playground")}><img src="favicon.svg" alt="" width="22" height="22" />Chordwise</a>
+      <a class="brand" href=${link("overview")}><img src="favicon.svg" alt="" width="22" height="22" />Chordwise</a>
       <span class="tenant" title=${t("nav.tenant")}><span class="visually-hidden">${t("nav.tenant")} </span>${who.tenant_id}</span>
       <span class="spacer"></span>
       <${Looks} />

@@ -1,20 +1,20 @@
 // Outages and delays: checks, queues with the age of their oldest message, waiting documents. Every figure has its age,
 // and the page shows first whether the gateway answers.
 import { html, useEffect, useRef, useState } from "../html.js";
-import { ApiError, get, send } from "../api.js";
+import { get } from "../api.js";
 import { count, duration, milliseconds } from "../format.js";
 import { useLoad } from "../load.js";
 import { labelsOf, parseMetrics, sumOf, valueOf } from "../metrics.js";
 import { Icon } from "../parts/icons.js";
 import { Empty, Loaded, Waiting } from "../parts/states.js";
 import { Badge, Table } from "../parts/table.js";
+import { checkName, readiness } from "../readiness.js";
 import { link } from "../router.js";
 import { Heading } from "../shell.js";
 import { t, word } from "../words.js";
 
 const CHECKED_EVERY_MS = 2000;
 const COUNTED_EVERY_MS = 10000;
-const PATIENCE_MS = 4000; // /readyz answers within 1.5 s, whatever it waits for
 const OLD_S = { message: 2, document: 900 }; // as the alerts of compose/prometheus/alerts.yaml
 
 export function Health() {
@@ -39,13 +39,6 @@ export function Health() {
         <${Age} since=${metrics.readAt}>${(age) => t("health.counted", { age })}<//>
         <${Figures} metrics=${found} />
       </div>`}<//>`;
-}
-
-async function readiness(signal) {
-  const patience = AbortSignal.any([signal, AbortSignal.timeout(PATIENCE_MS)]);
-  const { body } = await send("GET", "readyz", { signal: patience, accept: [503] });
-  if (body?.dependencies) return body;
-  throw new ApiError({ code: "no_connection", title: t("error.no_connection"), detail: t("error.no_connection_detail") }); // a proxy's own 503
 }
 
 /** The current time in milliseconds since the epoch, updated every second. */
@@ -83,10 +76,6 @@ function Verdict({ of }) {
       <span class="muted">${t("health.version", { version })}</span>
     </div>`;
 }
-
-const checkName = (name) => (name.startsWith("queue:")
-  ? t("health.worker_for", { queue: word("queue", name.slice("queue:".length)) })
-  : word("dependency", name));
 
 function Checks({ of }) {
   const now = useNow();

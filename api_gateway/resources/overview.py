@@ -1,0 +1,122 @@
+"""The installation over time, and its workers: figures without ids of any tenant."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Final
+
+import structlog
+from fastapi import APIRouter, Depends, Request
+from fastapi import Query as Parameter
+from starlette.responses import Response
+
+from api_gateway.gateway import Gateway, gateway_of
+from api_gateway.http.auth import require_operator
+from api_gateway.http.descriptions import answers
+from api_gateway.http.fields import Shape
+from api_gateway.http.responses import json_response
+from pipeline.administration.read_metrics import read_queues
+from pipeline.errors import PipelineError
+from pipeline.maintenance.record_history import read_history, record_history
+from pipeline.metrics.definitions import QueueDepth
+from pipeline.metrics.history import RANGES, HistoryRange
+from workers.names import Queue
+from workers.producer import waiting_messages
+
+log = structlog.get_logger(__name__)
+
+_LOOK_EVERY_S: Final = 15.0
+_QUERY_QUEUES: Final = frozenset({Queue.RECALL.value, Queue.ANSWER.value, Queue.RERANK.value})
+
+
+class HistoryPage(Shape):
+    """Figures of the whole installation in steps of `step_s` seconds. `at`: the end of each step, in seconds since the
+    epoch. `series`: one value for each step; null where nothing was recorded, or where a share has no queries."""
+
+    range: HistoryRange
+    step_s: int
+    at: list[float]
+    series: dict[str, list[float | None]]
+
+
+class WorkerState(Shape):
+    """One worker with its latest heartbeat."""
+
+    name: str
+    host: str
+    pid: int
+    queues: list[str]
+    version: str
+    celery: str
+    started_at: datetime
+    last_seen: datetime
+
+
+class WorkerList(Shape):
+    """The workers with a heartbeat in the last seconds, by name."""
+
+    data: list[WorkerState]
+
+
+router = APIRouter(tags=["operation"])
+
+Range = Annotated[HistoryRange, Parameter(alias="range", description="The time up to now.")]
+
+
+@router.get(
+    "/v1/metrics/history",
+    responses=answers(200, HistoryPage, "One value a step for each series.", 422, 503),
+    summary="Metrics over time",
+)
+async def history(request: Request, span: Range = "1h") -> Response:
+    """Return queries, latency, shares of degraded, failed and empty answers, ingestion, waiting times, backlog, tokens
+    and sizes of the stores over time, as gateways record them once a minute: 24 hours by the minute, 7 days by ten
+    minutes. Needs no key, like `/v1/metrics`."""
+    gateway = gateway_of(request)
+    ends, series = await gateway.run(read_history, gateway.quick, span, now=time.time())
+    return json_response({"range": span, "step_s": RANGES[span].step_s, "at": ends, "series": series})
+
+
+@router.get(
+    "/v1/workers",
+    responses=answers(200, WorkerList, "Every worker that is running.", 401, 403, 503),
+    dependencies=[Depends(require_operator)],
+    summary="List the workers",
+)
+async def workers(request: Request) -> Response:
+    """Return each worker with its host, version, queues and latest heartbeat. A killed worker is missing after three
+    seconds. Takes the installation's own key or one with the scope `operator`."""
+    gateway = gateway_of(request)
+    heartbeats = await gateway.run(gateway.quick.heartbeats.all)
+    entries = [
+        {
+            "name": heartbeat.name,
+            "host": heartbeat.host,
+            "pid": heartbeat.pid,
+            "queues": heartbeat.queues,
+            "version": heartbeat.version,
+            "celery": heartbeat.celery,
+            "started_at": datetime.fromtimestamp(heartbeat.started_at, UTC),
+            "last_seen": datetime.fromtimestamp(heartbeat.beat_at, UTC),
+        }
+        for heartbeat in heartbeats
+    ]
+    return json_response({"data": entries})
+
+
+async def keep_history(gateway: Gateway) -> None:
+    """Record the installation's figures for as long as the gateway runs."""
+    while True:
+        try:
+            await gateway.run(record_history, gateway.quick, lambda: _depths(gateway), query_queues=_QUERY_QUEUES)
+        except PipelineError as error:
+            log.info("history_not_recorded", code=error.code)
+        await asyncio.sleep(_LOOK_EVERY_S)
+
+
+def _depths(gateway: Gateway) -> Mapping[str, QueueDepth]:
+    queues = [queue.value for queue in Queue]
+    return read_queues(gateway.broker_redis, queues, count_messages=waiting_messages)
