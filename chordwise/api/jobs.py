@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, overload
@@ -248,9 +248,12 @@ def together(*ingestions: Ingestion) -> Ingestion:
     return Ingestion(jobs=tuple(job for ingestion in ingestions for job in ingestion.jobs))
 
 
-def failures(errors: Iterable[JobError], *, at_most: int = 3) -> str:
-    """Return the first ``at_most`` errors as one line for people."""
-    listed = list(errors)
-    names = (error.document_id or error.pointer or "a document" for error in listed[:at_most])
-    told = "; ".join(f"{name}: {error.detail or error.code}" for name, error in zip(names, listed, strict=False))
-    return told + (f"; and {len(listed) - at_most} more" if len(listed) > at_most else "")
+def failures(errors: Sequence[JobError], *, at_most: int = 3) -> str:
+    """Return the first ``at_most`` errors as the end of a sentence, after a colon; empty without errors."""
+    reasons = [
+        f"{error.document_id or error.pointer or 'a document'}: {error.detail or error.code}"
+        for error in errors[:at_most]
+    ]
+    if len(errors) > at_most:
+        reasons.append(f"and {len(errors) - at_most} more")
+    return f": {'; '.join(reasons)}" if reasons else ""
