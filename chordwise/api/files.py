@@ -61,8 +61,8 @@ class FoundFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """The files found. ``skipped_files``: the paths of files of unknown kind in folders."""
+class FileSearch:
+    """The result of a search for files. ``skipped_files``: the paths of files of unknown kind in folders."""
 
     files: tuple[FoundFile, ...] = ()
     skipped_files: tuple[str, ...] = ()
@@ -73,7 +73,7 @@ class Found:
         return len(self.skipped_files)
 
 
-def find_files(paths: Iterable[str | Path]) -> Found:
+def find_files(paths: Iterable[str | Path]) -> FileSearch:
     """Return every file named, and every file of a known kind below every folder named, in a stable order.
 
     Hidden files and folders are left out; links to folders, and to files outside the searched folder, are not followed.
@@ -92,7 +92,7 @@ def find_files(paths: Iterable[str | Path]) -> Found:
                     skipped.append(str(file.path))
         else:
             raise InvalidInput(f"there is no file or folder {path}")
-    return Found(files=tuple(files), skipped_files=tuple(skipped))
+    return FileSearch(files=tuple(files), skipped_files=tuple(skipped))
 
 
 def _below(folder: Path) -> Iterator[FoundFile]:

@@ -46,10 +46,8 @@ def dead_letters(
                 replayed = client.replay_dead_letter(letter_id)
             else:
                 replayed = client.replay_dead_letters(everything=everything, **chosen)
-            if as_json:
-                screen.print_json({"replayed": replayed})
-            else:
-                screen.say(f"{screen.plural(replayed, 'document')} queued again")
+            sentence = f"{screen.plural(replayed, 'document')} queued again"
+            screen.report({"replayed": replayed}, sentence, as_json=as_json)
         elif letter_id is None:
             screen.print_list(
                 client.dead_letters(limit=limit, **chosen),
@@ -61,21 +59,15 @@ def dead_letters(
             )
         elif drop:
             client.drop_dead_letter(letter_id)
-            if as_json:
-                screen.print_json({"dropped": 1})
-            else:
-                screen.say("dropped")
+            screen.report({"dropped": 1}, "dropped", as_json=as_json)
         else:
-            letter = client.dead_letter(letter_id)
-            if as_json:
-                screen.print_json(letter.raw)
-            else:
-                _describe(letter)
+            _print(client.dead_letter(letter_id), as_json=as_json)
 
 
-def _describe(letter: DeadLetter) -> None:
+def _print(letter: DeadLetter, *, as_json: bool) -> None:
     payload = letter.payload
     screen.print_facts(
+        letter,
         {
             "id": letter.id,
             "job": letter.job_id,
@@ -84,5 +76,6 @@ def _describe(letter: DeadLetter) -> None:
             "detail": letter.detail,
             "stage": f"{letter.stage}, after {screen.plural(letter.attempts, 'attempt')}",
             "payload": f"{payload.bytes} bytes of {payload.media_type}" + ("" if payload.available else ", deleted"),
-        }
+        },
+        as_json=as_json,
     )

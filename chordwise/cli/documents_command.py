@@ -58,9 +58,9 @@ def generations(document_id: DocumentIdArgument, namespace: NamespaceOption, as_
     shown: searches see it. previous: rollback is possible. pending: not ingested yet. retired: about to be dropped.
     """
     with screen.connect() as client:
-        found = client.generations(document_id, namespace=namespace)
+        history = client.generations(document_id, namespace=namespace)
     if as_json:
-        screen.print_json(found.raw)
+        screen.print_json(history.raw)
         return
     screen.print_table(
         ("generation", "state", "chunks", "bytes", "created", "kept until"),
@@ -69,11 +69,11 @@ def generations(document_id: DocumentIdArgument, namespace: NamespaceOption, as_
                 *(row.generation, row.state, row.chunks, row.bytes),
                 *(screen.moment(at, seconds=True) for at in (row.created_at, row.kept_until)),
             )
-            for row in found.data
+            for row in history.data
         ),
         numbers=("chunks", "bytes"),
     )
-    screen.say(f"etag {found.etag}")
+    screen.say(f"etag {history.etag}")
 
 
 @app.command()

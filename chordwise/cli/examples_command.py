@@ -72,13 +72,13 @@ def import_examples(
         ticker.show("books read", 0, 1)
         importer = _Importer(client, ticker, book, wait=wait, on_conflict=on_conflict)
         if namespace is not None:
-            whole = importer.run(namespace, category, strict=strict, dry_run=dry_run)
+            overall = importer.run(namespace, category, strict=strict, dry_run=dry_run)
         else:
-            whole, parts = _into_tables(importer, category, strict=strict, dry_run=dry_run)
-    report = whole.report
+            overall, parts = _into_tables(importer, category, strict=strict, dry_run=dry_run)
+    report = overall.report
     if as_json:
         by_table = {name: _as_json(part) for name, part in parts.items()}
-        screen.print_json(_as_json(whole) | ({"tables": by_table} if tables else {}))
+        screen.print_json(_as_json(overall) | ({"tables": by_table} if tables else {}))
     else:
         _print_flaws(report.errors, report.errors_total)
         _print_flaws(report.warnings, report.warnings_total, prefix="warning: ")
@@ -87,8 +87,8 @@ def import_examples(
         for name, part in parts.items():
             _show_outcome(part, elapsed_s=elapsed_s, prefix=f"{name}: ")
         if not parts:
-            _show_outcome(whole, elapsed_s=elapsed_s)
-    outcomes = [*parts.values()] or [whole]
+            _show_outcome(overall, elapsed_s=elapsed_s)
+    outcomes = [*parts.values()] or [overall]
     for outcome in outcomes:
         _require_searchable(outcome)
     total = report.statistics.get("total")
@@ -181,10 +181,7 @@ def template(
         file.write_bytes(content)
     except OSError as error:
         raise ChordwiseError(f"{file} cannot be written: {error.strerror}") from error
-    if as_json:
-        screen.print_json({"file": str(file), "bytes": len(content)})
-    else:
-        screen.say(f"wrote {file}")
+    screen.report({"file": str(file), "bytes": len(content)}, f"wrote {file}", as_json=as_json)
 
 
 @examples.command("statistics")

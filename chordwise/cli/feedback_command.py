@@ -47,11 +47,9 @@ def add(
         stored = client.feedback(
             query_id, rating, chunk_id=chunk_id, document_id=document_id, note=note, session_id=session_id
         )
-    if as_json:
-        screen.print_json(stored.raw)
-    else:
-        position = "not in the answer" if stored.place is None else f"place {stored.place}"
-        screen.say(screen.clean(f"{stored.rating}: {stored.namespace}/{stored.document_id}, {position}"))
+    position = "not in the answer" if stored.place is None else f"place {stored.place}"
+    sentence = screen.clean(f"{stored.rating}: {stored.namespace}/{stored.document_id}, {position}")
+    screen.report(stored.raw, sentence, as_json=as_json)
 
 
 @app.command()

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from chordwise.api.documents import is_url
-from chordwise.api.files import Found, find_files, read_documents
+from chordwise.api.files import FileSearch, find_files, read_documents
 from chordwise.api.ingestion import ON_CONFLICT, FileKeywords
 from chordwise.api.jobs import Ingestion, JobItem, failures, together
 from chordwise.cli import screen
@@ -69,9 +69,9 @@ def ingest(
     for path in paths:
         if not is_url(path) and not Path(path).exists():
             raise typer.BadParameter(f"Path '{path}' does not exist.", param_hint="PATH")
-    found = find_files(path for path in paths if not is_url(path))
-    if not found.files and not urls:
-        raise ChordwiseError(f"there is nothing to ingest: {'; '.join(_skipped(found)) or '0 files found'}")
+    search = find_files(path for path in paths if not is_url(path))
+    if not search.files and not urls:
+        raise ChordwiseError(f"there is nothing to ingest: {'; '.join(_skipped(search)) or '0 files found'}")
     options: FileKeywords = {
         "namespace": namespace,
         "on_conflict": on_conflict,
@@ -85,7 +85,7 @@ def ingest(
     bad_lines: list[str] = []
     with screen.connect() as client:
         with screen.Ticker(quiet=as_json) as ticker:
-            sent = done = _send(client, found, urls, options, bad_lines, ticker)
+            sent = done = _send(client, search, urls, options, bad_lines, ticker)
             if wait:
                 done = client.wait(done, on_progress=lambda state: show_indexed(ticker, state))
         copies, unknown = _copies(client, done)
@@ -93,19 +93,19 @@ def ingest(
             screen.print_json(
                 {
                     "jobs": [job.raw for job in done.jobs],
-                    "skipped": found.skipped,
-                    "skipped_files": found.skipped_files,
+                    "skipped": search.skipped,
+                    "skipped_files": search.skipped_files,
                     "duplicates": [
                         {"document_id": item.document_id, "duplicate_of": item.duplicate_of} for item in copies
                     ],
                 }
             )
         else:
-            _summarise(done, waited=wait, found=found, elapsed_s=time.monotonic() - began)
+            _summarise(done, waited=wait, search=search, elapsed_s=time.monotonic() - began)
             for line in (*_remarks(sent, copies), *unknown):
                 screen.say(line)
             if wait:
-                _warn_of_encodings(client, done, found)
+                _warn_of_encodings(client, done, search)
     if bad_lines:
         more = f" (and {len(bad_lines) - 1} more like it)" if len(bad_lines) > 1 else ""
         raise ChordwiseError(f"{bad_lines[0]}{more}; everything else was sent")
@@ -127,7 +127,7 @@ def show_indexed(ticker: screen.Ticker, state: Ingestion) -> None:
 
 def _send(
     client: Chordwise,
-    found: Found,
+    search: FileSearch,
     urls: Sequence[str],
     options: FileKeywords,
     bad_lines: list[str],
@@ -141,13 +141,13 @@ def _send(
     charset = options.get("charset")
     documents = chain.from_iterable(
         read_documents(file.path, on_bad_line=bad_lines.append, charset=charset)
-        for file in found.files
+        for file in search.files
         if file.is_json_lines
     )
     document_options: Any = {name: value for name, value in options.items() if name != "charset"}
     try:
         done = client.ingest(documents, url=urls, on_progress=show, **document_options)
-        other_files = [file for file in found.files if not file.is_json_lines]
+        other_files = [file for file in search.files if not file.is_json_lines]
         return together(done, client.ingest_files(other_files, on_progress=show, **options))
     except ChordwiseError as error:
         jobs = (*done.jobs, *error.accepted)
@@ -164,9 +164,9 @@ def _is_encoding(charset: str) -> bool:
         return False
 
 
-def _warn_of_encodings(client: Chordwise, done: Ingestion, found: Found) -> None:
+def _warn_of_encodings(client: Chordwise, done: Ingestion, search: FileSearch) -> None:
     """Print every document with an uncertain encoding on standard error."""
-    if all(file.is_json_lines for file in found.files):
+    if all(file.is_json_lines for file in search.files):
         return
     items = [item for job in done.jobs for item in client.job_items(job, limit=None) if item.encoding_warning]
     for item in items[:_MOST_NAMES]:
@@ -207,13 +207,13 @@ def _remarks(sent: Ingestion, copies: Sequence[JobItem]) -> Iterator[str]:
             yield f"and {len(lines) - _MOST_NAMES} more (all of them with --json)"
 
 
-def _skipped(found: Found) -> list[str]:
+def _skipped(search: FileSearch) -> list[str]:
     """Return a sentence with the names of the files that were skipped, or none."""
-    if not found.skipped:
+    if not search.skipped:
         return []
-    names = ", ".join(found.skipped_files[:_MOST_NAMES])
-    more = f" and {found.skipped - _MOST_NAMES} more" if found.skipped > _MOST_NAMES else ""
-    return [f"{screen.plural(found.skipped, 'file')} of other kinds skipped: {names}{more}"]
+    names = ", ".join(search.skipped_files[:_MOST_NAMES])
+    more = f" and {search.skipped - _MOST_NAMES} more" if search.skipped > _MOST_NAMES else ""
+    return [f"{screen.plural(search.skipped, 'file')} of other kinds skipped: {names}{more}"]
 
 
 def _counts(done: Ingestion) -> str:
@@ -231,7 +231,7 @@ def _counts(done: Ingestion) -> str:
     return ", ".join(f"{count} {name}" for name, count in counts.items() if count or name in ("succeeded", "failed"))
 
 
-def _summarise(done: Ingestion, *, waited: bool, found: Found, elapsed_s: float) -> None:
+def _summarise(done: Ingestion, *, waited: bool, search: FileSearch, elapsed_s: float) -> None:
     jobs = ", ".join(done.job_ids)
     accepted = f"{screen.plural(done.total, 'document')} accepted as {screen.plural(len(done.jobs), 'job')}: {jobs}"
     screen.say(accepted if done.jobs else "no documents")
@@ -239,5 +239,5 @@ def _summarise(done: Ingestion, *, waited: bool, found: Found, elapsed_s: float)
         screen.say(f"{_counts(done)}, {screen.plural(done.chunks, 'chunk')}, in {elapsed_s:.1f} s")
     elif done.jobs:
         screen.say(f"follow with: chordwise jobs {done.job_ids[-1]} --watch")
-    for sentence in _skipped(found):
+    for sentence in _skipped(search):
         screen.say(sentence)

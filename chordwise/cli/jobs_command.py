@@ -77,10 +77,7 @@ def jobs(
         }
         steered = steer[chosen[0]](job_id) if chosen else None
         job = _watch(client, job_id, quiet=as_json) if watch else steered or client.job(job_id)
-    if as_json:
-        screen.print_json(job.raw)
-    else:
-        _describe(job)
+    _print(job, as_json=as_json)
     if watch:
         require_success(job)
 
@@ -138,7 +135,7 @@ def _table(listed: list[Job], width: int) -> Table:
     return table
 
 
-def _describe(job: Job) -> None:
+def _print(job: Job, *, as_json: bool) -> None:
     facts: dict[str, object] = {
         "job": job.job_id,
         "status": _status(job),
@@ -151,8 +148,9 @@ def _describe(job: Job) -> None:
         "took": _took(job) or "not finished",
     }
     optional = ("of which", "waiting", "stages")
-    screen.print_facts({name: value for name, value in facts.items() if value or name not in optional})
-    if job.errors:
+    facts = {name: value for name, value in facts.items() if value or name not in optional}
+    screen.print_facts(job, facts, as_json=as_json)
+    if job.errors and not as_json:
         screen.say("")
         errors = job.errors[:_ERRORS_SHOWN]
         screen.print_table(("document", "code", "reason"), map(attrgetter("document_id", "code", "detail"), errors))

@@ -101,10 +101,7 @@ def revoke(key_id: Id, tenant: OfTenant = None, as_json: screen.Json = False) ->
     """Revoke a key: every gateway refuses it within three seconds."""
     with _connect(tenant) as client:
         client.revoke_key(key_id, tenant_id=tenant)
-    if as_json:
-        screen.print_json({"key_id": key_id, "revoked": True})
-    else:
-        screen.say("revoked")
+    screen.report({"key_id": key_id, "revoked": True}, "revoked", as_json=as_json)
 
 
 def _connect(tenant: str | None) -> Chordwise:
@@ -134,8 +131,4 @@ def _facts(key: ApiKey) -> dict[str, str]:
 
 
 def _print_secret(key: ApiKey, *, as_json: bool) -> None:
-    if as_json:
-        screen.print_json(key.raw)
-        return
-    screen.say(f"id   {screen.clean(key.key_id)}")
-    screen.say(f"key  {screen.clean(key.api_key or '')}")
+    screen.print_fields(key, {"id": key.key_id, "key": key.api_key}, as_json=as_json)

@@ -124,9 +124,6 @@ def _read(path: Path) -> list[Any]:
 
 
 def _print(migration: EmbeddingMigration, as_json: bool) -> None:
-    if as_json:
-        screen.print_json(migration.raw)
-        return
     progress, comparison = migration.progress, migration.comparison
     facts = {
         "migration": f"{migration.number}, from space {migration.source}",
@@ -149,4 +146,4 @@ def _print(migration: EmbeddingMigration, as_json: bool) -> None:
         facts["comparison"] = f"{verdict}; {overlap}{ndcg}"
     if migration.error_code is not None:
         facts["waits"] = f"{migration.error_code}: {migration.error_detail}"
-    screen.print_facts(facts)
+    screen.print_facts(migration, facts, as_json=as_json)

@@ -132,8 +132,29 @@ def print_table(columns: Sequence[str], rows: Iterable[Iterable[object]], *, num
     stdout().print(filled)
 
 
-def print_facts(facts: Mapping[str, object]) -> None:
-    """Print named values, one a line."""
+def report(value: object, sentence: str, *, as_json: bool) -> None:
+    """Print a value as one JSON document, or else a sentence about it."""
+    if as_json:
+        print_json(value)
+    else:
+        say(sentence)
+
+
+def print_fields(record: Result, fields: Mapping[str, str | None], *, as_json: bool) -> None:
+    """Print a record as one JSON document, or these fields of it, one on each unwrapped line, to be copied from."""
+    if as_json:
+        print_json(record.raw)
+        return
+    width = max(map(len, fields))
+    for name, value in fields.items():
+        say(f"{name:<{width}}  {clean(value or '')}")
+
+
+def print_facts(record: Result, facts: Mapping[str, object], *, as_json: bool) -> None:
+    """Print a record as one JSON document, or these facts about it as a table, one a line."""
+    if as_json:
+        print_json(record.raw)
+        return
     lines = table("", "")
     lines.show_header = False
     for name, value in facts.items():

@@ -54,9 +54,6 @@ def show(source_id: SourceIdArgument, namespace: NamespaceOption, as_json: scree
     """Show a source: its kind, its address, and the number of its documents and chunks."""
     with screen.connect() as client:
         source = client.source(source_id, namespace=namespace)
-    if as_json:
-        screen.print_json(source.raw)
-        return
     statuses = ", ".join(f"{count} {name}" for name, count in source.statuses.items() if count)
     facts = {
         "source": source.source_id,
@@ -68,7 +65,7 @@ def show(source_id: SourceIdArgument, namespace: NamespaceOption, as_json: scree
         "documents": f"{source.documents}: {statuses}",
         "chunks": str(source.chunks),
     }
-    screen.print_facts({name: value for name, value in facts.items() if value})
+    screen.print_facts(source, {name: value for name, value in facts.items() if value}, as_json=as_json)
 
 
 @app.command()
@@ -76,7 +73,5 @@ def delete(source_id: SourceIdArgument, namespace: NamespaceOption, as_json: scr
     """Delete a source with all its documents, pending ones too."""
     with screen.connect() as client:
         deletion = client.delete_source(source_id, namespace=namespace)
-    if as_json:
-        screen.print_json(deletion.raw)
-    else:
-        screen.say(f"deleted with {screen.plural(deletion.documents, 'document')}")
+    sentence = f"deleted with {screen.plural(deletion.documents, 'document')}"
+    screen.report(deletion.raw, sentence, as_json=as_json)

@@ -91,7 +91,8 @@ def create(
 def show(tenant_id: Id, as_json: screen.Json = False) -> None:
     """Show one tenant."""
     with screen.connect_as_operator() as client:
-        _print(client.tenant(tenant_id), as_json=as_json)
+        tenant = client.tenant(tenant_id)
+    screen.print_fields(tenant, _facts(tenant), as_json=as_json)
 
 
 @tenants.command()
@@ -134,14 +135,16 @@ def _parse(changes: list[str]) -> dict[str, int | None]:
 def disable(tenant_id: Id, as_json: screen.Json = False) -> None:
     """Disable all keys of a tenant within three seconds. Nothing is deleted."""
     with screen.connect_as_operator() as client:
-        _print(client.disable_tenant(tenant_id), as_json=as_json)
+        tenant = client.disable_tenant(tenant_id)
+    screen.print_fields(tenant, _facts(tenant), as_json=as_json)
 
 
 @tenants.command()
 def enable(tenant_id: Id, as_json: screen.Json = False) -> None:
     """Let the keys of a tenant work again."""
     with screen.connect_as_operator() as client:
-        _print(client.enable_tenant(tenant_id), as_json=as_json)
+        tenant = client.enable_tenant(tenant_id)
+    screen.print_fields(tenant, _facts(tenant), as_json=as_json)
 
 
 @tenants.command()
@@ -162,14 +165,6 @@ def erase(
     if erasure.remaining:
         remaining = ", ".join(f"{count} in {name}" for name, count in sorted(erasure.remaining.items()))
         raise ChordwiseError(f"data remains ({remaining}); the server tries again within minutes, or run this again")
-
-
-def _print(tenant: Tenant, *, as_json: bool) -> None:
-    if as_json:
-        screen.print_json(tenant.raw)
-        return
-    for name, value in _facts(tenant).items():
-        screen.say(f"{name:<5}  {screen.clean(value)}")
 
 
 def _facts(tenant: Tenant) -> dict[str, str]:

@@ -128,8 +128,9 @@ def _overlay(config: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, An
 
 
 def _note(outcome: Outcome) -> str:
-    held = outcome.held_out
-    return f"tuned: held-out nDCG@10 {held.mean_a:.4f} to {held.mean_b:.4f} (p {held.p:.3f}, {held.queries} queries)"
+    result = outcome.held_out
+    figures = f"{result.mean_a:.4f} to {result.mean_b:.4f} (p {result.p:.3f}, {result.queries} queries)"
+    return f"tuned: held-out nDCG@10 {figures}"
 
 
 def _versions(stored: Profile) -> dict[str, int | None]:

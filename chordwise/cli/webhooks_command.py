@@ -126,10 +126,7 @@ def redeliver(
 
 def _confirm(outcome: str, webhook_id: str, *, as_json: bool, **ids: str) -> None:
     """Print the outcome; as JSON with the ids."""
-    if as_json:
-        screen.print_json({"done": outcome, "webhook_id": webhook_id, **ids})
-    else:
-        screen.say(outcome)
+    screen.report({"done": outcome, "webhook_id": webhook_id, **ids}, outcome, as_json=as_json)
 
 
 def _await_delivery(client: Chordwise, webhook_id: str, delivery_id: str) -> Delivery:
@@ -142,11 +139,7 @@ def _await_delivery(client: Chordwise, webhook_id: str, delivery_id: str) -> Del
 
 
 def _print_secret(hook: Webhook, *, as_json: bool) -> None:
-    if as_json:
-        screen.print_json(hook.raw)
-        return
-    screen.say(f"id      {screen.clean(hook.webhook_id)}")
-    screen.say(f"secret  {screen.clean(hook.secret or '')}")
+    screen.print_fields(hook, {"id": hook.webhook_id, "secret": hook.secret}, as_json=as_json)
 
 
 def _state(hook: Webhook) -> str:
