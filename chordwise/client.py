@@ -33,8 +33,8 @@ class Chordwise(Operations):
         self, url: str | None = None, api_key: str | None = None, timeout: float = 30.0, *, retries: int = 4
     ) -> None:
         super().__init__(RetryPolicy(retries=retries), timeout_s=timeout)
-        known = from_environment()
-        self._http = httpx.Client(**client_arguments(url or known.url, api_key or known.api_key))
+        server = from_environment()
+        self._http = httpx.Client(**client_arguments(url or server.url, api_key or server.api_key))
 
     def __enter__(self) -> Self:
         return self

@@ -35,28 +35,28 @@ def discover(environment: Mapping[str, str] = os.environ, local_env: Path = LOCA
 
     The file's key is used for the file's own address only: it must not be sent to another server.
     """
-    named = from_environment(environment)
-    if named.url and named.api_key:
-        return named
+    server = from_environment(environment)
+    if server.url and server.api_key:
+        return server
     local = read_assignments(local_env)
-    url = named.url or local.get(URL)
-    key = named.api_key or (local.get(API_KEY) if url == local.get(URL) else None)
-    return Connection(url=url, api_key=key, origin="the environment" if named.url else str(local_env))
+    url = server.url or local.get(URL)
+    key = server.api_key or (local.get(API_KEY) if url == local.get(URL) else None)
+    return Connection(url=url, api_key=key, origin=server.origin if server.url else str(local_env))
 
 
 def as_operator(
-    known: Connection, environment: Mapping[str, str] = os.environ, stack_env: Path = LOCAL_STACK_ENV
+    server: Connection, environment: Mapping[str, str] = os.environ, stack_env: Path = LOCAL_STACK_ENV
 ) -> Connection:
     """Return the connection for commands about the whole installation, with the operator's key if there is one.
 
-    The key is CHORDWISE_ADMIN_KEY, else the one that ``make up`` made, for its own address only, else ``known``'s own
+    The key is CHORDWISE_ADMIN_KEY, else the one that ``make up`` made, for its own address only, else ``server``'s own
     key, which may have the scope operator.
     """
     key = environment.get(ADMIN_KEY, "").strip()
     if not key:
         local = read_assignments(stack_env)
-        key = local.get(ADMIN_KEY, "") if known.url and known.url == local.get(URL) else ""
-    return replace(known, api_key=key or known.api_key)
+        key = local.get(ADMIN_KEY, "") if server.url and server.url == local.get(URL) else ""
+    return replace(server, api_key=key or server.api_key)
 
 
 def read_assignments(path: Path) -> dict[str, str]:

@@ -76,7 +76,7 @@ class ProblemError(ChordwiseError):
     def _sentence(self) -> str:
         text = (self.detail or self.title or "the server refused the request").rstrip(". 。")
         if self.errors:
-            text += _place(text, self.errors)
+            text += _first_field(text, self.errors)
         facts = [f"{self.status} {self.code}"]
         if self.retry_after_s is not None:
             facts.append(f"try again in {self.retry_after_s:g} s")
@@ -91,15 +91,14 @@ class MissingExtra(ChordwiseError, ImportError):
 
 def missing(extra: str, error: ModuleNotFoundError) -> MissingExtra:
     """Return the MissingExtra to raise for a failed import of a package of ``extra``."""
-    told = f"chordwise.{extra} needs the package {error.name}: pip install 'chordwise[{extra}]'"
-    return MissingExtra(told, name=error.name)
+    message = f"chordwise.{extra} needs the package {error.name}: pip install 'chordwise[{extra}]'"
+    return MissingExtra(message, name=error.name)
 
 
-def _place(sentence: str, errors: Sequence[Mapping[str, Any]]) -> str:
+def _first_field(sentence: str, errors: Sequence[Mapping[str, Any]]) -> str:
     """Return the suffix for ``sentence``: the missing parts of the first error, and the number of further errors."""
     first = errors[0]
     pointer, detail = str(first.get("pointer", "")), str(first.get("detail", "")).rstrip(". 。")
     missing = [part for part in (pointer, detail) if part and part.casefold() not in sentence.casefold()]
-    is_counted = sentence.endswith(" more")
-    more = f" and {len(errors) - 1} more" if len(errors) > 1 and not is_counted else ""
+    more = f" and {len(errors) - 1} more" if len(errors) > 1 and not sentence.endswith(" more") else ""
     return (f": {' '.join(missing)}" if missing else "") + more

@@ -29,8 +29,8 @@ class Result:
 class _Misfit(Exception):
     """A value of a wrong type; ``path`` leads to it, innermost step first."""
 
-    def __init__(self, what: str, *path: object) -> None:
-        super().__init__(what)
+    def __init__(self, value: str, *path: object) -> None:
+        super().__init__(value)
         self.path = list(path)
 
 
@@ -42,8 +42,8 @@ def decode(kind: type[T], data: object) -> T:
     try:
         return cast(T, _to(cast(Any, kind))(data))
     except _Misfit as misfit:
-        place = "/".join(str(step) for step in reversed(misfit.path))
-        raise UnexpectedAnswer(f"the answer has {misfit} at /{place}") from None
+        pointer = "/".join(str(step) for step in reversed(misfit.path))
+        raise UnexpectedAnswer(f"the answer has {misfit} at /{pointer}") from None
 
 
 @functools.cache
@@ -70,11 +70,11 @@ def _to_record(kind: type) -> Convert:
     fields = [field for field in dataclasses.fields(kind) if field.name != "raw"]
     converters = [(field.name, _to(hints[field.name])) for field in fields]
     missing = dataclasses.MISSING
-    needed = [field.name for field in fields if field.default is missing and field.default_factory is missing]
+    required = [field.name for field in fields if field.default is missing and field.default_factory is missing]
 
     def convert(data: Any) -> Any:
         if not isinstance(data, dict):
-            raise _Misfit(_named(data))
+            raise _Misfit(_kind(data))
         values = {"raw": data}
         for name, to in converters:
             if (value := data.get(name)) is not None:
@@ -83,7 +83,7 @@ def _to_record(kind: type) -> Convert:
                 except _Misfit as misfit:
                     misfit.path.append(name)
                     raise
-        for name in needed:
+        for name in required:
             if name not in values:
                 raise _Misfit("nothing", name)
         return kind(**values)
@@ -93,20 +93,20 @@ def _to_record(kind: type) -> Convert:
 
 def _sequence(to: Convert, value: Any) -> tuple[Any, ...]:
     if not isinstance(value, list):
-        raise _Misfit(_named(value))
-    made = []
-    for place, item in enumerate(value):
+        raise _Misfit(_kind(value))
+    items = []
+    for index, item in enumerate(value):
         try:
-            made.append(to(item))
+            items.append(to(item))
         except _Misfit as misfit:
-            misfit.path.append(place)
+            misfit.path.append(index)
             raise
-    return tuple(made)
+    return tuple(items)
 
 
 def _mapping(to: Convert, value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise _Misfit(_named(value))
+        raise _Misfit(_kind(value))
     return {key: to(item) for key, item in value.items() if item is not None}
 
 
@@ -114,7 +114,7 @@ def _time(value: Any) -> datetime:
     try:
         return datetime.fromisoformat(value)
     except (TypeError, ValueError):
-        raise _Misfit(f"{_named(value)} that is no RFC 3339 time") from None
+        raise _Misfit(f"{_kind(value)} that is no RFC 3339 time") from None
 
 
 def _float(kind: type[float], value: Any) -> float:
@@ -123,10 +123,10 @@ def _float(kind: type[float], value: Any) -> float:
 
 def _exactly(kind: type, value: Any) -> Any:
     if value.__class__ is not kind:
-        raise _Misfit(_named(value))
+        raise _Misfit(_kind(value))
     return value
 
 
-def _named(value: object) -> str:
+def _kind(value: object) -> str:
     names = {NoneType: "null", str: "a string", bool: "a boolean", int: "a number", float: "a number", list: "an array"}
     return names.get(type(value), "an object")

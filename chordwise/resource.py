@@ -105,6 +105,10 @@ class Resource:
         """Return a list that comes in one page."""
         return entries(kind, (yield from self._request("GET", path)).json(), path)
 
+    def _delete(self, path: str, **details: Any) -> Steps[None]:
+        """Send a request to delete, and ignore its answer."""
+        yield from self._request("DELETE", path, **details)
+
     def _pages(
         self,
         kind: type[T],
@@ -128,11 +132,11 @@ class Resource:
             filters.pop("offset", None)
         return records[:limit]
 
-    def _pause_between_polls(self, began: float, deadline: float, what: str, status: str) -> Steps[None]:
+    def _pause_between_polls(self, began: float, deadline: float, subject: str, status: str) -> Steps[None]:
         """Wait before the next poll; ``began`` is the start of the last one. Raises Timeout once the deadline has passed."""
         now = self._clock()
         if now >= deadline:
-            raise Timeout(f"{what} is still {status}; the server continues with it")
+            raise Timeout(f"{subject} is still {status}; the server continues with it")
         if now - began < _SHORTEST_ROUND_S:
             yield Pause(seconds=min(_SHORTEST_ROUND_S, deadline - now))
 
@@ -144,26 +148,31 @@ def entries(kind: type[T], page: Any, path: str, name: str = "data") -> list[T]:
     return [decode(kind, entry) for entry in page[name]]
 
 
-def as_content(body: Mapping[str, Any], what: str = "request") -> bytes:
-    """Encode a body. Raises InvalidInput, naming ``what``, if it is not JSON."""
+def as_content(body: Mapping[str, Any], noun: str = "request") -> bytes:
+    """Encode a body. Raises InvalidInput, naming it by ``noun``, if it is not JSON."""
     try:
         return encode(body)
     except (TypeError, ValueError) as error:
-        raise InvalidInput(f"the {what} is not JSON: {error}") from error
+        raise InvalidInput(f"the {noun} is not JSON: {error}") from error
 
 
 def parameters(values: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     """Return query parameters; those that are None are left out, those with several values repeated."""
-    several = ((name, value if isinstance(value, list | tuple) else [value]) for name, value in values.items())
-    return tuple((name, _parameter(each)) for name, value in several for each in value if each is not None)
+    lists = ((name, value if isinstance(value, list | tuple) else [value]) for name, value in values.items())
+    return tuple((name, _parameter(value)) for name, items in lists for value in items if value is not None)
 
 
-def segment(identifier: str) -> str:
-    """Return an id as a part of a path."""
-    return quote(identifier, safe="", errors="surrogatepass")
+def path(*segments: str) -> str:
+    """Return the path of a resource from its segments; ids are escaped."""
+    return "/".join(("/v1", *(quote(segment, safe="", errors="surrogatepass") for segment in segments)))
+
+
+def given(**fields: Any) -> dict[str, Any]:
+    """Return the fields that are not None."""
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _parameter(value: Any) -> str:
     if isinstance(value, Mapping):
-        return as_content({name: plain(each) for name, each in value.items()}).decode()
+        return as_content({name: plain(item) for name, item in value.items()}).decode()
     return str(value).lower() if isinstance(value, bool) else str(plain(value))

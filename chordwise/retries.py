@@ -15,7 +15,7 @@ from chordwise.transport import Answer, Call, Outcome, Pause, Steps
 _FOREIGN = "the response with HTTP status {} is not one of Chordwise; check the address"
 _TRY_LATER = frozenset({502, 503, 504})
 _KEY = "Idempotency-Key"
-_WHILE_AT_WORK = 10  # retries: Retry-After is at most 5 s, and the server releases an orphaned key after 30 s
+_RETRIES_AT_WORK = 10  # retries: Retry-After is at most 5 s, and the server releases an orphaned key after 30 s
 _GRACE_S = 2.0  # for an answer that the server held until the deadline
 
 
@@ -37,14 +37,14 @@ class RetryPolicy:
 
     def delay_s(self, call: Call, outcome: Outcome, attempt: int) -> float | None:
         """Return the delay before the next attempt, or None to accept the outcome. ``attempt`` counts from 1."""
-        retries = max(self.retries, _WHILE_AT_WORK) if self.retries and _is_at_work(call, outcome) else self.retries
-        if attempt > retries or not _worth_repeating(call, outcome):
+        retries = max(self.retries, _RETRIES_AT_WORK) if self.retries and _is_at_work(call, outcome) else self.retries
+        if attempt > retries or not _is_repeatable(call, outcome):
             return None
         backoff = min(self.longest_s, self.first_s * 2.0 ** (attempt - 1)) * (0.5 + self.jitter() / 2)
-        asked = retry_after_s(outcome) if isinstance(outcome, Answer) else None
-        if asked is None:
+        requested_s = retry_after_s(outcome) if isinstance(outcome, Answer) else None
+        if requested_s is None:
             return backoff
-        return asked + self.first_s * self.jitter() if asked <= self.longest_asked_s else None
+        return requested_s + self.first_s * self.jitter() if requested_s <= self.longest_asked_s else None
 
 
 PATIENT = RetryPolicy(retries=10)  # about a minute, so that waiting for a job survives a restart of the server
@@ -59,17 +59,17 @@ def exchange(
     """
     attempt = 1
     while True:
-        left_s = deadline - clock()
-        outcome = yield call if math.isinf(left_s) else replace(call, limit_s=max(0.0, left_s) + _GRACE_S)
+        remaining_s = deadline - clock()
+        outcome = yield call if math.isinf(remaining_s) else replace(call, limit_s=max(0.0, remaining_s) + _GRACE_S)
         assert outcome is not None
         delay_s = policy.delay_s(call, outcome, attempt)
         if delay_s is None or clock() + delay_s > deadline:
-            return _settled(call, outcome)
+            return _answer_or_raise(call, outcome)
         yield Pause(seconds=delay_s)
         attempt += 1
 
 
-def _worth_repeating(call: Call, outcome: Outcome) -> bool:
+def _is_repeatable(call: Call, outcome: Outcome) -> bool:
     if isinstance(outcome, Answer):
         if outcome.status in call.expects:
             return False
@@ -85,11 +85,11 @@ def _is_at_work(call: Call, outcome: Outcome) -> bool:
     return _KEY in call.headers and retry_after_s(outcome) is not None
 
 
-def _settled(call: Call, outcome: Outcome) -> Answer:
+def _answer_or_raise(call: Call, outcome: Outcome) -> Answer:
     if not isinstance(outcome, Answer):
         kind: type[ChordwiseError] = Timeout if outcome.timed_out and outcome.sent else ConnectionFailed
-        what = "no answer came in time" if kind is Timeout else "the server cannot be reached"
-        raise kind(f"{what} ({call.method} {call.path} at {outcome.reason})") from outcome.cause
+        reason = "no answer came in time" if kind is Timeout else "the server cannot be reached"
+        raise kind(f"{reason} ({call.method} {call.path} at {outcome.reason})") from outcome.cause
     if outcome.status < 300 or outcome.status in call.expects:
         return outcome
     raise problem(outcome)
@@ -97,17 +97,15 @@ def _settled(call: Call, outcome: Outcome) -> Answer:
 
 def problem(answer: Answer) -> ProblemError:
     """Return the error of an answer, also if it came from a proxy without problem+json."""
-    body: object = None
-    if "json" in answer.headers.get("content-type", ""):
-        body = answer.json()
-    said = body if isinstance(body, dict) else {}
-    errors = said.get("errors")
+    body = answer.json() if "json" in answer.headers.get("content-type", "") else None
+    fields = body if isinstance(body, dict) else {}
+    errors = fields.get("errors")
     return ProblemError(
         status=answer.status,
-        code=str(said.get("code") or "http_error"),
-        title=str(said.get("title") or ""),
-        detail=str(said.get("detail") or said.get("title") or _FOREIGN.format(answer.status)),
-        request_id=said.get("request_id") or answer.headers.get("x-request-id"),
+        code=str(fields.get("code") or "http_error"),
+        title=str(fields.get("title") or ""),
+        detail=str(fields.get("detail") or fields.get("title") or _FOREIGN.format(answer.status)),
+        request_id=fields.get("request_id") or answer.headers.get("x-request-id"),
         errors=[entry for entry in errors if isinstance(entry, dict)] if isinstance(errors, list) else [],
         retry_after_s=retry_after_s(answer),
     )

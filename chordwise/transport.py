@@ -173,14 +173,14 @@ def no_answer(error: httpx.HTTPError) -> NoAnswer:
     """Convert an error of httpx."""
     reason = re.sub(r"^\[Errno \S+\] ", "", str(error)) or type(error).__name__
     return NoAnswer(
-        reason=f"{_place(error)}: {reason}",
+        reason=f"{_origin(error)}: {reason}",
         sent=not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout),
         timed_out=isinstance(error, httpx.TimeoutException),
         cause=error,
     )
 
 
-def _place(error: httpx.HTTPError) -> str:
+def _origin(error: httpx.HTTPError) -> str:
     """Return scheme, host and port of the failed request, without a password that the address may hold."""
     url = error.request.url
     return f"{url.scheme}://{url.netloc.decode('ascii', 'replace')}"

@@ -37,7 +37,7 @@ class Asker:
         self._own_by_loop: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncChordwise] = (
             weakref.WeakKeyDictionary()
         )
-        self._making = threading.Lock()
+        self._lock = threading.Lock()
 
     def ask(self, text: str, **options: Unpack[AskKeywords]) -> QueryResult:
         """Query as ``Chordwise.query``. Raises InvalidInput if only an asynchronous client was given."""
@@ -51,17 +51,17 @@ class Asker:
 
     def example_namespaces(self) -> list[str]:
         """Return the names of the namespaces that hold examples."""
-        return [each.namespace for each in self._for_threads().namespaces(examples=True)]
+        return [info.namespace for info in self._for_threads().namespaces(examples=True)]
 
     async def aexample_namespaces(self) -> list[str]:
         """Return the names of the namespaces that hold examples, asynchronously."""
         if self._async_client is None and self._client is not None:
             return await asyncio.to_thread(self.example_namespaces)
-        return [each.namespace for each in await self._for_this_loop().namespaces(examples=True)]
+        return [info.namespace for info in await self._for_this_loop().namespaces(examples=True)]
 
     def close(self) -> None:
         """Close the own client for threads; the next query creates another."""
-        with self._making:
+        with self._lock:
             own, self._own = self._own, None
         if own is not None:
             own.close()
@@ -69,7 +69,7 @@ class Asker:
     async def aclose(self) -> None:
         """Close the own clients for threads and for this loop."""
         self.close()
-        with self._making:
+        with self._lock:
             own = self._own_by_loop.pop(asyncio.get_running_loop(), None)
         if own is not None:
             await own.close()
@@ -79,7 +79,7 @@ class Asker:
             return self._client
         if self._async_client is not None:
             raise InvalidInput("only an async_client was given: await the asynchronous method, or give a client too")
-        with self._making:
+        with self._lock:
             if self._own is None:
                 self._own = Chordwise(self._url, self._api_key, self._timeout_s)
                 weakref.finalize(self, self._own.close)  # a framework does not close what it created
@@ -89,16 +89,27 @@ class Asker:
         if self._async_client is not None:
             return self._async_client
         loop = asyncio.get_running_loop()
-        with self._making:
+        with self._lock:
             if loop not in self._own_by_loop:
-                self._forget_closed_loops()
+                # A client with a connection references its loop, so weak keys alone do not expire.
+                for closed in [other for other in self._own_by_loop if other.is_closed()]:
+                    del self._own_by_loop[closed]
                 self._own_by_loop[loop] = AsyncChordwise(self._url, self._api_key, self._timeout_s)
             return self._own_by_loop[loop]
 
-    def _forget_closed_loops(self) -> None:
-        """Drop clients of closed loops: a client with a connection references its loop, so weak keys alone do not expire."""
-        for loop in [each for each in self._own_by_loop if each.is_closed()]:
-            del self._own_by_loop[loop]
+
+class OwnsConnections:
+    """Base of adapters that run their queries through an Asker of their own."""
+
+    _asker: Asker
+
+    def close(self) -> None:
+        """Close the own connections."""
+        self._asker.close()
+
+    async def aclose(self) -> None:
+        """Close the own connections, those of this event loop too."""
+        await self._asker.aclose()
 
 
 def listed(namespaces: Iterable[str] | str) -> tuple[str, ...]:

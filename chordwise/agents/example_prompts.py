@@ -29,12 +29,10 @@ log = logging.getLogger(__name__)
 def question_of(prompt_vars: Mapping[str, Any] | None, user_message: str = "") -> str:
     """Return the question: ``query_text``, or the user's message if it is empty, then the ``keywords``, separated by
     spaces and cut to the longest question that the server accepts. Empty if all of them are."""
-    known = prompt_vars if isinstance(prompt_vars, Mapping) else {}
-    said = known.get("query_text")
-    text = said.strip() if isinstance(said, str) else ""
-    keywords = known.get("keywords")
-    listed = keywords if isinstance(keywords, list | tuple) else ()
-    words = (word.strip() for word in listed if isinstance(word, str))
+    variables = prompt_vars if isinstance(prompt_vars, Mapping) else {}
+    text, keywords = variables.get("query_text"), variables.get("keywords")
+    text = text.strip() if isinstance(text, str) else ""
+    words = (word.strip() for word in (keywords if isinstance(keywords, list | tuple) else ()) if isinstance(word, str))
     return " ".join(filter(None, (text or user_message.strip(), *words)))[:LONGEST_QUESTION]
 
 
@@ -52,14 +50,14 @@ def with_examples(
     Never raises ChordwiseError: the examples are then empty, and the log has the class of the error.
     """
     question = question_of(prompt_vars, user_message)
-    found: list[dict[str, Any]] = []
+    examples: list[dict[str, Any]] = []
     if question:
         asker = client if isinstance(client, Asker) else Asker(client=client)
         try:
-            found = retrieved_examples(_ask(asker, question, namespaces, profile))
+            examples = retrieved_examples(_ask(asker, question, namespaces, profile))
         except ChordwiseError as error:
-            _tell(error)
-    return _beside(prompt_vars, found)
+            _log_failure(error)
+    return _add(prompt_vars, examples)
 
 
 async def awith_examples(
@@ -72,14 +70,14 @@ async def awith_examples(
 ) -> dict[str, Any]:
     """Return the same as `with_examples`, asynchronously."""
     question = question_of(prompt_vars, user_message)
-    found: list[dict[str, Any]] = []
+    examples: list[dict[str, Any]] = []
     if question:
         asker = client if isinstance(client, Asker) else Asker(async_client=client)
         try:
-            found = retrieved_examples(await _aask(asker, question, namespaces, profile))
+            examples = retrieved_examples(await _aask(asker, question, namespaces, profile))
         except ChordwiseError as error:
-            _tell(error)
-    return _beside(prompt_vars, found)
+            _log_failure(error)
+    return _add(prompt_vars, examples)
 
 
 def _ask(asker: Asker, question: str, namespaces: Iterable[str] | str, profile: str | None) -> QueryResult | None:
@@ -88,8 +86,8 @@ def _ask(asker: Asker, question: str, namespaces: Iterable[str] | str, profile: 
     except ProblemError as error:
         if not _are_absent_tables(namespaces, error):
             raise
-    found = asker.example_namespaces()[:_MOST_NAMESPACES]
-    return asker.ask(question, namespaces=found, profile=profile, retrieve=_OF_ALL_SHEETS) if found else None
+    existing = asker.example_namespaces()[:_MOST_NAMESPACES]
+    return asker.ask(question, namespaces=existing, profile=profile, retrieve=_OF_ALL_SHEETS) if existing else None
 
 
 async def _aask(
@@ -100,8 +98,10 @@ async def _aask(
     except ProblemError as error:
         if not _are_absent_tables(namespaces, error):
             raise
-    found = (await asker.aexample_namespaces())[:_MOST_NAMESPACES]
-    return await asker.aask(question, namespaces=found, profile=profile, retrieve=_OF_ALL_SHEETS) if found else None
+    existing = (await asker.aexample_namespaces())[:_MOST_NAMESPACES]
+    return (
+        await asker.aask(question, namespaces=existing, profile=profile, retrieve=_OF_ALL_SHEETS) if existing else None
+    )
 
 
 def _are_absent_tables(namespaces: Iterable[str] | str, error: ProblemError) -> bool:
@@ -113,9 +113,9 @@ def _are_absent_tables(namespaces: Iterable[str] | str, error: ProblemError) -> 
     )
 
 
-def _beside(prompt_vars: Mapping[str, Any] | None, found: list[dict[str, Any]]) -> dict[str, Any]:
-    return {**(prompt_vars if isinstance(prompt_vars, Mapping) else {}), "retrieved_examples": found}
+def _add(prompt_vars: Mapping[str, Any] | None, examples: list[dict[str, Any]]) -> dict[str, Any]:
+    return {**(prompt_vars if isinstance(prompt_vars, Mapping) else {}), "retrieved_examples": examples}
 
 
-def _tell(error: ChordwiseError) -> None:
+def _log_failure(error: ChordwiseError) -> None:
     log.warning("examples_not_retrieved", extra={"error": type(error).__name__})

@@ -61,7 +61,7 @@ class Knowledge:
             raise InvalidInput("query must be a text that is not empty")
         settings = {**self.retrieve, **_for_a_search(_mapping("retrieve", retrieve))}
         top_k, rerank = settings.pop("top_k", None), settings.pop("rerank", None)
-        wanted = AskKeywords(
+        options = AskKeywords(
             namespaces=self._chosen(namespaces),
             top_k=top_k,
             rerank=rerank if isinstance(rerank, bool) else None,
@@ -70,8 +70,8 @@ class Knowledge:
             profile=self.profile,
         )
         if isinstance(rerank, Mapping):
-            wanted["extra"] = {"rerank": dict(rerank)}
-        return wanted
+            options["extra"] = {"rerank": dict(rerank)}
+        return options
 
     def _chosen(self, namespaces: object) -> tuple[str, ...]:
         if not namespaces:
@@ -149,26 +149,26 @@ def _mapping(name: str, value: object) -> dict[str, Any]:
         return {}
     if not isinstance(value, Mapping):
         raise InvalidInput(f"{name} must be an object")
-    return {str(key): each for key, each in value.items() if each is not None}
+    return {str(key): item for key, item in value.items() if item is not None}
 
 
-def _for_a_search(asked: dict[str, Any]) -> dict[str, Any]:
+def _for_a_search(settings: dict[str, Any]) -> dict[str, Any]:
     """Check the ``retrieve`` of a search: options of a channel could name other namespaces. Raises InvalidInput."""
-    if others := [name for name in asked if name not in _FOR_A_SEARCH]:
+    if others := [name for name in settings if name not in _FOR_A_SEARCH]:
         raise InvalidInput(f"retrieve takes no {', '.join(others)} here, only {', '.join(_FOR_A_SEARCH)}")
-    if not isinstance(asked.get("rerank", False), bool):
+    if not isinstance(settings.get("rerank", False), bool):
         raise InvalidInput("rerank must be true or false")
-    return asked
+    return settings
 
 
-def _narrowed(bound: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
+def _narrowed(bound: Mapping[str, Any], added: Mapping[str, Any]) -> dict[str, Any]:
     """Merge two filters: ``tags`` and keys of ``metadata`` are united, for any other field the bound value wins."""
-    both = {**asked, **bound}
-    if "tags" in bound and "tags" in asked:
+    both = {**added, **bound}
+    if "tags" in bound and "tags" in added:
         tags = _tags(bound["tags"])
-        both["tags"] = [*tags, *(tag for tag in _tags(asked["tags"]) if tag not in tags)]
-    if isinstance(bound.get("metadata"), Mapping) and isinstance(asked.get("metadata"), Mapping):
-        both["metadata"] = {**asked["metadata"], **bound["metadata"]}
+        both["tags"] = [*tags, *(tag for tag in _tags(added["tags"]) if tag not in tags)]
+    if isinstance(bound.get("metadata"), Mapping) and isinstance(added.get("metadata"), Mapping):
+        both["metadata"] = {**added["metadata"], **bound["metadata"]}
     return both
 
 

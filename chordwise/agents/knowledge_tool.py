@@ -13,10 +13,9 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from chordwise.agents.asker import Asker
+from chordwise.agents.asker import Asker, OwnsConnections
 from chordwise.agents.knowledge import Knowledge, tool_schema
 from chordwise.agents.prompts import format_markdown
-from chordwise.api.queries import AskKeywords
 from chordwise.async_client import AsyncChordwise
 from chordwise.client import Chordwise
 from chordwise.errors import ChordwiseError, InvalidInput, missing
@@ -31,7 +30,7 @@ NOTHING_FOUND: Final = "No passage answers this."
 _DESCRIPTION: Final = "Search the knowledge base. Gives the passages that answer the query, best first, as Markdown."
 
 
-class KnowledgeTool:
+class KnowledgeTool(OwnsConnections):
     """A tool with the argument ``query`` and the optional ``retrieve``, ``filters`` and ``namespaces``.
 
     A model can only choose among the namespaces of ``knowledge`` and cannot loosen its filters. Called as a function, the
@@ -69,8 +68,8 @@ class KnowledgeTool:
         filters: Mapping[str, Any] | None = None,
     ) -> str:
         """Return the passages as Markdown. Raises InvalidInput for a namespace that is not bound."""
-        asked = self.knowledge.asked(query, namespaces, retrieve, filters)
-        return self._told(format_markdown(self._asker.ask(query, **asked)))
+        options = self.knowledge.asked(query, namespaces, retrieve, filters)
+        return format_markdown(self._asker.ask(query, **options)) or self.nothing_found
 
     async def acall(
         self,
@@ -80,29 +79,27 @@ class KnowledgeTool:
         filters: Mapping[str, Any] | None = None,
     ) -> str:
         """Return the same, to be awaited."""
-        asked = self.knowledge.asked(query, namespaces, retrieve, filters)
-        return self._told(format_markdown(await self._asker.aask(query, **asked)))
+        options = self.knowledge.asked(query, namespaces, retrieve, filters)
+        return format_markdown(await self._asker.aask(query, **options)) or self.nothing_found
 
     def run(self, arguments: str | Mapping[str, Any]) -> str:
         """Return the reply to a model's call with these arguments, parsed or as JSON. Never raises ChordwiseError."""
         try:
-            query, asked = self._read(arguments)
-            return self._told(format_markdown(self._asker.ask(query, **asked)))
+            return self(**self._parse(arguments))
         except ChordwiseError as error:
             return f"The search failed: {error}"
 
     async def arun(self, arguments: str | Mapping[str, Any]) -> str:
         """Return the same, to be awaited."""
         try:
-            query, asked = self._read(arguments)
-            return self._told(format_markdown(await self._asker.aask(query, **asked)))
+            return await self.acall(**self._parse(arguments))
         except ChordwiseError as error:
             return f"The search failed: {error}"
 
     def openai(self) -> dict[str, Any]:
         """Return the entry for ``tools`` of a chat completion."""
-        told = {"name": self.name, "description": self.description, "parameters": self.parameters}
-        return {"type": "function", "function": told}
+        function = {"name": self.name, "description": self.description, "parameters": self.parameters}
+        return {"type": "function", "function": function}
 
     def anthropic(self) -> dict[str, Any]:
         """Return the entry for ``tools`` of a message."""
@@ -116,32 +113,18 @@ class KnowledgeTool:
         """Return the tool for LlamaIndex. Raises MissingExtra without the extra."""
         return _llamaindex_tool(self)
 
-    def close(self) -> None:
-        """Close the tool's own connections."""
-        self._asker.close()
-
-    async def aclose(self) -> None:
-        """Close the tool's own connections, those of this event loop too."""
-        await self._asker.aclose()
-
-    def _read(self, arguments: str | Mapping[str, Any]) -> tuple[str, AskKeywords]:
+    def _parse(self, arguments: str | Mapping[str, Any]) -> dict[str, Any]:
         """Parse the arguments of a call. Raises InvalidInput."""
         try:
-            said = json.loads(arguments) if isinstance(arguments, str) else arguments
+            values = json.loads(arguments) if isinstance(arguments, str) else arguments
         except (ValueError, RecursionError):
-            said = None
-        if not isinstance(said, Mapping):
+            values = None
+        if not isinstance(values, Mapping):
             raise InvalidInput("the arguments are not a JSON object")
-        unknown = sorted(set(map(str, said)) - set(self.parameters["properties"]) - {"namespaces"})
+        unknown = sorted(set(map(str, values)) - set(self.parameters["properties"]) - {"namespaces"})
         if unknown:
             raise InvalidInput(f"unknown argument {', '.join(unknown)}")
-        query = said.get("query")
-        return str(query), self.knowledge.asked(
-            query, said.get("namespaces"), said.get("retrieve"), said.get("filters")
-        )
-
-    def _told(self, markdown: str) -> str:
-        return markdown or self.nothing_found
+        return {"query": None, **values}
 
 
 def _langchain_tool(tool: KnowledgeTool) -> StructuredTool:
@@ -185,11 +168,7 @@ def _llamaindex_tool(tool: KnowledgeTool) -> FunctionTool:
     ) -> str:
         return await tool.arun({"query": query, "namespaces": namespaces, "retrieve": retrieve, "filters": filters})
 
-    described = f"{tool.description}\n{_choice(tool)}"
-    return FunctionTool.from_defaults(fn=search, async_fn=asearch, name=tool.name, description=described)
-
-
-def _choice(tool: KnowledgeTool) -> str:
-    return (
-        f"namespaces, retrieve and filters may be left out; namespaces: some of {', '.join(tool.knowledge.namespaces)}."
-    )
+    names = ", ".join(tool.knowledge.namespaces)
+    choice = f"namespaces, retrieve and filters may be left out; namespaces: some of {names}."
+    description = f"{tool.description}\n{choice}"
+    return FunctionTool.from_defaults(fn=search, async_fn=asearch, name=tool.name, description=description)

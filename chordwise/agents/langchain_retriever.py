@@ -13,7 +13,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, SecretStr, model_validator
 
-from chordwise.agents.asker import Asker, listed
+from chordwise.agents.asker import Asker, OwnsConnections, listed
 from chordwise.agents.passages import passage_metadata
 from chordwise.api.queries import QueryResult
 from chordwise.async_client import AsyncChordwise
@@ -32,7 +32,7 @@ def _names(value: Any) -> Any:
     return list(listed(value)) if isinstance(value, str | Iterable) else value
 
 
-class ChordwiseRetriever(BaseRetriever):
+class ChordwiseRetriever(OwnsConnections, BaseRetriever):
     """Documents for a question: one for each chunk that answers it, best first, at most ``k``.
 
     ``options`` are further keywords of ``Chordwise.query``; the server's profile decides on all that is left
@@ -70,14 +70,6 @@ class ChordwiseRetriever(BaseRetriever):
         )
         return self
 
-    def close(self) -> None:
-        """Close the retriever's own connections."""
-        self._asker.close()
-
-    async def aclose(self) -> None:
-        """Close the retriever's own connections, those of this event loop too."""
-        await self._asker.aclose()
-
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **kwargs: Any
     ) -> list[Document]:
@@ -88,23 +80,14 @@ class ChordwiseRetriever(BaseRetriever):
     ) -> list[Document]:
         return _documents(await self._asker.aask(query, **self._options(kwargs, str(run_manager.run_id))))
 
-    def _options(self, asked: Mapping[str, Any], run_id: str) -> Any:
-        bound = {
-            "namespaces": self.namespaces,
-            "k": self.k,
-            "filters": self.filters,
-            "method": self.method,
-            "profile": self.profile,
-            "retrieve": self.retrieve,
-            "rerank": self.rerank,
-            "expand": self.expand,
-            "request_id": run_id,
-        }
-        told = {**bound, **self.options, **asked}
-        if asked.get("namespace") and not asked.get("namespaces"):
-            told["namespaces"] = None  # else the bound ones would be searched instead
-        told["top_k"] = told.pop("k") if told.get("top_k") is None else told["top_k"]
-        return {name: value for name, value in told.items() if name != "k"}
+    def _options(self, arguments: Mapping[str, Any], run_id: str) -> Any:
+        names = ("namespaces", "k", "filters", "method", "profile", "retrieve", "rerank", "expand")
+        bound = {name: getattr(self, name) for name in names}
+        options = {**bound, "request_id": run_id, **self.options, **arguments}
+        if arguments.get("namespace") and not arguments.get("namespaces"):
+            options["namespaces"] = None  # else the bound ones would be searched instead
+        k = options.pop("k")
+        return options if options.get("top_k") is not None else {**options, "top_k": k}
 
 
 def _documents(result: QueryResult) -> list[Document]:

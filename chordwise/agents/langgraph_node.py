@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from chordwise.agents.asker import Asker, listed
+from chordwise.agents.asker import Asker, OwnsConnections, listed
 from chordwise.agents.example_prompts import EXAMPLE_NAMESPACES, EXAMPLE_PROFILE, awith_examples, with_examples
+from chordwise.agents.prompts import mapping
 from chordwise.async_client import AsyncChordwise
 from chordwise.client import Chordwise
 from chordwise.errors import missing
@@ -25,7 +26,7 @@ _HISTORIES = ("history_messages", "messages")
 _OTHERS = frozenset({"ai", "assistant", "system", "developer", "tool", "function"})
 
 
-class RetrievalNode(Runnable[Any, dict[str, Any]]):
+class RetrievalNode(OwnsConnections, Runnable[Any, dict[str, Any]]):
     """Reads ``prompt_vars`` of a state (``query_text``, ``keywords``) and writes ``retrieved_examples`` beside them.
 
     If ``query_text`` is empty, the last message of the user in ``history_messages`` or ``messages`` is the question. In
@@ -56,27 +57,19 @@ class RetrievalNode(Runnable[Any, dict[str, Any]]):
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> dict[str, Any]:
         """Return the change of the state."""
-        prompt_vars, said = _prompt_vars(input), last_words(input)
-        found = with_examples(
-            self._asker, prompt_vars, user_message=said, namespaces=self._namespaces, profile=self._profile
-        )
-        return {"prompt_vars": found}
+        return {"prompt_vars": with_examples(self._asker, **self._arguments(input))}
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> dict[str, Any]:
         """Return the change of the state, asynchronously."""
-        prompt_vars, said = _prompt_vars(input), last_words(input)
-        found = await awith_examples(
-            self._asker, prompt_vars, user_message=said, namespaces=self._namespaces, profile=self._profile
-        )
-        return {"prompt_vars": found}
+        return {"prompt_vars": await awith_examples(self._asker, **self._arguments(input))}
 
-    def close(self) -> None:
-        """Close the node's own connections."""
-        self._asker.close()
-
-    async def aclose(self) -> None:
-        """Close the node's own connections, those of this event loop too."""
-        await self._asker.aclose()
+    def _arguments(self, state: Any) -> dict[str, Any]:
+        return {
+            "prompt_vars": mapping(_value(state, "prompt_vars")),
+            "user_message": last_words(state),
+            "namespaces": self._namespaces,
+            "profile": self._profile,
+        }
 
 
 retrieval_node = RetrievalNode()
@@ -92,13 +85,8 @@ def last_words(state: Any) -> str:
     return ""
 
 
-def _prompt_vars(state: Any) -> Mapping[str, Any]:
-    found = _value(state, "prompt_vars")
-    return found if isinstance(found, Mapping) else {}
-
-
-def _value(thing: Any, name: str) -> Any:
-    return thing.get(name) if isinstance(thing, Mapping) else getattr(thing, name, None)
+def _value(holder: Any, name: str) -> Any:
+    return holder.get(name) if isinstance(holder, Mapping) else getattr(holder, name, None)
 
 
 def _role(message: Any) -> str:

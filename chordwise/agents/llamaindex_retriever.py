@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Unpack, cast
 
-from chordwise.agents.asker import Asker, listed
+from chordwise.agents.asker import Asker, OwnsConnections, listed
 from chordwise.agents.passages import TECHNICAL, passage_metadata
 from chordwise.api.queries import AskKeywords, BoundKeywords, Hit, QueryResult
 from chordwise.async_client import AsyncChordwise
@@ -25,7 +25,7 @@ except ModuleNotFoundError as error:
     raise missing("llamaindex", error) from error
 
 
-class ChordwiseRetriever(BaseRetriever):
+class ChordwiseRetriever(OwnsConnections, BaseRetriever):
     """Nodes for a question: one for each chunk that answers it, best first, each with its score.
 
     ``options`` are those of ``Chordwise.query``, such as ``top_k`` and ``filters``; the server's profile decides on all that
@@ -57,21 +57,13 @@ class ChordwiseRetriever(BaseRetriever):
         )
         super().__init__(callback_manager=callback_manager, verbose=verbose)
 
-    def close(self) -> None:
-        """Close the retriever's own connections."""
-        self._asker.close()
-
-    async def aclose(self) -> None:
-        """Close the retriever's own connections, those of this event loop too."""
-        await self._asker.aclose()
-
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return _nodes(self._asker.ask(query_bundle.query_str, **self._asked()))
+        return _nodes(self._asker.ask(query_bundle.query_str, **self._query_options()))
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return _nodes(await self._asker.aask(query_bundle.query_str, **self._asked()))
+        return _nodes(await self._asker.aask(query_bundle.query_str, **self._query_options()))
 
-    def _asked(self) -> AskKeywords:
+    def _query_options(self) -> AskKeywords:
         return cast(AskKeywords, {**self._options, "namespaces": self._namespaces})
 
 
@@ -81,14 +73,14 @@ def _nodes(result: QueryResult) -> list[NodeWithScore]:
 
 def _node(hit: Hit, query_id: str) -> TextNode:
     metadata: dict[str, Any] = passage_metadata(hit, query_id)
-    quiet = [name for name in TECHNICAL if name in metadata]
+    technical = [name for name in TECHNICAL if name in metadata]
     start, end = metadata.get("start"), metadata.get("end")
     return TextNode(
         id_=hit.chunk_id,
         text=hit.text,
         metadata=metadata,
-        excluded_llm_metadata_keys=quiet,
-        excluded_embed_metadata_keys=quiet,
+        excluded_llm_metadata_keys=technical,
+        excluded_embed_metadata_keys=technical,
         start_char_idx=start if isinstance(start, int) else None,
         end_char_idx=end if isinstance(end, int) else None,
         relationships={NodeRelationship.SOURCE: RelatedNodeInfo(node_id=hit.document_id)},

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable
 from typing import Any, TypeVar
 
 import httpx2
@@ -25,11 +24,14 @@ T = TypeVar("T")
 
 async def serve_stdio(url: str | None, api_key: str | None) -> None:
     """Serve until standard input ends. Raises NotConfigured, ConnectionFailed, or UnexpectedAnswer if the key is refused."""
-    known = client_arguments(url, api_key)
-    base, headers = known["base_url"], {name: known["headers"][name] for name in ("Authorization", "User-Agent")}
+    arguments = client_arguments(url, api_key)
+    base, headers = (
+        arguments["base_url"],
+        {name: arguments["headers"][name] for name in ("Authorization", "User-Agent")},
+    )
     timeout = httpx2.Timeout(_READ_S, connect=_CONNECT_S)
     async with httpx2.AsyncClient(
-        headers=headers, timeout=timeout, verify=known["verify"], trust_env=known["trust_env"]
+        headers=headers, timeout=timeout, verify=arguments["verify"], trust_env=arguments["trust_env"]
     ) as http:
         await _require_entry(http, f"{base}/mcp", base)
         async with Client(streamable_http_client(f"{base}/mcp", http_client=http), cache=None) as gateway:
@@ -42,21 +44,21 @@ def make_bridge(gateway: Client) -> Server[Any]:
     """Return a server that passes every request on to the gateway."""
 
     async def list_tools(_: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        return await _passed_on(gateway.list_tools(cursor=_cursor(params)))
+        return await _forward(gateway.list_tools(cursor=_cursor(params)))
 
     async def call_tool(_: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
-        return await _passed_on(gateway.call_tool(params.name, params.arguments or {}))
+        return await _forward(gateway.call_tool(params.name, params.arguments or {}))
 
     async def list_resources(_: Context, params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
-        return await _passed_on(gateway.list_resources(cursor=_cursor(params)))
+        return await _forward(gateway.list_resources(cursor=_cursor(params)))
 
     async def list_templates(
         _: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
-        return await _passed_on(gateway.list_resource_templates(cursor=_cursor(params)))
+        return await _forward(gateway.list_resource_templates(cursor=_cursor(params)))
 
     async def read_resource(_: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
-        return await _passed_on(gateway.read_resource(str(params.uri)))
+        return await _forward(gateway.read_resource(str(params.uri)))
 
     return Server(
         "chordwise",
@@ -85,10 +87,10 @@ async def _require_entry(http: httpx2.AsyncClient, endpoint: str, url: str) -> N
 
 def _detail(answer: httpx2.Response) -> str:
     try:
-        told = answer.json()
+        body = answer.json()
     except ValueError:
-        told = None
-    detail = told.get("detail") if isinstance(told, dict) else None
+        body = None
+    detail = body.get("detail") if isinstance(body, dict) else None
     return str(detail or f"status {answer.status_code}")
 
 
@@ -96,17 +98,9 @@ def _cursor(params: types.PaginatedRequestParams | None) -> str | None:
     return params.cursor if params is not None else None
 
 
-async def _passed_on(answer: Awaitable[T]) -> T:
-    with _gateway_errors():
-        return await answer
-
-
-@contextmanager
-def _gateway_errors() -> Iterator[None]:
-    """Pass errors of the gateway's server through; turn errors of the connection into an MCPError."""
+async def _forward(answer: Awaitable[T]) -> T:
+    """Await the gateway's answer; turn errors of the connection into an MCPError."""
     try:
-        yield
-    except MCPError:
-        raise
+        return await answer
     except (httpx2.HTTPError, TimeoutError, OSError) as error:
         raise MCPError(INTERNAL_ERROR, f"The gateway does not answer: {type(error).__name__}.") from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from chordwise.api.queries import Hit
+from chordwise.resource import given
 
 # Positions, scores and ids: useful to programs, noise in the prompt of a language model.
 TECHNICAL: Final = (
@@ -20,17 +21,17 @@ def passage_metadata(hit: Hit, query_id: str) -> dict[str, Any]:
     chains cite, is the document's own value, else its address, else its id. ``query_id`` and ``chunk_id`` are what
     ``Chordwise.feedback`` asks for.
     """
-    found = {
-        "document_id": hit.document_id,
-        "title": hit.title,
-        "chunk_id": hit.chunk_id,
-        "namespace": hit.namespace,
-        "query_id": query_id,
-        "score": hit.score,
-        "confidence": hit.confidence,
-        "channel": hit.source,
-        "channels": {each.channel: each.rank for each in hit.sources if each.rank is not None},
-        "reason": hit.reason,
-    }
+    fields = given(
+        document_id=hit.document_id,
+        title=hit.title,
+        chunk_id=hit.chunk_id,
+        namespace=hit.namespace,
+        query_id=query_id,
+        score=hit.score,
+        confidence=hit.confidence,
+        channel=hit.source,
+        channels={source.channel: source.rank for source in hit.sources if source.rank is not None},
+        reason=hit.reason,
+    )
     source = hit.metadata.get("source") or hit.metadata.get("source_uri") or hit.document_id
-    return {**hit.metadata, **{name: value for name, value in found.items() if value is not None}, "source": source}
+    return {**hit.metadata, **fields, "source": source}

@@ -23,14 +23,14 @@ def retrieved_examples(result: Answered) -> list[dict[str, Any]]:
     """Return the hits as examples, best first: ``content`` (``用户：…``, a line end, ``助手：…`` for such a pair, else its
     text), ``similarity`` from 0 to 1, ``source`` (``qa_examples``, ``record_examples`` … for examples of the library, else the
     type of the document or its namespace) and ``metadata``. Hits without text are left out; the list may be empty."""
-    return [_example(hit) for hit in _hits(result) if _content(hit)]
+    return [_example(hit) for hit in hits_of(result) if _content(hit)]
 
 
 def format_examples(examples: Iterable[Mapping[str, Any]] | None, *, empty: str = NO_EXAMPLES) -> str:
     """Return the examples numbered, with a blank line between them; ``empty`` if there are none."""
-    contents = [str(each.get("content") or "").strip() for each in examples or () if isinstance(each, Mapping)]
-    told = [f"示例{place}：\n{content}" for place, content in enumerate(filter(None, contents), start=1)]
-    return "\n\n".join(told) or empty
+    contents = (str(entry.get("content") or "").strip() for entry in examples or () if isinstance(entry, Mapping))
+    numbered = (f"示例{number}：\n{content}" for number, content in enumerate(filter(None, contents), start=1))
+    return "\n\n".join(numbered) or empty
 
 
 def format_for_prompt(prompt_vars: Mapping[str, Any] | None, *, empty: str = NO_EXAMPLES) -> dict[str, str]:
@@ -42,17 +42,27 @@ def format_for_prompt(prompt_vars: Mapping[str, Any] | None, *, empty: str = NO_
 
 def format_markdown(result: Answered) -> str:
     """Return the hits as Markdown, each under a numbered heading with its origin; empty for none."""
-    return "\n\n".join(_section(place, hit) for place, hit in enumerate(_hits(result), start=1))
+    return "\n\n".join(_section(rank, hit) for rank, hit in enumerate(hits_of(result), start=1))
 
 
-def _hits(result: Answered) -> list[Mapping[str, Any]]:
-    answer = result.raw if isinstance(result, QueryResult) else result
-    chunks = answer.get("chunks") if isinstance(answer, Mapping) else None
-    return [each for each in chunks if isinstance(each, Mapping)] if isinstance(chunks, list | tuple) else []
+def answer_of(result: Answered) -> Mapping[str, Any]:
+    """Return the JSON of an answer; empty for anything else."""
+    return result.raw if isinstance(result, QueryResult) else mapping(result)
+
+
+def hits_of(result: Answered) -> list[Mapping[str, Any]]:
+    """Return the well-formed chunks of an answer, best first."""
+    chunks = answer_of(result).get("chunks")
+    return [chunk for chunk in chunks if isinstance(chunk, Mapping)] if isinstance(chunks, list | tuple) else []
+
+
+def mapping(value: object) -> Mapping[str, Any]:
+    """Return the value if it is a mapping, else an empty one."""
+    return value if isinstance(value, Mapping) else {}
 
 
 def _example(hit: Mapping[str, Any]) -> dict[str, Any]:
-    metadata = _metadata(hit)
+    metadata = mapping(hit.get("metadata"))
     return {
         "content": _content(hit),
         "similarity": _similarity(hit),
@@ -70,9 +80,9 @@ def _source(hit: Mapping[str, Any], metadata: Mapping[str, Any]) -> str:
 
 
 def _content(hit: Mapping[str, Any]) -> str:
-    metadata = _metadata(hit)
-    for asked, answered in _PAIRS:
-        question, answer = metadata.get(asked), metadata.get(answered)
+    metadata = mapping(hit.get("metadata"))
+    for question_name, answer_name in _PAIRS:
+        question, answer = metadata.get(question_name), metadata.get(answer_name)
         if isinstance(question, str) and isinstance(answer, str) and question.strip() and answer.strip():
             return f"用户：{question.strip()}\n助手：{answer.strip()}"
     text = hit.get("text")
@@ -83,9 +93,9 @@ def _similarity(hit: Mapping[str, Any]) -> float:
     """Return the cosine similarity of the semantic channel, else the hit's confidence, else its score."""
     sources = hit.get("sources")
     semantic = [
-        each.get("score")
-        for each in (sources if isinstance(sources, list | tuple) else ())
-        if isinstance(each, Mapping) and each.get("channel") == "semantic"
+        source.get("score")
+        for source in (sources if isinstance(sources, list | tuple) else ())
+        if isinstance(source, Mapping) and source.get("channel") == "semantic"
     ]
     for value in (*semantic, hit.get("confidence"), hit.get("score")):
         if isinstance(value, int | float) and not isinstance(value, bool):
@@ -93,19 +103,14 @@ def _similarity(hit: Mapping[str, Any]) -> float:
     return 0.0
 
 
-def _metadata(hit: Mapping[str, Any]) -> Mapping[str, Any]:
-    found = hit.get("metadata")
-    return found if isinstance(found, Mapping) else {}
-
-
-def _section(place: int, hit: Mapping[str, Any]) -> str:
-    metadata = _metadata(hit)
+def _section(rank: int, hit: Mapping[str, Any]) -> str:
+    metadata = mapping(hit.get("metadata"))
     title = " ".join(str(hit.get("title") or hit.get("document_id") or "").split())
     origin = [f"`{hit.get('namespace', '')}/{hit.get('document_id', '')}`"]
     origin += _pages(metadata)
     origin += [str(metadata["source_uri"])] if metadata.get("source_uri") else []
     text = str(hit.get("text") or "").strip()
-    return f"### {place}. {title}\n\n{text}\n\n> {' · '.join(origin)}"
+    return f"### {rank}. {title}\n\n{text}\n\n> {' · '.join(origin)}"
 
 
 def _pages(metadata: Mapping[str, Any]) -> list[str]:

@@ -13,12 +13,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Unpack, cast
 
-from chordwise.agents.asker import Asker, listed
+from chordwise.agents.asker import Asker, OwnsConnections, listed
 from chordwise.agents.passages import passage_metadata
 from chordwise.api.queries import AskKeywords, BoundKeywords, Hit, QueryResult
 from chordwise.async_client import AsyncChordwise
 from chordwise.client import Chordwise
 from chordwise.errors import InvalidInput
+from chordwise.resource import given
 
 _MOST_MESSAGES: Final = 20  # the server reads the last eight
 _LONGEST_MESSAGE: Final = 8_000  # characters
@@ -68,7 +69,7 @@ class RecallResult:
     answer: QueryResult | None = field(default=None, repr=False, compare=False)
 
 
-class RecallAgent:
+class RecallAgent(OwnsConnections):
     """Recall over bound namespaces. Calling it, ``invoke`` and ``ainvoke`` each run one query.
 
     A request may be a `RecallRequest` or a mapping with the same names. ``options`` are those of ``Chordwise.query``
@@ -98,54 +99,40 @@ class RecallAgent:
 
     def invoke(self, request: RecallRequest | Mapping[str, Any]) -> RecallResult:
         """Return the hits that answer the request."""
-        asked, began = self._prepared(request), time.perf_counter()
-        return _result(asked, self._asker.ask(asked.query, **self._asked(asked)), began)
+        prepared, began = self._prepared(request), time.perf_counter()
+        return _result(prepared, self._asker.ask(prepared.query, **self._query_options(prepared)), began)
 
     async def ainvoke(self, request: RecallRequest | Mapping[str, Any]) -> RecallResult:
         """Return the hits that answer the request, asynchronously."""
-        asked, began = self._prepared(request), time.perf_counter()
-        return _result(asked, await self._asker.aask(asked.query, **self._asked(asked)), began)
-
-    def close(self) -> None:
-        """Close the agent's own connections."""
-        self._asker.close()
-
-    async def aclose(self) -> None:
-        """Close the agent's own connections, those of this event loop too."""
-        await self._asker.aclose()
+        prepared, began = self._prepared(request), time.perf_counter()
+        return _result(prepared, await self._asker.aask(prepared.query, **self._query_options(prepared)), began)
 
     def _prepared(self, request: RecallRequest | Mapping[str, Any]) -> RecallRequest:
-        asked = recall_request(request)
-        return asked if self._prepare is None else recall_request(self._prepare(asked))
+        prepared = recall_request(request)
+        return prepared if self._prepare is None else recall_request(self._prepare(prepared))
 
-    def _asked(self, request: RecallRequest) -> AskKeywords:
-        named = {"session_id": request.session_id or None, "experiment_id": request.experiment_id}
-        extra = {**(self._options.get("extra") or {}), **{name: value for name, value in named.items() if value}}
-        of_request = {
+    def _query_options(self, request: RecallRequest) -> AskKeywords:
+        top_k = request.top_k if request.top_k is not None else self._options.get("top_k")
+        session = given(session_id=request.session_id or None, experiment_id=request.experiment_id or None)
+        options = {
+            **self._options,
             "namespaces": self._namespaces,
-            "top_k": next(each for each in (request.top_k, self._options.get("top_k"), _TOP_K) if each is not None),
+            "top_k": _TOP_K if top_k is None else top_k,
             "request_id": request.trace_id or None,
-            "extra": extra,
-            **_background(request),
+            "extra": {**(self._options.get("extra") or {}), **session},
         }
-        return cast(AskKeywords, {**self._options, **of_request})
-
-
-def _background(request: RecallRequest) -> AskKeywords:
-    """Return the newest messages, cut to the server's limits, and the profile, where given."""
-    found: AskKeywords = {}
-    if request.context:
-        found["conversation"] = [message[:_LONGEST_MESSAGE] for message in request.context[-_MOST_MESSAGES:]]
-    if request.user_profile:
-        found["user_profile"] = request.user_profile
-    return found
+        if request.context:
+            options["conversation"] = [message[:_LONGEST_MESSAGE] for message in request.context[-_MOST_MESSAGES:]]
+        if request.user_profile:
+            options["user_profile"] = request.user_profile
+        return cast(AskKeywords, options)
 
 
 def recall_request(request: RecallRequest | Mapping[str, Any]) -> RecallRequest:
     """Convert a mapping to a request; unknown names are ignored. Raises InvalidInput for an empty query."""
     if isinstance(request, Mapping):
-        known = {name: request[name] for name in RecallRequest.__dataclass_fields__ if request.get(name) is not None}
-        request = RecallRequest(**{"query": "", **known})
+        values = {name: request[name] for name in RecallRequest.__dataclass_fields__ if request.get(name) is not None}
+        request = RecallRequest(**{"query": "", **values})
     if not isinstance(request.query, str) or not request.query.strip():
         raise InvalidInput("the query of the request is empty")
     return request

@@ -9,10 +9,8 @@ from typing import Any, Unpack
 
 from chordwise.api.queries import Hit, QueryKeywords, query_body
 from chordwise.records import Result
-from chordwise.resource import Resource, operation, segment
+from chordwise.resource import Resource, operation, path
 from chordwise.transport import Steps
-
-_SOURCES = "/v1/api-sources"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,25 +47,24 @@ class ApiSourceOperations(Resource):
     @operation
     def api_sources(self) -> Steps[list[ApiSource]]:
         """Return every business API that queries may ask."""
-        return self._list(ApiSource, _SOURCES)
+        return self._list(ApiSource, path("api-sources"))
 
     @operation
     def api_source(self, name: str) -> Steps[ApiSource]:
         """Return one business API, without the values of its headers."""
-        return self._one(ApiSource, "GET", f"{_SOURCES}/{segment(name)}")
+        return self._one(ApiSource, "GET", path("api-sources", name))
 
     @operation
     def store_api_source(self, name: str, source: Mapping[str, Any]) -> Steps[ApiSource]:
         """Add or change a business API: ``url``, ``mapping`` and more, see docs/channels.md."""
-        return self._one(ApiSource, "PUT", f"{_SOURCES}/{segment(name)}", body=dict(source))
+        return self._one(ApiSource, "PUT", path("api-sources", name), body=dict(source))
 
     @operation
     def delete_api_source(self, name: str) -> Steps[None]:
         """Remove a business API; queries that name it go on without it and report that."""
-        yield from self._request("DELETE", f"{_SOURCES}/{segment(name)}")
+        return self._delete(path("api-sources", name))
 
     @operation
     def try_api_source(self, name: str, text: str, **options: Unpack[QueryKeywords]) -> Steps[TriedSource]:
         """Ask a business API now, as this query would. A failure of the API is returned, not raised."""
-        body = query_body(text, **options)
-        return self._one(TriedSource, "POST", f"{_SOURCES}/{segment(name)}/test", body=body)
+        return self._one(TriedSource, "POST", path("api-sources", name, "test"), body=query_body(text, **options))

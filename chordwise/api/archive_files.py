@@ -72,7 +72,7 @@ class Manifest:
 
     def to_json(self) -> bytes:
         """Encode the manifest as a file."""
-        told = {
+        contents = {
             "format": "chordwise-archive",
             "version": FORMAT_VERSION,
             **asdict(self),
@@ -80,7 +80,7 @@ class Manifest:
             "chunks": self.chunks,
             "vectors": sum(part.vectors for part in self.parts),
         }
-        return json.dumps({**told, "sha256": _checksum(told)}, ensure_ascii=False, indent=1).encode()
+        return json.dumps({**contents, "sha256": _checksum(contents)}, ensure_ascii=False, indent=1).encode()
 
 
 def new_manifest(namespace: str) -> Manifest:
@@ -92,36 +92,35 @@ def new_manifest(namespace: str) -> Manifest:
     )
 
 
-def read_manifest(content: bytes, where: str) -> Manifest:
-    """Parse a manifest. Raises InvalidInput if it is not one, has another version, or is damaged."""
+def read_manifest(content: bytes, name: str) -> Manifest:
+    """Parse the manifest of this file name. Raises InvalidInput if it is not one, has another version, or is damaged."""
     try:
-        told = json.loads(content)
+        contents = json.loads(content)
     except ValueError:
-        told = None
-    if not isinstance(told, dict) or told.get("format") != "chordwise-archive":
-        raise InvalidInput(f"{where} is not the manifest of a Chordwise archive")
-    if told.get("version") != FORMAT_VERSION:
-        raise InvalidInput(f"{where} is of version {told.get('version')}; this program reads {FORMAT_VERSION}")
-    claimed = told.pop("sha256", None)
-    if claimed != _checksum(told):
-        raise InvalidInput(f"{where} is damaged: it its checksum does not match")
+        contents = None
+    if not isinstance(contents, dict) or contents.get("format") != "chordwise-archive":
+        raise InvalidInput(f"{name} is not the manifest of a Chordwise archive")
+    if contents.get("version") != FORMAT_VERSION:
+        raise InvalidInput(f"{name} is of version {contents.get('version')}; this program reads {FORMAT_VERSION}")
+    if contents.pop("sha256", None) != _checksum(contents):
+        raise InvalidInput(f"{name} is damaged: its checksum does not match")
     try:
-        parts = tuple(PartEntry(**{name: each[name] for name in PartEntry.__slots__}) for each in told["parts"])
-        known: dict[str, Any] = {name: told[name] for name in Manifest.__slots__ if name in told}
-        found = Manifest(**{**known, "parts": parts})
+        parts = tuple(PartEntry(**{key: entry[key] for key in PartEntry.__slots__}) for entry in contents["parts"])
+        values: dict[str, Any] = {key: contents[key] for key in Manifest.__slots__ if key in contents}
+        manifest = Manifest(**{**values, "parts": parts})
     except (KeyError, TypeError):
-        raise InvalidInput(f"{where} lacks a required field") from None
+        raise InvalidInput(f"{name} lacks a required field") from None
     if any(part.name != _name(number) for number, part in enumerate(parts, start=1)):
-        raise InvalidInput(f"{where} lists files that are not parts of an archive")
-    return found
+        raise InvalidInput(f"{name} lists files that are not parts of an archive")
+    return manifest
 
 
 def _name(number: int) -> str:
     return f"part-{number:05d}.zip"
 
 
-def _checksum(told: Mapping[str, Any]) -> str:
-    plain = json.dumps(told, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+def _checksum(contents: Mapping[str, Any]) -> str:
+    plain = json.dumps(contents, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(plain.encode()).hexdigest()
 
 
@@ -137,21 +136,22 @@ class ArchiveWriter:
             raise InvalidInput(f"{path} exists already; move it away, or name another file")
         if self._folder.exists() and not self._folder.is_dir():
             raise InvalidInput(f"{self._folder} is a file; name a folder, or a file that ends in {SINGLE_FILE}")
-        self.manifest = self._begun(namespace) or new_manifest(namespace)
+        self.manifest = self._resumed(namespace) or new_manifest(namespace)
 
-    def _begun(self, namespace: str) -> Manifest | None:
-        place = self._folder / _MANIFEST
-        if not place.exists():
+    def _resumed(self, namespace: str) -> Manifest | None:
+        """Return the manifest of an unfinished archive up to its first damaged part; None for a new archive."""
+        path = self._folder / _MANIFEST
+        if not path.exists():
             if self._folder.is_dir() and any(entry.suffix != ".tmp" for entry in self._folder.iterdir()):
                 raise InvalidInput(f"{self._folder} has other contents; name a new or an empty folder")
             return None
-        found = read_manifest(_read(place), str(place))
-        if found.namespace != namespace:
-            raise InvalidInput(f"{self._folder} holds namespace {found.namespace}, not {namespace}")
-        for place_in_list, part in enumerate(found.parts):
+        manifest = read_manifest(_content(path) or b"", str(path))
+        if manifest.namespace != namespace:
+            raise InvalidInput(f"{self._folder} holds namespace {manifest.namespace}, not {namespace}")
+        for index, part in enumerate(manifest.parts):
             if _damage(part, _content(self._folder / part.name)):  # export again from here
-                return replace(found, parts=found.parts[:place_in_list], complete=False, next_cursor=part.cursor)
-        return found
+                return replace(manifest, parts=manifest.parts[:index], complete=False, next_cursor=part.cursor)
+        return manifest
 
     def add(self, content: bytes, counts: Mapping[str, int], following: str | None) -> None:
         """Write a part and then the manifest that lists it. ``following``: the cursor of the next part, None after the last."""
@@ -166,10 +166,12 @@ class ArchiveWriter:
             **{name: int(counts.get(name, 0)) for name in ("documents", "chunks", "vectors", "without_vector")},
         )
         _write(self._folder / part.name, content)
-        described = _described(content)
-        parts = (*self.manifest.parts, part)
         self.manifest = replace(
-            self.manifest, parts=parts, complete=following is None, next_cursor=following, **described
+            self.manifest,
+            parts=(*self.manifest.parts, part),
+            complete=following is None,
+            next_cursor=following,
+            **_embedding_space(content),
         )
         _write(self._folder / _MANIFEST, self.manifest.to_json())
 
@@ -221,8 +223,8 @@ class ArchiveReader:
         if self._single is None:
             return _content(self._path / name)
         try:
-            found = self._single.extractfile(name)
-            return None if found is None else found.read()
+            entry = self._single.extractfile(name)
+            return None if entry is None else entry.read()
         except (KeyError, OSError, tarfile.TarError):
             return None
 
@@ -238,16 +240,16 @@ def _damage(part: PartEntry, content: bytes | None) -> str | None:
         return "it is not there"
     if len(content) != part.bytes:
         return f"it has {len(content)} bytes, and the manifest says {part.bytes}"
-    found = hashlib.sha256(content).hexdigest()
-    return None if found == part.sha256 else f"its SHA-256 is {found}, and the manifest says {part.sha256}"
+    sha256 = hashlib.sha256(content).hexdigest()
+    return None if sha256 == part.sha256 else f"its SHA-256 is {sha256}, and the manifest says {part.sha256}"
 
 
-def _described(content: bytes) -> dict[str, Any]:
+def _embedding_space(content: bytes) -> dict[str, Any]:
     """Read model, dimension and distance from the header of a part."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as part:
-            told = json.loads(part.read("header.json"))
-        return {"model": str(told["model"]), "dimension": int(told["dimension"]), "distance": str(told["distance"])}
+            header = json.loads(part.read("header.json"))
+        return {name: kind(header[name]) for name, kind in (("model", str), ("dimension", int), ("distance", str))}
     except (zipfile.BadZipFile, KeyError, ValueError, TypeError):
         return {}
 
@@ -259,10 +261,6 @@ def _content(path: Path) -> bytes | None:
         return None
     except OSError as error:
         raise InvalidInput(f"{path} cannot be read: {error.strerror}") from error
-
-
-def _read(path: Path) -> bytes:
-    return _content(path) or b""
 
 
 def _write(path: Path, content: bytes) -> None:

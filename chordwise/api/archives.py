@@ -14,7 +14,8 @@ from chordwise.api.ingestion import Told
 from chordwise.api.jobs import Ingestion, Job, together
 from chordwise.errors import ChordwiseError, InvalidInput, ProblemError, UnexpectedAnswer
 from chordwise.records import decode
-from chordwise.resource import Resource, operation, segment
+from chordwise.resource import Resource, operation
+from chordwise.resource import path as resource_path
 from chordwise.transport import Answer, Steps
 
 PART = "application/vnd.chordwise.part"
@@ -45,7 +46,7 @@ class ArchiveOperations(Resource):
         archive = ArchiveWriter(Path(path), namespace)
         while not archive.manifest.complete:
             cursor = archive.manifest.next_cursor
-            source = f"/v1/namespaces/{segment(namespace)}/export"
+            source = resource_path("namespaces", namespace, "export")
             answer = yield from self._request("GET", source, params={"cursor": cursor or None}, hold_s=_HOLD_S)
             _require_whole(answer)
             counts = counts_of(answer.headers.get("chordwise-counts", ""))
@@ -92,50 +93,49 @@ class ArchiveOperations(Resource):
         on_progress: Told | None,
     ) -> Steps[Imported]:
         manifest = archive.manifest
-        place = f"/v1/namespaces/{segment(namespace)}/imports/{segment(manifest.archive_id)}"
+        target = resource_path("namespaces", namespace, "imports", manifest.archive_id)
         if again:
-            yield from self._request("DELETE", place, hold_s=_HOLD_S, expects=frozenset({404}))
-        arrived = yield from self._arrived(place)
-        waiting = missing(manifest.parts, {int(part["part"]): str(part["sha256"]) for part in arrived})
-        kept = all(bool(part.get("vectors_kept")) for part in arrived)
-        jobs = [_job(part) for part in arrived]
-        done = Ingestion(jobs=tuple(jobs))
+            yield from self._request("DELETE", target, hold_s=_HOLD_S, expects=frozenset({404}))
+        receipts = yield from self._receipts(target)
+        unsent = missing(manifest.parts, {int(part["part"]): str(part["sha256"]) for part in receipts})
+        done = Ingestion(jobs=tuple(map(_job, receipts)))
         sent = 0
         try:
-            for part in waiting:
+            for part in unsent:
                 if not part.documents:
                     continue
-                answer = yield from self._send_part(archive, part, place, on_conflict)
-                said = answer.json()
-                done, sent = together(done, Ingestion(jobs=(_job(said),))), sent + 1
-                kept = kept and bool(said.get("vectors_kept"))
+                receipts.append((yield from self._send_part(archive, part, target, on_conflict)).json())
+                done, sent = together(done, Ingestion(jobs=(_job(receipts[-1]),))), sent + 1
                 if on_progress:
                     on_progress(done)
         except ChordwiseError as error:
             error.accepted = done.jobs
             raise
-        return Imported(ingestion=done, manifest=manifest, sent=sent, vectors_kept=kept)
+        vectors_kept = all(receipt.get("vectors_kept") for receipt in receipts)
+        return Imported(ingestion=done, manifest=manifest, sent=sent, vectors_kept=vectors_kept)
 
-    def _arrived(self, place: str) -> Steps[list[dict[str, Any]]]:
-        answer = yield from self._request("GET", place, hold_s=_HOLD_S, expects=frozenset({404}))
+    def _receipts(self, target: str) -> Steps[list[dict[str, Any]]]:
+        """Return the server's receipt of every part that has arrived."""
+        answer = yield from self._request("GET", target, hold_s=_HOLD_S, expects=frozenset({404}))
         if answer.status == 404:
             return []
-        said = answer.json()
-        if not isinstance(said, dict) or not isinstance(said.get("parts"), list):
-            raise UnexpectedAnswer(f"{place} does not answer with a list of parts")
-        return list(said["parts"])
+        body = answer.json()
+        if not isinstance(body, dict) or not isinstance(body.get("parts"), list):
+            raise UnexpectedAnswer(f"{target} does not answer with a list of parts")
+        return list(body["parts"])
 
-    def _send_part(self, archive: ArchiveReader, part: PartEntry, place: str, on_conflict: str | None) -> Steps[Answer]:
+    def _send_part(
+        self, archive: ArchiveReader, part: PartEntry, target: str, on_conflict: str | None
+    ) -> Steps[Answer]:
         content = archive.part(part)
-        digest = base64.b64encode(hashlib.sha256(content).digest()).decode()
         try:
             return (
                 yield from self._request(
                     "PUT",
-                    f"{place}/parts/{part.number}",
+                    f"{target}/parts/{part.number}",
                     params={"on_conflict": on_conflict or None},
                     hold_s=_HOLD_S,
-                    headers={"Content-Type": PART, "Content-Digest": f"sha-256=:{digest}:"},
+                    headers={"Content-Type": PART, "Content-Digest": _digest(content)},
                     content=content,
                 )
             )
@@ -147,12 +147,15 @@ class ArchiveOperations(Resource):
 
 def _require_whole(answer: Answer) -> None:
     """Raise UnexpectedAnswer for a part that does not match its checksum."""
-    digest = base64.b64encode(hashlib.sha256(answer.content).digest()).decode()
-    if answer.headers.get("content-digest") != f"sha-256=:{digest}:":
+    if answer.headers.get("content-digest") != _digest(answer.content):
         raise UnexpectedAnswer("a part arrived without its checksum, or damaged")
 
 
-def _job(said: Any) -> Job:
-    if not isinstance(said, dict) or not isinstance(said.get("job_id"), str):
+def _digest(content: bytes) -> str:
+    return f"sha-256=:{base64.b64encode(hashlib.sha256(content).digest()).decode()}:"
+
+
+def _job(receipt: Any) -> Job:
+    if not isinstance(receipt, dict) or not isinstance(receipt.get("job_id"), str):
         raise UnexpectedAnswer("the answer to a part lacks its job")
-    return decode(Job, {"job_id": said["job_id"], "status": "queued", "total": said.get("documents", 0)})
+    return decode(Job, {"job_id": receipt["job_id"], "status": "queued", "total": receipt.get("documents", 0)})

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, TypedDict, TypeVar, Unpack
+from typing import Any, TypedDict, Unpack
 
 from chordwise.api.documents import Document, document_json
 from chordwise.api.files import find_files
 from chordwise.errors import InvalidInput
 from chordwise.records import Result
-from chordwise.resource import Resource, entries, operation
+from chordwise.resource import Resource, entries, given, operation
 from chordwise.transport import Steps
 
 
@@ -92,7 +92,6 @@ class Preview(Result):
     parents: tuple[PreviewedChunk, ...] = ()
 
 
-T = TypeVar("T")
 _PER_REQUEST = 500
 
 
@@ -147,20 +146,21 @@ class ChunkOperations(Resource):
             files = find_files([what]).files
             if len(files) != 1:
                 raise InvalidInput("name exactly one file to preview")
-            form = {"title": title} if title else {}
-            if chunking is not None:
-                form["chunking"] = json.dumps(dict(chunking), ensure_ascii=False)
+            form = given(
+                title=title or None,
+                chunking=None if chunking is None else json.dumps(dict(chunking), ensure_ascii=False),
+            )
             return self._one(Preview, "POST", path, files=(files[0].read(),), form=form)
-        document = document_json(what) | ({"title": title} if title else {})
-        body = {"document": document} | ({} if chunking is None else {"chunking": dict(chunking)})
+        document = document_json(what) | given(title=title or None)
+        body = given(document=document, chunking=None if chunking is None else dict(chunking))
         return self._one(Preview, "POST", path, body=body)
 
-    def _in_parts(self, method: str, name: str, things: list[Any]) -> Steps[list[ChunkResult]]:
-        if not things:
+    def _in_parts(self, method: str, name: str, changes: list[Any]) -> Steps[list[ChunkResult]]:
+        if not changes:
             raise InvalidInput("no chunk is named")
-        found: list[ChunkResult] = []
-        for start in range(0, len(things), _PER_REQUEST):
-            body = {name: things[start : start + _PER_REQUEST]}
+        results: list[ChunkResult] = []
+        for start in range(0, len(changes), _PER_REQUEST):
+            body = {name: changes[start : start + _PER_REQUEST]}
             answer = yield from self._request(method, "/v1/chunks", body=body)
-            found += entries(ChunkResult, answer.json(), "/v1/chunks")
-        return found
+            results += entries(ChunkResult, answer.json(), "/v1/chunks")
+        return results

@@ -8,10 +8,8 @@ from typing import TypedDict, Unpack
 
 from chordwise.errors import InvalidInput, UnexpectedAnswer
 from chordwise.records import Result
-from chordwise.resource import Resource, operation, segment
+from chordwise.resource import Resource, given, operation, path
 from chordwise.transport import Answer, Steps
-
-_LETTERS = "/v1/dead-letters"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,35 +57,35 @@ class DeadLetterOperations(Resource):
     @operation
     def dead_letters(self, *, limit: int | None = 100, **chosen: Unpack[DeadLetterFilters]) -> Steps[list[DeadLetter]]:
         """List documents that failed for good and fit every filter, the latest first."""
-        return self._pages(DeadLetter, _LETTERS, chosen, limit=limit)
+        return self._pages(DeadLetter, path("dead-letters"), chosen, limit=limit)
 
     @operation
     def dead_letter(self, letter_id: str) -> Steps[DeadLetter]:
         """Return one dead letter."""
-        return self._one(DeadLetter, "GET", f"{_LETTERS}/{segment(letter_id)}")
+        return self._one(DeadLetter, "GET", path("dead-letters", letter_id))
 
     @operation
     def replay_dead_letter(self, letter_id: str) -> Steps[int]:
         """Queue one document again; returns 1."""
-        return _replayed((yield from self._request("POST", f"{_LETTERS}/{segment(letter_id)}/replay")))
+        return _replayed((yield from self._request("POST", path("dead-letters", letter_id, "replay"))))
 
     @operation
     def replay_dead_letters(self, *, everything: bool = False, **chosen: Unpack[DeadLetterFilters]) -> Steps[int]:
         """Queue again all that fit every filter, or, without filters, ``everything``. Returns their number."""
-        body = {name: value for name, value in chosen.items() if value is not None}
-        if everything == bool(body):
+        filters = given(**chosen)
+        if everything == bool(filters):
             raise InvalidInput("give filters for the dead letters to replay, or everything=True, and not both")
-        answer = yield from self._request("POST", f"{_LETTERS}/replay", body={"all": True} if everything else body)
-        return _replayed(answer)
+        body = {"all": True} if everything else filters
+        return _replayed((yield from self._request("POST", path("dead-letters", "replay"), body=body)))
 
     @operation
     def drop_dead_letter(self, letter_id: str) -> Steps[None]:
         """Give up one document: delete its bytes; in its job it stays failed."""
-        yield from self._request("DELETE", f"{_LETTERS}/{segment(letter_id)}")
+        return self._delete(path("dead-letters", letter_id))
 
 
 def _replayed(answer: Answer) -> int:
-    said = answer.json()
-    if not isinstance(said, dict) or not isinstance(said.get("replayed"), int):
+    body = answer.json()
+    if not isinstance(body, dict) or not isinstance(body.get("replayed"), int):
         raise UnexpectedAnswer("the answer lacks the number of replayed documents")
-    return int(said["replayed"])
+    return int(body["replayed"])

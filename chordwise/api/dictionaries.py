@@ -10,7 +10,7 @@ from chordwise.records import Result
 from chordwise.resource import Resource, operation
 from chordwise.transport import Steps
 
-_WORDS = "/v1/dictionary"
+_PATH = "/v1/dictionary"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ class DictionaryOperations(Resource):
     @operation
     def dictionary(self, *, namespace: str | None = None) -> Steps[Dictionary]:
         """Return the words of a namespace, or those of all namespaces. ProblemError with status 404 if there are none."""
-        return self._one(Dictionary, "GET", _WORDS, params={"namespace": namespace})
+        return self._one(Dictionary, "GET", _PATH, params={"namespace": namespace})
 
     @operation
     def store_dictionary(
@@ -45,24 +45,15 @@ class DictionaryOperations(Resource):
         rules: Iterable[Mapping[str, Any]] = (),
     ) -> Steps[Dictionary]:
         """Replace all words of a namespace, or those of all namespaces; omitted lists become empty."""
-        words = _words(synonyms, stop_words, phrases, rules)
-        return self._one(Dictionary, "PUT", _WORDS, body=words, params={"namespace": namespace})
+        words = {
+            "synonyms": [list(group) for group in synonyms],
+            "stop_words": list(stop_words),
+            "phrases": list(phrases),
+            "rules": [dict(rule) for rule in rules],
+        }
+        return self._one(Dictionary, "PUT", _PATH, body=words, params={"namespace": namespace})
 
     @operation
     def delete_dictionary(self, *, namespace: str | None = None) -> Steps[None]:
         """Delete the words of a namespace, or those of all namespaces."""
-        yield from self._request("DELETE", _WORDS, params={"namespace": namespace})
-
-
-def _words(
-    synonyms: Iterable[Iterable[str]],
-    stop_words: Iterable[str],
-    phrases: Iterable[str],
-    rules: Iterable[Mapping[str, Any]],
-) -> dict[str, Any]:
-    return {
-        "synonyms": [list(group) for group in synonyms],
-        "stop_words": list(stop_words),
-        "phrases": list(phrases),
-        "rules": [dict(rule) for rule in rules],
-    }
+        return self._delete(_PATH, params={"namespace": namespace})

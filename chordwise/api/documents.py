@@ -10,7 +10,7 @@ from typing import Any
 from chordwise.api.jobs import Job
 from chordwise.errors import InvalidInput
 from chordwise.records import Result
-from chordwise.resource import Resource, operation, segment
+from chordwise.resource import Resource, given, operation, path
 from chordwise.transport import Steps, plain
 
 
@@ -106,26 +106,24 @@ class DocumentOperations(Resource):
         With ``status`` (queued, running, succeeded, failed or cancelled), those whose latest upload is in that state;
         with ``source_id`` those of one source.
         """
-        asked = {"namespace": namespace or None, "status": status or None, "source_id": source_id or None}
-        return self._pages(DocumentInfo, "/v1/documents", asked, limit=limit)
+        filters = {"namespace": namespace or None, "status": status or None, "source_id": source_id or None}
+        return self._pages(DocumentInfo, "/v1/documents", filters, limit=limit)
 
     @operation
     def document(self, document_id: str, *, namespace: str) -> Steps[DocumentInfo]:
         """Return a document as it is listed. ProblemError with status 404 if there is none."""
-        path = f"/v1/documents/{segment(document_id)}"
-        return self._one(DocumentInfo, "GET", path, params={"namespace": namespace})
+        return self._one(DocumentInfo, "GET", path("documents", document_id), params={"namespace": namespace})
 
     @operation
     def delete_document(self, document_id: str, *, namespace: str) -> Steps[None]:
         """Delete a document and its chunks. ProblemError with status 404 if there is none."""
-        path = f"/v1/documents/{segment(document_id)}"
-        yield from self._request("DELETE", path, params={"namespace": namespace})
+        return self._delete(path("documents", document_id), params={"namespace": namespace})
 
     @operation
     def generations(self, document_id: str, *, namespace: str) -> Steps[DocumentGenerations]:
         """Return the remaining generations of a document, newest first."""
-        path = f"/v1/documents/{segment(document_id)}/generations"
-        return self._one(DocumentGenerations, "GET", path, params={"namespace": namespace})
+        source = path("documents", document_id, "generations")
+        return self._one(DocumentGenerations, "GET", source, params={"namespace": namespace})
 
     @operation
     def rollback(
@@ -136,18 +134,16 @@ class DocumentOperations(Resource):
         ``if_match``: only if the generations still have this etag, else ProblemError with status 412. ProblemError with
         status 409 if no generation is retained.
         """
-        body: dict[str, Any] = {"namespace": namespace}
-        if generation is not None:
-            body["generation"] = generation
+        body = given(namespace=namespace, generation=generation)
         headers = {} if if_match is None else {"If-Match": if_match}
-        path = f"/v1/documents/{segment(document_id)}/rollback"
-        return self._one(Job, "POST", path, body=body, headers=headers, safe=False)
+        target = path("documents", document_id, "rollback")
+        return self._one(Job, "POST", target, body=body, headers=headers, safe=False)
 
 
 def document_json(document: Document | Mapping[str, Any]) -> dict[str, Any]:
     """Return the document in the server's format: unset fields left out, times in RFC 3339. Raises InvalidInput."""
     if isinstance(document, Document):
-        pairs: Iterable[tuple[str, Any]] = ((name.name, getattr(document, name.name)) for name in fields(document))
+        pairs: Iterable[tuple[str, Any]] = ((field.name, getattr(document, field.name)) for field in fields(document))
     elif isinstance(document, Mapping):
         pairs = document.items()
     else:
@@ -155,9 +151,9 @@ def document_json(document: Document | Mapping[str, Any]) -> dict[str, Any]:
     return {name: plain(value) for name, value in pairs if value is not None and value != () and value != {}}
 
 
-def is_url(thing: object) -> bool:
+def is_url(value: object) -> bool:
     """Return whether this is the address of a document that the server should fetch."""
-    return isinstance(thing, str) and thing.lower().startswith(("http://", "https://"))
+    return isinstance(value, str) and value.lower().startswith(("http://", "https://"))
 
 
 def document_at(url: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from chordwise.errors import InvalidInput
 from chordwise.records import Result, decode
-from chordwise.resource import Resource, operation
+from chordwise.resource import Resource, given, operation
 from chordwise.retries import problem
 from chordwise.transport import FilePart, Steps
 
@@ -142,24 +142,23 @@ class ExampleOperations(Resource):
             content = path.read_bytes()
         except OSError as error:
             raise InvalidInput(f"{path} cannot be read: {error.strerror}") from error
-        form = {"namespace": namespace, "strict": "true" if strict else "false"}
-        chosen = {"on_conflict": on_conflict, "category": category}
+        chosen = given(on_conflict=on_conflict or None, category=category or None)
         answer = yield from self._request(
             "POST",
             "/v1/examples",
             params={"dry_run": dry_run or None},
             files=(FilePart(name=path.name, content=content, media_type=media_type),),
-            form=form | {name: value for name, value in chosen.items() if value},
+            form={"namespace": namespace, "strict": "true" if strict else "false", **chosen},
             hold_s=_READING_S,
             safe=dry_run or on_conflict in (None, "replace"),
             expects=frozenset({422}),
         )
-        said = answer.json()
+        body = answer.json()
         if answer.status == 422:
-            if not isinstance(said, dict) or said.get("code") != "examples_refused":
+            if not isinstance(body, dict) or body.get("code") != "examples_refused":
                 raise problem(answer)
-            said = {**said, "status": "refused", "refused_because": said.get("detail")}
-        return decode(ExamplesImport, said)
+            body = {**body, "status": "refused", "refused_because": body.get("detail")}
+        return decode(ExamplesImport, body)
 
     @operation
     def examples_template(self) -> Steps[bytes]:

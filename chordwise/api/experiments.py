@@ -7,10 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from chordwise.records import Result
-from chordwise.resource import Resource, entries, operation, segment
+from chordwise.resource import Resource, entries, operation, path
 from chordwise.transport import Steps
-
-_EXPERIMENTS = "/v1/experiments"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +39,7 @@ class ExperimentOperations(Resource):
     @operation
     def experiments(self) -> Steps[list[Experiment]]:
         """Return every experiment."""
-        return self._list(Experiment, _EXPERIMENTS)
+        return self._list(Experiment, path("experiments"))
 
     @operation
     def store_experiment(
@@ -49,15 +47,15 @@ class ExperimentOperations(Resource):
     ) -> Steps[Experiment]:
         """Add or change an experiment: ``arms`` and ``coverage``, see docs/profiles.md."""
         body = {"experiment": dict(experiment), "active": active}
-        return self._one(Experiment, "PUT", f"{_EXPERIMENTS}/{segment(experiment_id)}", body=body)
+        return self._one(Experiment, "PUT", path("experiments", experiment_id), body=body)
 
     @operation
     def delete_experiment(self, experiment_id: str) -> Steps[None]:
         """Delete an experiment; queries that name it are answered without one."""
-        yield from self._request("DELETE", f"{_EXPERIMENTS}/{segment(experiment_id)}")
+        return self._delete(path("experiments", experiment_id))
 
     @operation
     def experiment_results(self, experiment_id: str) -> Steps[list[ArmResult]]:
         """Return users' ratings for each arm; the first arm is the baseline."""
-        path = f"/v1/experiments/{segment(experiment_id)}/results"
-        return entries(ArmResult, (yield from self._request("GET", path)).json(), path, "buckets")
+        source = path("experiments", experiment_id, "results")
+        return entries(ArmResult, (yield from self._request("GET", source)).json(), source, "buckets")

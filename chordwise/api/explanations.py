@@ -8,7 +8,7 @@ from typing import Any
 
 from chordwise.api.queries import QueryResult
 from chordwise.records import Result
-from chordwise.resource import Resource, as_content, operation, segment
+from chordwise.resource import Resource, as_content, operation, path
 from chordwise.transport import Steps
 
 
@@ -108,5 +108,5 @@ class ExplanationOperations(Resource):
         return self._one(Replay, "POST", _path(query, "replay"), content=as_content({"plan": plan}, "plan"))
 
 
-def _path(query: QueryResult | str, what: str) -> str:
-    return f"/v1/queries/{segment(query if isinstance(query, str) else query.query_id)}/{what}"
+def _path(query: QueryResult | str, explanation: str) -> str:
+    return path("queries", query if isinstance(query, str) else query.query_id, explanation)

@@ -10,7 +10,7 @@ from typing import TypedDict, Unpack
 from chordwise.api.queries import QueryResult
 from chordwise.errors import InvalidInput
 from chordwise.records import Result
-from chordwise.resource import Resource, operation, segment
+from chordwise.resource import Resource, given, operation, path
 from chordwise.transport import Steps
 
 _PER_PAGE = 200
@@ -72,13 +72,11 @@ class FeedbackOperations(Resource):
         ``said``: ``chunk_id`` or ``document_id``, and optionally more, see FeedbackKeywords. A repeated rating counts
         once. ProblemError with status 404 once the query has expired, after an hour by default.
         """
-        given = {name: value for name, value in said.items() if value is not None}
-        if ("chunk_id" in given) == ("document_id" in given):
+        body = given(rating=rating, **said)
+        if ("chunk_id" in body) == ("document_id" in body):
             raise InvalidInput("give either chunk_id or document_id")
         query_id = query if isinstance(query, str) else query.query_id
-        return self._one(
-            Feedback, "POST", f"/v1/queries/{segment(query_id)}/feedback", body={"rating": rating, **given}
-        )
+        return self._one(Feedback, "POST", path("queries", query_id, "feedback"), body=body)
 
     @operation
     def feedback_given(
@@ -90,21 +88,16 @@ class FeedbackOperations(Resource):
         limit: int | None = 100,
     ) -> Steps[list[Feedback]]:
         """List feedback that fits every filter, newest first; ``limit`` None for all."""
-        asked = {"since": since, "namespace": namespace, "rating": rating}
-        return self._pages(Feedback, "/v1/feedback", asked, limit=limit, at_most=_PER_PAGE)
+        filters = {"since": since, "namespace": namespace, "rating": rating}
+        return self._pages(Feedback, "/v1/feedback", filters, limit=limit, at_most=_PER_PAGE)
 
     @operation
     def take_back(self, feedback: Feedback | str) -> Steps[None]:
         """Delete a rating. ProblemError with status 404 if there is none."""
-        feedback_id = _id(feedback)
-        yield from self._request("DELETE", f"/v1/feedback/{segment(feedback_id)}")
+        return self._delete(path("feedback", feedback if isinstance(feedback, str) else feedback.feedback_id))
 
     @operation
     def judgments(self, *, namespace: str, min_votes: float | None = None) -> Steps[list[JudgedText]]:
         """Return the judged questions with the grades of their documents."""
-        asked = {"namespace": namespace, "min_votes": min_votes}
-        return self._pages(JudgedText, "/v1/feedback/judgments", asked, at_most=_PER_PAGE)
-
-
-def _id(feedback: Feedback | str) -> str:
-    return feedback if isinstance(feedback, str) else feedback.feedback_id
+        filters = {"namespace": namespace, "min_votes": min_votes}
+        return self._pages(JudgedText, "/v1/feedback/judgments", filters, at_most=_PER_PAGE)

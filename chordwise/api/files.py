@@ -61,8 +61,8 @@ class FoundFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """The files found. ``skipped_files``: the paths of files of unknown kind in folders."""
+class FileSearch:
+    """The result of a search for files. ``skipped_files``: the paths of files of unknown kind in folders."""
 
     files: tuple[FoundFile, ...] = ()
     skipped_files: tuple[str, ...] = ()
@@ -73,7 +73,7 @@ class Found:
         return len(self.skipped_files)
 
 
-def find_files(paths: Iterable[str | Path]) -> Found:
+def find_files(paths: Iterable[str | Path]) -> FileSearch:
     """Return every file named, and every file of a known kind below every folder named, in a stable order.
 
     Hidden files and folders are left out; links to folders, and to files outside the searched folder, are not followed.
@@ -85,53 +85,53 @@ def find_files(paths: Iterable[str | Path]) -> Found:
         if path.is_file():
             files.append(FoundFile(path=path, name=path.name, size=path.stat().st_size))
         elif path.is_dir():
-            for found in _below(path):
-                if found.is_json_lines or found.path.suffix.lower() in _MEDIA_TYPES:
-                    files.append(found)
+            for file in _below(path):
+                if file.is_json_lines or file.path.suffix.lower() in _MEDIA_TYPES:
+                    files.append(file)
                 else:
-                    skipped.append(str(found.path))
+                    skipped.append(str(file.path))
         else:
             raise InvalidInput(f"there is no file or folder {path}")
-    return Found(files=tuple(files), skipped_files=tuple(skipped))
+    return FileSearch(files=tuple(files), skipped_files=tuple(skipped))
 
 
 def _below(folder: Path) -> Iterator[FoundFile]:
-    inside = folder.resolve()
+    root = folder.resolve()
     for parent, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(names):
             path = Path(parent, name)
-            leads_out = path.is_symlink() and not path.resolve().is_relative_to(inside)
+            leads_out = path.is_symlink() and not path.resolve().is_relative_to(root)
             if not name.startswith(".") and not leads_out and path.is_file():
                 yield FoundFile(path=path, name=path.relative_to(folder).as_posix(), size=path.stat().st_size)
 
 
-def grouped(things: Iterable[T], size: Callable[[T], int], *, at_most: int, max_bytes: int) -> Iterator[list[T]]:
+def grouped(items: Iterable[T], size: Callable[[T], int], *, at_most: int, max_bytes: int) -> Iterator[list[T]]:
     """Split into consecutive groups of up to ``at_most`` items and ``max_bytes``; a larger item is a group of its own."""
     group: list[T] = []
     filled = 0
-    for thing in things:
-        room = size(thing)
-        if group and (len(group) == at_most or filled + room > max_bytes):
+    for item in items:
+        item_bytes = size(item)
+        if group and (len(group) == at_most or filled + item_bytes > max_bytes):
             yield group
             group, filled = [], 0
-        group.append(thing)
-        filled += room
+        group.append(item)
+        filled += item_bytes
     if group:
         yield group
 
 
 def file_batches(files: Iterable[FoundFile]) -> Iterator[list[FoundFile]]:
     """Yield the files of each request."""
-    return grouped(files, lambda found: found.size, at_most=MAX_FILES, max_bytes=MAX_BYTES)
+    return grouped(files, lambda file: file.size, at_most=MAX_FILES, max_bytes=MAX_BYTES)
 
 
 def read_lines(path: Path, *, charset: str | None = None) -> Iterator[tuple[int, str]]:
     """Yield the lines of a text file, plain or gzipped, that are not blank, with their numbers. ``charset``: its encoding,
     by default UTF-8. Raises InvalidInput."""
-    opened = gzip.open if path.suffix == ".gz" else open
+    open_text = gzip.open if path.suffix == ".gz" else open
     try:
-        with opened(path, "rt", encoding=charset or "utf-8-sig") as lines:
+        with open_text(path, "rt", encoding=charset or "utf-8-sig") as lines:
             for number, line in enumerate(lines, start=1):
                 if line.strip():
                     yield number, line.rstrip("\r\n")
@@ -168,9 +168,8 @@ def read_documents(
 def as_document(entry: Mapping[str, Any]) -> dict[str, Any]:
     """Convert one line of a file to a document with the server's field names (see ``read_documents``)."""
     document = {name: value for name, value in entry.items() if name in FIELDS}
-    named = next((name for name in _ID_NAMES if entry.get(name) not in (None, "")), None)
-    if named:
-        value = entry[named]
+    value = next((entry[name] for name in _ID_NAMES if entry.get(name) not in (None, "")), None)
+    if value is not None:
         document["document_id"] = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
     others = {name: value for name, value in entry.items() if name not in FIELDS and name not in _ID_NAMES}
     metadata = document.get("metadata", {})

@@ -15,7 +15,7 @@ from chordwise.api.files import MAX_BYTES, FoundFile, file_batches, find_files, 
 from chordwise.api.jobs import Ingestion, Job, together
 from chordwise.errors import ChordwiseError, InvalidInput
 from chordwise.records import decode
-from chordwise.resource import Resource, operation
+from chordwise.resource import Resource, given, operation
 from chordwise.retries import exchange
 from chordwise.transport import Call, Steps, encode
 
@@ -65,23 +65,13 @@ class IngestOptions:
 
     def body(self) -> dict[str, Any]:
         """Return the fields beside ``documents`` in the body of a request."""
-        options: dict[str, Any] = {
-            "namespace": self.namespace,
-            "on_conflict": self.on_conflict,
-            "chunking": self.chunking,
-            "priority": self.priority,
-        }
-        return {name: value for name, value in options.items() if value is not None}
+        return given(
+            namespace=self.namespace, on_conflict=self.on_conflict, chunking=self.chunking, priority=self.priority
+        )
 
     def form(self) -> dict[str, str]:
         """Return the fields beside the files of an upload: text verbatim, everything else as JSON."""
-        labels = {
-            "type": self.type,
-            "tags": self.tags,
-            "metadata": self.metadata,
-            "parser_hint": self.parser_hint,
-            "charset": self.charset,
-        }
+        labels = {name: getattr(self, name) for name in ("type", "tags", "metadata", "parser_hint", "charset")}
         options = {**self.body(), **{name: value for name, value in labels.items() if value}}
         return {
             name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
@@ -133,24 +123,29 @@ class IngestionOperations(Resource):
         everything is durable at the server, not once it is searchable: see ``wait``. ``on_progress`` is called after
         every request. If one fails, the error's ``accepted`` has the jobs before it.
         """
-        things, given = with_urls(documents, url), IngestOptions(**options)
+        items, settings = with_urls(documents, url), IngestOptions(**options)
         paths: list[str | Path] = []
 
         def without_paths() -> Iterator[Document | Mapping[str, Any]]:
-            """Yield documents and collect paths on the way, so ``things`` is iterated once and lazily."""
-            for thing in things:
-                if isinstance(thing, str) and is_url(thing):
-                    yield document_at(thing)
-                elif isinstance(thing, str | Path):
-                    paths.append(thing)
+            """Yield documents and collect paths on the way, so ``items`` is iterated once and lazily."""
+            for item in items:
+                if isinstance(item, str) and is_url(item):
+                    yield document_at(item)
+                elif isinstance(item, str | Path):
+                    paths.append(item)
                 else:
-                    yield thing
+                    yield item
 
-        done = yield from self._documents(without_paths(), given, on_progress, Ingestion())
-        found = _found(paths, done)
-        for lines in (file for file in found if file.is_json_lines):
-            done = yield from self._documents(read_documents(lines.path), given, on_progress, done)
-        return (yield from self._files([file for file in found if not file.is_json_lines], given, on_progress, done))
+        done = yield from self._documents(without_paths(), settings, on_progress, Ingestion())
+        try:
+            files = find_files(paths).files
+        except ChordwiseError as error:
+            error.accepted = done.jobs
+            raise
+        for lines in (file for file in files if file.is_json_lines):
+            done = yield from self._documents(read_documents(lines.path), settings, on_progress, done)
+        others = [file for file in files if not file.is_json_lines]
+        return (yield from self._files(others, settings, on_progress, done))
 
     @operation
     def ingest_files(
@@ -161,10 +156,10 @@ class IngestionOperations(Resource):
         **options: Unpack[FileKeywords],
     ) -> Steps[Ingestion]:
         """Send files as they are, for the server to parse; folders are searched. Otherwise as ``ingest``."""
-        found = [
-            file for each in paths for file in ([each] if isinstance(each, FoundFile) else find_files([each]).files)
+        files = [
+            file for path in paths for file in ([path] if isinstance(path, FoundFile) else find_files([path]).files)
         ]
-        return self._files(found, IngestOptions(**options), on_progress, Ingestion())
+        return self._files(files, IngestOptions(**options), on_progress, Ingestion())
 
     def _documents(
         self, documents: Iterable[Any], options: IngestOptions, on_progress: Told | None, done: Ingestion
@@ -206,14 +201,13 @@ class IngestionOperations(Resource):
         return done
 
 
-def with_urls(things: Iterable[Ingestible] | Ingestible, url: str | Iterable[str] | None) -> Iterable[Ingestible]:
+def with_urls(items: Iterable[Ingestible] | Ingestible, url: str | Iterable[str] | None) -> Iterable[Ingestible]:
     """Chain the documents and the web addresses to ingest. Raises InvalidInput for anything else in ``url``."""
-    ordinary = [things] if isinstance(things, Document | Mapping | str | Path) else things
+    documents = [items] if isinstance(items, Document | Mapping | str | Path) else items
     urls = [] if url is None else [url] if isinstance(url, str) else list(url)
-    wrong = next((each for each in urls if not is_url(each)), None)
-    if wrong is not None:
-        raise InvalidInput(f"{wrong} is not an address that begins with http:// or https://")
-    return chain(ordinary, urls)
+    if wrong := [address for address in urls if not is_url(address)]:
+        raise InvalidInput(f"{wrong[0]} is not an address that begins with http:// or https://")
+    return chain(documents, urls)
 
 
 def document_batches(
@@ -222,17 +216,18 @@ def document_batches(
     """Yield the requests that carry ``documents``. Raises InvalidInput."""
     head = encode(options.body())[:-1]
     replaces = options.on_conflict in (None, "replace", "new")
-    encoded = (_encoded(options.labelled(document_json(document))) for document in documents)
+    encoded = (_encode_document(options.labelled(document_json(document))) for document in documents)
     for group in grouped(encoded, lambda pair: len(pair[0]) + 1, at_most=MAX_DOCUMENTS, max_bytes=MAX_BYTES):
         bodies = b",".join(body for body, _ in group)
         yield DocumentBatch(
             content=head + b',"documents":[' + bodies + b"]}",
             documents=len(group),
-            repeatable=replaces and all(named for _, named in group),
+            repeatable=replaces and all(has_id for _, has_id in group),
         )
 
 
-def _encoded(document: dict[str, Any]) -> tuple[bytes, bool]:
+def _encode_document(document: dict[str, Any]) -> tuple[bytes, bool]:
+    """Return the document as JSON, and whether it has an id. Raises InvalidInput."""
     try:
         return encode(document), "document_id" in document or _is_named_by_address(document)
     except (TypeError, ValueError) as error:
@@ -242,15 +237,6 @@ def _encoded(document: dict[str, Any]) -> tuple[bytes, bool]:
 def _is_named_by_address(document: Mapping[str, Any]) -> bool:
     source = document.get("source")
     return "text" not in document and isinstance(source, Mapping) and not {"text", "bytes"} & set(source)
-
-
-def _found(paths: Iterable[str | Path], done: Ingestion) -> tuple[FoundFile, ...]:
-    """Find the files at these paths. An error carries the jobs accepted before it."""
-    try:
-        return find_files(paths).files
-    except ChordwiseError as error:
-        error.accepted = done.jobs
-        raise
 
 
 def _once() -> dict[str, str]:

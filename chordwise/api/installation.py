@@ -80,8 +80,8 @@ class InstallationOperations(Resource):
             answer = yield from self._request("GET", "/openapi.json")
         except ProblemError:
             return None
-        said = answer.json()
-        info = said.get("info") if isinstance(said, dict) else None
+        body = answer.json()
+        info = body.get("info") if isinstance(body, dict) else None
         return str(info["version"]) if isinstance(info, dict) and "version" in info else None
 
     @operation

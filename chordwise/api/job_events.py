@@ -7,13 +7,13 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import quote
 
 import httpx
 
 from chordwise.api.jobs import Job, JobError
 from chordwise.errors import ChordwiseError, ConnectionFailed, UnexpectedAnswer
 from chordwise.records import Result, decode
+from chordwise.resource import path
 from chordwise.retries import RetryPolicy, problem
 from chordwise.transport import Answer, Call, NoAnswer, no_answer
 
@@ -61,7 +61,7 @@ class Follower:
             headers["Last-Event-ID"] = self.last_id
         return {
             "method": "GET",
-            "url": f"/v1/jobs/{quote(self.job_id, safe='', errors='surrogatepass')}/events",
+            "url": path("jobs", self.job_id, "events"),
             "headers": headers,
             "timeout": httpx.Timeout(timeout_s, read=SILENCE_S, connect=min(timeout_s, 10.0)),
         }
@@ -79,12 +79,12 @@ class Follower:
 
     def refused(self, answer: Answer) -> float:
         """Return the delay in seconds before the next attempt. Raises ProblemError if none is worthwhile."""
-        return self._again(answer) or self._give_up(problem(answer))
+        return self._delay_s(answer, problem(answer))
 
     def broken(self, error: httpx.HTTPError) -> float:
         """Return the delay after a broken connection. Raises ConnectionFailed after too many in a row."""
-        reason = no_answer(error)
-        return self._again(reason) or self._give_up(ConnectionFailed(f"the stream of events broke: {reason.reason}"))
+        outcome = no_answer(error)
+        return self._delay_s(outcome, ConnectionFailed(f"the stream of events broke: {outcome.reason}"))
 
     def ended(self) -> float:
         """Return the delay after the server closed the stream normally."""
@@ -118,34 +118,35 @@ class Follower:
             data = json.loads(fields["data"])
         except ValueError:
             raise UnexpectedAnswer(f"an event of the kind {kind} is not JSON") from None
+        error, speed = None, _Speed()
         if kind == "item_failed":
             error = decode(JobError, data)
-            return JobEvent(kind=kind, id=fields.get("id", ""), job=self._job, error=error, raw=data)
-        if kind in ("progress", "finished"):
-            self._job = decode(Job, data)
-            told = decode(_Pace, data)
-            return JobEvent(
-                kind=kind,
-                id=fields.get("id", ""),
-                job=self._job,
-                rate=told.rate,
-                eta_seconds=told.eta_seconds,
-                raw=data,
-            )
-        return JobEvent(kind=kind, id=fields.get("id", ""), job=self._job, raw=data if isinstance(data, dict) else {})
+        elif kind in ("progress", "finished"):
+            self._job, speed = decode(Job, data), decode(_Speed, data)
+        return JobEvent(
+            kind=kind,
+            id=fields.get("id", ""),
+            job=self._job,
+            error=error,
+            rate=speed.rate,
+            eta_seconds=speed.eta_seconds,
+            raw=data if isinstance(data, dict) else {},
+        )
 
-    def _again(self, outcome: Answer | NoAnswer) -> float | None:
+    def _delay_s(self, outcome: Answer | NoAnswer, error: ChordwiseError) -> float:
+        """Return the delay before the next attempt. Raises ``error`` if there is none."""
         self._fields.clear()
         self.failures += 1
         if isinstance(outcome, NoAnswer) and outcome.timed_out:
-            return self.retry_s if self.failures <= self.policy.retries else None
-        return self.policy.delay_s(Call(method="GET", path=""), outcome, self.failures)
-
-    def _give_up(self, error: ChordwiseError) -> float:
-        raise error
+            delay_s = self.retry_s if self.failures <= self.policy.retries else None
+        else:
+            delay_s = self.policy.delay_s(Call(method="GET", path=""), outcome, self.failures)
+        if not delay_s:
+            raise error
+        return delay_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Pace(Result):
+class _Speed(Result):
     rate: float | None = None
     eta_seconds: int | None = None

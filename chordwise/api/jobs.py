@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, overload
+from typing import Any
 
 from chordwise.records import Result, decode
-from chordwise.resource import LONGEST_HOLD_S, Resource, operation, segment
+from chordwise.resource import LONGEST_HOLD_S, Resource, operation, path
 from chordwise.retries import PATIENT, RetryPolicy, exchange
 from chordwise.transport import Call, Steps
 
@@ -167,7 +167,7 @@ class JobOperations(Resource):
     @operation
     def job(self, job_id: str) -> Steps[Job]:
         """Return the current state of a job."""
-        return self._one(Job, "GET", f"/v1/jobs/{segment(job_id)}")
+        return self._one(Job, "GET", path("jobs", job_id))
 
     @operation
     def jobs(self, *, status: str | Sequence[str] | None = None, limit: int | None = 100) -> Steps[list[Job]]:
@@ -183,37 +183,29 @@ class JobOperations(Resource):
         """List the documents of a job with their outcomes; ``limit`` None for all. ``duplicates``: only those with the same
         bytes as an older document."""
         job_id = job if isinstance(job, str) else job.job_id
-        wanted = {"status": status, "duplicates": "true" if duplicates else None}
-        return self._pages(JobItem, f"/v1/jobs/{segment(job_id)}/items", wanted, limit=limit)
+        filters = {"status": status, "duplicates": "true" if duplicates else None}
+        return self._pages(JobItem, path("jobs", job_id, "items"), filters, limit=limit)
 
     @operation
     def cancel_job(self, job_id: str) -> Steps[Job]:
         """Cancel every unfinished document of a job. ProblemError with status 409 if the job has already ended."""
-        return self._one(Job, "POST", f"/v1/jobs/{segment(job_id)}/cancel")
+        return self._one(Job, "POST", path("jobs", job_id, "cancel"))
 
     @operation
     def retry_job(self, job_id: str) -> Steps[Job]:
         """Queue failed and cancelled documents again. ProblemError with status 409 if there are none."""
-        return self._one(Job, "POST", f"/v1/jobs/{segment(job_id)}/retry")
+        return self._one(Job, "POST", path("jobs", job_id, "retry"))
 
     @operation
     def pause_job(self, job_id: str) -> Steps[Job]:
         """Keep workers from taking more documents of a job until it is resumed."""
-        return self._one(Job, "POST", f"/v1/jobs/{segment(job_id)}/pause")
+        return self._one(Job, "POST", path("jobs", job_id, "pause"))
 
     @operation
     def resume_job(self, job_id: str) -> Steps[Job]:
         """Let workers continue a paused job."""
-        return self._one(Job, "POST", f"/v1/jobs/{segment(job_id)}/resume")
+        return self._one(Job, "POST", path("jobs", job_id, "resume"))
 
-    @overload
-    def _wait(
-        self, job: Ingestion, *, timeout: float | None = None, on_progress: Callable[[Ingestion], None] | None = None
-    ) -> Steps[Ingestion]: ...
-    @overload
-    def _wait(
-        self, job: Job | str, *, timeout: float | None = None, on_progress: Callable[[Job], None] | None = None
-    ) -> Steps[Job]: ...
     def _wait(
         self, job: Any, *, timeout: float | None = None, on_progress: Callable[[Any], None] | None = None
     ) -> Steps[Any]:
@@ -221,26 +213,24 @@ class JobOperations(Resource):
         several = isinstance(job, Ingestion)
         deadline = self._clock() + (math.inf if timeout is None else timeout)
         jobs = list(job.jobs) if several else [job if isinstance(job, Job) else (yield from self._job(job, deadline))]
-        for place in range(len(jobs)):
-            while not jobs[place].done:
+        for index, current in enumerate(jobs):
+            while not current.done:
                 began = self._clock()
                 hold_s = max(0, math.ceil(min(WATCHED_HOLD_S if on_progress else LONGEST_HOLD_S, deadline - began)))
-                jobs[place] = yield from self._job(jobs[place].job_id, deadline, policy=PATIENT, hold_s=hold_s)
+                current = yield from self._job(current.job_id, deadline, policy=PATIENT, hold_s=hold_s)
+                jobs[index] = current
                 if on_progress:
-                    on_progress(Ingestion(jobs=tuple(jobs)) if several else jobs[0])
-                if not jobs[place].done:
-                    yield from self._pause_between_polls(
-                        began, deadline, f"job {jobs[place].job_id}", jobs[place].status
-                    )
+                    on_progress(Ingestion(jobs=tuple(jobs)) if several else current)
+                if not current.done:
+                    yield from self._pause_between_polls(began, deadline, f"job {current.job_id}", current.status)
         return Ingestion(jobs=tuple(jobs)) if several else jobs[0]
 
     def _job(self, job_id: str, deadline: float, *, policy: RetryPolicy | None = None, hold_s: float = 0) -> Steps[Job]:
         """Return a job once it is final, at the latest after ``hold_s``."""
         params = (("wait", f"{hold_s:g}"),) if hold_s else ()
-        call = Call(method="GET", path=f"/v1/jobs/{segment(job_id)}", params=params, hold_s=hold_s)
-        return decode(
-            Job, (yield from exchange(call, policy or self._policy, deadline=deadline, clock=self._clock)).json()
-        )
+        call = Call(method="GET", path=path("jobs", job_id), params=params, hold_s=hold_s)
+        answer = yield from exchange(call, policy or self._policy, deadline=deadline, clock=self._clock)
+        return decode(Job, answer.json())
 
 
 def together(*ingestions: Ingestion) -> Ingestion:
@@ -248,9 +238,12 @@ def together(*ingestions: Ingestion) -> Ingestion:
     return Ingestion(jobs=tuple(job for ingestion in ingestions for job in ingestion.jobs))
 
 
-def failures(errors: Iterable[JobError], *, at_most: int = 3) -> str:
-    """Return the first ``at_most`` errors as one line for people."""
-    listed = list(errors)
-    names = (error.document_id or error.pointer or "a document" for error in listed[:at_most])
-    told = "; ".join(f"{name}: {error.detail or error.code}" for name, error in zip(names, listed, strict=False))
-    return told + (f"; and {len(listed) - at_most} more" if len(listed) > at_most else "")
+def failures(errors: Sequence[JobError], *, at_most: int = 3) -> str:
+    """Return the first ``at_most`` errors as the end of a sentence, after a colon; empty without errors."""
+    reasons = [
+        f"{error.document_id or error.pointer or 'a document'}: {error.detail or error.code}"
+        for error in errors[:at_most]
+    ]
+    if len(errors) > at_most:
+        reasons.append(f"and {len(errors) - at_most} more")
+    return f": {'; '.join(reasons)}" if reasons else ""

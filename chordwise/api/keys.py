@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
-from chordwise.api.tenants import tenant_path
 from chordwise.records import Result
-from chordwise.resource import Resource, operation, segment
+from chordwise.resource import Resource, given, operation, path
 from chordwise.transport import Steps
 
 
@@ -50,13 +48,12 @@ class KeyOperations(Resource):
     @operation
     def keys(self, *, tenant_id: str | None = None) -> Steps[list[ApiKey]]:
         """List all keys, newest first, ended ones included."""
-        return self._pages(ApiKey, _keys(tenant_id))
+        return self._pages(ApiKey, _path(tenant_id))
 
     @operation
     def key(self, key_id: str, *, tenant_id: str | None = None) -> Steps[ApiKey]:
         """Return one key. ProblemError with status 404 if there is none."""
-        path = f"{_keys(tenant_id)}/{segment(key_id)}"
-        return self._one(ApiKey, "GET", path)
+        return self._one(ApiKey, "GET", _path(tenant_id, key_id))
 
     @operation
     def create_key(
@@ -68,25 +65,23 @@ class KeyOperations(Resource):
         tenant_id: str | None = None,
     ) -> Steps[ApiKey]:
         """Create a key with some of the scopes read, write and admin. Its ``api_key`` is returned this once."""
-        body: dict[str, Any] = {"name": name, "scopes": list(scopes)}
-        if expires_at is not None:
-            body["expires_at"] = expires_at.astimezone().isoformat()
-        return self._one(ApiKey, "POST", _keys(tenant_id), body=body, safe=False)
+        ends = expires_at and expires_at.astimezone().isoformat()
+        body = given(name=name, scopes=list(scopes), expires_at=ends)
+        return self._one(ApiKey, "POST", _path(tenant_id), body=body, safe=False)
 
     @operation
     def rotate_key(
         self, key_id: str, *, overlap_seconds: int | None = None, tenant_id: str | None = None
     ) -> Steps[ApiKey]:
         """Replace a key by a new one; the old one works for ``overlap_seconds`` more, by default a day."""
-        path = f"{_keys(tenant_id)}/{segment(key_id)}/rotate"
-        body = {} if overlap_seconds is None else {"overlap_seconds": overlap_seconds}
-        return self._one(ApiKey, "POST", path, body=body, safe=False)
+        body = given(overlap_seconds=overlap_seconds)
+        return self._one(ApiKey, "POST", _path(tenant_id, key_id, "rotate"), body=body, safe=False)
 
     @operation
     def revoke_key(self, key_id: str, *, tenant_id: str | None = None) -> Steps[None]:
         """Revoke a key: every gateway refuses it within three seconds."""
-        yield from self._request("DELETE", f"{_keys(tenant_id)}/{segment(key_id)}")
+        return self._delete(_path(tenant_id, key_id))
 
 
-def _keys(tenant_id: str | None) -> str:
-    return "/v1/keys" if tenant_id is None else f"{tenant_path(tenant_id)}/keys"
+def _path(tenant_id: str | None, *segments: str) -> str:
+    return path(*([] if tenant_id is None else ["tenants", tenant_id]), "keys", *segments)

@@ -12,7 +12,7 @@ from chordwise.resource import Resource, operation
 from chordwise.transport import Steps
 
 _ROOT = "/v1/admin/embedding-migrations"
-_STEERED = frozenset({"compare", "switch", "rollback", "finish", "abort"})
+_STEPS = frozenset({"compare", "switch", "rollback", "finish", "abort"})
 _WITH_BODY = frozenset({"compare", "switch"})
 _COMPARES_S = 300.0  # a comparison asks both models hundreds of questions
 
@@ -89,8 +89,8 @@ class MigrationOperations(Resource):
     @operation
     def steer_migration(self, /, number: int, what: str, **options: Any) -> Steps[EmbeddingMigration]:
         """Compare, switch, rollback, finish or abort a migration; ``options`` are the fields of that request."""
-        if what not in _STEERED:
-            raise InvalidInput(f"a migration can be told to {', '.join(sorted(_STEERED))}, not {what}")
+        if what not in _STEPS:
+            raise InvalidInput(f"a step of a migration is one of {', '.join(sorted(_STEPS))}, not {what}")
         body = options if what in _WITH_BODY else None
         hold_s = _COMPARES_S if what == "compare" else 0.0
         return self._one(EmbeddingMigration, "POST", f"{_ROOT}/{number:d}/{what}", body=body, hold_s=hold_s)

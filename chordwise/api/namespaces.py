@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields
 
 from chordwise.records import Result
-from chordwise.resource import Resource, operation, segment
+from chordwise.resource import Resource, given, operation, path
 from chordwise.transport import Steps
 
 
@@ -30,13 +29,9 @@ class NamespaceDeletion(Result):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NamespaceAlignment(Result):
-    """The differences of the two stores in one namespace: ``missing`` vectors, ``orphaned`` vectors, ``stale`` vectors …"""
+class Differences(Result):
+    """The differences of the two stores: ``missing`` vectors, ``orphaned`` vectors, ``stale`` vectors …"""
 
-    namespace: str
-    documents: int = 0
-    chunks: int = 0
-    vectors: int = 0
     missing: int = 0
     orphaned: int = 0
     stale: int = 0
@@ -48,27 +43,28 @@ class NamespaceAlignment(Result):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Alignment(Result):
+class NamespaceAlignment(Differences):
+    """A comparison of the two stores in one namespace."""
+
+    namespace: str
+    documents: int = 0
+    chunks: int = 0
+    vectors: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alignment(Differences):
     """A comparison of the two stores, by namespace and in all. ``repaired`` counts the differences repaired on request,
     ``withheld`` the vectors and rows of chunks that a repair did not delete because they are too many."""
 
     namespaces: tuple[NamespaceAlignment, ...] = ()
-    missing: int = 0
-    orphaned: int = 0
-    stale: int = 0
     repaired: int = 0
     withheld: int = 0
-    misplaced: int = 0
-    miscounted: int = 0
-    leftover: int = 0
-    statistics: int = 0
-    document_vectors: int = 0
 
     @property
     def aligned(self) -> bool:
         """Return whether there is no difference of any kind."""
-        vectors = self.missing or self.orphaned or self.stale or self.misplaced
-        return not (vectors or self.miscounted or self.leftover or self.statistics or self.document_vectors)
+        return not any(getattr(self, field.name) for field in fields(Differences) if field.name != "raw")
 
 
 class NamespaceOperations(Resource):
@@ -84,7 +80,7 @@ class NamespaceOperations(Resource):
     @operation
     def delete_namespace(self, namespace: str) -> Steps[NamespaceDeletion]:
         """Delete a namespace with all its documents, pending ones too."""
-        return self._one(NamespaceDeletion, "DELETE", f"/v1/namespaces/{segment(namespace)}")
+        return self._one(NamespaceDeletion, "DELETE", path("namespaces", namespace))
 
     @operation
     def verify(
@@ -100,9 +96,11 @@ class NamespaceOperations(Resource):
         A repair that would delete a large share of the tenant's vectors or rows of chunks withholds that; ``delete_share``
         (0 to 1) confirms it.
         """
-        chosen = [namespaces] if isinstance(namespaces, str) else namespaces
-        body: dict[str, Any] = {"namespaces": None if chosen is None else list(chosen), "repair": repair}
-        if delete_share is not None:
-            body["delete_share"] = delete_share
+        names = [namespaces] if isinstance(namespaces, str) else namespaces
+        body = {
+            "namespaces": None if names is None else list(names),
+            "repair": repair,
+            **given(delete_share=delete_share),
+        }
         hold_s = max(0.0, timeout - self._timeout_s)
         return self._one(Alignment, "POST", "/v1/verify", body=body, hold_s=hold_s)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypedDict, Unpack
 
 from chordwise.errors import InvalidInput, QueryFailed, UnexpectedAnswer
 from chordwise.records import Result, decode
-from chordwise.resource import LONGEST_HOLD_S, Resource, as_content, operation, segment
+from chordwise.resource import LONGEST_HOLD_S, Resource, as_content, given, operation, path
 from chordwise.retries import exchange
 from chordwise.transport import Call, Steps, plain
 
@@ -202,14 +203,14 @@ class QueryOperations(Resource):
         client's).
         """
         body = query_body(text, **options)
-        patience_s = self._timeout_s if timeout is None else timeout
-        deadline = self._clock() + patience_s
-        hold_s = math.ceil(min(LONGEST_HOLD_S, patience_s))
+        limit_s = self._timeout_s if timeout is None else timeout
+        hold_s = math.ceil(min(LONGEST_HOLD_S, limit_s))
         headers = {"Prefer": f"wait={hold_s}", **query_headers(request_id, fresh=fresh)}
         call = Call(method="POST", path=_PATH, headers=headers, content=as_content(body), hold_s=hold_s)
         began = self._clock()
+        deadline = began + limit_s
         answer = yield from exchange(call, self._policy, deadline=deadline, clock=self._clock)
-        return (yield from self._awaited(answer.json(), began, deadline))
+        return (yield from self._await_result(answer.json(), began, deadline))
 
     @operation
     def submit_query(
@@ -229,30 +230,31 @@ class QueryOperations(Resource):
         Raises Timeout if there is none by then, QueryFailed if the query failed, and ProblemError with status 404 for an
         expired or cancelled query.
         """
-        deadline = self._clock() + (self._timeout_s if timeout is None else timeout)
         began = self._clock()
-        return (yield from self._awaited((yield from self._look(_id(query), began, deadline)), began, deadline))
+        deadline = began + (self._timeout_s if timeout is None else timeout)
+        body = yield from self._poll(_id(query), began, deadline)
+        return (yield from self._await_result(body, began, deadline))
 
     @operation
     def cancel_query(self, query: PendingQuery | QueryResult | str) -> Steps[None]:
         """Cancel a query, or delete its answer. ProblemError with status 404 if there is none."""
-        yield from self._request("DELETE", f"{_PATH}/{segment(_id(query))}")
+        return self._delete(path("queries", _id(query)))
 
-    def _awaited(self, said: Any, began: float, deadline: float) -> Steps[QueryResult]:
-        """Poll until the query has ended. ``began`` is the start of the last poll."""
+    def _await_result(self, body: Any, began: float, deadline: float) -> Steps[QueryResult]:
+        """Poll until the query has ended. ``began`` is the start of the last poll, ``body`` its answer."""
         while True:
-            status = said.get("status") if isinstance(said, dict) else None
+            status = body.get("status") if isinstance(body, dict) else None
             if status not in _UNFINISHED:
-                return _result(said, status)
-            query_id = str(said.get("query_id"))
+                return _result(body, status)
+            query_id = str(body.get("query_id"))
             yield from self._pause_between_polls(began, deadline, f"query {query_id}", str(status))
             began = self._clock()
-            said = yield from self._look(query_id, began, deadline)
+            body = yield from self._poll(query_id, began, deadline)
 
-    def _look(self, query_id: str, now: float, deadline: float) -> Steps[Any]:
+    def _poll(self, query_id: str, now: float, deadline: float) -> Steps[Any]:
         hold_s = max(0, math.ceil(min(LONGEST_HOLD_S, deadline - now)))
         params = (("wait", str(hold_s)),) if hold_s else ()
-        call = Call(method="GET", path=f"{_PATH}/{segment(query_id)}", params=params, hold_s=hold_s)
+        call = Call(method="GET", path=path("queries", query_id), params=params, hold_s=hold_s)
         return (yield from exchange(call, self._policy, deadline=deadline, clock=self._clock)).json()
 
 
@@ -278,16 +280,16 @@ def query_body(
 
     Raises InvalidInput if no namespace is named.
     """
-    named = namespace if namespaces is None else namespaces
-    chosen = [named] if isinstance(named, str) else list(named or ())
-    if not chosen:
+    names = namespace if namespaces is None else namespaces
+    names = [names] if isinstance(names, str) else list(names or ())
+    if not names:
         raise InvalidInput("a query must name at least one namespace")
-    body = {
+    fields = {
         "query_text": text,
-        "namespaces": chosen,
+        "namespaces": names,
         "top_k": top_k,
         "filters": None if filters is None else {name: plain(value) for name, value in filters.items()},
-        "retrieve": {**(retrieve or {}), **({"method": method} if method else {})} or None,
+        "retrieve": {**(retrieve or {}), **given(method=method or None)} or None,
         "enable_rerank": rerank,
         "enable_expand": expand,
         "profile": profile,
@@ -295,9 +297,8 @@ def query_body(
         "conversation": None if conversation is None else list(conversation),
         "user_profile": user_profile,
         "trace": trace,
-        **(extra or {}),
     }
-    return {name: value for name, value in body.items() if value is not None}
+    return given(**{**fields, **(extra or {})})
 
 
 def query_headers(request_id: str | None, *, fresh: bool) -> dict[str, str]:
@@ -305,24 +306,19 @@ def query_headers(request_id: str | None, *, fresh: bool) -> dict[str, str]:
     headers = {"Cache-Control": "no-cache"} if fresh else {}
     if request_id is None:
         return headers
-    if not (
-        0 < len(request_id) <= _LONGEST_ID
-        and request_id.isascii()
-        and request_id.isprintable()
-        and " " not in request_id
-    ):
+    if not re.fullmatch(rf"[!-~]{{1,{_LONGEST_ID}}}", request_id):
         raise InvalidInput(f"a request id has 1 to {_LONGEST_ID} visible ASCII characters")
     return {**headers, "X-Request-ID": request_id}
 
 
-def _result(said: Any, status: object) -> QueryResult:
+def _result(body: Any, status: object) -> QueryResult:
     if status == "succeeded":
-        return decode(QueryResult, said)
+        return decode(QueryResult, body)
     if not isinstance(status, str):
         raise UnexpectedAnswer("the answer to a query has no status")
-    error = said.get("error")
+    error = body.get("error")
     reason = error.get("detail") if isinstance(error, dict) else error
-    query_id = str(said.get("query_id"))
+    query_id = str(body.get("query_id"))
     raise QueryFailed(
         f"query {query_id} {status}" + (f": {reason}" if reason else ""), query_id=query_id, status=status
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from chordwise.records import Result
-from chordwise.resource import Resource, operation, segment
+from chordwise.resource import Resource, operation, path
 from chordwise.transport import Steps
 
 
@@ -52,11 +52,9 @@ class SourceOperations(Resource):
     @operation
     def source(self, source_id: str, *, namespace: str) -> Steps[SourceInfo]:
         """Return a source with its counts. ProblemError with status 404 if there is none."""
-        path = f"/v1/sources/{segment(source_id)}"
-        return self._one(SourceInfo, "GET", path, params={"namespace": namespace})
+        return self._one(SourceInfo, "GET", path("sources", source_id), params={"namespace": namespace})
 
     @operation
     def delete_source(self, source_id: str, *, namespace: str) -> Steps[SourceDeletion]:
         """Delete a source with all its documents, pending ones too."""
-        path = f"/v1/sources/{segment(source_id)}"
-        return self._one(SourceDeletion, "DELETE", path, params={"namespace": namespace})
+        return self._one(SourceDeletion, "DELETE", path("sources", source_id), params={"namespace": namespace})

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from typing import Any
 
-from chordwise.errors import UnexpectedAnswer
 from chordwise.records import Result, decode
-from chordwise.resource import Resource, operation, segment
+from chordwise.resource import Resource, operation, path
 from chordwise.transport import Steps
 
 
@@ -128,41 +127,39 @@ class TenantOperations(Resource):
     @operation
     def tenant(self, tenant_id: str) -> Steps[Tenant]:
         """Return one tenant. ProblemError with status 404 if there is none."""
-        return self._one(Tenant, "GET", tenant_path(tenant_id))
+        return self._one(Tenant, "GET", path("tenants", tenant_id))
 
     @operation
     def create_tenant(self, tenant_id: str, *, name: str | None = None) -> Steps[Tenant]:
         """Create a tenant without keys. ProblemError with status 409 if there is one of this id."""
-        name = name or tenant_id
-        body = {"tenant_id": tenant_id, "name": name}
+        body = {"tenant_id": tenant_id, "name": name or tenant_id}
         return self._one(Tenant, "POST", "/v1/tenants", body=body, safe=False)
 
     @operation
     def disable_tenant(self, tenant_id: str) -> Steps[Tenant]:
         """Disable all keys of the tenant within three seconds; nothing is deleted."""
-        return self._one(Tenant, "POST", f"{tenant_path(tenant_id)}/disable")
+        return self._one(Tenant, "POST", path("tenants", tenant_id, "disable"))
 
     @operation
     def enable_tenant(self, tenant_id: str) -> Steps[Tenant]:
         """Let the tenant's keys work again."""
-        return self._one(Tenant, "POST", f"{tenant_path(tenant_id)}/enable")
+        return self._one(Tenant, "POST", path("tenants", tenant_id, "enable"))
 
     @operation
     def erase_tenant(self, tenant_id: str) -> Steps[TenantErasure]:
         """Delete everything the tenant has, in every store. This cannot be undone."""
-        return self._one(TenantErasure, "DELETE", tenant_path(tenant_id))
+        return self._one(TenantErasure, "DELETE", path("tenants", tenant_id))
 
     @operation
     def tenant_quotas(self, tenant_id: str) -> Steps[TenantQuotas]:
         """Return the tenant's own quotas; None where the installation's setting applies."""
-        return self._one(TenantQuotas, "GET", f"{tenant_path(tenant_id)}/quotas")
+        return self._one(TenantQuotas, "GET", path("tenants", tenant_id, "quotas"))
 
     @operation
     def set_tenant_quotas(self, /, tenant_id: str, **quotas: int | None) -> Steps[TenantQuotas]:
         """Replace the tenant's own quotas: ``documents``, ``chunks``, ``queued``, ``tokens``, ``requests_per_minute``.
         An omitted quota takes the installation's setting again, 0 means no limit."""
-        path = f"{tenant_path(tenant_id)}/quotas"
-        return self._one(TenantQuotas, "PUT", path, body=dict(quotas))
+        return self._one(TenantQuotas, "PUT", path("tenants", tenant_id, "quotas"), body=quotas)
 
     @operation
     def quotas(self) -> Steps[Quotas]:
@@ -175,19 +172,15 @@ class TenantOperations(Resource):
     ) -> Steps[UsageReport]:
         """Report the cost of embedding between two days (UTC, both included; default: this month), ``by`` day, job, model or
         purpose."""
-        asked = {"from": start, "to": end, "by": by, "limit": 200}
+        filters = {"from": start, "to": end, "by": by, "limit": 200}
         report: UsageReport | None = None
-        rows: tuple[UsageRow, ...] = ()
         cursor: str | None = None
-        while True:
-            page = (yield from self._request("GET", "/v1/usage", params={**asked, "cursor": cursor})).json()
-            if not isinstance(page, dict):
-                raise UnexpectedAnswer("/v1/usage does not answer with an object")
-            found = decode(UsageReport, page)
-            report, rows = report or found, rows + found.data
-            cursor = page.get("next_cursor")
-            if not cursor:
-                return UsageReport(by=report.by, total=report.total, data=rows, raw=report.raw)
+        while report is None or cursor:
+            body = (yield from self._request("GET", "/v1/usage", params={**filters, "cursor": cursor})).json()
+            page = decode(UsageReport, body)
+            report = page if report is None else replace(report, data=report.data + page.data)
+            cursor = page.raw.get("next_cursor")
+        return report
 
     @operation
     def audit(
@@ -199,10 +192,5 @@ class TenantOperations(Resource):
         limit: int | None = 100,
     ) -> Steps[list[AuditEntry]]:
         """List searches and writes, newest first; ``limit`` None for all."""
-        asked = {"action": action, "since": since, "until": until}
-        return self._pages(AuditEntry, "/v1/audit", asked, limit=limit)
-
-
-def tenant_path(tenant_id: str) -> str:
-    """Return the path of a tenant."""
-    return f"/v1/tenants/{segment(tenant_id)}"
+        filters = {"action": action, "since": since, "until": until}
+        return self._pages(AuditEntry, "/v1/audit", filters, limit=limit)

@@ -15,11 +15,10 @@ from typing import Any
 
 from chordwise.errors import ChordwiseError
 from chordwise.records import Result
-from chordwise.resource import Resource, entries, operation, segment
+from chordwise.resource import Resource, entries, given, operation, path
 from chordwise.transport import Steps
 
 TOLERANCE_S = 300
-_PATH = "/v1/webhooks"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,40 +61,40 @@ class WebhookOperations(Resource):
     @operation
     def webhooks(self) -> Steps[list[Webhook]]:
         """List every endpoint that is notified when jobs end."""
-        return self._list(Webhook, _PATH)
+        return self._list(Webhook, path("webhooks"))
 
     @operation
     def webhook(self, webhook_id: str) -> Steps[Webhook]:
         """Return one endpoint that is notified when jobs end."""
-        return self._one(Webhook, "GET", f"/v1/webhooks/{segment(webhook_id)}")
+        return self._one(Webhook, "GET", path("webhooks", webhook_id))
 
     @operation
     def add_webhook(self, url: str, *, events: Iterable[str] | None = None) -> Steps[Webhook]:
         """Register an endpoint, by default for every end of a job. Its ``secret``, for ``verify_webhook``, is returned once."""
-        body: dict[str, Any] = {"url": url} if events is None else {"url": url, "events": list(events)}
-        return self._one(Webhook, "POST", _PATH, body=body, safe=False)
+        body = given(url=url, events=None if events is None else list(events))
+        return self._one(Webhook, "POST", path("webhooks"), body=body, safe=False)
 
     @operation
     def remove_webhook(self, webhook_id: str) -> Steps[None]:
         """Delete an endpoint."""
-        yield from self._request("DELETE", f"{_PATH}/{segment(webhook_id)}")
+        return self._delete(path("webhooks", webhook_id))
 
     @operation
     def rotate_webhook(self, webhook_id: str, *, overlap_seconds: int | None = None) -> Steps[Webhook]:
         """Give an endpoint a new ``secret``; for ``overlap_seconds``, a day by default, the old one signs too."""
-        body = {} if overlap_seconds is None else {"overlap_seconds": overlap_seconds}
-        return self._one(Webhook, "POST", f"{_PATH}/{segment(webhook_id)}/rotate", body=body, safe=False)
+        body = given(overlap_seconds=overlap_seconds)
+        return self._one(Webhook, "POST", path("webhooks", webhook_id, "rotate"), body=body, safe=False)
 
     @operation
     def enable_webhook(self, webhook_id: str) -> Steps[Webhook]:
         """Enable an endpoint that was disabled after failures."""
-        return self._one(Webhook, "POST", f"{_PATH}/{segment(webhook_id)}/enable")
+        return self._one(Webhook, "POST", path("webhooks", webhook_id, "enable"))
 
     @operation
     def test_webhook(self, webhook_id: str) -> Steps[str]:
         """Send a test message; returns the id of its delivery."""
-        path = f"{_PATH}/{segment(webhook_id)}/test"
-        return (yield from self._one(Delivery, "POST", path, safe=False)).delivery_id
+        delivery = yield from self._one(Delivery, "POST", path("webhooks", webhook_id, "test"), safe=False)
+        return delivery.delivery_id
 
     @operation
     def webhook_deliveries(
@@ -103,19 +102,18 @@ class WebhookOperations(Resource):
     ) -> Steps[list[Delivery]]:
         """List the latest messages to an endpoint; ``state``: pending, delivered or dead."""
         params = {"limit": min(limit, 200), "state": state or None}
-        path = f"{_PATH}/{segment(webhook_id)}/deliveries"
-        return entries(Delivery, (yield from self._request("GET", path, params=params)).json(), path)
+        source = path("webhooks", webhook_id, "deliveries")
+        return entries(Delivery, (yield from self._request("GET", source, params=params)).json(), source)
 
     @operation
     def webhook_delivery(self, webhook_id: str, delivery_id: str) -> Steps[Delivery]:
         """Return one message to an endpoint."""
-        return self._one(Delivery, "GET", f"{_PATH}/{segment(webhook_id)}/deliveries/{segment(delivery_id)}")
+        return self._one(Delivery, "GET", path("webhooks", webhook_id, "deliveries", delivery_id))
 
     @operation
     def redeliver(self, webhook_id: str, delivery_id: str) -> Steps[None]:
         """Send a delivered or dead message again, under the same id."""
-        path = f"{_PATH}/{segment(webhook_id)}/deliveries/{segment(delivery_id)}/redeliver"
-        yield from self._request("POST", path)
+        yield from self._request("POST", path("webhooks", webhook_id, "deliveries", delivery_id, "redeliver"))
 
 
 def verify_webhook(
@@ -125,8 +123,8 @@ def verify_webhook(
 
     A message may arrive twice with the same ``webhook-id``: remember those already handled.
     """
-    named = {name.lower(): value for name, value in headers.items()}
-    message_id, timestamp = named.get("webhook-id", ""), named.get("webhook-timestamp", "")
+    fields = {name.lower(): value for name, value in headers.items()}
+    message_id, timestamp = fields.get("webhook-id", ""), fields.get("webhook-timestamp", "")
     try:
         key = base64.b64decode(secret.removeprefix("whsec_"), validate=True)
         age_s = (time.time() if now is None else now) - int(timestamp)
@@ -138,8 +136,8 @@ def verify_webhook(
         raise NotGenuine(f"the webhook was signed {age_s:.0f} s ago")
     digest = hmac.new(key, f"{message_id}.{timestamp}.".encode() + body, hashlib.sha256).digest()
     expected = b"v1," + base64.b64encode(digest)
-    given = named.get("webhook-signature", "").split(" ")
-    if not any(hmac.compare_digest(expected, signature.encode()) for signature in given):
+    signatures = fields.get("webhook-signature", "").split(" ")
+    if not any(hmac.compare_digest(expected, signature.encode()) for signature in signatures):
         raise NotGenuine("no signature of the webhook was made with this secret")
     message: dict[str, Any] = json.loads(body)
     return message

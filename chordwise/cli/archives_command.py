@@ -11,10 +11,9 @@ import typer
 from chordwise.api.archive_files import Manifest
 from chordwise.api.archives import Imported
 from chordwise.api.ingestion import ON_CONFLICT
-from chordwise.api.jobs import Ingestion, failures
+from chordwise.api.jobs import Ingestion
 from chordwise.cli import screen
-from chordwise.cli.ingest_command import tell_indexed
-from chordwise.errors import ChordwiseError
+from chordwise.cli.ingest_command import require_all, show_indexed
 
 
 def export_namespace(
@@ -29,18 +28,18 @@ def export_namespace(
     """
     began = time.monotonic()
     with screen.connect() as client:
-        known = {each.namespace: each.documents for each in client.namespaces()}
+        total = next((info.documents for info in client.namespaces() if info.namespace == namespace), None)
         with screen.Ticker(quiet=as_json) as ticker:
 
-            def told(state: Manifest) -> None:
-                ticker.tell("documents exported", state.documents, known.get(namespace))
+            def show(state: Manifest) -> None:
+                ticker.show("documents exported", state.documents, total)
 
-            manifest = client.export(namespace, path, on_progress=told)
+            manifest = client.export(namespace, path, on_progress=show)
     without = sum(part.without_vector for part in manifest.parts)
     if as_json:
         names = ("archive_id", "namespace", "documents", "chunks", "model", "dimension")
-        told_json = {name: getattr(manifest, name) for name in names}
-        screen.print_json({**told_json, "parts": len(manifest.parts), "without_vector": without})
+        facts = {name: getattr(manifest, name) for name in names}
+        screen.print_json({**facts, "parts": len(manifest.parts), "without_vector": without})
         return
     counted = f"{screen.plural(manifest.documents, 'document')} with {screen.plural(manifest.chunks, 'chunk')}"
     parts = screen.plural(len(manifest.parts), "part")
@@ -67,33 +66,33 @@ def import_archive(
 
     Exits with 1 if a part is damaged or, with --wait, if a document could not be imported.
     """
-    if on_conflict not in (None, *ON_CONFLICT):
-        raise typer.BadParameter("must be replace, skip, error or new", param_hint="--on-conflict")
+    screen.require_choice(on_conflict, ON_CONFLICT, "--on-conflict")
     began = time.monotonic()
     with screen.connect() as client, screen.Ticker(quiet=as_json) as ticker:
-
-        def told(state: Ingestion) -> None:
-            ticker.tell("documents sent", state.total)
-
-        found = client.import_archive(path, namespace=namespace, on_conflict=on_conflict, again=again, on_progress=told)
-        done = found.ingestion
+        imported = client.import_archive(
+            path,
+            namespace=namespace,
+            on_conflict=on_conflict,
+            again=again,
+            on_progress=lambda state: ticker.show("documents sent", state.total),
+        )
+        done = imported.ingestion
         if wait:
-            done = client.wait(done, on_progress=lambda state: tell_indexed(ticker, state))
+            done = client.wait(done, on_progress=lambda state: show_indexed(ticker, state))
     if as_json:
-        screen.print_json({"jobs": [dict(job.raw) for job in done.jobs], "sent": found.sent})
+        screen.print_json({"jobs": [job.raw for job in done.jobs], "sent": imported.sent})
     else:
-        _summarise(found, done, waited=wait, elapsed_s=time.monotonic() - began)
-    if wait and done.status != "succeeded":
-        said = f": {failures(done.errors)}" if done.errors else ""
-        raise ChordwiseError(f"{done.failed + done.cancelled} of {done.total} documents were not imported{said}")
+        _summarise(imported, done, waited=wait, elapsed_s=time.monotonic() - began)
+    if wait:
+        require_all(done, "imported")
 
 
-def _summarise(found: Imported, done: Ingestion, *, waited: bool, elapsed_s: float) -> None:
-    before = len(done.jobs) - found.sent
-    there = f", {screen.plural(before, 'part')} had arrived before" if before else ""
-    screen.say(f"{screen.plural(found.sent, 'part')} sent{there}; {screen.plural(done.total, 'document')}")
+def _summarise(imported: Imported, done: Ingestion, *, waited: bool, elapsed_s: float) -> None:
+    earlier = len(done.jobs) - imported.sent
+    arrived = f", {screen.plural(earlier, 'part')} had arrived before" if earlier else ""
+    screen.say(f"{screen.plural(imported.sent, 'part')} sent{arrived}; {screen.plural(done.total, 'document')}")
     if done.jobs:
-        screen.say("vectors kept" if found.vectors_kept else "another embedding model: chunks are embedded anew")
+        screen.say("vectors kept" if imported.vectors_kept else "another embedding model: chunks are embedded anew")
     if waited:
         cancelled = f", {done.cancelled} cancelled" if done.cancelled else ""
         counts = f"{done.succeeded} succeeded, {done.failed} failed{cancelled}"

@@ -7,7 +7,6 @@ import sys
 from typing import Annotated, Any
 
 import typer
-from rich.text import Text
 
 from chordwise.api.chunks import Chunk, ChunkResult
 from chordwise.cli import screen
@@ -15,7 +14,7 @@ from chordwise.cli import screen
 chunks = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 Ids = Annotated[list[str], typer.Argument(metavar="ID…", help="The chunks.")]
-_SHOWN = 60  # characters of a text in a table
+_EXCERPT = 60  # characters of a text in a table
 
 
 @chunks.callback()
@@ -42,7 +41,7 @@ def list_chunks(
 ) -> None:
     """List published chunks, ordered by document, parent and position."""
     with screen.connect() as client:
-        found = client.chunks(
+        rows = client.chunks(
             namespace=namespace,
             limit=limit,
             document_id=document,
@@ -53,12 +52,14 @@ def list_chunks(
             order_by=order_by,
             offset=offset or None,
         )
-    if as_json:
-        screen.print_json({"data": [dict(chunk.raw) for chunk in found]})
-    elif found:
-        _list(found)
-    else:
-        screen.say("No chunks.")
+    screen.print_list(
+        rows,
+        ("id", "document", "type", "index", "tokens", "text"),
+        _row,
+        as_json=as_json,
+        empty="No chunks.",
+        numbers=("index", "tokens"),
+    )
 
 
 @chunks.command()
@@ -69,17 +70,17 @@ def edit(
     as_json: screen.Json = False,
 ) -> int:
     """Give a chunk another text. It is embedded again before this returns."""
-    wanted = {"chunk_id": chunk_id, "text": sys.stdin.read() if text == "-" else text, "etag": etag}
+    change = {"chunk_id": chunk_id, "text": sys.stdin.read() if text == "-" else text}
     with screen.connect() as client:
-        done = client.edit_chunks([{name: value for name, value in wanted.items() if value is not None}])
-    return _told(done, as_json=as_json)
+        results = client.edit_chunks([change if etag is None else {**change, "etag": etag}])
+    return _print_results(results, as_json=as_json)
 
 
 @chunks.command()
 def delete(chunk_ids: Ids, as_json: screen.Json = False) -> int:
     """Delete chunks; a parent goes with its children, a document with its last chunk."""
     with screen.connect() as client:
-        return _told(client.delete_chunks(chunk_ids), as_json=as_json)
+        return _print_results(client.delete_chunks(chunk_ids), as_json=as_json)
 
 
 @chunks.command()
@@ -97,40 +98,35 @@ def disable(chunk_ids: Ids, as_json: screen.Json = False) -> int:
 def _object(text: str) -> dict[str, Any]:
     """Parse a JSON object. Raises a usage error."""
     try:
-        read = json.loads(text)
+        value = json.loads(text)
     except ValueError:
-        read = None
-    if not isinstance(read, dict):
+        value = None
+    if not isinstance(value, dict):
         raise typer.BadParameter('must be a JSON object, as in {"type": "manual"}', param_hint="--filters")
-    return read
+    return value
 
 
 def _switch(chunk_ids: list[str], *, enabled: bool, as_json: bool) -> int:
     with screen.connect() as client:
-        done = client.edit_chunks([{"chunk_id": chunk_id, "enabled": enabled} for chunk_id in chunk_ids])
-    return _told(done, as_json=as_json)
+        results = client.edit_chunks([{"chunk_id": chunk_id, "enabled": enabled} for chunk_id in chunk_ids])
+    return _print_results(results, as_json=as_json)
 
 
-def _told(done: list[ChunkResult], *, as_json: bool) -> int:
+def _print_results(results: list[ChunkResult], *, as_json: bool) -> int:
     """Print the outcome of each chunk. Returns the exit status: 1 if one failed."""
     if as_json:
-        screen.print_json({"data": [dict(each.raw) for each in done]})
+        screen.print_json({"data": [result.raw for result in results]})
     else:
-        for each in done:
-            reason = f": {each.detail or each.code}" if each.status == "failed" else ""
-            pending = "; a newer upload of its document will replace it" if each.replacement_pending else ""
-            beside = f"; words it had are still in {', '.join(each.repeated_in)}" if each.repeated_in else ""
-            screen.say(f"{each.chunk_id} {each.status}{reason}{pending}{beside}")
-    return int(any(each.status == "failed" for each in done))
+        for result in results:
+            reason = f": {result.detail or result.code}" if result.status == "failed" else ""
+            pending = "; a newer upload of its document will replace it" if result.replacement_pending else ""
+            repeated = f"; words it had are still in {', '.join(result.repeated_in)}" if result.repeated_in else ""
+            screen.say(f"{result.chunk_id} {result.status}{reason}{pending}{repeated}")
+    return int(any(result.status == "failed" for result in results))
 
 
-def _list(found: list[Chunk]) -> None:
-    table = screen.table("id", "document", "type", "index", "tokens", "text", numbers=("index", "tokens"))
-    for chunk in found:
-        text = " ".join(chunk.text.split())
-        shown = text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
-        marks = [*(["edited"] if chunk.edited else []), *([] if chunk.enabled else ["off"])]
-        kind = ", ".join([chunk.chunk_type, *marks])
-        cells = (chunk.chunk_id, chunk.document_id, kind, str(chunk.chunk_index), str(chunk.token_count), shown)
-        table.add_row(*(Text(screen.clean(cell)) for cell in cells))
-    screen.stdout().print(table)
+def _row(chunk: Chunk) -> tuple[object, ...]:
+    text = " ".join(chunk.text.split())
+    excerpt = text if len(text) <= _EXCERPT else text[: _EXCERPT - 1] + "…"
+    kind = chunk.chunk_type + (", edited" if chunk.edited else "") + ("" if chunk.enabled else ", off")
+    return chunk.chunk_id, chunk.document_id, kind, chunk.chunk_index, chunk.token_count, excerpt

@@ -100,16 +100,13 @@ def run(arguments: Sequence[str]) -> int:
         code = _command()(args=list(arguments), prog_name="chordwise", standalone_mode=False)
     except typer.TyperException as error:
         command = getattr(getattr(error, "ctx", None), "command_path", "chordwise")
-        _complain(f"{error.format_message()} (see {command} --help)")
-        return USAGE
-    except NotConfigured as error:
-        _complain(str(error))
+        _print_error(f"{error.format_message()} (see {command} --help)")
         return USAGE
     except ChordwiseError as error:
-        _complain(str(error))
-        return FAILED
+        _print_error(str(error))
+        return USAGE if isinstance(error, NotConfigured) else FAILED
     except (KeyboardInterrupt, typer.Abort):
-        _complain("interrupted; the server continues with accepted work")
+        _print_error("interrupted; the server continues with accepted work")
         return INTERRUPTED
     return code if isinstance(code, int) else SUCCESS
 
@@ -122,5 +119,5 @@ def main() -> None:
     sys.exit(run(sys.argv[1:]))
 
 
-def _complain(sentence: str) -> None:
+def _print_error(sentence: str) -> None:
     sys.stderr.write(f"chordwise: {screen.clean(sentence)}\n")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
 from chordwise.api.dead_letters import DeadLetter
 from chordwise.cli import screen
@@ -43,58 +43,39 @@ def dead_letters(
     with screen.connect() as client:
         if replay:
             if letter_id is not None:
-                done = client.replay_dead_letter(letter_id)
+                replayed = client.replay_dead_letter(letter_id)
             else:
-                done = client.replay_dead_letters(everything=everything, **chosen)
-            _told({"replayed": done}, f"{screen.plural(done, 'document')} queued again", as_json=as_json)
-        elif drop and letter_id is not None:
+                replayed = client.replay_dead_letters(everything=everything, **chosen)
+            sentence = f"{screen.plural(replayed, 'document')} queued again"
+            screen.report({"replayed": replayed}, sentence, as_json=as_json)
+        elif letter_id is None:
+            screen.print_list(
+                client.dead_letters(limit=limit, **chosen),
+                ("id", "document", "reason", "code", "attempts"),
+                attrgetter("id", "document_id", "reason", "code", "attempts"),
+                as_json=as_json,
+                empty="No dead letters.",
+                numbers=("attempts",),
+            )
+        elif drop:
             client.drop_dead_letter(letter_id)
-            _told({"dropped": 1}, "dropped", as_json=as_json)
-        elif letter_id is not None:
-            letter = client.dead_letter(letter_id)
-            if as_json:
-                screen.print_json(dict(letter.raw))
-            else:
-                _describe(letter)
+            screen.report({"dropped": 1}, "dropped", as_json=as_json)
         else:
-            listed = client.dead_letters(limit=limit, **chosen)
-            if as_json:
-                screen.print_json({"data": [dict(letter.raw) for letter in listed]})
-            else:
-                _list(listed)
+            _print(client.dead_letter(letter_id), as_json=as_json)
 
 
-def _told(value: object, sentence: str, *, as_json: bool) -> None:
-    if as_json:
-        screen.print_json(value)
-    else:
-        screen.say(sentence)
-
-
-def _list(listed: list[DeadLetter]) -> None:
-    if not listed:
-        screen.say("No dead letters.")
-        return
-    table = screen.table("id", "document", "reason", "code", "attempts", numbers=("attempts",))
-    for letter in listed:
-        cells = (letter.id, letter.document_id, letter.reason, letter.code, str(letter.attempts))
-        table.add_row(*(Text(screen.clean(cell)) for cell in cells))
-    screen.stdout().print(table)
-
-
-def _describe(letter: DeadLetter) -> None:
-    facts = screen.table("", "")
-    facts.show_header = False
+def _print(letter: DeadLetter, *, as_json: bool) -> None:
     payload = letter.payload
-    told = {
-        "id": letter.id,
-        "job": letter.job_id,
-        "document": f"{letter.document_id} in {letter.namespace}, generation {letter.generation}",
-        "reason": f"{letter.reason}: {letter.code}",
-        "detail": letter.detail or "",
-        "stage": f"{letter.stage}, after {screen.plural(letter.attempts, 'attempt')}",
-        "payload": f"{payload.bytes} bytes of {payload.media_type}" + ("" if payload.available else ", deleted"),
-    }
-    for name, value in told.items():
-        facts.add_row(name, Text(screen.clean(value)))
-    screen.stdout().print(facts)
+    screen.print_facts(
+        letter,
+        {
+            "id": letter.id,
+            "job": letter.job_id,
+            "document": f"{letter.document_id} in {letter.namespace}, generation {letter.generation}",
+            "reason": f"{letter.reason}: {letter.code}",
+            "detail": letter.detail,
+            "stage": f"{letter.stage}, after {screen.plural(letter.attempts, 'attempt')}",
+            "payload": f"{payload.bytes} bytes of {payload.media_type}" + ("" if payload.available else ", deleted"),
+        },
+        as_json=as_json,
+    )

@@ -44,7 +44,9 @@ def doctor(
     findings = list({finding.check: finding for finding in _findings(screen.connection(), drift=drift)}.values())
     failed = [finding.check for finding in findings if finding.severity == "failed"]
     if as_json:
-        screen.print_json({"ok": not failed, "findings": [_as_json(finding) for finding in findings]})
+        names = ("check", "severity", "detail", "advice")
+        rows = [{name: getattr(finding, name) for name in names} for finding in findings]
+        screen.print_json({"ok": not failed, "findings": rows})
     else:
         console = screen.stdout()
         width = max(len(finding.check) for finding in findings)
@@ -57,102 +59,97 @@ def doctor(
         raise ChordwiseError(f"{screen.plural(len(failed), 'check')} failed: {', '.join(failed)}")
 
 
-def _findings(known: Connection, *, drift: bool) -> Iterator[Finding]:
+def _failed(check: str, detail: object, advice: str = "see the server's logs", severity: str = "failed") -> Finding:
+    return Finding(check=check, severity=severity, detail=str(detail), advice=advice)
+
+
+def _passed(check: str, detail: str) -> Finding:
+    return Finding(check=check, severity="ok", detail=detail)
+
+
+def _findings(server: Connection, *, drift: bool) -> Iterator[Finding]:
     try:
-        client = Chordwise(known.url, known.api_key, timeout=10.0, retries=1)
+        client = Chordwise(server.url, server.api_key, timeout=10.0, retries=1)
     except NotConfigured as error:
-        advice = "make up writes both for the local stack"
-        yield Finding(check="configuration", severity="failed", detail=str(error), advice=advice)
+        yield _failed("configuration", error, "make up writes both for the local stack")
         return
     with client:
-        yield Finding(check="configuration", severity="ok", detail=f"{known.url}, from {known.origin}")
+        yield _passed("configuration", f"{server.url}, from {server.origin}")
         began = time.perf_counter()
         try:
             health = client.health()
         except ChordwiseError as error:
-            advice = "is the server running, and is CHORDWISE_URL right?"
-            yield Finding(check="server", severity="failed", detail=str(error), advice=advice)
+            yield _failed("server", error, "is the server running, and is CHORDWISE_URL right?")
             return
-        elapsed_ms = (time.perf_counter() - began) * 1000
-        yield Finding(check="server", severity="ok", detail=f"answers in {elapsed_ms:.0f} ms")
+        yield _passed("server", f"answers in {(time.perf_counter() - began) * 1000:.0f} ms")
         yield _key(client)
         for name, dependency in health.dependencies.items():
             yield _dependency(name, dependency)
         if not health.ready and all(dependency.ok for dependency in health.dependencies.values()):
-            advice = "wait a moment, then see the server's logs"
-            yield Finding(check="readiness", severity="failed", detail=health.status, advice=advice)
+            yield _failed("readiness", health.status, "wait a moment, then see the server's logs")
         yield _versions(client, health.version)
-        yield from _installation(known)
+        yield from _installation(server)
         if drift:
             yield _drift(client)
 
 
 def _dependency(name: str, dependency: Dependency) -> Finding:
     """Convert a check of /readyz to a finding, with its age if it is more than `_MOMENT_S`."""
-    took = f" in {dependency.latency_ms:.1f} ms" if dependency.latency_ms is not None else ""
+    latency = f" in {dependency.latency_ms:.1f} ms" if dependency.latency_ms is not None else ""
     if dependency.ok:
-        said = f"answers{took}" if took else dependency.detail or "ok"
+        detail = f"answers{latency}" if latency else dependency.detail or "ok"
     else:
-        said = f"{dependency.status}{took}" + (f": {dependency.detail}" if dependency.detail else "")
+        detail = f"{dependency.status}{latency}" + (f": {dependency.detail}" if dependency.detail else "")
     if dependency.age_s is not None and dependency.age_s >= _MOMENT_S:
-        said += f" (checked {dependency.age_s:.0f} s ago)"
+        detail += f" (checked {dependency.age_s:.0f} s ago)"
     if dependency.ok:
-        return Finding(check=name, severity="ok", detail=said)
-    advice = f"start a worker: celery -A workers.app worker -Q {name[6:]}" if name.startswith("queue:") else ""
-    severity = "warning" if dependency.status in ("warning", "unknown") else "failed"
-    return Finding(
-        check=name, severity=severity, detail=said, advice=advice or _ADVICE.get(name, "see the server's logs")
-    )
+        return _passed(name, detail)
+    advice = _ADVICE.get(name, "see the server's logs")
+    if name.startswith("queue:"):
+        advice = f"start a worker: celery -A workers.app worker -Q {name.removeprefix('queue:')}"
+    return _failed(name, detail, advice, "warning" if dependency.status in ("warning", "unknown") else "failed")
 
 
-def _as_json(finding: Finding) -> dict[str, str]:
-    names = ("check", "severity", "detail", "advice")
-    return {name: getattr(finding, name) for name in names}
-
-
-def _installation(known: Connection) -> Iterator[Finding]:
+def _installation(server: Connection) -> Iterator[Finding]:
     """Return the server's findings on its configuration; a warning if this key lacks the scope."""
     try:
-        operator = as_operator(known)
+        operator = as_operator(server)
         with Chordwise(operator.url, operator.api_key, timeout=30.0, retries=1) as client:
             yield from client.doctor().findings
     except ProblemError as error:
-        advice = "set CHORDWISE_ADMIN_KEY, or use a key with the scope operator"
         detail = "not examined: this takes the operator's key" if error.status in (401, 403) else str(error)
         severity = "warning" if error.status in (401, 403, 404) else "failed"
-        yield Finding(check="installation", severity=severity, detail=detail, advice=advice)
+        advice = "set CHORDWISE_ADMIN_KEY, or use a key with the scope operator"
+        yield _failed("installation", detail, advice, severity)
     except ChordwiseError as error:
-        yield Finding(check="installation", severity="failed", detail=str(error), advice="see the server's logs")
+        yield _failed("installation", error)
 
 
 def _key(client: Chordwise) -> Finding:
     try:
         namespaces = client.namespaces()
-    except ProblemError as error:
-        refused = error.status in (401, 403)
-        advice = "CHORDWISE_API_KEY is not a valid key of this server" if refused else "see the server's logs"
-        return Finding(check="key", severity="failed", detail=str(error), advice=advice)
     except ChordwiseError as error:
-        return Finding(check="key", severity="failed", detail=str(error), advice="see the server's logs")
-    return Finding(check="key", severity="ok", detail=f"accepted; {screen.plural(len(namespaces), 'namespace')}")
+        if isinstance(error, ProblemError) and error.status in (401, 403):
+            return _failed("key", error, "CHORDWISE_API_KEY is not a valid key of this server")
+        return _failed("key", error)
+    return _passed("key", f"accepted; {screen.plural(len(namespaces), 'namespace')}")
 
 
-def _versions(client: Chordwise, told: str | None) -> Finding:
+def _versions(client: Chordwise, version: str | None) -> Finding:
     try:
-        server = told or client.server_version()
+        server = version or client.server_version()
     except ChordwiseError as error:
-        return Finding(check="version", severity="warning", detail=str(error), advice="the server's version is unknown")
+        return _failed("version", error, "the server's version is unknown", "warning")
     detail = f"client {CLIENT_VERSION}, server {server or 'unknown'}"
-    same = server is None or server.split(".")[:2] == CLIENT_VERSION.split(".")[:2]
-    advice = "" if same else "install the client that belongs to the server"
-    return Finding(check="version", severity="ok" if same else "warning", detail=detail, advice=advice)
+    if server is None or server.split(".")[:2] == CLIENT_VERSION.split(".")[:2]:
+        return _passed("version", detail)
+    return _failed("version", detail, "install the client that belongs to the server", "warning")
 
 
 def _drift(client: Chordwise) -> Finding:
     try:
-        found = client.verify()
+        alignment = client.verify()
     except ChordwiseError as error:
-        return Finding(check="drift", severity="failed", detail=str(error), advice="see the server's logs")
-    detail = f"{found.missing} missing, {found.orphaned} orphaned, {found.stale} stale"
-    advice = "" if found.aligned else "chordwise verify --repair"
-    return Finding(check="drift", severity="ok" if found.aligned else "failed", detail=detail, advice=advice)
+        return _failed("drift", error)
+    detail = f"{alignment.missing} missing, {alignment.orphaned} orphaned, {alignment.stale} stale"
+    return _passed("drift", detail) if alignment.aligned else _failed("drift", detail, "chordwise verify --repair")

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import enum
-from datetime import datetime
+from operator import attrgetter
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
-from chordwise.api.documents import DocumentGenerations
-from chordwise.api.jobs import failures
 from chordwise.cli import screen
-from chordwise.errors import ChordwiseError
+from chordwise.cli.jobs_command import require_success
 
 
 class DocumentStatus(enum.StrEnum):
@@ -43,20 +40,15 @@ def list_documents(
 ) -> None:
     """List searchable and pending documents, or those with a status."""
     with screen.connect() as client:
-        found = client.documents(namespace=namespace, status=status and status.value, source_id=source_id, limit=limit)
-    if as_json:
-        screen.print_json({"data": [dict(each.raw) for each in found]})
-    elif not found:
-        screen.say("No documents.")
-    else:
-        table = screen.table(
-            "namespace", "document", "status", "generation", "chunks", numbers=("generation", "chunks")
-        )
-        for each in found:
-            generation = "" if each.generation is None else str(each.generation)
-            cells = (each.namespace, each.document_id, each.status, generation, str(each.chunks))
-            table.add_row(*(Text(screen.clean(cell)) for cell in cells))
-        screen.stdout().print(table)
+        rows = client.documents(namespace=namespace, status=status and status.value, source_id=source_id, limit=limit)
+    screen.print_list(
+        rows,
+        ("namespace", "document", "status", "generation", "chunks"),
+        attrgetter("namespace", "document_id", "status", "generation", "chunks"),
+        as_json=as_json,
+        empty="No documents.",
+        numbers=("generation", "chunks"),
+    )
 
 
 @app.command()
@@ -66,11 +58,22 @@ def generations(document_id: DocumentIdArgument, namespace: NamespaceOption, as_
     shown: searches see it. previous: rollback is possible. pending: not ingested yet. retired: about to be dropped.
     """
     with screen.connect() as client:
-        found = client.generations(document_id, namespace=namespace)
+        history = client.generations(document_id, namespace=namespace)
     if as_json:
-        screen.print_json(dict(found.raw))
-    else:
-        _list(found)
+        screen.print_json(history.raw)
+        return
+    screen.print_table(
+        ("generation", "state", "chunks", "bytes", "created", "kept until"),
+        (
+            (
+                *(row.generation, row.state, row.chunks, row.bytes),
+                *(screen.moment(at, seconds=True) for at in (row.created_at, row.kept_until)),
+            )
+            for row in history.data
+        ),
+        numbers=("chunks", "bytes"),
+    )
+    screen.say(f"etag {history.etag}")
 
 
 @app.command()
@@ -92,32 +95,10 @@ def rollback(
         if wait:
             job = client.wait(job)
     if as_json:
-        screen.print_json(dict(job.raw))
+        screen.print_json(job.raw)
     elif job.status == "succeeded":
         screen.say("rolled back")
     else:
         screen.say(f"accepted as job {job.job_id}; chordwise jobs {job.job_id} --watch follows it")
-    if wait and job.status != "succeeded":
-        told = f": {failures(job.errors)}" if job.errors else ""
-        raise ChordwiseError(f"job {job.job_id} {job.status.replace('_', ' ')}{told}")
-
-
-def _list(found: DocumentGenerations) -> None:
-    table = screen.table("generation", "state", "chunks", "bytes", "created", "kept until", numbers=("chunks", "bytes"))
-    for each in found.data:
-        cells = (
-            str(each.generation),
-            each.state,
-            "" if each.chunks is None else str(each.chunks),
-            str(each.bytes),
-            _time(each.created_at),
-            _time(each.kept_until),
-        )
-        table.add_row(*(Text(screen.clean(cell)) for cell in cells))
-    screen.stdout().print(table)
-    screen.say(f"etag {found.etag}")
-
-
-def _time(moment: datetime | None) -> str:
-    """Format in local time, to the second."""
-    return f"{moment.astimezone():%Y-%m-%d %H:%M:%S}" if moment else ""
+    if wait:
+        require_success(job)

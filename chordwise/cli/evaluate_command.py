@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 
 from chordwise.api.files import read_lines
+from chordwise.api.jobs import Ingestion
 from chordwise.async_client import AsyncChordwise
 from chordwise.cli import screen
-from chordwise.cli.ingest_command import tell_indexed
+from chordwise.cli.ingest_command import show_indexed
 from chordwise.client import Chordwise
 from chordwise.errors import ChordwiseError, InvalidInput
 from chordwise.evaluation.ask import Measured
-from chordwise.evaluation.collection import Collection, JudgedQuery, read_collection
+from chordwise.evaluation.collection import Collection, read_collection
 from chordwise.evaluation.evaluate import WAYS, Report, Way, evaluate, ingest_if_empty, ways_of
 from chordwise.evaluation.significance import Paired, paired
 
+T = TypeVar("T")
 MEASURES = ("ndcg@10", "mrr@10", "recall@100")
 
 Run = Mapping[tuple[str, str], Mapping[str, float]]  # measures by (way, query)
@@ -37,8 +39,8 @@ class Compared:
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields that are printed."""
-        found = asdict(self.result)
-        figures = {name: round(value, 6) if isinstance(value, float) else value for name, value in found.items()}
+        values = asdict(self.result).items()
+        figures = {name: round(value, 6) if isinstance(value, float) else value for name, value in values}
         return {"way": self.way, "measure": self.measure, **figures}
 
 
@@ -54,23 +56,23 @@ def write_run(path: Path, answers: Iterable[Measured]) -> None:
     """Write one JSON object a line. Raises InvalidInput if the file cannot be written."""
     try:
         with path.open("w", encoding="utf-8") as file:
-            file.writelines(json.dumps(each.as_json(), ensure_ascii=False) + "\n" for each in answers)
+            file.writelines(json.dumps(answer.as_json(), ensure_ascii=False) + "\n" for answer in answers)
     except OSError as error:
         raise InvalidInput(f"{path} cannot be written: {error.strerror}") from error
 
 
 def read_run(path: Path) -> dict[tuple[str, str], dict[str, float]]:
     """Read a file of ``write_run``. Raises InvalidInput, naming the line."""
-    found: dict[tuple[str, str], dict[str, float]] = {}
+    run: dict[tuple[str, str], dict[str, float]] = {}
     for number, line in read_lines(path):
         try:
             entry = json.loads(line)
-            found[entry["way"], entry["query_id"]] = {name: float(entry[name]) for name in MEASURES}
+            run[entry["way"], entry["query_id"]] = {name: float(entry[name]) for name in MEASURES}
         except (ValueError, KeyError, TypeError):
             raise InvalidInput(f"{path}:{number} is not an answer of an evaluation") from None
-    if not found:
+    if not run:
         raise InvalidInput(f"{path} holds no answer")
-    return found
+    return run
 
 
 def compare(a: Run, b: Run) -> Comparison:
@@ -78,23 +80,48 @@ def compare(a: Run, b: Run) -> Comparison:
     shared = [key for key in a if key in b]
     if not shared:
         raise InvalidInput("the two runs have no query in common")
-    rows = []
-    for way in dict.fromkeys(way for way, _ in shared):
-        keys = [key for key in shared if key[0] == way]
-        for measure in MEASURES:
-            result = paired([a[key][measure] for key in keys], [b[key][measure] for key in keys])
-            rows.append(Compared(way=way, measure=measure, result=result))
+    by_way = {way: [key for key in shared if key[0] == way] for way in dict.fromkeys(way for way, _ in shared)}
+    rows = (
+        Compared(way=way, measure=measure, result=paired(*([run[key][measure] for key in keys] for run in (a, b))))
+        for way, keys in by_way.items()
+        for measure in MEASURES
+    )
     return Comparison(rows=tuple(rows), unpaired=len(a) + len(b) - 2 * len(shared))
 
 
-_Floors = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--min-ndcg",
-        metavar="[WAY=]FLOOR",
-        help="Exit with 1 below this nDCG@10; WAY defaults to fused. Repeatable.",
-    ),
+def fill(
+    client: Chordwise, collection: Collection, namespace: str, documents: int, ticker: screen.Ticker
+) -> Ingestion | None:
+    """Ingest the ``documents`` of the collection if the namespace is empty, and show the progress."""
+    return ingest_if_empty(
+        client,
+        collection,
+        namespace,
+        on_sent=lambda state: ticker.show("documents sent", state.total, documents),
+        on_indexed=lambda state: show_indexed(ticker, state),
+    )
+
+
+def run_queries(
+    ask: Callable[[AsyncChordwise, Callable[[int], None]], Awaitable[T]], total: int | None = None, *, quiet: bool
+) -> T:
+    """Call ``ask`` with a client and with a function that shows how many of ``total`` queries are answered."""
+
+    async def run() -> T:
+        server = screen.connection()
+        async with AsyncChordwise(server.url, server.api_key) as client:
+            with screen.Ticker(quiet=quiet) as ticker:
+                return await ask(client, lambda count: ticker.show("queries answered", count, total))
+
+    return asyncio.run(run())
+
+
+Folder = Annotated[
+    Path, typer.Argument(metavar="DIR", exists=True, file_okay=False, help="The folder of the collection.")
 ]
+ProfileOption = Annotated[str | None, typer.Option("--profile", help="Use this profile.")]
+Limit = Annotated[int | None, typer.Option("--limit", min=1, help="Use only the first N queries.")]
+Concurrency = Annotated[int, typer.Option("--concurrency", min=1, max=64, help="Concurrent queries.")]
 
 
 def evaluate_collection(
@@ -104,10 +131,17 @@ def evaluate_collection(
     namespace: Annotated[
         str | None, typer.Option("--namespace", "-n", help="Namespace of its documents; filled if empty.")
     ] = None,
-    profile: Annotated[str | None, typer.Option("--profile", help="Use this profile.")] = None,
-    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Use only the first N queries.")] = None,
-    concurrency: Annotated[int, typer.Option("--concurrency", min=1, max=64, help="Concurrent queries.")] = 8,
-    min_ndcg: _Floors = None,
+    profile: ProfileOption = None,
+    limit: Limit = None,
+    concurrency: Concurrency = 8,
+    min_ndcg: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--min-ndcg",
+            metavar="[WAY=]FLOOR",
+            help="Exit with 1 below this nDCG@10; WAY defaults to fused. Repeatable.",
+        ),
+    ] = None,
     per_query: Annotated[
         Path | None, typer.Option("--per-query", dir_okay=False, help="Write every answer to this file, as JSON Lines.")
     ] = None,
@@ -140,31 +174,30 @@ def evaluate_collection(
         raise typer.BadParameter("DIR and --namespace are needed, or else --compare")
     collection = read_collection(folder)
     queries = collection.queries[:limit]
-    known = screen.connection()
-    with Chordwise(known.url, known.api_key) as client, screen.Ticker(quiet=as_json) as ticker:
+    with screen.connect() as client, screen.Ticker(quiet=as_json) as ticker:
         ways = WAYS if profile is None else ways_of(client.profile(profile).plan)
         floors = _floors(min_ndcg or [], ways)
         documents, empty = collection.count()
-        done = ingest_if_empty(
-            client,
-            collection,
-            namespace,
-            on_sent=lambda state: ticker.tell("documents sent", state.total, documents),
-            on_indexed=lambda state: tell_indexed(ticker, state),
-        )
-        held = next((one.documents for one in client.namespaces() if one.namespace == namespace), 0)
-    report = asyncio.run(_ask(queries, namespace, profile, ways, concurrency=concurrency, quiet=as_json))
+        ingestion = fill(client, collection, namespace, documents, ticker)
+        stored = next((info.documents for info in client.namespaces() if info.namespace == namespace), 0)
+    report = run_queries(
+        lambda client, on_answer: evaluate(
+            client, queries, namespace, profile=profile, ways=ways, concurrency=concurrency, on_answer=on_answer
+        ),
+        len(queries) * len(ways),
+        quiet=as_json,
+    )
     if per_query is not None:
         write_run(per_query, report.answers)
     missed = _missed(report, floors)
     if as_json:
-        told = _as_json(collection, namespace, report, held=held, empty=empty)
-        screen.print_json({**told, "profile": profile, "missed": missed})
+        result = _as_json(collection, namespace, report, stored=stored, empty=empty)
+        screen.print_json({**result, "profile": profile, "missed": missed})
     else:
-        asked = screen.plural(report.queries, "query", "queries")
-        note = "ingested now" if done else "there before"
-        expected = "" if held == documents or not documents else f", though the collection has {documents}"
-        screen.say(f"{collection.name} in {namespace}: {asked}, {held} documents ({note}{expected})")
+        count = screen.plural(report.queries, "query", "queries")
+        note = "ingested now" if ingestion else "there before"
+        expected = "" if stored == documents or not documents else f", though the collection has {documents}"
+        screen.say(f"{collection.name} in {namespace}: {count}, {stored} documents ({note}{expected})")
         _show(report, empty=empty)
     if report.failed:
         raise ChordwiseError(f"{screen.plural(report.failed, 'query', 'queries')} had no answer, counted as 0")
@@ -172,39 +205,15 @@ def evaluate_collection(
         raise ChordwiseError("; ".join(missed))
 
 
-async def _ask(
-    queries: Sequence[JudgedQuery],
-    namespace: str,
-    profile: str | None,
-    ways: Sequence[Way],
-    *,
-    concurrency: int,
-    quiet: bool,
-) -> Report:
-    known = screen.connection()
-    asked = len(queries) * len(ways)
-    async with AsyncChordwise(known.url, known.api_key) as client:
-        with screen.Ticker(quiet=quiet) as ticker:
-            return await evaluate(
-                client,
-                queries,
-                namespace,
-                profile=profile,
-                ways=ways,
-                concurrency=concurrency,
-                on_answer=lambda answered: ticker.tell("queries answered", answered, asked),
-            )
-
-
-def _floors(given: Sequence[str], ways: Sequence[Way]) -> dict[str, float]:
+def _floors(options: Sequence[str], ways: Sequence[Way]) -> dict[str, float]:
     floors: dict[str, float] = {}
     names = [way.name for way in ways]
-    for each in given:
-        way, _, number = each.rpartition("=")
+    for option in options:
+        way, _, number = option.rpartition("=")
         try:
             floors[way or "fused"] = float(number)
         except ValueError:
-            raise typer.BadParameter(f"{each} is not a number or WAY=NUMBER", param_hint="--min-ndcg") from None
+            raise typer.BadParameter(f"{option} is not a number or WAY=NUMBER", param_hint="--min-ndcg") from None
         if (way or "fused") not in names:
             raise typer.BadParameter(f"{way} is not one of {', '.join(names)}", param_hint="--min-ndcg")
     return floors
@@ -212,45 +221,49 @@ def _floors(given: Sequence[str], ways: Sequence[Way]) -> dict[str, float]:
 
 def _missed(report: Report, floors: dict[str, float]) -> list[str]:
     """Return a sentence for each floor that was not reached."""
-    found = {way: (report.results[way].ndcg_at_10, floor) for way, floor in floors.items()}
     return [
-        f"nDCG@10 of {way} is {value:.4f}, below {floor:g}" for way, (value, floor) in found.items() if value < floor
+        f"nDCG@10 of {way} is {ndcg:.4f}, below {floor:g}"
+        for way, floor in floors.items()
+        if (ndcg := report.results[way].ndcg_at_10) < floor
     ]
 
 
 def _compare(a: Path, b: Path, *, max_loss: float | None, as_json: bool) -> None:
-    found = compare(read_run(a), read_run(b))
+    comparison = compare(read_run(a), read_run(b))
     if as_json:
-        screen.print_json({"rows": [row.as_json() for row in found.rows], "unpaired": found.unpaired})
+        screen.print_json({"rows": [row.as_json() for row in comparison.rows], "unpaired": comparison.unpaired})
     else:
-        _show_comparison(found)
+        _show_comparison(comparison)
     losses = [
         f"nDCG@10 of {row.way} fell by {-row.result.difference:.4f}"
-        for row in found.rows
+        for row in comparison.rows
         if max_loss is not None and row.measure == MEASURES[0] and -row.result.difference > max_loss
     ]
     if losses:
         raise ChordwiseError("; ".join(losses))
 
 
-def _show_comparison(found: Comparison) -> None:
+def _show_comparison(comparison: Comparison) -> None:
     columns = ("A", "B", "B - A", "p", "better", "worse", "queries")
-    table = screen.table("", "measure", *columns, numbers=columns)
-    for row in found.rows:
-        result = row.result
-        figures = (f"{result.mean_a:.4f}", f"{result.mean_b:.4f}", f"{result.difference:+.4f}", f"{result.p:.4f}")
-        table.add_row(row.way, row.measure, *figures, str(result.better), str(result.worse), str(result.queries))
-    screen.stdout().print(table)
-    if found.unpaired:
-        screen.say(f"{screen.plural(found.unpaired, 'answer')} of one run only, left out")
+    rows = (
+        (
+            *(row.way, row.measure, f"{row.result.mean_a:.4f}", f"{row.result.mean_b:.4f}"),
+            *(f"{row.result.difference:+.4f}", f"{row.result.p:.4f}"),
+            *(row.result.better, row.result.worse, row.result.queries),
+        )
+        for row in comparison.rows
+    )
+    screen.print_table(("", "measure", *columns), rows, numbers=columns)
+    if comparison.unpaired:
+        screen.say(f"{screen.plural(comparison.unpaired, 'answer')} of one run only, left out")
 
 
-def _as_json(collection: Collection, namespace: str, report: Report, *, held: int, empty: int) -> dict[str, Any]:
+def _as_json(collection: Collection, namespace: str, report: Report, *, stored: int, empty: int) -> dict[str, Any]:
     results = {name: scores.as_json() for name, scores in report.results.items()}
     return {
         "collection": collection.name,
         "namespace": namespace,
-        "documents": held,
+        "documents": stored,
         "skipped_documents": empty,
         "queries": report.queries,
         "results": results,
@@ -262,11 +275,11 @@ def _as_json(collection: Collection, namespace: str, report: Report, *, held: in
 
 def _show(report: Report, *, empty: int) -> None:
     measures = ("nDCG@10", "MRR@10", "Recall@100")
-    table = screen.table("", *measures, numbers=measures)
-    for name, scores in report.results.items():
-        figures = (scores.ndcg_at_10, scores.mrr_at_10, scores.recall_at_100)
-        table.add_row(name, *(f"{figure:.4f}" for figure in figures))
-    screen.stdout().print(table)
+    rows = (
+        (name, *(f"{figure:.4f}" for figure in (scores.ndcg_at_10, scores.mrr_at_10, scores.recall_at_100)))
+        for name, scores in report.results.items()
+    )
+    screen.print_table(("", *measures), rows, numbers=measures)
     skipped = f", {screen.plural(empty, 'empty document')} skipped" if empty else ""
     screen.say(
         f"latency p50 {report.p50_ms:.0f} ms, p95 {report.p95_ms:.0f} ms; degraded answers {report.degraded}{skipped}"

@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.text import Text
 
 from chordwise.agents.example_prompts import EXAMPLE_NAMESPACES
 from chordwise.agents.prompts import EXAMPLE_CATEGORIES
-from chordwise.api.examples import (
-    BookFlaw,
-    ExamplesImport,
-    ExampleStatistics,
-    ExamplesVerification,
-    ImportedRow,
-    StoredExamples,
-)
+from chordwise.api.examples import BookFlaw, ExamplesImport, ExamplesVerification, ImportedRow, StoredExamples
 from chordwise.api.ingestion import ON_CONFLICT
 from chordwise.api.jobs import Job
 from chordwise.cli import screen
@@ -68,51 +62,55 @@ def import_examples(
     """
     if book.suffix.lower() not in (".xlsx", ".json"):
         raise typer.BadParameter("must be an .xlsx or .json file", param_hint="BOOK")
-    if on_conflict not in (None, *ON_CONFLICT):
-        raise typer.BadParameter("must be replace, skip, error or new", param_hint="--on-conflict")
-    if category not in (None, *EXAMPLE_CATEGORIES):
-        raise typer.BadParameter("must be qa, record, query or greeting", param_hint="--category")
+    screen.require_choice(on_conflict, ON_CONFLICT, "--on-conflict")
+    screen.require_choice(category, EXAMPLE_CATEGORIES, "--category")
     if (namespace is None) is not tables:
         raise typer.BadParameter("give either --namespace or --tables", param_hint="--namespace")
     began = time.monotonic()
     parts: dict[str, _Outcome] = {}
     with screen.connect() as client, screen.Ticker(quiet=as_json) as ticker:
-        ticker.tell("books read", 0, 1)
-        one = _Import(client, ticker, book, wait=wait, on_conflict=on_conflict)
+        ticker.show("books read", 0, 1)
+        importer = _Importer(client, ticker, book, wait=wait, on_conflict=on_conflict)
         if namespace is not None:
-            whole = one.run(namespace, category, strict=strict, dry_run=dry_run)
+            overall = importer.run(namespace, category, strict=strict, dry_run=dry_run)
         else:
-            whole, parts = _into_tables(one, category, strict=strict, dry_run=dry_run)
+            overall, parts = _into_tables(importer, category, strict=strict, dry_run=dry_run)
+    report = overall.report
     if as_json:
-        shown = {name: _as_json(part) for name, part in parts.items()}
-        screen.print_json(_as_json(whole) | ({"tables": shown} if tables else {}))
+        by_table = {name: _as_json(part) for name, part in parts.items()}
+        screen.print_json(_as_json(overall) | ({"tables": by_table} if tables else {}))
     else:
-        _complain(whole.done.errors, whole.done.errors_total)
-        _complain(whole.done.warnings, whole.done.warnings_total, before="warning: ")
-        _show_book(whole.done)
+        _print_flaws(report.errors, report.errors_total)
+        _print_flaws(report.warnings, report.warnings_total, prefix="warning: ")
+        _show_book(report)
         elapsed_s = time.monotonic() - began
         for name, part in parts.items():
-            _show_outcome(part, elapsed_s=elapsed_s, before=f"{name}: ")
+            _show_outcome(part, elapsed_s=elapsed_s, prefix=f"{name}: ")
         if not parts:
-            _show_outcome(whole, elapsed_s=elapsed_s)
-    for part in parts.values() or (whole,):
-        _judge_rows(part)
-    _judge_book(whole.done, stored=bool(parts) or whole.done.job_id is not None)
-    for part in parts.values() or (whole,):
-        _judge_job(part)
+            _show_outcome(overall, elapsed_s=elapsed_s)
+    outcomes = [*parts.values()] or [overall]
+    for outcome in outcomes:
+        _require_searchable(outcome)
+    total = report.statistics.get("total")
+    if report.errors_total and total is not None:
+        result = "were refused; all others went in" if parts or report.job_id is not None else "would be refused"
+        raise ChordwiseError(f"{total.refused} of {screen.plural(total.read, 'row')} {result}")
+    for job in (outcome.job for outcome in outcomes):
+        if job is not None and job.failed:
+            raise ChordwiseError(f"{job.failed} of {job.total} rows were not stored: {job.errors[0].detail}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Outcome:
     """One import with its final job, if it was waited for. ``lost``: rows of the sample that searches do not find."""
 
-    done: ExamplesImport
+    report: ExamplesImport
     job: Job | None = None
     verified: ExamplesVerification | None = None
     lost: Sequence[ImportedRow] = ()
 
 
-class _Import:
+class _Importer:
     """Imports of one book."""
 
     def __init__(
@@ -123,7 +121,7 @@ class _Import:
 
     def run(self, namespace: str, category: str | None, *, strict: bool, dry_run: bool) -> _Outcome:
         """Import the sheets of one category, or all, into a namespace."""
-        done = self._client.import_examples(
+        report = self._client.import_examples(
             self._book,
             namespace=namespace,
             strict=strict,
@@ -131,33 +129,38 @@ class _Import:
             on_conflict=self._on_conflict,
             category=category,
         )
-        if not (self._wait and done.job_id):
-            return _Outcome(done=done)
-        job = self._client.wait(done.job_id, on_progress=lambda state: _tell_job(self._ticker, state))
-        verified = self._client.verify_examples(done.job_id, sample=_SAMPLE)
-        return _Outcome(done=done, job=job, verified=verified, lost=_lost(self._client, verified, self._ticker))
+        if not (self._wait and report.job_id):
+            return _Outcome(report=report)
+        job = self._client.wait(report.job_id, on_progress=self._show_job)
+        verified = self._client.verify_examples(report.job_id, sample=_SAMPLE)
+        return _Outcome(report=report, job=job, verified=verified, lost=_lost(self._client, verified, self._ticker))
+
+    def _show_job(self, job: Job) -> None:
+        self._ticker.show("rows indexed", job.succeeded + job.failed + job.cancelled, job.total)
 
 
 def _into_tables(
-    one: _Import, category: str | None, *, strict: bool, dry_run: bool
+    importer: _Importer, category: str | None, *, strict: bool, dry_run: bool
 ) -> tuple[_Outcome, dict[str, _Outcome]]:
     """Check the whole book, then import each of its categories that has a good row into its own namespace.
 
     Return the outcome of the check, and the imports by namespace; there are none after a dry run or a refusal.
     """
-    whole = one.run(EXAMPLE_NAMESPACES[0], category, strict=False, dry_run=True)
-    total = whole.done.statistics["total"]
+    check = importer.run(EXAMPLE_NAMESPACES[0], category, strict=False, dry_run=True)
+    total = check.report.statistics["total"]
     if dry_run:
-        return whole, {}
+        return check, {}
+    reason = None
     if strict and total.refused:
         reason = f"not all of {total.read} rows can be taken, and nothing was stored"
-        return replace(whole, done=replace(whole.done, refused_because=reason)), {}
-    if not total.accepted:
+    elif not total.accepted:
         reason = "there is no good row in the book, and nothing was stored"
-        return replace(whole, done=replace(whole.done, refused_because=reason)), {}
-    chosen = [name for name in EXAMPLE_CATEGORIES if whole.done.statistics[name].accepted]
-    return whole, {
-        f"{name}_examples": one.run(f"{name}_examples", name, strict=False, dry_run=False) for name in chosen
+    if reason is not None:
+        return _Outcome(report=replace(check.report, refused_because=reason)), {}
+    return check, {
+        table: importer.run(table, name, strict=False, dry_run=False)
+        for name, table in zip(EXAMPLE_CATEGORIES, EXAMPLE_NAMESPACES, strict=True)
+        if check.report.statistics[name].accepted
     }
 
 
@@ -178,10 +181,7 @@ def template(
         file.write_bytes(content)
     except OSError as error:
         raise ChordwiseError(f"{file} cannot be written: {error.strerror}") from error
-    if as_json:
-        screen.print_json({"file": str(file), "bytes": len(content)})
-    else:
-        screen.say(f"wrote {file}")
+    screen.report({"file": str(file), "bytes": len(content)}, f"wrote {file}", as_json=as_json)
 
 
 @examples.command("statistics")
@@ -191,25 +191,24 @@ def statistics(
 ) -> None:
     """Count the stored examples by category, grade and tag, with their lengths and exact duplicates."""
     with screen.connect() as client:
-        found = client.example_statistics(namespace=namespace)
+        library = client.example_statistics(namespace=namespace)
     if as_json:
-        screen.print_json(dict(found.raw))
+        screen.print_json(library.raw)
         return
-    _show_stored(found)
-    surplus = found.duplicates.get("surplus", 0)
-    if surplus:
-        first = ", ".join(found.duplicates["groups"][0]) if found.duplicates.get("groups") else ""
+    rows = (
+        (name, stored.examples, _lengths(stored), _counts(stored.grades), _counts(stored.tags))
+        for name, stored in (*library.categories.items(), ("total", library.total))
+    )
+    screen.print_table(("category", "examples", "characters", "grades", "tags"), rows, numbers=("examples",))
+    if surplus := library.duplicates.get("surplus", 0):
+        first = ", ".join(library.duplicates["groups"][0]) if library.duplicates.get("groups") else ""
         screen.say(f"{screen.plural(surplus, 'exact duplicate')}, such as: {screen.clean(first)}")
-
-
-def _tell_job(ticker: screen.Ticker, job: Job) -> None:
-    ticker.tell("rows indexed", job.succeeded + job.failed + job.cancelled, job.total)
 
 
 def _lost(client: Chordwise, verified: ExamplesVerification, ticker: screen.Ticker) -> list[ImportedRow]:
     """Return the rows of the sample that a query with their own words does not find."""
     lost = []
-    for place, row in enumerate(verified.sample, start=1):
+    for number, row in enumerate(verified.sample, start=1):
         answer = client.query(
             row.user_input[:_LONGEST_QUESTION],
             namespace=verified.namespace,
@@ -217,59 +216,48 @@ def _lost(client: Chordwise, verified: ExamplesVerification, ticker: screen.Tick
             filters={"type": row.type} if row.type else None,
         )
         # Of several rows with the same question any counts: their order is arbitrary.
-        found = any(
+        if not any(
             hit.document_id == row.document_id or hit.metadata.get("user_input") == row.user_input
             for hit in answer.chunks
-        )
-        if not found:
+        ):
             lost.append(row)
-        ticker.tell("rows asked for", place, len(verified.sample))
+        ticker.show("rows asked for", number, len(verified.sample))
     return lost
 
 
-def _complain(flaws: Iterable[BookFlaw], total: int, *, before: str = "") -> None:
-    shown = 0
-    for flaw in flaws:
-        shown += 1
-        sys.stderr.write(f"{before}{screen.clean(str(flaw))}\n")
-    if total > shown:
-        sys.stderr.write(f"{before}and {total - shown} more\n")
+def _print_flaws(flaws: Sequence[BookFlaw], total: int, *, prefix: str = "") -> None:
+    lines = [screen.clean(str(flaw)) for flaw in flaws]
+    if total > len(lines):
+        lines.append(f"and {total - len(lines)} more")
+    sys.stderr.writelines(f"{prefix}{line}\n" for line in lines)
 
 
-def _show_book(done: ExamplesImport) -> None:
-    table = screen.table("category", *_COUNTS, "grades", "tags", numbers=_COUNTS)
-    for name, found in done.statistics.items():
-        if name == "total":
-            continue
-        counts = [str(getattr(found, count)) for count in _COUNTS]
-        table.add_row(Text(screen.clean(name)), *counts, _named(found.grades), _named(found.tags))
-    screen.stdout().print(table)
+def _show_book(report: ExamplesImport) -> None:
+    rows = (
+        (name, *attrgetter(*_COUNTS)(counts), _counts(counts.grades), _counts(counts.tags))
+        for name, counts in report.statistics.items()
+        if name != "total"
+    )
+    screen.print_table(("category", *_COUNTS, "grades", "tags"), rows, numbers=_COUNTS)
 
 
-def _show_outcome(outcome: _Outcome, *, elapsed_s: float, before: str = "") -> None:
-    done, verified, lost = outcome.done, outcome.verified, outcome.lost
-    accepted = screen.plural(done.statistics["total"].accepted, "row") if "total" in done.statistics else "no rows"
-    if done.refused_because is not None:
-        screen.say(f"{before}nothing was stored")
-    elif done.job_id is None:
-        screen.say(f"{before}{accepted} in order; nothing was stored, because this was a dry run")
+def _show_outcome(outcome: _Outcome, *, elapsed_s: float, prefix: str = "") -> None:
+    report, verified = outcome.report, outcome.verified
+    accepted = screen.plural(report.statistics["total"].accepted, "row") if "total" in report.statistics else "no rows"
+    if report.refused_because is not None:
+        screen.say(f"{prefix}nothing was stored")
+    elif report.job_id is None:
+        screen.say(f"{prefix}{accepted} in order; nothing was stored, because this was a dry run")
     elif verified is None:
-        screen.say(f"{before}{accepted} accepted as job {done.job_id}")
-        screen.say(f"follow with: chordwise jobs {done.job_id} --watch")
+        screen.say(f"{prefix}{accepted} accepted as job {report.job_id}")
+        screen.say(f"follow with: chordwise jobs {report.job_id} --watch")
     else:
-        asked = len(verified.sample)
+        sample = len(verified.sample)
         screen.say(
-            f"{before}{verified.searchable} of {screen.plural(verified.rows, 'row')} searchable, {asked - len(lost)} of {asked}"
-            f" found by their own words, in {elapsed_s:.1f} s (job {done.job_id})"
+            f"{prefix}{verified.searchable} of {screen.plural(verified.rows, 'row')} searchable,"
+            f" {sample - len(outcome.lost)} of {sample} found by their own words,"
+            f" in {elapsed_s:.1f} s (job {report.job_id})"
         )
-
-
-def _show_stored(found: ExampleStatistics) -> None:
-    table = screen.table("category", "examples", "characters", "grades", "tags", numbers=("examples",))
-    for name, stored in (*found.categories.items(), ("total", found.total)):
-        cells = (str(stored.examples), _lengths(stored), _named(stored.grades), _named(stored.tags))
-        table.add_row(Text(screen.clean(name)), *cells)
-    screen.stdout().print(table)
 
 
 def _lengths(stored: StoredExamples) -> str:
@@ -277,41 +265,26 @@ def _lengths(stored: StoredExamples) -> str:
     return f"{lengths['shortest']} to {lengths['longest']}, mean {lengths['mean']}" if lengths else ""
 
 
-def _named(counts: Any) -> Text:
+def _counts(counts: Mapping[str, int]) -> str:
     """Format the most frequent names with their counts."""
-    shown = [f"{name or 'none'} {count}" for name, count in list(counts.items())[:_TAGS_SHOWN]]
-    return Text(screen.clean(", ".join(shown) + (", …" if len(counts) > _TAGS_SHOWN else "")))
+    first = [f"{name or 'none'} {count}" for name, count in islice(counts.items(), _TAGS_SHOWN)]
+    return ", ".join([*first, "…"] if len(counts) > _TAGS_SHOWN else first)
 
 
 def _as_json(outcome: _Outcome) -> dict[str, Any]:
     job, verified = outcome.job, outcome.verified
-    checked = None if verified is None else {**verified.raw, "not_found": [row.document_id for row in outcome.lost]}
-    return {**outcome.done.raw, "job": None if job is None else dict(job.raw), "verification": checked}
+    verification = verified and {**verified.raw, "not_found": [row.document_id for row in outcome.lost]}
+    return {**outcome.report.raw, "job": job and job.raw, "verification": verification}
 
 
-def _judge_rows(outcome: _Outcome) -> None:
+def _require_searchable(outcome: _Outcome) -> None:
     """Raise ChordwiseError for a refused import, and for accepted rows that cannot be found."""
     verified, lost = outcome.verified, outcome.lost
-    if outcome.done.refused_because is not None:
-        raise ChordwiseError(outcome.done.refused_because.rstrip("."))
+    if outcome.report.refused_because is not None:
+        raise ChordwiseError(outcome.report.refused_because.rstrip("."))
     if verified is not None and verified.searchable < verified.rows:
         first = verified.missing[0] if verified.missing else None
-        told = f", the first is {first.document_id} ({first.code or first.status})" if first else ""
-        raise ChordwiseError(f"{verified.rows - verified.searchable} of {verified.rows} rows cannot be found{told}")
+        example = f", the first is {first.document_id} ({first.code or first.status})" if first else ""
+        raise ChordwiseError(f"{verified.rows - verified.searchable} of {verified.rows} rows cannot be found{example}")
     if lost:
         raise ChordwiseError(f"{screen.plural(len(lost), 'row')} not found by their own words: {lost[0].document_id}")
-
-
-def _judge_book(done: ExamplesImport, *, stored: bool) -> None:
-    """Raise ChordwiseError if a row of the book was refused."""
-    total = done.statistics.get("total")
-    if done.errors_total and total is not None:
-        result = "were refused; all others went in" if stored else "would be refused"
-        raise ChordwiseError(f"{total.refused} of {screen.plural(total.read, 'row')} {result}")
-
-
-def _judge_job(outcome: _Outcome) -> None:
-    """Raise ChordwiseError if a row could not be stored."""
-    job = outcome.job
-    if job is not None and job.failed:
-        raise ChordwiseError(f"{job.failed} of {job.total} rows were not stored: {job.errors[0].detail}")

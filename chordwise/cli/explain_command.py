@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
@@ -22,11 +21,11 @@ def trace(query_id: QueryId, as_json: screen.Json = False) -> None:
     Prints the numbers behind each chunk's position, then the hits, drops and time of each step.
     """
     with screen.connect() as client:
-        found = client.trace(query_id)
+        explained = client.trace(query_id)
     if as_json:
-        screen.print_json(dict(found.raw))
+        screen.print_json(explained.raw)
     else:
-        show_trace(found, screen.stdout())
+        show_trace(explained, screen.stdout())
 
 
 def why_not(
@@ -36,14 +35,20 @@ def why_not(
 ) -> None:
     """Explain why a chunk is not in an answer: the step that dropped it, and the number that decided."""
     with screen.connect() as client:
-        found = client.why_not(query_id, chunk_id)
+        reason = client.why_not(query_id, chunk_id)
     if as_json:
-        screen.print_json(dict(found.raw))
+        screen.print_json(reason.raw)
         return
-    screen.say(screen.clean(f"{found.stage}: {found.detail}"))
-    if found.channels:
-        screen.stdout().print(_channels(found.channels))
-    if found.replayed:
+    screen.say(screen.clean(f"{reason.stage}: {reason.detail}"))
+    if reason.channels:
+        numbers = ("its score", "its rank", "last recalled", "recalled")
+        keys = ("score", "rank", "cutoff", "recalled")
+        rows = (
+            (name, channel.get("status"), *(_number(channel.get(key)) for key in keys))
+            for name, channel in reason.channels.items()
+        )
+        screen.print_table(("channel", "status", *numbers), rows, numbers=numbers)
+    if reason.replayed:
         screen.say("The query had no trace; it was run again on the current documents.")
 
 
@@ -52,11 +57,11 @@ def show_trace(trace: Trace, console: Console) -> None:
     for sentence in trace.explained:
         console.print(Text(screen.clean(sentence)))
     console.print()
-    said = screen.table("channel", "status", "recalled", "ms", numbers=("recalled", "ms"))
+    channels = screen.table("channel", "status", "recalled", "ms", numbers=("recalled", "ms"))
     for name, channel in trace.channels.items():
         hits, status = channel.get("hits") or (), str(channel.get("code") or channel.get("status") or "")
-        said.add_row(screen.clean(name), screen.clean(status), str(len(hits)), _ms(trace.timings_ms.get(name)))
-    console.print(said)
+        channels.add_row(screen.clean(name), screen.clean(status), str(len(hits)), _ms(trace.timings_ms.get(name)))
+    console.print(channels)
     console.print()
     steps = screen.table("step", "hits", "left out", "ms", numbers=("hits", "ms"))
     for name, hits, left_out in _steps(trace):
@@ -73,25 +78,16 @@ def _steps(trace: Trace) -> list[tuple[str, str, str]]:
     left_out: dict[str, Counter[str]] = {}
     for drop in trace.drops:
         left_out.setdefault(drop.stage, Counter())[drop.reason.replace("_", " ")] += 1
-    rows = [(each.stage if each.round == 1 else f"{each.stage} (2nd)", str(len(each.hits))) for each in trace.stages]
-    known = dict(rows)
+    hits = {step.stage if step.round == 1 else f"{step.stage} (2nd)": str(len(step.hits)) for step in trace.stages}
     for name in (*left_out, *trace.timings_ms):
         if name not in trace.channels and name != "total":
-            known.setdefault(name, "")
+            hits.setdefault(name, "")
+    if "total" in trace.timings_ms:
+        hits["total"] = ""
     reasons = {
         stage: ", ".join(f"{count} {reason}" for reason, count in counts.items()) for stage, counts in left_out.items()
     }
-    total = {"total": ""} if "total" in trace.timings_ms else {}
-    return [(name, hits, reasons.get(name, "")) for name, hits in {**known, **total}.items()]
-
-
-def _channels(channels: Mapping[str, Mapping[str, Any]]) -> Any:
-    numbers = ("its score", "its rank", "last recalled", "recalled")
-    made = screen.table("channel", "status", *numbers, numbers=numbers)
-    for name, said in channels.items():
-        cells = (said.get("score"), said.get("rank"), said.get("cutoff"), said.get("recalled"))
-        made.add_row(screen.clean(name), screen.clean(str(said.get("status") or "")), *map(_number, cells))
-    return made
+    return [(name, count, reasons.get(name, "")) for name, count in hits.items()]
 
 
 def _number(value: Any) -> str:

@@ -40,19 +40,16 @@ def add(
 
     The server retains queries for an hour by default. The same rating of the same hit by the same session counts once.
     """
-    if rating not in RATINGS:
-        raise typer.BadParameter("must be good, bad or click", param_hint="RATING")
+    screen.require_choice(rating, RATINGS, "RATING")
     if (chunk_id is None) == (document_id is None):
         raise typer.BadParameter("either --chunk or --document is needed")
     with screen.connect() as client:
-        found = client.feedback(
+        stored = client.feedback(
             query_id, rating, chunk_id=chunk_id, document_id=document_id, note=note, session_id=session_id
         )
-    if as_json:
-        screen.print_json(dict(found.raw))
-    else:
-        place = "not in the answer" if found.place is None else f"place {found.place}"
-        screen.say(screen.clean(f"{found.rating}: {found.namespace}/{found.document_id}, {place}"))
+    position = "not in the answer" if stored.place is None else f"place {stored.place}"
+    sentence = screen.clean(f"{stored.rating}: {stored.namespace}/{stored.document_id}, {position}")
+    screen.report(stored.raw, sentence, as_json=as_json)
 
 
 @app.command()
@@ -77,27 +74,26 @@ def export(
     """
     with screen.connect() as client:
         judged = client.judgments(namespace=namespace, min_votes=min_votes)
-        usable = [each for each in judged if any(grade > 0 for grade in each.relevant.values())]
+        usable = [query for query in judged if any(grade > 0 for grade in query.relevant.values())]
         if not usable:
             raise ChordwiseError(f"{namespace} has no good ratings yet, so there is nothing to measure against")
         documents = list(_documents(client, namespace)) if corpus else None
     _write(folder, usable, documents)
     counts = {
         "queries": len(usable),
-        "judgments": sum(len(each.relevant) for each in usable),
+        "judgments": sum(len(query.relevant) for query in usable),
         "documents": None if documents is None else len(documents),
         "left_out": len(judged) - len(usable),
     }
     if as_json:
         screen.print_json(counts)
     else:
-        told = [
-            screen.plural(counts["queries"] or 0, "query", "queries"),
-            screen.plural(counts["judgments"] or 0, "judgment"),
+        nouns = {"queries": ("query", "queries"), "judgments": ("judgment",), "documents": ("document",)}
+        written = [
+            screen.plural(count, *nouns[name]) for name, count in counts.items() if name in nouns and count is not None
         ]
-        told += [] if documents is None else [screen.plural(len(documents), "document")]
         left_out = f"; {counts['left_out']} with nothing good left out" if counts["left_out"] else ""
-        screen.say(f"{', '.join(told)} in {folder}{left_out}")
+        screen.say(f"{', '.join(written)} in {folder}{left_out}")
 
 
 def _documents(client: Chordwise, namespace: str) -> Iterable[Mapping[str, Any]]:
@@ -115,7 +111,7 @@ def joined(chunks: Iterable[Chunk]) -> str:
     between chunks may differ."""
     pieces: list[str] = []
     reached = 0
-    for chunk in sorted(chunks, key=lambda each: (each.start, -each.end)):
+    for chunk in sorted(chunks, key=lambda chunk: (chunk.start, -chunk.end)):
         if chunk.end > reached or (chunk.edited and chunk.parent_id is None):
             pieces.append(chunk.text if chunk.edited else chunk.text[max(0, reached - chunk.start) :])
             reached = max(reached, chunk.end)
@@ -124,22 +120,24 @@ def joined(chunks: Iterable[Chunk]) -> str:
 
 def _write(folder: Path, judged: Sequence[JudgedText], documents: Iterable[Mapping[str, Any]] | None) -> None:
     """Write the files. Raises InvalidInput."""
-    unsafe = next((doc for each in judged for doc in each.relevant if "\t" in doc or "\n" in doc), None)
+    unsafe = next((doc for query in judged for doc in query.relevant if "\t" in doc or "\n" in doc), None)
     if unsafe is not None:
         raise InvalidInput(f"document {unsafe!r} cannot be written to a tab-separated file")
     golden = ("tenant_id", "namespaces", "query_text", "relevant")
     files = {
-        "queries.jsonl": [
-            json.dumps({"query_id": e.query_id, "text": e.query_text}, ensure_ascii=False) for e in judged
-        ],
-        "qrels.tsv": [f"{each.query_id}\t{doc}\t{grade}" for each in judged for doc, grade in each.relevant.items()],
-        "golden.jsonl": [json.dumps({name: e.raw[name] for name in golden}, ensure_ascii=False) for e in judged],
+        "queries.jsonl": _json_lines({"query_id": query.query_id, "text": query.query_text} for query in judged),
+        "qrels.tsv": [f"{query.query_id}\t{doc}\t{grade}" for query in judged for doc, grade in query.relevant.items()],
+        "golden.jsonl": _json_lines({name: query.raw[name] for name in golden} for query in judged),
     }
     if documents is not None:
-        files["corpus.jsonl"] = [json.dumps(document, ensure_ascii=False) for document in documents]
+        files["corpus.jsonl"] = _json_lines(documents)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, lines in files.items():
             (folder / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     except OSError as error:
         raise InvalidInput(f"{folder} cannot be written: {error.strerror}") from error
+
+
+def _json_lines(objects: Iterable[Mapping[str, Any]]) -> list[str]:
+    return [json.dumps(entry, ensure_ascii=False) for entry in objects]

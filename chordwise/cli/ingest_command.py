@@ -5,15 +5,15 @@ from __future__ import annotations
 import codecs
 import json
 import time
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from chordwise.api.documents import is_url
-from chordwise.api.files import Found, find_files, read_documents
+from chordwise.api.files import FileSearch, find_files, read_documents
 from chordwise.api.ingestion import ON_CONFLICT, FileKeywords
 from chordwise.api.jobs import Ingestion, JobItem, failures, together
 from chordwise.cli import screen
@@ -61,64 +61,73 @@ def ingest(
 
     Exits with 1 if a line could not be read or, with --wait, if a document could not be ingested.
     """
-    if on_conflict not in (None, *ON_CONFLICT):
-        raise typer.BadParameter("must be replace, skip, error or new", param_hint="--on-conflict")
-    if charset is not None and not _is_known(charset):
+    screen.require_choice(on_conflict, ON_CONFLICT, "--on-conflict")
+    if charset is not None and not _is_encoding(charset):
         raise typer.BadParameter(f"'{charset}' is not the name of an encoding", param_hint="--charset")
-    if priority not in (None, "interactive", "bulk"):
-        raise typer.BadParameter("must be interactive or bulk", param_hint="--priority")
+    screen.require_choice(priority, ("interactive", "bulk"), "--priority")
     urls = [path for path in paths if is_url(path)]
     for path in paths:
         if not is_url(path) and not Path(path).exists():
             raise typer.BadParameter(f"Path '{path}' does not exist.", param_hint="PATH")
-    found = find_files(path for path in paths if not is_url(path))
-    if not found.files and not urls:
-        raise ChordwiseError(f"there is nothing to ingest: {'; '.join(_skipped(found)) or '0 files found'}")
-    options: FileKeywords = {"namespace": namespace, "on_conflict": on_conflict, "type": type, "tags": tags or []}
-    options["priority"] = priority
-    options["chunking"] = _chunking(chunking)
-    options["charset"] = charset
+    search = find_files(path for path in paths if not is_url(path))
+    if not search.files and not urls:
+        raise ChordwiseError(f"there is nothing to ingest: {'; '.join(_skipped(search)) or '0 files found'}")
+    options: FileKeywords = {
+        "namespace": namespace,
+        "on_conflict": on_conflict,
+        "type": type,
+        "tags": tags or [],
+        "priority": priority,
+        "chunking": _chunking(chunking),
+        "charset": charset,
+    }
     began = time.monotonic()
     bad_lines: list[str] = []
     with screen.connect() as client:
         with screen.Ticker(quiet=as_json) as ticker:
-            sent = done = _send(client, found, urls, options, bad_lines, ticker)
+            sent = done = _send(client, search, urls, options, bad_lines, ticker)
             if wait:
-                done = client.wait(done, on_progress=lambda state: tell_indexed(ticker, state))
+                done = client.wait(done, on_progress=lambda state: show_indexed(ticker, state))
         copies, unknown = _copies(client, done)
         if as_json:
             screen.print_json(
                 {
-                    "jobs": [dict(job.raw) for job in done.jobs],
-                    "skipped": found.skipped,
-                    "skipped_files": found.skipped_files,
+                    "jobs": [job.raw for job in done.jobs],
+                    "skipped": search.skipped,
+                    "skipped_files": search.skipped_files,
                     "duplicates": [
                         {"document_id": item.document_id, "duplicate_of": item.duplicate_of} for item in copies
                     ],
                 }
             )
         else:
-            _summarise(done, waited=wait, found=found, elapsed_s=time.monotonic() - began)
-            for line in (*_others(sent, copies), *unknown):
+            _summarise(done, waited=wait, search=search, elapsed_s=time.monotonic() - began)
+            for line in (*_remarks(sent, copies), *unknown):
                 screen.say(line)
             if wait:
-                _warn(client, done, found)
+                _warn_of_encodings(client, done, search)
     if bad_lines:
         more = f" (and {len(bad_lines) - 1} more like it)" if len(bad_lines) > 1 else ""
         raise ChordwiseError(f"{bad_lines[0]}{more}; everything else was sent")
-    if wait and done.status != "succeeded":
-        told = f": {failures(done.errors)}" if done.errors else ""
-        raise ChordwiseError(f"{done.failed + done.cancelled} of {done.total} documents were not ingested{told}")
+    if wait:
+        require_all(done, "ingested")
 
 
-def tell_indexed(ticker: screen.Ticker, state: Ingestion) -> None:
+def require_all(done: Ingestion, participle: str) -> None:
+    """Raise ChordwiseError, naming the first errors, unless every document was ``ingested`` or ``imported``."""
+    if done.status != "succeeded":
+        count = done.failed + done.cancelled
+        raise ChordwiseError(f"{count} of {done.total} documents were not {participle}{failures(done.errors)}")
+
+
+def show_indexed(ticker: screen.Ticker, state: Ingestion) -> None:
     """Show the number of finished documents, failed ones included."""
-    ticker.tell("documents indexed", state.succeeded + state.failed + state.cancelled, state.total)
+    ticker.show("documents indexed", state.succeeded + state.failed + state.cancelled, state.total)
 
 
 def _send(
     client: Chordwise,
-    found: Found,
+    search: FileSearch,
     urls: Sequence[str],
     options: FileKeywords,
     bad_lines: list[str],
@@ -126,16 +135,20 @@ def _send(
 ) -> Ingestion:
     done = Ingestion()
 
-    def told(state: Ingestion) -> None:
-        ticker.tell("documents sent", together(done, state).total)
+    def show(state: Ingestion) -> None:
+        ticker.show("documents sent", together(done, state).total)
 
+    charset = options.get("charset")
+    documents = chain.from_iterable(
+        read_documents(file.path, on_bad_line=bad_lines.append, charset=charset)
+        for file in search.files
+        if file.is_json_lines
+    )
+    document_options: Any = {name: value for name, value in options.items() if name != "charset"}
     try:
-        lines = [file.path for file in found.files if file.is_json_lines]
-        done = client.ingest(
-            _documents(lines, bad_lines, options.get("charset")), url=urls, on_progress=told, **_for_documents(options)
-        )
-        others = [file for file in found.files if not file.is_json_lines]
-        return together(done, client.ingest_files(others, on_progress=told, **options))
+        done = client.ingest(documents, url=urls, on_progress=show, **document_options)
+        other_files = [file for file in search.files if not file.is_json_lines]
+        return together(done, client.ingest_files(other_files, on_progress=show, **options))
     except ChordwiseError as error:
         jobs = (*done.jobs, *error.accepted)
         if not jobs:
@@ -144,25 +157,16 @@ def _send(
         raise ChordwiseError(f"{error}; accepted before and still running: {accepted}") from error
 
 
-def _documents(paths: Iterable[Path], bad_lines: list[str], charset: str | None) -> Iterator[dict[str, Any]]:
-    for path in paths:
-        yield from read_documents(path, on_bad_line=bad_lines.append, charset=charset)
-
-
-def _for_documents(options: FileKeywords) -> Any:
-    return {name: value for name, value in options.items() if name not in ("parser_hint", "charset")}
-
-
-def _is_known(charset: str) -> bool:
+def _is_encoding(charset: str) -> bool:
     try:
         return codecs.lookup(charset) is not None
     except LookupError:
         return False
 
 
-def _warn(client: Chordwise, done: Ingestion, found: Found) -> None:
+def _warn_of_encodings(client: Chordwise, done: Ingestion, search: FileSearch) -> None:
     """Print every document with an uncertain encoding on standard error."""
-    if all(file.is_json_lines for file in found.files):
+    if all(file.is_json_lines for file in search.files):
         return
     items = [item for job in done.jobs for item in client.job_items(job, limit=None) if item.encoding_warning]
     for item in items[:_MOST_NAMES]:
@@ -176,10 +180,10 @@ def _chunking(value: str | None) -> dict[str, Any] | None:
     if value is None or not value.lstrip().startswith("{"):
         return None if value is None else {"strategy": value.strip()}
     try:
-        found: dict[str, Any] = json.loads(value)
+        chunking: dict[str, Any] = json.loads(value)
     except ValueError as error:
         raise typer.BadParameter(f"is not JSON: {error}", param_hint="--chunking") from None
-    return found
+    return chunking
 
 
 def _copies(client: Chordwise, done: Ingestion) -> tuple[list[JobItem], list[str]]:
@@ -191,44 +195,43 @@ def _copies(client: Chordwise, done: Ingestion) -> tuple[list[JobItem], list[str
         return [], [f"copies are not known: {error}"]
 
 
-def _others(done: Ingestion, copies: Sequence[JobItem]) -> Iterator[str]:
+def _remarks(sent: Ingestion, copies: Sequence[JobItem]) -> Iterator[str]:
     """Yield a line for each document that got another id, or that has the bytes of an older one."""
-    renamed = [each for job in done.jobs for each in job.renamed]
-    yield from _first(f"{each.requested_id} is taken: stored as {each.document_id}" for each in renamed)
-    yield from _first(f"{item.document_id} has the same bytes as {item.duplicate_of}" for item in copies)
+    renamed = [document for job in sent.jobs for document in job.renamed]
+    for lines in (
+        [f"{document.requested_id} is taken: stored as {document.document_id}" for document in renamed],
+        [f"{item.document_id} has the same bytes as {item.duplicate_of}" for item in copies],
+    ):
+        yield from lines[:_MOST_NAMES]
+        if len(lines) > _MOST_NAMES:
+            yield f"and {len(lines) - _MOST_NAMES} more (all of them with --json)"
 
 
-def _first(lines: Iterable[str]) -> Iterator[str]:
-    every = list(lines)
-    yield from every[:_MOST_NAMES]
-    if len(every) > _MOST_NAMES:
-        yield f"and {len(every) - _MOST_NAMES} more (all of them with --json)"
-
-
-def _skipped(found: Found) -> list[str]:
+def _skipped(search: FileSearch) -> list[str]:
     """Return a sentence with the names of the files that were skipped, or none."""
-    if not found.skipped:
+    if not search.skipped:
         return []
-    names = ", ".join(found.skipped_files[:_MOST_NAMES])
-    more = f" and {found.skipped - _MOST_NAMES} more" if found.skipped > _MOST_NAMES else ""
-    return [f"{screen.plural(found.skipped, 'file')} of other kinds skipped: {names}{more}"]
+    names = ", ".join(search.skipped_files[:_MOST_NAMES])
+    more = f" and {search.skipped - _MOST_NAMES} more" if search.skipped > _MOST_NAMES else ""
+    return [f"{screen.plural(search.skipped, 'file')} of other kinds skipped: {names}{more}"]
 
 
 def _counts(done: Ingestion) -> str:
     """Count the documents by outcome. Unchanged and skipped ones do not count as successes."""
-    outcomes: Counter[str] = Counter()
-    for job in done.jobs:
-        outcomes.update(job.outcomes)
-    same, left = outcomes["unchanged"], outcomes["skipped"]
-    counts = [f"{done.succeeded - same - left} succeeded"]
-    counts += [f"{same} unchanged"] if same else []
-    counts += [f"{left} skipped (there already)"] if left else []
-    counts += [f"{done.failed} failed"]
-    counts += [f"{done.cancelled} cancelled"] if done.cancelled else []
-    return ", ".join(counts)
+    unchanged, skipped = (
+        sum(job.outcomes.get(outcome, 0) for job in done.jobs) for outcome in ("unchanged", "skipped")
+    )
+    counts = {
+        "succeeded": done.succeeded - unchanged - skipped,
+        "unchanged": unchanged,
+        "skipped (there already)": skipped,
+        "failed": done.failed,
+        "cancelled": done.cancelled,
+    }
+    return ", ".join(f"{count} {name}" for name, count in counts.items() if count or name in ("succeeded", "failed"))
 
 
-def _summarise(done: Ingestion, *, waited: bool, found: Found, elapsed_s: float) -> None:
+def _summarise(done: Ingestion, *, waited: bool, search: FileSearch, elapsed_s: float) -> None:
     jobs = ", ".join(done.job_ids)
     accepted = f"{screen.plural(done.total, 'document')} accepted as {screen.plural(len(done.jobs), 'job')}: {jobs}"
     screen.say(accepted if done.jobs else "no documents")
@@ -236,5 +239,5 @@ def _summarise(done: Ingestion, *, waited: bool, found: Found, elapsed_s: float)
         screen.say(f"{_counts(done)}, {screen.plural(done.chunks, 'chunk')}, in {elapsed_s:.1f} s")
     elif done.jobs:
         screen.say(f"follow with: chordwise jobs {done.job_ids[-1]} --watch")
-    for sentence in _skipped(found):
+    for sentence in _skipped(search):
         screen.say(sentence)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import time
 from contextlib import nullcontext
-from datetime import datetime
+from operator import attrgetter
 from typing import Annotated
 
 import typer
@@ -54,58 +54,60 @@ def jobs(
     With an ID and --watch, exits with 1 unless every document of the job was ingested.
     """
     steps = {"cancel": cancel, "retry": retry, "pause": pause, "resume": resume}
-    asked = [name for name, wanted in steps.items() if wanted]
-    if len(asked) > 1 or (asked and job_id is None):
-        raise typer.BadParameter(f"--{asked[0]} takes the ID of one job, and only one such option")
+    chosen = [name for name, given in steps.items() if given]
+    if len(chosen) > 1 or (chosen and job_id is None):
+        raise typer.BadParameter(f"--{chosen[0]} takes the ID of one job, and only one such option")
     if status and (job_id is not None or watch):
         raise typer.BadParameter("--status chooses jobs to list; leave the ID and --watch out")
     with screen.connect() as client:
         if job_id is None:
-            statuses = [each.value for each in status or ()]
-            listed = _watched_list(client, limit, quiet=as_json) if watch else client.jobs(status=statuses, limit=limit)
+            statuses = [state.value for state in status or ()]
+            listed = _watch_list(client, limit, quiet=as_json) if watch else client.jobs(status=statuses, limit=limit)
             if as_json:
-                screen.print_json({"data": [dict(job.raw) for job in listed]})
+                screen.print_json({"data": [job.raw for job in listed]})
             else:
                 console = screen.stdout()
                 console.print(_table(listed, console.width) if listed else "No jobs.")
             return
-        steered = {
+        steer = {
             "cancel": client.cancel_job,
             "retry": client.retry_job,
             "pause": client.pause_job,
             "resume": client.resume_job,
         }
-        looked = steered[asked[0]](job_id) if asked else None
-        job = _watched(client, job_id, quiet=as_json) if watch else looked or client.job(job_id)
-    if as_json:
-        screen.print_json(dict(job.raw))
-    else:
-        _describe(job)
-    if watch and job.status != "succeeded":
-        told = f": {failures(job.errors)}" if job.errors else ""
-        raise ChordwiseError(f"job {job.job_id} {job.status.replace('_', ' ')}{told}")
+        steered = steer[chosen[0]](job_id) if chosen else None
+        job = _watch(client, job_id, quiet=as_json) if watch else steered or client.job(job_id)
+    _print(job, as_json=as_json)
+    if watch:
+        require_success(job)
 
 
-def _watched(client: Chordwise, job_id: str, *, quiet: bool) -> Job:
+def require_success(job: Job) -> None:
+    """Raise ChordwiseError, naming the first errors, unless every document of the job was ingested."""
+    if job.status != "succeeded":
+        raise ChordwiseError(f"job {job.job_id} {job.status.replace('_', ' ')}{failures(job.errors)}")
+
+
+def _watch(client: Chordwise, job_id: str, *, quiet: bool) -> Job:
     with screen.Ticker(quiet=quiet) as ticker:
 
-        def told(job: Job) -> None:
-            ticker.tell("documents finished", job.succeeded + job.failed + job.cancelled, job.total)
+        def show(job: Job) -> None:
+            ticker.show("documents finished", job.succeeded + job.failed + job.cancelled, job.total)
 
         try:
             for event in client.events(job_id):
-                told(event.job)
+                show(event.job)
             return client.job(job_id)
         except (ProblemError, ConnectionFailed, UnexpectedAnswer):
             # An older server, or a proxy that blocks streams: poll instead.
-            return client.wait(job_id, on_progress=told)
+            return client.wait(job_id, on_progress=show)
 
 
-def _watched_list(client: Chordwise, limit: int, *, quiet: bool) -> list[Job]:
+def _watch_list(client: Chordwise, limit: int, *, quiet: bool) -> list[Job]:
     """Redraw the list on a terminal until every job in it is final; elsewhere only wait."""
     console = screen.stderr()
-    drawn = console.is_terminal and not console.is_dumb_terminal and not quiet
-    with Live(console=console, transient=True) if drawn else nullcontext() as live:
+    redraws = console.is_terminal and not console.is_dumb_terminal and not quiet
+    with Live(console=console, transient=True) if redraws else nullcontext() as live:
         while True:
             listed = client.jobs(limit=limit)
             if all(job.done for job in listed):
@@ -127,48 +129,37 @@ def _table(listed: list[Job], width: int) -> Table:
             "failed": str(job.failed),
             "chunks": str(job.chunks),
             "took": _took(job),
-            "created": _time(job.created_at),
+            "created": screen.moment(job.created_at, seconds=True),
         }
         table.add_row(*(cells[name] for name in shown))
     return table
 
 
-def _describe(job: Job) -> None:
-    console = screen.stdout()
-    facts = screen.table("", "")
-    facts.show_header = False
-    facts.add_row("job", Text(job.job_id))
-    facts.add_row("status", _status(job))
-    counts = f"{job.total}: {job.succeeded} succeeded, {job.failed} failed, {job.cancelled} cancelled"
-    facts.add_row("documents", counts)
-    if job.outcomes:
-        facts.add_row("of which", ", ".join(f"{value} {screen.clean(name)}" for name, value in job.outcomes.items()))
-    facts.add_row("chunks", str(job.chunks) + (f", {job.reused} not embedded again" if job.reused else ""))
-    if job.waiting_reason:
-        facts.add_row("waiting", Text(screen.clean(job.waiting_reason.replace("_", " "))))
-    if job.stages:
-        facts.add_row("stages", ", ".join(f"{name} {value}" for name, value in job.stages.items()))
-    facts.add_row("created", _time(job.created_at))
-    facts.add_row("took", _took(job) or "not finished")
-    console.print(facts)
-    if job.errors:
-        console.print()
-        table = screen.table("document", "code", "reason")
-        for error in job.errors[:_ERRORS_SHOWN]:
-            cells = (error.document_id or "", error.code, error.detail)
-            table.add_row(*(Text(screen.clean(cell)) for cell in cells))
-        console.print(table)
+def _print(job: Job, *, as_json: bool) -> None:
+    facts: dict[str, object] = {
+        "job": job.job_id,
+        "status": _status(job),
+        "documents": f"{job.total}: {job.succeeded} succeeded, {job.failed} failed, {job.cancelled} cancelled",
+        "of which": ", ".join(f"{count} {outcome}" for outcome, count in job.outcomes.items()),
+        "chunks": str(job.chunks) + (f", {job.reused} not embedded again" if job.reused else ""),
+        "waiting": (job.waiting_reason or "").replace("_", " "),
+        "stages": ", ".join(f"{name} {value}" for name, value in job.stages.items()),
+        "created": screen.moment(job.created_at, seconds=True),
+        "took": _took(job) or "not finished",
+    }
+    optional = ("of which", "waiting", "stages")
+    facts = {name: value for name, value in facts.items() if value or name not in optional}
+    screen.print_facts(job, facts, as_json=as_json)
+    if job.errors and not as_json:
+        screen.say("")
+        errors = job.errors[:_ERRORS_SHOWN]
+        screen.print_table(("document", "code", "reason"), map(attrgetter("document_id", "code", "detail"), errors))
         if len(job.errors) > _ERRORS_SHOWN:
             screen.say(f"and {len(job.errors) - _ERRORS_SHOWN} more")
 
 
 def _status(job: Job) -> Text:
     return Text(screen.clean(job.status), style=_COLOURS.get(job.status, ""))
-
-
-def _time(moment: datetime | None) -> str:
-    """Format in local time, to the second."""
-    return f"{moment.astimezone():%Y-%m-%d %H:%M:%S}" if moment else ""
 
 
 def _took(job: Job) -> str:

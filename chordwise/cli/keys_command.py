@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
+from operator import itemgetter
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
 from chordwise.api.keys import ApiKey
 from chordwise.cli import screen
@@ -35,18 +35,9 @@ def list_keys(
 ) -> None:
     """Show the keys, without their secrets."""
     with _connect(tenant) as client:
-        listed = [one for one in client.keys(tenant_id=tenant) if all_ or one.state == "active"]
-    if as_json:
-        screen.print_json({"data": [dict(one.raw) for one in listed]})
-    elif not listed:
-        screen.say("No keys.")
-    else:
-        table = screen.table("id", "name", "scopes", "state", "last used", "ends")
-        for one in listed:
-            cells = (one.key_id, one.name, " ".join(one.scopes), one.state)
-            times = (screen.moment(one.last_used_at, "never"), screen.moment(one.expires_at, "never"))
-            table.add_row(*(Text(screen.clean(cell)) for cell in (*cells, *times)))
-        screen.stdout().print(table)
+        listed = [key for key in client.keys(tenant_id=tenant) if all_ or key.state == "active"]
+    columns = ("id", "name", "scopes", "state", "last used", "ends")
+    screen.print_list(listed, columns, lambda key: itemgetter(*columns)(_facts(key)), as_json=as_json, empty="No keys.")
 
 
 @keys.command()
@@ -61,11 +52,11 @@ def create(
 ) -> None:
     """Create a key and print it; it cannot be shown again."""
     scopes = tuple(dict.fromkeys(scope or ("read",)))
-    if unknown := next((each for each in scopes if each not in SCOPES), None):
+    if unknown := next((name for name in scopes if name not in SCOPES), None):
         raise typer.BadParameter(f"{unknown} is not one of {', '.join(SCOPES)}", param_hint="--scope")
     ends = None if expires is None else datetime.now(UTC) + timedelta(seconds=_span(expires, "--expires"))
     with _connect(tenant) as client:
-        _tell_secret(client.create_key(name, scopes=scopes, expires_at=ends, tenant_id=tenant), as_json=as_json)
+        _print_secret(client.create_key(name, scopes=scopes, expires_at=ends, tenant_id=tenant), as_json=as_json)
 
 
 @keys.command()
@@ -77,16 +68,16 @@ def show(
     """Show one key, or the key in use."""
     with _connect(tenant) as client:
         if key_id is None:
-            mine = client.current_key()
-            raw, lines = mine.raw, {"tenant": mine.tenant_id, "id": mine.key_id, "name": mine.name}
-            lines["scopes"] = " ".join(mine.scopes)
+            own = client.current_key()
+            raw, facts = own.raw, {"tenant": own.tenant_id, "id": own.key_id, "name": own.name}
+            facts["scopes"] = " ".join(own.scopes)
         else:
-            found = client.key(key_id, tenant_id=tenant)
-            raw, lines = found.raw, _lines(found)
+            key = client.key(key_id, tenant_id=tenant)
+            raw, facts = key.raw, _facts(key)
     if as_json:
-        screen.print_json(dict(raw))
+        screen.print_json(raw)
     else:
-        for name, value in lines.items():
+        for name, value in facts.items():
             screen.say(f"{name:<10} {screen.clean(value)}")
 
 
@@ -102,7 +93,7 @@ def rotate(
     """Replace a key and print the new one; the old one works until the overlap ends."""
     seconds = None if overlap is None else _span(overlap, "--overlap")
     with _connect(tenant) as client:
-        _tell_secret(client.rotate_key(key_id, overlap_seconds=seconds, tenant_id=tenant), as_json=as_json)
+        _print_secret(client.rotate_key(key_id, overlap_seconds=seconds, tenant_id=tenant), as_json=as_json)
 
 
 @keys.command()
@@ -110,10 +101,7 @@ def revoke(key_id: Id, tenant: OfTenant = None, as_json: screen.Json = False) ->
     """Revoke a key: every gateway refuses it within three seconds."""
     with _connect(tenant) as client:
         client.revoke_key(key_id, tenant_id=tenant)
-    if as_json:
-        screen.print_json({"key_id": key_id, "revoked": True})
-    else:
-        screen.say("revoked")
+    screen.report({"key_id": key_id, "revoked": True}, "revoked", as_json=as_json)
 
 
 def _connect(tenant: str | None) -> Chordwise:
@@ -129,7 +117,7 @@ def _span(text: str, option: str) -> int:
     return int(match[1]) * _SECONDS[match[2]]
 
 
-def _lines(key: ApiKey) -> dict[str, str]:
+def _facts(key: ApiKey) -> dict[str, str]:
     return {
         "id": key.key_id,
         "name": key.name,
@@ -142,9 +130,5 @@ def _lines(key: ApiKey) -> dict[str, str]:
     }
 
 
-def _tell_secret(key: ApiKey, *, as_json: bool) -> None:
-    if as_json:
-        screen.print_json(dict(key.raw))
-        return
-    screen.say(f"id   {screen.clean(key.key_id)}")
-    screen.say(f"key  {screen.clean(key.api_key or '')}")
+def _print_secret(key: ApiKey, *, as_json: bool) -> None:
+    screen.print_fields(key, {"id": key.key_id, "key": key.api_key}, as_json=as_json)

@@ -14,5 +14,5 @@ def mcp() -> None:
     """
     from chordwise.agents.mcp_bridge import serve_stdio  # imports take half a second, for this command only
 
-    known = screen.connection()
-    asyncio.run(serve_stdio(known.url, known.api_key))
+    server = screen.connection()
+    asyncio.run(serve_stdio(server.url, server.api_key))

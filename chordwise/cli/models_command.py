@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.text import Text
 
 from chordwise.api.migrations import EmbeddingMigration
 from chordwise.cli import screen
@@ -38,14 +37,14 @@ def migrate(
 ) -> None:
     """Start to compute the vectors of another model beside those in use."""
     with screen.connect_as_operator() as client:
-        _show(client.start_migration(provider=provider, model=model, dimension=dimension, service=service), as_json)
+        _print(client.start_migration(provider=provider, model=model, dimension=dimension, service=service), as_json)
 
 
 @models.command()
 def status(number: Number = None, as_json: screen.Json = False) -> None:
     """Show the progress of a migration."""
     with screen.connect_as_operator() as client:
-        _show(_chosen(client, number), as_json)
+        _print(_find(client, number), as_json)
 
 
 @models.command()
@@ -64,13 +63,11 @@ def compare(
 ) -> None:
     """Compare both models on the same queries. Exits with 1 if the new one does not pass."""
     options: dict[str, Any] = {"queries": _read(queries)} if queries else {"sample": sample}
-    options |= {"min_overlap": min_overlap, "max_ndcg_loss": max_ndcg_loss}
-    given = {name: value for name, value in options.items() if value is not None}
-    with screen.connect_as_operator() as client:
-        found = client.steer_migration(_chosen(client, number).number, "compare", **given)
-    _show(found, as_json)
-    if found.comparison is None or not found.comparison.passed:
-        raise ChordwiseError(f"the new model does not pass: {found.comparison and found.comparison.reason}")
+    limits = {"min_overlap": min_overlap, "max_ndcg_loss": max_ndcg_loss}
+    options |= {name: limit for name, limit in limits.items() if limit is not None}
+    migration = _steer(number, "compare", as_json, **options)
+    if migration.comparison is None or not migration.comparison.passed:
+        raise ChordwiseError(f"the new model does not pass: {migration.comparison and migration.comparison.reason}")
 
 
 @models.command()
@@ -83,9 +80,7 @@ def switch(
     as_json: screen.Json = False,
 ) -> None:
     """Let searches use the new model."""
-    with screen.connect_as_operator() as client:
-        chosen = _chosen(client, number).number
-        _show(client.steer_migration(chosen, "switch", skip_gate=skip_gate, accept_missing=accept_missing), as_json)
+    _steer(number, "switch", as_json, skip_gate=skip_gate, accept_missing=accept_missing)
 
 
 @models.command()
@@ -106,16 +101,18 @@ def abort(number: Number = None, as_json: screen.Json = False) -> None:
     _steer(number, "abort", as_json)
 
 
-def _steer(number: int | None, what: str, as_json: bool) -> None:
+def _steer(number: int | None, step: str, as_json: bool, **options: Any) -> EmbeddingMigration:
     with screen.connect_as_operator() as client:
-        _show(client.steer_migration(_chosen(client, number).number, what), as_json)
+        migration = client.steer_migration(_find(client, number).number, step, **options)
+    _print(migration, as_json)
+    return migration
 
 
-def _chosen(client: Chordwise, number: int | None) -> EmbeddingMigration:
-    found = [each for each in client.migrations() if number in (None, each.number)]
-    if not found:
-        raise ChordwiseError("there is no such migration" if number else "the installation was never migrated")
-    return found[0]
+def _find(client: Chordwise, number: int | None) -> EmbeddingMigration:
+    for migration in client.migrations():
+        if number in (None, migration.number):
+            return migration
+    raise ChordwiseError("there is no such migration" if number else "the installation was never migrated")
 
 
 def _read(path: Path) -> list[Any]:
@@ -126,33 +123,27 @@ def _read(path: Path) -> list[Any]:
         raise InvalidInput(f"{path} cannot be read as JSON Lines: {error}") from error
 
 
-def _show(found: EmbeddingMigration, as_json: bool) -> None:
-    if as_json:
-        screen.print_json(dict(found.raw))
-        return
-    progress, compared = found.progress, found.comparison
-    told = {
-        "migration": f"{found.number}, from space {found.source}",
-        "model": f"{found.model}, {found.dimension} numbers, {found.provider}",
-        "state": found.state + (", in use by searches" if found.active else ""),
+def _print(migration: EmbeddingMigration, as_json: bool) -> None:
+    progress, comparison = migration.progress, migration.comparison
+    facts = {
+        "migration": f"{migration.number}, from space {migration.source}",
+        "model": f"{migration.model}, {migration.dimension} numbers, {migration.provider}",
+        "state": migration.state + (", in use by searches" if migration.active else ""),
         "progress": f"{progress.chunks} of {progress.chunks_total} chunks, {progress.tenants_done} of"
         f" {screen.plural(progress.tenants, 'tenant')} in this pass; {progress.embedded} embedded",
-        "behind": screen.plural(found.behind, "document"),
+        "behind": screen.plural(migration.behind, "document"),
     }
-    if found.missing is not None:
-        told["missing"] = screen.plural(found.missing, "chunk")
-    if compared is not None:
-        judged = (
-            "" if compared.ndcg_active is None else f", nDCG {compared.ndcg_active:.3f} → {compared.ndcg_target:.3f}"
+    if migration.missing is not None:
+        facts["missing"] = screen.plural(migration.missing, "chunk")
+    if comparison is not None:
+        verdict = "passed" if comparison.passed else f"not passed: {comparison.reason}"
+        overlap = f"overlap@{comparison.k} {comparison.overlap:.3f} of {comparison.queries} queries"
+        ndcg = (
+            ""
+            if comparison.ndcg_active is None
+            else f", nDCG {comparison.ndcg_active:.3f} → {comparison.ndcg_target:.3f}"
         )
-        verdict = "passed" if compared.passed else f"not passed: {compared.reason}"
-        told["comparison"] = (
-            f"{verdict}; overlap@{compared.k} {compared.overlap:.3f} of {compared.queries} queries{judged}"
-        )
-    if found.error_code is not None:
-        told["waits"] = f"{found.error_code}: {found.error_detail}"
-    facts = screen.table("", "")
-    facts.show_header = False
-    for name, value in told.items():
-        facts.add_row(name, Text(screen.clean(value)))
-    screen.stdout().print(facts)
+        facts["comparison"] = f"{verdict}; {overlap}{ndcg}"
+    if migration.error_code is not None:
+        facts["waits"] = f"{migration.error_code}: {migration.error_detail}"
+    screen.print_facts(migration, facts, as_json=as_json)

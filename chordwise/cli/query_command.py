@@ -38,8 +38,7 @@ def query(
     text; below that the share of each channel, the degradations, and the time of each step. An answer without hits is a
     success.
     """
-    if method not in (None, *METHODS):
-        raise typer.BadParameter("must be hybrid, full_text or semantic", param_hint="--method")
+    screen.require_choice(method, METHODS, "--method")
     filters = {name: value for name, value in (("type", type), ("tags", tags)) if value}
     with screen.connect() as client:
         result = client.query(
@@ -51,14 +50,14 @@ def query(
             rerank=rerank,
             trace=trace or None,
         )
-        told = client.trace(result) if trace else None
+        explained = client.trace(result) if trace else None
     if as_json:
-        screen.print_json({**result.raw, **({} if told is None else {"trace": dict(told.raw)})})
+        screen.print_json({**result.raw, **({"trace": explained.raw} if explained else {})})
         return
     show(result, screen.stdout(), several=len(namespaces) > 1)
-    if told is not None:
+    if explained:
         screen.say("")
-        show_trace(told, screen.stdout())
+        show_trace(explained, screen.stdout())
         screen.say(f"\nTo see why another chunk is missing: chordwise why-not {screen.clean(result.query_id)} CHUNK_ID")
 
 
@@ -80,17 +79,17 @@ def show(result: QueryResult, console: Console, *, several: bool = False) -> Non
 
 
 def _table(hits: tuple[Hit, ...], console: Console, several: bool) -> Table:
-    found = [_found_by(hit) for hit in hits]
+    channels_of_hits = [_found_by(hit) for hit in hits]
     rank_width = len(str(len(hits)))
-    found_width = max(8, *(cell_len(line) for lines in found for line in lines))
-    width = console.width - (rank_width + 2) - 2 * (_SCORE_WIDTH + 2) - (found_width + 2)
+    channels_width = max(8, *(cell_len(line) for lines in channels_of_hits for line in lines))
+    width = console.width - (rank_width + 2) - 2 * (_SCORE_WIDTH + 2) - (channels_width + 2)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     table.add_column("#", justify="right", width=rank_width)
     table.add_column("score", justify="right", width=_SCORE_WIDTH)
     table.add_column("sure", justify="right", width=_SCORE_WIDTH)
-    table.add_column("found by", width=found_width)
+    table.add_column("found by", width=channels_width)
     table.add_column("document", width=width)
-    for rank, (hit, channels) in enumerate(zip(hits, found, strict=True), start=1):
+    for rank, (hit, channels) in enumerate(zip(hits, channels_of_hits, strict=True), start=1):
         title = _title(hit, several, width)
         gap = Text("\n" if rank < len(hits) else "")
         text = Text("\n").join([title, *_snippet(hit.text, width)]).append(gap)
@@ -116,10 +115,10 @@ def _confidence(hit: Hit) -> str:
 
 def _title(hit: Hit, several: bool, width: int, lead: str = "") -> Text:
     """Return a line of at most ``width`` cells with the title, cut so that the id fits behind it."""
-    place = Text(screen.clean(f"{hit.namespace}/{hit.document_id}" if several else hit.document_id), style="green")
+    name = Text(screen.clean(f"{hit.namespace}/{hit.document_id}" if several else hit.document_id), style="green")
     title = Text(lead + screen.clean(hit.title or ""), style="bold")
-    title.truncate(max(width // 2, width - place.cell_len - 2), overflow="ellipsis")
-    line = Text.assemble(title, "  " if hit.title else "", place)
+    title.truncate(max(width // 2, width - name.cell_len - 2), overflow="ellipsis")
+    line = Text.assemble(title, "  " if hit.title else "", name)
     line.truncate(width, overflow="ellipsis")
     return line
 

@@ -7,9 +7,10 @@ import os
 import re
 import sys
 import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Annotated, Self
+from typing import Annotated, Self, TypeVar
 
 import typer
 from rich.cells import cell_len, chop_cells, set_cell_size
@@ -20,14 +21,16 @@ from rich.text import Text
 
 from chordwise.client import Chordwise
 from chordwise.config import Connection, as_operator, discover
+from chordwise.records import Result
 
+R = TypeVar("R", bound=Result)
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 PIPED_WIDTH = 120  # columns of a table that is not printed on a terminal
 _PLAIN_EVERY_S = 2.0
 _WIDE = r"\u1100-\u115f\u2e80-\ud7af\uf900-\ufaff\uff00-\uffef"  # scripts without spaces: a line may end anywhere
 _UNITS = re.compile(rf"\s+|[{_WIDE}]|[^\s{_WIDE}]+")
-_KEPT_INVISIBLES = "\u200c\u200d\ufe0e\ufe0f"  # joiners of letters and emoji; other invisible characters are removed
+_ALLOWED_INVISIBLES = "\u200c\u200d\ufe0e\ufe0f"  # joiners of letters and emoji; other invisible characters are removed
 
 
 def connection() -> Connection:
@@ -37,14 +40,20 @@ def connection() -> Connection:
 
 def connect() -> Chordwise:
     """Return a client. Raises NotConfigured."""
-    known = connection()
-    return Chordwise(known.url, known.api_key)
+    server = connection()
+    return Chordwise(server.url, server.api_key)
 
 
 def connect_as_operator() -> Chordwise:
     """Return a client with the operator's key. Raises NotConfigured."""
-    known = as_operator(connection())
-    return Chordwise(known.url, known.api_key)
+    server = as_operator(connection())
+    return Chordwise(server.url, server.api_key)
+
+
+def require_choice(value: str | None, choices: Sequence[str], option: str) -> None:
+    """Raise a usage error if ``value`` is given and not one of ``choices``."""
+    if value is not None and value not in choices:
+        raise typer.BadParameter(f"must be {', '.join(choices[:-1])} or {choices[-1]}", param_hint=option)
 
 
 def stdout() -> Console:
@@ -75,18 +84,18 @@ def print_json(value: object) -> None:
 
 def clean(text: str) -> str:
     """Return text on one line, without characters that move the cursor, change colours or the writing direction."""
-    return " ".join("".join(_shown(char) for char in text).split())
+    return " ".join("".join(map(_printable, text)).split())
 
 
-def _shown(char: str) -> str:
-    if char.isprintable() or char.isspace() or char in _KEPT_INVISIBLES:
+def _printable(char: str) -> str:
+    if char.isprintable() or char.isspace() or char in _ALLOWED_INVISIBLES:
         return char
     return "\ufffd" if "\ud800" <= char <= "\udfff" else ""
 
 
-def moment(at: datetime | None, otherwise: str = "") -> str:
-    """Format a moment in local time to the minute; ``otherwise`` for None."""
-    return otherwise if at is None else f"{at.astimezone():%Y-%m-%d %H:%M}"
+def moment(at: datetime | None, otherwise: str = "", *, seconds: bool = False) -> str:
+    """Format a moment in local time to the minute, or to the second; ``otherwise`` for None."""
+    return otherwise if at is None else f"{at.astimezone():{'%Y-%m-%d %H:%M:%S' if seconds else '%Y-%m-%d %H:%M'}}"
 
 
 def folded(text: str, width: int, *, lines: int) -> list[str]:
@@ -94,25 +103,85 @@ def folded(text: str, width: int, *, lines: int) -> list[str]:
 
     Lines end between words or beside a wide character, which takes two cells; a longer word is split.
     """
-    kept = [""]
+    wrapped = [""]
     for unit in _UNITS.findall(text):
         for piece in chop_cells(unit, width):
-            if cell_len(kept[-1]) + cell_len(piece) <= width:
-                kept[-1] += piece
+            if cell_len(wrapped[-1]) + cell_len(piece) <= width:
+                wrapped[-1] += piece
             else:
-                kept.append("" if piece.isspace() else piece)
-        if len(kept) > lines:
-            last = set_cell_size(kept[lines - 1], min(width - 1, cell_len(kept[lines - 1]))).rstrip()
-            return [*kept[: lines - 1], last + "…"]
-    return kept
+                wrapped.append("" if piece.isspace() else piece)
+        if len(wrapped) > lines:
+            last = set_cell_size(wrapped[lines - 1], min(width - 1, cell_len(wrapped[lines - 1]))).rstrip()
+            return [*wrapped[: lines - 1], last + "…"]
+    return wrapped
 
 
 def table(*columns: str, numbers: tuple[str, ...] = ()) -> Table:
     """Return an empty table; the columns in ``numbers`` are aligned to the right."""
-    made = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    empty = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for column in columns:
-        made.add_column(column, justify="right" if column in numbers else "left", overflow="fold")
-    return made
+        empty.add_column(column, justify="right" if column in numbers else "left", overflow="fold")
+    return empty
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Iterable[object]], *, numbers: tuple[str, ...] = ()) -> None:
+    """Print rows as a table. Cells are cleaned unless they are a Text; None is an empty cell."""
+    filled = table(*columns, numbers=numbers)
+    for row in rows:
+        filled.add_row(*map(_cell, row))
+    stdout().print(filled)
+
+
+def report(value: object, sentence: str, *, as_json: bool) -> None:
+    """Print a value as one JSON document, or else a sentence about it."""
+    if as_json:
+        print_json(value)
+    else:
+        say(sentence)
+
+
+def print_fields(record: Result, fields: Mapping[str, str | None], *, as_json: bool) -> None:
+    """Print a record as one JSON document, or these fields of it, one on each unwrapped line, to be copied from."""
+    if as_json:
+        print_json(record.raw)
+        return
+    width = max(map(len, fields))
+    for name, value in fields.items():
+        say(f"{name:<{width}}  {clean(value or '')}")
+
+
+def print_facts(record: Result, facts: Mapping[str, object], *, as_json: bool) -> None:
+    """Print a record as one JSON document, or these facts about it as a table, one a line."""
+    if as_json:
+        print_json(record.raw)
+        return
+    lines = table("", "")
+    lines.show_header = False
+    for name, value in facts.items():
+        lines.add_row(name, _cell(value))
+    stdout().print(lines)
+
+
+def print_list(
+    records: Sequence[R],
+    columns: Sequence[str],
+    row: Callable[[R], Iterable[object]],
+    *,
+    as_json: bool,
+    empty: str = "",
+    numbers: tuple[str, ...] = (),
+) -> None:
+    """Print records as one JSON document, or as a table with ``row`` of each; ``empty`` is printed if there are none."""
+    if as_json:
+        print_json({"data": [record.raw for record in records]})
+    elif not records and empty:
+        say(empty)
+    else:
+        print_table(columns, map(row, records), numbers=numbers)
+
+
+def _cell(value: object) -> Text:
+    return value if isinstance(value, Text) else Text(clean("" if value is None else str(value)))
 
 
 class Ticker:
@@ -126,7 +195,7 @@ class Ticker:
         self._quiet = quiet
         self._bar: Progress | None = None
         self._task: TaskID | None = None
-        self._told_at = -_PLAIN_EVERY_S
+        self._printed_at = -_PLAIN_EVERY_S
         if console.is_terminal and not console.is_dumb_terminal:
             columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
             self._bar = Progress(*columns, console=console, transient=True)
@@ -142,14 +211,14 @@ class Ticker:
         if self._bar:
             self._bar.stop()
 
-    def tell(self, what: str, done: int, total: int | None = None) -> None:
+    def show(self, what: str, done: int, total: int | None = None) -> None:
         """Show "``done`` of ``total`` ``what``"; the total may be unknown."""
         if self._bar:
             if self._task is None:
                 self._task = self._bar.add_task(what, total=total)
             self._bar.update(self._task, description=what, completed=done, total=total)
-        elif not self._quiet and time.monotonic() - self._told_at >= _PLAIN_EVERY_S:
-            self._told_at = time.monotonic()
+        elif not self._quiet and time.monotonic() - self._printed_at >= _PLAIN_EVERY_S:
+            self._printed_at = time.monotonic()
             say((f"{done} of {total}" if total is not None else f"{done}") + f" {what}")
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import enum
+from operator import attrgetter
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
 from chordwise.cli import screen
 
@@ -38,52 +38,40 @@ def list_sources(
 ) -> None:
     """List sources with a searchable or pending document."""
     with screen.connect() as client:
-        found = client.sources(namespace=namespace, kind=kind and kind.value, limit=limit)
-    if as_json:
-        screen.print_json({"data": [dict(each.raw) for each in found]})
-    elif not found:
-        screen.say("No sources.")
-    else:
-        table = screen.table("source", "kind", "uri", "documents", "chunks", numbers=("documents", "chunks"))
-        for each in found:
-            cells = (each.source_id, each.kind, each.uri or "", str(each.documents), str(each.chunks))
-            table.add_row(*(Text(screen.clean(cell)) for cell in cells))
-        screen.stdout().print(table)
+        rows = client.sources(namespace=namespace, kind=kind and kind.value, limit=limit)
+    screen.print_list(
+        rows,
+        ("source", "kind", "uri", "documents", "chunks"),
+        attrgetter("source_id", "kind", "uri", "documents", "chunks"),
+        as_json=as_json,
+        empty="No sources.",
+        numbers=("documents", "chunks"),
+    )
 
 
 @app.command()
 def show(source_id: SourceIdArgument, namespace: NamespaceOption, as_json: screen.Json = False) -> None:
     """Show a source: its kind, its address, and the number of its documents and chunks."""
     with screen.connect() as client:
-        found = client.source(source_id, namespace=namespace)
-    if as_json:
-        screen.print_json(dict(found.raw))
-        return
-    facts = screen.table("", "")
-    facts.show_header = False
-    pages = "" if found.page_start is None else f"{found.page_start} to {found.page_end}"
-    counted = ", ".join(f"{count} {name}" for name, count in found.statuses.items() if count)
-    for name, value in (
-        ("source", found.source_id),
-        ("kind", found.kind),
-        ("uri", found.uri),
-        ("media type", found.media_type),
-        ("encoding", found.encoding),
-        ("pages", pages),
-        ("documents", f"{found.documents}: {counted}"),
-        ("chunks", str(found.chunks)),
-    ):
-        if value:
-            facts.add_row(name, Text(screen.clean(value)))
-    screen.stdout().print(facts)
+        source = client.source(source_id, namespace=namespace)
+    statuses = ", ".join(f"{count} {name}" for name, count in source.statuses.items() if count)
+    facts = {
+        "source": source.source_id,
+        "kind": source.kind,
+        "uri": source.uri,
+        "media type": source.media_type,
+        "encoding": source.encoding,
+        "pages": None if source.page_start is None else f"{source.page_start} to {source.page_end}",
+        "documents": f"{source.documents}: {statuses}",
+        "chunks": str(source.chunks),
+    }
+    screen.print_facts(source, {name: value for name, value in facts.items() if value}, as_json=as_json)
 
 
 @app.command()
 def delete(source_id: SourceIdArgument, namespace: NamespaceOption, as_json: screen.Json = False) -> None:
     """Delete a source with all its documents, pending ones too."""
     with screen.connect() as client:
-        done = client.delete_source(source_id, namespace=namespace)
-    if as_json:
-        screen.print_json(dict(done.raw))
-    else:
-        screen.say(f"deleted with {screen.plural(done.documents, 'document')}")
+        deletion = client.delete_source(source_id, namespace=namespace)
+    sentence = f"deleted with {screen.plural(deletion.documents, 'document')}"
+    screen.report(deletion.raw, sentence, as_json=as_json)

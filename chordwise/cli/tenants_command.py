@@ -28,27 +28,23 @@ def usage(
     as_json: screen.Json = False,
 ) -> None:
     """Show the tokens, requests and cost of embedding, and the tokens saved by the cache."""
-    if by not in _KEYS:
-        raise typer.BadParameter(f"--by takes one of {', '.join(_KEYS)}")
+    screen.require_choice(by, _KEYS, "--by")
     with screen.connect() as client:
-        found = client.usage(start=start and start.date(), end=end and end.date(), by=by)
+        report = client.usage(start=start and start.date(), end=end and end.date(), by=by)
     if as_json:
-        screen.print_json({**found.raw, "data": [dict(row.raw) for row in found.data], "next_cursor": None})
+        screen.print_json({**report.raw, "data": [row.raw for row in report.data], "next_cursor": None})
         return
-    if not found.data:
+    if not report.data:
         screen.say("Nothing was embedded in this period.")
         return
-    table = screen.table(by, *_COLUMNS, numbers=_COLUMNS)
-    for row in found.data:
-        table.add_row(Text(screen.clean(row.key) or "none"), *_cells(row))
-    if len(found.data) > 1:
-        table.add_row(Text("all", style="bold"), *_cells(found.total))
-    screen.stdout().print(table)
+    rows = [(screen.clean(row.key) or "none", *_cells(row)) for row in report.data]
+    total = [(Text("all", style="bold"), *_cells(report.total))] if len(report.data) > 1 else []
+    screen.print_table((by, *_COLUMNS), [*rows, *total], numbers=_COLUMNS)
 
 
-def _cells(counts: UsageCounts) -> list[str]:
+def _cells(counts: UsageCounts) -> tuple[object, ...]:
     numbers = (counts.tokens, counts.requests, counts.texts, counts.cached, counts.saved_tokens)
-    return [*(f"{number}" for number in numbers), f"{counts.cost:.6f}".rstrip("0").rstrip(".")]
+    return *numbers, f"{counts.cost:.6f}".rstrip("0").rstrip(".")
 
 
 QUOTAS = ("documents", "chunks", "queued", "tokens", "requests_per_minute")
@@ -66,17 +62,10 @@ Id = Annotated[str, typer.Argument(metavar="TENANT", help="The tenant's id, as i
 def list_tenants(as_json: screen.Json = False) -> None:
     """Show every tenant."""
     with screen.connect_as_operator() as client:
-        listed = client.tenants()
-    if as_json:
-        screen.print_json({"data": [dict(one.raw) for one in listed]})
-    elif not listed:
-        screen.say("No tenants.")
-    else:
-        table = screen.table("id", "name", "since", "state")
-        for one in listed:
-            cells = (one.tenant_id, one.name, screen.moment(one.created_at), _state(one))
-            table.add_row(*(Text(screen.clean(cell)) for cell in cells))
-        screen.stdout().print(table)
+        rows = client.tenants()
+    screen.print_list(
+        rows, ("id", "name", "since", "state"), lambda row: _facts(row).values(), as_json=as_json, empty="No tenants."
+    )
 
 
 @tenants.command()
@@ -88,12 +77,12 @@ def create(
 ) -> None:
     """Create a tenant and print a first key for its administrator; the key cannot be shown again."""
     with screen.connect_as_operator() as client:
-        made = client.create_tenant(tenant_id, name=name)
+        tenant = client.create_tenant(tenant_id, name=name)
         first = client.create_key("first", scopes=("read", "write", "admin"), tenant_id=tenant_id) if key else None
     if as_json:
-        screen.print_json({**made.raw, "key": None if first is None else dict(first.raw)})
+        screen.print_json({**tenant.raw, "key": first and first.raw})
         return
-    screen.say(f"tenant  {screen.clean(made.tenant_id)}")
+    screen.say(f"tenant  {screen.clean(tenant.tenant_id)}")
     if first is not None:
         screen.say(f"key     {screen.clean(first.api_key or '')}")
 
@@ -102,7 +91,8 @@ def create(
 def show(tenant_id: Id, as_json: screen.Json = False) -> None:
     """Show one tenant."""
     with screen.connect_as_operator() as client:
-        _tell(client.tenant(tenant_id), as_json=as_json)
+        tenant = client.tenant(tenant_id)
+    screen.print_fields(tenant, _facts(tenant), as_json=as_json)
 
 
 @tenants.command()
@@ -116,43 +106,45 @@ def quotas(
 ) -> None:
     """Show a tenant's own quotas, or change some: documents, chunks, queued, tokens, requests_per_minute."""
     with screen.connect_as_operator() as client:
-        found = client.tenant_quotas(tenant_id)
+        stored = client.tenant_quotas(tenant_id)
         if changes:
-            found = client.set_tenant_quotas(tenant_id, **{**_numbers(found), **_changed(changes)})
+            stored = client.set_tenant_quotas(tenant_id, **{**_numbers(stored), **_parse(changes)})
     if as_json:
-        screen.print_json(dict(found.raw))
+        screen.print_json(stored.raw)
         return
-    for name, value in _numbers(found).items():
+    for name, value in _numbers(stored).items():
         screen.say(f"{name:<20} {'set by the installation' if value is None else value or 'no limit'}")
 
 
-def _numbers(found: TenantQuotas) -> dict[str, int | None]:
-    return {name: getattr(found, name) for name in QUOTAS}
+def _numbers(stored: TenantQuotas) -> dict[str, int | None]:
+    return {name: getattr(stored, name) for name in QUOTAS}
 
 
-def _changed(changes: list[str]) -> dict[str, int | None]:
+def _parse(changes: list[str]) -> dict[str, int | None]:
     """Parse quotas given as ``NAME=N``. Raises a usage error for a wrong one."""
-    changed: dict[str, int | None] = {}
+    quotas: dict[str, int | None] = {}
     for change in changes:
         name, equals, number = change.partition("=")
         if name not in QUOTAS or not equals or not (number == "" or (number.isascii() and number.isdigit())):
             raise typer.BadParameter(f"{change} is not NAME=N, with a NAME out of {', '.join(QUOTAS)}")
-        changed[name] = int(number) if number else None
-    return changed
+        quotas[name] = int(number) if number else None
+    return quotas
 
 
 @tenants.command()
 def disable(tenant_id: Id, as_json: screen.Json = False) -> None:
     """Disable all keys of a tenant within three seconds. Nothing is deleted."""
     with screen.connect_as_operator() as client:
-        _tell(client.disable_tenant(tenant_id), as_json=as_json)
+        tenant = client.disable_tenant(tenant_id)
+    screen.print_fields(tenant, _facts(tenant), as_json=as_json)
 
 
 @tenants.command()
 def enable(tenant_id: Id, as_json: screen.Json = False) -> None:
     """Let the keys of a tenant work again."""
     with screen.connect_as_operator() as client:
-        _tell(client.enable_tenant(tenant_id), as_json=as_json)
+        tenant = client.enable_tenant(tenant_id)
+    screen.print_fields(tenant, _facts(tenant), as_json=as_json)
 
 
 @tenants.command()
@@ -165,31 +157,19 @@ def erase(
     if not yes:
         typer.confirm(f"Erase tenant {screen.clean(tenant_id)} and everything it has, for ever?", abort=True, err=True)
     with screen.connect_as_operator() as client:
-        gone = client.erase_tenant(tenant_id)
+        erasure = client.erase_tenant(tenant_id)
     if as_json:
-        screen.print_json(dict(gone.raw))
+        screen.print_json(erasure.raw)
     else:
-        table = screen.table("store and table", "erased", numbers=("erased",))
-        for name, count in sorted(gone.erased.items()):
-            table.add_row(Text(screen.clean(name)), str(count))
-        screen.stdout().print(table)
-    if gone.remaining:
-        left = ", ".join(f"{count} in {name}" for name, count in sorted(gone.remaining.items()))
-        raise ChordwiseError(f"data remains ({left}); the server tries again within minutes, or run this again")
+        screen.print_table(("store and table", "erased"), sorted(erasure.erased.items()), numbers=("erased",))
+    if erasure.remaining:
+        remaining = ", ".join(f"{count} in {name}" for name, count in sorted(erasure.remaining.items()))
+        raise ChordwiseError(f"data remains ({remaining}); the server tries again within minutes, or run this again")
 
 
-def _tell(tenant: Tenant, *, as_json: bool) -> None:
-    if as_json:
-        screen.print_json(dict(tenant.raw))
-        return
-    screen.say(f"id     {screen.clean(tenant.tenant_id)}")
-    screen.say(f"name   {screen.clean(tenant.name)}")
-    screen.say(f"since  {screen.moment(tenant.created_at)}")
-    screen.say(f"state  {_state(tenant)}")
-
-
-def _state(tenant: Tenant) -> str:
-    return "active" if tenant.disabled_at is None else f"disabled since {screen.moment(tenant.disabled_at)}"
+def _facts(tenant: Tenant) -> dict[str, str]:
+    state = "active" if tenant.disabled_at is None else f"disabled since {screen.moment(tenant.disabled_at)}"
+    return {"id": tenant.tenant_id, "name": tenant.name, "since": screen.moment(tenant.created_at), "state": state}
 
 
 _FORMATS = ["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"]
@@ -206,25 +186,25 @@ def audit(
     as_json: screen.Json = False,
 ) -> None:
     """List searches and writes, newest first. Needs a key with the scope admin."""
-    begins, ends = (None if each is None else each.replace(tzinfo=UTC) for each in (since, until))
+    begins, ends = (at and at.replace(tzinfo=UTC) for at in (since, until))
     with screen.connect() as client:
-        most = None if output else limit
-        rows = client.audit(action=action, since=begins, until=ends, limit=most)
+        rows = client.audit(action=action, since=begins, until=ends, limit=None if output else limit)
     if output is not None:
-        lines = (json.dumps(dict(row.raw), ensure_ascii=False) for row in rows)
+        lines = (json.dumps(row.raw, ensure_ascii=False) for row in rows)
         try:
             output.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         except OSError as error:
             raise InvalidInput(f"{output} cannot be written: {error.strerror}") from error
         screen.say(f"{screen.plural(len(rows), 'row')} in {output}")
-    elif as_json:
-        screen.print_json({"data": [dict(row.raw) for row in rows]})
-    elif not rows:
-        screen.say("No entries.")
     else:
-        table = screen.table("at", "action", "key", "namespaces", "count", "status", numbers=("count",))
-        for row in rows:
-            who = row.actor.key_name or "the installation"
-            cells = (screen.moment(row.at), row.action, who, ", ".join(row.namespaces), str(row.count), row.status)
-            table.add_row(*(Text(screen.clean(cell)) for cell in cells))
-        screen.stdout().print(table)
+        screen.print_list(
+            rows,
+            ("at", "action", "key", "namespaces", "count", "status"),
+            lambda row: (
+                *(screen.moment(row.at), row.action, row.actor.key_name or "the installation"),
+                *(", ".join(row.namespaces), row.count, row.status),
+            ),
+            as_json=as_json,
+            empty="No entries.",
+            numbers=("count",),
+        )

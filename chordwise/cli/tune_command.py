@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,8 +10,10 @@ from typing import Annotated, Any
 import typer
 
 from chordwise.api.profiles import Profile
+from chordwise.api.queries import QueryKeywords
 from chordwise.async_client import AsyncChordwise
 from chordwise.cli import screen
+from chordwise.cli.evaluate_command import Concurrency, Folder, run_queries
 from chordwise.errors import ChordwiseError, InvalidInput
 from chordwise.evaluation.ask import Ask, Measured, ask_all
 from chordwise.evaluation.collection import JudgedQuery, has_training, read_collection
@@ -23,9 +24,7 @@ TOP_K = 50  # chunks: enough for ten documents, and at most what a channel recal
 
 
 def tune_profile(
-    folder: Annotated[
-        Path, typer.Argument(metavar="DIR", exists=True, file_okay=False, help="The folder of the collection.")
-    ],
+    folder: Folder,
     namespace: Annotated[str, typer.Option("--namespace", "-n", help="Namespace of its documents.")],
     profile: Annotated[str, typer.Option("--profile", help="The profile to start from.")] = "default",
     store: Annotated[
@@ -36,7 +35,7 @@ def tune_profile(
     ] = 0.1,
     limit: Annotated[int, typer.Option("--limit", min=1, help="Maximum number of queries on either side.")] = 200,
     seed: Annotated[int, typer.Option("--seed", help="Seed for the choice of these queries.")] = 0,
-    concurrency: Annotated[int, typer.Option("--concurrency", min=1, max=64, help="Concurrent queries.")] = 4,
+    concurrency: Concurrency = 4,
     as_json: screen.Json = False,
 ) -> None:
     """Choose channel weights, fusion, gate and pool by judged queries.
@@ -49,29 +48,46 @@ def tune_profile(
     """
     tuning, held_out, origin = _queries(folder, limit=limit, seed=seed)
     with screen.connect() as client:
-        begun = client.profile(profile)
-        if begun.trial_share:
+        start = client.profile(profile)
+        if start.trial_share:
             raise InvalidInput(f"profile {profile} has a trial under way: queries would get two versions of it")
-        if not any(known.namespace == namespace and known.documents for known in client.namespaces()):
+        if not any(info.namespace == namespace and info.documents for info in client.namespaces()):
             raise InvalidInput(f"namespace {namespace} has no documents; chordwise eval ingests a collection")
-        base = read_knobs(begun.plan)
-        outcome = asyncio.run(_tune(begun, namespace, tuning, held_out, concurrency=concurrency, quiet=as_json))
+        base = read_knobs(start.plan)
+
+        async def run(client: AsyncChordwise, on_answer: Callable[[int], None]) -> Outcome:
+            answered = 0
+
+            async def ask(over: Mapping[str, Any], queries: Sequence[JudgedQuery]) -> list[Measured]:
+                nonlocal answered
+                options: QueryKeywords = {"namespace": namespace, "profile": start.name, "top_k": TOP_K}
+                options["retrieve"] = over or None
+                asks = [Ask(way="tuned", query=query, options=options) for query in queries]
+                earlier = answered
+                answered += len(asks)
+                return await ask_all(
+                    client, asks, concurrency=concurrency, on_answer=lambda count: on_answer(earlier + count)
+                )
+
+            return await tune(ask, base, start.plan, tuning=tuning, held_out=held_out)
+
+        outcome = run_queries(run, quiet=as_json)
         stored: Profile | None = None
         if store is not None and outcome.flaw is None:
-            config = _with_overrides(begun.config, outcome.overrides)
+            config = _overlay(start.config, {"retrieve": outcome.overrides})
             stored = client.store_profile(store, config, note=_note(outcome), share=share)
     result = {
         "collection": folder.resolve().name,
         "namespace": namespace,
-        "profile": begun.name,
-        "config_version": begun.config_version,
+        "profile": start.name,
+        "config_version": start.config_version,
         "queries_from": origin,
         "default": asdict(base),
         "chosen": asdict(outcome.chosen),
         "overrides": {"retrieve": outcome.overrides} if outcome.overrides else {},
         "tuning": _figures(outcome.tuning),
         "held_out": _figures(outcome.held_out),
-        "tried": [{**asdict(each), "difference": round(each.difference, 6)} for each in outcome.tried],
+        "tried": [{**asdict(tried), "difference": round(tried.difference, 6)} for tried in outcome.tried],
         "asked": outcome.asked,
         "degraded": outcome.degraded,
         "failed": outcome.failed,
@@ -101,65 +117,20 @@ def _queries(folder: Path, *, limit: int, seed: int) -> tuple[list[JudgedQuery],
     return sides[0], sides[1], origin
 
 
-async def _tune(
-    begun: Profile,
-    namespace: str,
-    tuning: Sequence[JudgedQuery],
-    held_out: Sequence[JudgedQuery],
-    *,
-    concurrency: int,
-    quiet: bool,
-) -> Outcome:
-    known = screen.connection()
-    answered = 0
-    async with AsyncChordwise(known.url, known.api_key) as client:
-        with screen.Ticker(quiet=quiet) as ticker:
-
-            async def ask(over: Mapping[str, Any], queries: Sequence[JudgedQuery]) -> list[Measured]:
-                nonlocal answered
-                asks = [
-                    Ask(
-                        way="tuned",
-                        query=query,
-                        options={
-                            "namespace": namespace,
-                            "profile": begun.name,
-                            "top_k": TOP_K,
-                            "retrieve": over or None,
-                        },
-                    )
-                    for query in queries
-                ]
-                before = answered
-                found = await ask_all(
-                    client,
-                    asks,
-                    concurrency=concurrency,
-                    on_answer=lambda count: ticker.tell("queries answered", before + count),
-                )
-                answered += len(asks)
-                return found
-
-            return await tune(ask, read_knobs(begun.plan), begun.plan, tuning=tuning, held_out=held_out)
-
-
-def _with_overrides(config: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the profile's own settings, overlaid with the choice."""
-    return _overlaid(config, {"retrieve": over})
-
-
-def _overlaid(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    merged = dict(under)
+def _overlay(config: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings with those of ``over`` in place of them, mapping by mapping."""
+    merged = dict(config)
     for name, value in over.items():
         below = merged.get(name)
-        both = isinstance(value, Mapping) and isinstance(below, Mapping)
-        merged[name] = _overlaid(below, value) if both else value  # type: ignore[arg-type]  # both are mappings
+        nested = isinstance(value, Mapping) and isinstance(below, Mapping)
+        merged[name] = _overlay(below, value) if nested else value  # type: ignore[arg-type]  # both are mappings
     return merged
 
 
 def _note(outcome: Outcome) -> str:
-    held = outcome.held_out
-    return f"tuned: held-out nDCG@10 {held.mean_a:.4f} to {held.mean_b:.4f} (p {held.p:.3f}, {held.queries} queries)"
+    result = outcome.held_out
+    figures = f"{result.mean_a:.4f} to {result.mean_b:.4f} (p {result.p:.3f}, {result.queries} queries)"
+    return f"tuned: held-out nDCG@10 {figures}"
 
 
 def _versions(stored: Profile) -> dict[str, int | None]:
@@ -178,13 +149,15 @@ def _figures(result: Paired) -> dict[str, Any]:
 
 def _show(outcome: Outcome, stored: Profile | None) -> None:
     columns = ("queries", "default", "chosen", "difference", "p")
-    table = screen.table("nDCG@10", *columns, numbers=columns)
-    for name, result in (("tuning", outcome.tuning), ("held out", outcome.held_out)):
-        figures = (f"{result.mean_a:.4f}", f"{result.mean_b:.4f}", f"{result.difference:+.4f}", f"{result.p:.3f}")
-        table.add_row(name, str(result.queries), *figures)
-    screen.stdout().print(table)
-    knobs = asdict(outcome.chosen)
-    screen.say("chosen: " + ", ".join(f"{name} {value}" for name, value in knobs.items()))
+    rows = (
+        (
+            *(name, result.queries, f"{result.mean_a:.4f}", f"{result.mean_b:.4f}"),
+            *(f"{result.difference:+.4f}", f"{result.p:.3f}"),
+        )
+        for name, result in (("tuning", outcome.tuning), ("held out", outcome.held_out))
+    )
+    screen.print_table(("nDCG@10", *columns), rows, numbers=columns)
+    screen.say("chosen: " + ", ".join(f"{name} {value}" for name, value in asdict(outcome.chosen).items()))
     if outcome.flaw is not None:
         screen.say(f"not worth storing: {outcome.flaw}")
     if stored is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Annotated
 
 import typer
@@ -39,41 +40,42 @@ def verify(
     if delete_share is not None and not repair:
         raise typer.BadParameter("is only allowed with --repair", param_hint="--delete-share")
     with screen.connect() as client:
-        found = client.verify(namespaces or None, repair=repair, delete_share=delete_share)
-        left = client.verify(namespaces or None) if repair else found
+        first = client.verify(namespaces or None, repair=repair, delete_share=delete_share)
+        final = client.verify(namespaces or None) if repair else first
     if as_json:
-        screen.print_json({**left.raw, "repaired": found.repaired, "withheld": found.withheld})
+        screen.print_json({**final.raw, "repaired": first.repaired, "withheld": first.withheld})
     else:
-        _show(left)
+        _show(final)
         if repair:
-            screen.say(f"repaired {found.repaired}")
-    if not left.aligned:
+            screen.say(f"repaired {first.repaired}")
+    if not final.aligned:
         advice = "the server's logs have more about the rest" if repair else "run chordwise verify --repair"
-        if found.withheld:
+        if first.withheld:
             advice = (
-                f"{found.withheld} vectors and rows of chunks were not deleted, as they are too large a share: is this the"
+                f"{first.withheld} vectors and rows of chunks were not deleted, as they are too large a share: is this the"
                 " right MySQL, and is its backup complete? If so, chordwise verify --repair --delete-share 1.0 deletes them"
             )
-        raise ChordwiseError(f"the stores differ ({_counts(left)}); {advice}")
+        raise ChordwiseError(f"the stores differ ({_counts(final)}); {advice}")
     if not as_json:
-        screen.say(f"aligned: {_counts(left)}")
+        screen.say(f"aligned: {_counts(final)}")
 
 
 def _show(alignment: Alignment) -> None:
-    counts = ("documents", "chunks", "vectors", "missing", "orphaned", "stale")
-    table = screen.table("namespace", *counts, numbers=counts)
-    for row in alignment.namespaces:
-        numbers = [Text(f"{getattr(row, name)}") for name in counts]
-        for number in numbers[3:]:
-            number.stylize("" if number.plain == "0" else "bold red")
-        table.add_row(Text(screen.clean(row.namespace)), *numbers)
-    screen.stdout().print(table if alignment.namespaces else "No namespaces.")
+    if not alignment.namespaces:
+        screen.say("No namespaces.")
+        return
+    counts, differences = ("documents", "chunks", "vectors"), ("missing", "orphaned", "stale")
+    rows = (
+        (
+            *(row.namespace, *(getattr(row, name) for name in counts)),
+            *(Text(str(count), style="bold red" if count else "") for count in attrgetter(*differences)(row)),
+        )
+        for row in alignment.namespaces
+    )
+    screen.print_table(("namespace", *counts, *differences), rows, numbers=(*counts, *differences))
 
 
 def _counts(alignment: Alignment) -> str:
-    rare = [
-        (getattr(alignment, kind), kind)
-        for kind in ("misplaced", "miscounted", "leftover", "statistics", "document_vectors")
-    ]
-    named = "".join(f", {count} {kind}" for count, kind in rare if count)
-    return f"{alignment.missing} missing, {alignment.orphaned} orphaned, {alignment.stale} stale{named}"
+    usual = [f"{getattr(alignment, kind)} {kind}" for kind in ("missing", "orphaned", "stale")]
+    rare = ("misplaced", "miscounted", "leftover", "statistics", "document_vectors")
+    return ", ".join(usual + [f"{count} {kind}" for kind in rare if (count := getattr(alignment, kind))])

@@ -6,7 +6,6 @@ import time
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
 from chordwise.api.webhooks import Delivery, Webhook
 from chordwise.cli import screen
@@ -27,17 +26,14 @@ _TEST_S = 30.0
 def list_webhooks(as_json: screen.Json = False) -> None:
     """List every endpoint and whether its calls succeed."""
     with screen.connect() as client:
-        listed = client.webhooks()
-    if as_json:
-        screen.print_json({"data": [dict(hook.raw) for hook in listed]})
-    elif not listed:
-        screen.say("No webhooks.")
-    else:
-        table = screen.table("id", "url", "events", "state")
-        for hook in listed:
-            cells = (hook.webhook_id, hook.url, ", ".join(hook.events), _state(hook))
-            table.add_row(*(Text(screen.clean(cell)) for cell in cells))
-        screen.stdout().print(table)
+        hooks = client.webhooks()
+    screen.print_list(
+        hooks,
+        ("id", "url", "events", "state"),
+        lambda hook: (hook.webhook_id, hook.url, ", ".join(hook.events), _state(hook)),
+        as_json=as_json,
+        empty="No webhooks.",
+    )
 
 
 @webhooks.command()
@@ -48,7 +44,7 @@ def add(
 ) -> None:
     """Add an endpoint and print the secret that signs its calls; it cannot be shown again."""
     with screen.connect() as client:
-        _tell_secret(client.add_webhook(url, events=event or None), as_json=as_json)
+        _print_secret(client.add_webhook(url, events=event or None), as_json=as_json)
 
 
 @webhooks.command()
@@ -56,7 +52,7 @@ def remove(webhook_id: Id, as_json: screen.Json = False) -> None:
     """Delete an endpoint and its deliveries."""
     with screen.connect() as client:
         client.remove_webhook(webhook_id)
-    _tell("removed", webhook_id, as_json=as_json)
+    _confirm("removed", webhook_id, as_json=as_json)
 
 
 @webhooks.command()
@@ -70,7 +66,7 @@ def rotate(
 ) -> None:
     """Give an endpoint a new secret and print it; for a while calls are signed with both."""
     with screen.connect() as client:
-        _tell_secret(client.rotate_webhook(webhook_id, overlap_seconds=overlap), as_json=as_json)
+        _print_secret(client.rotate_webhook(webhook_id, overlap_seconds=overlap), as_json=as_json)
 
 
 @webhooks.command()
@@ -78,16 +74,16 @@ def enable(webhook_id: Id, as_json: screen.Json = False) -> None:
     """Enable an endpoint that was disabled after failures."""
     with screen.connect() as client:
         client.enable_webhook(webhook_id)
-    _tell("enabled", webhook_id, as_json=as_json)
+    _confirm("enabled", webhook_id, as_json=as_json)
 
 
 @webhooks.command("test")
 def send_test(webhook_id: Id, as_json: screen.Json = False) -> None:
     """Send a test message and print the outcome; exits with 1 if it did not arrive."""
     with screen.connect() as client:
-        delivery = _settled(client, webhook_id, client.test_webhook(webhook_id))
+        delivery = _await_delivery(client, webhook_id, client.test_webhook(webhook_id))
     if as_json:
-        screen.print_json(dict(delivery.raw))
+        screen.print_json(delivery.raw)
     if delivery.state != "delivered":
         raise ChordwiseError(f"the test message did not arrive: {delivery.last_error or delivery.state}")
     if not as_json:
@@ -103,16 +99,17 @@ def deliveries(
 ) -> None:
     """List the latest messages to an endpoint with their outcomes."""
     with screen.connect() as client:
-        listed = client.webhook_deliveries(webhook_id, state=state, limit=limit)
-    if as_json:
-        screen.print_json({"data": [dict(one.raw) for one in listed]})
-        return
-    table = screen.table("id", "event", "job", "state", "attempts", "last", numbers=("attempts",))
-    for one in listed:
-        last = one.last_error or (str(one.last_status) if one.last_status else "")
-        cells = (one.delivery_id, one.event, one.job_id or "", one.state, str(one.attempts), last)
-        table.add_row(*(Text(screen.clean(cell)) for cell in cells))
-    screen.stdout().print(table)
+        rows = client.webhook_deliveries(webhook_id, state=state, limit=limit)
+    screen.print_list(
+        rows,
+        ("id", "event", "job", "state", "attempts", "last"),
+        lambda row: (
+            *(row.delivery_id, row.event, row.job_id, row.state, row.attempts),
+            row.last_error or row.last_status or "",
+        ),
+        as_json=as_json,
+        numbers=("attempts",),
+    )
 
 
 @webhooks.command()
@@ -124,37 +121,30 @@ def redeliver(
     """Send a message again under its old id."""
     with screen.connect() as client:
         client.redeliver(webhook_id, delivery_id)
-    _tell("queued again", webhook_id, as_json=as_json, delivery_id=delivery_id)
+    _confirm("queued again", webhook_id, as_json=as_json, delivery_id=delivery_id)
 
 
-def _tell(what: str, webhook_id: str, *, as_json: bool, **more: str) -> None:
-    """Print that it is done; as JSON with the ids."""
-    if as_json:
-        screen.print_json({"done": what, "webhook_id": webhook_id, **more})
-    else:
-        screen.say(what)
+def _confirm(outcome: str, webhook_id: str, *, as_json: bool, **ids: str) -> None:
+    """Print the outcome; as JSON with the ids."""
+    screen.report({"done": outcome, "webhook_id": webhook_id, **ids}, outcome, as_json=as_json)
 
 
-def _settled(client: Chordwise, webhook_id: str, delivery_id: str) -> Delivery:
-    ends = time.monotonic() + _TEST_S
+def _await_delivery(client: Chordwise, webhook_id: str, delivery_id: str) -> Delivery:
+    deadline = time.monotonic() + _TEST_S
     while True:
         delivery = client.webhook_delivery(webhook_id, delivery_id)
-        if delivery.state != "pending" or time.monotonic() > ends:
+        if delivery.state != "pending" or time.monotonic() > deadline:
             return delivery
         time.sleep(0.25)
 
 
-def _tell_secret(hook: Webhook, *, as_json: bool) -> None:
-    if as_json:
-        screen.print_json(dict(hook.raw))
-        return
-    screen.say(f"id      {screen.clean(hook.webhook_id)}")
-    screen.say(f"secret  {screen.clean(hook.secret or '')}")
+def _print_secret(hook: Webhook, *, as_json: bool) -> None:
+    screen.print_fields(hook, {"id": hook.webhook_id, "secret": hook.secret}, as_json=as_json)
 
 
 def _state(hook: Webhook) -> str:
     if hook.disabled_at:
         return f"disabled: {hook.disabled_reason}"
     if hook.failing_since:
-        return f"failing since {hook.failing_since.astimezone():%Y-%m-%d %H:%M}"
+        return f"failing since {screen.moment(hook.failing_since)}"
     return "ok" if hook.delivered_at else "not called yet"

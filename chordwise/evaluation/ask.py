@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeVar
 
 from chordwise.api.queries import QueryKeywords
 from chordwise.async_client import AsyncChordwise
@@ -14,7 +14,9 @@ from chordwise.errors import ProblemError, QueryFailed, Timeout
 from chordwise.evaluation.collection import JudgedQuery
 from chordwise.evaluation.measures import first_occurrences, ndcg, recall, reciprocal_rank
 
-_KEPT = 10  # documents of a ranking that are recorded
+A = TypeVar("A")
+R = TypeVar("R")
+_RECORDED = 10  # documents of a ranking
 _TRIES = 3  # attempts to get an answer that is not degraded
 
 
@@ -70,18 +72,25 @@ class Measured:
 async def ask_all(
     client: AsyncChordwise, asks: Sequence[Ask], *, concurrency: int, on_answer: Callable[[int], None]
 ) -> list[Measured]:
-    """Ask everything, ``concurrency`` at a time, and measure; in the order of ``asks``. ``on_answer`` gets the number of
-    answers so far.
+    """Ask everything and measure, in the order of ``asks``; see ``ask_concurrently``.
 
     A query that fails by itself is recorded; an error that concerns all of them (no connection, a refused key) is raised.
     """
-    waiting = iter(list(enumerate(asks)))
-    measured: dict[int, Measured] = {}
+    return await ask_concurrently(lambda ask: _measure(client, ask), asks, concurrency=concurrency, on_answer=on_answer)
+
+
+async def ask_concurrently(
+    ask: Callable[[A], Awaitable[R]], questions: Sequence[A], *, concurrency: int, on_answer: Callable[[int], None]
+) -> list[R]:
+    """Return the answers in the order of ``questions``, asked ``concurrency`` at a time. The first error ends all and is
+    raised. ``on_answer`` gets the number of answers so far."""
+    waiting = iter(enumerate(questions))
+    answers: dict[int, R] = {}
 
     async def work() -> None:
-        for place, ask in waiting:
-            measured[place] = await _measure(client, ask)
-            on_answer(len(measured))
+        for position, question in waiting:
+            answers[position] = await ask(question)
+            on_answer(len(answers))
 
     workers = [asyncio.create_task(work()) for _ in range(concurrency)]
     try:
@@ -90,7 +99,7 @@ async def ask_all(
         for worker in workers:
             worker.cancel()
         await asyncio.gather(*workers, return_exceptions=True)
-    return [measured[place] for place in range(len(asks))]
+    return [answers[position] for position in range(len(questions))]
 
 
 async def _measure(client: AsyncChordwise, ask: Ask) -> Measured:
@@ -117,7 +126,7 @@ async def _measure_once(client: AsyncChordwise, ask: Ask) -> Measured:
         query_id=query.query_id,
         way=ask.way,
         scores=scores_of(ranking, query.grades),
-        documents=tuple(ranking[:_KEPT]),
+        documents=tuple(ranking[:_RECORDED]),
         elapsed_ms=(time.perf_counter() - began) * 1000,
         degraded=answer.stats.degraded,
     )
@@ -134,10 +143,6 @@ def scores_of(ranking: Sequence[str], grades: Mapping[str, int]) -> Scores:
 
 def mean_scores(measured: Iterable[Measured]) -> Scores:
     """Return the mean of each measure; 0 for no answers."""
-    found = [each.scores for each in measured]
-    count = max(1, len(found))
-    return Scores(
-        ndcg_at_10=sum(each.ndcg_at_10 for each in found) / count,
-        mrr_at_10=sum(each.mrr_at_10 for each in found) / count,
-        recall_at_100=sum(each.recall_at_100 for each in found) / count,
-    )
+    scores = [answer.scores for answer in measured] or [Scores()]
+    names = [field.name for field in fields(Scores)]
+    return Scores(**{name: sum(getattr(score, name) for score in scores) / len(scores) for name in names})

@@ -32,7 +32,11 @@ class Collection:
 
     def documents(self) -> Iterator[dict[str, Any]]:
         """Yield every document with text, in the server's format; a title alone serves as text. Raises InvalidInput."""
-        for document in read_documents(self._corpus()):
+        if self.corpus is None:
+            raise InvalidInput(
+                f"{self.name} has no corpus.jsonl or corpus.jsonl.gz, and the namespace has no documents"
+            )
+        for document in read_documents(self.corpus):
             if not is_empty(document):
                 text = document.get("text")
                 blank = not (isinstance(text, str) and text.strip())
@@ -45,13 +49,6 @@ class Collection:
         empty = [is_empty(document) for document in read_documents(self.corpus)]
         return len(empty) - sum(empty), sum(empty)
 
-    def _corpus(self) -> Path:
-        if self.corpus is None:
-            raise InvalidInput(
-                f"{self.name} has no corpus.jsonl or corpus.jsonl.gz, and the namespace has no documents"
-            )
-        return self.corpus
-
 
 def is_empty(document: Mapping[str, Any]) -> bool:
     """Return whether there is neither text nor title to index."""
@@ -61,7 +58,7 @@ def is_empty(document: Mapping[str, Any]) -> bool:
 def has_training(folder: Path) -> bool:
     """Return whether the folder has separate queries and judgements for tuning: ``queries_train.jsonl``, ``qrels_train.tsv``,
     each of which may be gzipped."""
-    return all(_found(folder, name) for name in ("queries_train.jsonl", "qrels_train.tsv"))
+    return all(_find(folder, name) for name in ("queries_train.jsonl", "qrels_train.tsv"))
 
 
 def read_collection(folder: Path, *, training: bool = False) -> Collection:
@@ -70,23 +67,23 @@ def read_collection(folder: Path, *, training: bool = False) -> Collection:
     part = "_train" if training else ""
     queries, qrels = (_existing(folder, name) for name in (f"queries{part}.jsonl", f"qrels{part}.tsv"))
     grades = _grades(qrels)
-    asked = (_query(queries, number, line) for number, line in read_lines(queries))
+    entries = (_query(queries, number, line) for number, line in read_lines(queries))
     judged = tuple(
         JudgedQuery(query_id=query_id, text=text, grades=grades[query_id])
-        for query_id, text in asked
+        for query_id, text in entries
         if any(grade > 0 for grade in grades.get(query_id, {}).values())
     )
     if not judged:
         raise InvalidInput(f"{folder} has no query with a relevant document")
-    return Collection(name=folder.resolve().name, corpus=_found(folder, "corpus.jsonl"), queries=judged)
+    return Collection(name=folder.resolve().name, corpus=_find(folder, "corpus.jsonl"), queries=judged)
 
 
-def _found(folder: Path, name: str) -> Path | None:
+def _find(folder: Path, name: str) -> Path | None:
     return next((path for path in (folder / name, folder / f"{name}.gz") if path.is_file()), None)
 
 
 def _existing(folder: Path, name: str) -> Path:
-    path = _found(folder, name)
+    path = _find(folder, name)
     if path is None:
         raise InvalidInput(f"{folder} has no {name} or {name}.gz")
     return path

@@ -59,8 +59,8 @@ def ways_of(plan: Mapping[str, Any]) -> tuple[Way, ...]:
     retrieve = plan.get("retrieve", {})
     weights = {name: channel.get("weight", 1) for name, channel in retrieve.get("channels", {}).items()}
     only = _CHANNEL_OF.get(retrieve.get("method", "hybrid"))
-    asked = {name for name, weight in weights.items() if weight > 0 and only in (None, name)}
-    alone = tuple(way for way in WAYS if way.method in _CHANNEL_OF and way.name in asked)
+    used = {name for name, weight in weights.items() if weight > 0 and only in (None, name)}
+    alone = tuple(way for way in WAYS if way.method in _CHANNEL_OF and way.name in used)
     return (*alone, Way(name="fused", method=None, rerank=False), Way(name="reranked", method=None, rerank=True))
 
 
@@ -76,14 +76,14 @@ def ingest_if_empty(
 
     Raises ChordwiseError if a document could not be ingested: the figures would not be the collection's.
     """
-    if any(known.namespace == namespace and known.documents for known in client.namespaces()):
+    if any(info.namespace == namespace and info.documents for info in client.namespaces()):
         return None
     sent = client.ingest(collection.documents(), namespace=namespace, on_progress=on_sent)
     if not sent.jobs:
         raise InvalidInput(f"the corpus of {collection.name} has no document with text")
     done = client.wait(sent, on_progress=on_indexed)
     if done.status != "succeeded":
-        raise ChordwiseError(f"{done.failed} of {done.total} documents were not ingested: {failures(done.errors)}")
+        raise ChordwiseError(f"{done.failed} of {done.total} documents were not ingested{failures(done.errors)}")
     return done
 
 
@@ -101,22 +101,21 @@ async def evaluate(
 
     A query that fails by itself is counted; an error that concerns all of them (no connection, a refused key) is raised.
     """
+    common: QueryKeywords = {"namespace": namespace, "top_k": TOP_K, "profile": profile}
     asks = [
-        Ask(way=way.name, query=query, options=_options(way, namespace, profile)) for way in ways for query in queries
+        Ask(way=way.name, query=query, options={**common, "method": way.method, "rerank": way.rerank})
+        for way in ways
+        for query in queries
     ]
     answers = await ask_all(client, asks, concurrency=concurrency, on_answer=on_answer)
-    by_way = {way.name: [each for each in answers if each.way == way.name] for way in ways}
-    elapsed_ms = [each.elapsed_ms for each in by_way["reranked"] if each.elapsed_ms is not None]
+    by_way = {way.name: [answer for answer in answers if answer.way == way.name] for way in ways}
+    elapsed_ms = [answer.elapsed_ms for answer in by_way["reranked"] if answer.elapsed_ms is not None]
     return Report(
         queries=len(queries),
-        results={name: mean_scores(found) for name, found in by_way.items()},
+        results={name: mean_scores(of_way) for name, of_way in by_way.items()},
         answers=tuple(answers),
-        degraded=sum(each.degraded for each in answers),
-        failed=sum(each.failed for each in answers),
+        degraded=sum(answer.degraded for answer in answers),
+        failed=sum(answer.failed for answer in answers),
         p50_ms=percentile(elapsed_ms, 50),
         p95_ms=percentile(elapsed_ms, 95),
     )
-
-
-def _options(way: Way, namespace: str, profile: str | None) -> QueryKeywords:
-    return {"namespace": namespace, "top_k": TOP_K, "method": way.method, "rerank": way.rerank, "profile": profile}

@@ -27,8 +27,8 @@ def ndcg(ranking: Sequence[str], grades: Mapping[str, int], *, k: int = 10) -> f
 
 def reciprocal_rank(ranking: Sequence[str], grades: Mapping[str, int], *, k: int = 10) -> float:
     """Return one over the position of the first relevant document; 0 if it is not among the first ``k``."""
-    places = (place for place, document in enumerate(ranking[:k], start=1) if grades.get(document, 0) > 0)
-    return 1 / next(places, math.inf)
+    positions = (position for position, document in enumerate(ranking[:k], start=1) if grades.get(document, 0) > 0)
+    return 1 / next(positions, math.inf)
 
 
 def recall(ranking: Sequence[str], grades: Mapping[str, int], *, k: int = 100) -> float:
@@ -45,4 +45,4 @@ def percentile(values: Sequence[float], percent: float) -> float:
 
 
 def _discounted(gains: Sequence[float]) -> float:
-    return math.fsum(gain / math.log2(1 + place) for place, gain in enumerate(gains, start=1))
+    return math.fsum(gain / math.log2(1 + position) for position, gain in enumerate(gains, start=1))

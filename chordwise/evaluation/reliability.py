@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from html import escape
 from typing import Any, Final
 
 from chordwise.async_client import AsyncChordwise
+from chordwise.evaluation.ask import ask_concurrently
 from chordwise.evaluation.collection import JudgedQuery
 
 BINS = 10
@@ -22,7 +22,7 @@ class Judged:
 
     confidence: float
     relevant: bool
-    place: int
+    rank: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,11 +43,11 @@ def bins_of(hits: Sequence[Judged]) -> list[Bin]:
     return [
         Bin(
             low=number / BINS,
-            hits=len(held),
-            confidence=sum(hit.confidence for hit in held) / len(held),
-            relevant=sum(hit.relevant for hit in held) / len(held),
+            hits=len(members),
+            confidence=sum(hit.confidence for hit in members) / len(members),
+            relevant=sum(hit.relevant for hit in members) / len(members),
         )
-        for number, held in sorted(by_bin.items())
+        for number, members in sorted(by_bin.items())
     ]
 
 
@@ -55,7 +55,7 @@ def expected_calibration_error(hits: Sequence[Judged]) -> float:
     """Return the mean of ``|relevant - confidence|`` over the ten bins, each weighted by its hits; 0 for no hits
     (Naeini, Cooper and Hauskrecht, Obtaining well calibrated probabilities using Bayesian binning, AAAI 2015)."""
     total = max(1, len(hits))
-    return sum(each.hits * abs(each.relevant - each.confidence) for each in bins_of(hits)) / total
+    return sum(group.hits * abs(group.relevant - group.confidence) for group in bins_of(hits)) / total
 
 
 def threshold_that_keeps(best: Sequence[float], share: float) -> float:
@@ -74,26 +74,15 @@ async def ask_judged(
 ) -> list[list[Judged]]:
     """Ask every query for ten chunks and judge them; a query without relevant documents judges all of them not relevant.
     ``options`` are those of ``Chordwise.query``. In the order of ``queries``. Raises ChordwiseError."""
-    waiting = iter(list(enumerate(queries)))
-    found: dict[int, list[Judged]] = {}
 
-    async def work() -> None:
-        for number, query in waiting:
-            answer = await client.query(query.text, **{"top_k": _TOP_K, **options})
-            found[number] = [
-                Judged(
-                    confidence=hit.confidence or 0.0,
-                    relevant=query.grades.get(hit.document_id, 0) > 0,
-                    place=place,
-                )
-                for place, hit in enumerate(answer.chunks, start=1)
-            ]
-            on_answer(len(found))
+    async def ask(query: JudgedQuery) -> list[Judged]:
+        answer = await client.query(query.text, **{"top_k": _TOP_K, **options})
+        return [
+            Judged(confidence=hit.confidence or 0.0, relevant=query.grades.get(hit.document_id, 0) > 0, rank=rank)
+            for rank, hit in enumerate(answer.chunks, start=1)
+        ]
 
-    async with asyncio.TaskGroup() as group:
-        for _ in range(concurrency):
-            group.create_task(work())
-    return [found[number] for number in range(len(queries))]
+    return await ask_concurrently(ask, queries, concurrency=concurrency, on_answer=on_answer)
 
 
 def best_of(answers: Sequence[Sequence[Judged]]) -> list[float]:
@@ -124,12 +113,12 @@ def diagram(results: Sequence[Mapping[str, Any]]) -> str:
         parts.extend(_panel(results, bins, name, left=_LEFT + number * (_SIDE + _GAP)))
     for number, result in enumerate(results):
         y = _TOP + _SIDE + _BARS + 64 + 20 * number
-        told = (
+        legend = (
             f"{result['collection']}: {result['queries']} queries, expected calibration error "
             f"{result['ece_first']:.3f} of first hits, {result['ece_all']:.3f} of the first ten"
         )
         parts.append(f'<rect x="{_LEFT}" y="{y - 10}" width="12" height="12" fill="{_colour(number)}"/>')
-        parts.append(_text(_LEFT + 20, y, told, anchor="start"))
+        parts.append(_text(_LEFT + 20, y, legend, anchor="start"))
     return "\n".join([*parts, "</svg>", ""])
 
 
@@ -151,19 +140,17 @@ def _panel(results: Sequence[Mapping[str, Any]], bins: str, name: str, *, left: 
             f'<text x="16" y="{middle:g}" transform="rotate(-90 16 {middle:g})" text-anchor="middle">'
             "share that is relevant</text>"
         )
-    most = max((each["hits"] for result in results for each in result[bins]), default=1)
+    most = max((group["hits"] for result in results for group in result[bins]), default=1)
     for number, result in enumerate(results):
         colour = _colour(number)
-        points = [(left + _SIDE * each["confidence"], bottom - _SIDE * each["relevant"]) for each in result[bins]]
+        points = [(left + _SIDE * group["confidence"], bottom - _SIDE * group["relevant"]) for group in result[bins]]
         parts.append(_line(points, colour))
-        for (x, y), each in zip(points, result[bins], strict=True):
-            fill = colour if each["hits"] >= _FEW else "#ffffff"
-            told = (
-                f"{result['collection']}, confidence {each['confidence']:.2f}: {each['relevant']:.2f} of {each['hits']}"
-            )
+        for (x, y), group in zip(points, result[bins], strict=True):
+            fill = colour if group["hits"] >= _FEW else "#ffffff"
+            level = f"{result['collection']}, confidence {group['confidence']:.2f}"
             parts.append(
                 f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{fill}" stroke="{colour}">'
-                f"<title>{escape(told)}</title></circle>"
+                f"<title>{escape(level)}: {group['relevant']:.2f} of {group['hits']}</title></circle>"
             )
         parts.extend(_bars(result[bins], number, len(results), most, left=left, top=bottom + 4))
     return parts
@@ -172,12 +159,12 @@ def _panel(results: Sequence[Mapping[str, Any]], bins: str, name: str, *, left: 
 def _bars(bins: Sequence[Mapping[str, Any]], number: int, of: int, most: int, *, left: int, top: int) -> list[str]:
     width = _SIDE / 10 * 0.8 / of
     parts = []
-    for each in bins:
-        high = _BARS * math.log1p(each["hits"]) / math.log1p(most)
-        x = left + _SIDE * (each["low"] + 0.01) + number * width
+    for group in bins:
+        height = _BARS * math.log1p(group["hits"]) / math.log1p(most)
+        x = left + _SIDE * (group["low"] + 0.01) + number * width
         parts.append(
-            f'<rect x="{x:.1f}" y="{top + _BARS - high:.1f}" width="{width:.1f}" height="{high:.1f}"'
-            f' fill="{_colour(number)}" opacity="0.6"><title>{each["hits"]}</title></rect>'
+            f'<rect x="{x:.1f}" y="{top + _BARS - height:.1f}" width="{width:.1f}" height="{height:.1f}"'
+            f' fill="{_colour(number)}" opacity="0.6"><title>{group["hits"]}</title></rect>'
         )
     return parts
 

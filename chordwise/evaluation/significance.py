@@ -41,41 +41,41 @@ def paired(a: Sequence[float], b: Sequence[float], *, rounds: int = _ROUNDS, see
     differences = [after - before for before, after in zip(a, b, strict=True)]
     count = len(differences)
     mean = math.fsum(differences) / count if count else 0.0
-    spread = math.fsum((each - mean) ** 2 for each in differences)
+    spread = math.fsum((difference - mean) ** 2 for difference in differences)
     return Paired(
         queries=count,
         mean_a=math.fsum(a) / count if count else 0.0,
         mean_b=math.fsum(b) / count if count else 0.0,
         difference=mean,
         error=math.sqrt(spread / (count - 1) / count) if count > 1 else 0.0,
-        p=_chance([each for each in differences if abs(each) > _TIE], rounds=rounds, seed=seed),
-        better=sum(each > _TIE for each in differences),
-        worse=sum(each < -_TIE for each in differences),
+        p=_chance([difference for difference in differences if abs(difference) > _TIE], rounds=rounds, seed=seed),
+        better=sum(difference > _TIE for difference in differences),
+        worse=sum(difference < -_TIE for difference in differences),
     )
 
 
 def _chance(differences: Sequence[float], *, rounds: int, seed: int) -> float:
     """Return ``p`` for nonzero differences; the zero ones have no sign and change neither sum nor share."""
     count = len(differences)
-    seen = abs(math.fsum(differences)) - _TIE
+    observed = abs(math.fsum(differences)) - _TIE
     tables = [_sums(differences[start : start + 8]) for start in range(0, count, 8)]
     size = len(tables)
     if count <= _EXACT:
         every = (signs.to_bytes(size, "little") for signs in range(1 << count))
-        return sum(abs(_signed(tables, signs)) >= seen for signs in every) / (1 << count)
+        return sum(abs(_signed(tables, signs)) >= observed for signs in every) / (1 << count)
     draw = random.Random(seed)
     totals: Iterable[float] = itertools.repeat(0.0, rounds)
     for table in tables:  # a byte for each round
         totals = list(map(operator.add, totals, map(table.__getitem__, draw.randbytes(rounds))))
-    reached = sum(abs(total) >= seen for total in totals)
+    reached = sum(abs(total) >= observed for total in totals)
     return (reached + 1) / (rounds + 1)
 
 
 def _sums(differences: Sequence[float]) -> list[float]:
     """Return, for each byte, the sum of up to eight differences with the signs given by its bits."""
     sums = [0.0]
-    for each in differences:
-        sums = [total - each for total in sums] + [total + each for total in sums]
+    for difference in differences:
+        sums = [total - difference for total in sums] + [total + difference for total in sums]
     return sums * (256 // len(sums))
 
 

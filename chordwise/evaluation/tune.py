@@ -90,32 +90,31 @@ def coordinates(plan_pool: int) -> tuple[Callable[[Knobs], Coordinate], ...]:
     pools = tuple(sorted({*_POOLS, plan_pool}))
     return (
         _fusions,
-        lambda at: _ordered("weights", [replace(at, keyword=each) for each in sorted({*_SHARES, at.keyword})]),
-        lambda at: _ordered("gate", [replace(at, gate=each) for each in sorted({*_GATES, at.gate})]),
-        lambda at: _ordered("pool", [replace(at, pool=each) for each in pools]),
+        lambda at: _ordered("weights", [replace(at, keyword=share) for share in sorted({*_SHARES, at.keyword})]),
+        lambda at: _ordered("gate", [replace(at, gate=gate) for gate in sorted({*_GATES, at.gate})]),
+        lambda at: _ordered("pool", [replace(at, pool=pool) for pool in pools]),
     )
 
 
 def split(queries: Sequence[JudgedQuery], *, seed: int) -> tuple[list[JudgedQuery], list[JudgedQuery]]:
     """Split into queries to tune on and held-out ones, about half each, by a hash of the id, so that a query stays on
     its side whatever else is in the collection."""
-    ranked = by_hash(queries, seed=seed)
-    tuning = [query for place, query in ranked if place < 0.5]
-    return tuning, [query for place, query in ranked if place >= 0.5]
+    hashed = by_hash(queries, seed=seed)
+    return [query for number, query in hashed if number < 0.5], [query for number, query in hashed if number >= 0.5]
 
 
 def by_hash(queries: Sequence[JudgedQuery], *, seed: int) -> list[tuple[float, JudgedQuery]]:
     """Return each query with a pseudo-random number in [0, 1), in that order: any prefix is a sample."""
-    placed = [(_place(query.query_id, seed), query) for query in queries]
-    return sorted(placed, key=lambda each: (each[0], each[1].query_id))
+    hashed = [(_hash(query.query_id, seed), query) for query in queries]
+    return sorted(hashed, key=lambda pair: (pair[0], pair[1].query_id))
 
 
 def _fusions(at: Knobs) -> Coordinate:
     """Return the points of fusion by score and by rank; a strategy that is not the current one has its usual weights."""
     weighted = at if at.strategy == "weighted" else replace(at, strategy="weighted", keyword=0.7)
     ranks = at if at.strategy == "rrf" else replace(at, strategy="rrf", keyword=_RRF_SHARE)
-    points = [replace(weighted, normalisation=each) for each in ("min_max", "z_score")]
-    points += [replace(ranks, k=each) for each in (10, 30, 60, 120)]
+    points = [replace(weighted, normalisation=name) for name in ("min_max", "z_score")]
+    points += [replace(ranks, k=k) for k in (10, 30, 60, 120)]
     return Coordinate(name="fusion", points=tuple(dict.fromkeys([at, *points])), ordered=False)
 
 
@@ -123,7 +122,7 @@ def _ordered(name: str, points: Sequence[Knobs]) -> Coordinate:
     return Coordinate(name=name, points=tuple(points))
 
 
-def _place(query_id: str, seed: int) -> float:
+def _hash(query_id: str, seed: int) -> float:
     digest = hashlib.blake2b(f"{seed}:{query_id}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") / 2**64
 
@@ -179,22 +178,21 @@ class Outcome:
 
 
 @dataclass(slots=True)
-class _Asked:
+class _Answers:
     """A cache of answers by candidate and query."""
 
     ask: AskQueries
     base: Knobs
     plan: Mapping[str, Any]
-    known: dict[tuple[Knobs, str], Measured] = field(default_factory=dict)
+    measured: dict[tuple[Knobs, str], Measured] = field(default_factory=dict)
 
     async def ndcg(self, knobs: Knobs, queries: Sequence[JudgedQuery]) -> list[float]:
         """Return nDCG@10 of each query."""
-        missing = [query for query in queries if (knobs, query.query_id) not in self.known]
+        missing = [query for query in queries if (knobs, query.query_id) not in self.measured]
         if missing:
-            over = overrides(knobs, self.base, self.plan)
-            for measured in await self.ask(over, missing):
-                self.known[knobs, measured.query_id] = measured
-        return [self.known[knobs, query.query_id].scores.ndcg_at_10 for query in queries]
+            for answer in await self.ask(overrides(knobs, self.base, self.plan), missing):
+                self.measured[knobs, answer.query_id] = answer
+        return [self.measured[knobs, query.query_id].scores.ndcg_at_10 for query in queries]
 
 
 async def tune(
@@ -206,39 +204,40 @@ async def tune(
     held_out: Sequence[JudgedQuery],
 ) -> Outcome:
     """Turn one knob after the other while that helps on ``tuning``; evaluate ``held_out`` once, at the end."""
-    asked = _Asked(ask=ask, base=base, plan=plan)
+    answers = _Answers(ask=ask, base=base, plan=plan)
     at, tried = base, list[Tried]()
     for _ in range(ROUNDS):
         before = at
         for coordinate in coordinates(base.pool):
-            at, looked_at = await _turn(asked, coordinate(at), at, tuning)
-            tried += looked_at
+            at, candidates = await _turn(answers, coordinate(at), at, tuning)
+            tried += candidates
         if at == before:
             break
-    on_tuning = paired(await asked.ndcg(base, tuning), await asked.ndcg(at, tuning))
-    on_held_out = paired(await asked.ndcg(base, held_out), await asked.ndcg(at, held_out))
+    on_tuning, on_held_out = [
+        paired(await answers.ndcg(base, queries), await answers.ndcg(at, queries)) for queries in (tuning, held_out)
+    ]
     return Outcome(
         chosen=at,
         overrides=overrides(at, base, plan),
         tried=tuple(tried),
         tuning=on_tuning,
         held_out=on_held_out,
-        asked=len(asked.known),
-        degraded=sum(each.degraded for each in asked.known.values()),
-        failed=sum(each.failed for each in asked.known.values()),
+        asked=len(answers.measured),
+        degraded=sum(answer.degraded for answer in answers.measured.values()),
+        failed=sum(answer.failed for answer in answers.measured.values()),
     )
 
 
 async def _turn(
-    asked: _Asked, coordinate: Coordinate, at: Knobs, queries: Sequence[JudgedQuery]
+    answers: _Answers, coordinate: Coordinate, at: Knobs, queries: Sequence[JudgedQuery]
 ) -> tuple[Knobs, list[Tried]]:
     """Return the setting after turning one knob, and the tries. A candidate that is hopeless on a sample is dropped."""
     sample = queries[: max(_LEAST_LOOK, len(queries) // _FIRST_LOOK)]
     results: dict[Knobs, Paired] = {}
     for knobs in coordinate.points:
-        result = paired(await asked.ndcg(at, sample), await asked.ndcg(knobs, sample))
+        result = paired(await answers.ndcg(at, sample), await answers.ndcg(knobs, sample))
         if result.difference >= -_HOPELESS * result.error:
-            result = paired(await asked.ndcg(at, queries), await asked.ndcg(knobs, queries))
+            result = paired(await answers.ndcg(at, queries), await answers.ndcg(knobs, queries))
         results[knobs] = result
     taken = choose(results, at, ordered=coordinate.ordered)
     return taken, [
@@ -262,9 +261,8 @@ def choose(results: Mapping[Knobs, Paired], at: Knobs, *, ordered: bool) -> Knob
     neighbours. The best one is taken if its gain is more than noise; else ``at`` stays.
     """
     knobs = list(results)
-    gains = [results[each].difference for each in knobs]
+    gains = [result.difference for result in results.values()]
     wide = [gains[0], *gains, gains[-1]]  # repeat the values at both ends
-    smooth = [round(fmean(wide[place : place + 3]), 9) for place in range(len(knobs))] if ordered else gains
-    best = max(range(len(knobs)), key=lambda place: (smooth[place], gains[place]))
-    found = results[knobs[best]]
-    return knobs[best] if found.difference > NOISE_GAIN and found.p <= NOISE_P else at
+    smooth = [round(fmean(wide[index : index + 3]), 9) for index in range(len(knobs))] if ordered else gains
+    best = knobs[max(range(len(knobs)), key=lambda index: (smooth[index], gains[index]))]
+    return best if results[best].difference > NOISE_GAIN and results[best].p <= NOISE_P else at

@@ -309,4 +309,4 @@ class DescribeUsage:
     def it_knows_what_it_can_group_by(self, call, stub):
         status, _, err = call("usage", "--by", "colour")
         assert (status, stub.received) == (2, [])
-        assert "day, job, model, purpose" in err
+        assert "day, job, model or purpose" in err
