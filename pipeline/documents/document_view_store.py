@@ -58,6 +58,7 @@ class DocumentViews(TenantStore):
                 DocumentView,
                 row,
                 fields=fields_of(row),
+                chunk_count=row["chunk_count"] or 0,
                 encoding=encoding_of(row["encoding"]),
                 chunking=chunking_of(row["chunking"]),
                 duplicate_of=duplicate_of(row["document_id"], originals[row["namespace"]].get(row["content_hash"])),
@@ -70,7 +71,7 @@ class DocumentViews(TenantStore):
 _VIEWS = (
     f"SELECT d.namespace, d.document_id, {STATUS} AS status, d.published_generation AS generation, d.created_at,"
     " d.updated_at, g.title, g.author, g.type, g.tags, g.published_at, g.story_time, g.metadata, g.media_type,"
-    " COALESCE(g.source_uri, s.uri) AS source_uri, COALESCE(g.chunk_count, 0) AS chunk_count, g.encoding, g.source_id,"
+    " COALESCE(g.source_uri, s.uri) AS source_uri, g.chunk_count, g.encoding, g.source_id,"
     " COALESCE(s.kind, 'text') AS source_kind, g.page_start, g.page_end, g.chunking, g.content_hash FROM documents d"
     f" JOIN generations g ON {same_document('g', 'd')}"
     " AND g.generation = COALESCE(d.published_generation, d.latest_generation)"
