@@ -18,11 +18,11 @@ from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response
 from api_gateway.resources.route_parts import CurrentGateway, existing
-from pipeline.embedding.model_comparison import Gate
+from pipeline.embedding.model_comparison import Gate, GoldenQuery
 from pipeline.errors import Misconfigured
 from pipeline.local_models import flaw_of, local_model
 from pipeline.maintenance import migrate_model
-from pipeline.maintenance.compare_models import GoldenQuery, compare_models
+from pipeline.maintenance.compare_models import compare_models
 from pipeline.maintenance.migrate_model import MigrationStatus
 from pipeline.records import Namespace, TenantId
 from pipeline.resources import Resources

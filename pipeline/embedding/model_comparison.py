@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from pipeline.records import Namespace, TenantId
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
@@ -21,6 +23,16 @@ class Gate:
     k: int = 10
     min_overlap: float = 0.5
     max_ndcg_loss: float = 0.02
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GoldenQuery:
+    """A question to both models, with judged documents, if there are any."""
+
+    tenant_id: TenantId
+    namespaces: tuple[Namespace, ...]
+    text: str
+    grades: Mapping[str, int] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -15,44 +14,33 @@ from pipeline.examples.json_book import json_tables
 from pipeline.examples.report import MOST_FLAWS, findings, flaws, pointer_to
 from pipeline.examples.workbook_book import workbook_tables
 from pipeline.filters import lenient_json
-from pipeline.ingestion.accept import AcceptedJob, Batch, OnConflict, Refusal, accept
+from pipeline.ingestion.accept import AcceptedJob, Batch, Refusal, accept
 from pipeline.jobs.computation import BookForm, Computation, Done
 from pipeline.outbound import json_limits
 from pipeline.parsing import decode
-from pipeline.records import JobId, Namespace, TenantId
+from pipeline.records import JobId, Namespace
 from pipeline.resources import Resources
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BookOutcome:
-    """The outcome of a book. Without a ticket nothing was stored; ``refused_because`` gives the reason of a refusal."""
-
-    checked: Checked
-    ticket: AcceptedJob | None = None
-    refused_because: str | None = None
-
-
 def import_book(computation: Computation, use: Resources, *, ring: Callable[[AcceptedJob], None]) -> Done:
-    """Import the book in the body; ``asked`` has its form and `hand_in`'s parameters. ``about``: ``job_id``, or
-    ``refused`` with the reason."""
+    """Check the book in the body and accept its valid rows as one job, with refused rows as failed items.
+
+    ``asked``: the book's ``form``, ``category`` and file ``name``; ``namespace``, ``on_conflict`` and ``job_id`` of the
+    job, which a repetition finds again; ``dry_run`` stores nothing, and ``strict`` nothing unless every row is valid.
+    ``about``: ``job_id``, or ``refused`` with the reason. Raises as `accept`.
+    """
     parameters = computation.asked
+    category = parameters["category"]
     book = _READERS[BookForm(parameters["form"])](computation.body, use)
-    imported = hand_in(
-        book.only(None if parameters["category"] is None else Category(parameters["category"])),
-        tenant_id=computation.tenant_id,
-        namespace=Namespace(parameters["namespace"]),
-        request_id=computation.request_id,
-        on_conflict=parameters["on_conflict"],
-        strict=parameters["strict"],
-        dry_run=parameters["dry_run"],
-        name=parameters["name"],
-        job_id=JobId(parameters["job_id"]),
-        use=use,
-        ring=ring,
-    )
-    job_id = None if imported.ticket is None else imported.ticket.job_id
-    about = {"job_id": job_id, "refused": imported.refused_because}
-    return Done(body=orjson.dumps(_report(imported)), about=about)
+    checked = check(book.only(None if category is None else Category(category)))
+    ticket, refused_because = None, None
+    if not parameters["dry_run"]:
+        if not checked.examples or (parameters["strict"] and checked.refused):
+            refused_because = _why(checked)
+        else:
+            ticket = accept(_batch(computation, checked), use, ring=ring)
+    about = {"job_id": ticket and ticket.job_id, "refused": refused_because}
+    return Done(body=orjson.dumps(_report(checked, ticket, refused_because)), about=about)
 
 
 def read_workbook(body: bytes, use: Resources) -> Book:
@@ -90,53 +78,27 @@ _READERS = {
 }
 
 
-def hand_in(
-    book: Book,
-    *,
-    tenant_id: TenantId,
-    namespace: Namespace,
-    request_id: str,
-    on_conflict: OnConflict,
-    strict: bool,
-    dry_run: bool,
-    name: str | None,
-    job_id: JobId | None = None,
-    use: Resources,
-    ring: Callable[[AcceptedJob], None],
-) -> BookOutcome:
-    """Check the book and accept its valid rows as one job, with refused rows as failed items. Stores nothing with
-    ``dry_run``, without a valid row, or with ``strict`` and an invalid one. ``name``: the file's. A repeated ``job_id``
-    finds its job. Raises as `accept`."""
-    checked = check(book)
-    if dry_run:
-        return BookOutcome(checked=checked)
-    if not checked.examples or (strict and checked.refused):
-        return BookOutcome(checked=checked, refused_because=_why(checked))
-    entries = [upload_of(example, book=name) for example in checked.examples]
-    batch = Batch(
-        tenant_id=tenant_id,
-        namespace=namespace,
-        request_id=request_id,
-        entries=[*entries, *(_refusal(row) for row in checked.refused)],
-        on_conflict=on_conflict,
-        job_id=job_id,
+def _batch(computation: Computation, checked: Checked) -> Batch:
+    parameters = computation.asked
+    entries = [upload_of(example, book=parameters["name"]) for example in checked.examples]
+    return Batch(
+        tenant_id=computation.tenant_id,
+        namespace=Namespace(parameters["namespace"]),
+        request_id=computation.request_id,
+        entries=[*entries, *map(_refusal, checked.refused)],
+        on_conflict=parameters["on_conflict"],
+        job_id=JobId(parameters["job_id"]),
     )
-    return BookOutcome(checked=checked, ticket=accept(batch, use, ring=ring))
 
 
-def _report(imported: BookOutcome) -> dict[str, Any]:
+def _report(checked: Checked, ticket: AcceptedJob | None, refused_because: str | None) -> dict[str, Any]:
     """Return the report as JSON."""
-    checked, ticket = imported.checked, imported.ticket
-    errors = flaws(checked.errors[:MOST_FLAWS])
-    if imported.refused_because is not None:
-        return {**findings(checked), "errors": errors}
-    return {
-        "job_id": None if ticket is None else ticket.job_id,
-        "status": "validated" if ticket is None else "queued",
-        "total": 0 if ticket is None else ticket.total,
-        **findings(checked),
-        "errors": errors,
-    }
+    report = {**findings(checked), "errors": flaws(checked.errors[:MOST_FLAWS])}
+    if refused_because is not None:
+        return report
+    if ticket is None:
+        return {"job_id": None, "status": "validated", "total": 0, **report}
+    return {"job_id": ticket.job_id, "status": "queued", "total": ticket.total, **report}
 
 
 def _refusal(row: list[Flaw]) -> Refusal:

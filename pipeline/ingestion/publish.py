@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import structlog
 
@@ -16,7 +17,7 @@ from pipeline.ingestion.prepare import PreparedDocument
 from pipeline.ingestion.standby import settle
 from pipeline.jobs.lease_store import Lease
 from pipeline.keyword.statistics_store import Statistics
-from pipeline.records import Generation, Scope, TenantId
+from pipeline.records import Generation, TenantId
 from pipeline.resources import Resources
 
 log = structlog.get_logger(__name__)
@@ -34,32 +35,26 @@ def publish(lease: Lease, prepared: Sequence[PreparedDocument], use: Resources) 
     with lease.held(claims) as (work, ledger):
         space = settle(tenant_id, work.connection, complete, by_generation, use)
         before = _flip(tenant_id, by_generation, work, model=space.model)
-        replaced = [_numbered(g, shown) for g, shown in before.items() if shown is not None and shown != g.number]
-        vain = [g for g in by_generation if g not in before]
+        replaced = [replace(g, number=shown) for g, shown in before.items() if shown is not None and shown != g.number]
+        superseded = [g for g in by_generation if g not in before]
         retired = Retired(work.connection, tenant_id)
         retired.add(replaced, after_s=use.settings.retired_grace_s, replaced=True)
-        retired.add(vain)
-        if again := [g for g in before if g.number > 1]:
-            RetainedGenerations(work.connection, tenant_id).keep(
-                replaced, for_s=use.settings.previous_generation_kept_s
-            )
-            retired.add(Generations(work.connection, tenant_id).outdated(again))
-        for outcome, generations in _outcomes(before, vain).items():
-            shown = {by_generation[g].claim: 0 if g in vain else len(by_generation[g].chunks) for g in generations}
-            reused = {by_generation[g].claim: 0 if g in vain else by_generation[g].reused for g in generations}
-            ledger.succeed(shown, outcome=outcome, reused=reused)
+        retired.add(superseded)
+        if later := [g for g in before if g.number > 1]:
+            kept_s = use.settings.previous_generation_kept_s
+            RetainedGenerations(work.connection, tenant_id).keep(replaced, for_s=kept_s)
+            retired.add(Generations(work.connection, tenant_id).outdated(later))
+        created = [by_generation[g] for g, shown in before.items() if shown is None]
+        updated = [by_generation[g] for g, shown in before.items() if shown is not None]
+        for outcome, items in {"created": created, "replaced": updated}.items():
+            chunks = {item.claim: len(item.chunks) for item in items}
+            ledger.succeed(chunks, outcome=outcome, reused={item.claim: item.reused for item in items})
+        ledger.succeed({by_generation[g].claim: 0 for g in superseded}, outcome="superseded")
         close(tenant_id, claims, ledger, use, work)
+    shown_chunks = sum(len(by_generation[g].chunks) for g in before)
     use.meter.count("chordwise_documents_shown", len(before))
-    use.meter.count("chordwise_chunks_shown", sum(len(by_generation[g].chunks) for g in before))
-    log.info("documents_shown", documents=len(before), chunks=sum(len(by_generation[g].chunks) for g in before))
-
-
-def _outcomes(before: Mapping[Generation, int | None], vain: Sequence[Generation]) -> dict[str, list[Generation]]:
-    return {
-        "created": [g for g, shown in before.items() if shown is None],
-        "replaced": [g for g, shown in before.items() if shown is not None],
-        "superseded": list(vain),
-    }
+    use.meter.count("chordwise_chunks_shown", shown_chunks)
+    log.info("documents_shown", documents=len(before), chunks=shown_chunks)
 
 
 def _flip(
@@ -85,11 +80,6 @@ def _flip(
     for namespace in sorted({g.scope.namespace for g in moving}):
         mine = {g: shown for g, shown in moving.items() if g.scope.namespace == namespace}
         added = [chunk.terms for g in mine for chunk in prepared[g].searchable]
-        removed = chunk_store.terms_of([_numbered(g, shown) for g, shown in mine.items() if shown is not None])
+        removed = chunk_store.terms_of([replace(g, number=shown) for g, shown in mine.items() if shown is not None])
         statistics.count(namespace, added, removed, document_ids=[g.document_id for g in mine])
     return before
-
-
-def _numbered(generation: Generation, number: int) -> Generation:
-    scope = Scope(tenant_id=generation.scope.tenant_id, namespace=generation.scope.namespace)
-    return Generation(scope=scope, document_id=generation.document_id, number=number)

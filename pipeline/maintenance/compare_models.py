@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 import uuid
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,27 +15,16 @@ from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents.chunk_store import Chunks
 from pipeline.embedding import space_store
 from pipeline.embedding.migration_store import ModelMigrations
-from pipeline.embedding.model_comparison import ComparedQuery, ComparisonResult, Gate, judge
+from pipeline.embedding.model_comparison import ComparedQuery, ComparisonResult, Gate, GoldenQuery, judge
 from pipeline.errors import MigrationRefused, Unavailable
 from pipeline.maintenance import sample_query_store
-from pipeline.maintenance.sample_query_store import SampleQuery
 from pipeline.models.ports import Matrix, query_vectors
-from pipeline.records import EmbeddingSpace, Filters, Namespace, TenantId
+from pipeline.records import EmbeddingSpace, Filters
 from pipeline.resources import Resources
 
 log = structlog.get_logger(__name__)
 
 _READ_AHEAD = 4  # chunks read for each one wanted: some belong to generations that are not shown
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GoldenQuery:
-    """A question to both models, with judged documents, if there are any."""
-
-    tenant_id: TenantId
-    namespaces: tuple[Namespace, ...]
-    text: str
-    grades: Mapping[str, int] | None = None
 
 
 def compare_models(
@@ -68,22 +57,18 @@ def compare_models(
 def sampled(count: int, use: Resources) -> list[GoldenQuery]:
     """Return the latest stored queries, completed with beginnings of chunks."""
     try:
-        samples = sample_query_store.recent(use.redis, limit=count)
+        queries = sample_query_store.recent(use.redis, limit=count)
     except Unavailable as error:
         log.warning("queries_not_sampled", code=error.code)
-        samples = []
+        queries = []
     with unit_of_work(use.mysql) as work:
         tenants = sample_query_store.tenants(work.connection)
         tries = 0
-        while tenants and len(samples) < count and tries < 4 * count:
+        while tenants and len(queries) < count and tries < 4 * count:
             tries += 1
-            text = sample_query_store.beginning_of_a_chunk(work.connection, random.choice(tenants), str(uuid.uuid4()))
-            samples += [text] if text is not None else []
-    return [_golden(sample_query) for sample_query in samples]
-
-
-def _golden(sample: SampleQuery) -> GoldenQuery:
-    return GoldenQuery(tenant_id=sample.tenant_id, namespaces=sample.namespaces, text=sample.text)
+            query = sample_query_store.beginning_of_a_chunk(work.connection, random.choice(tenants), str(uuid.uuid4()))
+            queries += [query] if query is not None else []
+    return queries
 
 
 def _ask_both(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import redis
 from pydantic import TypeAdapter, ValidationError
 from sqlalchemy import Connection, text
 
 from pipeline.database.engines import redis_errors
+from pipeline.embedding.model_comparison import GoldenQuery
 from pipeline.query.request import Query
 from pipeline.records import Namespace, TenantId
 
@@ -17,18 +16,9 @@ _LOOKED_AT = 20  # keys for each query wanted
 _LENGTH = 200  # characters of a chunk that make a question
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SampleQuery:
-    """The text of a stored query, or of the beginning of a chunk."""
-
-    tenant_id: TenantId
-    namespaces: tuple[Namespace, ...]
-    text: str
-
-
-def recent(client: redis.Redis, *, limit: int) -> list[SampleQuery]:
+def recent(client: redis.Redis, *, limit: int) -> list[GoldenQuery]:
     """Return some of the stored queries, each text once."""
-    samples: dict[tuple[str, str], SampleQuery] = {}
+    samples: dict[tuple[str, str], GoldenQuery] = {}
     with redis_errors():
         for seen, key in enumerate(client.scan_iter(match="*:query:*", count=500)):
             if len(samples) >= limit or seen >= _LOOKED_AT * limit:
@@ -39,7 +29,7 @@ def recent(client: redis.Redis, *, limit: int) -> list[SampleQuery]:
             except ValidationError:  # of an older version
                 continue
             if query is not None:
-                sample = SampleQuery(tenant_id=query.tenant_id, namespaces=query.namespaces, text=query.query_text)
+                sample = GoldenQuery(tenant_id=query.tenant_id, namespaces=query.namespaces, text=query.query_text)
                 samples.setdefault((sample.tenant_id, sample.text), sample)
     return list(samples.values())
 
@@ -50,13 +40,13 @@ def tenants(connection: Connection) -> list[TenantId]:
     return [TenantId(tenant_id) for tenant_id in rows]
 
 
-def beginning_of_a_chunk(connection: Connection, tenant_id: TenantId, pivot: str) -> SampleQuery | None:
+def beginning_of_a_chunk(connection: Connection, tenant_id: TenantId, pivot: str) -> GoldenQuery | None:
     """Return the first words of the published chunk whose id follows ``pivot``, a random UUID; None after the last one."""
     row = connection.execute(_CHUNK, {"tenant": tenant_id, "pivot": pivot}).one_or_none()
     words = "" if row is None else row.text[:_LENGTH].rpartition(" ")[0] or row.text[:_LENGTH]
     if row is None or not words.strip():
         return None
-    return SampleQuery(tenant_id=tenant_id, namespaces=(Namespace(row.namespace),), text=words.strip())
+    return GoldenQuery(tenant_id=tenant_id, namespaces=(Namespace(row.namespace),), text=words.strip())
 
 
 _CHUNK = text(

@@ -14,10 +14,10 @@ from structlog.testing import capture_logs
 from pipeline.administration.delete_documents import delete_document
 from pipeline.administration.edit_chunks import Edit, delete_chunks, edit_chunks
 from pipeline.channels.semantic_channel import SemanticChannel
-from pipeline.embedding.model_comparison import Gate
+from pipeline.embedding.model_comparison import Gate, GoldenQuery
 from pipeline.errors import MigrationRefused, Misconfigured, StoreUnavailable
 from pipeline.maintenance import backfill, migrate_model
-from pipeline.maintenance.compare_models import GoldenQuery, compare_models
+from pipeline.maintenance.compare_models import compare_models
 from pipeline.maintenance.migrate_schema import check, downgrade, upgrade
 from pipeline.maintenance.verify import verify
 from pipeline.models import sentence_encoders
