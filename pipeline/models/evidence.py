@@ -61,20 +61,20 @@ def _is_identifier(word: str) -> bool:
 def _score(
     query: Reading,
     candidate: Reading,
-    found: frozenset[str],
+    shared: frozenset[str],
     wanted: list[str],
     wanted_identifiers: frozenset[str],
     rarity: dict[str, float],
 ) -> float:
-    places = _places(candidate.terms, found)
+    occurrences = _occurrences(candidate.terms, shared)
     total_rarity = sum(rarity.values())
     # Summed in the query's order: a set's order changes between processes, and with it the last digit of a sum.
-    coverage = sum(rarity[term] for term in wanted if term in found) / total_rarity if total_rarity else 0.0
+    coverage = sum(rarity[term] for term in wanted if term in shared) / total_rarity if total_rarity else 0.0
     parts = [(_COVERAGE, coverage)] if wanted else []
     if len(wanted) > 1:
-        parts.append((_PROXIMITY, coverage * _density(places, found)))
+        parts.append((_PROXIMITY, coverage * _density(occurrences, shared)))
     if len(query.terms) > 1:
-        parts.append((_PHRASE, _longest_run(query.terms, places) / len(query.terms)))
+        parts.append((_PHRASE, _longest_run(query.terms, occurrences) / len(query.terms)))
     if wanted_identifiers:
         repeated = wanted_identifiers.intersection(_WORD.findall(candidate.text.lower()))
         parts.append((_IDENTIFIERS, len(repeated) / len(wanted_identifiers)))
@@ -82,10 +82,10 @@ def _score(
     return min(1.0, sum(weight * part for weight, part in parts) / weight) if weight else 0.0
 
 
-def _places(terms: Sequence[str], found: frozenset[str]) -> list[tuple[int, str]]:
-    """Return the positions of the terms that were found, in order, without an interpreter step for any other term."""
-    places = compress(count(), map(found.__contains__, terms))
-    return [(position, terms[position]) for position in places] if found else []
+def _occurrences(terms: Sequence[str], shared: frozenset[str]) -> list[tuple[int, str]]:
+    """Return position and term of each shared term, in order, without an interpreter step for any other term."""
+    positions = compress(count(), map(shared.__contains__, terms))
+    return [(position, terms[position]) for position in positions] if shared else []
 
 
 def _rarity(wanted: Sequence[str], held: Sequence[frozenset[str]]) -> dict[str, float]:
@@ -95,32 +95,31 @@ def _rarity(wanted: Sequence[str], held: Sequence[frozenset[str]]) -> dict[str, 
     return {term: math.log1p((many - frequency[term] + 0.5) / (frequency[term] + 0.5)) for term in wanted}
 
 
-def _density(places: Sequence[tuple[int, str]], found: frozenset[str]) -> float:
-    """Return the ``found`` terms per term of the narrowest window that holds all; 0 for fewer than two. ``places``: in
-    order."""
-    if len(found) < 2:
+def _density(occurrences: Sequence[tuple[int, str]], shared: frozenset[str]) -> float:
+    """Return the ``shared`` terms per term of the narrowest window that holds all; 0 for fewer than two."""
+    if len(shared) < 2:
         return 0.0
     inside: Counter[str] = Counter()
     narrowest, start = math.inf, 0
-    for end, term in places:
+    for end, term in occurrences:
         inside[term] += 1
-        while inside[places[start][1]] != 1:  # it occurs again later
-            inside[places[start][1]] -= 1
+        while inside[occurrences[start][1]] != 1:  # it occurs again later
+            inside[occurrences[start][1]] -= 1
             start += 1
-        if len(inside) == len(found):
-            narrowest = min(narrowest, end - places[start][0] + 1)
-    return len(found) / narrowest
+        if len(inside) == len(shared):
+            narrowest = min(narrowest, end - occurrences[start][0] + 1)
+    return len(shared) / narrowest
 
 
-def _longest_run(query: Sequence[str], places: Sequence[tuple[int, str]]) -> int:
-    """Return the longest run of ``query`` that a text repeats without a gap; 0 for single terms. ``places``: in order."""
+def _longest_run(query: Sequence[str], occurrences: Sequence[tuple[int, str]]) -> int:
+    """Return the longest run of ``query`` that a text repeats without a gap; 0 for single terms."""
     longest = 0
     ending_here: dict[int, int] = {}  # position in the query -> length of the common run that ends there
     positions: dict[str, list[int]] = {}
     for position, term in enumerate(query):
         positions.setdefault(term, []).append(position)
     before = -1
-    for at, term in places:
+    for at, term in occurrences:
         if at != before + 1:
             ending_here = {}
         before = at

@@ -77,17 +77,17 @@ class Spaces:
     def _read(self) -> LiveSpaces:
         with reading(self._mysql()) as connection:
             spaces = space_store.live(connection, self.base)
-        self._note(spaces)
+        self._prepare(spaces)
         return spaces
 
-    def _note(self, found: LiveSpaces) -> None:
+    def _prepare(self, spaces: LiveSpaces) -> None:
         """Log a change of the live spaces, and load the models that are new."""
         before = self._live.last
-        if before is not None and found != before:
+        if before is not None and spaces != before:
             log.info(
-                "spaces_changed", active=found.active.number, standby=found.standby.number if found.standby else None
+                "spaces_changed", active=spaces.active.number, standby=spaces.standby.number if spaces.standby else None
             )
-            for space in found.every:
+            for space in spaces.every:
                 if space not in self._embedders:
                     threading.Thread(target=self._warm_up, args=(space,), daemon=True).start()
 
@@ -96,7 +96,7 @@ class Spaces:
         spaces = self.live()
         held = space_store.hold(connection, spaces, self.base)
         if held != spaces:
-            self._note(held)
+            self._prepare(held)
             self._live.put(held)
         return held
 

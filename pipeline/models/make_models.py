@@ -22,22 +22,18 @@ def make_space_embedder(
     settings: Settings, space: EmbeddingSpace, *, governed_by: Callable[[str], Governor] | None = None
 ) -> Embedder:
     """Return the embedder of one embedding space; see ``make_embedder``. Raises Misconfigured."""
-    own = settings.model_copy(
+    space_settings = settings.model_copy(
         update={
             "embedding_provider": space.provider,
             "embedding_model": space.model,
             "embedding_dim": space.dimension,
         }
     )
-    if space.service == "default" or not settings.embedding_next_base_url:
-        return make_embedder(own, governed_by=governed_by)
-    key = settings.embedding_next_api_key
-    return make_embedder(
-        own,
-        governed_by=governed_by,
-        base_url=settings.embedding_next_base_url,
-        api_key=None if key is None else key.get_secret_value(),
-    )
+    base_url = api_key = None
+    if space.service != "default" and settings.embedding_next_base_url:
+        base_url, key = settings.embedding_next_base_url, settings.embedding_next_api_key
+        api_key = key.get_secret_value() if key else None
+    return make_embedder(space_settings, governed_by=governed_by, base_url=base_url, api_key=api_key)
 
 
 def make_embedder(

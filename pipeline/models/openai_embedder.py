@@ -185,12 +185,12 @@ class OpenAIEmbedder:
                 self._governor.answered(turn, reported.limits)
                 return rows
 
-    def _send(self, call: _Call, texts: list[str], places: range | None, told: _ReportedLimits) -> Matrix:
+    def _send(self, call: _Call, texts: list[str], places: range | None, reported: _ReportedLimits) -> Matrix:
         request: dict[str, Any] = {"model": self._model, "input": texts, "encoding_format": "base64"}
         if self._model.rpartition("/")[2].startswith("text-embedding-3"):  # the family that can shorten its vectors
             request["dimensions"] = self._dimension
         answer = self._service.embeddings(
-            request, deadline=call.deadline, fallbacks={"encoding_format": "float"}, heard=told.hear
+            request, deadline=call.deadline, fallbacks={"encoding_format": "float"}, on_headers=reported.read
         )
         estimated = sum(estimated_tokens(text) for text in texts)
         tokens = counted_tokens(answer)
@@ -216,7 +216,7 @@ class _ReportedLimits:
     def __init__(self) -> None:
         self.limits = ProviderLimits()
 
-    def hear(self, headers: Mapping[str, str]) -> None:
+    def read(self, headers: Mapping[str, str]) -> None:
         self.limits = limits_in(headers)
 
 

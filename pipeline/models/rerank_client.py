@@ -38,9 +38,9 @@ class Dialect:
     itself. ``most_texts``: per request. ``body``: builds a request."""
 
     path: str
-    results: str | None
-    score: str
     body: Callable[[str, str, Sequence[str]], dict[str, Any]]
+    results: str | None = "results"
+    score: str = "relevance_score"
     logits: bool = False
     most_texts: int = 1000
 
@@ -62,35 +62,13 @@ def _sigmoid(logit: float) -> float:
     return 1.0 / (1.0 + math.exp(min(-logit, _LARGEST_EXPONENT)))
 
 
-def _cohere(model: str, query: str, texts: Sequence[str]) -> dict[str, Any]:
-    return {
-        "model": model,
-        "query": query,
-        "documents": list(texts),
-        "top_n": len(texts),
-        "max_tokens_per_doc": _LONGEST_DOCUMENT,
-    }
+def _documents(limit: str, **options: Any) -> Callable[[str, str, Sequence[str]], dict[str, Any]]:
+    """Return the builder of a request with ``documents``, the number of scores in ``limit``, and these options."""
 
+    def body(model: str, query: str, texts: Sequence[str]) -> dict[str, Any]:
+        return {"model": model, "query": query, "documents": list(texts), limit: len(texts), **options}
 
-def _jina(model: str, query: str, texts: Sequence[str]) -> dict[str, Any]:
-    return {
-        "model": model,
-        "query": query,
-        "documents": list(texts),
-        "top_n": len(texts),
-        "return_documents": False,
-    }
-
-
-def _voyage(model: str, query: str, texts: Sequence[str]) -> dict[str, Any]:
-    return {
-        "model": model,
-        "query": query,
-        "documents": list(texts),
-        "top_k": len(texts),
-        "return_documents": False,
-        "truncation": True,
-    }
+    return body
 
 
 def _tei(_model: str, query: str, texts: Sequence[str]) -> dict[str, Any]:
@@ -99,9 +77,11 @@ def _tei(_model: str, query: str, texts: Sequence[str]) -> dict[str, Any]:
 
 
 DIALECTS: Final[Mapping[str, Dialect]] = {
-    "cohere": Dialect(path="/v2/rerank", results="results", score="relevance_score", body=_cohere),
-    "jina": Dialect(path="/v1/rerank", results="results", score="relevance_score", body=_jina),
-    "voyage": Dialect(path="/v1/rerank", results="data", score="relevance_score", body=_voyage),
+    "cohere": Dialect(path="/v2/rerank", body=_documents("top_n", max_tokens_per_doc=_LONGEST_DOCUMENT)),
+    "jina": Dialect(path="/v1/rerank", body=_documents("top_n", return_documents=False)),
+    "voyage": Dialect(
+        path="/v1/rerank", results="data", body=_documents("top_k", return_documents=False, truncation=True)
+    ),
     # 32 texts are the default limit of its servers.
     "tei": Dialect(path="/rerank", results=None, score="score", body=_tei, logits=True, most_texts=32),
 }
@@ -178,15 +158,12 @@ class HttpReranker:
         scores_by_index: dict[int, float] = {}
         size = self._dialect.most_texts
         for start in range(0, len(texts), size):
-            some = texts[start : start + size]
-            body = json.dumps(self._dialect.body(self._model, query, some), ensure_ascii=False).encode()
+            batch = texts[start : start + size]
+            body = json.dumps(self._dialect.body(self._model, query, batch), ensure_ascii=False).encode()
             answer = keep_trying(
-                partial(self._post, body, deadline),
-                retries=_RETRIES,
-                deadline=deadline,
-                first_wait_s=_FIRST_WAIT_S,
+                partial(self._post, body, deadline), retries=_RETRIES, deadline=deadline, first_wait_s=_FIRST_WAIT_S
             )
-            scores = self._dialect.scores_in(answer, count=len(some))
+            scores = self._dialect.scores_in(answer, count=len(batch))
             scores_by_index |= {start + index: score for index, score in scores.items()}
         return scores_by_index
 
@@ -198,7 +175,7 @@ class HttpReranker:
             raise RerankerUnavailable("no time was left to ask the rerank service")
         timeout = httpx.Timeout(seconds, connect=min(seconds, _CONNECT_TIMEOUT_S))
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
-        read = bytearray()
+        content = bytearray()
         try:
             with (
                 edge("rerank_service", model=self._model),
@@ -206,12 +183,12 @@ class HttpReranker:
             ):
                 _raise_for(response)
                 for piece in response.iter_bytes():
-                    read += piece
+                    content += piece
                     if deadline.has_passed:
                         raise RerankerUnavailable("the rerank service did not finish its answer in time")
-                    if len(read) > _MAX_BODY_BYTES:
+                    if len(content) > _MAX_BODY_BYTES:
                         raise RerankerUnavailable("the rerank service's answer does not end")
-            return json.loads(read)
+            return json.loads(content)
         except httpx.HTTPError as error:
             raise RerankerUnavailable(f"the rerank service did not answer ({type(error).__name__})") from None
         except (ValueError, RecursionError):
@@ -233,5 +210,5 @@ def _raise_for(response: httpx.Response) -> None:
 
 def _text(candidate: Candidate, limit: int) -> str:
     """Return title and text, masked, cut to ``limit`` characters, never blank."""
-    whole = f"{candidate.title}\n{candidate.text}" if candidate.title else candidate.text
-    return sendable(masked_beginning(whole, limit))
+    text = f"{candidate.title}\n{candidate.text}" if candidate.title else candidate.text
+    return sendable(masked_beginning(text, limit))

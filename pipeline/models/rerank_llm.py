@@ -13,7 +13,7 @@ from pipeline.deadline import Deadline
 from pipeline.errors import Misconfigured, Rejected, RerankerUnavailable, Unavailable
 from pipeline.filters.hit_conditions import finite
 from pipeline.models.model_texts import masked_beginning
-from pipeline.models.prompt_texts import load_prompt
+from pipeline.models.prompt_texts import as_json, load_prompt
 from pipeline.models.retries import bounded
 from pipeline.models.service_client import OpenAIService
 from pipeline.privacy.redaction import redact
@@ -114,8 +114,8 @@ class LlmReranker:
         lines = [_as_data(ordinal, candidate, share) for ordinal, candidate in enumerate(candidates, start=1)]
         filled = self._prompt.fill(
             today=self._clock().date().isoformat(),
-            query=_as_json(_shortened(redact(query), _LONGEST_QUERY)),
-            wishes=_as_json(_shortened(redact(wishes), _LONGEST_WISHES)),
+            query=as_json(_shortened(redact(query), _LONGEST_QUERY)),
+            wishes=as_json(_shortened(redact(wishes), _LONGEST_WISHES)),
             count=str(len(candidates)),
             candidates="\n".join(lines),
         )
@@ -132,12 +132,7 @@ def _as_data(ordinal: int, candidate: Candidate, limit: int) -> str:
     if candidate.published_at:
         fields["date"] = candidate.published_at.date().isoformat()
     fields["text"] = _shortened(masked_beginning(candidate.text, limit + 1), limit)
-    return _as_json(fields)
-
-
-def _as_json(value: Any) -> str:
-    well_formed = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode("utf-8")
-    return well_formed.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+    return as_json(fields)
 
 
 def _shortened(text: str, limit: int) -> str:
@@ -151,9 +146,8 @@ def read_judgements(reply: str, *, count: int) -> dict[int, Judgement]:
     judgements: dict[int, Judgement] = {}
     answer = reply[-_LONGEST_REPLY:].rpartition("</think>")[2]
     for label, body in _OBJECT.findall(answer):
-        fields = _loaded(body)
-        for ordinal, judged in _entries(label, fields):
-            judgement = _judgement(judged)
+        for ordinal, marks in _entries(label, _loaded(body)):
+            judgement = _judgement(marks)
             if judgement is not None and 1 <= ordinal <= count:
                 judgements.setdefault(ordinal, judgement)
     return judgements
@@ -162,30 +156,24 @@ def read_judgements(reply: str, *, count: int) -> dict[int, Judgement]:
 def _entries(label: str, fields: Mapping[str, Any]) -> list[tuple[int, Mapping[str, Any]]]:
     """Return ``{"id": 3, "relevance": 8}``, ``"3": {"relevance": 8}``, or ``{"3": 8, "4": 2}`` as pairs of id and
     fields."""
-    named = _number(fields.get("id"))
-    if named is None and "relevance" in fields:
-        named = _number(label)
-    if named is not None:
-        return [(int(named), fields)] if named == int(named) else []
-    plain = ((key, value) for key, value in fields.items() if key.isascii() and key.isdigit() and len(key) < 5)
-    return [(int(key), {"relevance": value}) for key, value in plain]
+    ordinal = _number(fields.get("id"))
+    if ordinal is None and "relevance" in fields:
+        ordinal = _number(label)
+    if ordinal is not None:
+        return [(int(ordinal), fields)] if ordinal == int(ordinal) else []
+    return [
+        (int(key), {"relevance": value})
+        for key, value in fields.items()
+        if key.isascii() and key.isdigit() and len(key) < 5
+    ]
 
 
 def _judgement(fields: Mapping[str, Any]) -> Judgement | None:
-    relevance = _mark(fields.get("relevance"))
-    if relevance is None:
+    numbers = {mark: _number(fields.get(mark)) for mark in ("relevance", "completeness", "timeliness")}
+    marks = {mark: min(10.0, max(0.0, number)) for mark, number in numbers.items() if number is not None}
+    if "relevance" not in marks:
         return None
-    completeness, timeliness = _mark(fields.get("completeness")), _mark(fields.get("timeliness"))
-    return Judgement(
-        relevance=relevance,
-        completeness=relevance if completeness is None else completeness,
-        timeliness=relevance if timeliness is None else timeliness,
-    )
-
-
-def _mark(value: Any) -> float | None:
-    number = _number(value)
-    return None if number is None else min(10.0, max(0.0, number))
+    return Judgement(**{mark: marks.get(mark, marks["relevance"]) for mark in numbers})
 
 
 def _number(value: Any) -> float | None:

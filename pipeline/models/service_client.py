@@ -44,10 +44,10 @@ class ServiceRefused(Rejected):
     """The service refuses this input; sending it again cannot help."""
 
 
-Heard = Callable[[Mapping[str, str]], None]
+OnHeaders = Callable[[Mapping[str, str]], None]
 
 
-def _nobody(_: Mapping[str, str]) -> None:
+def _ignore_headers(_: Mapping[str, str]) -> None:
     """Ignore the headers."""
 
 
@@ -72,12 +72,17 @@ class OpenAIService:
         return f"{url.scheme}://{url.host}:{url.port or ''}{url.path}"
 
     def embeddings(
-        self, request: dict[str, Any], *, deadline: Deadline, fallbacks: Mapping[str, Any], heard: Heard = _nobody
+        self,
+        request: dict[str, Any],
+        *,
+        deadline: Deadline,
+        fallbacks: Mapping[str, Any],
+        on_headers: OnHeaders = _ignore_headers,
     ) -> Any:
         """POST /embeddings and return the decoded JSON. Raises as `_send`."""
         create = self._client.embeddings.with_streaming_response.create
         return self._send(
-            create, request, deadline=deadline, fallbacks=fallbacks, private=request["input"], heard=heard
+            create, request, deadline=deadline, fallbacks=fallbacks, private=request["input"], on_headers=on_headers
         )
 
     def chat(self, model: str, messages: Sequence[Mapping[str, str]], *, deadline: Deadline) -> str:
@@ -113,19 +118,19 @@ class OpenAIService:
         deadline: Deadline,
         fallbacks: Mapping[str, Any],
         private: Sequence[str],
-        heard: Heard = _nobody,
+        on_headers: OnHeaders = _ignore_headers,
     ) -> Any:
-        """Send one request, ended after the configured timeout or at ``deadline``. ``heard`` gets the headers of any
+        """Send one request, ended after the configured timeout or at ``deadline``. ``on_headers`` gets the headers of any
         answer. ``fallbacks``: replacements for parameters that the service rejects by name, used from then on. Raises
         ServiceUnavailable (try later), ServiceRefused (the input) or Misconfigured (address, key, model)."""
         wanted = {name: self._instead.get(name, value) for name, value in request.items()}
         try:
-            return self._read(create, wanted, Deadline.after(deadline.within(self._timeout_s)), heard)
+            return self._read(create, wanted, Deadline.after(deadline.within(self._timeout_s)), on_headers)
         except openai.APITimeoutError:
             raise ServiceUnavailable("the model service did not answer in time") from None
         except openai.APIStatusError as error:
-            heard(error.response.headers)
-            complaint = _said(error)
+            on_headers(error.response.headers)
+            complaint = _message(error)
             unsupported = {
                 name: value for name, value in fallbacks.items() if name in complaint and wanted.get(name) != value
             }
@@ -140,9 +145,13 @@ class OpenAIService:
             raise ServiceUnavailable(f"the model service broke off ({type(error).__name__})") from None
         except orjson.JSONDecodeError:
             raise ServiceUnavailable("the model service answered with something that is not JSON") from None
-        return self._send(create, wanted, deadline=deadline, fallbacks=fallbacks, private=private, heard=heard)
+        return self._send(
+            create, wanted, deadline=deadline, fallbacks=fallbacks, private=private, on_headers=on_headers
+        )
 
-    def _read(self, create: Callable[..., Any], request: dict[str, Any], deadline: Deadline, heard: Heard) -> Any:
+    def _read(
+        self, create: Callable[..., Any], request: dict[str, Any], deadline: Deadline, on_headers: OnHeaders
+    ) -> Any:
         """Return the answer's JSON, read in pieces because a read timeout alone never ends a trickling answer."""
         seconds = deadline.within(self._timeout_s)
         if seconds <= 0.0:
@@ -150,7 +159,7 @@ class OpenAIService:
         timeout = openai.Timeout(seconds, connect=min(seconds, _CONNECT_TIMEOUT_S))
         body = bytearray()
         with edge("model_service", model=str(request.get("model", ""))), create(**request, timeout=timeout) as response:
-            heard(response.headers)
+            on_headers(response.headers)
             for piece in response.iter_bytes():
                 body += piece
                 if deadline.has_passed:
@@ -173,20 +182,16 @@ class OpenAIService:
 
     def _quoted(self, error: openai.APIStatusError, private: Sequence[str]) -> str:
         """Return the service's own message, shortened, without keys; nothing when it repeats the request."""
-        words = " ".join(_said(error).split())
-        words = _KEY.sub("***", words.replace(self._client.api_key or "\0", "***"))[:_LONGEST_QUOTE]
-        if not words or _repeats(words, private):
-            return ""
-        return f": {words}"
+        message = " ".join(_message(error).split())
+        message = _KEY.sub("***", message.replace(self._client.api_key or "\0", "***"))[:_LONGEST_QUOTE]
+        return f": {message}" if message and not _repeats(message, private) else ""
 
 
-def _said(error: openai.APIStatusError) -> str:
+def _message(error: openai.APIStatusError) -> str:
     """Return the message in an error's body, in OpenAI's shape or a similar one; empty when it is in neither."""
-    body = error.body
-    if isinstance(body, Mapping):
-        message = body.get("message") or body.get("detail") or body.get("error") or ""
-        return message if isinstance(message, str) else ""
-    return ""
+    body = error.body if isinstance(error.body, Mapping) else {}
+    message = body.get("message") or body.get("detail") or body.get("error")
+    return message if isinstance(message, str) else ""
 
 
 def _repeats(words: str, private: Sequence[str]) -> bool:

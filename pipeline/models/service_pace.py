@@ -82,7 +82,7 @@ def most(configured: ProviderLimits, told: ProviderLimits) -> tuple[float, float
     """Return requests and tokens per second just below the smaller of the configured and the reported limit; 0 where
     neither is known."""
     pairs = ((configured.requests, told.requests), (configured.tokens, told.tokens))
-    requests, tokens = (min((each for each in pair if each), default=0.0) * HEADROOM / 60 for pair in pairs)
+    requests, tokens = (min(filter(None, pair), default=0.0) * HEADROOM / 60 for pair in pairs)
     return requests, tokens
 
 

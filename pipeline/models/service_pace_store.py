@@ -7,7 +7,7 @@ import random
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 import redis
@@ -29,13 +29,13 @@ _READ = "local t = redis.call('TIME') return {redis.call('GET', KEYS[1]) or '', 
 
 # Replaces the value if it is unchanged since it was read; otherwise returns the current one.
 _SWAP = """
-local found = redis.call('GET', KEYS[1]) or ''
-if found == ARGV[1] then
+local stored = redis.call('GET', KEYS[1]) or ''
+if stored == ARGV[1] then
   redis.call('SET', KEYS[1], ARGV[2], 'EX', ARGV[3])
   return {'', '', ''}
 end
 local t = redis.call('TIME')
-return {found, t[1], t[2]}
+return {stored, t[1], t[2]}
 """
 T = TypeVar("T")
 
@@ -80,12 +80,12 @@ class SharedPace:
         with redis_errors():
             return self._redis.eval(script, 1, self._key, *arguments)
 
-    def _parsed(self, found: Any) -> tuple[bytes, ServicePace, float]:
-        raw, seconds, microseconds = found
+    def _parsed(self, stored: Any) -> tuple[bytes, ServicePace, float]:
+        raw, seconds, microseconds = stored
         try:
             pace = _PACE.validate_json(raw) if raw else self._beginning
         except ValidationError:  # written by another release
-            pace = replace(self._beginning)
+            pace = self._beginning
         return raw, pace, int(seconds) + int(microseconds) / 1e6
 
 
@@ -123,13 +123,13 @@ class FleetGovernor:
         soon as the time is known to be too short or ``stop`` is set."""
         deadline = Deadline.after(longest_s)
         while True:
-            left = deadline.left_s()
-            grant, share = self._ask(tokens, urgent=urgent, horizon_s=min(_HORIZON_S, left))
-            if grant.wait_s > left:
+            left_s = deadline.left_s()
+            grant, share = self._ask(tokens, urgent=urgent, horizon_s=min(_HORIZON_S, left_s))
+            if grant.wait_s > left_s:
                 raise RateLimited("the model service is at its rate limit", retry_after_s=grant.wait_s)
             pause_s = grant.wait_s
             if not grant.granted:  # come back when there may be a slot, and not all at once
-                pause_s = min(left, max(0.01, pause_s - _HORIZON_S / 2) * random.uniform(1.0, 1.05))
+                pause_s = min(left_s, max(0.01, pause_s - _HORIZON_S / 2) * random.uniform(1.0, 1.05))
             if stop.wait(pause_s):
                 raise RateLimited("the request was abandoned", retry_after_s=0.0)
             if grant.granted and (pause_s < _LOOK_AGAIN_S or not self._closed()):
@@ -140,8 +140,8 @@ class FleetGovernor:
 
         def step(pace: ServicePace, now: float, share: float) -> tuple[ServicePace, None]:
             limits = self._configured.shared_by(share)
-            heard = service_pace.told(pace, limits, told.shared_by(share))
-            return service_pace.quickened(heard, limits, now=now, waited=turn.waited), None
+            reported = service_pace.told(pace, limits, told.shared_by(share))
+            return service_pace.quickened(reported, limits, now=now, waited=turn.waited), None
 
         if step(turn.pace, turn.pace.grown_at + 1.0, turn.share)[0] != turn.pace:
             self._change(step)
@@ -153,10 +153,12 @@ class FleetGovernor:
 
         def step(pace: ServicePace, now: float, share: float) -> tuple[ServicePace, None]:
             limits = self._configured.shared_by(share)
-            heard = service_pace.told(pace, limits, told.shared_by(share))
+            reported = service_pace.told(pace, limits, told.shared_by(share))
             if too_many:
-                return service_pace.slowed(heard, limits, now=now, sent_at=turn.at, retry_after_s=retry_after_s), None
-            return service_pace.closed_for(heard, now=now, seconds=retry_after_s or 0.0), None
+                return service_pace.slowed(
+                    reported, limits, now=now, sent_at=turn.at, retry_after_s=retry_after_s
+                ), None
+            return service_pace.closed_for(reported, now=now, seconds=retry_after_s or 0.0), None
 
         self._change(step)
         log.info("service_asks_for_rest", too_many=too_many, retry_after_s=retry_after_s)

@@ -45,8 +45,7 @@ class Tokens:
         return sum(map(len, map(self._ids.__getitem__, self._parted(text))))
 
     def _parted(self, text: str) -> list[str]:
-        pieces: list[str] = self._pieces(_SPACE + text.replace(" ", _SPACE)) if text else []
-        return pieces
+        return self._pieces(_SPACE + text.replace(" ", _SPACE)) if text else []
 
     def _holds_special(self, text: str) -> bool:
         return any(special in text for special in self._special)
@@ -54,10 +53,10 @@ class Tokens:
     def known_share(self, text: str) -> float:
         """Return the share of tokens of ``text`` that are in the vocabulary; characters encoded as bytes are not. 1 for
         only spaces."""
-        ids = [each for each in self.of(text) if each != self._space]
-        spelled = sum(self._leading <= id_ < self._beyond for id_ in ids)
-        known_ids = sum(not self._following <= each < self._beyond for each in ids)
-        return known_ids / (known_ids + spelled) if known_ids + spelled else 1.0
+        ids = [token_id for token_id in self.of(text) if token_id != self._space]
+        spelled = sum(self._leading <= token_id < self._beyond for token_id in ids)
+        listed = sum(not self._following <= token_id < self._beyond for token_id in ids)
+        return listed / (listed + spelled) if listed + spelled else 1.0
 
 
 class _Ids(dict[str, tuple[int, ...]]):
