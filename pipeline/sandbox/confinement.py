@@ -31,12 +31,7 @@ _CAP_DAC_READ_SEARCH = 1 << 2
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # Landlock's system calls, on every architecture
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 _READ = _EXECUTE | _READ_FILE | _READ_DIR
-_FILE_RIGHTS = {
-    1: 13,
-    2: 14,
-    3: 15,
-    4: 15,
-}  # bits of access that each version of Landlock handles; 16 from the fifth on
+_FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}  # bits of access by version of Landlock; 16 from the fifth on
 
 # System calls that no parser needs, by architecture: sockets, io_uring (which opens sockets without them), other processes'
 # memory and signals, files by handle. The first is the architecture's own number.
@@ -87,9 +82,10 @@ def _become_another(*, may_read_all: bool) -> bool:
         os.setresuid(PARSER_UID, PARSER_UID, PARSER_UID)
     except OSError:
         return False
-    kept = _CAP_DAC_READ_SEARCH if unreadable else 0
+    capability = _CAP_DAC_READ_SEARCH if unreadable else 0
     header = ctypes.create_string_buffer(struct.pack("=Ii", 0x2008_0522, 0))
-    return _call(_LIBC.capset, header, ctypes.create_string_buffer(struct.pack("=6I", kept, kept, 0, 0, 0, 0)))
+    data = ctypes.create_string_buffer(struct.pack("=6I", capability, capability, 0, 0, 0, 0))
+    return _call(_LIBC.capset, header, data)
 
 
 def _is_readable(folder: Path) -> bool:
@@ -139,8 +135,7 @@ def _permit(ruleset: int, paths: Iterable[Path], access: int) -> None:
             descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
         except OSError:
             continue
-        is_folder = os.path.isdir(path)
-        rights = access if is_folder else access & ~_READ_DIR
+        rights = access if os.path.isdir(path) else access & ~_READ_DIR
         rule = ctypes.create_string_buffer(struct.pack("=Qi", rights, descriptor))
         _LIBC.syscall(_ADD_RULE, ruleset, 1, rule, 0)
         os.close(descriptor)
@@ -149,10 +144,9 @@ def _permit(ruleset: int, paths: Iterable[Path], access: int) -> None:
 def _filter_system_calls() -> bool:
     """Make the system calls that no parser needs fail with EPERM."""
     assert _LIBC is not None
-    known = _SYSTEM_CALLS.get(platform.machine())
-    if known is None:
+    if platform.machine() not in _SYSTEM_CALLS:
         return False
-    architecture, refused = known
+    architecture, refused = _SYSTEM_CALLS[platform.machine()]
     last = len(refused)  # number of comparisons before the permission; the refusal follows it
     program = [
         (_LOAD, 0, 0, 4),  # the architecture
@@ -160,7 +154,7 @@ def _filter_system_calls() -> bool:
         (_RETURN, 0, 0, _REFUSE),
         (_LOAD, 0, 0, 0),  # the number
         (_AT_LEAST, last + 1, 0, _X32),
-        *((_EQUALS, last - place, 0, number) for place, number in enumerate(refused)),
+        *((_EQUALS, last - index, 0, number) for index, number in enumerate(refused)),
         (_RETURN, 0, 0, _ALLOW),
         (_RETURN, 0, 0, _REFUSE),
     ]

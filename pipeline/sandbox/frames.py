@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, astuple
+from operator import attrgetter
 from typing import Any
 
 import orjson
@@ -19,6 +21,8 @@ from pipeline.records import Chunking, Encoding, FieldTerms, Parsed, Passage, Sc
 _LENGTHS = struct.Struct("!II")  # bytes of the header, bytes of the body
 CUTTING = "cutting"  # the stage after parsing
 LARGEST_FRAME = 512 * 1024 * 1024  # bytes
+_PASSAGE_FIELDS = ("start", "end", "token_count", "page", "page_end", "chunk_type", "parent", "index")
+_PASSAGE_VALUES = attrgetter(*_PASSAGE_FIELDS)
 
 
 class BrokenFrame(Exception):
@@ -44,39 +48,22 @@ def read_frame(read: Callable[[int], bytes]) -> tuple[dict[str, Any], bytes]:
 
 def frame_of(parsed: Parsed) -> tuple[dict[str, Any], bytes]:
     """Return a parsed document as header and body."""
-    sections = [(each.start, each.end, each.heading_path, each.page) for each in parsed.sections]
-    return {
-        "title": parsed.title,
-        "sections": sections,
-        "encoding": _packed_encoding(parsed.encoding),
-    }, parsed.text.encode()
+    sections = [(section.start, section.end, section.heading_path, section.page) for section in parsed.sections]
+    return {"title": parsed.title, "sections": sections, "encoding": _fields(parsed.encoding)}, parsed.text.encode()
 
 
 def question_of(request: CutRequest) -> dict[str, Any]:
     """Return the header of a request to parse and cut a document; the document's bytes are the body."""
-    chunking, scope = request.chunking, request.scope
-    return {
-        "wanted": "pieces",
-        "media_type": request.media_type,
-        "filename": request.filename,
-        "title": request.title,
-        "chunking": (chunking.strategy, chunking.max_tokens, chunking.overlap, dict(chunking.options)),
-        "most_chunks": request.most_chunks,
-        "scope": (scope.tenant_id, scope.namespace) if scope else None,
-    }
+    return {"wanted": "pieces", **asdict(request)}
 
 
 def request_of(header: Mapping[str, Any]) -> CutRequest:
     """Return the request in such a header."""
-    strategy, max_tokens, overlap, options = header["chunking"]
     scope = header["scope"]
     return CutRequest(
-        media_type=header["media_type"],
-        filename=header["filename"],
-        title=header["title"],
-        chunking=Chunking(strategy=strategy, max_tokens=max_tokens, overlap=overlap, options=options),
-        most_chunks=header["most_chunks"],
-        scope=Scope(tenant_id=scope[0], namespace=scope[1]) if scope else None,
+        **{name: header[name] for name in ("media_type", "filename", "title", "most_chunks")},
+        chunking=Chunking(**header["chunking"]),
+        scope=Scope(**scope) if scope else None,
     )
 
 
@@ -85,42 +72,27 @@ def frame_of_pieces(document: CutDocument, text: str) -> tuple[dict[str, Any], b
     passage."""
     encoded = text.encode()
     paths: dict[tuple[str, ...], int] = {}
-    segments: dict[int, int] = {}  # by identity: passages of one segment share it
-    told: list[Segment] = []
-    for passage in document.passages:
-        if passage.segment is not None and id(passage.segment) not in segments:
-            segments[id(passage.segment)] = len(told)
-            told.append(passage.segment)
+    # By identity: passages of one segment share it.
+    segments = {id(passage.segment): passage.segment for passage in document.passages if passage.segment is not None}
+    segment_numbers = {identity: number for number, identity in enumerate(segments)}
 
     def row(passage: Passage) -> tuple[Any, ...]:
-        return (
-            passage.start,
-            passage.end,
-            passage.token_count,
-            paths.setdefault(passage.heading_path, len(paths)),
-            passage.page,
-            passage.page_end,
-            passage.chunk_type,
-            passage.parent,
-            passage.index,
-            None if passage.segment is None else segments[id(passage.segment)],
-        )
+        path = paths.setdefault(passage.heading_path, len(paths))
+        return (*_PASSAGE_VALUES(passage), path, segment_numbers.get(id(passage.segment)))
 
     header = {
         "title": document.title,
-        "encoding": _packed_encoding(document.encoding),
+        "encoding": _fields(document.encoding),
         "passages": [row(passage) for passage in document.passages],
         "parents": [row(passage) for passage in document.parents],
         "paths": list(paths),
-        "segments": [
-            (each.chapter_id, each.story_time, each.entity_names, each.summary, dict(each.attributes)) for each in told
-        ],
+        "segments": [asdict(segment) for segment in segments.values()],
         "searched": list(document.searched),
-        "fields": [(each.fields.title, each.fields.summary, each.fields.entity_names) for each in document.indexed],
+        "fields": [astuple(tokens.fields) for tokens in document.indexed],
         "text_bytes": len(encoded),
     }
-    tokens = "\n".join([" ".join(each.terms) for each in document.indexed])
-    return header, encoded + tokens.encode("ascii")
+    terms = "\n".join(" ".join(tokens.terms) for tokens in document.indexed)
+    return header, encoded + terms.encode("ascii")
 
 
 def pieces_of(header: Mapping[str, Any], body: bytes) -> CutDocument:
@@ -129,24 +101,17 @@ def pieces_of(header: Mapping[str, Any], body: bytes) -> CutDocument:
     text = str(view[: header["text_bytes"]], "utf-8")
     paths = [tuple(path) for path in header["paths"]]
     segments = [
-        Segment(chapter_id=chapter, story_time=time, entity_names=tuple(names), summary=summary, attributes=attributes)
-        for chapter, time, names, summary, attributes in header["segments"]
+        Segment(**{**segment, "entity_names": tuple(segment["entity_names"])}) for segment in header["segments"]
     ]
 
     def passage(row: Sequence[Any]) -> Passage:
-        start, end, token_count, path, page, page_end, chunk_type, parent, index, segment = row
+        *values, path, segment = row
+        fields = dict(zip(_PASSAGE_FIELDS, values, strict=True))
         return Passage(
-            text=text[start:end],
-            start=start,
-            end=end,
-            token_count=token_count,
+            text=text[fields["start"] : fields["end"]],
             heading_path=paths[path],
-            page=page,
-            page_end=page_end,
-            chunk_type=chunk_type,
-            parent=parent,
-            index=index,
             segment=None if segment is None else segments[segment],
+            **fields,
         )
 
     return CutDocument(
@@ -159,23 +124,20 @@ def pieces_of(header: Mapping[str, Any], body: bytes) -> CutDocument:
     )
 
 
-def _packed_encoding(encoding: Encoding | None) -> tuple[str, float, str | None] | None:
-    return (encoding.name, encoding.probability, encoding.warning) if encoding else None
+def _fields(encoding: Encoding | None) -> dict[str, Any] | None:
+    return asdict(encoding) if encoding else None
 
 
 def _encoding_of(header: Mapping[str, Any]) -> Encoding | None:
-    if (packed_encoding := header["encoding"]) is None:
-        return None
-    name, probability, warning = packed_encoding
-    return Encoding(name=name, probability=probability, warning=warning)
+    return Encoding(**header["encoding"]) if header["encoding"] else None
 
 
-def _indexed(fields: Sequence[Sequence[int]], tokens: str) -> list[IndexedTokens]:
+def _indexed(fields: Sequence[Sequence[int]], terms: str) -> list[IndexedTokens]:
     return [
         IndexedTokens(
             terms=tuple(line.split()), fields=FieldTerms(title=title, summary=summary, entity_names=entity_names)
         )
-        for line, (title, summary, entity_names) in zip(tokens.split("\n"), fields, strict=False)
+        for line, (title, summary, entity_names) in zip(terms.split("\n"), fields, strict=False)
     ]
 
 
@@ -229,6 +191,5 @@ def parsed_of(header: dict[str, Any], body: bytes) -> Parsed:
 
 def out_of_memory(stage: str | None) -> Rejected:
     """Return the error for a document that used up the memory in this stage."""
-    if stage == CUTTING:
-        return CuttingMemory("cutting the document takes more memory than is allowed (CHORDWISE_PARSER_MEMORY_BYTES)")
-    return ParserMemory("parsing the document takes more memory than is allowed (CHORDWISE_PARSER_MEMORY_BYTES)")
+    kind, work = (CuttingMemory, "cutting") if stage == CUTTING else (ParserMemory, "parsing")
+    return kind(f"{work} the document takes more memory than is allowed (CHORDWISE_PARSER_MEMORY_BYTES)")

@@ -14,22 +14,18 @@ GROUP = "chordwise.parsers"
 def register_installed_parsers() -> tuple[str, ...]:
     """Register every `Format` of the entry point group, once per process; return their media types. One that fails to
     load or takes another's place is logged and left out."""
-    registered = []
+    media_types = []
     for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
         try:
-            found = entry.load()
-            if not isinstance(found, Format):
-                raise TypeError(f"a {type(found).__name__} is no Format")
-            register(found)
-        except Exception as error:  # noqa: BLE001 - whatever a stranger's module does when it is loaded; told of below
-            _tell(entry.name, error)
+            plugin = entry.load()
+            if not isinstance(plugin, Format):
+                raise TypeError(f"a {type(plugin).__name__} is no Format")
+            register(plugin)
+        except Exception as error:  # noqa: BLE001 - whatever a stranger's module raises when it is loaded
+            import structlog  # imported here, because the parser process logs nothing and starts without it
+
+            log = structlog.get_logger(__name__)
+            log.error("parser_not_registered", plugin=entry.name, error=type(error).__name__, detail=str(error))
         else:
-            registered.append(found.media_type)
-    return tuple(registered)
-
-
-def _tell(plugin: str, error: Exception) -> None:
-    import structlog  # imported here, because the parser process logs nothing and starts without it
-
-    log = structlog.get_logger(__name__)
-    log.error("parser_not_registered", plugin=plugin, error=type(error).__name__, detail=str(error))
+            media_types.append(plugin.media_type)
+    return tuple(media_types)

@@ -95,15 +95,14 @@ def answer_to(
             parsed = parse(body, media_type=request.media_type, filename=request.filename)
             begin_cutting()
             return frame_of_pieces(cut_as(parsed, request), parsed.text)
-        parsed = parse(body, media_type=header["media_type"], filename=header["filename"])
-        return frame_of(parsed)
+        return frame_of(parse(body, media_type=header["media_type"], filename=header["filename"]))
     except Rejected as error:
         return refusal(error), b""
     except MemoryError:
         raise
     except RecursionError:
         return refusal(MalformedDocument("the document is nested too deeply")), b""
-    except Exception as error:  # noqa: BLE001 - a document that no parser foresaw; said by its type, never its text
+    except Exception as error:  # noqa: BLE001 - a document that no parser foresaw; named by its type, never its text
         return {"bug": type(error).__name__, "where": _where(error)}, b""
 
 

@@ -52,7 +52,7 @@ class Parser:
         self._idle: list[ParserProcess] = []
         self._lock = threading.Lock()
         self._places = threading.BoundedSemaphore(MOST_AT_ONCE)
-        self._told = False
+        self._reported_unconfined = False
 
     def parse(
         self, body: bytes, *, media_type: str, filename: str | None = None, meanwhile: Meanwhile | None = None
@@ -121,10 +121,10 @@ class Parser:
         log.warning("parser_died", exit_code=death.exit_code, peak_bytes=death.peak_bytes)
         if death.out_of_time:
             return self._took_too_long(death.stage)
-        if death.peak_bytes > self._memory_bytes * (_MUCH_MEMORY if death.killed_from_outside else _ALL_MEMORY):
-            return out_of_memory(death.stage)
-        if death.exit_code == -signal.SIGABRT and not death.peak_bytes:
-            # A library that gets no memory aborts; its peak is not always known.
+        suspicious = self._memory_bytes * (_MUCH_MEMORY if death.killed_from_outside else _ALL_MEMORY)
+        # A library that gets no memory aborts; its peak is not always known.
+        aborted = death.exit_code == -signal.SIGABRT and not death.peak_bytes
+        if death.peak_bytes > suspicious or aborted:
             return out_of_memory(death.stage)
         if death.killed_from_outside:
             return ParserUnavailable("the parser process was ended from outside")
@@ -134,9 +134,8 @@ class Parser:
 
     def _took_too_long(self, stage: str | None) -> Rejected:
         if stage == CUTTING:
-            return CuttingTooSlow(
-                f"cutting the document took more than {self._cutting_timeout_s:g} s (CHORDWISE_CUTTING_TIMEOUT_S)"
-            )
+            limit = f"{self._cutting_timeout_s:g} s (CHORDWISE_CUTTING_TIMEOUT_S)"
+            return CuttingTooSlow(f"cutting the document took more than {limit}")
         return ParserTimeout(f"parsing the document took more than {self._timeout_s:g} s (CHORDWISE_PARSER_TIMEOUT_S)")
 
     def _ready(self) -> ParserProcess:
@@ -152,8 +151,8 @@ class Parser:
             )
         except (OSError, NotStarted) as error:
             raise ParserUnavailable(f"the parser process does not start ({error})") from error
-        if process.unconfined and not self._told:
-            self._told = True
+        if process.unconfined and not self._reported_unconfined:
+            self._reported_unconfined = True
             log.warning("parser_not_confined", missing=list(process.unconfined))
         return process
 

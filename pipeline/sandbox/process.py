@@ -94,13 +94,7 @@ class ParserProcess:
         self._cpu_s = 0.0  # at the beginning of its stage
         self._owner = os.getpid()
         self._process = subprocess.Popen(
-            [
-                sys.executable,
-                "-P",
-                "-m",
-                "pipeline.sandbox.parse",
-                *map(str, (memory_bytes, parsing_s, cutting_s)),
-            ],
+            [sys.executable, "-P", "-m", "pipeline.sandbox.parse", *map(str, (memory_bytes, parsing_s, cutting_s))],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
