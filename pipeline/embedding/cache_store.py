@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -14,6 +15,7 @@ import structlog
 from numpy.typing import NDArray
 
 from pipeline.database.engines import redis_errors
+from pipeline.database.rows import slices
 from pipeline.deadline import Deadline
 from pipeline.errors import StoreUnavailable
 from pipeline.records import TenantId
@@ -31,8 +33,8 @@ local texts = {unpack(ARGV, 2)}
 local upper = redis.call('HMGET', ARGV[1] .. layer, unpack(texts))
 local lower = {}
 local sought = {}
-for place = 1, #texts do
-  if not upper[place] then sought[#sought + 1] = texts[place] end
+for index = 1, #texts do
+  if not upper[index] then sought[#sought + 1] = texts[index] end
 end
 if #sought > 0 then lower = redis.call('HMGET', ARGV[1] .. (layer - 1), unpack(sought)) end
 return {upper, lower}
@@ -51,8 +53,8 @@ if bytes >= most / 2 or now - since >= seconds / 2 then
   layer, bytes, since = layer + 1, 0, now
 end
 local key, members = ARGV[1] .. layer, KEYS[1] .. ':' .. layer
-for place = 5, #ARGV, 2 do
-  if redis.call('HSETNX', key, ARGV[place], ARGV[place + 1]) == 1 then bytes = bytes + #ARGV[place + 1] + overhead end
+for index = 5, #ARGV, 2 do
+  if redis.call('HSETNX', key, ARGV[index], ARGV[index + 1]) == 1 then bytes = bytes + #ARGV[index + 1] + overhead end
 end
 redis.call('SADD', members, key)
 if redis.call('TTL', key) < 0 then redis.call('EXPIRE', key, seconds) end
@@ -78,8 +80,8 @@ class VectorCacheStore:
         """Whether Redis is worth a request now."""
         return self.most_bytes > 0 and self.pause.has_passed
 
-    def away(self, error: StoreUnavailable) -> None:
-        """Note that Redis did not answer: every vector is missing for a moment."""
+    def record_outage(self, error: StoreUnavailable) -> None:
+        """Record that Redis did not answer: every vector is missing for a moment."""
         self.pause = Deadline.after(_LEFT_ALONE_S)
         log.warning("vector_cache_away", code=error.code, detail=str(error))
 
@@ -96,24 +98,22 @@ class VectorCache:
     def get(self, digests: Sequence[bytes]) -> dict[bytes, NDArray[np.float32]]:
         """Return the cached vectors by the digests of their texts."""
         vectors: dict[bytes, NDArray[np.float32]] = {}
-        again: dict[bytes, NDArray[np.float32]] = {}
-        for start in range(0, len(digests), _AT_ONCE):
-            some = digests[start : start + _AT_ONCE]
-            upper, lower = self._call(_GET, *some) or ([], [])
-            above = dict(zip(some, upper, strict=False))
-            below = dict(zip([digest for digest in some if above.get(digest) is None], lower, strict=False))
+        moving_up: dict[bytes, NDArray[np.float32]] = {}
+        for batch in slices(digests, _AT_ONCE):
+            upper, lower = self._call(_GET, *batch) or ([], [])
+            above = dict(zip(batch, upper, strict=False))
+            below = dict(zip([digest for digest in batch if above.get(digest) is None], lower, strict=False))
             vectors |= self._vectors(above)
-            again |= self._vectors(below)
-        self.put(again)
-        return vectors | again
+            moving_up |= self._vectors(below)
+        self.put(moving_up)
+        return vectors | moving_up
 
     def put(self, vectors: Mapping[bytes, NDArray[np.floating[Any]]]) -> None:
         """Keep vectors by digest."""
-        pairs = list(vectors.items())
-        for start in range(0, len(pairs), _AT_ONCE):
-            some = [(digest, vector.astype("<f2").tobytes()) for digest, vector in pairs[start : start + _AT_ONCE]]
-            limits = (self._store.most_bytes, self._store.ttl_s, _OVERHEAD_BYTES)
-            self._call(_PUT, *limits, *(part for pair in some for part in pair))
+        limits = (self._store.most_bytes, self._store.ttl_s, _OVERHEAD_BYTES)
+        for batch in slices(list(vectors.items()), _AT_ONCE):
+            pairs = ((digest, vector.astype("<f2").tobytes()) for digest, vector in batch)
+            self._call(_PUT, *limits, *chain.from_iterable(pairs))
 
     def _call(self, script: str, *arguments: Any) -> Any:
         if not self._store.usable:
@@ -122,7 +122,7 @@ class VectorCache:
             with redis_errors():
                 return self._store.redis.eval(script, 1, _STATE, self._prefix, *arguments)
         except StoreUnavailable as error:
-            self._store.away(error)
+            self._store.record_outage(error)
             return None
 
     def _vectors(self, raw: Mapping[bytes, bytes | None]) -> dict[bytes, NDArray[np.float32]]:

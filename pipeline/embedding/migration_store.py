@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
@@ -98,26 +98,19 @@ class ModelMigrations:
         """Store a new migration, and both spaces as they are. It begins when every process knows of it."""
         moment = now()
         for space, state, origin in ((source, "base", None), (target, "backfilling", source.number)):
-            self._connection.execute(
-                _ADD,
-                {
-                    **_space_values(space),
-                    "state": state,
-                    "source": origin,
-                    "now": moment,
-                    "begin": moment + timedelta(seconds=begin_after_s),
-                },
-            )
+            begin = moment + timedelta(seconds=begin_after_s)
+            values = {"state": state, "source": origin, "now": moment, "begin": begin}
+            self._connection.execute(_ADD, asdict(space) | values)
 
-    def move(self, number: int, state: MigrationState, **noted: Any) -> None:
+    def move(self, number: int, state: MigrationState, **changes: Any) -> None:
         """Change the state, and with it columns such as ``switched_at``; clear a stored error."""
-        columns = "".join(f", {name} = :{name}" for name in noted)
+        columns = "".join(f", {name} = :{name}" for name in changes)
         statement = f"UPDATE embedding_spaces SET state = :state, error_code = NULL, error_detail = NULL{columns}"
         self._connection.execute(
-            text(f"{statement} WHERE number = :number"), {"number": number, "state": state, **noted}
+            text(f"{statement} WHERE number = :number"), {"number": number, "state": state, **changes}
         )
 
-    def compared(self, number: int, comparison: Mapping[str, Any]) -> None:
+    def record_comparison(self, number: int, comparison: Mapping[str, Any]) -> None:
         """Store the result of a comparison; it holds numbers only."""
         values = {"number": number, "comparison": to_json(comparison)}
         self._connection.execute(
@@ -137,12 +130,7 @@ class ModelMigrations:
 
     def hold(self, migration: ModelMigration, *, lease_s: float) -> bool:
         """Renew the lease and lock the row; False if another process holds the migration or it was steered elsewhere."""
-        values = {
-            "number": migration.space.number,
-            "token": migration.lease_token,
-            "state": migration.state,
-            "until": now() + timedelta(seconds=lease_s),
-        }
+        values = {**_claim(migration), "until": now() + timedelta(seconds=lease_s)}
         return self._connection.execute(_RENEW, values).rowcount == 1
 
     def release(self, migration: ModelMigration, *, wait_s: float, code: str | None, detail: str | None) -> None:
@@ -150,9 +138,7 @@ class ModelMigrations:
         self._connection.execute(
             _RELEASE,
             {
-                "number": migration.space.number,
-                "token": migration.lease_token,
-                "state": migration.state,
+                **_claim(migration),
                 "at": now() + timedelta(seconds=wait_s),
                 "code": code,
                 "detail": None if detail is None else detail[:1024],
@@ -172,7 +158,7 @@ class ModelMigrations:
             return Cursor()
         return Cursor(namespace=Namespace(row.namespace), phase=row.phase, after=row.after_document)
 
-    def note(
+    def record_progress(
         self,
         tenant_id: TenantId,
         number: int,
@@ -204,7 +190,7 @@ class ModelMigrations:
         return MigrationProgress(**{name: int(value or 0) for name, value in row.items()})
 
     def forget_progress(self, number: int) -> None:
-        """Drop the cursors of a move that has ended."""
+        """Drop the cursors of a migration that has ended."""
         self._connection.execute(text("DELETE FROM embedding_backfill WHERE space = :space"), {"space": number})
 
 
@@ -262,8 +248,8 @@ _PROGRESS = text(
 )
 
 
-def _space_values(space: EmbeddingSpace) -> dict[str, Any]:
-    return {name: getattr(space, name) for name in ("number", "table", "provider", "model", "dimension", "service")}
+def _claim(migration: ModelMigration) -> dict[str, Any]:
+    return {"number": migration.space.number, "token": migration.lease_token, "state": migration.state}
 
 
 def _space(row: Any) -> EmbeddingSpace:

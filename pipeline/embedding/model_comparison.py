@@ -64,35 +64,27 @@ def ndcg(ranking: Sequence[str], grades: Mapping[str, int], *, k: int) -> float:
 
 def judge(queries: Sequence[ComparedQuery], gate: Gate) -> ComparisonResult:
     """Compare the models over all queries. Judgments decide where there are any, agreement where there are none."""
-    if not queries:
-        return ComparisonResult(
-            queries=0, judged=0, overlap=0.0, ndcg_active=None, ndcg_target=None, passed=False, reason="no queries"
-        )
-    shared = fmean(overlap(query.active_chunks, query.target_chunks, k=gate.k) for query in queries)
+    shared = fmean(overlap(query.active_chunks, query.target_chunks, k=gate.k) for query in queries) if queries else 0.0
     judged = [(query, query.grades) for query in queries if query.grades]
-    if not judged:
-        passed = shared >= gate.min_overlap
-        reason = None if passed else f"overlap@{gate.k} is {shared:.3f}, below {gate.min_overlap:g}"
-        return ComparisonResult(
-            queries=len(queries),
-            judged=0,
-            overlap=shared,
-            ndcg_active=None,
-            ndcg_target=None,
-            passed=passed,
-            reason=reason,
-        )
-    active = fmean(ndcg(query.active_documents, grades, k=gate.k) for query, grades in judged)
-    target = fmean(ndcg(query.target_documents, grades, k=gate.k) for query, grades in judged)
-    passed = target >= active - gate.max_ndcg_loss
-    reason = None if passed else f"nDCG@{gate.k} falls from {active:.3f} to {target:.3f}"
+    active: float | None = None
+    target: float | None = None
+    reason: str | None = None
+    if not queries:
+        reason = "no queries"
+    elif judged:
+        active = fmean(ndcg(query.active_documents, grades, k=gate.k) for query, grades in judged)
+        target = fmean(ndcg(query.target_documents, grades, k=gate.k) for query, grades in judged)
+        if target < active - gate.max_ndcg_loss:
+            reason = f"nDCG@{gate.k} falls from {active:.3f} to {target:.3f}"
+    elif shared < gate.min_overlap:
+        reason = f"overlap@{gate.k} is {shared:.3f}, below {gate.min_overlap:g}"
     return ComparisonResult(
         queries=len(queries),
         judged=len(judged),
         overlap=shared,
         ndcg_active=active,
         ndcg_target=target,
-        passed=passed,
+        passed=reason is None,
         reason=reason,
     )
 

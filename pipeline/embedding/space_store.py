@@ -105,9 +105,10 @@ def table_shape(connection: Connection, space: EmbeddingSpace) -> TableShape | N
     row = connection.execute(_TABLE_COLUMN, {"table": space.table}).one_or_none()
     if row is None:
         return None
-    indexes = connection.execute(_TABLE_INDEXES, {"table": space.table}).all()
-    sorted_indexes = tuple(sorted((name, operator_class) for name, operator_class in indexes))
-    return TableShape(dimension=row[0], operator_class=row[1], indexes=sorted_indexes)
+    indexes = connection.execute(_TABLE_INDEXES, {"table": space.table})
+    return TableShape(
+        dimension=row[0], operator_class=row[1], indexes=tuple(sorted((name, kind) for name, kind in indexes))
+    )
 
 
 _TABLE_COLUMN = text(

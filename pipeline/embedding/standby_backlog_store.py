@@ -46,20 +46,20 @@ class StandbyBacklog(TenantStore):
         rows = self._run(_DUE, space=self._space, now=now(), limit=limit)
         return [record_of(LaggingDocument, row, noted_at=row.noted_at) for row in rows]
 
-    def settle(self, done: Sequence[LaggingDocument], left: Sequence[LaggingDocument]) -> None:
+    def settle(self, done: Sequence[LaggingDocument], unfinished: Sequence[LaggingDocument]) -> None:
         """Delete finished documents, unless they were noted again meanwhile; postpone the others, up to ten minutes."""
-        for behind in done:
-            self._connection.execute(_FORGET, {**self._key(behind), "noted": behind.noted_at})
-        for behind in left:
-            wait = timedelta(seconds=min(600, 2 ** min(behind.attempts + 1, 10)))
-            self._connection.execute(_PUT_OFF, {**self._key(behind), "at": now() + wait})
+        for document in done:
+            self._connection.execute(_FORGET, {**self._key(document), "noted": document.noted_at})
+        for document in unfinished:
+            wait = timedelta(seconds=min(600, 2 ** min(document.attempts + 1, 10)))
+            self._connection.execute(_PUT_OFF, {**self._key(document), "at": now() + wait})
 
-    def _key(self, behind: LaggingDocument) -> dict[str, object]:
+    def _key(self, document: LaggingDocument) -> dict[str, object]:
         return {
             "tenant": self._tenant_id,
             "space": self._space,
-            "namespace": behind.namespace,
-            "document": behind.document_id,
+            "namespace": document.namespace,
+            "document": document.document_id,
         }
 
 

@@ -176,7 +176,7 @@ def _note(
         if not migrations.hold(migration, lease_s=LEASE_S):
             return False
         number, pass_number = migration.space.number, migration.pass_number
-        migrations.note(tenant_id, number, pass_number, cursor, finished=finished, counts=counts)
+        migrations.record_progress(tenant_id, number, pass_number, cursor, finished=finished, counts=counts)
     return True
 
 

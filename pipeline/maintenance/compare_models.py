@@ -59,7 +59,9 @@ def compare_models(
     verdict = judge(answered, gate)
     with unit_of_work(use.mysql) as work:
         noted: dict[str, Any] = {**asdict(verdict), **asdict(gate), "sampled": not queries}
-        ModelMigrations(work.connection).compared(number, {**noted, "compared_at": datetime.now(UTC).isoformat()})
+        ModelMigrations(work.connection).record_comparison(
+            number, {**noted, "compared_at": datetime.now(UTC).isoformat()}
+        )
     log.info("models_compared", space=number, queries=verdict.queries, overlap=verdict.overlap, passed=verdict.passed)
     return verdict
 
