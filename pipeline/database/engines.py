@@ -16,7 +16,7 @@ from redis.retry import Retry
 from sqlalchemy import URL, Engine, event, make_url
 
 from pipeline.database.outages import watch
-from pipeline.database.store_errors import MYSQL, POSTGRES, location, note_location, of_redis, translated
+from pipeline.database.store_errors import MYSQL, POSTGRES, attach_location, location, of_redis, translated
 from pipeline.database.store_errors import Conflict as Conflict
 from pipeline.settings import Settings
 from pipeline.telemetry.tracing import edge
@@ -44,35 +44,35 @@ def mysql_engine(settings: Settings, *, timeout_s: float | None = None, reading:
     and KILL do not stop FULLTEXT. ``reading``: for single statements without transactions, refused during an outage."""
     seconds = timeout_s or settings.store_timeout_s
     url = make_url(settings.mysql_url.get_secret_value())
-    engine = sqlalchemy.create_engine(
-        url,
-        pool_size=settings.mysql_pool_size,
-        max_overflow=settings.mysql_pool_size,
-        pool_timeout=seconds,
-        pool_recycle=1800,
-        hide_parameters=True,  # errors are logged, and the parameters may contain a user's text
-        # REPEATABLE READ deadlocks when documents are re-indexed concurrently.
-        **(_READING if reading else {"isolation_level": "READ COMMITTED", "pool_pre_ping": True}),
-        connect_args={
-            "charset": "utf8mb4",
-            "connect_timeout": max(1, min(5, int(seconds))),
-            "read_timeout": seconds,
-            "write_timeout": seconds,
-            "init_command": "SET time_zone = '+00:00'",
-            **_encryption(url),
-        },
-    )
-    event.listen(engine, "handle_error", partial(note_location, location(MYSQL, url)))
+    connect_args: dict[str, Any] = {
+        "charset": "utf8mb4",
+        "connect_timeout": max(1, min(5, int(seconds))),
+        "read_timeout": seconds,
+        "write_timeout": seconds,
+        "init_command": "SET time_zone = '+00:00'",
+    }
+    # On this machine without TLS unless the URL asks: reading all certificates for a connection is slower than a query.
+    if url.host in _LOOPBACK and not any(name.startswith("ssl") for name in url.query):
+        connect_args["ssl_disabled"] = True
+    # REPEATABLE READ deadlocks when documents are re-indexed concurrently.
+    options = _READING if reading else {"isolation_level": "READ COMMITTED", "pool_pre_ping": True}
+    engine = _pool(url, settings.mysql_pool_size, seconds, connect_args=connect_args, **options)
+    event.listen(engine, "handle_error", partial(attach_location, location(MYSQL, url)))
     if reading:
         watch(engine)
     return traced(engine, "mysql") if settings.otlp_endpoint else engine
 
 
-def _encryption(url: URL) -> dict[str, Any]:
-    """Return TLS options: off on this machine unless the URL asks, as reading all certificates for each connection
-    takes longer than a query."""
-    local = url.host in _LOOPBACK and not any(name.startswith("ssl") for name in url.query)
-    return {"ssl_disabled": True} if local else {}
+def _pool(url: URL, size: int, timeout_s: float, **options: Any) -> Engine:
+    return sqlalchemy.create_engine(
+        url,
+        pool_size=size,
+        max_overflow=size,
+        pool_timeout=timeout_s,
+        pool_recycle=1800,
+        hide_parameters=True,  # errors are logged, and the parameters may contain a user's text
+        **options,
+    )
 
 
 def postgres_engine(
@@ -86,22 +86,15 @@ def postgres_engine(
     if reading:
         options = f"{PINNED} {options}"
     url = make_url(settings.postgres_url.get_secret_value())
-    engine = sqlalchemy.create_engine(
-        url,
-        pool_size=settings.postgres_pool_size,
-        max_overflow=settings.postgres_pool_size,
-        pool_timeout=seconds,
-        pool_recycle=1800,
-        hide_parameters=True,  # errors are logged, and the parameters may contain a user's text
-        **(_READING if reading else {"pool_pre_ping": True}),
-        connect_args={
-            "connect_timeout": max(2, min(5, int(seconds))),  # libpq's minimum is 2
-            "options": f"-c statement_timeout={milliseconds} -c jit=off -c TimeZone=UTC {options}".rstrip(),
-            "tcp_user_timeout": milliseconds,
-        },
-    )
+    connect_args = {
+        "connect_timeout": max(2, min(5, int(seconds))),  # libpq's minimum is 2
+        "options": f"-c statement_timeout={milliseconds} -c jit=off -c TimeZone=UTC {options}".rstrip(),
+        "tcp_user_timeout": milliseconds,
+    }
+    pool_options = _READING if reading else {"pool_pre_ping": True}
+    engine = _pool(url, settings.postgres_pool_size, seconds, connect_args=connect_args, **pool_options)
     event.listen(engine, "connect", _ids_as_text)
-    event.listen(engine, "handle_error", partial(note_location, location(POSTGRES, url)))
+    event.listen(engine, "handle_error", partial(attach_location, location(POSTGRES, url)))
     return traced(engine, "postgresql") if settings.otlp_endpoint else engine
 
 
@@ -175,18 +168,18 @@ def traced(engine: Engine, system: str) -> Engine:
 
     def begin(_connection: Any, _cursor: Any, statement: str, _parameters: Any, context: Any, _many: bool) -> None:
         kind = statement.lstrip("( \n").partition(" ")[0].upper()[:16]
-        lasting = ExitStack()
-        lasting.enter_context(edge(f"{system} {kind}", **{"db.system.name": system, "db.operation.name": kind}))
-        setattr(context, _OPEN, lasting)
+        span = ExitStack()
+        span.enter_context(edge(f"{system} {kind}", **{"db.system.name": system, "db.operation.name": kind}))
+        setattr(context, _OPEN, span)
 
     def end(_connection: Any, _cursor: Any, _statement: str, _parameters: Any, context: Any, _many: bool) -> None:
         getattr(context, _OPEN).close()
 
     def fail(context: Any) -> None:
-        lasting = getattr(context.execution_context, _OPEN, None)
-        if lasting is not None:
+        span = getattr(context.execution_context, _OPEN, None)
+        if span is not None:
             error = context.original_exception
-            lasting.__exit__(type(error), error, error.__traceback__)
+            span.__exit__(type(error), error, error.__traceback__)
 
     event.listen(engine, "before_cursor_execute", begin)
     event.listen(engine, "after_cursor_execute", end)

@@ -8,7 +8,9 @@ import re
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from typing import Final
 
 import redis
@@ -24,7 +26,7 @@ from pipeline.database.engines import (
     redis_errors,
 )
 from pipeline.database.installation_claims import ADOPT, InstallationClaim, addresses, compare, has_redis_broker, named
-from pipeline.database.rows import now
+from pipeline.database.rows import now, slices
 from pipeline.errors import Unavailable, WrongInstallation
 from pipeline.settings import Settings
 
@@ -80,72 +82,73 @@ class Installation:
         with self._lock:
             if self._own is not None and time.monotonic() - self._confirmed_at < within_s:
                 return self._own
+        with self._refusing():
+            installation_id = self._compared(connection)
+        with self._lock:
+            self._own, self._confirmed_at = installation_id, time.monotonic()
+        return installation_id
+
+    @contextmanager
+    def _refusing(self) -> Iterator[None]:
+        """Log WrongInstallation and call ``on_refusal`` before it leaves the block."""
         try:
-            found = self._compared(connection)
+            yield
         except WrongInstallation as error:
             log.error("wrong_installation", detail=str(error))
             with self._lock:
                 self._confirmed_at = float("-inf")
             self._on_refusal()
             raise
-        with self._lock:
-            self._own, self._confirmed_at = found, time.monotonic()
-        return found
 
     def _compared(self, connection: Connection | None) -> str:
-        if connection is not None:
-            with mysql_errors():
-                ours = id_in(connection)
-        else:
-            with mysql_errors(), self._mysql().connect() as reading:
-                ours = id_in(reading)
+        with mysql_errors(), ExitStack() as stack:
+            ours = id_in(connection if connection is not None else stack.enter_context(self._mysql().connect()))
         with postgres_errors(), self._postgres().connect() as reading:
             theirs = id_in(reading)
         where = addresses(self._settings)
         record, other = where["mysql"], where["postgres"]
-        found = compare(
+        installation_id = compare(
             InstallationClaim(address=record, installation_id=ours),
             InstallationClaim(address=other, installation_id=theirs),
         )
-        if self._own not in (None, found):
+        if self._own not in (None, installation_id):
             raise WrongInstallation(
-                f"{record} and {other} belong to installation {found} now, and belonged to {self._own} when this process"
-                " started: correct the addresses, or restart every process of the installation"
+                f"{record} and {other} belong to installation {installation_id} now, and belonged to {self._own} when this"
+                " process started: correct the addresses, or restart every process of the installation"
             )
-        return found
+        return installation_id
 
     def confirm_redis(self) -> None:
         """Compare Redis, and another broker Redis, with MySQL; claim one without id. Raises WrongInstallation,
         StoreUnavailable."""
-        found = self.confirm()
-        try:
-            confirm_redis(found, self._settings)
-        except WrongInstallation as error:
-            log.error("wrong_installation", detail=str(error))
-            self._on_refusal()
-            raise
+        installation_id = self.confirm()
+        with self._refusing():
+            confirm_redis(installation_id, self._settings)
 
     def refuse_wrong(self) -> None:
         """Raise WrongInstallation if the stores do not belong together. Skips stores that are unavailable."""
-        try:
+        with _skip_unavailable():
             self.confirm_redis()
-        except WrongInstallation:
-            raise
-        except Unavailable as error:
-            log.warning("installation_not_compared", code=error.code, detail=str(error))
 
 
 def confirm_stores(mysql: Engine, postgres: Engine, settings: Settings) -> str:
     """Compare all stores at the start of a process and return the id; an unavailable Redis is skipped until readiness.
     Raises WrongInstallation and the stores' errors."""
     own = Installation(settings, mysql=lambda: mysql, postgres=lambda: postgres).confirm()
-    try:
+    with _skip_unavailable(store="redis"):
         confirm_redis(own, settings)
+    return own
+
+
+@contextmanager
+def _skip_unavailable(**fields: str) -> Iterator[None]:
+    """Log that a store does not answer instead of raising; WrongInstallation still leaves the block."""
+    try:
+        yield
     except WrongInstallation:
         raise
     except Unavailable as error:
-        log.warning("installation_not_compared", store="redis", code=error.code, detail=str(error))
-    return own
+        log.warning("installation_not_compared", **fields, code=error.code, detail=str(error))
 
 
 def refuse_wrong(settings: Settings) -> None:
@@ -174,14 +177,10 @@ def establish(mysql: Engine, postgres: Engine, settings: Settings, *, adopt: boo
     with postgres_errors(), postgres.begin() as connection:
         connection.execute(_ADOPT_POSTGRES if adopt else _INSERT_POSTGRES, {"installation": own})
     confirmed = Installation(settings, mysql=lambda: mysql, postgres=lambda: postgres).confirm()
-    try:
+    with _skip_unavailable(store="redis"):
         if adopt:
             _adopt_redis(own, settings)
         confirm_redis(own, settings)
-    except WrongInstallation:
-        raise
-    except Unavailable as error:
-        log.warning("installation_not_compared", store="redis", code=error.code, detail=str(error))
     return confirmed
 
 
@@ -218,15 +217,12 @@ def confirm_redis(own: str, settings: Settings) -> None:
     if "broker" in where:
         clients[where["broker"]] = _broker_client(settings)
     for address, client in clients.items():
-        try:
-            with redis_errors():
-                found = client.get(KEY)
-                if found is None:
-                    client.set(KEY, own, nx=True)
-                    found = client.get(KEY)
-        finally:
-            client.close()
-        theirs = found.decode() if isinstance(found, bytes) else None
+        with closing(client), redis_errors():
+            claim = client.get(KEY)
+            if claim is None:
+                client.set(KEY, own, nx=True)
+                claim = client.get(KEY)
+        theirs = claim.decode() if isinstance(claim, bytes) else None
         if theirs != own:
             raise WrongInstallation(
                 f"{address} belongs to installation {theirs}, but {where['mysql']} to installation {own}:"
@@ -239,30 +235,23 @@ def release_redis(mysql: Engine, settings: Settings) -> None:
     """Remove this installation's claim on Redis, before its schema is downgraded."""
     with mysql_errors(), mysql.connect() as connection:
         own = id_in(connection)
-    client = redis_client(settings)
     try:
-        with redis_errors():
-            found = client.get(KEY)
-            if own is not None and found == own.encode():
+        with closing(redis_client(settings)) as client, redis_errors():
+            if own is not None and client.get(KEY) == own.encode():
                 client.delete(KEY)
     except Unavailable as error:
         log.warning("redis_not_released", code=error.code)
-    finally:
-        client.close()
 
 
 def _adopt_redis(own: str, settings: Settings) -> None:
     """Claim the Redis and delete the leftovers of another installation, or of an older state of this one."""
     clients = [redis_client(settings), *([_broker_client(settings)] if has_redis_broker(settings) else [])]
     for client in clients:
-        try:
-            with redis_errors():
-                keys = [key for key in client.scan_iter(count=_SCANNED_AT_ONCE) if _LEFT_IN_REDIS.fullmatch(key)]
-                for start in range(0, len(keys), _SCANNED_AT_ONCE):
-                    client.unlink(*keys[start : start + _SCANNED_AT_ONCE])
-                client.set(KEY, own)
-        finally:
-            client.close()
+        with closing(client), redis_errors():
+            keys = [key for key in client.scan_iter(count=_SCANNED_AT_ONCE) if _LEFT_IN_REDIS.fullmatch(key)]
+            for batch in slices(keys, _SCANNED_AT_ONCE):
+                client.unlink(*batch)
+            client.set(KEY, own)
 
 
 def _broker_client(settings: Settings) -> redis.Redis:
@@ -273,23 +262,22 @@ def id_in(connection: Connection) -> str | None:
     """Return the id in MySQL or PostgreSQL, None without one or its table. A missing table ends PostgreSQL's
     transaction: do not use ``connection`` afterwards."""
     try:
-        found = connection.execute(_READ).scalar_one_or_none()
+        installation_id = connection.execute(_READ).scalar_one_or_none()
     except exc.ProgrammingError:
         if connection.dialect.name == "postgresql":
             connection.rollback()
         return None
-    return None if found is None else str(found)
+    return None if installation_id is None else str(installation_id)
 
 
 def _sample(postgres: Connection) -> dict[str, list[str]]:
     """Return ids of chunks with vectors, by tenant; digests, so their order is random. Empty without any."""
-    found: dict[str, list[str]] = {}
-    tables = postgres.execute(_VECTOR_TABLES).scalars().all()
-    for table in tables:
+    sample: defaultdict[str, list[str]] = defaultdict(list)
+    for table in postgres.execute(_VECTOR_TABLES).scalars().all():
         for tenant_id in postgres.execute(text(_TENANTS.format(table=table)), {"limit": _SAMPLED_TENANTS}).scalars():
             ids = postgres.execute(text(_CHUNKS.format(table=table)), {"tenant": tenant_id, "limit": _SAMPLED_CHUNKS})
-            found.setdefault(tenant_id, []).extend(str(chunk_id) for chunk_id in ids.scalars())
-    return found
+            sample[tenant_id] += map(str, ids.scalars())
+    return sample
 
 
 def _known(mysql: Connection, sample: dict[str, list[str]]) -> int:

@@ -34,14 +34,14 @@ class InstallationClaim:
 
 def addresses(settings: Settings) -> dict[Literal["mysql", "postgres", "redis", "broker"], Address]:
     """Return every store that has the id. The broker is included only if it is another Redis."""
-    found: dict[Literal["mysql", "postgres", "redis", "broker"], Address] = {
+    stores: dict[Literal["mysql", "postgres", "redis", "broker"], Address] = {
         "mysql": Address(variable="CHORDWISE_MYSQL_URL", url=_shown(settings.mysql_url.get_secret_value())),
         "postgres": Address(variable="CHORDWISE_POSTGRES_URL", url=_shown(settings.postgres_url.get_secret_value())),
         "redis": Address(variable="CHORDWISE_REDIS_URL", url=_shown(settings.redis_url.get_secret_value())),
     }
     if has_redis_broker(settings):
-        found["broker"] = Address(variable="CHORDWISE_BROKER_URL", url=_shown(settings.broker))
-    return found
+        stores["broker"] = Address(variable="CHORDWISE_BROKER_URL", url=_shown(settings.broker))
+    return stores
 
 
 def compare(record: InstallationClaim, other: InstallationClaim) -> str:

@@ -33,14 +33,14 @@ class Outage:
         self._suspected_at: float | None = None
         self._failed = False  # a probe has failed since then
         self._waited = False  # a call timed out
-        self._asked_at = 0.0
+        self._used_at = 0.0
 
     @property
     def is_on(self) -> bool:
         """Return whether a call would fail, as far as is known."""
-        self._asked_at = self._clock()
+        self._used_at = self._clock()
         since = self._suspected_at
-        return since is not None and (self._waited or self._failed or self._asked_at - since > _GRACE_S)
+        return since is not None and (self._waited or self._failed or self._used_at - since > _GRACE_S)
 
     def suspect(self, *, waited: bool = False) -> None:
         """Note a failed call. One that timed out (``waited``) proves an outage at once, since a closed connection fails
@@ -49,7 +49,7 @@ class Outage:
             self._waited |= waited
             if self._suspected_at is not None:
                 return
-            self._suspected_at = self._asked_at = self._clock()
+            self._suspected_at = self._used_at = self._clock()
             self._failed = False
         threading.Thread(target=self._watch, name="outage", daemon=True).start()
 
@@ -65,7 +65,7 @@ class Outage:
             raise
 
     def _watch(self) -> None:
-        while self._clock() - self._asked_at < _FORGOTTEN_S:
+        while self._clock() - self._used_at < _FORGOTTEN_S:
             try:
                 self._probe()
                 break
@@ -84,10 +84,10 @@ _OUTAGES: weakref.WeakKeyDictionary[Engine, Outage] = weakref.WeakKeyDictionary(
 
 def watch(engine: Engine) -> None:
     """Start to note outages of this engine's server."""
-    held = weakref.ref(engine)
+    reference = weakref.ref(engine)
 
     def probe() -> None:
-        if (mysql := held()) is not None:
+        if (mysql := reference()) is not None:
             with mysql.connect() as connection:
                 connection.exec_driver_sql("SELECT 1")
 

@@ -88,10 +88,10 @@ def to_naive(moment: datetime | None) -> datetime | None:
 
 
 def follows(
-    at: Column[Any], key: Column[Any], place: tuple[datetime, Any], *, newest_first: bool = True
+    at: Column[Any], key: Column[Any], position: tuple[datetime, Any], *, newest_first: bool = True
 ) -> ColumnElement[bool]:
     """Return the condition that a row comes after a position in a list ordered by ``at``, then ``key``."""
-    moment, identifier = to_naive(place[0]), place[1]
+    moment, identifier = to_naive(position[0]), position[1]
     if newest_first:
         return or_(at < moment, and_(at == moment, key < identifier))
     return or_(at > moment, and_(at == moment, key > identifier))
@@ -104,8 +104,8 @@ def to_json(value: Any) -> str:
 
 def metadata_of(column: str) -> dict[str, Any]:
     """Return a metadata column's value; an old integer beyond 64 bits becomes a float, which answers can hold."""
-    found: dict[str, Any] = orjson.loads(column)
-    return found
+    metadata: dict[str, Any] = orjson.loads(column)
+    return metadata
 
 
 def insert_many(connection: Connection, statement: str, rows: Sequence[tuple[Any, ...]]) -> int:

@@ -9,12 +9,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from importlib.resources import files
-from typing import Any, Literal
+from typing import Literal
 
 from sqlalchemy import Connection, exc, text
 
 from pipeline.database.store_errors import MYSQL, POSTGRES, Location, create_extension, location
-from pipeline.errors import StoreMisconfigured
 
 Side = Literal["mysql", "postgres"]
 
@@ -47,19 +46,14 @@ Tables = Mapping[str, RecordedTable]
 def read(side: Side, connection: Connection) -> dict[str, RecordedTable]:
     """Return every table of the connection's database (MySQL) or current schema (PostgreSQL) that the user may see."""
     columns, indexes = (_MYSQL_COLUMNS, _MYSQL_INDEXES) if side == "mysql" else (_POSTGRES_COLUMNS, _POSTGRES_INDEXES)
-    found: dict[str, RecordedTable] = {}
+    definition = _mysql_definition if side == "mysql" else _postgres_definition
+    tables: dict[str, RecordedTable] = {}
     for table, column, kind in connection.execute(columns).all():
-        found.setdefault(table, RecordedTable()).columns[column] = _plain_type(kind)
-    if side == "mysql":
-        for table, index, unique, kind, names in connection.execute(indexes).all():
-            made = "fulltext" if kind == "FULLTEXT" else f"{'' if unique else 'unique '}{kind.lower()}"
-            if table in found:
-                found[table].indexes[index] = f"{made} ({names})"
-    else:
-        for table, index, definition in connection.execute(indexes).all():
-            if table in found:
-                found[table].indexes[index] = _plain_definition(definition)
-    return found
+        tables.setdefault(table, RecordedTable()).columns[column] = _plain_type(kind)
+    for table, index, *parts in connection.execute(indexes).all():
+        if table in tables:
+            tables[table].indexes[index] = definition(*parts)
+    return tables
 
 
 @functools.cache
@@ -71,11 +65,8 @@ def recorded(side: Side) -> dict[str, RecordedTable]:
 
 def record(mysql: Connection, postgres: Connection) -> str:
     """Return the content of the record file for two freshly migrated databases."""
-    sides: dict[str, Any] = {
-        "mysql": {name: asdict(table) for name, table in read("mysql", mysql).items()},
-        "postgres": {name: asdict(table) for name, table in read("postgres", postgres).items()},
-    }
-    return json.dumps(sides, indent=1, sort_keys=True) + "\n"
+    sides = {"mysql": read("mysql", mysql), "postgres": read("postgres", postgres)}
+    return json.dumps(sides, default=asdict, indent=1, sort_keys=True) + "\n"
 
 
 def missing(side: Side, connection: Connection, *, vector_tables: Iterable[str] = ()) -> list[str]:
@@ -115,10 +106,11 @@ def _holds(found: str, wanted: str) -> bool:
     """Return whether a column holds all values of the recorded one: same type, or the same with more characters."""
     if found == wanted:
         return True
-    lengths = [re.fullmatch(r"((?:var)?(?:char|binary))\((\d+)\)(.*)", kind) for kind in (found, wanted)]
-    if lengths[0] is None or lengths[1] is None:
+    pattern = re.compile(r"((?:var)?(?:char|binary))\((\d+)\)(.*)")
+    live, recorded_type = pattern.fullmatch(found), pattern.fullmatch(wanted)
+    if live is None or recorded_type is None:
         return False
-    return lengths[0].group(1, 3) == lengths[1].group(1, 3) and int(lengths[0][2]) >= int(lengths[1][2])
+    return live.group(1, 3) == recorded_type.group(1, 3) and int(live[2]) >= int(recorded_type[2])
 
 
 def _plain_type(kind: str) -> str:
@@ -127,7 +119,12 @@ def _plain_type(kind: str) -> str:
     return "longtext utf8mb4_bin" if kind == "json" else re.sub(r"\bhalfvec\(\d+\)", "halfvec", kind)
 
 
-def _plain_definition(definition: str) -> str:
+def _mysql_definition(is_not_unique: int, kind: str, columns: str) -> str:
+    made = "fulltext" if kind == "FULLTEXT" else f"{'' if is_not_unique else 'unique '}{kind.lower()}"
+    return f"{made} ({columns})"
+
+
+def _postgres_definition(definition: str) -> str:
     """Return PostgreSQL's definition of an index without the names of index and table."""
     made = re.fullmatch(r"CREATE (UNIQUE )?INDEX .+? ON (?:ONLY )?\S+ USING (.+)", definition)
     return f"{'unique ' if made[1] else ''}{made[2]}" if made else definition
@@ -202,14 +199,10 @@ def _create(connection: Connection, at: Location, available: str) -> None:
     except exc.ProgrammingError as error:
         if getattr(error.orig, "sqlstate", None) != "42501":
             raise
-        raise _not_allowed(at, available) from error
-
-
-def _not_allowed(at: Location, available: str) -> StoreMisconfigured:
-    return at.refused(
-        f"the extension vector (pgvector {available}) is not in this database, and the user {at.user} may not create it;"
-        f" as a superuser run: {create_extension(at)}"
-    )
+        raise at.refused(
+            f"the extension vector (pgvector {available}) is not in this database, and the user {at.user} may not create"
+            f" it; as a superuser run: {create_extension(at)}"
+        ) from error
 
 
 def _install(server: str) -> str:

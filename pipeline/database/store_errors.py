@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import ssl
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import psycopg
 import redis
@@ -54,6 +54,10 @@ class Location:
         )
         return StoreMisconfigured(f"{self}: {reason}", public=public)
 
+    def conflict(self) -> Conflict:
+        """Return the error for a transaction that lost against another one."""
+        return Conflict(f"{self}: two transactions collided", public=f"{self.server}: two writers collided")
+
     def away(self, reason: str) -> StoreUnavailable:
         """Return the error for a server that may answer later."""
         return StoreUnavailable(f"{self}: {reason}", public=f"{self.server} is not answering")
@@ -67,19 +71,14 @@ REDIS = Location(server="Redis", variable="CHORDWISE_REDIS_URL")
 def location(of: Location, url: URL) -> Location:
     """Return ``of`` with the address, the database and the user of a URL."""
     port = f":{url.port}" if url.port else ""
-    return Location(
-        server=of.server,
-        variable=of.variable,
-        address=f"{url.host or 'localhost'}{port}",
-        database=url.database or "",
-        user=url.username or "",
-    )
+    address = f"{url.host or 'localhost'}{port}"
+    return replace(of, address=address, database=url.database or "", user=url.username or "")
 
 
 _LOCATION = "chordwise_location"
 
 
-def note_location(at: Location, context: ExceptionContext) -> None:
+def attach_location(at: Location, context: ExceptionContext) -> None:
     """Attach the location to an error of SQLAlchemy; a listener of ``handle_error``."""
     if context.sqlalchemy_exception is not None:
         setattr(context.sqlalchemy_exception, _LOCATION, at)
@@ -93,10 +92,10 @@ def translated(of: Location) -> Iterator[None]:
         raise
     except exc.DBAPIError as error:
         at = getattr(error, _LOCATION, of)
-        found = _of_mysql(at, error) if of.server == MYSQL.server else _of_postgres(at, error)
-        if found is None:
+        translation = _of_mysql(at, error) if of.server == MYSQL.server else _of_postgres(at, error)
+        if translation is None:
             raise
-        raise found from error
+        raise translation from error
     except (psycopg.OperationalError, psycopg.InterfaceError) as error:  # from COPY, on psycopg's own cursor
         raise of.away(type(error).__name__) from error
     except exc.TimeoutError as error:
@@ -120,9 +119,7 @@ def _of_mysql(at: Location, error: exc.DBAPIError) -> PipelineError | None:
     if number == _INCOMPARABLE:
         return NoSuchName("A name or id in the request has characters that no name or id of its kind has.")
     if number in _TRY_AGAIN:
-        return Conflict(
-            f"{at}: two transactions stood in each other's way", public=f"{at.server}: two writers collided"
-        )
+        return at.conflict()
     if number in _WRONG_LOGIN:
         reason = "the password is wrong, or this user may log in from another host or over TLS only"
         tls = "for TLS append ?ssl_ca=/path/ca.pem"
@@ -181,9 +178,7 @@ _STATES_NOT_MIGRATED = {"42P01", "42703", "42704", "42883", "3F000"}
 def _of_postgres(at: Location, error: exc.DBAPIError) -> PipelineError | None:
     state, message = getattr(error.orig, "sqlstate", None), _message(error)
     if state in {"40001", "40P01"}:
-        return Conflict(
-            f"{at}: two transactions stood in each other's way", public=f"{at.server}: two writers collided"
-        )
+        return at.conflict()
     if state == "42501":
         return at.refused(f"{_words(message)}; as an administrator run: {_postgres_grant(at, message)}")
     if state in _STATES_NOT_MIGRATED:
@@ -194,8 +189,8 @@ def _of_postgres(at: Location, error: exc.DBAPIError) -> PipelineError | None:
         reason = _words(message.rpartition("failed: ")[2])
         for pattern, advice in _CONNECTING:
             if re.search(pattern, message, re.DOTALL):
-                told = advice.format(settings=at.settings, variable=at.variable, database=at.database, user=at.user)
-                return at.refused(f"{reason.removeprefix('FATAL: ')}; {told}")
+                remedy = advice.format(settings=at.settings, variable=at.variable, database=at.database, user=at.user)
+                return at.refused(f"{reason.removeprefix('FATAL: ')}; {remedy}")
         if isinstance(error.orig, psycopg.OperationalError) and re.search("connect|resolve host", message):
             return at.away(f"it does not answer ({reason})")
     return _other(at, error, state)
@@ -232,7 +227,7 @@ def of_redis(error: redis.RedisError) -> StoreUnavailable:
     """Translate an error of redis-py; the result names the server's address if it is known."""
     message = str(error)
     address = re.search(r"connecting to ([^\s]+:\d+)", message)
-    at = Location(server=REDIS.server, variable=REDIS.variable, address=address[1].rstrip(".") if address else "")
+    at = replace(REDIS, address=address[1].rstrip(".") if address else "")
     if (untrusted := _untrusted(error)) is not None:
         advice = f"append ?ssl_ca_certs=/path/ca.pem with the CA of this server to {at.variable}"
         return at.refused(f"the server's certificate is not trusted ({untrusted}); {advice}")
@@ -250,13 +245,14 @@ def of_redis(error: redis.RedisError) -> StoreUnavailable:
 def _untrusted(error: BaseException) -> str | None:
     """Return the reason for a refused certificate, None if none was refused. OpenSSL's reason is in a cause of the
     driver's error."""
-    below: BaseException | None = getattr(error, "orig", None) or error
-    while below is not None:
-        if isinstance(below, ssl.SSLCertVerificationError):
-            return below.verify_message
-        below = below.__cause__ or below.__context__
-    found = re.search(r"certificate verify failed: ([^(\]]+)", str(getattr(error, "orig", None) or error))
-    return found[1].strip() if found else None
+    driver_error: BaseException = getattr(error, "orig", None) or error
+    cause: BaseException | None = driver_error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return cause.verify_message
+        cause = cause.__cause__ or cause.__context__
+    reason = re.search(r"certificate verify failed: ([^(\]]+)", str(driver_error))
+    return reason[1].strip() if reason else None
 
 
 def _cause(message: str) -> str:
