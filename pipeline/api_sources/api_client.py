@@ -24,7 +24,7 @@ from pipeline.errors import (
 from pipeline.outbound.addresses import Network, is_within
 from pipeline.outbound.body import ENCODINGS, read_body
 from pipeline.outbound.connect_client import GuardedBackend, Resolve, resolved
-from pipeline.outbound.fetch_client import bad_certificate, told_status
+from pipeline.outbound.fetch_client import bad_certificate, status_sentence
 
 _TRY_LATER = frozenset({408, 425, 429})
 _PORTS = {"http": 80, "https": 443}
@@ -125,7 +125,7 @@ def _require_success(status: int, host: str) -> None:
         return
     if 300 <= status < 400:
         raise ApiSourceFailed(f"{host} answered {status}; redirects are not followed")
-    reason = told_status(host, status)
+    reason = status_sentence(host, status)
     if status in _TRY_LATER or status >= 500:
         raise ApiSourceUnavailable(reason)
     raise ApiSourceFailed(reason)

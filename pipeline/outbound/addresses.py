@@ -56,20 +56,20 @@ _EMBEDDING = (IPv6Network("::ffff:0:0/96"), IPv6Network("64:ff9b::/96"))
 
 def is_public(address: str | Address) -> bool:
     """Return whether this is an address of the public internet; False if it is not an address in its usual form."""
-    found = _parsed(address)
-    if found is None:
-        return False
-    if isinstance(found, IPv4Address):
-        return not any(found in network for network in _NOT_PUBLIC_4)
-    if found.scope_id is not None or found not in _GLOBAL_UNICAST:
-        return False
-    return not any(found in network for network in _NOT_PUBLIC_6)
+    parsed = _parsed(address)
+    if isinstance(parsed, IPv4Address):
+        return not is_within(parsed, _NOT_PUBLIC_4)
+    return (
+        parsed is not None
+        and parsed.scope_id is None
+        and parsed in _GLOBAL_UNICAST
+        and not is_within(parsed, _NOT_PUBLIC_6)
+    )
 
 
 def may_connect(address: str | Address, *, permitted: Iterable[Network] = ()) -> bool:
     """Return whether to connect to ``address``: it is public, or inside a network that the operator permits."""
-    found = _parsed(address)
-    return found is not None and (is_public(found) or is_within(found, permitted))
+    return is_public(address) or is_within(address, permitted)
 
 
 def is_address(host: str) -> bool:
@@ -79,21 +79,19 @@ def is_address(host: str) -> bool:
 
 def is_within(address: str | Address, networks: Iterable[Network]) -> bool:
     """Return whether ``address`` is in one of these networks."""
-    found = _parsed(address)
-    return found is not None and any(found in network for network in networks)
+    parsed = _parsed(address)
+    return parsed is not None and any(parsed in network for network in networks)
 
 
 def parse_networks(text: str) -> tuple[Network, ...]:
     """Parse a comma-separated list of networks. Raises ValueError that names the first invalid entry."""
-    found = []
-    for part in text.split(","):
-        if not part.strip():
-            continue
+    networks = []
+    for name in filter(None, map(str.strip, text.split(","))):
         try:
-            found.append(ip_network(part.strip()))
+            networks.append(ip_network(name))
         except ValueError:
-            raise ValueError(f"{part.strip()} is not a network such as 10.1.0.0/16") from None
-    return tuple(found)
+            raise ValueError(f"{name} is not a network such as 10.1.0.0/16") from None
+    return tuple(networks)
 
 
 def _parsed(address: str | Address) -> Address | None:

@@ -63,7 +63,7 @@ class _Unpacking:
 
     def _unpacked(self, waiting: bytes) -> bytes:
         try:
-            found = self._stream.decompress(waiting, _GROWTH)
+            unpacked = self._stream.decompress(waiting, _GROWTH)
         except zlib.error:
             if self._begun:
                 raise FetchFailed("the answer does not have the encoding that it declares") from None
@@ -71,7 +71,7 @@ class _Unpacking:
             self._stream = zlib.decompressobj(_BARE)
             return self._unpacked(waiting)
         self._begun = True
-        return found
+        return unpacked
 
 
 def _too_large(max_bytes: int) -> DocumentTooLarge:

@@ -16,10 +16,10 @@ from pipeline.deadline import Deadline
 from pipeline.errors import FetchFailed, FetchRefused, FetchUnavailable
 from pipeline.outbound.addresses import Network, is_address, may_connect
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 _MOST: Final = 64  # look-ups of one process at a time; abandoned ones continue until the system ends them
-_places = threading.BoundedSemaphore(_MOST)
+_LOOK_UPS = threading.BoundedSemaphore(_MOST)
 Resolve = Callable[[str, int], Sequence[str]]
 
 REFUSED_AFTER_S = 1.0  # from the start of a look-up to the refusal of the name, the same for every reason
@@ -28,11 +28,11 @@ _AGAIN_S = 0.3  # between look-ups of a name while DNS fails
 _ONE_ADDRESS_S = 5.0  # for one of several addresses of a host, so that a dead one leaves time for the others
 
 
-def within(look_up: Callable[[], Found], *, seconds: float, places: threading.BoundedSemaphore = _places) -> Found:
+def within(look_up: Callable[[], Result], *, seconds: float, places: threading.BoundedSemaphore = _LOOK_UPS) -> Result:
     """Return or raise the result of ``look_up``; TimeoutError when late, its thread then ending alone. ``places``: the
     most at a time."""
     deadline = Deadline.after(seconds)
-    reply: Future[Found] = Future()
+    reply: Future[Result] = Future()
 
     def run() -> None:
         try:
@@ -55,14 +55,14 @@ def within(look_up: Callable[[], Found], *, seconds: float, places: threading.Bo
 def resolved(host: str, port: int) -> list[str]:
     """Return every address of a host. Raises FetchFailed for a host without one, FetchUnavailable if DNS fails."""
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except socket.gaierror as error:
         if error.errno == socket.EAI_NONAME:
             raise FetchFailed(f"there is no host {host}") from error
         raise FetchUnavailable(f"the name {host} could not be looked up") from error
     except UnicodeError as error:
         raise FetchFailed(f"there is no host {host[:64]}") from error
-    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+    return list(dict.fromkeys(str(entry[4][0]) for entry in entries))
 
 
 def refused(host: str) -> FetchRefused:
@@ -83,11 +83,7 @@ class GuardedBackend(httpcore.NetworkBackend):
     to one of them. Certificates are checked for the name. The look-up is part of the time limit."""
 
     def __init__(
-        self,
-        deadline: Deadline,
-        *,
-        permitted: Iterable[Network] = (),
-        resolve: Resolve | None = None,
+        self, deadline: Deadline, *, permitted: Iterable[Network] = (), resolve: Resolve | None = None
     ) -> None:
         self._deadline = deadline
         self._permitted = tuple(permitted)

@@ -66,10 +66,10 @@ class Fetcher:
         deadline = Deadline.after(self.timeout_s)
         address = web_address(uri)
         for _ in range(_MOST_REDIRECTS + 1):
-            found = self._ask(address, deadline)
-            if isinstance(found, Fetched):
-                return found
-            address = found
+            answer = self._ask(address, deadline)
+            if isinstance(answer, Fetched):
+                return answer
+            address = answer
         raise FetchFailed(f"{address.host} redirects more than {_MOST_REDIRECTS} times")
 
     def _ask(self, address: WebAddress, deadline: Deadline) -> Fetched | WebAddress:
@@ -101,7 +101,7 @@ class Fetcher:
         return self._given_ssl_context or httpx.create_ssl_context()
 
 
-def told_status(host: str, status: int) -> str:
+def status_sentence(host: str, status: int) -> str:
     """Return a sentence with a status and, where it has one, its phrase."""
     try:
         return f"{host} answered {status} {http.HTTPStatus(status).phrase}"
@@ -112,11 +112,11 @@ def told_status(host: str, status: int) -> str:
 def _require_success(status: int, headers: dict[str, str], host: str) -> None:
     if 200 <= status < 300:
         return
-    told = told_status(host, status)
+    sentence = status_sentence(host, status)
     if status in _TRY_LATER or status >= 500:
         wait_s = retry_after_s(headers.get("retry-after"), moment=datetime.now(UTC))
-        raise FetchUnavailable(told, retry_after_s=wait_s)
-    raise FetchFailed(told)
+        raise FetchUnavailable(sentence, retry_after_s=wait_s)
+    raise FetchFailed(sentence)
 
 
 @contextmanager

@@ -3,6 +3,7 @@ limit on bytes does not bound a body's cost."""
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any, Final
 
 import orjson
@@ -40,15 +41,10 @@ def require_shape(value: Any) -> None:
         depth += 1
         if depth > DEEPEST:
             raise TooComplex("json_depth", DEEPEST, f"is nested more than {DEEPEST} levels deep")
-        inner: list[Any] = []
-        for container in level:
-            if isinstance(container, dict):
-                if len(container) > MOST_MEMBERS:
-                    raise TooComplex("json_members", MOST_MEMBERS, f"has an object of more than {MOST_MEMBERS} members")
-                inner += [found for found in container.values() if isinstance(found, dict | list)]
-            else:
-                inner += [found for found in container if isinstance(found, dict | list)]
-        level = inner
+        if any(isinstance(container, dict) and len(container) > MOST_MEMBERS for container in level):
+            raise TooComplex("json_members", MOST_MEMBERS, f"has an object of more than {MOST_MEMBERS} members")
+        values = chain.from_iterable(item.values() if isinstance(item, dict) else item for item in level)
+        level = [value for value in values if isinstance(value, dict | list)]
 
 
 def loads(text: bytes) -> Any:

@@ -42,14 +42,14 @@ class Reply:
 def checked_url(url: str) -> httpx.URL:
     """Return the parsed address of an endpoint. Raises NotAllowed unless it is a plain http or https URL."""
     try:
-        found = httpx.URL(url)
+        address = httpx.URL(url)
     except (httpx.InvalidURL, UnicodeError):
         raise NotAllowed("invalid_url", "is not a URL") from None
-    if found.scheme not in ("http", "https") or not found.host or len(url) > LONGEST_URL:
+    if address.scheme not in ("http", "https") or not address.host or len(url) > LONGEST_URL:
         raise NotAllowed("invalid_url", f"must be an http or https URL of at most {LONGEST_URL} characters")
-    if found.userinfo or found.fragment or not url.isprintable() or " " in url:
+    if address.userinfo or address.fragment or not url.isprintable() or " " in url:
         raise NotAllowed("invalid_url", "must not hold a user, a password, a fragment or white space")
-    return found
+    return address
 
 
 def resolve(url: httpx.URL, *, permitted: Sequence[Network]) -> list[str]:
@@ -57,10 +57,10 @@ def resolve(url: httpx.URL, *, permitted: Sequence[Network]) -> list[str]:
     address and a private one, so that callers cannot probe the network's names."""
     host = url.raw_host.decode("ascii")
     try:
-        found = socket.getaddrinfo(host, url.port or 0, type=socket.SOCK_STREAM)
+        entries = socket.getaddrinfo(host, url.port or 0, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
         raise not_allowed(host) from None
-    addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
+    addresses = list(dict.fromkeys(str(entry[4][0]) for entry in entries))
     allowed = [address for address in addresses if may_connect(address, permitted=permitted)]
     if not allowed:
         raise not_allowed(host)
@@ -77,11 +77,7 @@ class Poster:
     checked; without redirects, proxies, cookies, or reading bodies."""
 
     def __init__(
-        self,
-        *,
-        permitted: Sequence[Network] = (),
-        connect_s: float = CONNECT_S,
-        total_s: float = TOTAL_S,
+        self, *, permitted: Sequence[Network] = (), connect_s: float = CONNECT_S, total_s: float = TOTAL_S
     ) -> None:
         self._permitted = tuple(permitted)
         self._total_s = total_s
@@ -123,13 +119,13 @@ class Poster:
         loop = asyncio.get_running_loop()
         refused_at = loop.time() + REFUSED_AFTER_S
         try:
-            found = await loop.run_in_executor(self._resolvers, lambda: resolve(url, permitted=self._permitted))
+            addresses = await loop.run_in_executor(self._resolvers, lambda: resolve(url, permitted=self._permitted))
         except NotAllowed:
             await asyncio.sleep(0 if is_address(url.host) else refused_at - loop.time())
             raise
         request = self._http.build_request(
             "POST",
-            url.copy_with(host=found[0]),
+            url.copy_with(host=addresses[0]),
             content=body,
             headers={**headers, "Host": url.netloc.decode("ascii"), "Content-Type": "application/json"},
             extensions={"sni_hostname": url.raw_host.decode("ascii")},  # the certificate must match the name
@@ -143,8 +139,8 @@ class Poster:
 
 def _reply(response: httpx.Response) -> Reply:
     status = response.status_code
-    asked = response.headers.get("retry-after", "").strip()
-    retry_after_s = float(asked[:9]) if asked.isascii() and asked.isdigit() else None
+    seconds = response.headers.get("retry-after", "").strip()
+    retry_after_s = float(seconds[:9]) if seconds.isascii() and seconds.isdigit() else None
     if 200 <= status < 300:
         return Reply(status=status)
     if 300 <= status < 400:
