@@ -49,7 +49,7 @@ def assemble(blocks: Iterable[Block], *, title: str | None = None, encoding: Enc
             heading = one_line(text)
             if block.level == 1 and first_heading is None:
                 first_heading = heading
-            open_headings = [each for each in open_headings if each[0] < block.level]
+            open_headings = [entry for entry in open_headings if entry[0] < block.level]
             open_headings.append((block.level, heading[:_LONGEST_HEADING]))
         if block.level is not None or block.page != openings[-1][2] or block.mark != mark:
             mark = block.mark

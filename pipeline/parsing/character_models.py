@@ -9,9 +9,10 @@ national standard (GB 2312, Big5, JIS X 0208, KS X 1001: the common ones) and th
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 
 UNKNOWN = -16.5  # natural logarithm of the probability of a character outside all tiers
 IMPOSSIBLE = -25.0  # of a character that does not occur in text: control, private-use or unassigned, U+FFFD
@@ -85,7 +86,7 @@ def languages() -> Mapping[str, Language]:
         (_letters("éàüöñ"), 0.0005),
         (_WESTERN_MARKS, 0.002),
     ]
-    found = [
+    models = [
         _language("zh-Hans", 0.93, [(_HANS, 0.68), (levels["gb1"], 0.17), (levels["gb2"], 0.006), *chinese]),
         _language("zh-Hant", 0.93, [(_HANT, 0.68), (levels["big1"], 0.17), (levels["big2"], 0.006), *chinese]),
         _language(
@@ -110,16 +111,16 @@ def languages() -> Mapping[str, Language]:
             ],
         ),
     ]
-    found += [
+    models += [
         _language(name, 0.05, [(_letters(letters), 0.78), (_WESTERN_MARKS, 0.15), (_western_letters(), 0.01)])
         for name, letters in _LATIN.items()
     ]
-    found.append(_language("western", 0.06, [(_western_letters(), 0.7), (_WESTERN_MARKS, 0.25)]))
-    found += [
+    models.append(_language("western", 0.06, [(_western_letters(), 0.7), (_WESTERN_MARKS, 0.25)]))
+    models += [
         _language(name, 0.83, [(_letters(letters), 0.95), (_WESTERN_MARKS + "№", 0.03)], is_alphabet=True)
         for name, letters in _OTHER_SCRIPTS.items()
     ]
-    return {language.name: language for language in found}
+    return {language.name: language for language in models}
 
 
 # The letters of each language that are not in ASCII, the most frequent first.
@@ -147,23 +148,19 @@ _OTHER_SCRIPTS = {
 }
 
 
-def _language(
-    name: str, stays: float, tiers: list[tuple[str | Mapping[str, float], float]], *, is_alphabet: bool = False
-) -> Language:
+def _language(name: str, stays: float, tiers: list[Tier], *, is_alphabet: bool = False) -> Language:
     logs: dict[str, float] = {}
     for characters, share in tiers:
         weights = characters if isinstance(characters, Mapping) else dict.fromkeys(characters, 1.0)
         total = sum(weights.values())
         for character, weight in weights.items():
-            log = math.log(share * weight / total)
-            if log > logs.get(character, -math.inf):
-                logs[character] = log
+            logs[character] = max(logs.get(character, -math.inf), math.log(share * weight / total))
     return Language(name=name, logs=logs, stays=stays, is_alphabet=is_alphabet)
 
 
 def _letters(characters: str) -> Mapping[str, float]:
     """Return the weights of letters; a capital that is not listed gets an eighth of its small letter's."""
-    listed = {letter: 1 / (place + 3) for place, letter in enumerate(characters) if not letter.isascii()}
+    listed = {letter: 1 / (position + 3) for position, letter in enumerate(characters) if not letter.isascii()}
     capitals = {letter.upper(): weight / 8 for letter, weight in listed.items() if len(letter.upper()) == 1}
     return {letter: weight for letter, weight in capitals.items() if not letter.isascii()} | listed
 
@@ -196,12 +193,5 @@ def _levels() -> dict[str, str]:
 
 def _rows(encoding: str, leads: range) -> str:
     trails = [*range(0x40, 0x7F), *range(0xA1, 0xFF)] if encoding == "big5" else range(0xA1, 0xFF)
-    return "".join(_characters(encoding, leads, trails))
-
-
-def _characters(encoding: str, leads: range, trails: range | list[int]) -> Iterator[str]:
-    for lead in leads:
-        for trail in trails:
-            text = bytes((lead, trail)).decode(encoding, "ignore")
-            if len(text) == 1:
-                yield text
+    texts = (bytes(pair).decode(encoding, "ignore") for pair in product(leads, trails))
+    return "".join(text for text in texts if len(text) == 1)

@@ -27,9 +27,8 @@ _SIGNATURES = (
     (b"{\\rtf", "an RTF document"),
 )
 _OLD_OFFICE = b"\xd0\xcf\x11\xe0"
-_ENCRYPTED_STREAM = "EncryptedPackage".encode(
-    "utf-16-le"
-)  # the part of an old container that holds an encrypted new one
+# The part of an old container that holds an encrypted new one.
+_ENCRYPTED_STREAM = "EncryptedPackage".encode("utf-16-le")
 _ENCRYPTED_FLAG = 0x1
 _MOST_ENTRIES = 10_000
 _MOST_UNPACKED = 256 * 1024 * 1024  # bytes, all entries together, as the archive's directory declares them

@@ -14,7 +14,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from pipeline.parsing.character_models import IMPOSSIBLE, UNKNOWN, Language, languages
@@ -132,23 +132,23 @@ def guess(body: bytes, *, declared: str | None = None, is_utf_8: bool = False) -
     if len(body) % 2 == 0 and not is_utf_8 and _may_be_utf_16(body):
         sample_of_pairs = _sample_of_pairs(body)
         share = len(sample) / max(1, len(sample_of_pairs))
-        scored += [
-            _Scored(codec=each.codec, score=each.score * share, mean=each.mean, of_one_byte=False)
-            for each in _scores(sample_of_pairs, {"utf-16-le": _UTF_16, "utf-16-be": _UTF_16}, tuple(languages()))
-        ]
+        utf_16 = _scores(sample_of_pairs, {"utf-16-le": _UTF_16, "utf-16-be": _UTF_16}, tuple(languages()))
+        scored += [replace(candidate, score=candidate.score * share) for candidate in utf_16]
     if not scored:
         return None
-    scored = [_preferred(each, declared, body) for each in scored]
-    scored.sort(key=lambda each: (-each.score, each.codec))
+    scored = [_preferred(candidate, declared, body) for candidate in scored]
+    scored.sort(key=lambda candidate: (-candidate.score, candidate.codec))
     best = scored[0]
-    close = [each for each in scored if each.score > best.score - _CLOSE]
+    close = [candidate for candidate in scored if candidate.score > best.score - _CLOSE]
     texts = {
-        each.codec: (body[:_WHOLE] if each.codec.startswith("utf-16") else sample).decode(each.codec, "replace")
-        for each in close
+        candidate.codec: (body[:_WHOLE] if candidate.codec.startswith("utf-16") else sample).decode(
+            candidate.codec, "replace"
+        )
+        for candidate in close
     }
-    weights = {each.codec: math.exp((each.score - best.score) * _DAMPING) for each in close}
+    weights = {candidate.codec: math.exp((candidate.score - best.score) * _DAMPING) for candidate in close}
     same = sum(weight for codec, weight in weights.items() if texts[codec] == texts[best.codec])
-    rival = next((each.codec for each in close if texts[each.codec] != texts[best.codec]), None)
+    rival = next((candidate.codec for candidate in close if texts[candidate.codec] != texts[best.codec]), None)
     return Guess(
         codec=best.codec,
         probability=same / sum(weights.values()),
@@ -159,11 +159,8 @@ def guess(body: bytes, *, declared: str | None = None, is_utf_8: bool = False) -
 
 def _may_be_utf_16(body: bytes) -> bool:
     """Return whether the beginning is text as UTF-16. The bytes of any other text would be random characters."""
-    beginning = body[:_BEGINNING]
-    return any(
-        each.mean > _MEAN_AT_RANDOM
-        for each in _scores(beginning, {"utf-16-le": 0.0, "utf-16-be": 0.0}, tuple(languages()))
-    )
+    scored = _scores(body[:_BEGINNING], {"utf-16-le": 0.0, "utf-16-be": 0.0}, tuple(languages()))
+    return any(candidate.mean > _MEAN_AT_RANDOM for candidate in scored)
 
 
 def _preferred(scored: _Scored, declared: str | None, body: bytes) -> _Scored:
@@ -173,7 +170,7 @@ def _preferred(scored: _Scored, declared: str | None, body: bytes) -> _Scored:
         body.decode(scored.codec)
     except UnicodeError:
         return scored
-    return _Scored(codec=scored.codec, score=scored.score + _DECLARED, mean=scored.mean, of_one_byte=scored.of_one_byte)
+    return replace(scored, score=scored.score + _DECLARED)
 
 
 def _of_several_bytes(sample: bytes, declared: str | None) -> Iterable[_Scored]:
@@ -243,15 +240,14 @@ def _best_language(
         return 0.0
     cap = 1 + beyond * _MOST_OF_ONE if is_capped else beyond
     capped = {character: min(count, cap) for character, count in counts.items()}
-    known = languages()
-    names = known if joints is None else spoken
+    models = languages()
     return max(
-        _log_likelihood(capped, known[name])
-        + (beyond - runs) * math.log(known[name].stays)
-        + runs * math.log(1 - known[name].stays)
-        + ((joints or 0) * _JOINT if known[name].is_alphabet else 0.0)
+        _log_likelihood(capped, models[name])
+        + (beyond - runs) * math.log(models[name].stays)
+        + runs * math.log(1 - models[name].stays)
+        + ((joints or 0) * _JOINT if models[name].is_alphabet else 0.0)
         + (0.0 if name in spoken else _FOREIGN)
-        for name in names
+        for name in (models if joints is None else spoken)
     )
 
 

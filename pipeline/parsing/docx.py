@@ -4,7 +4,6 @@ XML takes a dozen times its memory."""
 from __future__ import annotations
 
 import re
-from zipfile import ZipFile
 
 from pipeline.errors import DocumentTooLarge, MalformedDocument
 from pipeline.parsing.assembly import LONGEST_TEXT, Block, assemble
@@ -36,14 +35,10 @@ def parse_docx(body: bytes) -> Parsed:
             properties.read(archive, PROPERTIES)
         reader = _Paragraphs(styles)
         reader.read(archive, _BODY)
-        _read_notes(archive, parts, reader)
+        for notes in _NOTES:
+            if notes in parts:
+                reader.read(archive, notes)
     return assemble(reader.blocks, title=properties.title or reader.title)
-
-
-def _read_notes(archive: ZipFile, parts: set[str], reader: _Paragraphs) -> None:
-    for part in _NOTES:
-        if part in parts:
-            reader.read(archive, part)
 
 
 class _Styles(XmlReader):
@@ -59,8 +54,8 @@ class _Styles(XmlReader):
         value = attributes.get("val", "")
         if name == "style":
             self._style = attributes.get("styleId", "")
-        elif name == "name" and (found := _HEADING_NAME.match(value)):
-            self._levels[self._style] = int(found[1])
+        elif name == "name" and (heading := _HEADING_NAME.match(value)):
+            self._levels[self._style] = int(heading[1])
         elif name == "name" and value.lower() == "title":
             self._titles.add(self._style)
         elif name == "outlineLvl" and value in ("0", "1", "2", "3", "4", "5"):
@@ -72,8 +67,8 @@ class _Styles(XmlReader):
         return style in self._titles
 
     def level(self, style: str) -> int | None:
-        if found := _HEADING_ID.search(style):
-            return int(found[1])
+        if heading := _HEADING_ID.search(style):
+            return int(heading[1])
         for _ in range(_MOST_STYLES_BACK):
             if style in self._levels:
                 return self._levels[style]

@@ -82,14 +82,14 @@ def read_text(body: bytes, *, declared: str | None = None) -> DecodedText:
         return _decoded(body, text, unmarked, probability=_UNMARKED, declared=declared)
     _refuse_signatures(body)
     is_binary = _has_controls(body)
-    if not is_binary and (known := _as_known(body, declared, codec)) is not None:
-        return known
-    found = guess(body, declared=codec)
-    if found is not None and (not is_binary or (found.codec.startswith("utf-16") and found.is_plausible)):
-        text = body.decode(found.codec, "replace")
-        if found.is_plausible or codec == found.codec:
+    if not is_binary and (decoded := _as_unambiguous(body, declared, codec)) is not None:
+        return decoded
+    likely = guess(body, declared=codec)
+    if likely is not None and (not is_binary or (likely.codec.startswith("utf-16") and likely.is_plausible)):
+        text = body.decode(likely.codec, "replace")
+        if likely.is_plausible or codec == likely.codec:
             return _decoded(
-                body, text, found.codec, probability=found.probability, rival=found.rival, declared=declared
+                body, text, likely.codec, probability=likely.probability, rival=likely.rival, declared=declared
             )
     if is_binary:
         raise UndecodableText("the body is binary data, not text")
@@ -114,7 +114,7 @@ def _strictly(body: bytes, encoding: str) -> str:
         raise UndecodableText(f"the body begins as {encoding.upper()} text, but is not") from None
 
 
-def _as_known(body: bytes, declared: str | None, codec: str | None) -> DecodedText | None:
+def _as_unambiguous(body: bytes, declared: str | None, codec: str | None) -> DecodedText | None:
     """Return the text if the bytes are unambiguous: ISO 2022 by its escapes, or UTF-8 of more than a few characters."""
     if b"\x1b$" in body and body.isascii():
         for escape, encoding in _ISO_2022:
@@ -134,23 +134,23 @@ def _as_known(body: bytes, declared: str | None, codec: str | None) -> DecodedTe
         return _decoded(body, text, "utf-8")
     if beyond_ascii > 3 * _FEW or codec == "utf-8":
         return _decoded(body, text, "utf-8", declared=declared)
-    found = guess(body, declared=codec, is_utf_8=len(body.translate(None, _CONTROL_BYTES + b"\x7f")) == len(body))
-    if found is None or found.codec == "utf-8":
-        probability = found.probability if found else 1.0
+    likely = guess(body, declared=codec, is_utf_8=len(body.translate(None, _CONTROL_BYTES + b"\x7f")) == len(body))
+    if likely is None or likely.codec == "utf-8":
+        probability = likely.probability if likely else 1.0
         return _decoded(
-            body, text, "utf-8", probability=probability, rival=found.rival if found else None, declared=declared
+            body, text, "utf-8", probability=probability, rival=likely.rival if likely else None, declared=declared
         )
-    if found.probability > _SURE and found.is_plausible:
+    if likely.probability > _SURE and likely.is_plausible:
         return None
-    rival, probability = found.codec, 1 - found.probability
+    rival, probability = likely.codec, 1 - likely.probability
     return _decoded(body, text, "utf-8", probability=probability, rival=rival, declared=declared)
 
 
 def _as_anything(body: bytes, declared: str | None) -> DecodedText:
     """Return the text in an encoding without a model. The result is never sure."""
-    if (found := from_bytes(body[:_SAMPLE]).best()) is not None:
+    if (match := from_bytes(body[:_SAMPLE]).best()) is not None:
         try:
-            return _decoded(body, body.decode(found.encoding), found.encoding, probability=0.5, declared=declared)
+            return _decoded(body, body.decode(match.encoding), match.encoding, probability=0.5, declared=declared)
         except (LookupError, UnicodeError):
             pass
     raise UndecodableText("the text is in no encoding that could be recognised; save it as UTF-8")
@@ -223,7 +223,10 @@ def _is_text(sample: bytes, encoding: str) -> bool:
     text = _decoded_utf16(sample, encoding)
     if text is None:
         return False
-    odd = sum(unicodedata.category(each) in ("Cc", "Cn", "Co", "Cs") and each not in "\t\n\r\x0c" for each in text)
+    odd = sum(
+        unicodedata.category(character) in ("Cc", "Cn", "Co", "Cs") and character not in "\t\n\r\x0c"
+        for character in text
+    )
     return odd <= len(text) * _MOST_ODD
 
 
@@ -231,8 +234,11 @@ def _is_chinese(sample: bytes, encoding: str) -> bool:
     text = _decoded_utf16(sample, encoding)
     if text is None or len(text) < _CHINESE_ENOUGH:
         return False
-    written = sum("\u4e00" <= each <= "\u9fff" or "\u3041" <= each <= "\u30ff" or each in _PUNCTUATION for each in text)
-    frequent = sum(each in _FREQUENT or "\u3041" <= each <= "\u3093" for each in text)
+    written = sum(
+        "\u4e00" <= character <= "\u9fff" or "\u3041" <= character <= "\u30ff" or character in _PUNCTUATION
+        for character in text
+    )
+    frequent = sum(character in _FREQUENT or "\u3041" <= character <= "\u3093" for character in text)
     return written >= len(text) * _ALMOST_ALL and frequent >= len(text) * _ENOUGH_FREQUENT
 
 

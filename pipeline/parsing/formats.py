@@ -61,10 +61,6 @@ def _pdf(body: bytes, _charset: str | None) -> Parsed:
     return parse_pdf(body)
 
 
-def _docx(body: bytes, _charset: str | None) -> Parsed:
-    return parse_docx(body)
-
-
 def _xlsx(body: bytes, _charset: str | None) -> Parsed:
     from pipeline.parsing.xlsx import parse_xlsx
 
@@ -81,7 +77,7 @@ PARSERS: dict[str, Parser] = {
     TSV: parse_tsv,
     JSON: parse_json,
     PDF: _pdf,
-    DOCX: _docx,
+    DOCX: lambda body, _charset: parse_docx(body),
     XLSX: _xlsx,
 }
 
@@ -119,8 +115,7 @@ _OTHER_NAMES = {
 def register(format: Format) -> None:
     """Accept and parse another format; registering it again changes nothing. Raises ValueError if its media type or a
     suffix belongs to another format."""
-    there = PARSERS.get(format.media_type)
-    if there is not None and there is not format.parse:
+    if PARSERS.get(format.media_type, format.parse) is not format.parse:
         raise ValueError(f"{format.media_type} has a parser already")
     taken = [suffix for suffix in format.suffixes if SUFFIXES.get(suffix, format.media_type) != format.media_type]
     if taken or format.media_type in _OTHER_NAMES or format.media_type == JSONL:
@@ -135,14 +130,14 @@ def media_type_of(filename: str | None, declared: str | None) -> str:
     suffix = PurePosixPath((filename or "").replace("\\", "/")).suffix.lower()
     base, _, parameters = (declared or "").partition(";")
     base = base.strip().lower()
-    known = (
+    media_type = (
         SUFFIXES.get(suffix)
         or _OTHER_NAMES.get(base)
         or (base if base in SUFFIXES.values() or base in PARSERS else None)
     )
-    if known is None:
+    if media_type is None:
         raise UnsupportedMediaType(_refusal(suffix or base or "a file without a type"))
-    return f"{known};{parameters}" if "charset" in parameters.lower() else known
+    return f"{media_type};{parameters}" if "charset" in parameters.lower() else media_type
 
 
 def parse(body: bytes, *, media_type: str, filename: str | None = None) -> Parsed:

@@ -78,7 +78,7 @@ def is_element(name: str) -> bool:
 def blocks_of_fragment(fragment: str) -> list[Block]:
     """Return the blocks of an HTML fragment in another text. Unknown tags are text there."""
     reader = _Reader()
-    reader.read(_TAG_BEGINS.sub(lambda found: found[0] if is_element(found[1]) else f"&lt;{found[0][1:]}", fragment))
+    reader.read(_TAG_BEGINS.sub(lambda tag: tag[0] if is_element(tag[1]) else f"&lt;{tag[0][1:]}", fragment))
     return reader.blocks
 
 
@@ -101,8 +101,8 @@ class _Reader:
 
     def read(self, html: str) -> None:
         position = 0
-        while (found := _MARKUP.search(html, position)) is not None:
-            start = found.start()
+        while (markup := _MARKUP.search(html, position)) is not None:
+            start = markup.start()
             self._text(html[position:start])
             if tag := _TAG.match(html, start):
                 position = self._tag(html, tag)
@@ -221,5 +221,5 @@ class _Reader:
 
 
 def _after(html: str, end: str, start: int) -> int:
-    found = html.find(end, start)
-    return found + len(end) if found >= 0 else len(html)
+    position = html.find(end, start)
+    return position + len(end) if position >= 0 else len(html)

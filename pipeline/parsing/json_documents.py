@@ -61,30 +61,30 @@ class _Writer:
 
     def _object(self, value: Mapping[str, Any], *, level: int, depth: int) -> Iterator[Block]:
         self._count(depth)
-        nested = {name: each for name, each in value.items() if isinstance(each, dict | list) and each}
+        nested = {name: item for name, item in value.items() if isinstance(item, dict | list) and item}
         lines = [
-            f"{name}: {text}" for name, each in value.items() if name not in nested and (text := self._scalar(each))
+            f"{name}: {text}" for name, item in value.items() if name not in nested and (text := self._scalar(item))
         ]
         if lines:
             yield Block(text="\n".join(lines))
-        for name, each in nested.items():
-            if level <= _HEADING_LEVELS and not _is_flat(each):
+        for name, item in nested.items():
+            if level <= _HEADING_LEVELS and not _is_flat(item):
                 yield Block(text=name, level=level)
-                yield from self.blocks(each, level=level + 1, depth=depth + 1)
+                yield from self.blocks(item, level=level + 1, depth=depth + 1)
             else:
-                yield Block(text="\n".join(self._lines(each, name, depth + 1)))
+                yield Block(text="\n".join(self._lines(item, name, depth + 1)))
 
     def _lines(self, value: Any, name: str, depth: int) -> Iterator[str]:
         self._count(depth)
         if isinstance(value, dict):
-            for key, each in value.items():
-                yield from self._lines(each, f"{name}.{key}" if name else key, depth + 1)
+            for key, item in value.items():
+                yield from self._lines(item, f"{name}.{key}" if name else key, depth + 1)
         elif isinstance(value, list) and _is_flat(value):
             if text := ", ".join(filter(None, map(self._scalar, value))):
                 yield f"{name}: {text}" if name else text
         elif isinstance(value, list):
-            for each in value:
-                yield from self._lines(each, name, depth + 1)
+            for item in value:
+                yield from self._lines(item, name, depth + 1)
         elif text := self._scalar(value):
             yield f"{name}: {text}" if name else text
 
@@ -105,7 +105,7 @@ class _Writer:
 def _is_flat(value: Any) -> bool:
     """Return whether it is a list of short plain values that fit in one line."""
     return isinstance(value, list) and not any(
-        isinstance(each, dict | list) or (isinstance(each, str) and len(each) > 80) for each in value
+        isinstance(item, dict | list) or (isinstance(item, str) and len(item) > 80) for item in value
     )
 
 

@@ -40,11 +40,11 @@ def split_jsonl(body: bytes, *, charset: str | None = None) -> Iterator[JsonLine
         body = decode(body).encode("utf-8", "surrogatepass")
     body = body.removeprefix(codecs.BOM_UTF8)
     number, start = 1, 0
-    while (found := _NOT_BLANK.search(body, start)) is not None:
-        number += body.count(b"\n", start, found.start())
-        end = body.find(b"\n", found.start())
+    while (beginning := _NOT_BLANK.search(body, start)) is not None:
+        number += body.count(b"\n", start, beginning.start())
+        end = body.find(b"\n", beginning.start())
         end = len(body) if end < 0 else end
-        line, start = body[found.start() : end].strip(), end
+        line, start = body[beginning.start() : end].strip(), end
         yield JsonLine(number=number, value=_parsed(line, number))
 
 
@@ -60,11 +60,10 @@ def _parsed(line: bytes, number: int) -> dict[str, Any] | MalformedDocument:
         return MalformedDocument(f"line {number} is not UTF-8; name its encoding in `charset`")
     except json.JSONDecodeError as error:
         return MalformedDocument(f"line {number} is not JSON: {error.msg} at column {error.colno}")
-    except (ValueError, RecursionError) as error:
-        reason = (
-            "nested too deeply" if isinstance(error, RecursionError) else "it holds a number that JSON does not allow"
-        )
-        return MalformedDocument(f"line {number} is not JSON: {reason}")
+    except RecursionError:
+        return MalformedDocument(f"line {number} is not JSON: nested too deeply")
+    except ValueError:
+        return MalformedDocument(f"line {number} is not JSON: it holds a number that JSON does not allow")
     if not isinstance(value, dict):
         return MalformedDocument(f"line {number} is not a JSON object")
     return value

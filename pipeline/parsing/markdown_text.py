@@ -44,11 +44,11 @@ def parse_markdown(body: bytes, charset: str | None) -> Parsed:
 
 
 def _without_front_matter(text: str) -> tuple[str, str | None]:
-    found = _FRONT_MATTER.match(text[:_FRONT_MATTER_WITHIN]) if text.startswith("---") else None
-    if found is None or not all(map(_FRONT_MATTER_LINE.match, (found[1] or "").split("\n"))):
+    front_matter = _FRONT_MATTER.match(text[:_FRONT_MATTER_WITHIN]) if text.startswith("---") else None
+    if front_matter is None or not all(map(_FRONT_MATTER_LINE.match, (front_matter[1] or "").split("\n"))):
         return text, None
-    title = _FRONT_MATTER_TITLE.search(found[1] or "")
-    return text[found.end() :], title[1].rstrip().strip("\"'") if title else None
+    title = _FRONT_MATTER_TITLE.search(front_matter[1] or "")
+    return text[front_matter.end() :], title[1].rstrip().strip("\"'") if title else None
 
 
 def _headings_alone(text: str) -> Iterator[Block]:
@@ -71,7 +71,7 @@ def _parser() -> MarkdownIt:
     inline = {rule.name: rule.fn for rule in spans.__rules__}
     for name in ("link", "image"):
         spans.at(name, _closed(inline[name], offset=int(name == "image")))
-    ruler.at("reference", _but_notes(rules["reference"].fn), {"alt": rules["reference"].alt})
+    ruler.at("reference", _without_notes(rules["reference"].fn), {"alt": rules["reference"].alt})
     return parser
 
 
@@ -82,14 +82,14 @@ def _bounded(rule: Rule) -> Rule:
     return bounded
 
 
-def _but_notes(rule: Rule) -> Rule:
+def _without_notes(rule: Rule) -> Rule:
     """Return the rule for link definitions, with definitions of notes left as paragraphs."""
 
-    def but_notes(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    def without_notes(state: StateBlock, start: int, end: int, silent: bool) -> bool:
         begins = state.bMarks[start] + state.tShift[start]
         return not state.src.startswith("[^", begins) and rule(state, start, end, silent)
 
-    return but_notes
+    return without_notes
 
 
 def _closed(rule: InlineRule, *, offset: int) -> InlineRule:
@@ -110,7 +110,7 @@ def _closed(rule: InlineRule, *, offset: int) -> InlineRule:
 def _shallow_brackets(text: str) -> frozenset[int]:
     """Return the positions of opening brackets that are closed and contain at most `_MOST_BRACKETS` levels, except in
     an unclosed address."""
-    found: list[int] = []
+    positions: list[int] = []
     last_parenthesis = text.rfind(")")
     opened: list[tuple[int, int]] = []  # position, and levels within
     for bracket in _BRACKET.finditer(text):
@@ -120,11 +120,11 @@ def _shallow_brackets(text: str) -> frozenset[int]:
             position, levels = opened.pop()
             has_address = text.startswith("(", bracket.end())
             if levels <= _MOST_BRACKETS and not (has_address and bracket.start() > last_parenthesis):
-                found.append(position)
+                positions.append(position)
             if opened:
-                outer, known = opened[-1]
-                opened[-1] = (outer, max(known, levels + 1))
-    return frozenset(found)
+                outer, inner = opened[-1]
+                opened[-1] = (outer, max(inner, levels + 1))
+    return frozenset(positions)
 
 
 class _Writer:
@@ -208,8 +208,8 @@ class _Writer:
 
 def _code(token: Token) -> str:
     """Return code with the words of its fence beyond a language's name, or the whole fence if there is no code."""
-    _, _, said = token.info.strip().partition(" ") if token.content.strip() else ("", "", token.info)
-    return f"{said.strip()}\n{token.content}".strip("\n")
+    _, _, words = token.info.strip().partition(" ") if token.content.strip() else ("", "", token.info)
+    return f"{words.strip()}\n{token.content}".strip("\n")
 
 
 def _inline(tokens: Sequence[Token]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from itertools import islice
 
 import pypdfium2
 import pypdfium2.raw
@@ -22,9 +23,7 @@ _JOINED_WIDTH = 40  # characters; a page of shorter lines is a table or a poem, 
 _FULL_LINE = 0.7  # share of the page's usual width from which a line continues in the next one
 _USUAL_WIDTH = 0.9  # this share of the lines is not wider than the usual width
 _LIST_ITEM = re.compile(r"(?:[-*•‣◦▪–]|\(?\d{1,3}[.)])\s")
-_SOFT_HYPHEN = (
-    "\ufffe"  # pdfium's character for a hyphen at a line's end, which joins it with the next; the cleaning removes it
-)
+_SOFT_HYPHEN = "\ufffe"  # pdfium's hyphen at a line's end, which joins it with the next; the cleaning removes it
 _HYPHEN = re.compile("[\u00ad\u0002]$|(?<=[^\\W\\d_])-$")
 _CJK = re.compile("[\u3000-\u9fff\uac00-\ud7af\uff00-\uffef]")
 _FREE_TITLES = re.compile(r"untitled|microsoft word|.*\.(?:docx?|tex|dvi|indd|qxd|pages)$", re.IGNORECASE)
@@ -56,9 +55,7 @@ def parse_pdf(body: bytes) -> Parsed:
 def _outline(document: pypdfium2.PdfDocument) -> Mapping[int, Mapping[str, int]]:
     """Return the outline by page: each heading, without its spaces, and its level."""
     headings: defaultdict[int, dict[str, int]] = defaultdict(dict)
-    for number, bookmark in enumerate(document.get_toc(max_depth=_HEADING_LEVELS)):
-        if number >= _MOST_BOOKMARKS:
-            break
+    for bookmark in islice(document.get_toc(max_depth=_HEADING_LEVELS), _MOST_BOOKMARKS):
         destination = bookmark.get_dest()
         page = destination.get_index() if destination else None
         if page is not None and (name := _squeezed(bookmark.get_title())):
@@ -88,7 +85,7 @@ def _page(text: str, number: int, headings: Mapping[str, int]) -> Iterator[Block
         level = headings.get(_squeezed(line)) if headings else None
         if level is not None or not line or not goes_on or _LIST_ITEM.match(line):
             if paragraph:
-                yield Block(text=paragraph, page=number, tight=False)
+                yield Block(text=paragraph, page=number)
             paragraph = ""
         if level is not None:
             yield Block(text=line, level=level, page=number)

@@ -87,7 +87,7 @@ class Strings:
     """The table of texts that cells share."""
 
     def __init__(self) -> None:
-        self.found: list[str] = []
+        self.texts: list[str] = []
         self._pieces: list[str] = []
         self._reads = False
         self._silent = False
@@ -108,7 +108,7 @@ class Strings:
         if local == "t":
             self._reads = False
         elif local == "si":
-            self.found.append(_unescaped("".join(self._pieces)))
+            self.texts.append(_unescaped("".join(self._pieces)))
         elif local == "rPh":
             self._silent = False
 
@@ -226,8 +226,8 @@ def column_letters(column: int) -> str:
     letters = ""
     column += 1
     while column:
-        column, place = divmod(column - 1, 26)
-        letters = chr(65 + place) + letters
+        column, letter = divmod(column - 1, 26)
+        letters = chr(65 + letter) + letters
     return letters
 
 

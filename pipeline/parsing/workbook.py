@@ -33,8 +33,8 @@ class Workbook:
     def __init__(self, archive: ZipFile) -> None:
         self._archive = archive
         self._parts = frozenset(archive.namelist())
-        start = _targets(archive, "", self._parts, "/officeDocument")
-        self._part = next(iter(start.values()), _WORKBOOK)
+        self._part = ""
+        self._part = self._target("/officeDocument") or _WORKBOOK
         if self._part not in self._parts or self._part.endswith(".bin"):
             raise MalformedDocument("the archive holds no Excel workbook")
         index = _Index()
@@ -72,16 +72,20 @@ class Workbook:
         for _ in _pumped(self._archive, sheet.part, reader):
             yield from reader.taken()
 
+    def _target(self, kind: str) -> str:
+        """Return the first part of this kind that the workbook, or the archive itself, links to; empty if none."""
+        return next(iter(_targets(self._archive, self._part, self._parts, kind).values()), "")
+
     def _shared(self) -> list[str]:
-        part = next(iter(_targets(self._archive, self._part, self._parts, "/sharedStrings").values()), None)
+        part = self._target("/sharedStrings")
         strings = Strings()
         if part in self._parts:
             for _ in _pumped(self._archive, part, strings):
                 pass
-        return strings.found
+        return strings.texts
 
     def _number_formats(self) -> Formats:
-        part = next(iter(_targets(self._archive, self._part, self._parts, "/styles").values()), None)
+        part = self._target("/styles")
         styles = _Styles()
         if part in self._parts:
             styles.read(self._archive, part)
@@ -155,11 +159,11 @@ class _Links(XmlReader):
     """The links of one part to others: id to type and target."""
 
     def __init__(self) -> None:
-        self.found: list[tuple[str, str, str]] = []
+        self.links: list[tuple[str, str, str]] = []
 
     def started(self, name: str, attributes: dict[str, str], /) -> None:
         if name == "Relationship" and attributes.get("TargetMode", "Internal") == "Internal":
-            self.found.append((attributes.get("Id", ""), attributes.get("Type", ""), attributes.get("Target", "")))
+            self.links.append((attributes.get("Id", ""), attributes.get("Type", ""), attributes.get("Target", "")))
 
 
 def _targets(archive: ZipFile, part: str, parts: frozenset[str], kind: str) -> dict[str, str]:
@@ -168,11 +172,11 @@ def _targets(archive: ZipFile, part: str, parts: frozenset[str], kind: str) -> d
     links_part = posixpath.join(folder, "_rels", f"{name}.rels")
     if links_part not in parts:
         return {}
-    links = _Links()
-    links.read(archive, links_part)
+    relations = _Links()
+    relations.read(archive, links_part)
     return {
         link: posixpath.normpath(posixpath.join("/" + folder, target)).lstrip("/")
-        for link, type_name, target in links.found
+        for link, type_name, target in relations.links
         if type_name.endswith(kind)
     }
 

@@ -109,7 +109,7 @@ _RULES: Final = (
     _Rule(
         kind=MaskedKind.ID_CARD,
         pattern=re.compile(_ALONE + r"[1-9][0-9]{5}[ -]?[0-9]{4}[ -]?[0-9]{4}[ -]?[0-9]{3}[0-9Xx]" + _ENDS),
-        holds=lambda found: is_identity_number(_bare(found)),
+        holds=lambda number: is_identity_number(_bare(number)),
     ),
     _Rule(
         kind=MaskedKind.BANK_CARD,
@@ -120,12 +120,12 @@ _RULES: Final = (
             + r"|3[47][0-9]{2}([ -])[0-9]{6}\2[0-9]{5})"
             + _ENDS
         ),
-        holds=lambda found: 13 <= len(_bare(found)) <= 19 and is_luhn(_bare(found)),
+        holds=lambda number: 13 <= len(_bare(number)) <= 19 and is_luhn(_bare(number)),
     ),
     _Rule(
         kind=MaskedKind.ID_CARD,
         pattern=re.compile(_ALONE + r"[1-9][0-9]{5}[ -]?[0-9]{6}[ -]?[0-9]{3}" + _ENDS),
-        holds=lambda found: is_old_identity_number(_bare(found)),
+        holds=lambda number: is_old_identity_number(_bare(number)),
     ),
     _Rule(
         kind=MaskedKind.PHONE,
