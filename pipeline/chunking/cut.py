@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import zip_longest
+from functools import reduce
+from itertools import takewhile, zip_longest
 
 from pipeline.chunking.sentences import Sentence, paragraphs, sentences
 from pipeline.chunking.tokens import TokenMap
@@ -42,11 +43,11 @@ def chunks(parsed: Parsed, chunking: Chunking) -> Iterator[Passage]:
         raise ValueError("max_tokens must be at least 1 and overlap at least 0 and below 1")
     text, tokens = parsed.text, TokenMap(parsed.text)
     for group in _grouped(parsed, tokens, chunking.max_tokens):
-        whole = (
+        stretches = (
             Sentence(start, end, tokens.count(start, end))
             for start, end in paragraphs(text, start=group[0].start, end=group[-1].end)
         )
-        for packed in _packed(text, tokens, whole, chunking):
+        for packed in _packed(text, tokens, stretches, chunking):
             yield _passage(text, tokens, packed[0].start, packed[-1].end, group)
 
 
@@ -144,25 +145,19 @@ def _tail(passage: Sequence[Sentence], chunking: Chunking, *, room: int) -> list
 
 
 def _passage(text: str, tokens: TokenMap, start: int, end: int, sections: Sequence[Section]) -> Passage:
-    touched_section = touched(sections, start, end)
-    path = touched_section[0].heading_path
-    for section in touched_section[1:]:
-        path = _common(path, section.heading_path)
+    touched_sections = touched(sections, start, end)
+    path = reduce(_common, (section.heading_path for section in touched_sections))
     return Passage(
         text=text[start:end],
         start=start,
         end=end,
         token_count=tokens.count(start, end),
         heading_path=path,
-        page=touched_section[0].page,
-        page_end=touched_section[-1].page,
+        page=touched_sections[0].page,
+        page_end=touched_sections[-1].page,
     )
 
 
 def _common(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:
-    length = 0
-    for one, other in zip(first, second, strict=False):
-        if one != other:
-            break
-        length += 1
-    return first[:length]
+    pairs = takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False))
+    return tuple(heading for heading, _ in pairs)

@@ -89,24 +89,23 @@ def _cut(parsed: Parsed, chunking: Chunking, allowance: PassageBudget) -> Cut:
 
 def _pair(parsed: Parsed, start: int, end: int, chunking: Chunking, parents: list[Passage]) -> Iterator[Passage]:
     text = parsed.text[start:end]
-    touched_section = touched(parsed.sections, start, end)
-    section = touched_section[0]
-    whole = Passage(
+    sections = touched(parsed.sections, start, end)
+    passage = Passage(
         text=text,
         start=start,
         end=end,
         token_count=count_tokens(text),
-        heading_path=section.heading_path,
-        page=section.page,
-        page_end=touched_section[-1].page,
+        heading_path=sections[0].heading_path,
+        page=sections[0].page,
+        page_end=sections[-1].page,
         chunk_type="qa",
     )
-    if whole.token_count <= chunking.max_tokens:
-        yield whole
+    if passage.token_count <= chunking.max_tokens:
+        yield passage
         return
     pair = pair_of(text)
     question = (" ".join(pair[0].split())[:_LONGEST_HEADING],) if pair else ()
-    parents.append(replace(whole, chunk_type="parent"))
+    parents.append(replace(passage, chunk_type="parent"))
     parent = len(parents) - 1
     for index, part in enumerate(cut_stretch(parsed, start, end, chunking)):
         path = (*part.heading_path, *question) if index else part.heading_path

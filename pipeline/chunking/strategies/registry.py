@@ -37,8 +37,7 @@ def cut(parsed: Parsed, chunking: Chunking, *, most: int | None = None) -> Cut:
 
 def searched_text(passage: Passage, strategy: str) -> str:
     """Return the text by which a passage is found. Chunks of a strategy that no longer exists keep their own text."""
-    found_strategy = STRATEGIES.get(strategy)
-    return found_strategy.indexed(passage) if found_strategy else passage.text
+    return STRATEGIES[strategy].indexed(passage) if strategy in STRATEGIES else passage.text
 
 
 def embedding_text_of(passage: Passage, title: str | None, strategy: str) -> str:
@@ -57,14 +56,15 @@ def flaws_in_options(
 ) -> Iterator[tuple[str, str]]:
     """Return wrong options with the reason: unknown, no number, out of range, or in conflict. ``usual``: the
     installation's defaults."""
-    known_options = STRATEGIES[strategy].options
-    wrong = False
-    for name, value in options.items():
-        if (flaw := _flaw(known_options.get(name), value, strategy)) is not None:
-            wrong = True
-            yield name, flaw
-    if not wrong:
-        conflict = STRATEGIES[strategy].conflict({**_defaults(known_options, usual), **options})
+    allowed = STRATEGIES[strategy].options
+    flaws = [
+        (name, flaw)
+        for name, value in options.items()
+        if (flaw := _flaw(allowed.get(name), value, strategy)) is not None
+    ]
+    yield from flaws
+    if not flaws:
+        conflict = STRATEGIES[strategy].conflict({**_defaults(allowed, usual), **options})
         if conflict is not None:
             yield conflict
 

@@ -42,7 +42,7 @@ _LONGEST_GAP = 64  # characters of white space between paragraphs
 
 
 @dataclass(slots=True)
-class _Found:
+class _Block:
     """A segment while it is read: its fields as text, and where its body stands, which may be in several places."""
 
     fields: dict[str, str] = field(default_factory=dict)
@@ -83,18 +83,18 @@ def _above(path: tuple[str, ...], inherited: Mapping[tuple[str, ...], Segment]) 
     return Segment(chapter_id=path[0][:_LONGEST_CHAPTER] if path else None)
 
 
-def _segments(text: str, section: Section) -> Iterator[_Found]:
+def _segments(text: str, section: Section) -> Iterator[_Block]:
     """Yield the segments of a section. A new one begins where a field repeats, or where fields follow a body."""
     labels = [match for match in _LINE.finditer(text, section.start, section.end) if match["name"].lower() in _FIELDS]
     begins = list(_beginnings(text, section, [label.start() for label in labels]))
-    block = _Found()
+    block = _Block()
     _add_body(block, text, section.start, begins[0] if begins else section.end, heading=section.heading_path[-1:])
     read = section.start  # up to where other fields were looked for
     for label, begin, end in zip(labels, begins, [*begins[1:], section.end], strict=False):
         kind = _FIELDS[label["name"].lower()]
         if kind in block.fields or (block.bodies and _opens_paragraph(text, begin, section.start)):
             yield block
-            block = _Found()
+            block = _Block()
         _add_others(block, text[max(begin, read) : label.start()].split("\n"))
         read = label.end()
         block.fields[kind] = label["value"].strip()
@@ -109,16 +109,16 @@ def _beginnings(text: str, section: Section, labels: Sequence[int]) -> Iterator[
     """Return for each label the beginning of its fields: the start of its paragraph, if they fill it."""
     begin = position = section.start  # of the paragraph, and of the line that is looked at
     filled = True  # whether every line of the paragraph was a field so far
-    for at in labels:
-        while position < at:
-            end = text.find("\n", position, at)
-            line = text[position : at if end < 0 else end]
-            position = at if end < 0 else end + 1
+    for label in labels:
+        while position < label:
+            end = text.find("\n", position, label)
+            line = text[position : label if end < 0 else end]
+            position = label if end < 0 else end + 1
             if line.strip(" \t"):
                 filled = filled and _OTHER_FIELD.fullmatch(line) is not None
             else:
                 begin, filled = position, True
-        yield begin if filled else at
+        yield begin if filled else label
 
 
 def _opens_paragraph(text: str, at: int, start: int) -> bool:
@@ -126,13 +126,13 @@ def _opens_paragraph(text: str, at: int, start: int) -> bool:
     return before.count("\n", len(before.rstrip())) > 1 or not before.strip()
 
 
-def _add_others(block: _Found, lines: list[str]) -> None:
+def _add_others(block: _Block, lines: list[str]) -> None:
     for line in lines:
         if (other := _OTHER_FIELD.fullmatch(line)) and other[1] not in _FIELDS:
             block.others.setdefault(other[1], other[2].strip())
 
 
-def _after_other_fields(block: _Found, text: str, start: int, end: int) -> int:
+def _after_other_fields(block: _Block, text: str, start: int, end: int) -> int:
     """Return the end of the fields in the lines directly below a label."""
     position = start
     for line in text[start:end].split("\n")[1:]:
@@ -143,14 +143,14 @@ def _after_other_fields(block: _Found, text: str, start: int, end: int) -> int:
     return position
 
 
-def _add_body(block: _Found, text: str, start: int, end: int, *, heading: tuple[str, ...] = ()) -> None:
+def _add_body(block: _Block, text: str, start: int, end: int, *, heading: tuple[str, ...] = ()) -> None:
     """Add text that is no field. A heading alone is no body: it belongs to the text below it."""
     body = text[start:end].strip()
     if body and not (heading and " ".join(body.split()).startswith(heading[0]) and "\n" not in body):
         block.bodies.append((start, end))
 
 
-def _segment(block: _Found, above: Segment) -> Segment:
+def _segment(block: _Block, above: Segment) -> Segment:
     fields = block.fields
     names = [name.strip() for name in _BETWEEN_NAMES.split(fields.get("entity_names", "")[:_LONGEST_VALUE])]
     return Segment(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from pipeline.chunking.cut import chunks, touched
 from pipeline.errors import DocumentTooLarge
-from pipeline.records import Chunking, Parsed, Passage, Section
+from pipeline.records import Chunking, Parsed, Passage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,12 +90,7 @@ def numbered(passages: Iterable[Passage], *, parent: int | None = None, chunk_ty
 def stretch(parsed: Parsed, start: int, end: int) -> Parsed:
     """Return ``parsed.text[start:end]`` with the sections that lie in it."""
     sections = tuple(
-        Section(
-            start=max(section.start, start) - start,
-            end=min(section.end, end) - start,
-            heading_path=section.heading_path,
-            page=section.page,
-        )
+        replace(section, start=max(section.start, start) - start, end=min(section.end, end) - start)
         for section in touched(parsed.sections, start, end)
     )
     return Parsed(text=parsed.text[start:end], sections=sections, title=parsed.title)
