@@ -106,12 +106,24 @@ def translated(of: Location) -> Iterator[None]:
 _TRY_AGAIN = {1205, 1213}
 # "Illegal mix of collations": MySQL cannot write a literal in the characters of the column it is compared with.
 _INCOMPARABLE = 1267
-_WRONG_LOGIN = {1045, 1698}
-_NO_RIGHT = {1044, 1142, 1143, 1227, 1370}
-_NO_DATABASE = 1049
-_NO_TLS = {1130, 3159}
-_NOT_MIGRATED = {1054, 1146, 1176, 1191, 1305}
-_READ_ONLY = {1290, 1792, 1836}
+_MIGRATE_OR_LOOK = f"run {MIGRATE} upgrade, then {MIGRATE} check"
+# Numbers of errors, with the reason and the remedy.
+_MYSQL_REFUSALS = (
+    (
+        {1045, 1698},
+        "{words}: the password is wrong, or this user may log in from another host or over TLS only; check {at.settings};"
+        " for TLS append ?ssl_ca=/path/ca.pem",
+    ),
+    ({1044, 1142, 1143, 1227, 1370}, "{words}; as an administrator run: {grant}"),
+    (
+        {1049},
+        "there is no such database; check {at.variable}, or as an administrator run:"
+        " CREATE DATABASE `{at.database}` CHARACTER SET utf8mb4; {grant}",
+    ),
+    ({1130, 3159}, "{words}; append ?ssl_ca=/path/ca.pem to {at.variable} if the server asks for TLS"),
+    ({1054, 1146, 1176, 1191, 1305}, f"{{words}}: {_MIGRATE_OR_LOOK}"),
+    ({1290, 1792, 1836}, "the server takes no writes ({number}); name the primary server in {at.variable}"),
+)
 
 
 def _of_mysql(at: Location, error: exc.DBAPIError) -> PipelineError | None:
@@ -120,23 +132,10 @@ def _of_mysql(at: Location, error: exc.DBAPIError) -> PipelineError | None:
         return NoSuchName("A name or id in the request has characters that no name or id of its kind has.")
     if number in _TRY_AGAIN:
         return at.conflict()
-    if number in _WRONG_LOGIN:
-        reason = "the password is wrong, or this user may log in from another host or over TLS only"
-        tls = "for TLS append ?ssl_ca=/path/ca.pem"
-        return at.refused(f"{_words(message)}: {reason}; check {at.settings}; {tls}")
-    if number in _NO_RIGHT:
-        return at.refused(f"{_words(message)}; as an administrator run: {_grant(at, message)}")
-    if number == _NO_DATABASE:
-        return at.refused(
-            f"there is no such database; check {at.variable}, or as an administrator run:"
-            f" CREATE DATABASE `{at.database}` CHARACTER SET utf8mb4; {_grant(at, message)}"
-        )
-    if number in _NO_TLS:
-        return at.refused(f"{_words(message)}; append ?ssl_ca=/path/ca.pem to {at.variable} if the server asks for TLS")
-    if number in _NOT_MIGRATED:
-        return at.refused(f"{_words(message)}: {_MIGRATE_OR_LOOK}")
-    if number in _READ_ONLY:
-        return at.refused(f"the server takes no writes ({number}); name the primary server in {at.variable}")
+    for numbers, sentence in _MYSQL_REFUSALS:
+        if number in numbers:
+            words, grant = _words(message), _grant(at, message)
+            return at.refused(sentence.format(words=words, grant=grant, at=at, number=number))
     if (untrusted := _untrusted(error)) is not None:
         advice = f"append ?ssl_ca=/path/ca.pem with the CA of this server to {at.variable}"
         return at.refused(f"the server's certificate is not trusted ({untrusted}); {advice}")
@@ -150,8 +149,6 @@ def _grant(at: Location, message: str) -> str:
     user, host = account.groups() if account else (at.user, "%")
     return f"GRANT ALL PRIVILEGES ON `{at.database}`.* TO '{user}'@'{host}'"
 
-
-_MIGRATE_OR_LOOK = f"run {MIGRATE} upgrade, then {MIGRATE} check"
 
 # Messages of psycopg's errors on connecting, which carry no SQLSTATE. Servers that speak another language are
 # quoted without advice.

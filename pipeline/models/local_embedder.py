@@ -37,24 +37,15 @@ class LocalEmbedder:
     def __init__(self, *, dimension: int = 256) -> None:
         if dimension not in LOCAL_DIMENSIONS:
             raise Misconfigured(f"the local embedder has vectors of 64, 128 or 256 numbers, not {dimension}")
-        self._dimension = dimension
-
-    @property
-    def model(self) -> str:
-        """The model's name with its dimension, because vectors of different lengths are different models."""
-        return f"{LOCAL_MODEL}-{self._dimension}"
-
-    @property
-    def dimension(self) -> int:
-        """The length of a vector: 64, 128 or 256."""
-        return self._dimension
+        self.dimension = dimension
+        self.model = f"{LOCAL_MODEL}-{dimension}"  # vectors of different lengths are different models
 
     def embed(self, texts: Sequence[str], *, timeout_s: float | None = None) -> Matrix:
         """Return one unit vector per text (its first 8192 tokens); see the port. Raises EmbedderUnavailable when late,
         Misconfigured."""
         deadline = Deadline.after(timeout_s)
         tokens, weights = self._model()
-        vectors = np.empty((len(texts), self._dimension), dtype=np.float32)
+        vectors = np.empty((len(texts), self.dimension), dtype=np.float32)
         for start in range(0, len(texts), _AT_ONCE):
             if deadline.has_passed:
                 raise EmbedderUnavailable(f"only {start} of {len(texts)} texts could be embedded in time")
@@ -74,7 +65,7 @@ class LocalEmbedder:
 
     def _model(self) -> tuple[Tokens, Matrix]:
         with _LOADING:
-            return _load(self._dimension)
+            return _load(self.dimension)
 
 
 @functools.cache

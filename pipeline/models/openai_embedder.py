@@ -49,8 +49,8 @@ class OpenAIEmbedder:
         gives an account's governor by address and model. Without ``base_url`` and ``api_key`` the openai package's
         variables apply. Raises Misconfigured."""
         self._service = OpenAIService(timeout_s=timeout_s, base_url=base_url, api_key=api_key)
-        self._model = model
-        self._dimension = dimension
+        self.model = model
+        self.dimension = dimension
         self._batch_texts = batch_texts
         self._batch_tokens = batch_tokens
         self._retries = retries
@@ -59,20 +59,10 @@ class OpenAIEmbedder:
         self._governor = None if governed_by is None else governed_by(f"{self._service.address} {model}")
         self._tokens_real = self._tokens_estimated = 0.0
 
-    @property
-    def model(self) -> str:
-        """The model's name at the service."""
-        return self._model
-
-    @property
-    def dimension(self) -> int:
-        """Length of every vector."""
-        return self._dimension
-
     def embed(self, texts: Sequence[str], *, timeout_s: float | None = None) -> Matrix:
         """Embed ``texts``, the beginning of those above about 8192 tokens; see the port. Raises EmbedderRefused with
         ``indexes`` once the others are known to work; EmbedderUnavailable after retries; Misconfigured."""
-        return self._embed(_Call(texts, self._dimension, Deadline.after(timeout_s)))
+        return self._embed(_Call(texts, self.dimension, Deadline.after(timeout_s)))
 
     def embed_counted(
         self,
@@ -84,7 +74,7 @@ class OpenAIEmbedder:
         stop: threading.Event | None = None,
     ) -> Matrix:
         """Embed the texts, reporting every answer to ``listener``; see the port. Sets ``stop`` when it is over."""
-        call = _Call(texts, self._dimension, Deadline.after(timeout_s), listener=listener, urgent=urgent, over=stop)
+        call = _Call(texts, self.dimension, Deadline.after(timeout_s), listener=listener, urgent=urgent, over=stop)
         return self._embed(call)
 
     def _embed(self, call: _Call) -> Matrix:
@@ -125,13 +115,7 @@ class OpenAIEmbedder:
     def _fill(self, call: _Call, batch: range) -> None:
         """Embed the texts of ``batch`` into their rows; a refusal is narrowed down to single texts."""
         try:
-            rows = keep_trying(
-                lambda: self._request(call, [call.texts[at] for at in batch], batch),
-                retries=self._retries,
-                deadline=call.deadline,
-                stop=call.over,
-                first_wait_s=self._first_wait_s,
-            )
+            rows = self._request_with_retries(call, [call.texts[index] for index in batch], batch)
         except ServiceRefused as refusal:
             self._probe(call, refusal)
             if len(batch) == 1:
@@ -151,46 +135,49 @@ class OpenAIEmbedder:
             if call.accepts_anything:
                 return
             try:
-                keep_trying(
-                    lambda: self._request(call, [_PROBE], None),
-                    retries=self._retries,
-                    deadline=call.deadline,
-                    stop=call.over,
-                    first_wait_s=self._first_wait_s,
-                )
+                self._request_with_retries(call, [_PROBE], None)
             except ServiceRefused:
                 raise Misconfigured(f"the embedding service refuses every text: {refusal}") from None
             call.accepts_anything = True
 
-    def _request(self, call: _Call, texts: list[str], places: range | None) -> Matrix:
+    def _request_with_retries(self, call: _Call, texts: list[str], positions: range | None) -> Matrix:
+        return keep_trying(
+            lambda: self._request(call, texts, positions),
+            retries=self._retries,
+            deadline=call.deadline,
+            stop=call.over,
+            first_wait_s=self._first_wait_s,
+        )
+
+    def _request(self, call: _Call, texts: list[str], positions: range | None) -> Matrix:
         """Send one request when it is permitted, and return its vectors. Being refused for lack of capacity is not a
         failure: the request waits again."""
         if self._governor is None:
-            return self._send(call, texts, places, _ReportedLimits())
+            return self._send(call, texts, positions, _ReportedLimits())
         estimated = sum(estimated_tokens(text) for text in texts)
         patience = Deadline.after(call.deadline.within(_PATIENCE_S))
         while True:
             tokens = estimated * self._real_share
-            turn = self._governor.admit(tokens, urgent=call.urgent, longest_s=patience.left_s(), stop=call.over)
+            permit = self._governor.admit(tokens, urgent=call.urgent, longest_s=patience.left_s(), stop=call.over)
             reported = _ReportedLimits()
             try:
-                rows = self._send(call, texts, places, reported)
+                rows = self._send(call, texts, positions, reported)
             except ServiceUnavailable as error:
                 too_many, rest_s = isinstance(error, ServiceBusy), error.retry_after_s
                 if too_many or rest_s is not None:
-                    self._governor.refused(turn, too_many=too_many, retry_after_s=rest_s, told=reported.limits)
+                    self._governor.refused(permit, too_many=too_many, retry_after_s=rest_s, limits=reported.limits)
                 if not too_many:
                     raise
             else:
-                self._governor.answered(turn, reported.limits)
+                self._governor.answered(permit, reported.limits)
                 return rows
 
-    def _send(self, call: _Call, texts: list[str], places: range | None, told: _ReportedLimits) -> Matrix:
-        request: dict[str, Any] = {"model": self._model, "input": texts, "encoding_format": "base64"}
-        if self._model.rpartition("/")[2].startswith("text-embedding-3"):  # the family that can shorten its vectors
-            request["dimensions"] = self._dimension
+    def _send(self, call: _Call, texts: list[str], positions: range | None, reported: _ReportedLimits) -> Matrix:
+        request: dict[str, Any] = {"model": self.model, "input": texts, "encoding_format": "base64"}
+        if self.model.rpartition("/")[2].startswith("text-embedding-3"):  # the family that can shorten its vectors
+            request["dimensions"] = self.dimension
         answer = self._service.embeddings(
-            request, deadline=call.deadline, fallbacks={"encoding_format": "float"}, on_headers=told.hear
+            request, deadline=call.deadline, fallbacks={"encoding_format": "float"}, on_headers=reported.read
         )
         estimated = sum(estimated_tokens(text) for text in texts)
         tokens = counted_tokens(answer)
@@ -199,10 +186,10 @@ class OpenAIEmbedder:
             self._tokens_estimated = self._tokens_estimated * _REMEMBERED + estimated
         rows: Matrix | None = None
         try:
-            rows = unit_rows(answer, count=len(texts), dimension=self._dimension)
+            rows = unit_rows(answer, count=len(texts), dimension=self.dimension)
         finally:  # the service has counted it, even if the vectors are unusable
-            vectors = rows if places is not None else None
-            call.listener.answered(places or range(0), vectors, estimated if tokens is None else tokens)
+            vectors = rows if positions is not None else None
+            call.listener.answered(positions or range(0), vectors, estimated if tokens is None else tokens)
         return rows
 
     @property
@@ -216,7 +203,7 @@ class _ReportedLimits:
     def __init__(self) -> None:
         self.limits = ProviderLimits()
 
-    def hear(self, headers: Mapping[str, str]) -> None:
+    def read(self, headers: Mapping[str, str]) -> None:
         self.limits = limits_in(headers)
 
 

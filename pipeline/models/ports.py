@@ -112,12 +112,12 @@ class Governor(Protocol):
         """Wait for permission to send one request. Raises RateLimited."""
         ...
 
-    def answered(self, turn: Any, told: ProviderLimits) -> None:
-        """Note that the request was answered, with these limits in the headers."""
+    def answered(self, permit: Any, limits: ProviderLimits) -> None:
+        """Record that the request was answered, with these limits in the headers."""
         ...
 
-    def refused(self, turn: Any, *, too_many: bool, retry_after_s: float | None, told: ProviderLimits) -> None:
-        """Note that the request was refused, for ``too_many`` requests or for a while."""
+    def refused(self, permit: Any, *, too_many: bool, retry_after_s: float | None, limits: ProviderLimits) -> None:
+        """Record that the request was refused, for ``too_many`` requests or for a while."""
         ...
 
 

@@ -91,13 +91,15 @@ class HttpReranker:
     """Send all candidates in one request, or as few as the service allows, with personal data masked and without ids.
     Thread-safe; close it when done."""
 
+    weight = 0.8  # a model that read the passages knows better than ranks do
+
     def __init__(self, *, url: str, dialect: str, model: str = "", api_key: str | None = None, timeout_s: float = 2.0):
         """``url``: the service, to which the dialect adds its path, or an address ending in ``/rerank``. ``timeout_s``
         bounds any call. Raises Misconfigured."""
         self._dialect = DIALECTS[dialect]
         address = url.rstrip("/")
         self._url = address if address.endswith("/rerank") else address + self._dialect.path
-        self._name = ":".join(part for part in ("http", dialect, model) if part)
+        self.name = ":".join(part for part in ("http", dialect, model) if part)
         self._model = model
         self._timeout_s = timeout_s
         headers = {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
@@ -109,16 +111,6 @@ class HttpReranker:
             raise Misconfigured(
                 "CHORDWISE_RERANK_URL or CHORDWISE_RERANK_API_KEY cannot be used in a request"
             ) from None
-
-    @property
-    def name(self) -> str:
-        """``http``, the dialect, and the model if it has a name."""
-        return self._name
-
-    @property
-    def weight(self) -> float:
-        """The same as a language model's: a model that read the passages knows better than ranks do."""
-        return 0.8
 
     def rerank(
         self,

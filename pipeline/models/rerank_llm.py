@@ -54,6 +54,8 @@ class LlmReranker:
     """One chat completion for all candidates, with personal data masked and without chunk ids. Thread-safe; close it
     when done."""
 
+    weight = 0.8  # a model that read the passages knows better than ranks do
+
     def __init__(
         self,
         *,
@@ -65,21 +67,11 @@ class LlmReranker:
     ) -> None:
         """``timeout_s`` is the most one call may take, whatever its caller allows. Raises Misconfigured."""
         self._service = OpenAIService(timeout_s=timeout_s, base_url=base_url, api_key=api_key)
+        self.name = f"llm:{model}"
         self._model = model
         self._timeout_s = timeout_s
         self._clock = clock
         self._prompt = load_prompt("rag_rerank")
-
-    @property
-    def name(self) -> str:
-        """The name of the language model."""
-        return f"llm:{self._model}"
-
-    @property
-    def weight(self) -> float:
-        """A model that read the passages knows better than ranks do; the fused score orders candidates it scores
-        equally."""
-        return 0.8
 
     def rerank(
         self, query: str, candidates: Sequence[Candidate], *, timeout_s: float, wishes: str = ""

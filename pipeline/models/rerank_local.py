@@ -17,15 +17,8 @@ _LONGEST_TEXT: Final = 20_000  # characters of one candidate that are read
 class LocalReranker:
     """Scores by coverage, proximity, phrases and identifiers (`pipeline.models.evidence`); deterministic, thread-safe."""
 
-    @property
-    def name(self) -> str:
-        """Always ``local``."""
-        return "local"
-
-    @property
-    def weight(self) -> float:
-        """The weight at which only near-ties change places."""
-        return 0.02
+    name = "local"
+    weight = 0.02  # only near-ties change places
 
     def rerank(
         self,

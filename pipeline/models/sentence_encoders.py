@@ -42,20 +42,10 @@ class LocalEncoder:
     singly, so a vector does not depend on its batch and calls end soon after their time."""
 
     def __init__(self, model: str, dimension: int, *, load: Callable[[], Encode], most_tokens: int) -> None:
-        self._model = model
-        self._dimension = dimension
+        self.model = model
+        self.dimension = dimension
         self._load = load
         self._most_tokens = most_tokens
-
-    @property
-    def model(self) -> str:
-        """The model's name; see the port."""
-        return self._model
-
-    @property
-    def dimension(self) -> int:
-        """The length of a vector; see the port."""
-        return self._dimension
 
     def embed(
         self, texts: Sequence[str], *, timeout_s: float | None = None, stop: threading.Event | None = None
@@ -75,28 +65,28 @@ class LocalEncoder:
     ) -> Matrix:
         with _LOADING:
             encode = self._load()
-        vectors = np.empty((len(texts), self._dimension), dtype=np.float32)
+        vectors = np.empty((len(texts), self.dimension), dtype=np.float32)
         for row, text in enumerate(texts):
             if deadline.has_passed or (stop is not None and stop.is_set()):
                 raise EmbedderUnavailable(f"only {row} of {len(texts)} texts could be embedded in time")
             vector = encode(sendable(text.replace("\0", " "), most_tokens=self._most_tokens), are_queries)
-            if vector.shape != (self._dimension,):
+            if vector.shape != (self.dimension,):
                 raise Misconfigured(
                     f"the embedding model gives vectors of {vector.shape[-1]} numbers,"
-                    f" but CHORDWISE_EMBEDDING_DIM is {self._dimension}"
+                    f" but CHORDWISE_EMBEDDING_DIM is {self.dimension}"
                 )
             vectors[row] = unit(vector)
         return vectors
 
 
-def packaged_encoder(known: LocalModel, model: str, dimension: int) -> LocalEncoder:
+def packaged_encoder(built_in: LocalModel, model: str, dimension: int) -> LocalEncoder:
     """Return the embedder of a model whose weights come in a package. Raises Misconfigured without the package."""
-    if find_spec(known.package) is None:
+    if find_spec(built_in.package) is None:
         raise Misconfigured(
-            f"CHORDWISE_EMBEDDING_MODEL is {known.name}, whose package is not installed here:"
-            f" install chordwise with the extra {known.extra}"
+            f"CHORDWISE_EMBEDDING_MODEL is {built_in.name}, whose package is not installed here:"
+            f" install chordwise with the extra {built_in.extra}"
         )
-    return LocalEncoder(model, dimension, load=_LOADERS[known.package], most_tokens=known.most_tokens)
+    return LocalEncoder(model, dimension, load=_LOADERS[built_in.package], most_tokens=built_in.most_tokens)
 
 
 def onnx_encoder(model: str, dimension: int) -> LocalEncoder:
@@ -172,7 +162,7 @@ class OnnxFolder:
             _json(folder / "sentence_bert_config.json").get("max_seq_length"),
             _json(folder / "tokenizer_config.json").get("model_max_length"),
         ]
-        limit = next((each for each in limits if isinstance(each, int) and 2 < each <= 32_768), _USUAL_TOKENS)
+        limit = next((limit for limit in limits if isinstance(limit, int) and 2 < limit <= 32_768), _USUAL_TOKENS)
         path = folder / "config_sentence_transformers.json"
         prompts = _json(path).get("prompts") or {}
         if not isinstance(prompts, dict) or not all(isinstance(prompt, str) for prompt in prompts.values()):
@@ -226,14 +216,14 @@ class OnnxFolder:
 
         return encode
 
-    def _pooled(self, found: Matrix) -> Matrix:
+    def _pooled(self, output: Matrix) -> Matrix:
         """Pool the network's output to one vector; it may have been pooled there. Raises Misconfigured."""
-        if found.ndim == 2:
-            first: Matrix = found[0]
+        if output.ndim == 2:
+            first: Matrix = output[0]
             return first
-        if found.ndim != 3:
-            raise Misconfigured(f"{self.network} gives {found.ndim} dimensions, not a vector for each token or text")
-        tokens = found[0]
+        if output.ndim != 3:
+            raise Misconfigured(f"{self.network} gives {output.ndim} dimensions, not a vector for each token or text")
+        tokens = output[0]
         match self.pooling:
             case "cls":
                 pooled = tokens[0]

@@ -151,7 +151,7 @@ def quickened(pace: ServicePace, configured: ProviderLimits, *, now: float, wait
     return replace(calm, requests=requests, tokens=tokens, grown_at=now)
 
 
-def told(pace: ServicePace, configured: ProviderLimits, limits: ProviderLimits) -> ServicePace:
+def adopt(pace: ServicePace, configured: ProviderLimits, limits: ProviderLimits) -> ServicePace:
     """Return the pace after the service reported limits: the first is adopted at once, and so is a lower one."""
     reported = ProviderLimits(requests=limits.requests or pace.told.requests, tokens=limits.tokens or pace.told.tokens)
     if reported == pace.told:

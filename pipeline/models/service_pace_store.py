@@ -135,28 +135,28 @@ class FleetGovernor:
             if grant.granted and (pause_s < _LOOK_AGAIN_S or not self._closed()):
                 return RequestPermit(pace=grant.pace, at=grant.at, waited=grant.wait_s > 0.0, share=share)
 
-    def answered(self, turn: RequestPermit, told: ProviderLimits) -> None:
-        """Note an answer with the limits that the service reported. Redis is called only if something changes."""
+    def answered(self, permit: RequestPermit, limits: ProviderLimits) -> None:
+        """Record an answer with the limits that the service reported. Redis is called only if something changes."""
 
         def step(pace: ServicePace, now: float, share: float) -> tuple[ServicePace, None]:
-            limits = self._configured.shared_by(share)
-            reported = service_pace.told(pace, limits, told.shared_by(share))
-            return service_pace.quickened(reported, limits, now=now, waited=turn.waited), None
+            configured = self._configured.shared_by(share)
+            reported = service_pace.adopt(pace, configured, limits.shared_by(share))
+            return service_pace.quickened(reported, configured, now=now, waited=permit.waited), None
 
-        if step(turn.pace, turn.pace.grown_at + 1.0, turn.share)[0] != turn.pace:
+        if step(permit.pace, permit.pace.grown_at + 1.0, permit.share)[0] != permit.pace:
             self._change(step)
 
     def refused(
-        self, turn: RequestPermit, *, too_many: bool, retry_after_s: float | None, told: ProviderLimits
+        self, permit: RequestPermit, *, too_many: bool, retry_after_s: float | None, limits: ProviderLimits
     ) -> None:
-        """Note a refusal, because of ``too_many`` requests or for the service's own reasons."""
+        """Record a refusal, because of ``too_many`` requests or for the service's own reasons."""
 
         def step(pace: ServicePace, now: float, share: float) -> tuple[ServicePace, None]:
-            limits = self._configured.shared_by(share)
-            reported = service_pace.told(pace, limits, told.shared_by(share))
+            configured = self._configured.shared_by(share)
+            reported = service_pace.adopt(pace, configured, limits.shared_by(share))
             if too_many:
                 return service_pace.slowed(
-                    reported, limits, now=now, sent_at=turn.at, retry_after_s=retry_after_s
+                    reported, configured, now=now, sent_at=permit.at, retry_after_s=retry_after_s
                 ), None
             return service_pace.closed_for(reported, now=now, seconds=retry_after_s or 0.0), None
 

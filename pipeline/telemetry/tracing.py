@@ -60,25 +60,17 @@ def outgoing() -> dict[str, str]:
     return headers
 
 
-class _Provider:
-    """The tracer provider of this process, made at first use and so after the fork; False: not made yet."""
+# The tracer provider of this process, made at first use and so after the fork; None in it: no span is recorded.
+_MADE: list[TracerProvider | None] = []
 
-    def __init__(self) -> None:
-        self.made: TracerProvider | bool | None = False
 
-    def get(self) -> TracerProvider | None:
-        """Return the provider, None if no span is recorded. Raises Misconfigured."""
-        made = self.made
-        if not isinstance(made, bool):
-            return made
+def _provider() -> TracerProvider | None:
+    """Return the provider, None if no span is recorded. Raises Misconfigured."""
+    if not _MADE:
         with _LOCK:
-            if self.made is False:
-                self.made = _make(settings())
-            assert not isinstance(self.made, bool)
-            return self.made
-
-
-_PROVIDER = _Provider()
+            if not _MADE:
+                _MADE.append(_make(settings()))
+    return _MADE[0]
 
 
 def check(use: Settings) -> None:
@@ -105,18 +97,18 @@ def _make(use: Settings) -> TracerProvider | None:
 
 def record_with(provider: TracerProvider | None) -> None:
     """Record the spans of this process with ``provider`` from now on; None: record none."""
-    _PROVIDER.made = provider
+    _MADE[:] = [provider]
 
 
 def warm_up() -> None:
     """Load the packages that recording needs, so that no request waits for them. Not before a fork."""
-    _PROVIDER.get()
+    _provider()
 
 
 def close() -> None:
     """Send the recorded spans; the process is about to end."""
-    provider = _PROVIDER.made
-    if provider and not isinstance(provider, bool):
+    provider = _MADE[0] if _MADE else None
+    if provider:
         provider.force_flush(_FLUSH_MS)
         provider.shutdown()
 
@@ -125,7 +117,7 @@ def close() -> None:
 def entered(name: str, headers: Mapping[str, object], *, kind: SpanKind, **attributes: Attribute) -> Iterator[Span]:
     """Run the block in a span of the trace in ``headers``, else of a new trace. Log lines carry its ids."""
     caller = read(headers)
-    provider = _PROVIDER.get()
+    provider = _provider()
     span = NonRecordingSpan(_next(caller)) if provider is None else _started(provider, name, kind, caller, attributes)
     with (
         trace.use_span(span, end_on_exit=True, record_exception=False, set_status_on_exception=False),
@@ -136,7 +128,7 @@ def entered(name: str, headers: Mapping[str, object], *, kind: SpanKind, **attri
 
 def edge(name: str, **attributes: Attribute) -> AbstractContextManager[Span]:
     """Run the block in a span for a call to a store or a model; without one outside a trace, or if none is recorded."""
-    provider = _PROVIDER.get()
+    provider = _provider()
     here = None if provider is None else current()
     return nullcontext(UNRECORDED) if provider is None or here is None else _edge(provider, name, here, attributes)
 

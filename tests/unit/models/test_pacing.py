@@ -12,10 +12,10 @@ from pipeline.models.service_pace import (
     ProviderLimits,
     ServicePace,
     admit,
+    adopt,
     beginning,
     quickened,
     slowed,
-    told,
 )
 
 SIXTY = ProviderLimits(requests=60 / HEADROOM, tokens=6000 / HEADROOM)  # one request and a hundred tokens a second
@@ -157,22 +157,22 @@ class DescribeQuickened:
 
 class DescribeTold:
     def it_takes_a_first_limit_up_at_once(self):
-        pace = told(beginning(ProviderLimits()), ProviderLimits(), ProviderLimits(requests=3000))
+        pace = adopt(beginning(ProviderLimits()), ProviderLimits(), ProviderLimits(requests=3000))
         assert pace.requests == pytest.approx(50 * HEADROOM)
         assert pace.tokens == service_pace.START_TOKENS
 
     def it_holds_to_the_lower_one_of_what_is_set_and_told(self):
-        assert told(beginning(SIXTY), SIXTY, ProviderLimits(requests=3000)).requests == pytest.approx(1.0)
-        assert told(beginning(SIXTY), SIXTY, ProviderLimits(requests=30)).requests == pytest.approx(0.5 * HEADROOM)
+        assert adopt(beginning(SIXTY), SIXTY, ProviderLimits(requests=3000)).requests == pytest.approx(1.0)
+        assert adopt(beginning(SIXTY), SIXTY, ProviderLimits(requests=30)).requests == pytest.approx(0.5 * HEADROOM)
 
     def it_does_not_forget_a_limit_that_an_answer_leaves_out(self):
-        pace = told(beginning(ProviderLimits()), ProviderLimits(), ProviderLimits(requests=600, tokens=60_000))
-        assert told(pace, ProviderLimits(), ProviderLimits(requests=600)) == pace
+        pace = adopt(beginning(ProviderLimits()), ProviderLimits(), ProviderLimits(requests=600, tokens=60_000))
+        assert adopt(pace, ProviderLimits(), ProviderLimits(requests=600)) == pace
 
 
 class DescribeAlone:
     def it_takes_a_tenth(self):
-        pace = service_pace.alone(told(ServicePace(), ProviderLimits(), ProviderLimits(requests=600, tokens=60_000)))
+        pace = service_pace.alone(adopt(ServicePace(), ProviderLimits(), ProviderLimits(requests=600, tokens=60_000)))
         assert pace.requests == pytest.approx(HEADROOM)
         assert ask(pace, limits=SIXTY.shared_by(service_pace.ALONE)).granted
 
