@@ -12,7 +12,7 @@ from functools import cached_property, partial
 from typing import Final, overload
 
 import redis
-import redis.asyncio
+from redis.asyncio import Redis as AsyncRedis
 from sqlalchemy import Engine
 
 from pipeline.answer.ended_query import EndedQuery
@@ -184,13 +184,13 @@ class Resources:
         return redis_client(self.settings)
 
     @cached_property
-    def async_redis(self) -> redis.asyncio.Redis:
+    def async_redis(self) -> AsyncRedis:
         """The Redis client of an event loop, for checks ahead of every request. The loop's owner closes it."""
-        return redis.asyncio.Redis.from_url(
-            self.settings.redis_url.get_secret_value(),
-            socket_timeout=_QUICK_REDIS_S,
-            socket_connect_timeout=_QUICK_REDIS_S,
+        url = self.settings.redis_url.get_secret_value()
+        client: AsyncRedis = AsyncRedis.from_url(
+            url, socket_timeout=_QUICK_REDIS_S, socket_connect_timeout=_QUICK_REDIS_S
         )
+        return client
 
     @cached_property
     def request_rates(self) -> RequestRates:

@@ -108,8 +108,10 @@ def answers(
         success["headers"] = {
             name: {"description": text, "schema": {"type": "string"}} for name, text in headers.items()
         }
-    failures = {problem: {"description": _MEANINGS[problem], "content": PROBLEM} for problem in (*problems, 500)}
-    return {status: success, **failures}
+    responses: dict[int | str, dict[str, Any]] = {status: success}
+    return responses | {
+        problem: {"description": _MEANINGS[problem], "content": PROBLEM} for problem in (*problems, 500)
+    }
 
 
 def json_body(shape: type[BaseModel] | UnionType, example: dict[str, Any]) -> dict[str, Any]:

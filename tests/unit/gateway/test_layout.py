@@ -13,7 +13,7 @@ import pytest
 from tests.support.repository.project import ROOT
 
 GATEWAY = ROOT / "api_gateway"
-OPENING = {"begin", "connect", "raw_connection"}  # what an engine begins a transaction with
+OPENING = {"begin", "connect", "raw_connection"}  # methods of an engine that begin a transaction
 AT_THE_ROOT = {"__init__", "__main__", "app", "gateway"}
 
 
