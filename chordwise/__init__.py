@@ -20,7 +20,7 @@ from chordwise.api.examples import BookFlaw, BookStatistics, ExamplesImport, Exa
 from chordwise.api.experiments import ArmResult, Experiment
 from chordwise.api.explanations import Difference, Dropped, Replay, Stage, Trace, WhyNot
 from chordwise.api.feedback import Feedback, JudgedText
-from chordwise.api.installation import Dependency, Diagnosis, Finding, Health
+from chordwise.api.installation import Dependency, Diagnosis, Finding, Health, Worker
 from chordwise.api.job_events import JobEvent
 from chordwise.api.jobs import Ingestion, Job, JobError, JobItem
 from chordwise.api.keys import ApiKey, CurrentKey
@@ -127,6 +127,7 @@ __all__ = [
     "UnexpectedAnswer",
     "Webhook",
     "WhyNot",
+    "Worker",
     "__version__",
     "verify_webhook",
 ]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from chordwise.errors import ProblemError, UnexpectedAnswer
 from chordwise.records import Result, decode
-from chordwise.resource import Resource, operation
+from chordwise.resource import Resource, operation, path
 from chordwise.transport import Steps
 
 _HOLD_S = 15.0  # the server allows every worker two seconds, and each store its own limit
@@ -62,6 +63,20 @@ class Diagnosis(Result):
     findings: tuple[Finding, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worker(Result):
+    """A running worker. ``queues``: the queues that it consumes. ``last_seen``: its latest heartbeat."""
+
+    name: str
+    host: str
+    pid: int
+    queues: tuple[str, ...] = ()
+    version: str | None = None
+    celery: str | None = None
+    started_at: datetime | None = None
+    last_seen: datetime | None = None
+
+
 class InstallationOperations(Resource):
     """Operations that examine the installation."""
 
@@ -88,3 +103,8 @@ class InstallationOperations(Resource):
     def doctor(self) -> Steps[Diagnosis]:
         """Check the whole installation. Needs the operator's key and takes some seconds."""
         return self._one(Diagnosis, "GET", "/v1/doctor", hold_s=_HOLD_S)
+
+    @operation
+    def workers(self) -> Steps[list[Worker]]:
+        """Return the running workers, by name. Needs a key with the scope ``operator``."""
+        return self._list(Worker, path("workers"))

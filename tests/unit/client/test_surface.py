@@ -126,12 +126,14 @@ CALLS: dict[str, tuple[list[Any], dict[str, Any]]] = {
     "webhook_delivery": (["w", "d"], {}),
     "webhooks": ([], {}),
     "why_not": (["q", "c"], {}),
+    "workers": ([], {}),
 }
 
 # Operations that no method asks for, and why.
 WITHOUT_A_METHOD = {
     "GET /healthz": "for probes",
     "GET /v1/metrics": "for Prometheus",
+    "GET /v1/metrics/history": "for the console",
     "GET /v1/audit/export": "audit(limit=None) gives the same",
     "GET /v1/documents/{document_id}/chunks": "chunks(document_id=…) gives the same",
     "GET /v1/admin/embedding-migrations/{number}": "migrations() gives all of them",

@@ -22,7 +22,7 @@ OPERATIONS = [
     for method, path, operation in operations(DOCUMENT)
     if path.startswith("/v1/") or not operation.get("security")
 ]
-OPEN = {"/healthz", "/readyz", "/v1/metrics"}
+OPEN = {"/healthz", "/readyz", "/v1/metrics", "/v1/metrics/history"}
 # Told to whoever asks for what is not described at all.
 ELSEWHERE = {"route_not_found", "method_not_allowed", "http_error"}
 
