@@ -43,7 +43,7 @@ def run(config: Settings, stop: threading.Event) -> None:
 
     def stand_by() -> None:
         folder.belong_to(installation_id, is_alone=False)
-        log.info("indexer_stands_by", folder=str(folder.root))
+        log.info("indexer_standby", folder=str(folder.root))
 
     if not stop.is_set():
         with folder.alone(stop, stand_by) as is_alone:

@@ -189,7 +189,7 @@ async def _take_turn(request: Request, owner: TenantId, *, needed: bool) -> None
     except RedisError as error:
         if needed:  # without turns, a comparison could not be guaranteed
             raise StoreUnavailable(f"Redis: {type(error).__name__}") from error
-        log.warning("write_without_a_turn", error=type(error).__name__)
+        log.warning("write_not_serialized", error=type(error).__name__)
         return
     if not is_taken:
         detail = "Another request has been writing here for a long time; try again."

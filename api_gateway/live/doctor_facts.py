@@ -123,7 +123,7 @@ def _carry_out(name: str, check: Check) -> list[CheckResult]:
         return check()
     except (PipelineError, *_BROKER_ERRORS) as error:
         reason = str(error) if isinstance(error, PipelineError) else type(error).__name__
-        log.warning("not_examined", check=name, error=type(error).__name__)
+        log.warning("check_not_run", check=name, error=type(error).__name__)
         advice = "see GET /readyz: what does not answer cannot be examined"
         detail = f"could not be asked: {reason}"
         return [CheckResult(check=name, severity=Severity.FAILED, detail=detail, advice=advice)]

@@ -212,7 +212,7 @@ class Wakes:
                     self.listening = True
                     self.wake_all()
                     if failures:
-                        log.info("wake_channel_back", failures=failures)
+                        log.info("wake_channel_restored", failures=failures)
                     failures = 0
                     await self._forward(pubsub)
             except (RedisError, OSError, TimeoutError) as error:

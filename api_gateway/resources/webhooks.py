@@ -23,9 +23,9 @@ from api_gateway.resources.route_parts import CompleteList, CurrentGateway, Page
 from pipeline.administration import edit_webhooks as flow
 from pipeline.outbound.post_client import NotAllowed
 from pipeline.tenants.accounts import Principal
+from pipeline.webhooks.endpoint import DEFAULT_EVENTS, DeliveryState
 from pipeline.webhooks.endpoint import Delivery as StoredDelivery
 from pipeline.webhooks.endpoint import Webhook as StoredWebhook
-from pipeline.webhooks.signatures import DEFAULT_EVENTS, DeliveryState
 
 EventName = Literal["job.succeeded", "job.partly_failed", "job.failed", "job.cancelled", "job.progress"]
 Standing = Literal["pending", "delivered", "dead"]

@@ -24,9 +24,9 @@ from pipeline.outbound.post_client import REFUSED_AFTER_S, NotAllowed, Poster, R
 from pipeline.records import TenantId
 from pipeline.resources import Resources
 from pipeline.tenants.audit_store import Audit
-from pipeline.webhooks import signatures as core
+from pipeline.webhooks import delivery_retries, signatures
 from pipeline.webhooks.delivery_store import Deliveries, Sending, claim, prune, tenants_following_progress
-from pipeline.webhooks.endpoint import Delivery, Webhook
+from pipeline.webhooks.endpoint import Delivery, DeliveryState, Event, Webhook
 from pipeline.webhooks.endpoint_store import Webhooks
 
 log = structlog.get_logger(__name__)
@@ -49,7 +49,7 @@ class TooManyWebhooks(Exception):
 def add(tenant_id: TenantId, url: str, events: Sequence[str], use: Resources) -> tuple[Webhook, str]:
     """Add an endpoint; return it with its secret, shown only now. Raises NotAllowed for a forbidden URL, and TooMany."""
     _require_address(url, use)
-    webhook_id, secret = str(uuid.uuid4()), secrets.token_bytes(core.SECRET_BYTES)
+    webhook_id, secret = str(uuid.uuid4()), secrets.token_bytes(signatures.SECRET_BYTES)
     sealed = Sealer(use.settings.secret_key).seal(secret, belongs_to=_row(tenant_id, webhook_id))
     with unit_of_work(use.mysql) as work:
         store = Webhooks(work.connection, tenant_id)
@@ -60,7 +60,7 @@ def add(tenant_id: TenantId, url: str, events: Sequence[str], use: Resources) ->
         webhook = store.one(webhook_id)
     assert webhook is not None
     log.info("webhook_added", tenant_id=tenant_id, webhook_id=webhook_id)
-    return webhook, core.secret_text(secret)
+    return webhook, signatures.secret_text(secret)
 
 
 def _require_address(url: str, use: Resources) -> None:
@@ -78,7 +78,7 @@ def _require_address(url: str, use: Resources) -> None:
 
 def rotate(tenant_id: TenantId, webhook_id: str, use: Resources, *, overlap_s: float) -> tuple[Webhook, str] | None:
     """Give an endpoint a new secret; for ``overlap_s`` both sign. None if there is no such endpoint."""
-    secret = secrets.token_bytes(core.SECRET_BYTES)
+    secret = secrets.token_bytes(signatures.SECRET_BYTES)
     sealed = Sealer(use.settings.secret_key).seal(secret, belongs_to=_row(tenant_id, webhook_id))
     with unit_of_work(use.mysql) as work:
         store = Webhooks(work.connection, tenant_id)
@@ -86,7 +86,7 @@ def rotate(tenant_id: TenantId, webhook_id: str, use: Resources, *, overlap_s: f
         webhook = store.one(webhook_id)
         if webhook is not None:
             Audit(work.connection, tenant_id).wrote("webhook_rotate", ids=[webhook_id])
-    return None if webhook is None else (webhook, core.secret_text(secret))
+    return None if webhook is None else (webhook, signatures.secret_text(secret))
 
 
 def list_webhooks(tenant_id: TenantId, use: Resources) -> list[Webhook]:
@@ -128,7 +128,7 @@ def queue_test(tenant_id: TenantId, webhook_id: str, use: Resources) -> str:
 def list_deliveries(
     tenant_id: TenantId,
     webhook_id: str,
-    state: core.DeliveryState | None,
+    state: DeliveryState | None,
     before: tuple[datetime, str] | None,
     limit: int,
     use: Resources,
@@ -213,7 +213,7 @@ def _signed(sending: Sending, use: Resources) -> tuple[str, dict[str, str], byte
     sealer, row = Sealer(use.settings.secret_key), _row(sending.tenant_id, sending.webhook_id)
     valid = [sealer.open(sealed, belongs_to=row) for sealed in endpoint.valid_secrets()]
     message_id, timestamp = sending.delivery_id, int(time.time())
-    signature = core.signatures(valid, message_id=message_id, timestamp=timestamp, body=sending.body)
+    signature = signatures.signatures(valid, message_id=message_id, timestamp=timestamp, body=sending.body)
     headers = {
         "webhook-id": message_id,
         "webhook-timestamp": str(timestamp),
@@ -224,7 +224,7 @@ def _signed(sending: Sending, use: Resources) -> tuple[str, dict[str, str], byte
 
 
 def _settle(sending: Sending, reply: Reply, use: Resources) -> None:
-    verdict = core.judge(
+    verdict = delivery_retries.judge(
         sending.event,
         attempts=sending.attempts,
         status=reply.status,
@@ -242,7 +242,7 @@ def _settle(sending: Sending, reply: Reply, use: Resources) -> None:
             store.succeeded(sending.webhook_id)
         elif verdict.gone:
             reason = "gone"
-        elif sending.event is not core.Event.TEST:
+        elif sending.event is not Event.TEST:
             failing_since = store.failed(sending.webhook_id)
             if failing_since is not None and datetime.now(UTC) - failing_since > patience:
                 reason = "failing"

@@ -83,7 +83,7 @@ class VectorCacheStore:
     def record_outage(self, error: StoreUnavailable) -> None:
         """Record that Redis did not answer: every vector is missing for a moment."""
         self.pause = Deadline.after(_LEFT_ALONE_S)
-        log.warning("vector_cache_away", code=error.code, detail=str(error))
+        log.warning("vector_cache_unavailable", code=error.code, detail=str(error))
 
 
 class VectorCache:

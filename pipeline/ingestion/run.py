@@ -85,14 +85,14 @@ class _SideWork:
         except IngestCrowded:
             raise
         except Unavailable as error:
-            log.warning("no_tenant_served_meanwhile", code=error.code)
+            log.warning("other_tenants_not_served", code=error.code)
 
     def _serve(self) -> None:
         before = structlog.contextvars.get_contextvars()
         try:
             batch = take_next(self._use, besides=self._held_up)
             if batch is not None:
-                log.info("served_meanwhile", documents=len(batch.claims), waiting=len(self._held_up))
+                log.info("other_tenants_served", documents=len(batch.claims), waiting=len(self._held_up))
                 beside = _SideWork(self._use, self._ring, (*self._held_up, batch.tenant_id))
                 _work_on_ready(batch.tenant_id, batch.claims, self._use, self._ring, beside)
         finally:

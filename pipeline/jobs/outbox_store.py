@@ -11,7 +11,7 @@ from pipeline.database.statements import sql
 from pipeline.jobs.job_views import Snapshot
 from pipeline.jobs.signal_store import JobSignals
 from pipeline.records import ItemState, JobId
-from pipeline.webhooks.signatures import Event
+from pipeline.webhooks.endpoint import Event
 
 # The namespace of version-5 UUIDs under which the ids of messages are derived.
 _MESSAGE_IDS = uuid.UUID("0d4f6a5c-54a5-4f0e-9b0e-2f2a7f0b6c11")

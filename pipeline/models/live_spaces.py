@@ -132,6 +132,6 @@ class Spaces:
         try:
             self.embedder(space).embed(["warm up"], timeout_s=10.0)
             prepare_references(self.embedder(space))
-            log.info("space_warm", space=space.number)
+            log.info("embedding_model_loaded", space=space.number)
         except PipelineError as error:
-            log.warning("space_not_warm", space=space.number, code=error.code)
+            log.warning("embedding_model_not_loaded", space=space.number, code=error.code)

@@ -161,7 +161,7 @@ class FleetGovernor:
             return service_pace.closed_for(reported, now=now, seconds=retry_after_s or 0.0), None
 
         self._change(step)
-        log.info("service_asks_for_rest", too_many=too_many, retry_after_s=retry_after_s)
+        log.info("provider_limit_reached", too_many=too_many, retry_after_s=retry_after_s)
 
     def _ask(self, tokens: float, *, urgent: bool, horizon_s: float) -> tuple[Grant, float]:
         def step(pace: ServicePace, now: float, share: float) -> tuple[ServicePace, tuple[Grant, float]]:
@@ -190,7 +190,7 @@ class FleetGovernor:
                 result = self._shared.change(lambda pace, now: self._remembered(step(pace, now, 1.0)))
             except StoreUnavailable as error:
                 self._ask_redis_at = time.monotonic() + _WITHOUT_REDIS_S
-                log.warning("governor_alone", code=error.code, detail=str(error))
+                log.warning("provider_limits_not_shared", code=error.code, detail=str(error))
             else:
                 self._ask_redis_at = 0.0
                 with self._lock:

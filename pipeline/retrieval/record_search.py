@@ -89,7 +89,7 @@ def forget_old(use: Resources) -> int:
         tenants = tenants_with_audit(work.connection)
     forgotten = sum(_forget_old_of(tenant_id, before, use) for tenant_id in tenants)
     if forgotten:
-        log.info("audit_forgotten", rows=forgotten)
+        log.info("audit_row_lost", rows=forgotten)
     return forgotten
 
 

@@ -212,7 +212,9 @@ class VectorSearch:
         )
         if better is not None:
             return NearestChunks(hits=tuple(hits), guard=guard)
-        log.info("index_gave_too_few", tenant_id=self._tenant_id, asked=request.limit, given=len(hits), rows=plan.rows)
+        log.info(
+            "index_search_repeated", tenant_id=self._tenant_id, asked=request.limit, given=len(hits), rows=plan.rows
+        )
         try:
             exact = self._by_id(request, rows=plan.rows) or self._exactly(request, rows=plan.rows)
         except Unavailable:

@@ -13,8 +13,8 @@ from pipeline.database.mysql_tables import webhook_deliveries
 from pipeline.database.rows import TenantStore, follows, now, record_of
 from pipeline.database.statements import sql, tenant_ids
 from pipeline.records import TenantId
-from pipeline.webhooks.endpoint import Delivery
-from pipeline.webhooks.signatures import DeliveryResult, DeliveryState, Event
+from pipeline.webhooks.delivery_retries import DeliveryResult
+from pipeline.webhooks.endpoint import Delivery, DeliveryState, Event
 
 _ERROR_LENGTH = 255
 

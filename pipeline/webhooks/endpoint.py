@@ -2,12 +2,34 @@
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from pipeline.database.rows import as_utc, now
 from pipeline.records import JobId
-from pipeline.webhooks.signatures import DeliveryState, Event
+
+
+class Event(enum.StrEnum):
+    """Events of webhooks. ``TEST`` is sent on request only."""
+
+    SUCCEEDED = "job.succeeded"
+    PARTLY_FAILED = "job.partly_failed"
+    FAILED = "job.failed"
+    CANCELLED = "job.cancelled"
+    PROGRESS = "job.progress"
+    TEST = "webhook.test"
+
+
+class DeliveryState(enum.StrEnum):
+    """States of a delivery."""
+
+    PENDING = "pending"
+    DELIVERED = "delivered"
+    DEAD = "dead"
+
+
+DEFAULT_EVENTS = (Event.SUCCEEDED, Event.PARTLY_FAILED, Event.FAILED, Event.CANCELLED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -261,7 +261,7 @@ class DescribeQueries:
         with capture_logs() as logs:
             other.spaces.follow(every_s=0.1)
             number = start(use)
-            until(lambda: number in [each["space"] for each in logs if each["event"] == "space_warm"])
+            until(lambda: number in [each["space"] for each in logs if each["event"] == "embedding_model_loaded"])
         other.close()
 
     def it_goes_on_with_what_it_knew_while_mysql_is_away(self, corner, use):
