@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -87,11 +87,23 @@ def _without(rule: _Rule, text: str) -> str:
     if not _POSSIBLE.search(folded):
         return text
     pieces, after = [], 0
-    for match in rule.pattern.finditer(folded):
-        if rule.holds(match[0]):
-            pieces += [text[after : match.start()], f"[{rule.kind}]"]
-            after = match.end()
+    for start, end in _places(rule, folded):
+        pieces += [text[after:start], f"[{rule.kind}]"]
+        after = end
     return "".join([*pieces, text[after:]]) if pieces else text
+
+
+def _places(rule: _Rule, folded: str) -> Iterator[tuple[int, int]]:
+    """Yield where the rule applies. A group of digits beside a number can look like a part of it, so a match that fails
+    its check is tried without its last groups, then from its second character on."""
+    position = 0
+    while match := rule.pattern.search(folded, position):
+        number = match[0]
+        while number and not (rule.pattern.fullmatch(number) and rule.holds(number)):
+            number = number[: max(number.rfind(" "), number.rfind("-"), 0)]
+        if number:
+            yield match.start(), match.start() + len(number)
+        position = match.start() + (len(number) or 1)
 
 
 def _bare(number: str) -> str:

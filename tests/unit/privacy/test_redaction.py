@@ -54,6 +54,18 @@ class DescribeRedact:
     def it_leaves_alone(self, text: str):
         assert redact(text) == text
 
+    @pytest.mark.parametrize(
+        ("text", "redacted"),
+        [
+            ("6222 0212 3456 7894 010-12345678", "[bank-card] [phone]"),
+            ("2000 6222 0212 3456 7894", "2000 [bank-card]"),
+            ("卡号6222-0212-3456-7894-12，", "卡号[bank-card]-12，"),
+            ("6222 0212 3456 7895 011", "6222 0212 3456 7895 011"),
+        ],
+    )
+    def it_finds_a_number_beside_other_digits(self, text: str, redacted: str):
+        assert redact(text) == redacted
+
     @given(text())
     def it_changes_nothing_in_a_text_without_digits_and_addresses(self, text: str):
         harmless = "".join(character for character in text if not character.isdigit() and character != "@")
