@@ -85,7 +85,7 @@ class DescribeTheKeyboard:
         made = console()
         hand_in(made.client, MANUAL)
         page = made.page
-        page.goto(made.url)
+        page.goto(f"{made.url}#/playground")
         page.get_by_label("API key").wait_for()
         press_until(page, "Tab", "API key")
         page.keyboard.type(made.key)

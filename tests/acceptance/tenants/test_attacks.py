@@ -31,7 +31,7 @@ from tests.support.corpora.documents import search, upload
 from tests.support.corpora.planted import QUESTION, Planted, audit_rows, plant
 from tests.support.repository.described import Operation, operations
 
-PUBLIC = {"GET /healthz", "GET /readyz", "GET /v1/metrics"}
+PUBLIC = {"GET /healthz", "GET /readyz", "GET /v1/metrics", "GET /v1/metrics/history"}
 _CHANGING = {
     "last_active_at",
     "last_used_at",

@@ -21,9 +21,10 @@ export function Chart({ title, at, lines, format, most = 0 }) {
 
   useEffect(() => {
     if (isEmpty) return undefined;
-    const plot = new uPlot(options(frame.current, lines, format, most, setPointed), [at, ...lines.map((line) => line.values)], frame.current);
-    const watcher = new ResizeObserver(() => plot.setSize({ width: frame.current.clientWidth, height: HEIGHT }));
-    watcher.observe(frame.current);
+    const element = frame.current;
+    const plot = new uPlot(options(element, lines, format, most, setPointed), [at, ...lines.map((line) => line.values)], element);
+    const watcher = new ResizeObserver(() => plot.setSize({ width: element.clientWidth, height: HEIGHT }));
+    watcher.observe(element);
     return () => {
       watcher.disconnect();
       plot.destroy();
