@@ -21,9 +21,11 @@ from pipeline.jobs.outbox_store import Outbox
 from pipeline.outbound.addresses import parse_networks
 from pipeline.outbound.post_client import NotAllowed, Poster
 from pipeline.resources import Resources
+from pipeline.webhooks.delivery_retries import DeliveryResult
 from pipeline.webhooks.delivery_store import Deliveries, claim
 from pipeline.webhooks.endpoint import Delivery, DeliveryState, Webhook
 from pipeline.webhooks.endpoint_store import Webhooks
+from pipeline.webhooks.signatures import secret_text
 from tests.conftest import make_tenant
 from tests.support.corpora.uploads import upload
 from tests.support.servers.receiver import LOOPBACK, Receiver, receiving
@@ -214,7 +216,7 @@ class DescribeSending:
         [delivery] = hooked.deliveries()
         assert (delivery.attempts, delivery.delivery_id) == (2, hooked.receiver.calls[0].message_id)
         with unit_of_work(open_use.mysql) as work:  # were it to come back, it could not write any more
-            verdict = edit_webhooks.core.DeliveryResult(delay_s=5)
+            verdict = DeliveryResult(delay_s=5)
             assert not Deliveries(work.connection, hooked.tenant).settle(lost, verdict, status=500, error="late")
 
     def it_gives_up_after_the_last_attempt_and_can_be_asked_again(self, hooked, open_use):
@@ -294,7 +296,7 @@ class DescribeSending:
         sealing = derived(open_use, secret_key=SecretStr("k"))
         corner = Hooked(sealing, namespace, receiver)
         raw = corner.hook().secret
-        assert edit_webhooks.core.secret_text(raw[1:]) != corner.secret
+        assert secret_text(raw[1:]) != corner.secret
         corner.ingest(upload("a", "text"))
         edit_webhooks.deliver(open_use)  # without the key
         assert "secret cannot be read" in (corner.deliveries()[0].last_error or "")
