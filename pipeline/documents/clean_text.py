@@ -25,8 +25,8 @@ def clean(text: str) -> str:
     characters, no trailing spaces, at most one blank line in a row."""
     if _SURROGATE.search(text):  # halves that belong together are joined, the others dropped
         text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "ignore")
+    text = _UNSEEN.sub("", text)  # first, because one of them may stand within a line end
     text = _PARAGRAPH_ENDS.sub("\n\n", _LINE_ENDS.sub("\n", text))
     if not text.isascii():
         text = _SPACES.sub(" ", text)
-    text = _TRAILING_SPACE.sub("", _UNSEEN.sub("", text))
-    return _BLANK_LINES.sub("\n\n", text).strip("\n ")
+    return _BLANK_LINES.sub("\n\n", _TRAILING_SPACE.sub("", text)).strip("\n ")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pipeline.chunking.cut import chunk
@@ -21,6 +21,7 @@ def passage(text: str, start: int, end: int | None = None) -> Passage:
 
 
 class DescribePreparing:
+    @example("a\r\x00\na")
     @given(st.text(alphabet="a 狐\n\r\t\u00a0\u3000\u200b\x00。", max_size=40))
     def it_gives_the_text_that_ingestion_would_cut(self, text):
         kept = clean(text)
