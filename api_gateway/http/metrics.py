@@ -92,7 +92,7 @@ _INDEXES: Final = {
     "lag_revisions": ("lag_revisions", "Changes that a host's keyword index does not have."),
     "built_ratio": ("built", "Share of all chunks in namespaces that a host's index has."),
     "failing_tenants": ("failing", "Tenants whose keyword index on a host was not updated."),
-    "disk_bytes": ("disk_bytes", "What a host's keyword indexes take of its disk."),
+    "disk_bytes": ("disk_bytes", "Disk space of a host's keyword indexes, in bytes."),
 }
 
 
