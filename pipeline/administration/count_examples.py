@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pipeline.database.unit_of_work import unit_of_work
+from pipeline.examples.example_counts import Duplicated, Stored, Verified
 from pipeline.examples.example_store import Examples
-from pipeline.examples.library_statistics import Duplicated, Stored, Verified
 from pipeline.records import JobId, Namespace, TenantId
 from pipeline.resources import Resources
 from pipeline.tenants.namespace_store import Namespaces

@@ -12,7 +12,7 @@ from api_gateway.http.fields import NamespaceName, Shape, Wire, shown
 from api_gateway.http.problems import invalid, pointer
 from api_gateway.resources.route_parts import validated
 from pipeline.examples.example import Category
-from pipeline.examples.library_statistics import LENGTHS, Duplicated, Spread, Stored, Verified
+from pipeline.examples.example_counts import LENGTHS, Duplicated, Spread, Stored, Verified
 from pipeline.examples.report import ordered
 from pipeline.ingestion.accept import OnConflict
 from pipeline.records import Namespace
