@@ -9,15 +9,16 @@ from datetime import UTC, datetime
 from typing import Annotated, Final
 
 import structlog
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends
 from fastapi import Query as Parameter
 from starlette.responses import Response
 
-from api_gateway.gateway import Gateway, gateway_of
+from api_gateway.gateway import Gateway
 from api_gateway.http.auth import require_operator
 from api_gateway.http.descriptions import answers
 from api_gateway.http.fields import Shape
-from api_gateway.http.responses import json_response
+from api_gateway.http.responses import json_response, page_response
+from api_gateway.resources.route_parts import CompleteList, CurrentGateway
 from pipeline.administration.read_metrics import read_queues
 from pipeline.errors import PipelineError
 from pipeline.maintenance.record_history import read_history, record_history
@@ -55,10 +56,8 @@ class WorkerState(Shape):
     last_seen: datetime
 
 
-class WorkerList(Shape):
+class WorkerList(CompleteList[WorkerState]):
     """The workers with a heartbeat in the last seconds, by name."""
-
-    data: list[WorkerState]
 
 
 router = APIRouter(tags=["operation"])
@@ -71,11 +70,10 @@ Range = Annotated[HistoryRange, Parameter(alias="range", description="The time u
     responses=answers(200, HistoryPage, "One value a step for each series.", 422, 503),
     summary="Metrics over time",
 )
-async def history(request: Request, span: Range = "1h") -> Response:
+async def history(gateway: CurrentGateway, span: Range = "1h") -> Response:
     """Return queries, latency, shares of degraded, failed and empty answers, ingestion, waiting times, backlog, tokens
     and sizes of the stores over time, as gateways record them once a minute: 24 hours by the minute, 7 days by ten
     minutes. Needs no key, like `/v1/metrics`."""
-    gateway = gateway_of(request)
     ends, series = await gateway.run(read_history, gateway.quick, span, now=time.time())
     return json_response({"range": span, "step_s": RANGES[span].step_s, "at": ends, "series": series})
 
@@ -86,10 +84,9 @@ async def history(request: Request, span: Range = "1h") -> Response:
     dependencies=[Depends(require_operator)],
     summary="List the workers",
 )
-async def workers(request: Request) -> Response:
+async def workers(gateway: CurrentGateway) -> Response:
     """Return each worker with its host, version, queues and latest heartbeat. A killed worker is missing after three
     seconds. Takes the installation's own key or one with the scope `operator`."""
-    gateway = gateway_of(request)
     heartbeats = await gateway.run(gateway.quick.heartbeats.all)
     entries = [
         {
@@ -104,7 +101,7 @@ async def workers(request: Request) -> Response:
         }
         for heartbeat in heartbeats
     ]
-    return json_response({"data": entries})
+    return page_response(entries, None)
 
 
 async def keep_history(gateway: Gateway) -> None:
@@ -114,6 +111,8 @@ async def keep_history(gateway: Gateway) -> None:
             await gateway.run(record_history, gateway.quick, lambda: _depths(gateway), query_queues=_QUERY_QUEUES)
         except PipelineError as error:
             log.info("history_not_recorded", code=error.code)
+        except Exception:  # the history must go on
+            log.exception("history_bug")
         await asyncio.sleep(_LOOK_EVERY_S)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Collection, Mapping
-from typing import Final
 
 import structlog
 
@@ -19,8 +18,6 @@ from pipeline.metrics.store_size_store import mysql_bytes, postgres_bytes, redis
 from pipeline.resources import Resources
 
 log = structlog.get_logger(__name__)
-
-_OPEN_STATES: Final = ("due", "later", "running", "paused")
 
 
 def record_history(
@@ -59,7 +56,7 @@ def _ledger_gauges(use: Resources) -> dict[str, float]:
     backlog, _ = read_ledger(use)
     return {
         "ingest_wait_s": backlog.oldest_s["due"],
-        "waiting_documents": sum(backlog.items[state] for state in _OPEN_STATES),
+        "waiting_documents": sum(backlog.items.values()),
         "dead_letters": sum(backlog.dead_letters.values()),
     }
 
