@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import gzip
 import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,6 +57,7 @@ class StaticFile:
     """A file of the console with its headers."""
 
     body: bytes
+    compressed: bytes
     media_type: str
     etag: str
 
@@ -63,14 +66,29 @@ class StaticFile:
 def files() -> Mapping[str, StaticFile]:
     """Return every file of the console by its path below /console/. Read once, so no other file on the disk can be
     requested."""
-    by_path = {}
+    languages = [path for path in sorted(FOLDER.glob("messages/*")) if path.is_dir()]
+    bodies = {f"messages/{folder.name}.json": _merged(folder) for folder in languages}
     for path in sorted(FOLDER.rglob("*")):
-        if path.suffix in _MEDIA_TYPES and path.is_file():
-            body = path.read_bytes()
-            etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
-            file = StaticFile(body=body, media_type=_MEDIA_TYPES[path.suffix], etag=etag)
-            by_path[path.relative_to(FOLDER).as_posix()] = file
-    return by_path
+        if path.suffix in _MEDIA_TYPES and path.is_file() and path.parent not in languages:
+            bodies[path.relative_to(FOLDER).as_posix()] = path.read_bytes()
+    return {name: _static(name, body) for name, body in bodies.items()}
+
+
+def _static(name: str, body: bytes) -> StaticFile:
+    return StaticFile(
+        body=body,
+        compressed=gzip.compress(body, mtime=0),
+        media_type=_MEDIA_TYPES[Path(name).suffix],
+        etag=f'"{hashlib.sha256(body).hexdigest()[:32]}"',
+    )
+
+
+def _merged(folder: Path) -> bytes:
+    """Return the messages of one language, which stand in one file per part of the console, as one table."""
+    groups = {}
+    for path in sorted(folder.glob("*.json")):
+        groups.update(json.loads(path.read_text(encoding="utf-8")))
+    return json.dumps(groups, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 @router.get("/console")
@@ -93,7 +111,9 @@ async def static_file(request: Request, path: str) -> Response:
     file = files().get(path or "index.html")
     if file is None:
         raise Problem(404, "route_not_found", f"Nothing exists at {instance_of(request.scope)}.")
-    headers = {**_HEADERS, "ETag": file.etag}
+    headers = {**_HEADERS, "ETag": file.etag, "Vary": "Accept-Encoding"}
     if file.etag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)
+    if "gzip" in request.headers.get("accept-encoding", ""):
+        return Response(file.compressed, media_type=file.media_type, headers={**headers, "Content-Encoding": "gzip"})
     return Response(file.body, media_type=file.media_type, headers=headers)

@@ -105,6 +105,7 @@ class DescribeTheKeyboard:
 
         press_until(page, "Shift+Tab", "Documents")
         page.keyboard.press("Enter")
+        expect(page.get_by_role("button", name="Delete: reset")).to_be_visible()
         press_until(page, "Tab", "Delete: reset")
         page.keyboard.press("Enter")
         expect(page.get_by_role("dialog")).to_be_visible()

@@ -3,41 +3,14 @@ import { html, render, useEffect, useState } from "./html.js";
 import { get } from "./api.js";
 import { Notices } from "./parts/notices.js";
 import { Problem, Waiting } from "./parts/states.js";
+import { viewOf } from "./pages.js";
 import { applyTheme, language, theme } from "./preferences.js";
 import { route } from "./router.js";
 import { keptKey, session, signIn, signOut } from "./session.js";
 import { Shell } from "./shell.js";
 import { useStore } from "./store.js";
 import { loadWords, t } from "./words.js";
-import { Alignment } from "./views/alignment.js";
-import { DeadLetters } from "./views/dead_letters.js";
-import { Document } from "./views/document.js";
-import { Documents } from "./views/documents.js";
-import { Health } from "./views/health.js";
-import { Job } from "./views/job.js";
-import { Jobs } from "./views/jobs.js";
-import { Overview } from "./views/overview.js";
-import { Playground } from "./views/playground.js";
-import { Preview } from "./views/preview.js";
 import { SignIn } from "./views/signin.js";
-import { Trace } from "./views/trace.js";
-import { Traces } from "./views/traces.js";
-import { Upload } from "./views/upload.js";
-
-const VIEWS = {
-  overview: () => html`<${Overview} />`,
-  jobs: (id) => (id ? html`<${Job} key=${id} id=${id} />` : html`<${Jobs} />`),
-  "dead-letters": () => html`<${DeadLetters} />`,
-  upload: () => html`<${Upload} />`,
-  documents: (namespace, id) => (id
-    ? html`<${Document} key=${`${namespace}/${id}`} namespace=${namespace} id=${id} />`
-    : html`<${Documents} namespace=${namespace} />`),
-  preview: () => html`<${Preview} />`,
-  playground: () => html`<${Playground} />`,
-  traces: (id) => (id ? html`<${Trace} key=${id} id=${id} />` : html`<${Traces} />`),
-  alignment: () => html`<${Alignment} />`,
-  health: () => html`<${Health} />`,
-};
 
 function App() {
   const who = useStore(session);
@@ -70,12 +43,28 @@ function App() {
 
   if (fault) return html`<main class="alone"><${Problem} error=${fault} retry=${restore} /></main>`;
   if (checking) return html`<main class="alone"><${Waiting} /></main>`;
-  const view = VIEWS[parts[0] ?? "overview"];
+  const view = viewOf(parts);
   return html`
     ${who
-      ? html`<${Shell}>${view ? view(...parts.slice(1)) : html`<h1>${t("nav.nothing_here")}</h1>`}<//>`
+      ? html`<${Shell}>${view ? html`<${View} key=${view.key} of=${view} />` : html`<h1>${t("nav.nothing_here")}</h1>`}<//>`
       : html`<${SignIn} />`}
     <${Notices} />`;
+}
+
+/** A page whose module may still have to be loaded. `of`: the result of `viewOf`. */
+function View({ of }) {
+  const [loaded, setLoaded] = useState(null);
+  useEffect(() => {
+    let here = true;
+    of.load().then((view) => here && setLoaded({ view }), () => here && setLoaded({
+      error: { title: t("error.no_connection"), message: t("error.no_connection_detail") },
+    }));
+    return () => { here = false; };
+  }, [of.load]);
+  if (!loaded) return html`<${Waiting} />`;
+  // A browser may keep a module that failed to load, so only a new page can try again.
+  if (loaded.error) return html`<${Problem} error=${loaded.error} retry=${() => location.reload()} />`;
+  return html`<${loaded.view} parts=${of.rest} />`;
 }
 
 applyTheme(theme.get());

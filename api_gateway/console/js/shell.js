@@ -1,26 +1,19 @@
 // The frame of every view: navigation, the signed-in tenant, theme and language.
 import { html, useEffect, useRef, useState } from "./html.js";
 import { Icon } from "./parts/icons.js";
+import { FIRST, GROUPS } from "./pages.js";
 import { LANGUAGES, language, setLanguage, setTheme, theme, THEMES } from "./preferences.js";
 import { link, route } from "./router.js";
-import { session, signOut } from "./session.js";
+import { may, session, signOut } from "./session.js";
 import { useStore } from "./store.js";
 import { t } from "./words.js";
-
-const GROUPS = [
-  ["nav.start", ["overview"]],
-  ["nav.ingest", ["jobs", "dead-letters", "upload"]],
-  ["nav.knowledge", ["documents", "preview"]],
-  ["nav.retrieval", ["playground", "traces"]],
-  ["nav.operation", ["alignment", "health"]],
-];
 
 export function Shell({ children }) {
   const { parts } = useStore(route);
   const who = useStore(session);
   const [open, setOpen] = useState(false);
   const main = useRef(null);
-  const here = parts[0] ?? "overview";
+  const here = parts[0] ?? FIRST;
   const first = useRef(true);
   useEffect(() => {
     setOpen(false);
@@ -40,7 +33,7 @@ export function Shell({ children }) {
       <button class="menu icon" aria-expanded=${open} aria-controls="nav" onClick=${() => setOpen(!open)}>
         <${Icon} name="menu" /><span class="visually-hidden">${t("nav.menu")}</span>
       </button>
-      <a class="brand" href=${link("overview")}><img src="favicon.svg" alt="" width="22" height="22" />Chordwise</a>
+      <a class="brand" href=${link(FIRST)}><img src="favicon.svg" alt="" width="22" height="22" />Chordwise</a>
       <span class="tenant" title=${t("nav.tenant")}><span class="visually-hidden">${t("nav.tenant")} </span>${who.tenant_id}</span>
       <span class="spacer"></span>
       <${Looks} />
@@ -48,11 +41,11 @@ export function Shell({ children }) {
     </header>
     <div class="columns">
       <nav id="nav" class=${open ? "side open" : "side"} aria-label=${t("nav.label")}>
-        ${GROUPS.map(([group, views]) => html`
+        ${GROUPS.map(([group, pages]) => [group, pages.filter(({ scope }) => !scope || may(scope))]).map(([group, pages]) => pages.length > 0 && html`
           <p class="nav-group" key=${group} id=${group}>${t(group)}</p>
           <ul aria-labelledby=${group}>
-            ${views.map((view) => html`<li key=${view}>
-              <a href=${link(view)} aria-current=${view === here ? "page" : undefined}>${t(`nav.${view}`)}</a>
+            ${pages.map(({ name }) => html`<li key=${name}>
+              <a href=${link(name)} aria-current=${name === here ? "page" : undefined}>${t(`nav.${name}`)}</a>
             </li>`)}
           </ul>`)}
         <p class="nav-foot"><a href="../docs" rel="noreferrer">${t("nav.api_docs")}</a></p>

@@ -14,7 +14,7 @@ import { Heading } from "../shell.js";
 import { t, word } from "../words.js";
 import { Chunk } from "./chunk.js";
 
-export function Document({ namespace, id }) {
+export function Document({ parts: [namespace, id] }) {
   const path = `v1/documents/${segment(id)}`;
   const found = useLoad((signal) => get(`${path}?namespace=${segment(namespace)}`, { signal }), [namespace, id]);
   const chunks = usePages("v1/chunks", { namespace, document_id: id });

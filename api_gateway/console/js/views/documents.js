@@ -13,7 +13,7 @@ import { may } from "../session.js";
 import { Heading } from "../shell.js";
 import { t } from "../words.js";
 
-export function Documents({ namespace = "" }) {
+export function Documents({ parts: [namespace = ""] }) {
   const namespaces = useNamespaces();
   const documents = usePages("v1/documents", { namespace });
   const [removing, setRemoving] = useState(null);

@@ -16,7 +16,7 @@ import { Heading } from "../shell.js";
 import { t, word } from "../words.js";
 import { JobBadge } from "./jobs.js";
 
-export function Job({ id }) {
+export function Job({ parts: [id] }) {
   const first = useLoad((signal) => get(`v1/jobs/${encodeURIComponent(id)}`, { signal }), [id]);
   return html`
     <${Heading} title=${t("job.title", { id: short(id) })} back=${[link("jobs"), t("jobs.title")]} />

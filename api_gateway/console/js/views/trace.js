@@ -15,7 +15,7 @@ import { Channels, LeftOut, namesOf, Stages } from "./run.js";
 import { Degradations } from "./side.js";
 import { WhyNot } from "./why_not.js";
 
-export function Trace({ id }) {
+export function Trace({ parts: [id] }) {
   const found = useLoad((signal) => get(`v1/queries/${segment(id)}/trace`, { signal }), [id]);
   return html`
     <${Heading} title=${t("trace.title", { id: short(id) })} back=${[link("traces"), t("nav.traces")]} />

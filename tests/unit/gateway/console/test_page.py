@@ -25,11 +25,14 @@ VENDORED = json.loads((FOLDER / "vendor/vendored.json").read_text(encoding="utf-
 _KEY = re.compile(r"""(?:\bt\(|label=\$\{t\()\s*["']([\w.-]+)["']""")
 _PUT_TOGETHER = re.compile(r"\bt\(`([\w.]+?)\$\{")
 _BY_CODE = re.compile(r"""\bword\(["'](\w+)["']""")
+_IMPORT = re.compile(r"""(?:from\s+|import\s+|import\()["']([^"']+)["']""")
+_SERVED = {Path(name).suffix for name in files()}
+_STATIC = re.compile(r"""(?:from|import)\s+["']([^"']+)["']""")
 _BARE = re.compile(r"""["']((?:nav|signin)\.[\w-]+)["']""")
 
 
 def table(language: str) -> dict[str, str]:
-    groups = json.loads((FOLDER / f"messages/{language}.json").read_text(encoding="utf-8"))
+    groups = json.loads(files()[f"messages/{language}.json"].body)
     return {f"{group}.{name}": text for group, words in groups.items() for name, text in words.items()}
 
 
@@ -95,7 +98,7 @@ class DescribeFiles:
 
     @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.name)
     def it_imports_only_what_is_there(self, path: Path):
-        named = re.findall(r"""(?:from|import)\s+["']([^"']+)["']""", SOURCES[path])
+        named = _IMPORT.findall(SOURCES[path])
         assert [each for each in named if not (path.parent / each).is_file()] == []
 
     @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.name)
@@ -117,15 +120,34 @@ class DescribeFiles:
         page = (FOLDER / "index.html").read_text(encoding="utf-8")
         assert re.findall(r"<style|\sstyle=|\son\w+=|<script(?![^>]*\ssrc=)|https?://", page) == []
 
-    def it_loads_every_module_at_once(self):
+    def it_loads_the_modules_of_the_first_view_at_once(self):
         page = (FOLDER / "index.html").read_text(encoding="utf-8")
-        named = set(re.findall(r'(?:modulepreload" href|type="module" src)="([^"]+)"', page))
-        assert named == {name for name in files() if name.endswith(".js")}
+        named = re.findall(r'(?:modulepreload" href|type="module" src)="([^"]+)"', page)
+        first = {FOLDER / "js/main.js", FOLDER / "js/views/overview.js"}
+        for _ in MODULES:
+            first |= {
+                (path.parent / name).resolve() for path in first for name in _STATIC.findall(path.read_text("utf-8"))
+            }
+        assert sorted(named) == sorted(path.relative_to(FOLDER).as_posix() for path in first)
+
+    def it_stays_small(self):
+        assert sum(len(file.compressed) for name, file in files().items() if not name.endswith(".txt")) < 200_000
+
+    def it_names_every_group_of_messages_once(self):
+        for language in ("en", "zh"):
+            groups = [
+                group
+                for path in FOLDER.glob(f"messages/{language}/*.json")
+                for group in json.loads(path.read_text(encoding="utf-8"))
+            ]
+            assert len(groups) == len(set(groups))
 
     def it_is_part_of_the_package(self):
         patterns = PROJECT["tool"]["setuptools"]["package-data"]["api_gateway"]
         packaged = {path for pattern in patterns for path in FOLDER.parent.glob(pattern) if path.is_file()}
-        assert {FOLDER / name for name in files()} <= packaged
+        read = {path for path in FOLDER.rglob("*") if path.suffix in _SERVED and path.is_file()}
+        assert len(read) > len(files()) / 2
+        assert read <= packaged
 
 
 class DescribeServing:
@@ -140,7 +162,10 @@ class DescribeServing:
     @pytest.mark.parametrize("name", files())
     async def it_serves_every_file_and_knows_when_it_has_not_changed(self, client, name):
         answer = await client.get(f"/console/{name}")
-        assert answer.content == (FOLDER / name).read_bytes()
+        assert answer.content == files()[name].body
+        assert answer.headers["content-encoding"] == "gzip"
+        plain = await client.get(f"/console/{name}", headers={"Accept-Encoding": "identity"})
+        assert (plain.content, plain.headers.get("content-encoding")) == (answer.content, None)
         again = await client.get(f"/console/{name}", headers={"If-None-Match": answer.headers["etag"]})
         assert (again.status_code, again.content) == (304, b"")
 

@@ -1,0 +1,40 @@
+// Every page of the console: its name in the address, its modules, and the scope that its key needs. A page's module is
+// loaded when the page is first opened, so that the first view stays small however many pages there are.
+const page = (name, list, { one = null, scope = null } = {}) => ({ name, list, one, scope });
+
+/** `[heading, pages]`. `list` shows the page; `one` the record named in the rest of the address. Both are called with it. */
+export const GROUPS = [
+  ["nav.start", [
+    page("overview", () => import("./views/overview.js").then((all) => all.Overview)),
+  ]],
+  ["nav.ingest", [
+    page("jobs", () => import("./views/jobs.js").then((all) => all.Jobs), { one: () => import("./views/job.js").then((all) => all.Job) }),
+    page("dead-letters", () => import("./views/dead_letters.js").then((all) => all.DeadLetters)),
+    page("upload", () => import("./views/upload.js").then((all) => all.Upload)),
+  ]],
+  ["nav.knowledge", [
+    page("documents", () => import("./views/documents.js").then((all) => all.Documents), { one: () => import("./views/document.js").then((all) => all.Document) }),
+    page("preview", () => import("./views/preview.js").then((all) => all.Preview)),
+  ]],
+  ["nav.retrieval", [
+    page("playground", () => import("./views/playground.js").then((all) => all.Playground)),
+    page("traces", () => import("./views/traces.js").then((all) => all.Traces), { one: () => import("./views/trace.js").then((all) => all.Trace) }),
+  ]],
+  ["nav.operation", [
+    page("alignment", () => import("./views/alignment.js").then((all) => all.Alignment)),
+    page("health", () => import("./views/health.js").then((all) => all.Health)),
+  ]],
+];
+
+export const FIRST = "overview";
+
+const PAGES = new Map(GROUPS.flatMap(([, pages]) => pages.map((each) => [each.name, each])));
+
+/** The loader for an address and the arguments of its view; null for an address without a page. `documents` alone has a list below a name. */
+export function viewOf([name = FIRST, ...rest]) {
+  const known = PAGES.get(name);
+  if (!known) return null;
+  const listed = name === "documents" ? 2 : 1;
+  const one = known.one && rest.length >= listed;
+  return { load: one ? known.one : known.list, rest, key: [name, ...(one ? rest : [])].join("/") };
+}
