@@ -112,7 +112,7 @@ def create_app(settings: Settings, resources: Resources | None = None) -> FastAP
         app.include_router(module.router)
     for router in openai_dialect.routers():
         app.include_router(router)
-    problems.DIALECTS["/dify/"] = dify.told
+    problems.DIALECTS["/dify/"] = dify.error_response
     for middleware in (ConditionalRequests, IdempotentPosts, RateLimits, RequestContext):  # the last is the outermost
         app.add_middleware(middleware)
     app.add_exception_handler(Problem, _problem)

@@ -285,7 +285,7 @@ def conditioned(query: Query, conditions: HitConditions) -> Query:
     return replace(query, plan=replace(plan, retrieve=retrieve), filters=narrowing(conditions), conditions=conditions)
 
 
-def told(problem: Problem, _: Scope) -> Response:
+def error_response(problem: Problem, _: Scope) -> Response:
     """Return a problem in this dialect."""
     code = _CODES.get(problem.code, problem.status)
     status = _FORBIDDEN if code in (MALFORMED_AUTHORIZATION, NOT_AUTHORIZED) else problem.status

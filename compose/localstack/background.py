@@ -36,7 +36,7 @@ def up(*, adopt: bool = False) -> int:
 
 
 def supervise(*, adopt: bool = False) -> int:
-    """Run the stack until told to end, as the background process of `up`. Its output is the supervisor's log."""
+    """Run the stack until a signal ends it, as the background process of `up`. Its output is the supervisor's log."""
     with Stack("up", adopt=adopt) as stack:
         stack.start(servers_only=False)
         stack.watch()

@@ -104,14 +104,14 @@ class ComparePosition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyProgress:
-    """The progress of a comparison. ``waiting``: unfinished namespaces, the present first. ``spot``, ``counts``: the
+    """The progress of a comparison. ``waiting``: unfinished namespaces, the present first. ``position``, ``counts``: the
     position in the present one, None for its recount, and its counts. ``documents``: shown, by namespace. ``is_whole``:
     all namespaces. ``limit``: deletions the repair may still make."""
 
     space: int
     waiting: tuple[str, ...]
     documents: Mapping[str, int]
-    spot: ComparePosition | None = ComparePosition()
+    position: ComparePosition | None = ComparePosition()
     counts: AlignmentCounts = AlignmentCounts()
     finished: tuple[NamespaceReport, ...] = ()
     repaired: int = 0
@@ -188,10 +188,10 @@ def _advance(
 ) -> VerifyProgress:
     """Compare one page, or recount a namespace whose pages are done. Repeating repairs nothing twice."""
     namespace = Namespace(progress.waiting[0])
-    if progress.spot is not None:
+    if progress.position is not None:
         stores = NamespaceStores(tenant_id=tenant_id, namespace=namespace, space=space, use=use)
-        position, counts = next(compare(stores, repair=repair, start=progress.spot, limit=progress.limit))
-        return replace(progress, spot=position, counts=progress.counts + counts)
+        next_position, counts = next(compare(stores, repair=repair, start=progress.position, limit=progress.limit))
+        return replace(progress, position=next_position, counts=progress.counts + counts)
     counts = progress.counts + recount_statistics(tenant_id, namespace, use, repair=repair)
     figures = asdict(counts)
     repaired = figures.pop("repaired")
@@ -199,7 +199,7 @@ def _advance(
     return replace(
         progress,
         waiting=progress.waiting[1:],
-        spot=ComparePosition(),
+        position=ComparePosition(),
         counts=AlignmentCounts(),
         finished=(*progress.finished, report),
         repaired=progress.repaired + repaired,

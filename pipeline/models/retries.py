@@ -21,7 +21,7 @@ Result = TypeVar("Result")
 FIRST_WAIT_S: Final = 0.5
 LONGEST_WAIT_S: Final = 20.0
 
-# If told to wait longer than this, return the work instead of blocking: its next attempt can be scheduled.
+# If asked to wait longer than this, return the work instead of blocking: its next attempt can be scheduled.
 LONGEST_RETRY_AFTER_S: Final = 60.0
 _GRACE_S: Final = 0.1  # for a call that ends itself at the same moment, with a better error
 

@@ -47,7 +47,7 @@ class ProviderLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServicePace:
-    """Allowed requests and tokens per second; ``request_at``, ``token_at``: when the next are due; ``told``: limits
+    """Allowed requests and tokens per second; ``request_at``, ``token_at``: when the next are due; ``reported``: limits
     that the service reported."""
 
     requests: float = START_REQUESTS
@@ -58,7 +58,7 @@ class ServicePace:
     slowed_at: float = 0.0
     grown_at: float = 0.0
     refusals: int = 0
-    told: ProviderLimits = ProviderLimits()
+    reported: ProviderLimits = ProviderLimits()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,10 +78,10 @@ def beginning(configured: ProviderLimits) -> ServicePace:
     return ServicePace(requests=most_requests or START_REQUESTS, tokens=most_tokens or START_TOKENS)
 
 
-def most(configured: ProviderLimits, told: ProviderLimits) -> tuple[float, float]:
+def most(configured: ProviderLimits, reported: ProviderLimits) -> tuple[float, float]:
     """Return requests and tokens per second just below the smaller of the configured and the reported limit; 0 where
     neither is known."""
-    pairs = ((configured.requests, told.requests), (configured.tokens, told.tokens))
+    pairs = ((configured.requests, reported.requests), (configured.tokens, reported.tokens))
     requests, tokens = (min(filter(None, pair), default=0.0) * HEADROOM / 60 for pair in pairs)
     return requests, tokens
 
@@ -118,7 +118,7 @@ def slowed(
     if outdated:
         return closed
     requests_now, tokens_now = _within(pace, configured)
-    by_chance = any(most(configured, pace.told)) and now - pace.slowed_at > CALM_S
+    by_chance = any(most(configured, pace.reported)) and now - pace.slowed_at > CALM_S
     cut = CHANCE_CUT if by_chance else CUT
     return replace(
         closed,
@@ -142,7 +142,7 @@ def quickened(pace: ServicePace, configured: ProviderLimits, *, now: float, wait
     elapsed = min(1.0, now - pace.grown_at)
     if elapsed < GROWTH_EVERY_S:
         return calm
-    most_requests, most_tokens = most(configured, pace.told)
+    most_requests, most_tokens = most(configured, pace.reported)
     felt = pace.slowed_at > 0.0
     requests = _grown(pace.requests, most_requests, START_REQUESTS, MOST_REQUESTS, elapsed, felt=felt, waited=waited)
     tokens = _grown(pace.tokens, most_tokens, START_TOKENS, MOST_TOKENS, elapsed, felt=felt, waited=waited)
@@ -153,15 +153,17 @@ def quickened(pace: ServicePace, configured: ProviderLimits, *, now: float, wait
 
 def adopt(pace: ServicePace, configured: ProviderLimits, limits: ProviderLimits) -> ServicePace:
     """Return the pace after the service reported limits: the first is adopted at once, and so is a lower one."""
-    reported = ProviderLimits(requests=limits.requests or pace.told.requests, tokens=limits.tokens or pace.told.tokens)
-    if reported == pace.told:
+    reported = ProviderLimits(
+        requests=limits.requests or pace.reported.requests, tokens=limits.tokens or pace.reported.tokens
+    )
+    if reported == pace.reported:
         return pace
-    before, after = most(configured, pace.told), most(configured, reported)
+    before, after = most(configured, pace.reported), most(configured, reported)
     rates = [
         rate if not now_most else (now_most if not was else min(rate, now_most))
         for rate, was, now_most in zip((pace.requests, pace.tokens), before, after, strict=True)
     ]
-    return replace(pace, requests=rates[0], tokens=rates[1], told=reported)
+    return replace(pace, requests=rates[0], tokens=rates[1], reported=reported)
 
 
 def alone(pace: ServicePace) -> ServicePace:
@@ -170,7 +172,7 @@ def alone(pace: ServicePace) -> ServicePace:
         pace,
         requests=pace.requests * ALONE,
         tokens=pace.tokens * ALONE,
-        told=pace.told.shared_by(ALONE),
+        reported=pace.reported.shared_by(ALONE),
         request_at=0.0,
         token_at=0.0,
     )
@@ -204,7 +206,7 @@ def _number(text: str) -> float:
 
 def _within(pace: ServicePace, configured: ProviderLimits) -> tuple[float, float]:
     """Return the present pace, capped by the known limits: the settings may have changed since it was stored."""
-    most_requests, most_tokens = most(configured, pace.told)
+    most_requests, most_tokens = most(configured, pace.reported)
     return (
         min(pace.requests, most_requests) if most_requests else pace.requests,
         min(pace.tokens, most_tokens) if most_tokens else pace.tokens,

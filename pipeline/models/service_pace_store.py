@@ -115,7 +115,7 @@ class FleetGovernor:
     @property
     def largest_request_tokens(self) -> int | None:
         """The most tokens one request should have; None if no limit is known."""
-        _, tokens = service_pace.most(self._configured, self._seen.told)
+        _, tokens = service_pace.most(self._configured, self._seen.reported)
         return max(1, int(tokens * 60 * _BATCH_SHARE)) if tokens else None
 
     def admit(self, tokens: float, *, urgent: bool, longest_s: float, stop: threading.Event) -> RequestPermit:

@@ -48,7 +48,7 @@ class Format:
 
 
 def parse_plain(body: bytes, charset: str | None) -> Parsed:
-    """Return one section without a heading: in plain text, headings cannot be told from short lines."""
+    """Return one section without a heading: in plain text, headings look like short lines."""
     decoded = read_text(body, declared=charset)
     return assemble([Block(text=decoded.text)], encoding=decoded.encoding)
 

@@ -105,7 +105,7 @@ def add_coverage(
         deadline=query.deadline.at_most(query.timeout_ms_of(ChannelName.KEYWORD) / 1000),
         journal=journal,
         part="fuse",
-        otherwise="how much of the query the candidates hold could not be told",
+        otherwise="the coverage of the query by the candidates was not computed",
     )
     if coverage is None:
         return list(fused)

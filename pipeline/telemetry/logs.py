@@ -76,7 +76,7 @@ class _Handler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         try:
             self._write(self.format(record).encode("utf-8", "backslashreplace") + b"\n")
-        except Exception:  # noqa: BLE001 - as every handler does: a line that cannot be told must not stop who tells it
+        except Exception:  # noqa: BLE001 - as every handler does: a line that cannot be written must not stop its caller
             self.handleError(record)
 
 

@@ -139,7 +139,7 @@ _COLUMNS = (
 
 _ADD = f"INSERT IGNORE INTO audit (tenant_id, {_COLUMNS}) VALUES ({', '.join(['%s'] * 15)})"
 
-# MariaDB reads JSON's null as NULL and MySQL as the word "null"; an arm of that name is not told from no arm there.
+# MariaDB reads JSON's null as NULL and MySQL as the word "null"; an arm of that name equals no arm there.
 _ARMS = sql(
     "SELECT bucket, COUNT(*) AS searches, SUM(outcome = 'failed') AS failed, SUM(outcome = 'empty') AS empty,"
     " SUM(degraded = 'true') AS degraded, SUM(cached = 'true') AS cached,"

@@ -18,7 +18,7 @@ MODULES = (files, stores, search, store_files, batches)
 
 def routers() -> list[APIRouter]:
     """Return the routes of this dialect, and register its error format under its prefix."""
-    problems.DIALECTS[f"{PREFIX}/"] = errors.told
+    problems.DIALECTS[f"{PREFIX}/"] = errors.error_response
     together = APIRouter(prefix=PREFIX, tags=["openai"])
     for module in MODULES:
         together.include_router(module.router)

@@ -32,7 +32,7 @@ class OpenAIError(BaseModel):
     error: OpenAIErrorDetail
 
 
-def told(problem: Problem, scope: Scope) -> Response:
+def error_response(problem: Problem, scope: Scope) -> Response:
     """Return a problem in this dialect, with its headers."""
     status = _STATUS.get(problem.status, problem.status)
     first = problem.errors[0] if problem.errors else {}

@@ -150,7 +150,7 @@ class DescribeQuickened:
                 pace = quickened(pace, limits, now=now, waited=True)
             else:
                 pace = slowed(pace, limits, now=now, sent_at=now, retry_after_s=None)
-            most_requests, most_tokens = service_pace.most(limits, pace.told)
+            most_requests, most_tokens = service_pace.most(limits, pace.reported)
             assert service_pace.LEAST_REQUESTS <= pace.requests <= (most_requests or service_pace.MOST_REQUESTS) + 1e-9
             assert service_pace.LEAST_TOKENS <= pace.tokens <= (most_tokens or service_pace.MOST_TOKENS) + 1e-9
 

@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from api_gateway.dialects.openai import objects
-from api_gateway.dialects.openai.error_bodies import told
+from api_gateway.dialects.openai.error_bodies import error_response
 from api_gateway.dialects.openai.lookups import cut
 from api_gateway.dialects.openai.requests import (
     FileBatchRequest,
@@ -143,7 +143,7 @@ class DescribeErrors:
     def it_tells_problems_its_way(self, status, sent, kind):
         errors = [{"pointer": "/ranking_options/score_threshold", "detail": "is above 1"}]
         problem = Problem(status, "a_code", "A sentence.", errors=errors, headers={"Retry-After": "2"})
-        answer = told(problem, {"type": "http", "path": "/openai/v1/files", "state": {"request_id": "r-1"}})
+        answer = error_response(problem, {"type": "http", "path": "/openai/v1/files", "state": {"request_id": "r-1"}})
         error = orjson.loads(answer.body)["error"]
         assert (answer.status_code, error["type"], error["code"]) == (sent, kind, "a_code")
         assert error["param"] == "ranking_options.score_threshold"
