@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import Any
 
 import httpx
 import pytest
+
+from tests.support.clients.operating import eventually
 
 FOX = {
     "document_id": "fox",
@@ -243,9 +246,17 @@ class DescribeTheOperatorsRoutes:
     def it_is_alive_and_ready(self, client):
         alive = client.get("/healthz").json()
         assert (alive["status"], len(alive["installation_id"])) == ("ok", 36)
-        ready = client.get("/readyz").json()
-        assert ready["status"] == "ready", ready
+        # Workers under load may be late with an optional figure for a moment; what stays away is a failure.
+        ready: dict[str, Any] = {}
+
+        def look() -> bool:
+            ready.update(client.get("/readyz").json())
+            return not ready["failing"]
+
+        with suppress(AssertionError):
+            eventually(look, within_s=20)
         assert {name: ready["dependencies"][name] for name in ready["failing"]} == {}
+        assert ready["status"] == "ready", ready
         stores = {"mysql", "postgres", "redis", "broker", "schema", "installation"}
         workers = {"queue:ingest", "queue:recall", "queue:answer", "queue:rerank", "queue:upkeep", "queue:compute"}
         others = {"worker_versions", "worker_brokers", "last_sweep", "keyword_index"}

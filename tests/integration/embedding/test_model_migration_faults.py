@@ -88,9 +88,11 @@ class DescribeDying:
         second = Resources(use.settings)
 
         def impatient() -> None:
-            with suppress(Conflict):  # several touch the row at once, and one of them may have to give way
+            # Several touch the row at once, and one of them may have to give way; its task is then sent again.
+            with suppress(Conflict):
                 make_due(second)
-            backfill.step(second)
+            with suppress(Conflict):
+                backfill.step(second)
 
         threads = [threading.Thread(target=impatient) for _ in range(3)]
         for thread in threads:
