@@ -107,6 +107,12 @@ def load(cursor: Cursor, tenant: Tenant) -> None:
         " updated_at) VALUES (%s, %s, %s, %s, %s, %s, %s)",
         [(*key, document, 1, 1, moment, moment) for document in _documents(tenant)],
     )
+    empty, job = hashlib.sha256(b"").digest(), str(uuid.UUID(int=tenant.seed))
+    cursor.executemany(
+        "INSERT INTO generations (tenant_id, namespace, document_id, generation, job_id, tags, metadata, chunking,"
+        " media_type, content_hash, created_at) VALUES (%s, %s, %s, 1, %s, '[]', '{}', '{}', 'text/plain', %s, %s)",
+        [(*key, document, job, empty, moment) for document in _documents(tenant)],
+    )
     write(cursor, tenant, 0, tenant.chunks)
     word_, _, _, _ = tenant.postings(0, tenant.chunks)
     counted = np.bincount(word_, minlength=_VOCABULARY).tolist()
