@@ -29,8 +29,8 @@ export function Area({ label, value, onInput, hint, fault, rows = 6, ...rest }) 
 }
 
 /** `options`: `[value, label]` pairs. */
-export function Choice({ label, value, onInput, options, hint, class: kind, ...rest }) {
-  return html`<${Field} label=${label} hint=${hint} class=${kind}>
+export function Choice({ label, value, onInput, options, hint, fault, class: kind, ...rest }) {
+  return html`<${Field} label=${label} hint=${hint} fault=${fault} class=${kind}>
     ${(ties) => html`<select ...${ties} ...${rest} value=${value} onChange=${(event) => onInput(event.target.value)}>
       ${options.map(([option, text]) => html`<option key=${option} value=${option} selected=${option === value}>${text}</option>`)}
     </select>`}
