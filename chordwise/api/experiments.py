@@ -42,6 +42,11 @@ class ExperimentOperations(Resource):
         return self._list(Experiment, path("experiments"))
 
     @operation
+    def experiment(self, experiment_id: str) -> Steps[Experiment]:
+        """Return one experiment."""
+        return self._one(Experiment, "GET", path("experiments", experiment_id))
+
+    @operation
     def store_experiment(
         self, experiment_id: str, experiment: Mapping[str, Any], *, active: bool = True
     ) -> Steps[Experiment]:

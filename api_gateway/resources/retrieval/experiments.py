@@ -76,6 +76,18 @@ async def list_experiments(gateway: CurrentGateway, principal: Reader) -> Respon
     return page_response(rows, None)
 
 
+@router.get(
+    "/v1/experiments/{experiment_id}",
+    responses=answers(200, ExperimentShape, "The experiment.", 401, 403, 404, 422, 503),
+    summary="Get an experiment",
+)
+async def look(gateway: CurrentGateway, principal: Reader, experiment_id: str) -> Response:
+    """Return an experiment. Its `ETag` is the `If-Match` of a change."""
+    experiments = await gateway.run(flow.list_experiments, principal.tenant_id, gateway.quick)
+    config, active = existing(experiments.get(experiment_id), _not_found(experiment_id))
+    return json_response({"experiment_id": experiment_id, "active": active, "experiment": config})
+
+
 @router.put(
     "/v1/experiments/{experiment_id}",
     responses=answers(200, ExperimentShape, "It is stored.", 400, 401, 403, 413, 415, 422, 503),
@@ -117,6 +129,10 @@ async def store(request: Request, gateway: CurrentGateway, principal: Writer, ex
 async def remove(gateway: CurrentGateway, principal: Writer, experiment_id: str) -> Response:
     """Delete an experiment. Its results stay in the logs and in the audit."""
     removed = await gateway.run(flow.remove_experiment, principal.tenant_id, experiment_id, gateway.resources)
-    existing(removed, Problem(404, "experiment_not_found", f"There is no experiment {experiment_id}."))
+    existing(removed, _not_found(experiment_id))
     gateway.configurations.forget(principal.tenant_id)
     return Response(status_code=204)
+
+
+def _not_found(experiment_id: str) -> Problem:
+    return Problem(404, "experiment_not_found", f"There is no experiment {experiment_id}.")

@@ -59,6 +59,7 @@ CALLS: dict[str, tuple[list[Any], dict[str, Any]]] = {
     "events": (["j"], {}),
     "example_statistics": ([], {"namespace": "kb"}),
     "examples_template": ([], {}),
+    "experiment": (["x"], {}),
     "experiment_results": (["x"], {}),
     "experiments": ([], {}),
     "export": (["kb", OUT], {}),
