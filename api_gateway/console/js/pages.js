@@ -15,12 +15,14 @@ export const GROUPS = [
   ["nav.knowledge", [
     page("documents", () => import("./views/documents.js").then((all) => all.Documents), { one: () => import("./views/document.js").then((all) => all.Document) }),
     page("preview", () => import("./views/preview.js").then((all) => all.Preview)),
+    page("dictionary", () => import("./views/knowledge/dictionary.js").then((all) => all.Dictionary)),
     page("api-sources", () => import("./views/knowledge/api_sources.js").then((all) => all.ApiSources), { scope: "write", one: () => import("./views/knowledge/api_source.js").then((all) => all.ApiSource) }),
   ]],
   ["nav.retrieval", [
     page("playground", () => import("./views/playground.js").then((all) => all.Playground)),
     page("traces", () => import("./views/traces.js").then((all) => all.Traces), { one: () => import("./views/trace.js").then((all) => all.Trace) }),
     page("profiles", () => import("./views/retrieval/profiles.js").then((all) => all.Profiles), { one: () => import("./views/retrieval/profile.js").then((all) => all.Profile) }),
+    page("experiments", () => import("./views/retrieval/experiments.js").then((all) => all.Experiments), { one: () => import("./views/retrieval/experiment.js").then((all) => all.Experiment) }),
   ]],
   ["nav.operation", [
     page("alignment", () => import("./views/alignment.js").then((all) => all.Alignment)),

@@ -14,9 +14,10 @@ export function Field({ label, hint, fault, children, class: kind = "" }) {
   </div>`;
 }
 
-export function Text({ label, value, onInput, hint, fault, class: kind, ...rest }) {
+/** `refused`: the reason for which the browser does not submit the value. */
+export function Text({ label, value, onInput, hint, fault, class: kind, refused = "", ...rest }) {
   return html`<${Field} label=${label} hint=${hint} fault=${fault} class=${kind}>
-    ${(ties) => html`<input type="text" autocomplete="off" ...${ties} ...${rest} value=${value}
+    ${(ties) => html`<input type="text" autocomplete="off" ...${ties} ...${rest} value=${value} ref=${(node) => node?.setCustomValidity(refused)}
       onInput=${(event) => onInput(event.target.value)} />`}
   <//>`;
 }

@@ -13,7 +13,7 @@ import { Loaded } from "./states.js";
 /**
  * Read `path` and save it with PUT under the ETag that was read; `path` null means a new record, which overwrites none.
  * Returns `{loaded, save, theirs, mine, theirsInstead}`: on a conflict `theirs` is the record as it is now, `mine()` saves
- * over it, and `theirsInstead()` shows it. `missing`: the record to start from where the server has none; `start`: the
+ * over it (or saves another body), and `theirsInstead()` shows it. `missing`: the record to start from where the server has none; `start`: the
  * address of the record that a new one begins as.
  */
 export function useRecord(path, { onSaved = () => {}, missing, start } = {}) {
@@ -43,10 +43,10 @@ export function useRecord(path, { onSaved = () => {}, missing, start } = {}) {
 
   return {
     loaded, save, theirs,
-    mine() {
+    mine(instead) {
       const [to, body, version] = waiting.current;
       etag.current = version;
-      return save.run(to, body);
+      return save.run(to, instead ?? body);
     },
     theirsInstead() {
       setTheirs(null);
@@ -55,16 +55,17 @@ export function useRecord(path, { onSaved = () => {}, missing, start } = {}) {
   };
 }
 
-/** The choice after a conflict: keep mine, or take theirs. `show(record)` renders what the other person stored. */
-export function Conflict({ record, show, isNew = false }) {
+/** The choice after a conflict: keep mine, take theirs, or save what `merge(theirs)` makes. `show(theirs)` renders the other version. */
+export function Conflict({ record, show, isNew = false, merge }) {
   if (!record.theirs) return null;
   return html`<div class="problem" role="alert">
     <p class="problem-title">${isNew ? t("form.exists") : t("form.conflict")}</p>
     <p>${isNew ? t("form.exists_text") : t("form.conflict_text")}</p>
     ${show(record.theirs)}
     <div class="buttons">
-      ${!isNew && html`<button type="button" class="primary" onClick=${record.theirsInstead}>${t("form.take_theirs")}</button>`}
-      <button type="button" class="danger" disabled=${record.save.busy} onClick=${record.mine}>${t("form.keep_mine")}</button>
+      ${merge && html`<button type="button" class="primary" disabled=${record.save.busy} onClick=${() => record.mine(merge(record.theirs))}>${t("form.merge")}</button>`}
+      ${!isNew && html`<button type="button" class=${merge ? "" : "primary"} onClick=${record.theirsInstead}>${t("form.take_theirs")}</button>`}
+      <button type="button" class="danger" disabled=${record.save.busy} onClick=${() => record.mine()}>${t("form.keep_mine")}</button>
     </div>
   </div>`;
 }

@@ -5,7 +5,8 @@ import { Choice, Text } from "./fields.js";
 
 /**
  * `columns`: `{name, label, options, ...attributes}`, a choice where there are options. `value`: the rows, with text for
- * each column. `pointer`: the list's place in the body, for the faults in `error`. A column's `when(row)` may hide it.
+ * each column. `pointer`: the list's place in the body, for the faults in `error`. A column's `when(row)` may hide it, its
+ * `check(text)` returns the fault of a text; the browser does not submit a form with one.
  */
 export function Rows({ label, columns, value, onInput, blank, add, pointer = "", error, least = 0 }) {
   const set = (index, name) => (text) => onInput(value.map((row, at) => (at === index ? { ...row, [name]: text } : row)));
@@ -14,8 +15,9 @@ export function Rows({ label, columns, value, onInput, blank, add, pointer = "",
   return html`<fieldset class="field-group">
     <legend>${label}</legend>
     ${value.map((row, index) => html`<div class="rows" key=${index} role="group" aria-label=${`${label} ${index + 1}`}>
-      ${columns.map(({ name, options, when = () => true, ...rest }) => when(row) && html`<${options ? Choice : Text} key=${name} ...${rest}
-        options=${options} value=${row[name] ?? ""} onInput=${set(index, name)} fault=${fault(index, name)} />`)}
+      ${columns.map(({ name, options, check = () => "", when = () => true, ...rest }) => when(row) && html`<${options ? Choice : Text} key=${name} ...${rest}
+        ...${options ? { options } : { refused: check(row[name]) }} value=${row[name] ?? ""} onInput=${set(index, name)}
+        fault=${check(row[name]) || fault(index, name)} />`)}
       <button type="button" class="quiet danger-text" disabled=${value.length <= least} aria-label=${`${t("listing.remove")}: ${label} ${index + 1}`}
         onClick=${() => onInput(value.filter((_, at) => at !== index))}>${t("listing.remove")}</button>
     </div>`)}

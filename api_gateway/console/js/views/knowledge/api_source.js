@@ -1,14 +1,12 @@
 // One business API: its request, the places of passages in its answer, and a trial call.
-import { html, useState } from "../../html.js";
+import { html } from "../../html.js";
 import { post, segment } from "../../api.js";
-import { milliseconds, score } from "../../format.js";
-import { useAction } from "../../load.js";
-import { NamespaceInput, Text, useNamespaces } from "../../parts/fields.js";
+import { milliseconds } from "../../format.js";
 import { drafted, plain, sent } from "../../parts/form.js";
 import { RecordForm } from "../../parts/record.js";
 import { Rows } from "../../parts/rows.js";
-import { Problem } from "../../parts/states.js";
 import { Badge } from "../../parts/table.js";
+import { Trial } from "../../parts/trial.js";
 import { go, link } from "../../router.js";
 import { Heading } from "../../shell.js";
 import { t, word } from "../../words.js";
@@ -58,7 +56,8 @@ export function ApiSource({ parts: [name] }) {
   ];
   return html`
     <${Heading} title=${isNew ? t("api_source.create") : name} back=${[link("api-sources"), t("nav.api-sources")]} />
-    ${!isNew && html`<${Trial} name=${name} />`}
+    ${!isNew && html`<${Trial} id="trial" title=${t("api_source.test")} about=${t("api_source.test_about")} submit=${t("api_source.call")}
+      ask=${(text, namespace) => call(name, text, namespace)} />`}
     <section aria-labelledby="settings">
       <h2 id="settings">${t("api_source.settings")}</h2>
       <${RecordForm} key=${name} path=${isNew ? null : `v1/api-sources/${segment(name)}`} collection="v1/api-sources" fields=${fields}
@@ -73,35 +72,11 @@ export function ApiSource({ parts: [name] }) {
 }
 
 /** A call of the stored source, as a query would make it. */
-function Trial({ name }) {
-  const namespaces = useNamespaces();
-  const [text, setText] = useState("");
-  const [namespace, setNamespace] = useState("");
-  const [result, setResult] = useState(null);
-  const call = useAction(async () => {
-    setResult(null);
-    setResult(await post(`v1/api-sources/${segment(name)}/test`, { query_text: text, namespaces: [namespace.trim()] }));
-  });
-  function run(event) {
-    event.preventDefault();
-    call.run();
-  }
-  return html`<section class="panel" aria-labelledby="trial">
-    <h2 id="trial">${t("api_source.test")}</h2>
-    <p class="about">${t("api_source.test_about")}</p>
-    <form class="ask" onSubmit=${run}>
-      <${Text} label=${t("play.question")} class="grow" required maxlength="8000" value=${text} onInput=${setText} />
-      <${NamespaceInput} value=${namespace} onInput=${setNamespace} known=${namespaces.data} />
-      <button class="primary" disabled=${call.busy} aria-busy=${call.busy}>${t("api_source.call")}</button>
-    </form>
-    ${call.error && html`<${Problem} error=${call.error} />`}
-    ${result && html`<div role="status">
-      <p><${Badge} of=${result.ok ? "ok" : "failed"} label=${result.ok ? t("api_source.answered", { count: result.passages.length }) : result.code} /> ${milliseconds(result.elapsed_ms)}</p>
-      ${result.detail && html`<p class="bad-text">${result.detail}</p>`}
-      ${Object.entries(result.left_out).map(([reason, rows]) => html`<p key=${reason} class="muted">${t("api_source.left_out", { count: rows, reason })}</p>`)}
-    </div>
-    <ol class="pieces">${result.passages.map((each) => html`<li class="piece" key=${each.chunk_id}>
-      <div class="piece-head"><b>${each.title || each.document_id}</b><span class="number">${score(each.score)}</span></div>
-      <p class="passage">${each.text}</p></li>`)}</ol>`}
-  </section>`;
+async function call(name, text, namespace) {
+  const result = await post(`v1/api-sources/${segment(name)}/test`, { query_text: text, namespaces: [namespace] });
+  const note = html`
+    <p><${Badge} of=${result.ok ? "ok" : "failed"} label=${result.ok ? t("api_source.answered", { count: result.passages.length }) : result.code} /> ${milliseconds(result.elapsed_ms)}</p>
+    ${result.detail && html`<p class="bad-text">${result.detail}</p>`}
+    ${Object.entries(result.left_out).map(([reason, rows]) => html`<p key=${reason} class="muted">${t("api_source.left_out", { count: rows, reason })}</p>`)}`;
+  return { hits: result.passages, note };
 }
