@@ -15,8 +15,11 @@ export const GROUPS = [
   ["nav.knowledge", [
     page("documents", () => import("./views/documents.js").then((all) => all.Documents), { one: () => import("./views/document.js").then((all) => all.Document) }),
     page("preview", () => import("./views/preview.js").then((all) => all.Preview)),
+    page("faq", () => import("./views/knowledge/faq.js").then((all) => all.Faq)),
     page("dictionary", () => import("./views/knowledge/dictionary.js").then((all) => all.Dictionary)),
     page("api-sources", () => import("./views/knowledge/api_sources.js").then((all) => all.ApiSources), { scope: "write", one: () => import("./views/knowledge/api_source.js").then((all) => all.ApiSource) }),
+    page("examples", () => import("./views/knowledge/examples.js").then((all) => all.Examples)),
+    page("entities", () => import("./views/knowledge/entities.js").then((all) => all.Entities)),
   ]],
   ["nav.retrieval", [
     page("playground", () => import("./views/playground.js").then((all) => all.Playground)),

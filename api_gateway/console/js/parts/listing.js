@@ -15,7 +15,7 @@ import { More, Table } from "./table.js";
 /**
  * `path`, `parameters`: the list of the API. `columns`: as for a Table. `nameOf(row)`: what a row is called, its key too
  * unless `rowKey` is given. `create`: `[address, label]`. `filters`: controls above the list. `searched(row)`: the text in
- * which a search among the loaded rows looks. `removal`: `{path(row), title, text(row), scope, when(row)}`. `actions(row, list)`:
+ * which a search among the loaded rows looks. `removal`: `{path(row) or run(row), title, text(row), scope, when(row)}`. `actions(row, list)`:
  * further buttons of a row. `empty`: `[title, text]`. `children(list)`: whatever stands below.
  */
 export function Listing({
@@ -26,7 +26,7 @@ export function Listing({
   const [text, setText] = useState("");
   const [removing, setRemoving] = useState(null);
   const take = useAction(async (row) => {
-    await remove(removal.path(row));
+    await (removal.run?.(row) ?? remove(removal.path(row)));
     announce(t("listing.removed", { name: nameOf(row) }));
     list.reload();
   });

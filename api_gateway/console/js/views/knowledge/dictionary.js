@@ -5,7 +5,8 @@ import { count } from "../../format.js";
 import { useAction } from "../../load.js";
 import { Changes } from "../../parts/changes.js";
 import { Confirm } from "../../parts/dialog.js";
-import { Choice, useNamespaces } from "../../parts/fields.js";
+import { useNamespaces } from "../../parts/fields.js";
+import { NamespaceChoice } from "../../parts/namespace_choice.js";
 import { announce } from "../../parts/notices.js";
 import { Conflict, useRecord } from "../../parts/record.js";
 import { Loaded, Problem } from "../../parts/states.js";
@@ -25,12 +26,10 @@ const linesOf = (dictionary) => Object.fromEntries(KINDS.map((kind) => [t(`dicti
 export function Dictionary({ parts: [namespace = ""] }) {
   const namespaces = useNamespaces();
   const [pending, setPending] = useState(0);
-  const options = [["", t("dictionary.every_namespace")], ...(namespaces.data ?? []).map((each) => [each.namespace, each.namespace])];
-  if (namespace && !options.some(([value]) => value === namespace)) options.push([namespace, namespace]);
   return html`
     <${Heading} title=${t("nav.dictionary")} about=${t("dictionary.about")} />
     <div class="toolbar">
-      <${Choice} label=${t("field.namespace")} value=${namespace} options=${options} disabled=${pending > 0}
+      <${NamespaceChoice} namespaces=${namespaces} all=${t("dictionary.every_namespace")} value=${namespace} disabled=${pending > 0}
         hint=${pending > 0 ? t("dictionary.save_first") : undefined} onInput=${(value) => (value ? go("dictionary", value) : go("dictionary"))} />
     </div>
     <${OfNamespace} key=${namespace} namespace=${namespace} onPending=${setPending} />
