@@ -26,6 +26,8 @@ export const GROUPS = [
     page("traces", () => import("./views/traces.js").then((all) => all.Traces), { one: () => import("./views/trace.js").then((all) => all.Trace) }),
     page("profiles", () => import("./views/retrieval/profiles.js").then((all) => all.Profiles), { one: () => import("./views/retrieval/profile.js").then((all) => all.Profile) }),
     page("experiments", () => import("./views/retrieval/experiments.js").then((all) => all.Experiments), { one: () => import("./views/retrieval/experiment.js").then((all) => all.Experiment) }),
+    page("feedback", () => import("./views/retrieval/feedback.js").then((all) => all.Feedback)),
+    page("evaluation", () => import("./views/retrieval/evaluation.js").then((all) => all.Evaluation)),
   ]],
   ["nav.operation", [
     page("alignment", () => import("./views/alignment.js").then((all) => all.Alignment)),

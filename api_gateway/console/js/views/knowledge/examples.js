@@ -18,30 +18,31 @@ const CATEGORIES = ["qa", "record", "query", "greeting"];
 
 export function Examples() {
   const namespaces = useNamespaces();
+  const stocked = useLoad((signal) => get("v1/namespaces?examples=true&limit=200", { signal }).then((page) => page.data), [], { everyMs: 10000 });
   const [chosen, setChosen] = useState("");
   const [job, setJob] = useState("");
-  const namespace = chosen || namespaces.data?.[0]?.namespace || "";
+  const namespace = chosen || stocked.data?.[0]?.namespace || "";
   const template = useAction(() => download("v1/examples/template.xlsx", "examples-template.xlsx"));
   return html`
     <${Heading} title=${t("nav.examples")} about=${t("example.about")}>
       <button disabled=${template.busy} onClick=${() => template.run()}>${t("example.template")}</button>
     <//>
     ${template.error && html`<${Problem} error=${template.error} />`}
-    ${may("write") && html`<${Book} namespaces=${namespaces} onImported=${setJob} />`}
+    ${may("write") && html`<${Book} namespaces=${namespaces} onImported=${(id) => { setJob(id); stocked.reload(); }} />`}
     <${Verification} key=${job} job=${job} />
     <section aria-labelledby="stored">
       <div class="heading">
         <h2 id="stored">${t("example.stored")}</h2>
-        ${namespaces.data?.length > 0 && html`<${NamespaceChoice} class="inline" namespaces=${namespaces} value=${namespace} onInput=${setChosen} />`}
+        ${stocked.data?.length > 0 && html`<${NamespaceChoice} class="inline" namespaces=${stocked} value=${namespace} onInput=${setChosen} />`}
       </div>
-      ${namespace ? html`<${Stored} key=${namespace} namespace=${namespace} />` : html`<${Loaded} of=${namespaces} isEmpty=${() => true} empty=${html`<${Empty} title=${t("example.none")} />`} />`}
+      ${namespace ? html`<${Stored} key=${namespace} namespace=${namespace} />` : html`<${Loaded} of=${stocked} isEmpty=${() => true} empty=${html`<${Empty} title=${t("example.none")}><p>${t("example.none_text")}</p><//>`} />`}
     </section>`;
 }
 
 const pairs = (counts) => Object.entries(counts).map(([name, number]) => `${name || t("example.no_grade")} ${count(number)}`).join(", ") || "–";
 
 function Stored({ namespace }) {
-  const found = useLoad((signal) => get(`v1/examples/statistics${query({ namespace })}`, { signal }), [namespace]);
+  const found = useLoad((signal) => get(`v1/examples/statistics${query({ namespace })}`, { signal }), [namespace], { everyMs: 10000 });
   const columns = [
     { key: "category", label: t("example.category"), main: true, render: ([name]) => word("example_category", name) },
     { key: "examples", label: t("example.examples"), numeric: true, render: ([, each]) => count(each.examples) },
