@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -30,14 +31,19 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> Connection:
     )
 
 
-def discover(environment: Mapping[str, str] = os.environ, local_env: Path = LOCAL_ENV) -> Connection:
-    """Read the environment, completed by the file that ``make up`` writes below the current directory.
+def discover(
+    environment: Mapping[str, str] = os.environ, local_env: Path = LOCAL_ENV, checkout: Path | None = None
+) -> Connection:
+    """Read the environment, completed by the file that ``make up`` writes: the one below the current directory, else
+    the one of the checkout whose virtual environment runs this.
 
     The file's key is used for the file's own address only: it must not be sent to another server.
     """
     server = from_environment(environment)
     if server.url and server.api_key:
         return server
+    if not local_env.is_file():
+        local_env = _checkout(checkout) / LOCAL_ENV
     local = read_assignments(local_env)
     url = server.url or local.get(URL)
     key = server.api_key or (local.get(API_KEY) if url == local.get(URL) else None)
@@ -45,7 +51,10 @@ def discover(environment: Mapping[str, str] = os.environ, local_env: Path = LOCA
 
 
 def as_operator(
-    server: Connection, environment: Mapping[str, str] = os.environ, stack_env: Path = LOCAL_STACK_ENV
+    server: Connection,
+    environment: Mapping[str, str] = os.environ,
+    stack_env: Path = LOCAL_STACK_ENV,
+    checkout: Path | None = None,
 ) -> Connection:
     """Return the connection for commands about the whole installation, with the operator's key if there is one.
 
@@ -54,9 +63,14 @@ def as_operator(
     """
     key = environment.get(ADMIN_KEY, "").strip()
     if not key:
-        local = read_assignments(stack_env)
+        local = read_assignments(stack_env if stack_env.is_file() else _checkout(checkout) / LOCAL_STACK_ENV)
         key = local.get(ADMIN_KEY, "") if server.url and server.url == local.get(URL) else ""
     return replace(server, api_key=key or server.api_key)
+
+
+def _checkout(given: Path | None) -> Path:
+    """Return the folder that the virtual environment stands in: the checkout, if `make up` made the environment."""
+    return given or Path(sys.prefix).parent
 
 
 def read_assignments(path: Path) -> dict[str, str]:

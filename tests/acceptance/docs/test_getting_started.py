@@ -1,4 +1,4 @@
-"""docs/getting-started.md: every block is run in its order by a new tenant, in a folder that looks like a checkout."""
+"""docs/getting-started.md: every block is run in its order by a new tenant, in another folder than the checkout's."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ PAGE = "docs/getting-started.md"
 
 
 def it_leads_from_nothing_to_the_same_answer_at_every_door(use, tmp_path):
-    reader = Reader(tmp_path, make_tenant(use)[1])
+    reader = Reader(tmp_path, make_tenant(use)[1], elsewhere=True)
     [program] = blocks(PAGE, "python")
-    (tmp_path / "ask.py").write_text(program.text, encoding="utf-8")
+    (tmp_path / "elsewhere/ask.py").write_text(program.text, encoding="utf-8")
     printed = [reader.types(block.text, knowing=False) for block in blocks(PAGE, "sh")]
     up, _, ingested, answered, key, queried, asked, down = printed
     assert "compose/local.py up" in up

@@ -38,7 +38,8 @@ def shell(page: str) -> list[str]:
     return [block.text for block in blocks(page, "sh")]
 
 
-def it_is_used_as_the_readme_says(reader):
+def it_is_used_as_the_readme_says_from_any_folder(use, tmp_path):
+    reader = Reader(tmp_path, make_tenant(use)[1], elsewhere=True)
     make, use, curl, servers, models = shell(README)
     assert "-m tests" in reader.types(make, knowing=False)
     shown = reader.types(use, knowing=False)

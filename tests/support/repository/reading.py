@@ -15,13 +15,17 @@ _SHELL = 'curl() { command curl --fail-with-body "$@"; }\n'
 
 
 class Reader:
-    """Runs what is on a page with a key. MAKEFLAGS=n: make says what it would do, as the stack is up already."""
+    """Runs what is on a page with a key. MAKEFLAGS=n: make says what it would do, as the stack is up already. Its checkout
+    is `~/chordwise`; ``elsewhere`` puts the reader into another folder than that."""
 
-    def __init__(self, folder: Path, key: str, **known: str) -> None:
+    def __init__(self, folder: Path, key: str, *, elsewhere: bool = False, **known: str) -> None:
         self.folder, self.key = folder, key
+        self._cwd = folder / "elsewhere" if elsewhere else folder
+        self._cwd.mkdir(exist_ok=True)
+        (folder / "chordwise").symlink_to(folder)
         for name in ("Makefile", "compose", "pipeline"):
             (folder / name).symlink_to(ROOT / name)
-        (folder / ".venv").symlink_to(sys.prefix)
+        _environment_like_ours(folder / ".venv")
         (folder / "docs").mkdir()
         for name in ("ingestion.md", "chunking.md"):
             shutil.copy(ROOT / "docs" / name, folder / "docs")
@@ -43,7 +47,7 @@ class Reader:
     def _run(self, command: list[str], status: int, knowing: bool) -> str:
         done = subprocess.run(
             command,
-            cwd=self.folder,
+            cwd=self._cwd,
             env=self._bare | (self._known if knowing else {}),
             capture_output=True,
             text=True,
@@ -53,3 +57,17 @@ class Reader:
         assert done.returncode == status, f"{command[-1]}{done.stdout}{done.stderr}"
         assert "Traceback" not in done.stderr
         return done.stdout + (done.stderr if status else "")
+
+
+def _environment_like_ours(folder: Path) -> None:
+    """Make a virtual environment with the packages of this one, whose commands take ``folder`` for theirs."""
+    (folder / "bin").mkdir(parents=True)
+    shutil.copy(Path(sys.prefix) / "pyvenv.cfg", folder)
+    (folder / "lib").symlink_to(Path(sys.prefix) / "lib")
+    python = folder / "bin/python"
+    python.symlink_to(sys.executable)
+    command = folder / "bin/chordwise"
+    command.write_text(
+        f'#!/bin/sh\nexec "{python}" -c "import sys; from chordwise.cli import main; sys.exit(main())" "$@"\n'
+    )
+    command.chmod(0o755)

@@ -15,7 +15,7 @@ from chordwise.api.documents import document_json
 from chordwise.api.files import as_document, file_batches, find_files, grouped, read_documents
 from chordwise.api.ingestion import IngestOptions, document_batches
 from chordwise.api.queries import query_body
-from chordwise.config import discover
+from chordwise.config import as_operator, discover
 from chordwise.records import decode
 from chordwise.transport import client_arguments, encode
 
@@ -269,8 +269,17 @@ class DescribeConfiguration:
         known = discover(environment, local_env)
         assert (known.url, known.api_key) == (url, key)
 
+    def it_reads_the_checkout_that_it_runs_from_in_any_other_folder(self, local_env, tmp_path):
+        (tmp_path / ".local/stacks/up").mkdir(parents=True)
+        local_env.rename(tmp_path / ".local/env")
+        (tmp_path / ".local/stacks/up/env").write_text("CHORDWISE_URL=http://127.0.0.1:1\nCHORDWISE_ADMIN_KEY=k3\n")
+        elsewhere = tmp_path / "elsewhere/env"
+        known = discover({}, elsewhere, checkout=tmp_path)
+        assert (known.url, known.api_key, known.origin) == ("http://127.0.0.1:1", "k1", str(tmp_path / ".local/env"))
+        assert as_operator(known, {}, elsewhere, checkout=tmp_path).api_key == "k3"
+
     def it_knows_nothing_without_either(self, tmp_path):
-        assert discover({}, tmp_path / "env").url is None
+        assert discover({}, tmp_path / "env", checkout=tmp_path).url is None
 
     @pytest.mark.parametrize(
         ("url", "key", "complaint"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import pytest
 
@@ -271,12 +272,13 @@ class DescribeDoctor:
         assert (status, err) == (1, "chordwise: 1 check failed: redis\n")
         assert "failed: connection refused - start it, and compare CHORDWISE_REDIS_URL of the server" in out
 
-    def it_tells_a_wrong_key_from_a_wrong_address(self, call, monkeypatch):
+    def it_tells_a_wrong_key_from_a_wrong_address(self, call, monkeypatch, tmp_path):
         monkeypatch.setenv("CHORDWISE_API_KEY", "wrong")
         assert call("doctor")[2] == "chordwise: 1 check failed: key\n"
         monkeypatch.setenv("CHORDWISE_URL", "http://127.0.0.1:1")
         assert call("doctor")[2] == "chordwise: 1 check failed: server\n"
         monkeypatch.delenv("CHORDWISE_URL")
+        monkeypatch.setattr(sys, "prefix", str(tmp_path / ".venv"))
         assert call("doctor")[2] == "chordwise: 1 check failed: configuration\n"
 
     def it_compares_the_stores_on_request(self, call, stub):

@@ -198,6 +198,7 @@ class DescribeUsage:
 
     def it_exits_with_2_when_no_server_is_named(self, monkeypatch, capsys, tmp_path):
         monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "prefix", str(tmp_path / ".venv"))
         monkeypatch.delenv("CHORDWISE_URL", raising=False)
         assert run(["jobs"]) == 2
         assert "set CHORDWISE_URL" in capsys.readouterr().err
