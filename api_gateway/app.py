@@ -15,7 +15,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from api_gateway.console import page
+from api_gateway.console import page, sign_in
 from api_gateway.dialects import dify
 from api_gateway.dialects import openai as openai_dialect
 from api_gateway.dialects.mcp import endpoint as mcp_endpoint
@@ -89,6 +89,7 @@ _ROUTERS = (
     health,
     overview,
     page,
+    sign_in,
     openapi,
     dify,
     mcp_endpoint,

@@ -80,6 +80,7 @@ class Settings(BaseSettings):
     flower_link: Annotated[str, Field(pattern=r"^(https?://\S+)?$")] = ""
     flower_sample_percent: Annotated[float, Field(ge=0, le=100)] = 10.0
     flower_slow_ms: Annotated[float, Field(ge=0, le=60_000)] = 1000.0
+    sign_in_dir: str = ""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
 
     # Ingestion

@@ -91,6 +91,13 @@ def _merged(folder: Path) -> bytes:
     return json.dumps(groups, ensure_ascii=False, separators=(",", ":")).encode()
 
 
+@router.head("/")
+@router.get("/")
+async def root() -> Response:
+    """Redirect to the console, relative to the address, so that a proxy's prefix stays."""
+    return RedirectResponse("console/", status_code=307, headers=_HEADERS)
+
+
 @router.get("/console")
 async def console() -> Response:
     """Redirect to the page's folder, so that its relative paths work, also behind a proxy that adds a prefix."""

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from . import probes, processes, state, stopping, variables
+from . import probes, processes, sign_in, state, stopping, variables
 from .endpoints import external, flower_login
 from .install import install
 from .places import ENVIRONMENT, ROOT, StackFolder, stack_names
@@ -137,13 +137,16 @@ def _print_addresses() -> None:
     password = password_notice(
         _UP.path / "flower-told", addresses["CHORDWISE_FLOWER_PASSWORD"], where=f"{here / 'env'}"
     )
+    link = sign_in.link(url, addresses["CHORDWISE_API_KEY"], Path(addresses["CHORDWISE_SIGN_IN_DIR"]))
     say(
         f"Chordwise is up; `make down` ends it.\n"
+        f"  sign in   {link}\n"
+        f"            (in a browser on this machine; once, within ten minutes; `make up` prints another)\n"
         f"  gateway   {url}\n"
         f"  console   {url}/console\n"
         f"  API docs  {url}/docs\n"
         f"  metrics   {url}/v1/metrics\n"
         f"  Flower    {addresses['CHORDWISE_FLOWER_URL']}  (user {addresses['CHORDWISE_FLOWER_USER']}, {password})\n"
-        f"  key       CHORDWISE_API_KEY in {ENVIRONMENT.relative_to(ROOT)}, tenant demo\n"
+        f"  key       CHORDWISE_API_KEY in {ENVIRONMENT}, tenant demo\n"
         f"  logs      {here / 'logs'}"
     )

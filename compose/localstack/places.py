@@ -58,6 +58,11 @@ class StackFolder:
         """Return the file of generated passwords, for its owner only."""
         return self.path / "secrets.json"
 
+    @property
+    def sign_in(self) -> Path:
+        """Return the folder of the codes of sign-in links, for its owner only."""
+        return self.run / "sign-in"
+
     def make(self) -> None:
         """Create the missing folders; only the owner may read logs and run."""
         for folder in (self.path, self.data, self.logs, self.run):

@@ -1,12 +1,12 @@
 // Starts the page: words first, then a key stored in this tab, then the view in the address.
 import { html, render, useEffect, useState } from "./html.js";
-import { get } from "./api.js";
+import { get, post } from "./api.js";
 import { Notices } from "./parts/notices.js";
 import { Problem, Waiting } from "./parts/states.js";
 import { viewOf } from "./pages.js";
 import { applyTheme, language, theme } from "./preferences.js";
 import { route } from "./router.js";
-import { keptKey, session, signIn, signOut } from "./session.js";
+import { ended, keptKey, session, signIn, signOut } from "./session.js";
 import { Shell } from "./shell.js";
 import { useStore } from "./store.js";
 import { loadWords, t } from "./words.js";
@@ -16,7 +16,8 @@ function App() {
   const who = useStore(session);
   const { parts } = useStore(route);
   const [, setSpeaking] = useState(language.get()); // all below is rendered anew, and keeps what was typed
-  const [checking, setChecking] = useState(Boolean(keptKey()));
+  const code = parts[0] === "sign-in" ? parts[1] ?? "" : null; // of a link of this machine's `make up`
+  const [checking, setChecking] = useState(Boolean(keptKey()) || code !== null);
   const [fault, setFault] = useState(null);
 
   useEffect(() => language.subscribe(async (code) => {
@@ -39,7 +40,23 @@ function App() {
       }
     }
   }
-  useEffect(() => { if (checking) restore(); }, []);
+  useEffect(() => { if (checking && code === null) restore(); }, []);
+
+  async function enter() {
+    history.replaceState(null, "", "#/"); // before anything else, so that the code is in no history
+    dispatchEvent(new HashChangeEvent("hashchange"));
+    setChecking(true);
+    setFault(null);
+    try {
+      const { api_key: key } = await post("console/sign-in", { code }, { key: null });
+      signIn(key, await get("v1/keys/current", { key }));
+    } catch {
+      if (keptKey()) return restore(); // this tab is signed in already: the link changes nothing
+      ended.set("signin.link_ended");
+    }
+    return setChecking(false);
+  }
+  useEffect(() => { if (code !== null) enter(); }, [code]);
 
   if (fault) return html`<main class="alone"><${Problem} error=${fault} retry=${restore} /></main>`;
   if (checking) return html`<main class="alone"><${Waiting} /></main>`;

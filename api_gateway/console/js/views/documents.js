@@ -6,6 +6,7 @@ import { useAction, usePages } from "../load.js";
 import { Confirm } from "../parts/dialog.js";
 import { Choice, useNamespaces } from "../parts/fields.js";
 import { announce } from "../parts/notices.js";
+import { Samples } from "../parts/samples.js";
 import { Empty, Loaded } from "../parts/states.js";
 import { Badge, More, Table } from "../parts/table.js";
 import { go, link } from "../router.js";
@@ -58,7 +59,7 @@ export function Documents({ parts: [namespace = ""] }) {
         onInput=${(value) => (value ? go("documents", value) : go("documents"))} />
     </div>
     <${Loaded} of=${documents} empty=${html`<${Empty} title=${t("documents.empty")}>
-        <a class="button" href=${link("upload")}>${t("jobs.empty_do")}</a><//>`}>
+        <a class="button" href=${link("upload")}>${t("jobs.empty_do")}</a>${!namespace && html`<${Samples} />`}<//>`}>
       ${(data) => html`<${Table} caption=${t("nav.documents")} columns=${columns} rows=${data.rows}
           rowKey=${(each) => `${each.namespace}/${each.document_id}`} />
         <${More} pages=${documents} />`}

@@ -3,6 +3,7 @@ import { html } from "../html.js";
 import { ago, count, moment, short } from "../format.js";
 import { usePages } from "../load.js";
 import { Progress } from "../parts/progress.js";
+import { Samples } from "../parts/samples.js";
 import { Empty, Loaded } from "../parts/states.js";
 import { Badge, More, Table } from "../parts/table.js";
 import { link } from "../router.js";
@@ -29,7 +30,7 @@ export function Jobs() {
       <a class="button primary" href=${link("upload")}>${t("nav.upload")}</a>
     <//>
     <${Loaded} of=${jobs} empty=${html`<${Empty} title=${t("jobs.empty")}>
-        <a class="button" href=${link("upload")}>${t("jobs.empty_do")}</a><//>`}>
+        <a class="button" href=${link("upload")}>${t("jobs.empty_do")}</a><${Samples} /><//>`}>
       ${(data) => html`
         <${Table} caption=${t("jobs.title")} columns=${columns} rows=${data.rows} rowKey=${(job) => job.job_id} />
         <${More} pages=${jobs} />`}

@@ -5,6 +5,7 @@ import { bytes, count, duration, milliseconds, percent, rate } from "../format.j
 import { useLoad } from "../load.js";
 import { Chart } from "../parts/chart.js";
 import { Segments } from "../parts/fields.js";
+import { FirstSteps } from "../parts/samples.js";
 import { Loaded } from "../parts/states.js";
 import { Heading } from "../shell.js";
 import { t } from "../words.js";
@@ -30,6 +31,7 @@ export function Overview() {
   const history = useLoad((signal) => get(`v1/metrics/history${query({ range })}`, { signal }), [range], { everyMs: READ_EVERY_MS });
   return html`
     <${Heading} title=${t("nav.overview")} about=${t("overview.about")} />
+    <${FirstSteps} />
     <${Attention} />
     <section aria-labelledby="traffic">
       <div class="heading">

@@ -3,10 +3,12 @@ import { html, useEffect, useState } from "../html.js";
 import { get } from "../api.js";
 import { useLoad } from "../load.js";
 import { Check, Choice, Text, useNamespaces } from "../parts/fields.js";
+import { Samples } from "../parts/samples.js";
 import { Empty, Loaded, Problem } from "../parts/states.js";
-import { link } from "../router.js";
+import { link, route } from "../router.js";
 import { session } from "../session.js";
 import { Heading } from "../shell.js";
+import { useStore } from "../store.js";
 import { t } from "../words.js";
 import { Side } from "./side.js";
 
@@ -27,6 +29,15 @@ export function Playground() {
   const [results, setResults] = useState([null, null]);
   useEffect(() => { if (session.get()) kept = state; }, [state]);
 
+  const { query } = useStore(route);
+  useEffect(() => {
+    const text = query.get("text");
+    if (!text) return;
+    const chosen = query.getAll("namespace");
+    namespaces.reload();
+    set({ text, chosen, asked: { at: Date.now(), bodies: bodiesOf(text, chosen) } });
+  }, [query]);
+
   const set = (change) => setState((before) => ({ ...before, ...change }));
   const chosen = state.chosen ?? (namespaces.data ?? []).map((each) => each.namespace).slice(0, 8);
   const ready = state.text.trim() && chosen.length > 0;
@@ -35,11 +46,9 @@ export function Playground() {
     event.preventDefault();
     if (!ready) return;
     setResults([null, null]);
-    set({ asked: {
-      at: Date.now(),
-      bodies: state.sides.slice(0, state.two ? 2 : 1).map((side) => bodyOf(state.text.trim(), chosen, state.topK, side)),
-    } });
+    set({ asked: { at: Date.now(), bodies: bodiesOf(state.text.trim(), chosen) } });
   }
+  const bodiesOf = (text, from) => state.sides.slice(0, state.two ? 2 : 1).map((side) => bodyOf(text, from, state.topK, side));
 
   const note = (place) => (answer) => setResults((before) => before.map((each, at) => (at === place ? answer : each)));
   const setSide = (place) => (side) => set({ sides: state.sides.map((each, at) => (at === place ? side : each)) });
@@ -48,7 +57,7 @@ export function Playground() {
   return html`
     <${Heading} title=${t("nav.playground")} about=${t("play.about")} />
     <${Loaded} of=${namespaces} lines=${3} isEmpty=${(data) => !data.length}
-      empty=${html`<${Empty} title=${t("play.no_documents")}><a class="button" href=${link("upload")}>${t("jobs.empty_do")}</a><//>`}>
+      empty=${html`<${Empty} title=${t("play.no_documents")}><a class="button" href=${link("upload")}>${t("jobs.empty_do")}</a><${Samples} /><//>`}>
       ${(known) => html`
         <form class="panel form" onSubmit=${submit} role="search">
           <div class="ask">

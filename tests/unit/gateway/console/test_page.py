@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 from pathlib import Path
+from urllib.parse import urljoin
 
 import httpx
 import pytest
@@ -151,6 +152,13 @@ class DescribeFiles:
 
 
 class DescribeServing:
+    async def it_leads_from_the_root_to_the_console(self, client):
+        answer = await client.get("/")
+        assert (answer.status_code, answer.headers["location"]) == (307, "console/")
+        assert (
+            urljoin("https://example.com/search/", answer.headers["location"]) == "https://example.com/search/console/"
+        )
+
     async def it_leads_to_the_page(self, client):
         answer = await client.get("/console")
         assert (answer.status_code, answer.headers["location"]) == (307, "console/")
