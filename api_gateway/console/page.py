@@ -36,7 +36,7 @@ POLICY = "; ".join(
         "trusted-types 'none'",
     ]
 )
-_HEADERS = {
+HEADERS = {
     "Content-Security-Policy": POLICY,
     "Cross-Origin-Opener-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
@@ -95,20 +95,20 @@ def _merged(folder: Path) -> bytes:
 @router.get("/")
 async def root() -> Response:
     """Redirect to the console, relative to the address, so that a proxy's prefix stays."""
-    return RedirectResponse("console/", status_code=307, headers=_HEADERS)
+    return RedirectResponse("console/", status_code=307, headers=HEADERS)
 
 
 @router.get("/console")
 async def console() -> Response:
     """Redirect to the page's folder, so that its relative paths work, also behind a proxy that adds a prefix."""
-    return RedirectResponse("console/", status_code=307, headers=_HEADERS)
+    return RedirectResponse("console/", status_code=307, headers=HEADERS)
 
 
 @router.get("/console/config.json")
 async def config(request: Request) -> Response:
     """Return the settings that the page needs. None of them is secret."""
     settings = gateway_of(request).settings
-    return json_response({"flower_url": settings.flower_link or settings.flower_url or None}, headers=_HEADERS)
+    return json_response({"flower_url": settings.flower_link or settings.flower_url or None}, headers=HEADERS)
 
 
 @router.head("/console/{path:path}")
@@ -118,7 +118,7 @@ async def static_file(request: Request, path: str) -> Response:
     file = files().get(path or "index.html")
     if file is None:
         raise Problem(404, "route_not_found", f"Nothing exists at {instance_of(request.scope)}.")
-    headers = {**_HEADERS, "ETag": file.etag, "Vary": "Accept-Encoding"}
+    headers = {**HEADERS, "ETag": file.etag, "Vary": "Accept-Encoding"}
     if file.etag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)
     if "gzip" in request.headers.get("accept-encoding", ""):

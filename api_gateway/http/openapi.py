@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import html
 from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import Response
 
 from api_gateway.http.descriptions import DESCRIBED
 from api_gateway.http.openapi_details import complete
@@ -42,63 +41,6 @@ def describe(app: FastAPI) -> dict[str, Any]:
 async def openapi_json(request: Request) -> Response:
     """Return the OpenAPI document as JSON."""
     return json_response(describe(request.app))
-
-
-@router.get("/docs")
-async def docs(request: Request) -> Response:
-    """Return a page that lists every operation. It loads no scripts and no external resources."""
-    policy = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
-    return HTMLResponse(docs_page(describe(request.app)), headers={"Content-Security-Policy": policy})
-
-
-def docs_page(document: dict[str, Any]) -> str:
-    """Render the OpenAPI document as one HTML page."""
-    sections = [
-        _section(method.upper(), path, operation)
-        for path, operations in document["paths"].items()
-        for method, operation in operations.items()
-    ]
-    title = html.escape(f"{document['info']['title']} {document['info']['version']}")
-    return _PAGE.format(title=title, description=_text(document["info"]["description"]), sections="\n".join(sections))
-
-
-def _section(method: str, path: str, operation: dict[str, Any]) -> str:
-    parameters = "".join(
-        f"<tr><td><code>{html.escape(parameter['name'])}</code></td><td>{parameter['in']}"
-        f"{', required' if parameter.get('required') else ''}</td><td>{_text(parameter.get('description', ''))}</td></tr>"
-        for parameter in operation.get("parameters", [])
-    )
-    responses = "".join(
-        f"<tr><td>{status}</td><td colspan=2>{_text(response['description'])}</td></tr>"
-        for status, response in operation["responses"].items()
-    )
-    return (
-        f"<section><h2><span>{method}</span> <code>{html.escape(path)}</code></h2>"
-        f"<p><b>{_text(operation.get('summary', ''))}.</b> {_text(operation.get('description', ''))}</p>"
-        f"<table>{parameters}{responses}</table></section>"
-    )
-
-
-def _text(markdown: str) -> str:
-    """Escape a text and render its back-ticked parts as code."""
-    parts = html.escape(markdown).split("`")
-    return "".join(f"<code>{part}</code>" if index % 2 else part for index, part in enumerate(parts))
-
-
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<style>
-:root {{ color-scheme: light dark; }}
-body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }}
-section {{ border-top: 1px solid #8884; padding: .5rem 0; }}
-h2 {{ font-size: 1.1rem; }} h2 span {{ display: inline-block; min-width: 4.5rem; color: #26a; }}
-table {{ border-collapse: collapse; }} td {{ padding: .1rem 1rem .1rem 0; vertical-align: top; }}
-</style></head>
-<body><h1>{title}</h1><p>{description} The same as JSON: <a href="/openapi.json">/openapi.json</a>.</p>
-{sections}
-</body></html>
-"""
 
 
 FORM = "multipart/form-data"

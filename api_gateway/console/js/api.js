@@ -10,9 +10,9 @@ export class ApiError extends Error {
   }
 }
 
-const ROOT = new URL("../", document.baseURI);
+const ROOT = new URL("../../", import.meta.url);
 
-/** Relative to the page, so that a proxy's prefix does no harm. */
+/** Relative to this file, so that a proxy's prefix does no harm. */
 export const address = (path) => new URL(path.replace(/^\//, ""), ROOT);
 
 export function query(parameters) {

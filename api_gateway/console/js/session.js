@@ -14,14 +14,16 @@ export const asked = createStore([]);
 
 export const keptKey = () => sessionStorage.getItem(PLACE);
 
+export const keepKey = (key) => (key ? sessionStorage.setItem(PLACE, key) : sessionStorage.removeItem(PLACE));
+
 export function signIn(key, whose) {
-  sessionStorage.setItem(PLACE, key);
+  keepKey(key);
   ended.set(null);
   session.set({ key, ...whose });
 }
 
 export function signOut(why = null) {
-  sessionStorage.removeItem(PLACE);
+  keepKey(null);
   asked.set([]);
   ended.set(why);
   session.set(null);

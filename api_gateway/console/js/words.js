@@ -6,7 +6,7 @@ let table = {};
 
 export async function loadWords(code = language.get()) {
   if (!tables.has(code)) {
-    const response = await fetch(`messages/${code}.json`);
+    const response = await fetch(new URL(`../messages/${code}.json`, import.meta.url));
     if (!response.ok) throw new Error(`messages/${code}.json: ${response.status}`);
     tables.set(code, flat(await response.json()));
   }
