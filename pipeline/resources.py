@@ -42,6 +42,7 @@ from pipeline.outbound.fetch_client import Fetcher
 from pipeline.outbound.threads import FetchThreads
 from pipeline.query.query_store import Queries
 from pipeline.query.rewriter import Rewriter, make_rewriter
+from pipeline.query.trace_store import KeptTraces
 from pipeline.records import EmbeddingSpace, TenantId
 from pipeline.sandbox.installed_parsers import register_installed_parsers
 from pipeline.sandbox.parser import Parser
@@ -354,6 +355,11 @@ class Resources:
     def queries(self, tenant_id: TenantId) -> Queries:
         """Return one tenant's running and answered queries."""
         return Queries(self.redis, tenant_id, ttl_s=self.settings.query_ttl_s)
+
+    def traces(self, tenant_id: TenantId) -> KeptTraces:
+        """Return one tenant's kept traces."""
+        most, ttl_s = self.settings.traces_kept, self.settings.trace_ttl_s
+        return KeptTraces(self.redis, tenant_id, most=most, ttl_s=ttl_s, requested_ttl_s=self.settings.query_ttl_s)
 
     def computations(self, tenant_id: TenantId) -> Computations:
         """Return the computations of one tenant."""

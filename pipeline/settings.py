@@ -161,6 +161,10 @@ class Settings(BaseSettings):
     query_lane: Lane = "chord"
     query_lane_processes: Annotated[int, Field(ge=0, le=64)] = 2
     query_ttl_s: Annotated[int, Field(ge=10)] = 3600
+    traces_kept: Annotated[int, Field(ge=0, le=100_000)] = 500
+    trace_ttl_s: Annotated[int, Field(ge=60, le=30 * 24 * 3600)] = 24 * 3600
+    trace_slow_ms: Annotated[float, Field(ge=0, le=60_000)] = 1000.0
+    trace_sample_percent: Annotated[float, Field(ge=0, le=100)] = 1.0
     api_allow_networks: Networks = ()
     api_secrets: Annotated[dict[str, dict[str, SecretStr]], NoDecode] = {}
     rerank_top_n: Annotated[int, Field(ge=1, le=200)] = 20

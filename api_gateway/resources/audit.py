@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Any
 
 import orjson
@@ -17,8 +17,7 @@ from api_gateway.http import cursors
 from api_gateway.http.auth import Admin
 from api_gateway.http.descriptions import PRINTABLE, Cursor, Limit, answers
 from api_gateway.http.fields import Shape, shown
-from api_gateway.http.problems import invalid
-from api_gateway.resources.route_parts import CurrentGateway, Page, send_page
+from api_gateway.resources.route_parts import CurrentGateway, Page, Since, Until, send_page, time_span
 from pipeline.administration.manage_tenants import list_audit as list_rows
 from pipeline.records import TenantId
 from pipeline.tenants.audit import AuditFilter, AuditRow
@@ -65,8 +64,6 @@ Action = Annotated[
     str | None,
     Parameter(max_length=32, pattern=PRINTABLE, description="Only this action, such as `search` or `ingest`."),
 ]
-Since = Annotated[datetime | None, Parameter(description="Only from this moment on, RFC 3339.")]
-Until = Annotated[datetime | None, Parameter(description="Only before this moment, RFC 3339.")]
 
 _EXPORTED_AT_ONCE = 1000
 _LINES = "application/x-ndjson"
@@ -125,9 +122,6 @@ async def _lines(
 
 
 def _filter(action: str | None, since: datetime | None, until: datetime | None) -> AuditFilter:
-    """Return the filter; a time without a zone counts as UTC. Raises Problem(422) for a span that ends before it
-    begins."""
-    begins, ends = (time if time is None or time.tzinfo else time.replace(tzinfo=UTC) for time in (since, until))
-    if begins is not None and ends is not None and ends < begins:
-        raise invalid([{"pointer": "/until", "in": "query", "detail": "lies before since"}])
+    """Return the filter. Raises Problem(422) for a span that ends before it begins."""
+    begins, ends = time_span(since, until)
     return AuditFilter(action=action, since=begins, until=ends)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Annotated, Any, Generic, TypeVar
 
 from fastapi import Depends, Request
+from fastapi import Query as Parameter
 from pydantic import BaseModel, ValidationError
 from starlette.responses import Response
 
@@ -22,6 +24,10 @@ from pipeline.tenants.accounts import Principal
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
+
+
+Since = Annotated[datetime | None, Parameter(description="Only from this moment on, RFC 3339.")]
+Until = Annotated[datetime | None, Parameter(description="Only before this moment, RFC 3339.")]
 
 
 async def _current_gateway(request: Request) -> Gateway:
@@ -63,6 +69,14 @@ def existing(result: T | None, problem: Problem) -> T:
     if result is None or result is False:
         raise problem
     return result
+
+
+def time_span(since: datetime | None, until: datetime | None) -> tuple[datetime | None, datetime | None]:
+    """Return both times; one without a zone counts as UTC. Raises Problem(422) for a span that ends before it begins."""
+    begins, ends = (time if time is None or time.tzinfo else time.replace(tzinfo=UTC) for time in (since, until))
+    if begins is not None and ends is not None and ends < begins:
+        raise invalid([{"pointer": "/until", "in": "query", "detail": "lies before since"}])
+    return begins, ends
 
 
 def parse_uuid(text: str, problem: Problem) -> str:

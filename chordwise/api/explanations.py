@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import date, datetime
 from typing import Any
 
 from chordwise.api.queries import QueryResult
@@ -45,9 +46,25 @@ class Trace(Result):
     returned: tuple[str, ...] = ()
     rerank_weight: float | None = None
     timings_ms: Mapping[str, float] = field(default_factory=dict)
+    timeline: tuple[Mapping[str, Any], ...] = ()
     plan: Mapping[str, Any] = field(default_factory=dict)
     degradations: tuple[Mapping[str, str], ...] = ()
     remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceSummary(Result):
+    """A kept trace. ``marks``: why it is kept (`slow`, `degraded`, `failed`, `empty`, `requested`, `sampled`); ``text``:
+    the beginning of the question; ``total_ms``: from the request to the answer."""
+
+    query_id: str
+    asked_at: datetime
+    text: str = ""
+    namespaces: tuple[str, ...] = ()
+    profile: str = ""
+    marks: tuple[str, ...] = ()
+    total_ms: float = 0.0
+    chunks: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,8 +110,25 @@ class ExplanationOperations(Resource):
 
     @operation
     def trace(self, query: QueryResult | str) -> Steps[Trace]:
-        """Return the trace of a query asked with ``trace=True``. ProblemError with status 404 for any other."""
+        """Return the trace of a query asked with ``trace=True``, or of one of ``traces``. ProblemError with status 404
+        for any other."""
         return self._one(Trace, "GET", _path(query, "trace"))
+
+    @operation
+    def traces(
+        self,
+        *,
+        mark: str | None = None,
+        namespace: str | None = None,
+        profile: str | None = None,
+        since: datetime | date | str | None = None,
+        until: datetime | date | str | None = None,
+        limit: int | None = 100,
+    ) -> Steps[list[TraceSummary]]:
+        """List kept traces, newest first: slow, degraded, failed and empty queries, requested ones, and a sample of the
+        others; ``mark`` names one reason. ``limit`` None for all. Needs a key with the scope admin."""
+        filters = {"mark": mark, "namespace": namespace, "profile": profile, "since": since, "until": until}
+        return self._pages(TraceSummary, "/v1/traces", filters, limit=limit)
 
     @operation
     def why_not(self, query: QueryResult | str, chunk_id: str) -> Steps[WhyNot]:

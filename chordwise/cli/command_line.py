@@ -21,7 +21,7 @@ from chordwise.cli.doctor_command import doctor
 from chordwise.cli.documents_command import app as documents
 from chordwise.cli.evaluate_command import evaluate_collection
 from chordwise.cli.examples_command import examples, import_examples
-from chordwise.cli.explain_command import trace, why_not
+from chordwise.cli.explain_command import trace, traces, why_not
 from chordwise.cli.feedback_command import app as feedback
 from chordwise.cli.ingest_command import ingest
 from chordwise.cli.jobs_command import jobs
@@ -44,6 +44,7 @@ app = typer.Typer(name="chordwise", add_completion=False, pretty_exceptions_enab
 app.command()(ingest)
 app.command()(query)
 app.command()(trace)
+app.command()(traces)
 app.command("why-not")(why_not)
 app.command()(jobs)
 app.command("dead-letters")(dead_letters)

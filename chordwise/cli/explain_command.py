@@ -28,6 +28,31 @@ def trace(query_id: QueryId, as_json: screen.Json = False) -> None:
         show_trace(explained, screen.stdout())
 
 
+def traces(
+    mark: Annotated[
+        str | None, typer.Option("--mark", help="Only slow, degraded, failed, empty, requested or sampled queries.")
+    ] = None,
+    namespace: Annotated[str | None, typer.Option("--namespace", "-n", help="Only queries to this namespace.")] = None,
+    profile: Annotated[str | None, typer.Option("--profile", help="Only queries with this profile.")] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Number of rows.")] = 50,
+    as_json: screen.Json = False,
+) -> None:
+    """List kept traces, newest first. Needs a key with the scope admin."""
+    with screen.connect() as client:
+        rows = client.traces(mark=mark, namespace=namespace, profile=profile, limit=limit)
+    screen.print_list(
+        rows,
+        ("asked", "query", "question", "namespaces", "marks", "chunks", "ms"),
+        lambda row: (
+            *(screen.moment(row.asked_at), row.query_id, row.text, ", ".join(row.namespaces)),
+            *(", ".join(row.marks), row.chunks, _ms(row.total_ms)),
+        ),
+        as_json=as_json,
+        empty="No traces.",
+        numbers=("chunks", "ms"),
+    )
+
+
 def why_not(
     query_id: QueryId,
     chunk_id: Annotated[str, typer.Argument(metavar="CHUNK_ID", help="The chunk that was expected.")],

@@ -11,6 +11,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from pipeline.answer.result import Answer, AnswerChunk
+from pipeline.answer.timeline import TimelineSpan
 from pipeline.query.plan import Lane, plan_as_json
 from pipeline.query.request import Envelope, Query, filters_as_sent
 from pipeline.ranking.fusion import Contribution
@@ -27,12 +28,13 @@ def trace_of(
     drops: Sequence[Drop],
     rerank_weight: float | None = None,
     lane: Lane = "chord",
+    timeline: Sequence[TimelineSpan] = (),
 ) -> dict[str, Any]:
     """Return the trace of ``answer`` as JSON. ``explained`` describes each returned chunk in words.
 
     ``orders``: the hits after each stage; those of a second retrieval follow those of the first. ``rerank_weight``: the
     weight of the reranker's score beside the order before it; None if nothing was reranked. ``lane``: the one that
-    composed the answer.
+    composed the answer. ``timeline``: when each part of the run began, and how long it took.
     """
     last = {hit.chunk_id: hit for _, hits in orders for hit in hits}
     return {
@@ -64,6 +66,7 @@ def trace_of(
             for position, chunk in enumerate(answer.chunks, start=1)
         ],
         "timings_ms": dict(answer.stats.latency_ms),
+        "timeline": [asdict(span) for span in timeline],
         "second": answer.stats.second,
         "ladder": answer.stats.ladder,
         "fallback": answer.stats.fallback,
@@ -77,6 +80,22 @@ def mentions(trace: Mapping[str, Any], chunk_id: str) -> bool:
     recalled = (hit["chunk_id"] for channel in trace["channels"].values() for hit in channel["hits"])
     dropped = (drop["chunk_id"] for drop in trace["drops"])
     return any(chunk_id in ids for ids in (trace["returned"], recalled, dropped))
+
+
+def answer_in_trace(trace: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the chunks of a traced answer with ids, scores and contributions, in the shape of an answer, for a
+    comparison with another one. Last-resort chunks have a score of 0."""
+    hits = {hit["chunk_id"]: hit for stage in trace["stages"] for hit in stage["hits"]}
+    return {
+        "chunks": [
+            {
+                "chunk_id": chunk_id,
+                "score": hits[chunk_id]["score"] if chunk_id in hits else 0.0,
+                "sources": hits[chunk_id]["contributions"] if chunk_id in hits else [],
+            }
+            for chunk_id in trace["returned"]
+        ]
+    }
 
 
 def explain_position(position: int, chunk: AnswerChunk, hit: Hit | None, rerank_weight: float | None) -> str:

@@ -60,7 +60,7 @@ def mysql_engine(settings: Settings, *, timeout_s: float | None = None, reading:
     event.listen(engine, "handle_error", partial(attach_location, location(MYSQL, url)))
     if reading:
         watch(engine)
-    return traced(engine, "mysql") if settings.otlp_endpoint else engine
+    return traced(engine, "mysql") if settings.otlp_endpoint or settings.traces_kept else engine
 
 
 def _pool(url: URL, size: int, timeout_s: float, **options: Any) -> Engine:
@@ -95,7 +95,7 @@ def postgres_engine(
     engine = _pool(url, settings.postgres_pool_size, seconds, connect_args=connect_args, **pool_options)
     event.listen(engine, "connect", _ids_as_text)
     event.listen(engine, "handle_error", partial(attach_location, location(POSTGRES, url)))
-    return traced(engine, "postgresql") if settings.otlp_endpoint else engine
+    return traced(engine, "postgresql") if settings.otlp_endpoint or settings.traces_kept else engine
 
 
 def _ids_as_text(connection: psycopg.Connection[Any], _: object) -> None:

@@ -7,22 +7,26 @@ from __future__ import annotations
 
 import functools
 import time
+from collections.abc import Sequence
+from itertools import starmap
 from typing import Any
 
+import orjson
 import redis
 from pydantic import TypeAdapter
 
 from pipeline.database.engines import redis_errors
 from pipeline.deadline import Deadline
-from pipeline.query.query_state import QueryState
+from pipeline.query.query_state import ChannelRun, QueryState
 from pipeline.query.request import Envelope, Query
 from pipeline.query.understanding import Understood
 from pipeline.query.wake_names import WAKE_CHANNEL, step_name, wake_name
 from pipeline.records import JobId, QueryId, TenantId
+from pipeline.telemetry.tracing import OutsideCall
 from pipeline.tenants.audit import AuditRow
 from pipeline.tenants.audit_queue_store import MOST_WAITING, NOTE, list_key, packed
 
-_QUERY: TypeAdapter[Query] = TypeAdapter(Query)
+QUERY: TypeAdapter[Query] = TypeAdapter(Query)
 _ENVELOPE: TypeAdapter[Envelope] = TypeAdapter(Envelope)
 _UNDERSTOOD: TypeAdapter[Understood] = TypeAdapter(Understood)
 
@@ -35,7 +39,10 @@ redis.call('EXPIRE', KEYS[1], ARGV[3])
 redis.call('PUBLISH', ARGV[4], ARGV[5])
 {NOTE}
 if ARGV[9] ~= '0' then redis.call('SET', KEYS[3], ARGV[10], 'EX', ARGV[9]) end
-if ARGV[11] ~= '' then redis.call('HSET', KEYS[1], 'trace', ARGV[11]) end
+if ARGV[11] ~= '' then
+  redis.call('HSET', KEYS[4], 'trace', ARGV[11], 'requested', '1')
+  redis.call('EXPIRE', KEYS[4], ARGV[3])
+end
 return 1
 """
 
@@ -44,7 +51,7 @@ return 1
 _REPORT = """
 if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
 if ARGV[5] ~= 'ok' and redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then return 0 end
-redis.call('HSET', KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[8], ARGV[9])
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[8], ARGV[9], ARGV[10], ARGV[11])
 redis.call('PUBLISH', ARGV[6], ARGV[7])
 return 1
 """
@@ -75,7 +82,7 @@ class Queries:
         """Store a query before it is sent to the channels."""
         key = self._key(query.query_id)
         with redis_errors(), self._redis.pipeline(transaction=False) as pipe:
-            pipe.hset(key, mapping={"query": _QUERY.dump_json(query)})
+            pipe.hset(key, mapping={"query": QUERY.dump_json(query), "opened": f"{time.time():.4f}"})
             pipe.expire(key, self._ttl_s)
             pipe.execute()
 
@@ -83,11 +90,19 @@ class Queries:
         """Return the stored query, or None if it is gone or answered."""
         with redis_errors():
             raw, answered = self._redis.hmget(self._key(query_id), ["query", "answer_status"])  # type: ignore[misc]
-        return None if raw is None or answered is not None else _read_query(raw)
+        return None if raw is None or answered is not None else read_query(raw)
 
-    def report(self, query: Query, envelope: Envelope, *, elapsed_ms: float, worker: str = "") -> None:
+    def report(
+        self,
+        query: Query,
+        envelope: Envelope,
+        *,
+        elapsed_ms: float,
+        worker: str = "",
+        calls: Sequence[OutsideCall] = (),
+    ) -> None:
         """Store the result of a channel, in case the chord does not complete. A failure does not replace an earlier
-        result. ``worker``: the name of the worker that asked the channel."""
+        result. ``worker``: the name of the worker that asked the channel; ``calls``: its calls meanwhile."""
         with redis_errors():
             self._redis.eval(
                 _REPORT,
@@ -101,7 +116,9 @@ class Queries:
                 WAKE_CHANNEL,
                 step_name(self._tenant_id, query.query_id),
                 f"ran:{envelope.channel}",
-                f"{time.time() - elapsed_ms / 1000:.3f} {worker}",
+                f"{time.time() - elapsed_ms / 1000:.4f} {worker}",
+                f"calls:{envelope.channel}",
+                orjson.dumps([tuple(call) for call in calls]),  # type: ignore[arg-type]
             )
 
     def report_understood(self, query_id: QueryId, understood: Understood, *, elapsed_ms: float) -> None:
@@ -154,7 +171,7 @@ class Queries:
         """Store a query together with its answer, in one round trip."""
         key = self._key(query.query_id)
         with redis_errors(), self._redis.pipeline(transaction=False) as pipe:
-            pipe.hset(key, mapping={"query": _QUERY.dump_json(query)})
+            pipe.hset(key, mapping={"query": QUERY.dump_json(query)})
             pipe.expire(key, self._ttl_s)
             pipe.eval(*self._answering(query.query_id, answer, "succeeded", note, None))
             pipe.execute()
@@ -178,10 +195,11 @@ class Queries:
         cache_key, seconds = keep or ("", 0)
         return (
             _ANSWER,
-            3,
+            4,
             self._key(query_id),
             list_key(self._tenant_id),
             self._cache_key(cache_key),
+            trace_key(self._tenant_id, query_id),
             answer,
             status,
             str(max(self._ttl_s, seconds)),
@@ -209,27 +227,50 @@ class Queries:
 
     def stored(self, query_id: QueryId) -> Query | None:
         """Return the stored query, answered or not; None if it is gone."""
-        with redis_errors():
-            raw = self._redis.hget(self._key(query_id), "query")
-        return None if raw is None else _read_query(raw)  # type: ignore[arg-type]
+        raw = self.field(query_id, "query")
+        return None if raw is None else read_query(raw)
 
     def cancel(self, query_id: QueryId) -> bool:
-        """Delete a query with its answer; its tasks then have nothing to do. False if there is no such query."""
+        """Delete a query with its answer and its trace; its tasks then have nothing to do. False if there is no such
+        query."""
         with redis_errors(), self._redis.pipeline(transaction=False) as pipe:
             pipe.delete(self._key(query_id))
+            pipe.delete(trace_key(self._tenant_id, query_id))
             pipe.delete(self._word(query_id))
+            pipe.zrem(traces_key(self._tenant_id), query_id)
+            pipe.hdel(trace_entries_key(self._tenant_id), query_id)
             pipe.publish(WAKE_CHANNEL, wake_name("query", self._tenant_id, query_id))
-            deleted, *_ = pipe.execute()
-        return bool(deleted)
+            deleted, traced, *_ = pipe.execute()
+        return bool(deleted or traced)
 
     def _key(self, query_id: QueryId) -> str:
-        return f"{self._tenant_id}:query:{query_id}"
+        return query_key(self._tenant_id, query_id)
 
     def _cache_key(self, cache_key: str) -> str:
         return f"{self._tenant_id}:answer:{cache_key}"
 
     def _word(self, query_id: QueryId) -> str:
         return f"{self._key(query_id)}:understood"
+
+
+def query_key(tenant_id: TenantId, query_id: QueryId) -> str:
+    """Return the key of a query."""
+    return f"{tenant_id}:query:{query_id}"
+
+
+def traces_key(tenant_id: TenantId) -> str:
+    """Return the key of the ids of a tenant's kept traces, by time."""
+    return f"{tenant_id}:traces"
+
+
+def trace_entries_key(tenant_id: TenantId) -> str:
+    """Return the key of the entries of a tenant's kept traces, by id."""
+    return f"{tenant_id}:traces:entries"
+
+
+def trace_key(tenant_id: TenantId, query_id: QueryId) -> str:
+    """Return the key of a query's trace."""
+    return f"{tenant_id}:trace:{query_id}"
 
 
 def announce_job(client: redis.Redis, tenant_id: TenantId, job_id: JobId) -> None:
@@ -239,12 +280,14 @@ def announce_job(client: redis.Redis, tenant_id: TenantId, job_id: JobId) -> Non
 
 
 @functools.lru_cache(maxsize=32)  # every part of a query reads the same
-def _read_query(document: bytes) -> Query:
-    return _QUERY.validate_json(document)
+def read_query(document: bytes) -> Query:
+    """Parse a stored query."""
+    return QUERY.validate_json(document)
 
 
 def _state(raw: dict[bytes, bytes]) -> QueryState:
     envelopes, elapsed, ran = [], {}, {}
+    calls = {name: value for name, value in raw.items() if name.startswith(b"calls:")}
     for name, value in sorted(raw.items()):
         kind, _, channel = name.decode().partition(":")
         if kind == "envelope":
@@ -253,13 +296,15 @@ def _state(raw: dict[bytes, bytes]) -> QueryState:
             elapsed[channel] = float(value)
         elif kind == "ran":
             started_at, _, worker = value.decode().partition(" ")
-            ran[channel] = (float(started_at), worker)
+            made = orjson.loads(calls.get(f"calls:{channel}".encode(), b"[]"))
+            ran[channel] = ChannelRun(float(started_at), worker, tuple(starmap(OutsideCall, made)))
     return QueryState(
-        query=_read_query(raw[b"query"]),
+        query=read_query(raw[b"query"]),
         status=raw.get(b"answer_status", b"running" if envelopes else b"queued").decode(),
         envelopes=tuple(envelopes),
         elapsed_ms=elapsed,
         ran=ran,
+        opened_at=float(raw[b"opened"]) if b"opened" in raw else None,
         answer=raw.get(b"answer"),
         understood=_UNDERSTOOD.validate_json(raw[b"understood"]) if b"understood" in raw else None,
     )

@@ -11,6 +11,7 @@ from pipeline.keyword.scoring import long_share
 from pipeline.keyword.terms import query_terms
 from pipeline.local_models import weights_of
 from pipeline.query.plan import Lane
+from pipeline.query.query_state import ChannelRun
 from pipeline.query.request import Degradation, Envelope, Query
 from pipeline.ranking.channel_gate import WeakChannel, gated, lead_factor
 from pipeline.records import ChannelName, ChunkId, Ranking
@@ -19,14 +20,15 @@ from pipeline.records import ChannelName, ChunkId, Ranking
 @dataclass(frozen=True, kw_only=True)
 class Arrived:
     """A query and the results of the channels that returned one. ``losses``: of understanding the query. ``ran``: when
-    each channel was asked (seconds since the epoch), and by which worker. ``lane``: the one that composes the
-    answer."""
+    each channel was asked, and by which worker. ``opened_at``: when the gateway stored the query, seconds since the
+    epoch. ``lane``: the one that composes the answer."""
 
     query: Query
     envelopes: Mapping[ChannelName, Envelope]
     elapsed_ms: Mapping[str, float]
     losses: tuple[Degradation, ...] = ()
-    ran: Mapping[str, tuple[float, str]] = field(default_factory=dict)
+    ran: Mapping[str, ChannelRun] = field(default_factory=dict)
+    opened_at: float | None = None
     lane: Lane = "chord"
 
     @cached_property

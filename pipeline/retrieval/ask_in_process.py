@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from functools import partial
@@ -13,7 +13,7 @@ import structlog
 
 from pipeline.channels.channel import AbsentChannel, Channel
 from pipeline.errors import Unavailable
-from pipeline.query.query_state import QueryState
+from pipeline.query.query_state import ChannelRun, QueryState
 from pipeline.query.request import Envelope, Query
 from pipeline.records import ChannelName, QueryId, TenantId
 from pipeline.resources import Resources
@@ -25,6 +25,7 @@ from pipeline.retrieval.journal import Journal
 from pipeline.retrieval.record_trace import trace_from
 from pipeline.retrieval.run_chord import ask_and_report, settle
 from pipeline.retrieval.understand import understand
+from pipeline.telemetry.tracing import OutsideCall
 
 log = structlog.get_logger(__name__)
 
@@ -62,11 +63,11 @@ def answer_in_process(
 
 def _ask_all(
     query: Query, use: Resources, channels: Mapping[ChannelName, Channel], worker: str
-) -> tuple[dict[ChannelName, Envelope], dict[ChannelName, float], dict[str, tuple[float, str]]]:
+) -> tuple[dict[ChannelName, Envelope], dict[ChannelName, float], dict[str, ChannelRun]]:
     """Ask every channel of a query in parallel. A channel that raised an error is left out."""
     began_at = time.time()
 
-    def ask(name: ChannelName) -> tuple[Envelope, float]:
+    def ask(name: ChannelName) -> tuple[Envelope, float, Sequence[OutsideCall]]:
         return ask_and_report(query, channels.get(name) or AbsentChannel(name), use, worker=worker)
 
     names = query.channels
@@ -74,14 +75,16 @@ def _ask_all(
     results |= {name: partial(ask, name) for name in names[:1]}  # the first one in this thread
     envelopes: dict[ChannelName, Envelope] = {}
     elapsed_ms: dict[ChannelName, float] = {}
+    ran: dict[str, ChannelRun] = {}
     for name in names:
         try:
-            envelopes[name], elapsed_ms[name] = results[name]()
+            envelopes[name], elapsed_ms[name], calls = results[name]()
+            ran[name.value] = ChannelRun(began_at, worker, calls)
         except Unavailable as error:
             log.warning("channel_not_reported", channel=name, query_id=query.query_id, code=error.code)
         except Exception as error:  # as a header that raises: the answer names the channel
             log.exception("channel_bug", channel=name, query_id=query.query_id, error=type(error).__name__)
-    return envelopes, elapsed_ms, {name.value: (began_at, worker) for name in envelopes}
+    return envelopes, elapsed_ms, ran
 
 
 def traced_in_process(query: Query, use: Resources, channels: Mapping[ChannelName, Channel]) -> dict[str, Any]:

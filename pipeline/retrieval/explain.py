@@ -35,7 +35,7 @@ def explain(computation: Computation, use: Resources, channels: Mapping[ChannelN
     """Explain why ``chunk_id`` is not in the answer to ``query_id``: the finding, or ``{"error": code}``. A query
     without a trace is run again with its parameters; its stored answer stays."""
     query_id, chunk_id = QueryId(computation.asked["query_id"]), ChunkId(computation.asked["chunk_id"])
-    query = use.queries(computation.tenant_id).stored(query_id)
+    query = use.queries(computation.tenant_id).stored(query_id) or use.traces(computation.tenant_id).query(query_id)
     if query is None:
         return Done(body=orjson.dumps({"error": "not_explained"}))
     try:

@@ -48,7 +48,7 @@ def fuse(arrived: Arrived, channels: Mapping[ChannelName, Channel], journal: Jou
     weights = {ranking.channel: arrived.weights[ranking.channel] for ranking in rankings}
     reading_remarks = _reading_remarks(arrived, {name: arrived.reading_weights[name] for name in weights})
     journal.remarks.extend(remark for remark in reading_remarks if remark not in journal.remarks)
-    if journal.tracing:
+    if arrived.query.trace:
         journal.remarks.extend(remark for remark in _signal_remarks(arrived, weights) if remark not in journal.remarks)
     if fusion.strategy == "rrf":
         started = time.perf_counter()

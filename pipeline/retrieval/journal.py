@@ -11,6 +11,7 @@ from pipeline.query.request import Degradation, Envelope
 from pipeline.ranking.hits import Drop, Hit
 from pipeline.ranking.threshold_ladder import Rung
 from pipeline.records import ChannelName
+from pipeline.telemetry.tracing import OutsideCall
 
 _FROM_INDEX: Final = (
     "MySQL does not answer, so words and texts are those of this host's keyword index, whose age is stats.index_age_s: what"
@@ -23,9 +24,14 @@ class Journal:
     """The record of one composition, written by every stage. ``orders``: the hits after each stage, recorded only when
     ``tracing``, since a trace must not change the answer. ``rung``: where the ladder of thresholds ended. ``second``:
     the changes of a second retrieval, and ``asked_again`` the channels' results after it. ``rerank_weight``: the weight
-    of the reranker's scores. ``index_age_s``: the age of the index that answered in place of MySQL."""
+    of the reranker's scores. ``index_age_s``: the age of the index that answered in place of MySQL. ``began_at``: when
+    composing began, seconds since the epoch; ``steps``: each step with its beginning and its milliseconds; ``calls``: to
+    stores and models."""
 
     tracing: bool = False
+    began_at: float = field(default_factory=time.time)
+    steps: list[tuple[str, float, float]] = field(default_factory=list)
+    calls: Sequence[OutsideCall] = ()
     degradations: list[Degradation] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     latency_ms: dict[str, float] = field(default_factory=dict)
@@ -53,6 +59,7 @@ class Journal:
         """Add the time since ``started`` (of ``time.perf_counter``) to a step, which may run twice."""
         elapsed = (time.perf_counter() - started) * 1000
         self.latency_ms[step] = round(self.latency_ms.get(step, 0.0) + elapsed, 3)
+        self.steps.append((step, time.time() - elapsed / 1000, elapsed))
 
     def dropped(self, drops: Iterable[Drop]) -> None:
         """Record dropped candidates, by rule; only when tracing."""

@@ -8,7 +8,7 @@ first answer written wins. If no worker answers in time, the gateway stores that
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import structlog
@@ -18,7 +18,7 @@ from pipeline.answer.result import Answer
 from pipeline.channels.channel import Channel
 from pipeline.errors import CircuitOpen
 from pipeline.query.plan import Lane
-from pipeline.query.query_state import QueryState
+from pipeline.query.query_state import ChannelRun, QueryState
 from pipeline.query.request import Envelope, Query
 from pipeline.records import ChannelName, QueryId, TenantId
 from pipeline.resources import Resources
@@ -29,9 +29,10 @@ from pipeline.retrieval.compose import compose, empty_answer, record_losses, ren
 from pipeline.retrieval.journal import Journal
 from pipeline.retrieval.measure import log_answer, measure_answer, measure_channel
 from pipeline.retrieval.record_search import search_row
-from pipeline.retrieval.record_trace import packed_trace
+from pipeline.retrieval.record_trace import keep_trace, may_keep, packed_trace
 from pipeline.retrieval.reuse_answer import cache_entry
 from pipeline.retrieval.understand import await_understanding
+from pipeline.telemetry.tracing import OutsideCall, recorded_calls
 
 log = structlog.get_logger(__name__)
 
@@ -48,12 +49,16 @@ def recall(
     return None if query is None else ask_and_report(query, channel, use, worker=worker)[0]
 
 
-def ask_and_report(query: Query, channel: Channel, use: Resources, *, worker: str = "") -> tuple[Envelope, float]:
-    """Ask one channel, store its result beside the query, and return it with the milliseconds that it took."""
+def ask_and_report(
+    query: Query, channel: Channel, use: Resources, *, worker: str = ""
+) -> tuple[Envelope, float, Sequence[OutsideCall]]:
+    """Ask one channel, store its result beside the query, and return it with the milliseconds that it took and its calls
+    to stores and models."""
     started = time.perf_counter()
-    envelope = _ask_all_wordings(query, channel, use, started)
+    with recorded_calls() as calls:
+        envelope = _ask_all_wordings(query, channel, use, started)
     elapsed_ms = (time.perf_counter() - started) * 1000
-    use.queries(query.tenant_id).report(query, envelope, elapsed_ms=elapsed_ms, worker=worker)
+    use.queries(query.tenant_id).report(query, envelope, elapsed_ms=elapsed_ms, worker=worker, calls=calls)
     log.info(
         "channel_answered",
         query_id=query.query_id,
@@ -72,7 +77,7 @@ def ask_and_report(query: Query, channel: Channel, use: Resources, *, worker: st
         config_version=query.config_version,
     )
     measure_channel(envelope, elapsed_ms, use.meter)
-    return envelope, elapsed_ms
+    return envelope, elapsed_ms, calls
 
 
 def _ask_all_wordings(query: Query, channel: Channel, use: Resources, started: float) -> Envelope:
@@ -121,8 +126,10 @@ def settle(state: QueryState, use: Resources, channels: Mapping[ChannelName, Cha
     """Assemble the answer from the results in ``state``, and store it. Returns False if there was one already."""
     began_at = time.time()
     arrived = replace(await_understanding(state, use, channels), lane=lane)
-    journal = Journal(tracing=state.query.trace)
-    return _store(arrived, _compose_or_report(arrived, use, channels, journal), journal, use, began_at=began_at)
+    journal = Journal(tracing=may_keep(state.query, use), began_at=began_at)
+    with recorded_calls() as journal.calls:
+        answer = _compose_or_report(arrived, use, channels, journal)
+    return _store(arrived, answer, journal, use)
 
 
 def fail(tenant_id: TenantId, query_id: QueryId, use: Resources) -> bool:
@@ -130,15 +137,21 @@ def fail(tenant_id: TenantId, query_id: QueryId, use: Resources) -> bool:
 
     Returns False if there was one, or if the query is gone. Reads Redis alone. Raises StoreUnavailable.
     """
-    began_at = time.time()
+    journal = Journal()
     state = use.queries(tenant_id).state(query_id)
     if state is None or state.answer is not None:
         return False
     query = state.query
     envelopes = {envelope.channel: envelope for envelope in state.envelopes}
-    arrived = Arrived(query=query, envelopes=envelopes, elapsed_ms=state.elapsed_ms, ran=state.ran)
-    journal = Journal(tracing=query.trace)
-    return _store(arrived, _unanswered(arrived, journal), journal, use, began_at=began_at)
+    arrived = Arrived(
+        query=query,
+        envelopes=envelopes,
+        elapsed_ms=state.elapsed_ms,
+        ran=state.ran,
+        opened_at=state.opened_at,
+    )
+    journal.tracing = may_keep(query, use)
+    return _store(arrived, _unanswered(arrived, journal), journal, use)
 
 
 def failed_answer(query: Query) -> bytes:
@@ -153,7 +166,7 @@ def _unanswered(arrived: Arrived, journal: Journal) -> Answer:
     return empty_answer(arrived, journal)
 
 
-def _store(arrived: Arrived, composed: Answer, journal: Journal, use: Resources, *, began_at: float) -> bool:
+def _store(arrived: Arrived, composed: Answer, journal: Journal, use: Resources) -> bool:
     query, rendered = arrived.query, render(composed)
     first = use.queries(query.tenant_id).answer(
         query.query_id,
@@ -161,13 +174,15 @@ def _store(arrived: Arrived, composed: Answer, journal: Journal, use: Resources,
         status=composed.status,
         note=search_row(query, composed, use),
         keep=cache_entry(query, composed, len(rendered), use),
-        trace=packed_trace(arrived, composed, journal),
+        trace=packed_trace(arrived, composed, journal) if query.trace else None,
     )
     if first:
         if use.query_ended is not None:
-            use.query_ended(ended_query(arrived, composed, began_at=began_at))
+            use.query_ended(ended_query(arrived, composed, began_at=journal.began_at))
         measure_answer(query, composed, use.meter, by_tenant=use.settings.metrics_tenants)
     log_answer(query, composed, first=first)
+    if first:
+        keep_trace(arrived, composed, journal, use)
     return first
 
 
@@ -205,7 +220,7 @@ def ended_query(arrived: Arrived, answer: Answer, *, began_at: float) -> EndedQu
 
 
 def _run(channel: ChannelName, arrived: Arrived) -> TaskRun:
-    started_at, worker = arrived.ran.get(channel, (arrived.query.created_at, ""))
+    started_at, worker, _ = arrived.ran.get(channel, ChannelRun(arrived.query.created_at, ""))
     envelope = arrived.envelopes.get(channel)
     error = "no_answer"
     if envelope is not None:

@@ -119,7 +119,14 @@ def await_understanding(state: QueryState, use: Resources, channels: Mapping[Cha
         envelopes = ask_other_wordings(query, succeeded, channels, reserve_s=_RESERVE_S)
         elapsed_ms["wordings"] = round((time.perf_counter() - started) * 1000, 3)
     losses += losses_of(query, envelopes)
-    return Arrived(query=query, envelopes=envelopes, elapsed_ms=elapsed_ms, losses=tuple(losses), ran=state.ran)
+    return Arrived(
+        query=query,
+        envelopes=envelopes,
+        elapsed_ms=elapsed_ms,
+        losses=tuple(losses),
+        ran=state.ran,
+        opened_at=state.opened_at,
+    )
 
 
 def expand_query(query: Query, use: Resources) -> Query:

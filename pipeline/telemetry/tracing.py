@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import secrets
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
 from opentelemetry import trace
@@ -30,6 +32,18 @@ TRACEPARENT, TRACESTATE = "traceparent", "tracestate"
 UNRECORDED: Final[Span] = INVALID_SPAN
 
 _W3C = TraceContextTextMapPropagator()
+_MOST_CALLS: Final = 60  # of one part of a query; its trace shows the first ones
+
+
+class OutsideCall(NamedTuple):
+    """A call to a store or a model: `mysql SELECT`, `redis`. ``at``: seconds since the epoch."""
+
+    name: str
+    at: float
+    ms: float
+
+
+_CALLS: ContextVar[list[OutsideCall] | None] = ContextVar("chordwise_outside_calls", default=None)
 _LOCK = threading.Lock()
 _REQUIRED = ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")
 _FLUSH_MS = 2000
@@ -127,10 +141,33 @@ def entered(name: str, headers: Mapping[str, object], *, kind: SpanKind, **attri
 
 
 def edge(name: str, **attributes: Attribute) -> AbstractContextManager[Span]:
-    """Run the block in a span for a call to a store or a model; without one outside a trace, or if none is recorded."""
-    provider = _provider()
+    """Run the block in a span for a call to a store or a model; without one outside a trace, or if none is recorded.
+    Within `recorded_calls`, also record the call there."""
+    provider, calls = _provider(), _CALLS.get()
     here = None if provider is None else current()
-    return nullcontext(UNRECORDED) if provider is None or here is None else _edge(provider, name, here, attributes)
+    span = nullcontext(UNRECORDED) if provider is None or here is None else _edge(provider, name, here, attributes)
+    return span if calls is None or len(calls) >= _MOST_CALLS else _timed(name, span, calls)
+
+
+@contextmanager
+def recorded_calls() -> Iterator[list[OutsideCall]]:
+    """Record the calls of the block to stores and models, in threads that copy its context too."""
+    calls: list[OutsideCall] = []
+    before = _CALLS.set(calls)
+    try:
+        yield calls
+    finally:
+        _CALLS.reset(before)
+
+
+@contextmanager
+def _timed(name: str, span: AbstractContextManager[Span], calls: list[OutsideCall]) -> Iterator[Span]:
+    at, started = time.time(), time.perf_counter()
+    try:
+        with span as entered_span:
+            yield entered_span
+    finally:
+        calls.append(OutsideCall(name, at, (time.perf_counter() - started) * 1000))
 
 
 @contextmanager

@@ -5,18 +5,21 @@ from __future__ import annotations
 import time
 import uuid
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import orjson
 from fastapi import APIRouter, Request
+from fastapi import Query as Parameter
 from pydantic import Field
 from starlette.responses import Response
 from starlette.types import Receive
 
 from api_gateway.gateway import Gateway
-from api_gateway.http.auth import Reader
-from api_gateway.http.descriptions import answers, json_body
-from api_gateway.http.fields import DescribedBy, Shape, Wire
+from api_gateway.http import cursors
+from api_gateway.http.auth import Admin, Reader
+from api_gateway.http.descriptions import PRINTABLE, Cursor, Limit, answers, json_body
+from api_gateway.http.fields import DescribedBy, Shape, Wire, shown
 from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response
@@ -25,15 +28,26 @@ from api_gateway.live.computations import compute
 from api_gateway.resources.retrieval.queries import parse_query_id
 from api_gateway.resources.retrieval.query_body import flaws
 from api_gateway.resources.retrieval.result_shapes import Answer
-from api_gateway.resources.route_parts import CurrentGateway, existing, parse_uuid
+from api_gateway.resources.route_parts import (
+    CurrentGateway,
+    Page,
+    Since,
+    Until,
+    existing,
+    parse_uuid,
+    send_page,
+    time_span,
+)
 from pipeline.answer.diff import difference, plan_difference
+from pipeline.answer.trace import answer_in_trace
 from pipeline.errors import ComputationTimeout, WorkerUnavailable
 from pipeline.jobs.computation import ComputationKind
 from pipeline.query.plan import Lane, Plan, PlanFlaw, comparable, plan_as_json, require_story_time
 from pipeline.query.request import Query
-from pipeline.records import ChunkId, QueryId
+from pipeline.query.trace_entry import TraceEntry, TraceFilter, TraceMark
+from pipeline.records import ChunkId, QueryId, TenantId
 from pipeline.retrieval.build_plan import replanned
-from pipeline.retrieval.record_trace import trace_of_query
+from pipeline.retrieval.record_trace import list_traces, trace_of_query
 
 
 class WhyNotRequest(Wire):
@@ -75,11 +89,33 @@ class Trace(Shape):
     returned: list[str]
     explained: list[str]
     timings_ms: dict[str, float]
+    timeline: list[dict[str, Any]] = Field(
+        default=[],
+        description="When each part of the run began and how long it took, in milliseconds since the request: gateway, waits"
+        " in queues, channels, the callback with its steps, and calls to stores and models.",
+    )
     second: dict[str, Any] | None
     ladder: dict[str, Any] | None
     fallback: str | None
     degradations: list[dict[str, str]]
     remarks: list[str]
+
+
+class TraceSummary(Shape):
+    """A kept trace. `marks`: the reasons why it is kept. `text`: the first 300 characters of the question."""
+
+    query_id: str
+    asked_at: datetime
+    text: str
+    namespaces: list[str]
+    profile: str
+    marks: list[TraceMark]
+    total_ms: float
+    chunks: int
+
+
+class TracePage(Page[TraceSummary]):
+    """One page of kept traces, newest first."""
 
 
 class WhyNot(Shape):
@@ -119,9 +155,61 @@ class Replay(Shape):
 
 router = APIRouter(tags=["retrieval"])
 
+Mark = Annotated[TraceMark | None, Parameter(description="Only traces kept for this reason.")]
+InNamespace = Annotated[
+    str | None, Parameter(max_length=64, pattern=PRINTABLE, description="Only queries to this namespace.")
+]
+OfProfile = Annotated[
+    str | None, Parameter(max_length=64, pattern=PRINTABLE, description="Only queries with this profile.")
+]
+
 _MAX_BODY_BYTES = 64 * 1024
 _PROBLEMS = (401, 403, 404, 409, 422, 503)
 _BODY_PROBLEMS = (400, 401, 403, 404, 409, 413, 415, 422, 429, 503)
+
+
+@router.get(
+    "/v1/traces",
+    responses=answers(200, TracePage, "One page of kept traces, newest first.", 401, 403, 422, 503),
+    summary="List kept traces",
+)
+async def list_kept(
+    gateway: CurrentGateway,
+    principal: Admin,
+    mark: Mark = None,
+    namespace: InNamespace = None,
+    profile: OfProfile = None,
+    since: Since = None,
+    until: Until = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> Response:
+    """Return the tenant's slow, degraded, failed and empty queries, those that requested a trace, and a sample of the
+    others, with their questions: the newest `CHORDWISE_TRACES_KEPT`, for `CHORDWISE_TRACE_TTL_S`. Answers from the cache
+    have no trace."""
+    begins, ends = time_span(since, until)
+    chosen = TraceFilter(
+        mark=mark,
+        namespace=namespace,
+        profile=profile,
+        since=None if begins is None else begins.timestamp(),
+        until=None if ends is None else ends.timestamp(),
+    )
+    position = cursors.before(cursor, "traces")
+    before = None if position is None else (position[0].timestamp(), position[1])
+    rows = await gateway.run(list_traces, principal.tenant_id, chosen, before, limit + 1, gateway.resources)
+    return send_page(
+        rows, limit, trace_summary, "traces", lambda row: (_moment(row.asked_at).isoformat(), row.query_id)
+    )
+
+
+def trace_summary(entry: TraceEntry) -> dict[str, Any]:
+    """Return an entry as it is sent."""
+    return shown(TraceSummary, entry, asked_at=_moment(entry.asked_at))
+
+
+def _moment(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
 
 
 @router.get(
@@ -130,11 +218,12 @@ _BODY_PROBLEMS = (400, 401, 403, 404, 409, 413, 415, 422, 429, 503)
     summary="Get the trace of a query",
 )
 async def trace(gateway: CurrentGateway, principal: Reader, query_id: str) -> Response:
-    """Return the trace of a query that was sent with `trace: true`, stored as long as its answer."""
+    """Return the trace of a query that was sent with `trace: true`, stored as long as its answer, or that was kept: `GET
+    /v1/traces` lists those."""
     parsed_id = parse_query_id(query_id)
-    state = await gateway.run(current_state, principal.tenant_id, parsed_id, gateway)
     stored = await gateway.run(trace_of_query, principal.tenant_id, parsed_id, gateway.resources)
     if stored is None:
+        state = await gateway.run(current_state, principal.tenant_id, parsed_id, gateway)
         existing(state.answer, not_answered())
         raise Problem(404, "trace_not_kept", "The query was not asked with trace: true; POST its replay to get one.")
     return json_response(stored)
@@ -152,9 +241,8 @@ async def explain(request: Request, gateway: CurrentGateway, principal: Reader, 
     parsed_id = parse_query_id(query_id)
     body = await read_shape(request, principal, WhyNotRequest, limit=_MAX_BODY_BYTES)
     chunk_id = parse_chunk_id(body.chunk_id)
-    state = await gateway.run(current_state, principal.tenant_id, parsed_id, gateway)
-    existing(state.answer, not_answered())
-    return json_response(await explanation(gateway, state.query, chunk_id, receive=request.receive))
+    query, _ = await gateway.run(_answered, principal.tenant_id, parsed_id, gateway)
+    return json_response(await explanation(gateway, query, chunk_id, receive=request.receive))
 
 
 @router.post(
@@ -168,23 +256,22 @@ async def replay(request: Request, gateway: CurrentGateway, principal: Reader, q
     router decides anew. `difference` compares both answers."""
     parsed_id = parse_query_id(query_id)
     body = await read_shape(request, principal, QueryReplayRequest, limit=_MAX_BODY_BYTES)
-    before = await gateway.run(current_state, principal.tenant_id, parsed_id, gateway)
-    first = orjson.loads(existing(before.answer, not_answered()))
+    before, first = await gateway.run(_answered, principal.tenant_id, parsed_id, gateway)
     if "privacy" in body.plan:
         raise invalid([{"pointer": "/plan/privacy", "detail": "is for the profile to say, as in a query"}])
-    original = before.query.original
+    original = before.original
     try:
         plan = replanned(original.plan, body.plan, gateway.settings)
     except PlanFlaw as flaw:
         raise invalid(flaws(flaw, under="/plan")) from None
     try:
-        require_story_time(plan, before.query.filters.story_time)
+        require_story_time(plan, before.filters.story_time)
     except PlanFlaw as flaw:
         raise invalid([{"pointer": "/plan/retrieve", "detail": f"story_time {flaw.flaws[0][1]}"}]) from None
-    plan, refused = comparable(plan, namespaces=len(before.query.namespaces))
+    plan, refused = comparable(plan, namespaces=len(before.namespaces))
     now = time.time()
     query = replace(
-        before.query,
+        before,
         query_id=QueryId(str(uuid.uuid4())),
         request_id=request.state.request_id,
         plan=plan,
@@ -202,6 +289,20 @@ async def replay(request: Request, gateway: CurrentGateway, principal: Reader, q
     changes = difference(first, second)
     changes["plan"] = plan_difference(plan_as_json(original.plan), plan_as_json(plan))
     return json_response({"query_id": query.query_id, "of": parsed_id, "difference": changes, "answer": second})
+
+
+def _answered(tenant_id: TenantId, query_id: QueryId, gateway: Gateway) -> tuple[Query, dict[str, Any]]:
+    """Return a query and its answer, or, after the answer has expired, the part of it that a kept trace has. Blocking.
+    Raises Problem(404), Problem(409), or Unavailable."""
+    try:
+        state = current_state(tenant_id, query_id, gateway)
+    except Problem:
+        query = gateway.resources.traces(tenant_id).query(query_id)
+        trace = trace_of_query(tenant_id, query_id, gateway.resources)
+        if query is None or trace is None:
+            raise
+        return query, answer_in_trace(trace)
+    return state.query, orjson.loads(existing(state.answer, not_answered()))
 
 
 async def explanation(gateway: Gateway, query: Query, chunk_id: ChunkId, *, receive: Receive) -> dict[str, Any]:

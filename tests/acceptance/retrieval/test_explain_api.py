@@ -10,7 +10,7 @@ import pytest
 from tests.conftest import gateway, make_tenant
 from tests.support.clients.gateway_client import problem
 from tests.support.corpora.documents import document, search, upload
-from tests.support.corpora.explaining import NO_RERANK, TEA, ask, chunk_of, traced, verdict, why
+from tests.support.corpora.explaining import NO_RERANK, TEA, ask, chunk_of, traced, untraced, verdict, why
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ class DescribeATrace:
         assert recalled >= set(trace["returned"]) != set()
 
     def it_is_there_for_those_who_asked_for_it(self, client, tea):
-        without = ask(client, tea, "green tea", trace=False)
+        without = untraced(client, tea, "green tea")
         problem(client.get(f"/v1/queries/{without['query_id']}/trace"), 404, "trace_not_kept")
         problem(client.get(f"/v1/queries/{uuid.uuid4()}/trace"), 404, "query_not_found")
         problem(client.get("/v1/queries/none/trace"), 404, "query_not_found")

@@ -11,7 +11,18 @@ from pipeline.resources import Resources
 from tests.conftest import gateway, make_tenant
 from tests.support.clients.gateway_client import problem
 from tests.support.corpora.documents import document, upload
-from tests.support.corpora.explaining import NO_RERANK, TEA, WORDS, ask, chunk_of, missing, traced, verdict, why
+from tests.support.corpora.explaining import (
+    NO_RERANK,
+    TEA,
+    WORDS,
+    ask,
+    chunk_of,
+    missing,
+    traced,
+    untraced,
+    verdict,
+    why,
+)
 from tests.support.servers.business_api import BusinessApi, reachable_business_api, says
 
 
@@ -231,7 +242,7 @@ class DescribeWhyNot:
         assert (finding["value"], finding["limit"]) == (1, 0)
 
     def it_runs_the_query_again_where_no_trace_was_kept(self, client, tea):
-        answer = ask(client, tea, "green tea again", top_k=2, trace=False)
+        answer = untraced(client, tea, "green tea again", top_k=2)
         finding = why(client, answer, chunk_of(client, tea, "ships"))
         assert verdict(finding) == ("select", "beyond_top_k")
         assert finding["replayed"]
@@ -263,6 +274,6 @@ class DescribeWhatABusinessInterfaceBrought:
         assert len(brought) == 4
         left_out = next(chunk_id for chunk_id in brought if chunk_id not in trace["returned"])
         assert verdict(why(client, answer, left_out)) == ("select", "beyond_top_k")
-        untraced = ask(client, tea, "green tea order", top_k=3, retrieve=how, rerank=NO_RERANK, trace=False)
-        again = why(client, untraced, left_out)
+        without = untraced(client, tea, "green tea order", top_k=3, retrieve=how, rerank=NO_RERANK)
+        again = why(client, without, left_out)
         assert (verdict(again), again["replayed"]) == (("select", "beyond_top_k"), True)

@@ -218,7 +218,7 @@ def scope_of(operation: Operation) -> str:
         return "operator"
     if str(operation) == "GET /v1/keys/current":
         return "read"
-    if operation.path.startswith(("/v1/audit", "/v1/keys")):
+    if operation.path.startswith(("/v1/audit", "/v1/keys", "/v1/traces")):
         return "admin"
     if operation.path.startswith(("/v1/webhooks", "/v1/api-sources")):
         return "write"

@@ -117,6 +117,7 @@ CALLS: dict[str, tuple[list[Any], dict[str, Any]]] = {
     "tenants": ([], {}),
     "test_webhook": (["w"], {}),
     "trace": (["q"], {}),
+    "traces": ([], {"mark": "slow", "since": "2026-01-01T00:00:00Z"}),
     "try_api_source": (["crm", "x"], {"namespace": "kb"}),
     "usage": ([], {"by": "model"}),
     "verify": (["kb"], {}),

@@ -125,8 +125,7 @@ def answered(channel: ChannelName, **found: object) -> Envelope:
 def order_of(*envelopes: Envelope, text: str = "", **fusion: object) -> tuple[dict[str, float], Journal]:
     journal = Journal(tracing=True)
     said = replace(arrived(FusionPlan(**fusion)), envelopes={each.channel: each for each in envelopes})
-    if text:
-        said = replace(said, query=replace(said.query, query_text=text))
+    said = replace(said, query=replace(said.query, trace=True, query_text=text or said.query.query_text))
     return {hit.chunk_id: hit.score for hit in fuse(said, {}, journal)}, journal
 
 
