@@ -8,6 +8,7 @@ import os
 import socket
 import threading
 import time
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -16,10 +17,11 @@ import kombu
 import structlog
 from celery import bootsteps
 from celery.worker.control import control_command, inspect_command
+from celery.worker.state import active_requests
 
 from pipeline.database.engines import redis_client
 from pipeline.database.expiring_record_store import WorkerHeartbeats
-from pipeline.database.worker_heartbeats import EVERY_S, WorkerHeartbeat, broker_address
+from pipeline.database.worker_heartbeats import EVERY_S, MOST_RUNNING, RunningTask, WorkerHeartbeat, broker_address
 from pipeline.errors import Unavailable
 from pipeline.settings import settings
 from workers.query_events import events
@@ -28,6 +30,7 @@ COMMAND = "chordwise_facts"
 log = structlog.get_logger(__name__)
 
 _REDIS_TIMEOUT_S = 0.5
+_WORK_IDS = ("job_id", "query_id", "computation_id")
 _LOOP_MARKED_EVERY_S = 1.0
 _LOOP_HANGS_AFTER_S = 5.0
 _STARTED_AT = time.time()
@@ -143,6 +146,7 @@ class _HeartbeatThread(threading.Thread):
         return True
 
     def _describe(self) -> WorkerHeartbeat:
+        running = running_tasks()
         queues = getattr(self._consumer.task_consumer, "queues", ())  # task_consumer is None during shutdown
         return WorkerHeartbeat(
             name=self._consumer.hostname,
@@ -155,4 +159,26 @@ class _HeartbeatThread(threading.Thread):
             broker=broker_address(settings().broker),
             started_at=_STARTED_AT,
             beat_at=time.time(),
+            running=running[:MOST_RUNNING],
+            busy=len(running),
+            slots=getattr(self._consumer.pool, "num_processes", 0),
         )
+
+
+def running_tasks() -> tuple[RunningTask, ...]:
+    """Return the tasks that this worker runs, the oldest first. A message that waits in it for a free slot is not one."""
+    running = []
+    for request in _requests():
+        if request.time_start:
+            arguments = request.kwargs or {}
+            work_id = next((arguments[name] for name in _WORK_IDS if name in arguments), "")
+            running.append(RunningTask(task=request.name, work_id=str(work_id), started_at=request.time_start))
+    return tuple(sorted(running, key=lambda task: (task.started_at, task.work_id)))
+
+
+def _requests() -> list[Any]:
+    """Return the messages that the worker runs; nothing if others keep changing while they are read."""
+    for _ in range(5):
+        with suppress(RuntimeError):  # the set grew meanwhile
+            return list(active_requests)
+    return []

@@ -36,6 +36,7 @@ REQUIRED_QUEUES: Final = (Queue.INGEST, Queue.RECALL, Queue.ANSWER)  # without t
 _REQUIRED_LINES: Final = frozenset(f"queue:{queue}" for queue in REQUIRED_QUEUES)
 _SCHEMA_FRESH_S = 30.0
 _STORES_FRESH_S = 5.0
+_REMEMBERED: Final = ("schema", "installation")  # answered from a check of some seconds ago
 _BROKER_ERRORS = (KombuError, RedisError, OSError)
 _STATUSES: Final = {Severity.OK: "ok", Severity.WARNING: "warning", Severity.FAILED: "down"}
 
@@ -61,7 +62,7 @@ def own_versions() -> Versions:
 class Check:
     """One check of /readyz. ``checked_at``: time of the result in seconds since the epoch. ``required``: the gateway is
     not ready unless this check is ok. ``workers``: number of workers consuming a queue, of own processes, or of
-    indexers; ``sweep_age_s``: age of the last sweep."""
+    indexers; ``sweep_age_s``: age of the last sweep; ``timeout_s``: the time after which the check gives up."""
 
     status: str
     required: bool
@@ -70,6 +71,7 @@ class Check:
     detail: str | None = None
     workers: int | None = None
     sweep_age_s: float | None = None
+    timeout_s: float | None = None
 
     def body(self, now: float) -> dict[str, Any]:
         """Return the check as JSON, without unknown fields."""
@@ -82,6 +84,7 @@ class Check:
             "detail": self.detail,
             "workers": self.workers,
             "sweep_age_s": self.sweep_age_s,
+            "timeout_s": self.timeout_s,
         }
         return {name: value for name, value in body.items() if value is not None}
 
@@ -94,6 +97,8 @@ async def readiness(gateway: Gateway) -> dict[str, Any]:
     checks = {name: check for group in (*groups, _lane(gateway.lane.facts)) for name, check in group.items()}
     if probes.schema.age_s is not None:
         checks["schema"] = replace(checks["schema"], checked_at=time.time() - probes.schema.age_s)
+    for name in _REMEMBERED:  # reading what is known takes no time, and says nothing of a store
+        checks[name] = replace(checks[name], latency_ms=None)
     now = time.time()
     failing = [name for name, check in checks.items() if check.status != "ok"]
     return {
@@ -163,6 +168,7 @@ async def _probed(probe: Callable[[], T]) -> tuple[T | None, Check]:
         checked_at=time.time(),
         latency_ms=round((time.perf_counter() - started) * 1000, 1),
         detail=problem,
+        timeout_s=PROBE_S,
     )
     return result, check
 
@@ -232,6 +238,7 @@ def _line(finding: CheckResult, reading: Check) -> Check:
         required=finding.check in _REQUIRED_LINES,
         checked_at=reading.checked_at,
         detail=finding.detail,
+        timeout_s=reading.timeout_s,
     )
 
 
@@ -241,6 +248,7 @@ def _unknown(line: str, what: str, reading: Check) -> Check:
         required=line in _REQUIRED_LINES,
         checked_at=reading.checked_at,
         detail=f"the {what} cannot be read: {reading.detail}",
+        timeout_s=reading.timeout_s,
     )
 
 

@@ -34,8 +34,8 @@ from workers.producer import waiting_messages
 
 class DependencyHealth(Shape):
     """One check. `required`: the gateway is not ready unless it is `ok`. `checked_at`: time of the result, `age_s`
-    seconds before the answer. `workers`: number of workers that consume a queue. `sweep_age_s`: seconds since the last
-    sweep."""
+    seconds before the answer. `latency_ms`: how long the dependency took, of checks that ask one. `timeout_s`: when the
+    check gives up. `workers`: number of workers that consume a queue. `sweep_age_s`: seconds since the last sweep."""
 
     status: Literal["ok", "warning", "down", "unknown"]
     required: bool
@@ -45,6 +45,7 @@ class DependencyHealth(Shape):
     detail: str | None = None
     workers: int | None = None
     sweep_age_s: float | None = None
+    timeout_s: float | None = None
 
 
 class Readiness(Shape):

@@ -43,8 +43,17 @@ class HistoryPage(Shape):
     series: dict[str, list[float | None]]
 
 
+class RunningWork(Shape):
+    """A task that a worker runs. `work_id`: of its job, query or computation."""
+
+    task: str
+    work_id: str
+    running_s: float
+
+
 class WorkerState(Shape):
-    """One worker with its latest heartbeat."""
+    """One worker with its latest heartbeat. `running`: up to 16 tasks that it runs, those that run longest first, of `busy`
+    in all; `slots`: how many it can run at a time, 0 if unknown."""
 
     name: str
     host: str
@@ -54,6 +63,9 @@ class WorkerState(Shape):
     celery: str
     started_at: datetime
     last_seen: datetime
+    running: list[RunningWork]
+    busy: int
+    slots: int
 
 
 class WorkerList(CompleteList[WorkerState]):
@@ -85,8 +97,8 @@ async def history(gateway: CurrentGateway, span: Range = "1h") -> Response:
     summary="List the workers",
 )
 async def workers(gateway: CurrentGateway) -> Response:
-    """Return each worker with its host, version, queues and latest heartbeat. A killed worker is missing after three
-    seconds. Takes the installation's own key or one with the scope `operator`."""
+    """Return each worker with its host, version, queues, latest heartbeat, and what it runs. A killed worker is missing
+    after three seconds. Takes the installation's own key or one with the scope `operator`."""
     heartbeats = await gateway.run(gateway.quick.heartbeats.all)
     entries = [
         {
@@ -98,6 +110,16 @@ async def workers(gateway: CurrentGateway) -> Response:
             "celery": heartbeat.celery,
             "started_at": datetime.fromtimestamp(heartbeat.started_at, UTC),
             "last_seen": datetime.fromtimestamp(heartbeat.beat_at, UTC),
+            "running": [
+                {
+                    "task": running.task,
+                    "work_id": running.work_id,
+                    "running_s": round(max(0.0, heartbeat.beat_at - running.started_at), 1),
+                }
+                for running in heartbeat.running
+            ],
+            "busy": heartbeat.busy,
+            "slots": heartbeat.slots,
         }
         for heartbeat in heartbeats
     ]

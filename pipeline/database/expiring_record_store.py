@@ -13,6 +13,7 @@ import redis
 from pipeline.database.engines import redis_errors
 from pipeline.database.worker_heartbeats import (
     EXPIRES_S,
+    RunningTask,
     WorkerHeartbeat,
 )
 
@@ -72,13 +73,18 @@ class WorkerHeartbeats:
 
     def all(self) -> list[WorkerHeartbeat]:
         """Return every worker with a heartbeat in the last `EXPIRES_S` seconds, by name."""
-        # A newer worker may write more fields.
-        heartbeats = ({name: record[name] for name in _FIELDS} for record in self._records.all())
-        return [WorkerHeartbeat(**fields | {"queues": tuple(fields["queues"])}) for fields in heartbeats]
+        return [_heartbeat(record) for record in self._records.all()]
 
     def listening(self, queue: str) -> list[WorkerHeartbeat]:
         """Return the workers that consume ``queue``; without any, messages there wait."""
         return [heartbeat for heartbeat in self.all() if queue in heartbeat.queues]
+
+
+def _heartbeat(record: dict[str, Any]) -> WorkerHeartbeat:
+    """Return a heartbeat; an older worker writes fewer fields, a newer one more."""
+    known = {name: record[name] for name in _FIELDS if name in record}
+    running = tuple(RunningTask(**task) for task in record.get("running", ()))
+    return WorkerHeartbeat(**known | {"queues": tuple(record["queues"]), "running": running})
 
 
 _FIELDS: Final = frozenset(field.name for field in fields(WorkerHeartbeat))

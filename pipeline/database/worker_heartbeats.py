@@ -9,12 +9,24 @@ from urllib.parse import urlsplit
 
 EVERY_S: Final = 0.5
 EXPIRES_S: Final = 3.0
+MOST_RUNNING: Final = 16  # tasks in one heartbeat, the oldest ones
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningTask:
+    """A task that a worker runs. ``work_id``: of its job, query or computation; ``started_at``: epoch seconds by the
+    worker's clock."""
+
+    task: str
+    work_id: str
+    started_at: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerHeartbeat:
     """One worker's last heartbeat. ``queues``: consumed now. ``broker``: without user and password. ``started_at``,
-    ``beat_at``: epoch seconds by its clock."""
+    ``beat_at``: epoch seconds by its clock. ``running``: the oldest tasks that it runs, of ``busy`` in all; ``slots``: how
+    many it can run at a time, 0 if unknown."""
 
     name: str
     host: str
@@ -26,6 +38,9 @@ class WorkerHeartbeat:
     broker: str
     started_at: float
     beat_at: float
+    running: tuple[RunningTask, ...] = ()
+    busy: int = 0
+    slots: int = 0
 
     @property
     def worker_id(self) -> str:

@@ -1,4 +1,5 @@
 // Requests to /v1 with the user's key. Failures become an ApiError that a view can show.
+import { unheard } from "./connection.js";
 import { session, signOut } from "./session.js";
 import { t } from "./words.js";
 
@@ -9,6 +10,11 @@ export class ApiError extends Error {
     Object.assign(this, { status, code, title, detail, requestId, errors, retryAfter });
   }
 }
+
+const OUTAGES = [502, 503, 504];
+
+/** Whether the same request may succeed later, without anybody doing something. */
+export const isOutage = (error) => error.code === "no_connection" || OUTAGES.includes(error.status);
 
 const ROOT = new URL("../../", import.meta.url);
 
@@ -37,12 +43,14 @@ export async function send(method, path, { json, form, headers = {}, signal, key
     response = await fetch(address(path), init);
   } catch (error) {
     if (error.name === "AbortError") throw error;
+    unheard();
     throw new ApiError({ code: "no_connection", title: t("error.no_connection"), detail: t("error.no_connection_detail") });
   }
   const body = await bodyOf(response);
   if (response.ok || accept.includes(response.status)) {
     return { body, headers: response.headers, status: response.status };
   }
+  if (OUTAGES.includes(response.status) && typeof body !== "object") unheard(); // a proxy's words, not the gateway's
   throw problemOf(response, body);
 }
 

@@ -1,5 +1,6 @@
 // Server-sent events over fetch: EventSource cannot send a key in a header, and a key does not belong in an address.
 import { address, problemOf } from "./api.js";
+import { unheard } from "./connection.js";
 import { session } from "./session.js";
 
 const AGAIN_MS = 1500;
@@ -26,6 +27,7 @@ export async function followJob(jobId, { signal, onEvent, onBreak = () => {} }) 
     } catch (error) {
       if (signal.aborted) return;
       if (error.status && error.status < 500 && error.status !== 429) throw error;
+      if (!error.status) unheard();
       onBreak(true);
     }
     await pause(AGAIN_MS, signal);

@@ -1,13 +1,17 @@
 // Reading from the server inside a component, with the four states every view has to show.
 import { useEffect, useRef, useState } from "./html.js";
-import { get, query } from "./api.js";
+import { get, isOutage, query } from "./api.js";
+import { returns } from "./connection.js";
 
 const SLOW_MS = 2500;
+const RETRY_MS = 2000;
+const LONGEST_RETRY_MS = 30000;
 
 /**
  * `read(signal)` is called at first and whenever `keys` change. Returns `{data, readAt, error, loading, slow, reload}`; the
  * earlier data stays during a reload, and `readAt` (milliseconds) is its time. `everyMs`: the interval of reloads while
- * the page is visible; it also reloads when it becomes visible.
+ * the page is visible; it also reloads when it becomes visible. After an outage it reloads by itself, at growing intervals,
+ * and at once when the gateway returns.
  */
 export function useLoad(read, keys, { everyMs = 0 } = {}) {
   const [state, setState] = useState({ data: undefined, readAt: null, error: null, loading: true, slow: false });
@@ -15,6 +19,7 @@ export function useLoad(read, keys, { everyMs = 0 } = {}) {
   const latest = useRef(read);
   latest.current = read;
   const forKeys = useRef(null);
+  const failures = useRef(0);
 
   useEffect(() => {
     const controller = new AbortController();
@@ -25,9 +30,14 @@ export function useLoad(read, keys, { everyMs = 0 } = {}) {
       : { ...before, loading: true, slow: false }));
     const timer = setTimeout(() => setState((before) => ({ ...before, slow: true })), SLOW_MS);
     latest.current(controller.signal)
-      .then((data) => setState({ data, readAt: Date.now(), error: null, loading: false, slow: false }))
+      .then((data) => {
+        failures.current = 0;
+        setState({ data, readAt: Date.now(), error: null, loading: false, slow: false });
+      })
       .catch((error) => {
-        if (!controller.signal.aborted) setState((before) => ({ ...before, error, loading: false, slow: false }));
+        if (controller.signal.aborted) return;
+        failures.current += 1;
+        setState((before) => ({ ...before, error, loading: false, slow: false }));
       })
       .finally(() => clearTimeout(timer));
     return () => {
@@ -37,10 +47,15 @@ export function useLoad(read, keys, { everyMs = 0 } = {}) {
   }, [turn, ...keys]);
 
   useEffect(() => {
-    if (!everyMs || state.loading) return undefined;
-    const timer = setTimeout(() => setTurn((n) => n + 1), document.hidden ? everyMs * 6 : everyMs);
+    const pause = state.error && isOutage(state.error)
+      ? Math.min(RETRY_MS * 2 ** (failures.current - 1), everyMs || LONGEST_RETRY_MS) : everyMs;
+    if (!pause || state.loading) return undefined;
+    const timer = setTimeout(() => setTurn((n) => n + 1), document.hidden ? pause * 6 : pause);
     return () => clearTimeout(timer);
   }, [everyMs, state.loading, turn]);
+
+  const waits = Boolean(state.error || everyMs);
+  useEffect(() => (waits ? returns.subscribe(() => setTurn((n) => n + 1)) : undefined), [waits]);
 
   useEffect(() => {
     if (!everyMs) return undefined;

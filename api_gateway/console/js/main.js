@@ -1,6 +1,7 @@
 // Starts the page: words first, then a key stored in this tab, then the view in the address.
 import { html, render, useEffect, useState } from "./html.js";
 import { get, post } from "./api.js";
+import { returns, unheard } from "./connection.js";
 import { Notices } from "./parts/notices.js";
 import { Problem, Waiting } from "./parts/states.js";
 import { viewOf } from "./pages.js";
@@ -57,6 +58,7 @@ function App() {
     return setChecking(false);
   }
   useEffect(() => { if (code !== null) enter(); }, [code]);
+  useEffect(() => (fault ? returns.subscribe(restore) : undefined), [fault]);
 
   if (fault) return html`<main class="alone"><${Problem} error=${fault} retry=${restore} /></main>`;
   if (checking) return html`<main class="alone"><${Waiting} /></main>`;
@@ -78,8 +80,13 @@ function View({ of }) {
     }));
     return () => { here = false; };
   }, [of.load]);
+  useEffect(() => {
+    if (!loaded?.error) return undefined;
+    unheard();
+    // A browser may keep a module that failed to load, so only a new page can try again.
+    return returns.subscribe(() => location.reload());
+  }, [loaded]);
   if (!loaded) return html`<${Waiting} />`;
-  // A browser may keep a module that failed to load, so only a new page can try again.
   if (loaded.error) return html`<${Problem} error=${loaded.error} retry=${() => location.reload()} />`;
   return html`<${loaded.view} parts=${of.rest} />`;
 }

@@ -23,7 +23,7 @@ export const GROUPS = [
   ]],
   ["nav.retrieval", [
     page("playground", () => import("./views/playground.js").then((all) => all.Playground)),
-    page("traces", () => import("./views/traces.js").then((all) => all.Traces), { one: () => import("./views/trace.js").then((all) => all.Trace) }),
+    page("traces", () => import("./views/traces/traces.js").then((all) => all.Traces), { one: () => import("./views/traces/trace.js").then((all) => all.Trace) }),
     page("profiles", () => import("./views/retrieval/profiles.js").then((all) => all.Profiles), { one: () => import("./views/retrieval/profile.js").then((all) => all.Profile) }),
     page("experiments", () => import("./views/retrieval/experiments.js").then((all) => all.Experiments), { one: () => import("./views/retrieval/experiment.js").then((all) => all.Experiment) }),
     page("feedback", () => import("./views/retrieval/feedback.js").then((all) => all.Feedback)),
@@ -31,7 +31,7 @@ export const GROUPS = [
   ]],
   ["nav.operation", [
     page("alignment", () => import("./views/alignment.js").then((all) => all.Alignment)),
-    page("health", () => import("./views/health.js").then((all) => all.Health)),
+    page("health", () => import("./views/operation/health.js").then((all) => all.Health)),
   ]],
 ];
 

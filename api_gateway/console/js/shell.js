@@ -1,12 +1,17 @@
 // The frame of every view: navigation, the signed-in tenant, theme and language.
 import { html, useEffect, useRef, useState } from "./html.js";
+import { get } from "./api.js";
+import { away } from "./connection.js";
+import { useLoad } from "./load.js";
 import { Icon } from "./parts/icons.js";
 import { FIRST, GROUPS } from "./pages.js";
 import { LANGUAGES, language, setLanguage, setTheme, theme, THEMES } from "./preferences.js";
 import { link, route } from "./router.js";
 import { may, session, signOut } from "./session.js";
 import { useStore } from "./store.js";
-import { t } from "./words.js";
+import { locale, t } from "./words.js";
+
+const SESSION_CHECKED_EVERY_MS = 15000;
 
 export function Shell({ children }) {
   const { parts } = useStore(route);
@@ -21,6 +26,10 @@ export function Shell({ children }) {
     if (!first.current) scrollTo(0, 0);
     first.current = false;
   }, [parts.join("/")]);
+
+  const since = useStore(away);
+  // Pages that read nothing by themselves notice here that the key was revoked, or that the gateway has gone.
+  useLoad((signal) => get("v1/keys/current", { signal }), [], { everyMs: SESSION_CHECKED_EVERY_MS });
 
   function skip(event) {
     event.preventDefault();
@@ -39,7 +48,8 @@ export function Shell({ children }) {
       <${Looks} />
       <button class="quiet" onClick=${() => signOut()} title=${`${t("nav.key")}: ${who.name}`}>${t("nav.sign_out")}</button>
     </header>
-    <div class="columns">
+    ${since && html`<p class="away" role="alert">${t("error.away", { time: new Date(since).toLocaleTimeString(locale()) })}</p>`}
+    <div class=${since ? "columns is-away" : "columns"}>
       <nav id="nav" class=${open ? "side open" : "side"} aria-label=${t("nav.label")}>
         ${GROUPS.map(([group, pages]) => [group, pages.filter(({ scope }) => !scope || may(scope))]).map(([group, pages]) => pages.length > 0 && html`
           <p class="nav-group" key=${group} id=${group}>${t(group)}</p>

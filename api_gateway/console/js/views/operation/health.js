@@ -1,17 +1,19 @@
 // Outages and delays: checks, queues with the age of their oldest message, waiting documents. Every figure has its age,
 // and the page shows first whether the gateway answers.
-import { html, useEffect, useRef, useState } from "../html.js";
-import { get } from "../api.js";
-import { count, duration, milliseconds } from "../format.js";
-import { useLoad } from "../load.js";
-import { labelsOf, parseMetrics, sumOf, valueOf } from "../metrics.js";
-import { Icon } from "../parts/icons.js";
-import { Empty, Loaded, Waiting } from "../parts/states.js";
-import { Badge, Table } from "../parts/table.js";
-import { checkName, readiness } from "../readiness.js";
-import { link } from "../router.js";
-import { Heading } from "../shell.js";
-import { t, word } from "../words.js";
+import { html, useEffect, useRef, useState } from "../../html.js";
+import { get } from "../../api.js";
+import { count, duration, milliseconds } from "../../format.js";
+import { useLoad } from "../../load.js";
+import { labelsOf, parseMetrics, sumOf, valueOf } from "../../metrics.js";
+import { Icon } from "../../parts/icons.js";
+import { Empty, Loaded, Waiting } from "../../parts/states.js";
+import { Badge, Table } from "../../parts/table.js";
+import { checkName, readiness } from "../../readiness.js";
+import { link } from "../../router.js";
+import { may } from "../../session.js";
+import { Heading } from "../../shell.js";
+import { t, word } from "../../words.js";
+import { useWorkers, Workers } from "./workers.js";
 
 const CHECKED_EVERY_MS = 2000;
 const COUNTED_EVERY_MS = 10000;
@@ -34,11 +36,16 @@ export function Health() {
     <//>
     <${Verdict} of=${ready} />
     ${ready.data && html`<${Checks} of=${ready} />`}
+    ${may("operator") && html`<${AllWorkers} />`}
     <${Loaded} of=${metrics} lines=${4} isEmpty=${() => false}>${(found) => html`
       <div class=${ready.error || metrics.error ? "stale" : ""}>
         <${Age} since=${metrics.readAt}>${(age) => t("health.counted", { age })}<//>
         <${Figures} metrics=${found} />
       </div>`}<//>`;
+}
+
+function AllWorkers() {
+  return html`<${Workers} of=${useWorkers()} />`;
 }
 
 /** The current time in milliseconds since the epoch, updated every second. */
@@ -86,9 +93,16 @@ function Checks({ of }) {
         <span class="card-name">${checkName(name)}</span>
         <${Badge} of=${check.status} label=${word("status", check.status)} />
         <span class="hint">${whatIsSeen(name, check)}</span>
+        <span class="hint">${how(name, check)}</span>
         <span class="hint number">${t("health.checked", { age: duration(Math.max(0, Math.round(check.age_s + (now - of.readAt) / 1000))) })}</span>
       </div>`)}
     </div>`;
+}
+
+/** How a check finds its result, and when it gives up. */
+function how(name, { timeout_s: timeout }) {
+  const measure = word("measure", name.split(":")[0], "");
+  return timeout ? t("health.how", { measure, time: duration(timeout) }) : measure;
 }
 
 /** In the language of the page if it has a word, else as the gateway sent it. */
@@ -96,7 +110,7 @@ function whatIsSeen(name, check) {
   if (name.startsWith("queue:") && check.status === "down") return t("health.no_worker");
   if (name.startsWith("queue:") && check.workers) return t("health.workers", { count: count(check.workers) });
   if (check.sweep_age_s != null) return t("health.swept", { age: duration(Math.round(check.sweep_age_s)) });
-  return check.detail ?? milliseconds(check.latency_ms);
+  return check.detail ?? (check.latency_ms == null ? null : t("health.took", { time: milliseconds(check.latency_ms) }));
 }
 
 function Figures({ metrics }) {

@@ -1,31 +1,41 @@
 // One run of a query: timing, stages, channels, and a replay with another plan beside it.
-import { html, useState } from "../html.js";
-import { ApiError, get, post, segment } from "../api.js";
-import { percent, score, short } from "../format.js";
-import { useAction, useLoad } from "../load.js";
-import { Area } from "../parts/fields.js";
-import { Copyable, Loaded, Problem } from "../parts/states.js";
-import { Facts } from "../parts/table.js";
-import { Tabs } from "../parts/tabs.js";
-import { Waterfall } from "../parts/waterfall.js";
-import { link } from "../router.js";
-import { Heading } from "../shell.js";
-import { t } from "../words.js";
-import { Channels, LeftOut, namesOf, Stages } from "./run.js";
-import { Degradations } from "./side.js";
-import { WhyNot } from "./why_not.js";
+import { html, useState } from "../../html.js";
+import { ApiError, get, post, segment } from "../../api.js";
+import { percent, score, short } from "../../format.js";
+import { useAction, useLoad } from "../../load.js";
+import { Area } from "../../parts/fields.js";
+import { Copyable, Empty, Loaded, Problem } from "../../parts/states.js";
+import { Facts } from "../../parts/table.js";
+import { Tabs } from "../../parts/tabs.js";
+import { Timeline } from "../../parts/timeline.js";
+import { Waterfall } from "../../parts/waterfall.js";
+import { link } from "../../router.js";
+import { Heading } from "../../shell.js";
+import { t } from "../../words.js";
+import { Channels, LeftOut, namesOf, Stages } from "../run.js";
+import { Degradations } from "../side.js";
+import { WhyNot } from "../why_not.js";
 
 export function Trace({ parts: [id] }) {
   const found = useLoad((signal) => get(`v1/queries/${segment(id)}/trace`, { signal }), [id]);
+  const untraced = found.error?.code === "trace_not_kept";
   return html`
     <${Heading} title=${t("trace.title", { id: short(id) })} back=${[link("traces"), t("nav.traces")]} />
-    <${Loaded} of=${found} lines=${6}>${(trace) => html`<${Run} trace=${trace} />`}<//>
-    ${found.error && html`<section class="panel"><h2>${t("play.why_not")}</h2><p class="about">${t("trace.untraced")}</p><${WhyNot} queryId=${id} /></section>`}`;
+    ${untraced
+      ? html`<${Untraced} id=${id} />`
+      : html`<${Loaded} of=${found} lines=${6} isEmpty=${() => false}>${(trace) => html`<${Run} trace=${trace} />`}<//>`}`;
+}
+
+/** A query without a trace: running it again makes one, and explains a single chunk. */
+function Untraced({ id }) {
+  return html`
+    <${Empty} title=${t("trace.not_kept")}>${t("trace.untraced")}<//>
+    <section class="panel" aria-labelledby="replay"><h2 id="replay">${t("trace.replay")}</h2><${Replay} queryId=${id} first="{}" /></section>
+    <section class="panel" aria-labelledby="why"><h2 id="why">${t("play.why_not")}</h2><${WhyNot} queryId=${id} /></section>`;
 }
 
 function Run({ trace }) {
   const names = namesOf({ trace });
-  const channels = Object.keys(trace.channels);
   return html`
     <section class="panel">
       <p class="question">${trace.query.text}</p>
@@ -40,7 +50,9 @@ function Run({ trace }) {
       ]} />
       <${Degradations} of=${trace.degradations} />
       <h2>${t("play.timing")}</h2>
-      <${Waterfall} timings=${trace.timings_ms} channels=${channels} />
+      ${trace.timeline?.length
+        ? html`<${Timeline} spans=${trace.timeline} total=${trace.timings_ms.total} />`
+        : html`<${Waterfall} timings=${trace.timings_ms} channels=${Object.keys(trace.channels)} />`}
     </section>
     <${Tabs} label=${t("play.parts")} tabs=${[
       { id: "stages", label: t("play.stages"), panel: () => html`<${Stages} trace=${trace} names=${names} />` },
@@ -48,15 +60,15 @@ function Run({ trace }) {
       { id: "explained", label: t("trace.explained"), panel: () => html`<ol class="plain lines">${trace.explained.map((each) => html`<li key=${each}>${each}</li>`)}</ol>` },
       { id: "left-out", label: t("play.left_out"), note: trace.drops.length, panel: () => html`<${LeftOut} trace=${trace} names=${names} queryId=${trace.query_id} />` },
       { id: "why-not", label: t("play.why_not"), panel: () => html`<${WhyNot} queryId=${trace.query_id} />` },
-      { id: "replay", label: t("trace.replay"), panel: () => html`<${Replay} trace=${trace} names=${names} />` },
+      { id: "replay", label: t("trace.replay"), panel: () => html`<${Replay} queryId=${trace.query_id} names=${names} />` },
       { id: "plan", label: t("trace.plan"), panel: () => html`<pre class="context" tabindex="0">${JSON.stringify(trace.plan, null, 2)}</pre>` },
     ]} />`;
 }
 
 const EXAMPLE = '{\n  "retrieve": { "fusion": { "strategy": "rrf" } }\n}';
 
-function Replay({ trace, names }) {
-  const [plan, setPlan] = useState(EXAMPLE);
+function Replay({ queryId, names = new Map(), first = EXAMPLE }) {
+  const [plan, setPlan] = useState(first);
   const [found, setFound] = useState(null);
   const run = useAction(async () => {
     let wanted;
@@ -65,7 +77,8 @@ function Replay({ trace, names }) {
     } catch (error) {
       throw new ApiError({ title: t("trace.not_json"), detail: error.message });
     }
-    setFound(await post(`v1/queries/${segment(trace.query_id)}/replay`, { plan: wanted }));
+    if (!wanted || typeof wanted !== "object" || Array.isArray(wanted)) throw new ApiError({ title: t("trace.no_object") });
+    setFound(await post(`v1/queries/${segment(queryId)}/replay`, { plan: wanted }));
   });
   const name = (each) => names.get(each.chunk_id) || short(each.chunk_id);
   return html`
