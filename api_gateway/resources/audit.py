@@ -64,6 +64,13 @@ Action = Annotated[
     str | None,
     Parameter(max_length=32, pattern=PRINTABLE, description="Only this action, such as `search` or `ingest`."),
 ]
+KeyId = Annotated[
+    str | None,
+    Parameter(
+        pattern="^([0-9a-f]{16})?$",
+        description="Only by this key; empty for the installation itself. Reads every row of the span: give `since`.",
+    ),
+]
 
 _EXPORTED_AT_ONCE = 1000
 _LINES = "application/x-ndjson"
@@ -80,13 +87,14 @@ async def list_audit(
     gateway: CurrentGateway,
     principal: Admin,
     action: Action = None,
+    key_id: KeyId = None,
     since: Since = None,
     until: Until = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
     """Return the tenant's own rows. A search appears within seconds of its answer, a write with its transaction."""
-    tenant_id, chosen = principal.tenant_id, _filter(action, since, until)
+    tenant_id, chosen = principal.tenant_id, _filter(action, key_id, since, until)
     before = cursors.before(cursor, "audit", is_uuid=False)
     rows = await gateway.run(list_rows, tenant_id, chosen, before, limit + 1, gateway.resources)
     return send_page(
@@ -96,10 +104,15 @@ async def list_audit(
 
 @router.get("/v1/audit/export", responses=_EXPORT, summary="Export the audit")
 async def export_audit(
-    gateway: CurrentGateway, principal: Admin, action: Action = None, since: Since = None, until: Until = None
+    gateway: CurrentGateway,
+    principal: Admin,
+    action: Action = None,
+    key_id: KeyId = None,
+    since: Since = None,
+    until: Until = None,
 ) -> Response:
     """Return all of the same rows as JSON lines. Rows added while it runs are not included."""
-    chosen = _filter(action, since, until)
+    chosen = _filter(action, key_id, since, until)
     first = await gateway.run(list_rows, principal.tenant_id, chosen, None, _EXPORTED_AT_ONCE, gateway.resources)
     headers = {"Content-Disposition": 'attachment; filename="audit.jsonl"'}
     lines = _lines(principal.tenant_id, chosen, first, gateway)
@@ -121,7 +134,7 @@ async def _lines(
         rows = await gateway.run(list_rows, tenant_id, chosen, before, _EXPORTED_AT_ONCE, gateway.resources)
 
 
-def _filter(action: str | None, since: datetime | None, until: datetime | None) -> AuditFilter:
+def _filter(action: str | None, key_id: str | None, since: datetime | None, until: datetime | None) -> AuditFilter:
     """Return the filter. Raises Problem(422) for a span that ends before it begins."""
     begins, ends = time_span(since, until)
-    return AuditFilter(action=action, since=begins, until=ends)
+    return AuditFilter(action=action, key_id=key_id, since=begins, until=ends)

@@ -48,6 +48,7 @@ class DeadLetter(Shape):
     ordinal: int
     namespace: str
     document_id: str
+    title: str | None
     generation: int
     reason: Reason
     code: str

@@ -16,15 +16,15 @@ from api_gateway.gateway import Gateway
 from api_gateway.http import cursors
 from api_gateway.http.auth import Reader, Writer
 from api_gateway.http.descriptions import Cursor, Limit, answers
-from api_gateway.http.fields import Shape, shown
+from api_gateway.http.fields import Shape, namespace_parameter, shown
 from api_gateway.http.prefer import LONGEST_WAIT_S
 from api_gateway.http.problems import Problem
 from api_gateway.http.responses import json_response
-from api_gateway.resources.route_parts import CurrentGateway, Page, existing, parse_uuid, send_page
+from api_gateway.resources.route_parts import CurrentGateway, Page, existing, parse_uuid, send_page, time_span
 from api_gateway.resources.shapes import Job, Outcome, encoding_json, job_json
 from pipeline.administration import list_jobs as jobs_of_tenant
 from pipeline.administration import steer_jobs
-from pipeline.jobs.job_views import ItemView, JobStatus, JobView
+from pipeline.jobs.job_views import ItemView, JobFilter, JobStatus, JobView
 from pipeline.query.wake_names import wake_name
 from pipeline.records import JobId, TenantId
 from pipeline.resources import Resources
@@ -66,6 +66,31 @@ class ItemPage(Page[Item]):
     """Items in the order they were sent."""
 
 
+class FoundMatch(Shape):
+    """Something that the text may mean. `kind`: a `document`; an item `refused` on arrival, which became none; a `job`.
+    `status`: of its latest upload; `searchable`: an upload of the document is published. `code` and `detail`: the reason
+    for a failure."""
+
+    kind: Literal["document", "refused", "job"]
+    namespace: str
+    document_id: str | None
+    title: str | None
+    status: Literal["queued", "running", "succeeded", "partly_failed", "failed", "cancelled"]
+    searchable: bool
+    code: str | None
+    detail: str | None
+    job_id: str
+    updated_at: datetime
+
+
+class FoundMatches(Shape):
+    """Matches, failures first. `truncated`: the tenant has more uploads than were compared; name a namespace
+    then."""
+
+    data: list[FoundMatch]
+    truncated: bool
+
+
 router = APIRouter(tags=["jobs"])
 
 Wait = Annotated[
@@ -88,15 +113,48 @@ async def list_jobs(
     status: Annotated[
         list[JobStatus] | None, Parameter(description="Only jobs in this state; may be repeated, for one of several.")
     ] = None,
+    namespace: Annotated[str | None, Parameter(description="Only jobs in this namespace.")] = None,
+    since: Annotated[
+        datetime | None, Parameter(description="Only those created from this moment on, RFC 3339.")
+    ] = None,
+    until: Annotated[datetime | None, Parameter(description="Only those created before this moment, RFC 3339.")] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
-    """List the tenant's submissions, or those with a status."""
+    """List the tenant's submissions, or those that fit every filter."""
     before = cursors.before(cursor, "jobs")
+    begins, ends = time_span(since, until)
+    within = None if namespace is None else namespace_parameter(namespace)
+    chosen = JobFilter(statuses=tuple(status or ()), namespace=within, since=begins, until=ends)
     views = await gateway.run(
-        jobs_of_tenant.list_jobs, principal.tenant_id, status or (), before, limit + 1, gateway.resources
+        jobs_of_tenant.list_jobs, principal.tenant_id, chosen, before, limit + 1, gateway.resources
     )
     return send_page(views, limit, job_json, "jobs", lambda view: (view.created_at.isoformat(), view.job_id))
+
+
+@router.get(
+    "/v1/find",
+    responses=answers(200, FoundMatches, "Documents, refused items and jobs.", 401, 403, 422, 503),
+    summary="Find documents, failures and jobs",
+)
+async def find(
+    gateway: CurrentGateway,
+    principal: Reader,
+    text: Annotated[
+        str,
+        Parameter(
+            min_length=1, max_length=255, description="Part of a title, an id or a source; the beginning of a job's id."
+        ),
+    ],
+    namespace: Annotated[str | None, Parameter(description="Only in this namespace.")] = None,
+    limit: Annotated[int, Parameter(ge=1, le=50, description="Matches of each kind at most.")] = 20,
+) -> Response:
+    """Find a document by part of its title, id or source, with the reason if it failed or was refused. Case does not
+    count. Compares up to 100,000 uploads, by namespace and id."""
+    within = None if namespace is None else namespace_parameter(namespace)
+    tenant_id, use = principal.tenant_id, gateway.resources
+    matches, truncated = await gateway.run(jobs_of_tenant.find_matches, tenant_id, text, within, limit, use)
+    return json_response({"data": [shown(FoundMatch, match) for match in matches], "truncated": truncated})
 
 
 @router.get(

@@ -20,6 +20,7 @@ from api_gateway.http.responses import json_response
 from api_gateway.resources import keys
 from api_gateway.resources.keys import Key, KeyPage, KeyRequest, KeyRotateRequest, KeyWithSecret, key_json
 from api_gateway.resources.route_parts import CurrentGateway, Page, existing, send_page
+from api_gateway.resources.usage import QuotaUse, send_quotas
 from pipeline.administration import manage_tenants
 from pipeline.maintenance.erase import erase_tenant
 from pipeline.records import TenantId
@@ -153,6 +154,17 @@ async def look_at_quotas(gateway: CurrentGateway, tenant_id: Id) -> Response:
         return manage_tenants.own_quotas(_tenant(gateway, tenant_id).tenant_id, gateway.resources)
 
     return json_response(shown(OwnQuotasView, await gateway.run(read)))
+
+
+@router.get(
+    "/v1/tenants/{tenant_id}/quotas/use",
+    responses=answers(200, QuotaUse, "Each quota with its effective limit and its use.", *keys.PROBLEMS),
+    summary="Get a tenant's use of its quotas",
+)
+async def look_at_use(gateway: CurrentGateway, tenant_id: Id) -> Response:
+    """Return the effective quotas of a tenant and its use, as the tenant sees them at `GET /v1/quotas`."""
+    tenant = await gateway.run(_tenant, gateway, tenant_id)
+    return await send_quotas(gateway, tenant.tenant_id)
 
 
 @router.put(

@@ -10,6 +10,7 @@ from fastapi import Query as Parameter
 from pydantic import Field
 from starlette.responses import Response
 
+from api_gateway.gateway import Gateway
 from api_gateway.http import cursors
 from api_gateway.http.auth import Reader
 from api_gateway.http.descriptions import Cursor, Limit, answers
@@ -20,6 +21,7 @@ from api_gateway.resources.route_parts import CurrentGateway
 from api_gateway.resources.shapes import Usage, usage_json
 from pipeline.administration import manage_tenants
 from pipeline.ingestion.accept import quota_use
+from pipeline.records import TenantId
 from pipeline.tenants.usage import UsageKey
 
 
@@ -121,5 +123,10 @@ async def usage(
 async def look(gateway: CurrentGateway, principal: Reader) -> Response:
     """Return the quotas. `limit` is null for none. They are counted on request; a request that exceeds a quota is
     refused as a whole."""
-    quotas = await gateway.run(quota_use, principal.tenant_id, gateway.resources)
+    return await send_quotas(gateway, principal.tenant_id)
+
+
+async def send_quotas(gateway: Gateway, tenant_id: TenantId) -> Response:
+    """Return the limit and the use of each quota of a tenant."""
+    quotas = await gateway.run(quota_use, tenant_id, gateway.resources)
     return json_response({name: {"limit": limit or None, "used": used} for name, (limit, used) in quotas.items()})

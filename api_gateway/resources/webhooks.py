@@ -88,6 +88,12 @@ class Delivery(Shape):
     last_error: str | None
 
 
+class DeliveryWithBody(Delivery):
+    """A delivery and its message, as it is signed and sent."""
+
+    body: str
+
+
 class DeliveryPage(Page[Delivery]):
     """One page of deliveries, newest first."""
 
@@ -262,14 +268,14 @@ async def list_deliveries(
 
 @router.get(
     "/v1/webhooks/{webhook_id}/deliveries/{delivery_id}",
-    responses=answers(200, Delivery, "The delivery.", *_PROBLEMS),
+    responses=answers(200, DeliveryWithBody, "The delivery.", *_PROBLEMS),
     summary="Get a delivery",
 )
 async def look_at_delivery(
     request: Request, gateway: CurrentGateway, principal: Writer, webhook_id: str, delivery_id: str, wait: Wait = 0
 ) -> Response:
-    """Return the outcome of the last attempt and the time of the next. With `wait`, answer once no further attempt is
-    due."""
+    """Return the message, the outcome of the last attempt and the time of the next. With `wait`, answer once no further
+    attempt is due."""
     parsed_id = _parse_id(webhook_id)
 
     def read() -> StoredDelivery | None:
@@ -281,7 +287,9 @@ async def look_at_delivery(
         return stored is None or stored.ended_at is not None
 
     stored = await poll.until(request, gateway, name, read, is_settled, wait)
-    return json_response(delivery(existing(stored, _no_delivery())))
+    sent = delivery(existing(stored, _no_delivery()))
+    body = await gateway.run(flow.body_of, principal.tenant_id, parsed_id, delivery_id, gateway.resources)
+    return json_response({**sent, "body": existing(body, _no_delivery())})
 
 
 @router.post(

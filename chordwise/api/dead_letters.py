@@ -31,6 +31,7 @@ class DeadLetter(Result):
     id: str
     job_id: str
     document_id: str
+    title: str | None = None
     namespace: str = ""
     generation: int = 0
     reason: str = ""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
 from chordwise.records import Result, decode
-from chordwise.resource import LONGEST_HOLD_S, Resource, operation, path
+from chordwise.resource import LONGEST_HOLD_S, Resource, entries, given, operation, path
 from chordwise.retries import PATIENT, RetryPolicy, exchange
 from chordwise.transport import Call, Steps
 
@@ -35,6 +35,22 @@ class Renamed(Result):
     ordinal: int
     requested_id: str
     document_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Match(Result):
+    """Something that a text may mean. ``kind``: document, refused (an item that became none) or job. ``code`` and
+    ``detail``: the reason for a failure."""
+
+    kind: str = ""
+    namespace: str = ""
+    document_id: str | None = None
+    title: str | None = None
+    status: str = ""
+    searchable: bool = False
+    code: str | None = None
+    detail: str | None = None
+    job_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,11 +186,26 @@ class JobOperations(Resource):
         return self._one(Job, "GET", path("jobs", job_id))
 
     @operation
-    def jobs(self, *, status: str | Sequence[str] | None = None, limit: int | None = 100) -> Steps[list[Job]]:
+    def jobs(
+        self,
+        *,
+        status: str | Sequence[str] | None = None,
+        namespace: str | None = None,
+        since: datetime | date | str | None = None,
+        until: datetime | date | str | None = None,
+        limit: int | None = 100,
+    ) -> Steps[list[Job]]:
         """List the latest jobs; ``limit`` None for all that the server retains. ``status``: one or several of queued, running,
-        succeeded, partly_failed, failed and cancelled."""
+        succeeded, partly_failed, failed and cancelled. ``since``, ``until``: of their creation."""
         statuses = [status] if isinstance(status, str) else status or ()
-        return self._pages(Job, "/v1/jobs", {"status": statuses}, limit=limit)
+        filters = {"status": statuses, "namespace": namespace, "since": since, "until": until}
+        return self._pages(Job, "/v1/jobs", filters, limit=limit)
+
+    @operation
+    def find(self, text: str, *, namespace: str | None = None, limit: int = 20) -> Steps[list[Match]]:
+        """Find documents, refused items and jobs by part of a title, an id or a source; failures first."""
+        params = given(text=text, namespace=namespace, limit=limit)
+        return entries(Match, (yield from self._request("GET", "/v1/find", params=params)).json(), "/v1/find")
 
     @operation
     def job_items(

@@ -156,6 +156,11 @@ class TenantOperations(Resource):
         return self._one(TenantQuotas, "GET", path("tenants", tenant_id, "quotas"))
 
     @operation
+    def tenant_quota_use(self, tenant_id: str) -> Steps[Quotas]:
+        """Return the tenant's effective limits and how much of each is used."""
+        return self._one(Quotas, "GET", path("tenants", tenant_id, "quotas", "use"))
+
+    @operation
     def set_tenant_quotas(self, /, tenant_id: str, **quotas: int | None) -> Steps[TenantQuotas]:
         """Replace the tenant's own quotas: ``documents``, ``chunks``, ``queued``, ``tokens``, ``requests_per_minute``.
         An omitted quota takes the installation's setting again, 0 means no limit."""
@@ -187,10 +192,11 @@ class TenantOperations(Resource):
         self,
         *,
         action: str | None = None,
+        key_id: str | None = None,
         since: datetime | date | str | None = None,
         until: datetime | date | str | None = None,
         limit: int | None = 100,
     ) -> Steps[list[AuditEntry]]:
-        """List searches and writes, newest first; ``limit`` None for all."""
-        filters = {"action": action, "since": since, "until": until}
+        """List searches and writes, newest first, ``key_id``: by one key; ``limit`` None for all."""
+        filters = {"action": action, "key_id": key_id, "since": since, "until": until}
         return self._pages(AuditEntry, "/v1/audit", filters, limit=limit)

@@ -38,7 +38,7 @@ class Webhook(Result):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery(Result):
-    """One message to one endpoint. ``state``: pending, delivered or dead."""
+    """One message to one endpoint. ``state``: pending, delivered or dead. ``body``: the message, read one at a time."""
 
     delivery_id: str
     event: str = ""
@@ -49,6 +49,7 @@ class Delivery(Result):
     next_attempt_at: datetime | None = None
     last_status: int | None = None
     last_error: str | None = None
+    body: str | None = field(default=None, repr=False)
 
 
 class NotGenuine(ChordwiseError):

@@ -145,6 +145,12 @@ def find_delivery(tenant_id: TenantId, webhook_id: str, delivery_id: str, use: R
         return Deliveries(work.connection, tenant_id).one(webhook_id, delivery_id)
 
 
+def body_of(tenant_id: TenantId, webhook_id: str, delivery_id: str, use: Resources) -> str | None:
+    """Return the message of the delivery, or None."""
+    with unit_of_work(use.mysql) as work:
+        return Deliveries(work.connection, tenant_id).body(webhook_id, delivery_id)
+
+
 def redeliver(tenant_id: TenantId, webhook_id: str, delivery_id: str, use: Resources) -> bool | None:
     """Queue a delivery again with its attempts counted anew; None if there is none, False if it is still to be sent."""
     with unit_of_work(use.mysql) as work:

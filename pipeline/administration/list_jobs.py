@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.jobs.job_view_store import JobViews
-from pipeline.jobs.job_views import ItemView, JobStatus, JobView
+from pipeline.jobs.job_views import ItemView, JobFilter, JobView, Match
+from pipeline.jobs.match_store import Matches
 from pipeline.records import JobId, TenantId
 from pipeline.resources import Resources
 
 
 def list_jobs(
-    tenant_id: TenantId,
-    statuses: Sequence[JobStatus],
-    before: tuple[datetime, str] | None,
-    limit: int,
-    use: Resources,
+    tenant_id: TenantId, chosen: JobFilter, before: tuple[datetime, str] | None, limit: int, use: Resources
 ) -> list[JobView]:
-    """Return jobs older than the (created_at, job_id) cursor, newest first: those in one of ``statuses``, else all."""
+    """Return the chosen jobs older than the (created_at, job_id) cursor, newest first."""
     with unit_of_work(use.mysql) as work:
-        return JobViews(work.connection, tenant_id).newest(statuses=statuses, before=before, limit=limit)
+        return JobViews(work.connection, tenant_id).newest(chosen, before=before, limit=limit)
+
+
+def find_matches(
+    tenant_id: TenantId, text: str, namespace: str | None, limit: int, use: Resources
+) -> tuple[list[Match], bool]:
+    """Return documents, refused items and jobs that ``text`` may mean, failures first, at most ``limit`` of each; and
+    whether uploads were left out of the comparison."""
+    with unit_of_work(use.mysql) as work:
+        return Matches(work.connection, tenant_id).of(text, namespace=namespace, limit=limit)
 
 
 def find_job(tenant_id: TenantId, job_id: JobId, use: Resources) -> JobView | None:

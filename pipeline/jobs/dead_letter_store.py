@@ -81,8 +81,8 @@ def _where(chosen: DeadLetterFilter) -> tuple[str, dict[str, Any]]:
 
 _LETTERS = (
     "SELECT i.job_id, i.ordinal, i.namespace, i.document_id, i.generation, i.failure, COALESCE(i.error_code, '') AS code,"
-    " i.error_detail AS detail, i.stage, i.attempts, i.dead_at AS failed_at, i.body_bytes, g.media_type, g.source_uri,"
-    f" g.content_hash, EXISTS (SELECT 1 FROM payloads p WHERE {same_generation('p', 'i')}) AS available"
+    " i.error_detail AS detail, i.stage, i.attempts, i.dead_at AS failed_at, i.body_bytes, g.title, g.media_type,"
+    f" g.source_uri, g.content_hash, EXISTS (SELECT 1 FROM payloads p WHERE {same_generation('p', 'i')}) AS available"
     f" FROM job_items i LEFT JOIN generations g ON {same_generation('g', 'i')}"
     " WHERE i.tenant_id = :tenant AND i.dead_at IS NOT NULL{where}"
     " ORDER BY i.dead_at DESC, i.job_id DESC, i.ordinal DESC LIMIT :limit"

@@ -12,7 +12,7 @@ from pipeline.database.rows import TenantStore, now, record_of, to_naive
 from pipeline.database.statements import same_generation
 from pipeline.documents.document_store import encoding_of
 from pipeline.documents.duplicate_store import IS_DUPLICATE, Duplicates
-from pipeline.jobs.job_views import ItemView, JobStatus, JobView
+from pipeline.jobs.job_views import ItemView, JobFilter, JobStatus, JobView
 from pipeline.jobs.turn_store import workers_seen
 from pipeline.jobs.waiting_reason import JobFacts, WaitingReason, waiting_reason
 from pipeline.records import DocumentId, ItemState, JobId, Namespace, Stage
@@ -58,16 +58,30 @@ class JobViews(TenantStore):
         return None if finished is None else bool(finished)
 
     def newest(
-        self, *, statuses: Sequence[JobStatus] = (), before: tuple[datetime, str] | None, limit: int
+        self, chosen: JobFilter | None = None, *, before: tuple[datetime, str] | None, limit: int
     ) -> list[JobView]:
-        """Return jobs older than the ``before`` cursor, newest first; with ``statuses`` only those in one of them."""
-        where, values = "", {}
-        if statuses:
-            where = f"AND ({' OR '.join(f'({_CONDITIONS[status]})' for status in dict.fromkeys(statuses))}) "
+        """Return the chosen jobs older than the ``before`` cursor, newest first."""
+        chosen = chosen or JobFilter()
+        since, until = (None if time is None else to_naive(time) for time in (chosen.since, chosen.until))
+        values = {"namespace": chosen.namespace, "since": since, "until": until}
+        conditions = {
+            "namespace": "namespace = :namespace",
+            "since": "created_at >= :since",
+            "until": "created_at < :until",
+        }
+        where = [f"AND {conditions[name]}" for name, value in values.items() if value is not None]
+        if chosen.statuses:
+            where.append(
+                f"AND ({' OR '.join(f'({_CONDITIONS[status]})' for status in dict.fromkeys(chosen.statuses))})"
+            )
         if before is not None:
-            where += "AND (created_at < :before OR (created_at = :before AND job_id < :before_job))"
-            values = {"before": to_naive(before[0]), "before_job": before[1]}
-        return self._viewed(where, values, limit=limit, errors=False)
+            where.append("AND (created_at < :before OR (created_at = :before AND job_id < :before_job))")
+            values |= {"before": to_naive(before[0]), "before_job": before[1]}
+        return self._viewed(" ".join(where), values, limit=limit, errors=False)
+
+    def beginning_with(self, prefix: str, *, limit: int) -> list[JobView]:
+        """Return jobs whose id begins with ``prefix``, hexadecimal digits and hyphens; by id."""
+        return self._viewed("AND job_id LIKE :prefix", {"prefix": f"{prefix}%"}, limit=limit, errors=False)
 
     def items(
         self, job_id: JobId, *, status: str | None, after: int, limit: int, duplicates: bool = False

@@ -162,6 +162,7 @@ class DeadLetter:
     position: LedgerPosition
     namespace: str
     document_id: str
+    title: str | None
     generation: int
     reason: FailureReason
     code: str
@@ -170,6 +171,33 @@ class DeadLetter:
     attempts: int
     failed_at: datetime
     payload: Payload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFilter:
+    """A selection of jobs; without any field, all. ``since`` is inclusive, ``until`` exclusive, both of the creation."""
+
+    statuses: tuple[JobStatus, ...] = ()
+    namespace: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Match:
+    """Something that a text may mean. ``kind``: a document; an item that was refused and became none; a job.
+    ``searchable``: an upload of the document is published. ``code``, ``detail``: of the failure of its latest upload."""
+
+    kind: Literal["document", "refused", "job"]
+    namespace: str
+    document_id: str | None = None
+    title: str | None = None
+    status: str
+    searchable: bool = False
+    code: str | None = None
+    detail: str | None = None
+    job_id: str
+    updated_at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

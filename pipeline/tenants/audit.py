@@ -33,9 +33,10 @@ class AuditRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditFilter:
-    """A filter on rows; ``since`` is inclusive, ``until`` exclusive."""
+    """A filter on rows; ``since`` is inclusive, ``until`` exclusive. ``key_id``: of the actor."""
 
     action: str | None = None
+    key_id: str | None = None
     since: datetime | None = None
     until: datetime | None = None
 

@@ -86,6 +86,8 @@ class Audit(TenantStore):
         statement = select(audit).where(self._own(audit)).order_by(at.desc(), audit_id.desc()).limit(limit)
         if chosen.action is not None:
             statement = statement.where(audit.c.action == chosen.action)
+        if chosen.key_id is not None:
+            statement = statement.where(audit.c.key_id == chosen.key_id)
         if chosen.since is not None:
             statement = statement.where(at >= to_naive(chosen.since))
         if chosen.until is not None:

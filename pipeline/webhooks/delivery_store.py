@@ -108,6 +108,10 @@ class Deliveries(TenantStore):
         row = self._connection.execute(statement).one_or_none()
         return None if row is None else _delivery(row)
 
+    def body(self, webhook_id: str, delivery_id: str) -> str | None:
+        """Return the message of one delivery, or None."""
+        return self._run(_BODY, webhook=webhook_id, delivery=delivery_id).scalar_one_or_none()
+
     def send_again(self, webhook_id: str, delivery_id: str) -> bool:
         """Send an ended delivery again at once, with fresh attempts. False if it is still pending."""
         return bool(self._run(_AGAIN, webhook=webhook_id, delivery=delivery_id, now=now()).rowcount)
@@ -146,6 +150,10 @@ _SETTLE = sql(
     "UPDATE webhook_deliveries SET state = :state, next_attempt_at = :next, ended_at = :ended, lease_until = NULL,"
     " claim_id = NULL, last_status = :status, last_error = :error"
     " WHERE tenant_id = :tenant AND webhook_id = :webhook AND delivery_id = :delivery AND claim_id = :claim"
+)
+
+_BODY = sql(
+    "SELECT body FROM webhook_deliveries WHERE tenant_id = :tenant AND webhook_id = :webhook AND delivery_id = :delivery"
 )
 
 _AGAIN = sql(

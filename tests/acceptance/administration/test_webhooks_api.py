@@ -88,6 +88,7 @@ class DescribeWebhooks:
             verify_webhook(call.headers, call.body, secret, now=time.time() + 400)
         delivery = settled(client, f"{path}/deliveries/{call.message_id}")
         assert (delivery["state"], delivery["last_status"], delivery["attempts"]) == ("delivered", 204, 1)
+        assert delivery["body"].encode() == call.body
         assert client.get(path).json()["delivered_at"]
 
     def it_shows_a_secret_once(self, client, receiver):

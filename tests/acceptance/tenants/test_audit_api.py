@@ -79,6 +79,12 @@ class DescribeTheAudit:
         assert sorted(actions) == ["delete", "ingest", "key_issue", "search"]
         written = {each["actor"]["key_id"] for each in audit_of(client, until=4) if each["action"] != "key_issue"}
         assert written == {row["actor"]["key_id"]}
+        by_key = client.get("/v1/audit", params={"key_id": row["actor"]["key_id"]}).json()["data"]
+        assert {each["actor"]["key_id"] for each in by_key} == written
+        assert {each["action"] for each in client.get("/v1/audit", params={"key_id": ""}).json()["data"]} == {
+            "key_issue"
+        }
+        assert client.get("/v1/audit", params={"key_id": "somebody"}).status_code == 422
 
     def it_comes_in_pages_and_as_lines(self, tenant_and_client, namespace):
         _, client = tenant_and_client

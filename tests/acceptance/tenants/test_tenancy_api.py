@@ -60,6 +60,8 @@ class DescribeTheQuotasOfATenant:
         key = operator.post(f"/v1/tenants/{tenant_id}/keys", json={"name": "k", "scopes": ["read", "write"]}).json()
         with gateway(key["api_key"]) as client:
             holding = client.get("/v1/quotas").json()
+            assert operator.get(f"/v1/tenants/{tenant_id}/quotas/use").json() == holding
+            assert client.get(f"/v1/tenants/{tenant_id}/quotas/use").status_code == 403
             assert {name: quota["limit"] for name, quota in holding.items()} == {
                 "documents": settings.quota_documents,
                 "chunks": settings.quota_chunks,

@@ -20,7 +20,7 @@ Body = Callable[[Planted], dict[str, Any]]
 # The parameters of queries that name things; the others choose, order or cut what is the asker's own.
 ID_PARAMETERS = {
     **{"namespace": "namespaces", "job_id": "jobs", "document_id": "documents", "parent_id": "parents"},
-    "source_id": "sources",
+    **{"source_id": "sources", "key_id": "keys", "text": "documents"},
 }
 OTHER_PARAMETERS = {
     *("limit", "cursor", "wait", "status", "dry_run", "sample", "code", "reason", "state", "since", "until", "rating"),
@@ -154,6 +154,8 @@ def leaks(answer: httpx.Response, its: Planted) -> list[str]:
 
 def says_nothing(answer: httpx.Response) -> bool:
     """Whether a success holds no entry and counts nothing, beside what the asker itself said."""
+    if answer.status_code == 200 and not answer.content:  # no line of a list of lines
+        return True
     if answer.status_code == 204 or "json" not in answer.headers.get("content-type", ""):
         return False
     said = _said(answer)
