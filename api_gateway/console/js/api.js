@@ -28,15 +28,18 @@ export function query(parameters) {
 
 export const segment = (id) => encodeURIComponent(id);
 
-/** One request. Returns `{body, headers, status}`; raises ApiError, or AbortError when `signal` was used. */
-export async function send(method, path, { json, form, headers = {}, signal, key = session.get()?.key, accept = [] } = {}) {
+/**
+ * One request. Returns `{body, headers, status}`; raises ApiError, or AbortError when `signal` was used. `bytes`: a body
+ * that is neither JSON nor a form; `raw`: return the stream of the answer's body.
+ */
+export async function send(method, path, { json, form, bytes, raw = false, headers = {}, signal, key = session.get()?.key, accept = [] } = {}) {
   const init = { method, signal, headers: { Accept: "application/json", ...headers }, cache: "no-store" };
   if (key) init.headers.Authorization = `Bearer ${key}`;
   if (json !== undefined) {
     init.headers["Content-Type"] = "application/json";
     init.body = JSON.stringify(json);
-  } else if (form) {
-    init.body = form;
+  } else if (form ?? bytes) {
+    init.body = form ?? bytes;
   }
   let response;
   try {
@@ -46,6 +49,7 @@ export async function send(method, path, { json, form, headers = {}, signal, key
     unheard();
     throw new ApiError({ code: "no_connection", title: t("error.no_connection"), detail: t("error.no_connection_detail") });
   }
+  if (raw && response.ok) return { body: response.body, headers: response.headers, status: response.status };
   const body = await bodyOf(response);
   if (response.ok || accept.includes(response.status)) {
     return { body, headers: response.headers, status: response.status };

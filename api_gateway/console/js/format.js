@@ -20,6 +20,11 @@ export function rate(value) {
   return value == null ? NONE : new Intl.NumberFormat(locale(), digits).format(value);
 }
 
+/** An amount of money, without its currency: the installation's prices have none. */
+export function amount(value) {
+  return value == null ? NONE : new Intl.NumberFormat(locale(), { maximumFractionDigits: value < 1 ? 6 : 2 }).format(value);
+}
+
 export function percent(share) {
   return new Intl.NumberFormat(locale(), { style: "percent", maximumFractionDigits: 0 }).format(share);
 }

@@ -6,6 +6,7 @@ const page = (name, list, { one = null, scope = null } = {}) => ({ name, list, o
 export const GROUPS = [
   ["nav.start", [
     page("overview", () => import("./views/overview.js").then((all) => all.Overview)),
+    page("find", () => import("./views/find.js").then((all) => all.Find)),
   ]],
   ["nav.ingest", [
     page("jobs", () => import("./views/jobs.js").then((all) => all.Jobs), { one: () => import("./views/job.js").then((all) => all.Job) }),
@@ -32,6 +33,15 @@ export const GROUPS = [
   ["nav.operation", [
     page("alignment", () => import("./views/alignment.js").then((all) => all.Alignment)),
     page("health", () => import("./views/operation/health.js").then((all) => all.Health)),
+    page("transfer", () => import("./views/operation/transfer.js").then((all) => all.Transfer)),
+    page("migration", () => import("./views/operation/migration.js").then((all) => all.Migration), { scope: "operator" }),
+  ]],
+  ["nav.administration", [
+    page("usage", () => import("./views/administration/usage.js").then((all) => all.Usage)),
+    page("keys", () => import("./views/administration/keys.js").then((all) => all.Keys), { scope: "admin" }),
+    page("webhooks", () => import("./views/administration/webhooks.js").then((all) => all.Webhooks), { scope: "write", one: () => import("./views/administration/webhook.js").then((all) => all.Webhook) }),
+    page("audit", () => import("./views/administration/audit.js").then((all) => all.Audit), { scope: "admin" }),
+    page("tenants", () => import("./views/administration/tenants.js").then((all) => all.Tenants), { scope: "operator", one: () => import("./views/administration/tenant.js").then((all) => all.Tenant) }),
   ]],
 ];
 

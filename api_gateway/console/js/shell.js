@@ -6,7 +6,7 @@ import { useLoad } from "./load.js";
 import { Icon } from "./parts/icons.js";
 import { FIRST, GROUPS } from "./pages.js";
 import { LANGUAGES, language, setLanguage, setTheme, theme, THEMES } from "./preferences.js";
-import { link, route } from "./router.js";
+import { go, link, route } from "./router.js";
 import { may, session, signOut } from "./session.js";
 import { useStore } from "./store.js";
 import { locale, t } from "./words.js";
@@ -51,6 +51,7 @@ export function Shell({ children }) {
     ${since && html`<p class="away" role="alert">${t("error.away", { time: new Date(since).toLocaleTimeString(locale()) })}</p>`}
     <div class=${since ? "columns is-away" : "columns"}>
       <nav id="nav" class=${open ? "side open" : "side"} aria-label=${t("nav.label")}>
+        <${FindBox} />
         ${GROUPS.map(([group, pages]) => [group, pages.filter(({ scope }) => !scope || may(scope))]).map(([group, pages]) => pages.length > 0 && html`
           <p class="nav-group" key=${group} id=${group}>${t(group)}</p>
           <ul aria-labelledby=${group}>
@@ -62,6 +63,18 @@ export function Shell({ children }) {
       </nav>
       <main id="main" tabindex="-1" ref=${main}>${children}</main>
     </div>`;
+}
+
+/** One box for documents, failures and jobs, on every page. */
+function FindBox() {
+  const [text, setText] = useState("");
+  function send(event) {
+    event.preventDefault();
+    if (text.trim()) go("find", text.trim());
+  }
+  return html`<form class="find" onSubmit=${send}>
+    <input type="search" maxlength="255" aria-label=${t("find.box")} placeholder=${t("find.box")} value=${text} onInput=${(event) => setText(event.target.value)} />
+  </form>`;
 }
 
 /** Theme and language; on the sign-in page too. */

@@ -45,6 +45,17 @@ export function Check({ label, checked, onInput, ...rest }) {
   </label>`;
 }
 
+/** Several of a few options, in the options' order. */
+export function Checks({ label, value, onInput, options, hint, fault }) {
+  const id = useId();
+  const set = (option, on) => onInput(options.map(([each]) => each).filter((each) => (each === option ? on : value.includes(each))));
+  return html`<fieldset class="field" aria-describedby=${hint || fault ? id : undefined}>
+    <legend>${label}</legend>
+    ${options.map(([option, text]) => html`<${Check} key=${option} label=${text} checked=${value.includes(option)} onInput=${(on) => set(option, on)} />`)}
+    ${(hint || fault) && html`<p id=${id} class=${fault ? "fault" : "hint"}>${fault || hint}</p>`}
+  </fieldset>`;
+}
+
 /** A few exclusive choices side by side. */
 export function Segments({ label, value, onInput, options }) {
   const name = useId();

@@ -1,13 +1,13 @@
 // A form from a list of fields. Faults that the server names by JSON pointer stand beside their fields.
 import { html } from "../html.js";
 import { t } from "../words.js";
-import { Area, Check, Choice, Text } from "./fields.js";
+import { Area, Check, Checks, Choice, Text } from "./fields.js";
 import { Problem } from "./states.js";
 
 /**
  * `fields`: `{name, label, kind, hint, options, ...attributes of the control}`; a `/` in the name leads into nested
  * objects. `kind` is text (default), number, date, password, area, lines (an array, one entry a line), json, choice, check,
- * or toggle (on, off, or left out). `{group: label, fields}` puts fields under a heading. `value` holds what stands in
+ * checks (an array of the chosen options) or toggle (on, off, or left out). `{group: label, fields}` puts fields under a heading. `value` holds what stands in
  * the controls, made by `drafted`; `sent` makes the body of it. `error`: the ApiError of the last attempt.
  */
 export function Form({ fields, value, onChange, onSubmit, error, busy = false, submit = t("action.save"), cancel, children, readOnly = false }) {
@@ -36,7 +36,7 @@ const typed = (type) => (props) => html`<${Text} type=${type} ...${props} />`;
 const LONG = (props) => html`<${Area} rows=${Math.min(16, Math.max(3, String(props.value).split("\n").length + 1))} spellcheck=${false} ...${props} />`;
 const CONTROLS = {
   text: Text, number: typed("number"), date: typed("date"), password: typed("password"),
-  area: LONG, lines: LONG, json: LONG, choice: Choice,
+  area: LONG, lines: LONG, json: LONG, choice: Choice, checks: Checks,
   check: ({ value, fault, ...rest }) => html`<${Check} checked=${Boolean(value)} ...${rest} />${fault && html`<p class="fault">${fault}</p>`}`,
   toggle: ({ unset = "–", ...rest }) => html`<${Choice} options=${[["", unset], ["true", t("field.on")], ["false", t("field.off")]]} ...${rest} />`,
 };
@@ -50,6 +50,7 @@ export function drafted(fields, record = {}) {
     const given = name.split("/").reduce((value, key) => value?.[key], record);
     if (kind === "check") return [name, Boolean(given)];
     if (kind === "lines") return [name, (given ?? []).join("\n")];
+    if (kind === "checks") return [name, given ?? []];
     if (kind === "json") return [name, given == null ? "" : JSON.stringify(given, null, 2)];
     return [name, given == null ? (kind === "choice" ? options[0][0] : "") : String(given)];
   }));
@@ -61,7 +62,7 @@ export function sent(fields, draft, base = {}) {
 }
 
 function given(kind, text) {
-  if (kind === "check") return text;
+  if (kind === "check" || kind === "checks") return text;
   if (kind === "lines") return text.split("\n").map((line) => line.trim()).filter(Boolean);
   if (String(text).trim() === "") return undefined;
   if (kind === "json") return JSON.parse(text);

@@ -4,7 +4,8 @@ import { post, remove, segment } from "../api.js";
 import { ago, bytes, count, moment, short } from "../format.js";
 import { useAction, usePages } from "../load.js";
 import { Confirm } from "../parts/dialog.js";
-import { Segments } from "../parts/fields.js";
+import { Segments, useNamespaces } from "../parts/fields.js";
+import { NamespaceChoice } from "../parts/namespace_choice.js";
 import { announce } from "../parts/notices.js";
 import { Empty, Loaded, Problem } from "../parts/states.js";
 import { Badge, More, Table } from "../parts/table.js";
@@ -17,9 +18,11 @@ const REASONS = ["", "rejected", "gave_up", "bug"];
 
 export function DeadLetters() {
   const [reason, setReason] = useState("");
+  const [namespace, setNamespace] = useState("");
+  const namespaces = useNamespaces();
   const [dropping, setDropping] = useState(null);
   const [replayingAll, setReplayingAll] = useState(false);
-  const letters = usePages("v1/dead-letters", { reason });
+  const letters = usePages("v1/dead-letters", { reason, namespace });
 
   const replay = useAction(async (letter) => {
     await post(`v1/dead-letters/${segment(letter.id)}/replay`);
@@ -27,7 +30,8 @@ export function DeadLetters() {
     letters.reload();
   });
   const replayAll = useAction(async () => {
-    const { replayed } = await post("v1/dead-letters/replay", reason ? { reason } : { all: true });
+    const chosen = { ...(reason && { reason }), ...(namespace && { namespace }) };
+    const { replayed } = await post("v1/dead-letters/replay", reason || namespace ? chosen : { all: true });
     announce(t("dead.replayed", { count: count(replayed) }));
     letters.reload();
   });
@@ -39,7 +43,8 @@ export function DeadLetters() {
 
   const columns = [
     { key: "document", label: t("field.document"), main: true, render: (letter) => html`
-      <span class="title">${letter.document_id}</span> <span class="muted">${letter.namespace}</span>` },
+      <span class="title">${letter.title || letter.document_id}</span> <span class="muted">${letter.namespace}</span>
+      ${letter.title && letter.title !== letter.document_id && html`<code class="under">${letter.document_id}</code>`}` },
     { key: "reason", label: t("dead.reason"), render: (letter) => html`<${Badge} of=${letter.reason} label=${word("reason", letter.reason)} />` },
     { key: "detail", label: t("dead.detail"), wide: true, render: (letter) => html`<code>${letter.code}</code> ${letter.detail}` },
     { key: "attempts", label: t("field.attempts"), numeric: true, render: (letter) => count(letter.attempts) },
@@ -56,11 +61,12 @@ export function DeadLetters() {
   return html`
     <${Heading} title=${t("nav.dead-letters")} about=${t("dead.about")}>
       ${may("write") && letters.data?.rows.length > 0 && html`
-        <button onClick=${() => setReplayingAll(true)}>${reason ? t("dead.replay_these") : t("dead.replay_all")}</button>`}
+        <button onClick=${() => setReplayingAll(true)}>${reason || namespace ? t("dead.replay_these") : t("dead.replay_all")}</button>`}
     <//>
     <div class="toolbar">
       <${Segments} label=${t("dead.reason")} value=${reason} onInput=${setReason}
         options=${REASONS.map((each) => [each, each ? word("reason", each) : t("field.all")])} />
+      <${NamespaceChoice} value=${namespace} onInput=${setNamespace} namespaces=${namespaces} all=${t("field.all")} />
     </div>
     ${replay.error && html`<${Problem} error=${replay.error} />`}
     <${Loaded} of=${letters} empty=${html`<${Empty} title=${t("dead.empty")}><p>${t("dead.empty_text")}</p><//>`}>

@@ -1,7 +1,9 @@
-// Every submission, newest first, refreshed every few seconds.
-import { html } from "../html.js";
+// Every submission, newest first, by status, namespace and time, refreshed every few seconds.
+import { html, useState } from "../html.js";
 import { ago, count, moment, short } from "../format.js";
 import { usePages } from "../load.js";
+import { Segments, useNamespaces } from "../parts/fields.js";
+import { NamespaceChoice } from "../parts/namespace_choice.js";
 import { Progress } from "../parts/progress.js";
 import { Samples } from "../parts/samples.js";
 import { Empty, Loaded } from "../parts/states.js";
@@ -11,9 +13,15 @@ import { Heading } from "../shell.js";
 import { t, word } from "../words.js";
 
 const EVERY_MS = 4000;
+const STATUSES = ["", "queued", "running", "succeeded", "partly_failed", "failed", "cancelled"];
+const SPANS = { day: 86_400_000, week: 7 * 86_400_000, all: 0 };
 
 export function Jobs() {
-  const jobs = usePages("v1/jobs", {}, { everyMs: EVERY_MS });
+  const [chosen, setChosen] = useState({ status: "", namespace: "", since: "" });
+  const [span, setSpan] = useState("all");
+  const namespaces = useNamespaces();
+  const jobs = usePages("v1/jobs", chosen, { everyMs: EVERY_MS });
+  const isFiltered = Object.values(chosen).some(Boolean);
   const columns = [
     { key: "job", label: t("jobs.job"), main: true, render: (job) => html`
       <a href=${link("jobs", job.job_id)} title=${job.job_id}><code>${short(job.job_id)}</code></a>` },
@@ -29,7 +37,14 @@ export function Jobs() {
     <${Heading} title=${t("jobs.title")} about=${t("jobs.about")}>
       <a class="button primary" href=${link("upload")}>${t("nav.upload")}</a>
     <//>
-    <${Loaded} of=${jobs} empty=${html`<${Empty} title=${t("jobs.empty")}>
+    <div class="toolbar">
+      <${Segments} label=${t("field.status")} value=${chosen.status} onInput=${(status) => setChosen({ ...chosen, status })}
+        options=${STATUSES.map((status) => [status, status ? word("status", status) : t("field.all")])} />
+      <${NamespaceChoice} value=${chosen.namespace} onInput=${(namespace) => setChosen({ ...chosen, namespace })} namespaces=${namespaces} all=${t("field.all")} />
+      <${Segments} label=${t("jobs.span")} value=${span} options=${Object.keys(SPANS).map((name) => [name, t(`jobs.span_${name}`)])}
+        onInput=${(name) => { setSpan(name); setChosen({ ...chosen, since: SPANS[name] ? new Date(Date.now() - SPANS[name]).toISOString() : "" }); }} />
+    </div>
+    <${Loaded} of=${jobs} empty=${isFiltered ? html`<${Empty} title=${t("jobs.none_such")} />` : html`<${Empty} title=${t("jobs.empty")}>
         <a class="button" href=${link("upload")}>${t("jobs.empty_do")}</a><${Samples} /><//>`}>
       ${(data) => html`
         <${Table} caption=${t("jobs.title")} columns=${columns} rows=${data.rows} rowKey=${(job) => job.job_id} />

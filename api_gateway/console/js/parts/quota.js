@@ -1,0 +1,21 @@
+// Quotas with their use, as bars.
+import { html } from "../html.js";
+import { count } from "../format.js";
+import { t } from "../words.js";
+
+export const QUOTAS = ["documents", "chunks", "queued", "tokens"];
+
+/** `use`: by name `{limit, used}`; a limit of null is none. */
+export function QuotaBars({ use }) {
+  return html`<div class="quotas">${QUOTAS.map((name) => {
+    const { limit, used } = use[name];
+    const share = limit ? Math.min(1, used / limit) : 0;
+    const text = limit == null ? t("quota.unlimited", { used: count(used) }) : t("quota.of", { used: count(used), limit: count(limit) });
+    return html`<div class="quota" key=${name}>
+      <div class="row between"><b>${t(`quota.${name}`)}</b><span class=${share >= 1 ? "number bad-text" : "number"}>${text}</span></div>
+      <div class="progress-bar" role="meter" aria-label=${t(`quota.${name}`)} aria-valuemin="0" aria-valuemax=${limit ?? used} aria-valuenow=${Math.min(used, limit ?? used)} aria-valuetext=${text}>
+        <span class=${`part ${share >= 0.9 ? "bad" : "good"}`} style=${{ width: `${100 * share}%` }}></span>
+      </div>
+    </div>`;
+  })}</div>`;
+}
