@@ -52,7 +52,7 @@ from pipeline.channels.channel_plugins import installed_channels
 from pipeline.errors import PipelineError, Unavailable
 from pipeline.maintenance import migrate_schema
 from pipeline.resources import Resources
-from pipeline.sandbox.installed_parsers import register_installed_parsers
+from pipeline.sandbox.accepted_formats import accept_formats
 from pipeline.settings import Settings
 from pipeline.telemetry import tracing
 
@@ -107,7 +107,7 @@ def create_app(settings: Settings, resources: Resources | None = None) -> FastAP
         redirect_slashes=False,
         dependencies=[Depends(claim_key), Depends(check_preconditions)],  # of every route, ahead of its own
     )
-    register_installed_parsers()  # decides which content types are accepted
+    accept_formats(settings)  # decides which content types are accepted
     installed_channels()  # decides which methods and parameters are accepted
     app.state.gateway = Gateway(settings, resources or Resources(settings))
     for module in _ROUTERS:

@@ -99,17 +99,20 @@ class Section:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Encoding:
-    """The encoding a document was read in, by its web name. ``probability``: of the text, 1 if the bytes leave no
-    doubt. ``warning``: a sentence without full stop if the text may be wrong."""
+    """The encoding a document was read in, by its web name, None for formats that are not text. ``probability``: of the
+    text, 1 if the bytes leave no doubt. ``warning``: a sentence without full stop if the text may be wrong;
+    ``pages_warning``: if pages hold only pictures and were not read."""
 
-    name: str
+    name: str | None = None
     probability: float = 1.0
     warning: str | None = None
+    pages_warning: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parsed:
-    """A document as text. Sections cover it in order without overlap. ``encoding``: None for binary formats such as PDF."""
+    """A document as text. Sections cover it in order without overlap. ``encoding``: None for binary
+    formats without a warning."""
 
     text: str
     sections: tuple[Section, ...]

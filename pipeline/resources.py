@@ -44,7 +44,7 @@ from pipeline.query.query_store import Queries
 from pipeline.query.rewriter import Rewriter, make_rewriter
 from pipeline.query.trace_store import KeptTraces
 from pipeline.records import EmbeddingSpace, TenantId
-from pipeline.sandbox.installed_parsers import register_installed_parsers
+from pipeline.sandbox.accepted_formats import accept_formats, recognition_of
 from pipeline.sandbox.parser import Parser
 from pipeline.semantic.document_vector_store import DocumentVectors
 from pipeline.semantic.live_vector_store import LiveVectors
@@ -297,12 +297,13 @@ class Resources:
             memory_bytes=self.settings.parser_memory_bytes,
             timeout_s=timeout_s,
             cutting_timeout_s=self.settings.cutting_timeout_s,
+            recognition=recognition_of(self.settings),
         )
 
     @cached_property
     def fetcher(self) -> Fetcher:
         """The client that fetches documents from the web."""
-        register_installed_parsers()  # the media types that may be fetched depend on it
+        accept_formats(self.settings)  # the media types that may be fetched depend on it
         limits = self.settings
         return Fetcher(
             timeout_s=limits.fetch_timeout_s, max_bytes=limits.max_document_bytes, permitted=limits.fetch_allow_networks

@@ -23,6 +23,7 @@ from pipeline.privacy.redaction import MaskedKind
 from pipeline.setting_values import channel_names, parse_list, parse_weights
 from pipeline.store_urls import completed
 
+LONGEST_RECOGNITION_S = 1600  # of a document; less than the time limit of a task in celery_config.py
 RecallSource = Literal["keyword", "semantic", "faq", "api"]
 Lane = Literal["chord", "in_process"]
 RerankProvider = Literal["local", "llm", "http"]
@@ -94,6 +95,10 @@ class Settings(BaseSettings):
     parser_memory_bytes: Annotated[int, Field(ge=256 * 1024 * 1024)] = 1024 * 1024 * 1024
     parser_timeout_s: Annotated[float, Field(ge=0.1, le=600)] = 10.0
     cutting_timeout_s: Annotated[float, Field(ge=0.1, le=600)] = 10.0
+    ocr_languages: Annotated[str, Field(pattern=r"^([A-Za-z][A-Za-z0-9_]*(\+[A-Za-z][A-Za-z0-9_]*)*)?$")] = ""
+    ocr_max_pages: Annotated[int, Field(ge=1, le=1600)] = 100
+    ocr_page_timeout_s: Annotated[float, Field(ge=1, le=600)] = 15.0
+    ocr_tesseract: str = "tesseract"
     fetch_allow_networks: Networks = ()
     fetch_timeout_s: Annotated[float, Field(ge=0.1, le=300)] = 15.0
     interactive_documents: Annotated[int, Field(ge=0)] = 20
@@ -234,6 +239,11 @@ class Settings(BaseSettings):
                 raise ValueError(f"CHORDWISE_RECALL_SOURCE_WEIGHTS names an unknown channel: {name}")
             if not 0 <= weight <= 100:
                 raise ValueError(f"CHORDWISE_RECALL_SOURCE_WEIGHTS: weight of {name} must be between 0 and 100")
+        if self.ocr_max_pages * self.ocr_page_timeout_s > LONGEST_RECOGNITION_S:
+            raise ValueError(
+                f"CHORDWISE_OCR_MAX_PAGES times CHORDWISE_OCR_PAGE_TIMEOUT_S must be at most {LONGEST_RECOGNITION_S} s,"
+                " because a task is ended after half an hour"
+            )
         if not self.recall_sources:
             raise ValueError("CHORDWISE_RECALL_SOURCES must name at least one channel")
         if self.recall_merge_strategy == "custom" and not self.fusion_plugin:

@@ -25,6 +25,7 @@ from pipeline.errors import PipelineError
 from pipeline.maintenance import doctor, examine_stores
 from pipeline.maintenance.doctor import CheckResult, FlowerFacts, Severity, WorkerFacts
 from pipeline.resources import Resources
+from pipeline.sandbox.accepted_formats import recognition_flaw
 from pipeline.settings import Settings
 from workers.names import Queue
 from workers.producer import producer
@@ -105,6 +106,7 @@ def _checks(
         yield "broker_eviction", lambda: [examine_stores.eviction("broker_eviction", broker)]
     yield "redis_eviction", lambda: [examine_stores.eviction("redis_eviction", use.quick_redis)]
     yield "installation", lambda: [examine_stores.installation(use)]
+    yield "recognition", lambda: [doctor.recognition(use.settings.ocr_languages, recognition_flaw(use.settings))]
     yield "deletions", lambda: [examine_stores.deletions(use)]
     yield "result_expiry", lambda: [result_expiry(settings, app)]
     yield "schema", lambda: [examine_stores.schema(use)]

@@ -56,6 +56,7 @@ class Item(Shape):
     encoding: str | None
     encoding_probability: float | None
     encoding_warning: str | None
+    pages_warning: str | None
 
 
 class JobPage(Page[Job]):

@@ -95,7 +95,8 @@ class Source(Shape):
 
     `encoding`: the character encoding of its bytes, with the probability that its text is right (0 to 1), null until it
     is read, for formats that are not text and for documents of an imported archive. `encoding_warning`: the reason to
-    check its text, null if there is none. `page_start` and `page_end`: the first and the last page with text, null
+    check its text, null if there is none. `pages_warning`: which pages hold only pictures and were not read, and why; null
+    if there are none. `page_start` and `page_end`: the first and the last page with text, null
     until it is read and for formats without pages.
     """
 
@@ -106,6 +107,7 @@ class Source(Shape):
     encoding: str | None
     encoding_probability: float | None
     encoding_warning: str | None
+    pages_warning: str | None
     page_start: int | None
     page_end: int | None
 
@@ -227,9 +229,10 @@ def document_json(view: DocumentView) -> dict[str, Any]:
 
 
 def encoding_json(encoding: Encoding | None) -> dict[str, Any]:
-    """Return the encoding a document was read in, as it is sent."""
+    """Return the encoding a document was read in, and the warnings about its text, as they are sent."""
     return {
         "encoding": encoding.name if encoding else None,
-        "encoding_probability": encoding.probability if encoding else None,
+        "encoding_probability": encoding.probability if encoding and encoding.name else None,
         "encoding_warning": encoding.warning if encoding else None,
+        "pages_warning": encoding.pages_warning if encoding else None,
     }

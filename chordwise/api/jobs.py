@@ -175,6 +175,7 @@ class JobItem(Result):
     encoding: str | None = None
     encoding_probability: float | None = None
     encoding_warning: str | None = None
+    pages_warning: str | None = None
 
 
 class JobOperations(Resource):

@@ -165,14 +165,20 @@ def _is_encoding(charset: str) -> bool:
 
 
 def _warn_of_encodings(client: Chordwise, done: Ingestion, search: FileSearch) -> None:
-    """Print every document with an uncertain encoding on standard error."""
+    """Print every document with an uncertain encoding or unread pages on standard error."""
     if all(file.is_json_lines for file in search.files):
         return
-    items = [item for job in done.jobs for item in client.job_items(job, limit=None) if item.encoding_warning]
-    for item in items[:_MOST_NAMES]:
-        screen.warn(f"{item.document_id}: {item.encoding_warning}")
-    if len(items) > _MOST_NAMES:
-        screen.warn(f"{screen.plural(len(items) - _MOST_NAMES, 'more file')} of an encoding that is not sure")
+    warnings = [
+        f"{item.document_id}: {warning}"
+        for job in done.jobs
+        for item in client.job_items(job, limit=None)
+        for warning in (item.encoding_warning, item.pages_warning)
+        if warning
+    ]
+    for warning in warnings[:_MOST_NAMES]:
+        screen.warn(warning)
+    if len(warnings) > _MOST_NAMES:
+        screen.warn(f"{screen.plural(len(warnings) - _MOST_NAMES, 'more file')} whose text is not sure or not complete")
 
 
 def _chunking(value: str | None) -> dict[str, Any] | None:

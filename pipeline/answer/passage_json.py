@@ -31,6 +31,6 @@ def passage_as_json(passage: Passage) -> dict[str, Any]:
 
 def encoding_as_json(encoding: Encoding | None) -> dict[str, Any] | None:
     """Return an encoding with its probability and its warning; None for a format that is no text."""
-    if encoding is None:
+    if encoding is None or encoding.name is None:
         return None
     return {"name": encoding.name, "probability": encoding.probability, "warning": encoding.warning}

@@ -268,7 +268,7 @@ _COLUMNS_SHOWN: tuple[Callable[[IngestedDocument], Any], ...] = (
     attrgetter("chunk_count"),
     attrgetter("recipe"),
     attrgetter("title"),
-    lambda document: None if document.encoding is None else to_json(asdict(document.encoding)),
+    lambda document: None if document.encoding is None else to_json(_without_nulls(asdict(document.encoding))),
 )
 
 _NUMBERS = sql(
@@ -316,6 +316,10 @@ _LOCK_ONE = sql(
 def _exists(row: Any, *, latest: int) -> bool:
     """Return whether a document was searchable or on its way when ``latest`` was its latest upload."""
     return row.published_generation is not None or latest > row.ended
+
+
+def _without_nulls(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def encoding_of(value: str | None) -> Encoding | None:

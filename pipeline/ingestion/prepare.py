@@ -23,7 +23,7 @@ from pipeline.documents.document_store import Documents, Source
 from pipeline.documents.generation_store import Generations, PublishedState
 from pipeline.documents.parent_store import Parents
 from pipeline.documents.retention_store import Retired
-from pipeline.documents.unchanged_uploads import same_fields
+from pipeline.documents.unchanged_uploads import recipe, same_fields
 from pipeline.errors import IngestCrowded, Rejected
 from pipeline.ingestion.assemble import assembled
 from pipeline.ingestion.finish_items import close, end
@@ -31,6 +31,7 @@ from pipeline.ingestion.unpack import unpacked
 from pipeline.jobs.claims import ItemClaim
 from pipeline.jobs.lease_store import Lease
 from pipeline.keyword.terms import tokenizer_of
+from pipeline.parsing import RECOGNISED
 from pipeline.records import Chunk, DocumentFields, Encoding, Generation, ParentChunk, Scope, Stage, TenantId
 from pipeline.resources import Resources
 
@@ -79,8 +80,17 @@ def _is_shown_already(source: Source, state: PublishedState, *, use: Resources) 
         and state.model == use.embedder.model
         and state.rows == state.chunk_count
         and same_fields(state.fields, source.fields)
-        and state.recipe == source.recipe
+        and state.recipe == _recipe(source, use)
     )
+
+
+def _recipe(source: Source, use: Resources, *, pages_left: bool = False) -> bytes:
+    """Return the recipe of a document. Formats with pictures are made anew when the languages of their recognition
+    change, and, where it is on, while pages were left out."""
+    languages = use.settings.ocr_languages
+    if not languages or source.media_type.partition(";")[0] not in RECOGNISED:
+        return source.recipe
+    return recipe(source.recipe, {"languages": languages, "pages_left": pages_left})
 
 
 def _complete(
@@ -119,6 +129,7 @@ def _end_unchanged(
 
 _PAUSE_S = 0.5  # seconds between pauses
 _CHUNKS_PER_WRITE = 1000  # in one transaction
+_LONGEST_BATCH_S = 120.0  # of preparing, after which the rest of a batch becomes another one
 
 
 class Breather:
@@ -185,9 +196,12 @@ def prepare(lease: Lease, use: Resources, *, aside: Aside = lambda _: None) -> l
     refused: list[tuple[ItemClaim, Rejected]] = []
     superseded = list(compared.overtaken)
     pauses = _Pauses(lease, use, aside)
-    for claim in lease.claims:
+    for position, claim in enumerate(claims := lease.claims):
         if claim in compared.overtaken:
             continue
+        if prepared and pauses.taken_s() > _LONGEST_BATCH_S:
+            _put_back(lease, [later for later in claims[position:] if later not in compared.overtaken])
+            break
         pauses.next_document()
         source = sources.get(claim.generation)
         if source is None:
@@ -207,7 +221,11 @@ class _Pauses:
 
     def __init__(self, lease: Lease, use: Resources, aside: Aside) -> None:
         self._lease, self._use, self._aside = lease, use, aside
-        self._began = self._paused = time.monotonic()
+        self._start = self._began = self._paused = time.monotonic()
+
+    def taken_s(self) -> float:
+        """Return the seconds since the first document."""
+        return time.monotonic() - self._start
 
     def next_document(self) -> None:
         """Pause before a document, if a pause is due."""
@@ -225,10 +243,18 @@ class _Pauses:
         self._paused = time.monotonic()
 
 
+def _put_back(lease: Lease, claims: Sequence[ItemClaim]) -> None:
+    """Let another batch carry these items, at once: scans of many pages take longer than a task may."""
+    detail = "the other documents of its batch took long"
+    with lease.held(claims) as (_, ledger):
+        ledger.put_back(claims, delay_s=0.0, code=IngestCrowded.code, detail=detail, counted=False)
+    lease.release(claims)
+
+
 def _cut(
     claim: ItemClaim, source: Source, replaces: bool, use: Resources, meanwhile: Callable[[], None]
 ) -> PreparedDocument:
-    shared: dict[str, Any] = {"claim": claim, "fields": source.fields, "recipe": source.recipe, "replaces": replaces}
+    shared: dict[str, Any] = {"claim": claim, "fields": source.fields, "replaces": replaces}
     if is_packed(source.media_type):
         tokenizer = tokenizer_of(claim.generation.scope)
         packed = unpacked(source, claim.generation, tokenizer, use, meanwhile=meanwhile)
@@ -239,12 +265,19 @@ def _cut(
             marks=packed.marks,
             vectors=packed.vectors,
             model=packed.model,
+            recipe=source.recipe,
             **shared,
         )
     document = use.parser.cut(source.body, cut_request(source, claim.generation.scope, use), meanwhile=meanwhile)
     pieces = assembled(document, claim.generation)
+    pages_left = document.encoding is not None and document.encoding.pages_warning is not None
     return PreparedDocument(
-        title=document.title, chunks=pieces.chunks, parents=pieces.parents, encoding=document.encoding, **shared
+        title=document.title,
+        chunks=pieces.chunks,
+        parents=pieces.parents,
+        encoding=document.encoding,
+        recipe=_recipe(source, use, pages_left=pages_left),
+        **shared,
     )
 
 

@@ -74,6 +74,7 @@ def _as_json(result: Preview) -> dict[str, Any]:
     return {
         "title": result.title,
         "encoding": encoding_as_json(result.encoding),
+        "pages_warning": result.encoding.pages_warning if result.encoding else None,
         "chunking": {**chunking, **options},
         "chunks": [
             {"ordinal": ordinal, "parent": passage.parent, **passage_as_json(passage), "embedding_text": embedded}

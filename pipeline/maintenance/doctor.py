@@ -171,6 +171,16 @@ def deletions(withheld: Mapping[str, int]) -> CheckResult:
     return _failed(check, f"withheld as too many: {named}", advice)
 
 
+def recognition(languages: str, flaw: str | None) -> CheckResult:
+    """Check that pictures can be read on this host. ``languages``: the setting; ``flaw``: the reason if they cannot."""
+    check = "recognition"
+    if not languages:
+        return _ok(check, "pictures are not read (CHORDWISE_OCR_LANGUAGES is empty)")
+    if flaw is not None:
+        return _warning(check, flaw, "install it on every host with ingest workers: docs/formats.md")
+    return _ok(check, f"tesseract reads pictures in {languages}")
+
+
 def expiry(expires_s: float | None, *, deadline_s: float) -> CheckResult:
     """Check that the parts of a chord live as long as its query, but not for ever."""
     check = "result_expiry"

@@ -20,6 +20,8 @@ _SIGNATURES = (
     (b"\x7fELF", "a program"),
     (b"\x89PNG", "a PNG image"),
     (b"\xff\xd8\xff", "a JPEG image"),
+    (b"II*\0", "a TIFF image"),
+    (b"MM\0*", "a TIFF image"),
     (b"GIF8", "a GIF image"),
     (b"\x1f\x8b", "a gzip archive"),
     (b"Rar!", "a RAR archive"),
@@ -52,7 +54,9 @@ def office_archive(body: bytes, what: str) -> Iterator[zipfile.ZipFile]:
     if body.startswith(_OLD_OFFICE):
         if _ENCRYPTED_STREAM in body:
             raise EncryptedDocument("the document is protected by a password")
-        raise UnsupportedMediaType("the document is of an Office format before 2007; save it as docx, xlsx or pdf")
+        raise UnsupportedMediaType(
+            "the document is of an Office format before 2007; save it as docx, xlsx, pptx or pdf"
+        )
     if not body.startswith(b"PK"):
         raise MalformedDocument(f"the file is not {what} but {what_it_is(body)}")
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import PurePosixPath
 
 from pipeline.documents.clean_text import clean
@@ -16,6 +17,7 @@ from pipeline.parsing.encodings import read_text
 from pipeline.parsing.html import parse_html
 from pipeline.parsing.json_documents import parse_json
 from pipeline.parsing.markdown_text import parse_markdown
+from pipeline.parsing.recognition import PageReader
 from pipeline.records import Parsed
 
 Parser = Callable[[bytes, str | None], Parsed]
@@ -27,6 +29,8 @@ PLAIN, MARKDOWN, HTML, JSONL = "text/plain", "text/markdown", "text/html", "appl
 CSV, TSV, JSON, PDF = "text/csv", "text/tab-separated-values", "application/json", "application/pdf"
 DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+PPTX = "application/vnd.openxmlformats-officedocument.presentationml.presentation"
+PNG, JPEG, TIFF = "image/png", "image/jpeg", "image/tiff"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +69,12 @@ def _xlsx(body: bytes, _charset: str | None) -> Parsed:
     from pipeline.parsing.xlsx import parse_xlsx
 
     return parse_xlsx(body)
+
+
+def _pptx(body: bytes, _charset: str | None) -> Parsed:
+    from pipeline.parsing.slides import parse_pptx
+
+    return parse_pptx(body)
 
 
 # Called with the body and the character set of its media type, if any. A new format is a line here and in SUFFIXES, or
@@ -109,6 +119,21 @@ _OTHER_NAMES = {
     "text/tsv": TSV,
     "text/json": JSON,
     "application/x-pdf": PDF,
+    "image/jpg": JPEG,
+}
+RECOGNISED = frozenset({PDF, PNG, JPEG, TIFF})  # formats whose text may depend on the recognition of pictures
+_PICTURES = {".png": PNG, ".jpg": JPEG, ".jpeg": JPEG, ".tif": TIFF, ".tiff": TIFF}
+if find_spec("pptx") is not None:
+    PARSERS[PPTX] = _pptx
+    SUFFIXES[".pptx"] = PPTX
+_WITHOUT_PPTX = "; to read slides, install the extra slides (pip install 'chordwise[slides]')"
+_WITHOUT_OCR = "; to read pictures, install tesseract-ocr and 'chordwise[ocr]', and set CHORDWISE_OCR_LANGUAGES"
+# The remedy for what this installation could read and does not.
+_REMEDIES = {
+    ".pptx": _WITHOUT_PPTX,
+    PPTX: _WITHOUT_PPTX,
+    **dict.fromkeys((*_PICTURES, *_PICTURES.values()), _WITHOUT_OCR),
+    ".odp": "; save slides as .pptx or .pdf",
 }
 
 
@@ -122,6 +147,25 @@ def register(format: Format) -> None:
         raise ValueError(f"{taken[0] if taken else format.media_type} stands for another format already")
     PARSERS[format.media_type] = format.parse
     SUFFIXES.update(dict.fromkeys(format.suffixes, format.media_type))
+
+
+def read_pictures(reader: PageReader) -> None:
+    """Accept picture files, and let ``reader`` recognise them and the pages of PDF files that hold only pictures."""
+
+    def picture(body: bytes, _charset: str | None) -> Parsed:
+        from pipeline.parsing.pictures import parse_picture
+
+        return parse_picture(body, reader)
+
+    def pdf(body: bytes, _charset: str | None) -> Parsed:
+        from pipeline.parsing.pdf import parse_pdf
+
+        return parse_pdf(body, reader)
+
+    PARSERS[PDF] = pdf
+    if find_spec("PIL") is not None:
+        PARSERS.update(dict.fromkeys((PNG, JPEG, TIFF), picture))
+        SUFFIXES.update(_PICTURES)
 
 
 def media_type_of(filename: str | None, declared: str | None) -> str:
@@ -168,4 +212,4 @@ def charset_of(parameters: str) -> str | None:
 
 def _refusal(what: str) -> str:
     suffixes, media_types = ", ".join(sorted(SUFFIXES)), ", ".join(sorted({*SUFFIXES.values(), *PARSERS}))
-    return f"{what} is not supported; accepted are {suffixes} ({media_types})"
+    return f"{what} is not supported{_REMEDIES.get(what, '')}; accepted are {suffixes} ({media_types})"

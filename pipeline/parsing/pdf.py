@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 
 import pypdfium2
@@ -13,12 +14,15 @@ import pypdfium2.raw
 from pipeline.errors import DocumentTooLarge, EncryptedDocument, MalformedDocument
 from pipeline.parsing.assembly import Block, assemble, one_line
 from pipeline.parsing.containers import what_it_is
-from pipeline.records import Parsed
+from pipeline.parsing.recognition import DPI, MOST_PIXELS, SWITCHED_OFF, PageReader, UnreadPages, refusal, unread
+from pipeline.records import Encoding, Parsed
 
 _SIGNATURE_WITHIN = 1024  # bytes; some programs write a few before it
 _MOST_PAGES = 10_000
 _MOST_BOOKMARKS = 10_000
 _HEADING_LEVELS = 6
+_POINTS_PER_INCH = 72
+_MOST_FORMS = 4  # depth of forms within forms in which pictures are looked for
 _JOINED_WIDTH = 40  # characters; a page of shorter lines is a table or a poem, and its lines stay lines
 _FULL_LINE = 0.7  # share of the page's usual width from which a line continues in the next one
 _USUAL_WIDTH = 0.9  # this share of the lines is not wider than the usual width
@@ -29,9 +33,10 @@ _CJK = re.compile("[\u3000-\u9fff\uac00-\ud7af\uff00-\uffef]")
 _FREE_TITLES = re.compile(r"untitled|microsoft word|.*\.(?:docx?|tex|dvi|indd|qxd|pages)$", re.IGNORECASE)
 
 
-def parse_pdf(body: bytes) -> Parsed:
+def parse_pdf(body: bytes, reader: PageReader | None = None) -> Parsed:
     """Return the text of every page, lines joined to paragraphs, hyphenated words joined. Headings come from the
-    outline. Raises EncryptedDocument for a password, MalformedDocument, DocumentTooLarge."""
+    outline. Pages that hold only pictures are recognised by ``reader``, or named in a warning. Raises EncryptedDocument
+    for a password, MalformedDocument, DocumentTooLarge, EmptyDocument if all are unread pictures."""
     if b"%PDF-" not in body[:_SIGNATURE_WITHIN]:
         raise MalformedDocument(f"the file is not a PDF file but {what_it_is(body)}")
     try:
@@ -46,10 +51,23 @@ def parse_pdf(body: bytes) -> Parsed:
         if len(document) > _MOST_PAGES:
             raise DocumentTooLarge(f"the PDF file has {len(document)} pages; at most {_MOST_PAGES} are read")
         title = one_line(document.get_metadata_value("Title"))
-        blocks = _blocks(document, _outline(document))
-        return assemble(blocks, title=None if not title or _FREE_TITLES.match(title) else title)
+        texts = [_text_of(document, index) for index in range(len(document))]
+        pictures = [index for index, text in enumerate(texts) if text is None]
+        flaw = _recognise(document, texts, pictures, reader) if pictures else None
+        outline = _outline(document)
+        blocks = (
+            block for index, text in enumerate(texts) for block in _page(text or "", index + 1, outline.get(index, {}))
+        )
+        parsed = assemble(blocks, title=None if not title or _FREE_TITLES.match(title) else title)
     finally:
         document.close()
+    if flaw is None:
+        return parsed
+    numbers = [index + 1 for index in pictures if texts[index] is None]
+    warning = unread(numbers, len(texts), flaw.remedy)
+    if not parsed.text:
+        raise refusal(warning, is_limit=flaw.is_limit)
+    return replace(parsed, encoding=Encoding(pages_warning=warning))
 
 
 def _outline(document: pypdfium2.PdfDocument) -> Mapping[int, Mapping[str, int]]:
@@ -63,17 +81,55 @@ def _outline(document: pypdfium2.PdfDocument) -> Mapping[int, Mapping[str, int]]
     return headings
 
 
-def _blocks(document: pypdfium2.PdfDocument, outline: Mapping[int, Mapping[str, int]]) -> Iterator[Block]:
-    for index in range(len(document)):
+def _text_of(document: pypdfium2.PdfDocument, index: int) -> str | None:
+    """Return the text of a page; None if it holds pictures and not one letter or digit."""
+    try:
+        page = document[index]
         try:
-            page = document[index]
-            try:
-                text = page.get_textpage().get_text_range(errors="replace")
-            finally:
-                page.close()
+            text: str = page.get_textpage().get_text_range(errors="replace")
+            if any(map(str.isalnum, text)):
+                return text
+            pictures = page.get_objects(filter=[pypdfium2.raw.FPDF_PAGEOBJ_IMAGE], max_depth=_MOST_FORMS)
+            return text if next(iter(pictures), None) is None else None
+        finally:
+            page.close()
+    except pypdfium2.PdfiumError:
+        raise MalformedDocument(f"page {index + 1} of the PDF file is damaged") from None
+
+
+def _recognise(
+    document: pypdfium2.PdfDocument, texts: list[str | None], pictures: Sequence[int], reader: PageReader | None
+) -> UnreadPages | None:
+    """Put the recognised text of ``pictures`` into ``texts``; return the reason if one stays None."""
+    if reader is None:
+        return UnreadPages(SWITCHED_OFF)
+    flaw = None
+    try:
+        reader.check(len(pictures))
+    except UnreadPages as error:
+        return error
+    for index in pictures:
+        try:
+            texts[index] = _recognised(document[index], reader)
+        except UnreadPages as error:
+            flaw = error
         except pypdfium2.PdfiumError:
             raise MalformedDocument(f"page {index + 1} of the PDF file is damaged") from None
-        yield from _page(text, index + 1, outline.get(index, {}))
+    return flaw
+
+
+def _recognised(page: pypdfium2.PdfPage, reader: PageReader) -> str:
+    width, height = page.get_size()
+    scale = min(DPI / _POINTS_PER_INCH, (MOST_PIXELS / max(1.0, width * height)) ** 0.5)
+    try:
+        bitmap = page.render(scale=scale, grayscale=True)
+        rows = memoryview(bitmap.buffer).cast("B")
+        pixels = b"".join(rows[at : at + bitmap.width] for at in range(0, bitmap.stride * bitmap.height, bitmap.stride))
+        size = {"width": bitmap.width, "height": bitmap.height}
+        bitmap.close()
+    finally:
+        page.close()
+    return reader.read(pixels, **size)
 
 
 def _page(text: str, number: int, headings: Mapping[str, int]) -> Iterator[Block]:

@@ -58,4 +58,6 @@ def _by_signature(body: bytes) -> str | None:
             return formats.DOCX
         if b"xl/workbook" in body:
             return formats.XLSX
+        if b"ppt/presentation.xml" in body:
+            return _parsable(formats.media_type_of(None, formats.PPTX))
     return None

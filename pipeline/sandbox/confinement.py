@@ -25,6 +25,7 @@ NETWORK, USER, FILES, SYSTEM_CALLS = "network", "user", "files", "system_calls"
 
 _LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 _PR_SET_KEEPCAPS, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 8, 22, 38
+_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE = 47, 2
 _CLONE_NEWUSER, _CLONE_NEWNET = 0x1000_0000, 0x4000_0000
 _CAP_DAC_READ_SEARCH = 1 << 2
 
@@ -47,13 +48,14 @@ _ALLOW, _REFUSE = 0x7FFF_0000, 0x0005_0000 | errno.EPERM
 _X32 = 0x4000_0000  # the other ABI of x86_64, with numbers of its own
 
 
-def confine() -> tuple[str, ...]:
-    """Drop every right that parsing does not need; return the layers this system lacks. Call it with one thread."""
+def confine(programs: Iterable[Path] = ()) -> tuple[str, ...]:
+    """Drop every right that parsing does not need; return the layers this system lacks. ``programs``: further folders
+    to read and run programs from. Call it with one thread."""
     if _LIBC is None:
         return (NETWORK, USER, FILES, SYSTEM_CALLS)
     is_root = os.geteuid() == 0
     own_network = _call(_LIBC.unshare, _CLONE_NEWNET if is_root else _CLONE_NEWUSER | _CLONE_NEWNET)
-    ruleset = _ruleset()
+    ruleset = _ruleset(programs)
     another_user = _become_another(may_read_all=ruleset is not None) if is_root else own_network
     _call(_LIBC.prctl, _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     few_files = ruleset is not None and _call(_LIBC.syscall, _RESTRICT_SELF, ruleset, 0)
@@ -84,8 +86,12 @@ def _become_another(*, may_read_all: bool) -> bool:
         return False
     capability = _CAP_DAC_READ_SEARCH if unreadable else 0
     header = ctypes.create_string_buffer(struct.pack("=Ii", 0x2008_0522, 0))
-    data = ctypes.create_string_buffer(struct.pack("=6I", capability, capability, 0, 0, 0, 0))
-    return _call(_LIBC.capset, header, data)
+    data = ctypes.create_string_buffer(struct.pack("=6I", capability, capability, capability, 0, 0, 0))
+    if not _call(_LIBC.capset, header, data):
+        return False
+    if unreadable:  # also for the programs that parsers run, under the same Landlock
+        _LIBC.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_RAISE, _CAP_DAC_READ_SEARCH.bit_length() - 1, 0, 0)
+    return True
 
 
 def _is_readable(folder: Path) -> bool:
@@ -106,7 +112,7 @@ def readable_folders() -> Iterator[Path]:
             yield folder
 
 
-def _ruleset() -> int | None:
+def _ruleset(programs: Iterable[Path]) -> int | None:
     """Return a Landlock ruleset that lets the process read code and the system's shared files, and write nowhere."""
     assert _LIBC is not None
     version = _LIBC.syscall(_CREATE_RULESET, None, 0, 1)
@@ -122,7 +128,7 @@ def _ruleset() -> int | None:
         return None
     shared = (Path(name) for name in ("/usr", "/lib", "/lib64", "/bin", "/proc/self", "/sys/devices/system/cpu"))
     files = ("/etc/ld.so.cache", "/etc/localtime", "/dev/urandom", "/dev/zero", "/proc/cpuinfo", "/proc/meminfo")
-    _permit(ruleset, (*readable_folders(), *shared), _READ & handled)
+    _permit(ruleset, (*readable_folders(), *shared, *programs), _READ & handled)
     _permit(ruleset, (Path(name) for name in (*files, *mimetypes.knownfiles)), _READ_FILE)
     _permit(ruleset, [Path(os.devnull)], _READ_FILE | _WRITE_FILE)
     return int(ruleset)

@@ -1,5 +1,5 @@
 """The protocol of the two processes: requests and answers in turn, one JSON header and one body each. A frame with only
-a stage, before the answer, reports that the stage has begun."""
+a stage, before the answer, reports that the stage, or the next page of it, has begun."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from pipeline.records import Chunking, Encoding, FieldTerms, Parsed, Passage, Sc
 
 _LENGTHS = struct.Struct("!II")  # bytes of the header, bytes of the body
 CUTTING = "cutting"  # the stage after parsing
+RECOGNISING = "recognising"  # a page of pictures, within parsing
 LARGEST_FRAME = 512 * 1024 * 1024  # bytes
 _PASSAGE_FIELDS = ("start", "end", "token_count", "page", "page_end", "chunk_type", "parent", "index")
 _PASSAGE_VALUES = attrgetter(*_PASSAGE_FIELDS)

@@ -1,9 +1,10 @@
-"""The process that parses and cuts: `python -m pipeline.sandbox.parse MEMORY_BYTES PARSING_S CUTTING_S` (processor
-seconds), with frames on standard streams. Without settings, secrets, network and files but code (`confinement`), it
-limits itself; a document that needs too much ends it."""
+"""The process that parses and cuts: `python -m pipeline.sandbox.parse MEMORY_BYTES PARSING_S CUTTING_S RECOGNITION`
+(processor seconds; JSON or an empty text), with frames on standard streams. Without settings, secrets, network and files
+but code (`confinement`), it limits itself; a document that needs too much ends it."""
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import resource
@@ -11,15 +12,18 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any, BinaryIO
 
 from pipeline.documents.cut_document import cut_as
 from pipeline.errors import MalformedDocument, Rejected
 from pipeline.examples.workbook_book import read_tables
-from pipeline.parsing import parse
+from pipeline.parsing import parse, read_pictures
+from pipeline.parsing.recognition import PageReader, Recognition
 from pipeline.sandbox.confinement import confine
 from pipeline.sandbox.frames import (
     CUTTING,
+    RECOGNISING,
     frame_of,
     frame_of_pieces,
     frame_of_sheets,
@@ -37,13 +41,20 @@ _WORN_OUT = 0.5  # share of the memory at which the process ends, because little
 def main() -> None:
     """Parse and cut documents until the input ends, or until one has used up the memory."""
     memory_bytes, parsing_s, cutting_s = int(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3])
+    recognition = Recognition(**json.loads(sys.argv[4])) if sys.argv[4] else None
     requests, answers = _streams()
     _bound(resource.RLIMIT_AS, memory_bytes)
     _bound(resource.RLIMIT_FSIZE, 0)
     _bound(resource.RLIMIT_CORE, 0)
     _bound(resource.RLIMIT_NOFILE, _MOST_FILES)
-    missing = confine()  # before the first plug-in, whose code is not ours
+    # Before the first plug-in, whose code is not ours.
+    missing = confine([Path(recognition.program).parent] if recognition and recognition.program else [])
     register_installed_parsers()
+    about: dict[str, Any] = {}  # of the current request
+    if recognition is not None:
+        begin_page = partial(_begin, RECOGNISING, recognition.page_s, answers, about)
+        read_pictures(PageReader(recognition=recognition, begin_page=begin_page))
+    begin_cutting = partial(_begin, CUTTING, cutting_s, answers, about)
     read = partial(_read, requests)
     answers.write(packed({"ready": True, "unconfined": missing}))
     answers.flush()
@@ -54,9 +65,10 @@ def main() -> None:
         except EOFError:
             return
         _bound(resource.RLIMIT_CPU, math.ceil(time.process_time() + parsing_s))
-        about: dict[str, Any] = {"number": header["number"], "last": False}
+        about.clear()
+        about.update(number=header["number"], last=False)
         try:
-            answer, text = answer_to(header, body, partial(_begin_cutting, answers, about, cutting_s))
+            answer, text = answer_to(header, body, begin_cutting)
             is_last = about["last"] = _peak_bytes() > memory_bytes * _WORN_OUT
             about["cpu_s"] = time.process_time()
             about.pop("stage", None)
@@ -69,12 +81,12 @@ def main() -> None:
         answers.flush()
 
 
-def _begin_cutting(answers: BinaryIO, about: dict[str, Any], cutting_s: float) -> None:
-    """Report that the document is parsed, and start the time limit of cutting."""
-    about.update(stage=CUTTING, cpu_s=time.process_time())
+def _begin(stage: str, limit_s: float, answers: BinaryIO, about: dict[str, Any]) -> None:
+    """Report that a stage of the document has begun, and start its time limit."""
+    about.update(stage=stage, cpu_s=time.process_time())
     answers.write(packed(about))
     answers.flush()
-    _bound(resource.RLIMIT_CPU, math.ceil(time.process_time() + cutting_s))
+    _bound(resource.RLIMIT_CPU, math.ceil(time.process_time() + limit_s))
 
 
 def _peak_bytes() -> int:

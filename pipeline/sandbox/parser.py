@@ -15,8 +15,9 @@ from pipeline.documents.cut_document import CutDocument, CutRequest, cut_as
 from pipeline.errors import CuttingTooSlow, MalformedDocument, ParserTimeout, ParserUnavailable, Rejected
 from pipeline.examples.workbook_book import Sheet
 from pipeline.parsing import MARKDOWN, PLAIN, XLSX, parse
+from pipeline.parsing.recognition import Recognition
 from pipeline.records import Parsed
-from pipeline.sandbox.frames import CUTTING, out_of_memory, parsed_of, pieces_of, question_of, sheets_of
+from pipeline.sandbox.frames import CUTTING, RECOGNISING, out_of_memory, parsed_of, pieces_of, question_of, sheets_of
 from pipeline.sandbox.process import NotStarted, ParserProcess, ProcessDied, ProcessOverdue
 
 log = structlog.get_logger(__name__)
@@ -44,9 +45,11 @@ class Parser:
         timeout_s: float,
         cutting_timeout_s: float = 10.0,
         by_the_clock: float = BY_THE_CLOCK,
+        recognition: Recognition | None = None,
     ) -> None:
         """Set the limits. ``timeout_s``, ``cutting_timeout_s``: processor time per document; the wall-clock limit is
-        ``by_the_clock`` times as long."""
+        ``by_the_clock`` times as long. ``recognition``: of pictures; None to read none."""
+        self._recognition = recognition
         self._by_the_clock = by_the_clock
         self._memory_bytes, self._timeout_s, self._cutting_timeout_s = memory_bytes, timeout_s, cutting_timeout_s
         self._idle: list[ParserProcess] = []
@@ -97,13 +100,12 @@ class Parser:
                     question,
                     body,
                     timeout_s=self._timeout_s * self._by_the_clock,
-                    cutting_timeout_s=self._cutting_timeout_s * self._by_the_clock,
+                    stages_s={stage: self._limit_s(stage) * self._by_the_clock for stage in (CUTTING, RECOGNISING)},
                     meanwhile=meanwhile,
                 )
                 done = not header["last"]
             except ProcessOverdue as overdue:
-                allowed_s = self._cutting_timeout_s if overdue.stage == CUTTING else self._timeout_s
-                if overdue.cpu_s < allowed_s * _BUSY:
+                if overdue.cpu_s < self._limit_s(overdue.stage) * _BUSY:
                     raise ParserUnavailable("the host is too busy to parse documents") from None
                 raise self._took_too_long(overdue.stage) from None
             except ProcessDied as death:
@@ -132,10 +134,18 @@ class Parser:
             return ParserUnavailable(f"the parser process ended with exit code {death.exit_code}")
         return MalformedDocument("the document is damaged in a way that ended its parser")
 
+    def _limit_s(self, stage: str | None) -> float:
+        if stage == RECOGNISING and self._recognition is not None:
+            return self._recognition.page_s
+        return self._cutting_timeout_s if stage == CUTTING else self._timeout_s
+
     def _took_too_long(self, stage: str | None) -> Rejected:
         if stage == CUTTING:
             limit = f"{self._cutting_timeout_s:g} s (CHORDWISE_CUTTING_TIMEOUT_S)"
             return CuttingTooSlow(f"cutting the document took more than {limit}")
+        if stage == RECOGNISING:
+            limit = f"{self._limit_s(stage):g} s (CHORDWISE_OCR_PAGE_TIMEOUT_S)"
+            return ParserTimeout(f"recognising a page of the document took more than {limit}")
         return ParserTimeout(f"parsing the document took more than {self._timeout_s:g} s (CHORDWISE_PARSER_TIMEOUT_S)")
 
     def _ready(self) -> ParserProcess:
@@ -147,7 +157,10 @@ class Parser:
             process.end()
         try:
             process = ParserProcess(
-                memory_bytes=self._memory_bytes, parsing_s=self._timeout_s, cutting_s=self._cutting_timeout_s
+                memory_bytes=self._memory_bytes,
+                parsing_s=self._timeout_s,
+                cutting_s=self._cutting_timeout_s,
+                recognition=self._recognition,
             )
         except (OSError, NotStarted) as error:
             raise ParserUnavailable(f"the parser process does not start ({error})") from error

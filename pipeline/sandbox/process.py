@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import select
@@ -9,15 +10,17 @@ import signal
 import subprocess
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pipeline
 from pipeline.deadline import Deadline
+from pipeline.parsing.recognition import Recognition
 from pipeline.sandbox.frames import BrokenFrame, packed, read_frame
 
 _ROOT = Path(pipeline.__file__).parent.parent
@@ -88,19 +91,23 @@ class _Patience:
 class ParserProcess:
     """One running `pipeline.sandbox.parse`."""
 
-    def __init__(self, *, memory_bytes: int, parsing_s: float, cutting_s: float) -> None:
+    def __init__(
+        self, *, memory_bytes: int, parsing_s: float, cutting_s: float, recognition: Recognition | None = None
+    ) -> None:
         self.asked = 0
         self._stage: str | None = None
         self._cpu_s = 0.0  # at the beginning of its stage
         self._owner = os.getpid()
+        recognising = json.dumps(asdict(recognition)) if recognition else ""
+        arguments = (memory_bytes, parsing_s, cutting_s, recognising)
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "pipeline.sandbox.parse", *map(str, (memory_bytes, parsing_s, cutting_s))],
+            [sys.executable, "-P", "-m", "pipeline.sandbox.parse", *map(str, arguments)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             cwd=_ROOT,
             env=_environment(),
-            start_new_session=True,  # Ctrl-C ends the worker, which ends this process
+            start_new_session=True,  # Ctrl-C ends the worker, which ends this process and its own children
         )
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -126,23 +133,23 @@ class ParserProcess:
         body: bytes,
         *,
         timeout_s: float,
-        cutting_timeout_s: float = 0.0,
+        stages_s: Mapping[str, float] = MappingProxyType({}),
         meanwhile: Callable[[], None] | None = None,
     ) -> tuple[dict[str, Any], bytes]:
-        """Send one frame and return its answer. Raises ProcessOverdue or ProcessDied. ``meanwhile`` is called until
-        then; end the process if it raises."""
+        """Send one frame and return its answer. ``stages_s``: the time limits of stages, from the beginning of each.
+        Raises ProcessOverdue or ProcessDied. ``meanwhile`` is called until then; end the process if it raises."""
         patience = _Patience(Deadline.after(timeout_s), meanwhile)
         self.asked += 1
         self._stage = None
         try:
             self._write(packed({**header, "number": self.asked}, body), patience)
             answer, text = self._next(patience)
-            if "stage" in answer:
+            while "stage" in answer:
                 self._stage, self._cpu_s = answer["stage"], answer["cpu_s"]
-                patience.deadline = Deadline.after(cutting_timeout_s)
+                patience.deadline = Deadline.after(stages_s[answer["stage"]])
                 answer, text = self._next(patience)
         except _Overdue:
-            self._process.kill()
+            _kill(self._process)
             raise ProcessOverdue(self._buried().cpu_s - self._cpu_s, stage=self._stage) from None
         except (EOFError, BrokenPipeError, ConnectionResetError):
             raise self._buried() from None
@@ -190,11 +197,19 @@ class ParserProcess:
 
 def _end(process: subprocess.Popen[bytes], owner: int) -> None:
     if owner == os.getpid() and process.returncode is None:
-        process.kill()
+        _kill(process)
         process.wait()
     for stream in (process.stdin, process.stdout):
         if stream is not None:
             stream.close()
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process that was not waited for yet, and the programs it runs: they are one session."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        process.kill()
 
 
 def _environment() -> dict[str, str]:

@@ -79,10 +79,11 @@ class PreviewEncoding(Shape):
 
 class PreviewAnswer(Shape):
     """The chunks of a document, and their parents. Nothing was stored. `encoding` is null for formats that are not
-    text."""
+    text; `pages_warning`: as in a document's source."""
 
     title: str | None
     encoding: PreviewEncoding | None
+    pages_warning: str | None
     chunking: dict[str, Any]
     chunks: list[PreviewChunk]
     parents: list[PreviewChunk]

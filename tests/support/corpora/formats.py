@@ -41,6 +41,26 @@ def pdf(*pages: str, outline: Sequence[tuple[str, int]] = (), title: str = "", e
     return written(objects, extra=extra + " /Info 5 0 R")
 
 
+def pdf_with_picture(text: str) -> bytes:
+    """A PDF file of three pages: one with a line of text, one that holds only a picture, and a blank one."""
+    line, drawing = f"BT /F1 11 Tf 50 800 Td ({_literal(text)}) Tj ET", "q 200 0 0 200 100 500 cm /P Do Q"
+    shared = "/Type /Page /Parent 2 0 R /MediaBox [0 0 595 842]"
+    return written(
+        {
+            1: "<< /Type /Catalog /Pages 2 0 R >>",
+            2: "<< /Type /Pages /Count 3 /Kids [5 0 R 6 0 R 7 0 R] >>",
+            3: "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+            4: "<< /Type /XObject /Subtype /Image /Width 1 /Height 1 /ColorSpace /DeviceGray /BitsPerComponent 8"
+            " /Length 1 >>\nstream\n0\nendstream",
+            5: f"<< {shared} /Resources << /Font << /F1 3 0 R >> >> /Contents 8 0 R >>",
+            6: f"<< {shared} /Resources << /XObject << /P 4 0 R >> >> /Contents 9 0 R >>",
+            7: f"<< {shared} >>",
+            8: f"<< /Length {len(line)} >>\nstream\n{line}\nendstream",
+            9: f"<< /Length {len(drawing)} >>\nstream\n{drawing}\nendstream",
+        }
+    )
+
+
 def written(objects: Mapping[int, str], *, extra: str = "") -> bytes:
     """PDF objects as a file with its table."""
     out = io.BytesIO()
