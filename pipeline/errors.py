@@ -267,6 +267,12 @@ class MigrationRefused(PipelineError):
         self.code = code
 
 
+class BackupFailed(PipelineError):
+    """A backup or its restoration could not be completed; nothing half-made is left under its name."""
+
+    code = "backup_failed"
+
+
 class QuotaExceeded(PipelineError):
     """The tenant would store more than it may; nothing was accepted. ``quota`` says which, as numbers."""
 

@@ -25,9 +25,8 @@ from celery.signals import (
     worker_process_shutdown,
     worker_shutdown,
 )
-from sqlalchemy import Engine
 
-from pipeline.database.engines import check_redis, mysql_engine, postgres_engine
+from pipeline.database.engines import check_redis, engines
 from pipeline.database.installation import confirm_stores
 from pipeline.errors import Misconfigured, PipelineError, Unavailable, WrongInstallation
 from pipeline.garbage import keep_for_good
@@ -98,7 +97,7 @@ def _check_schema(**_: Any) -> None:
     """Stop a worker with the wrong schema, dimension or installation, which would park documents; not for an
     unavailable database."""
     check = _start_check("worker", "schema_not_checked", refused=(Misconfigured, WrongInstallation))
-    with check, _stores() as (mysql, postgres):
+    with check, engines(settings()) as (mysql, postgres):
         tracing.check(settings())
         check_all(mysql, postgres, settings())
         check_redis(settings())
@@ -110,7 +109,7 @@ def _compare_stores(**_: Any) -> None:
     """Stop a clock beside stores of another installation, where its workers would sweep and repair."""
     # Stores that are unavailable or not migrated yet are no obstacle: the clock only sends messages.
     check = _start_check("clock", "installation_not_compared", refused=(WrongInstallation,), tolerated=PipelineError)
-    with check, _stores() as (mysql, postgres):
+    with check, engines(settings()) as (mysql, postgres):
         confirm_stores(mysql, postgres, settings())
 
 
@@ -138,17 +137,6 @@ def _start_check(
         sys.exit(1)
     except tolerated as error:
         log.warning(unchecked, code=error.code, detail=str(error))
-
-
-@contextmanager
-def _stores() -> Iterator[tuple[Engine, Engine]]:
-    """Provide engines of both databases for this check alone."""
-    mysql, postgres = mysql_engine(settings()), postgres_engine(settings())
-    try:
-        yield mysql, postgres
-    finally:
-        mysql.dispose()
-        postgres.dispose()
 
 
 def _check_model() -> None:

@@ -6,6 +6,8 @@ import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from workers.roles import ROLES
+
 from .places import ROOT, VENV, StackFolder
 from .probes import Probe, answers, answers_as, log_says
 from .processes import Program
@@ -37,39 +39,32 @@ def _words(command: str) -> tuple[str, ...]:
     return tuple(command.split())
 
 
-def _worker(name: str, *, queues: tuple[str, ...], pool: str, concurrency: int, events: str = " -E") -> Service:
-    """Return a Celery worker. Prefetch 1: no task waits behind a slow one; gossip and mingle cost and bring nothing
-    here. ``events``: what Flower needs to show its tasks.
-    """
-    command = f"celery -A workers.app worker -n {name}@%h -Q {','.join(queues)} --pool {pool} -c {concurrency}"
-    flags = f"--prefetch-multiplier 1 --without-gossip --without-mingle -l INFO{events}"
-    return Service(name=f"worker-{name}", arguments=_words(f"{command} {flags}"), queues=queues)
+def _worker(role: str, *, name: str = "") -> Service:
+    """Return the worker of a role of `workers.roles`; ``name`` tells a second one of the role from the first."""
+    command = ("chordwise-server", "worker", "--role", role, *(("--name", name) if name else ()))
+    return Service(name=f"worker-{name or role}", arguments=command, queues=ROLES[role].queues)
 
 
 SERVICES = (
     Service(
         name="gateway",
-        arguments=("python", "-m", "api_gateway"),
+        arguments=("chordwise-server", "gateway"),
         withheld=_OPERATORS - {"CHORDWISE_ADMIN_KEY"},  # the gateway compares it with the keys of requests
     ),
-    _worker("ingest", queues=("ingest",), pool="prefork", concurrency=3),  # parsing and embedding use the processor
-    # These wait for databases, in threads; two processes, because threads of one share an interpreter.
-    _worker("queries", queues=("recall", "answer"), pool="threads", concurrency=4, events=""),
-    _worker("queries-2", queues=("recall", "answer"), pool="threads", concurrency=4, events=""),
-    # Previews, books of examples, edits and comparisons: in processes, which a time limit can stop, separate from
-    # queries and documents. Three, because one tenant occupies at most two of them for long.
-    _worker("compute", queues=("compute",), pool="prefork", concurrency=3),
-    # These wait for models and the clock: many threads, so that slow models leave some to the sweeper.
-    _worker("upkeep", queues=("upkeep", "rerank"), pool="threads", concurrency=16),
+    _worker("ingest"),
+    _worker("queries"),
+    _worker("queries", name="queries-2"),
+    _worker("compute"),
+    _worker("upkeep"),
     # One for each host that runs query workers.
     Service(
         name="indexer",
-        arguments=("python", "-m", "workers.indexer"),
+        arguments=("chordwise-server", "indexer"),
         withheld=_OPERATORS | _OF_TENANTS | _OF_MODELS | {"CHORDWISE_POSTGRES_URL"},
     ),
     Service(
         name="beat",
-        arguments=_words("celery -A workers.app beat -s {run}/beat-schedule --pidfile= -l INFO"),
+        arguments=_words("chordwise-server clock --schedule {run}/beat-schedule"),
         withheld=_OPERATORS | _OF_TENANTS | _OF_MODELS,
     ),
     Service(

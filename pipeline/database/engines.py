@@ -119,6 +119,17 @@ def indexed_engine(settings: Settings, *, longest_scan: int, timeout_s: float | 
     return postgres_engine(settings, timeout_s=timeout_s, reading=True, options=options)
 
 
+@contextmanager
+def engines(settings: Settings) -> Iterator[tuple[Engine, Engine]]:
+    """Provide a pool on each database for the time of one command."""
+    mysql, postgres = mysql_engine(settings), postgres_engine(settings)
+    try:
+        yield mysql, postgres
+    finally:
+        mysql.dispose()
+        postgres.dispose()
+
+
 def redis_client(settings: Settings, *, timeout_s: float = 1.0) -> redis.Redis:
     """Return a client with bounded waits: Redis answers at once or counts as down."""
     return redis.Redis.from_url(

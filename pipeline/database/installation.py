@@ -17,14 +17,7 @@ import redis
 import structlog
 from sqlalchemy import Connection, Engine, bindparam, exc, inspect, text
 
-from pipeline.database.engines import (
-    mysql_engine,
-    mysql_errors,
-    postgres_engine,
-    postgres_errors,
-    redis_client,
-    redis_errors,
-)
+from pipeline.database.engines import engines, mysql_errors, postgres_errors, redis_client, redis_errors
 from pipeline.database.installation_claims import ADOPT, InstallationClaim, addresses, compare, has_redis_broker, named
 from pipeline.database.rows import now, slices
 from pipeline.errors import Unavailable, WrongInstallation
@@ -153,12 +146,8 @@ def _skip_unavailable(**fields: str) -> Iterator[None]:
 
 def refuse_wrong(settings: Settings) -> None:
     """Raise WrongInstallation if the stores do not belong together. Skips stores that are unavailable."""
-    mysql, postgres = mysql_engine(settings), postgres_engine(settings)
-    try:
+    with engines(settings) as (mysql, postgres):
         Installation(settings, mysql=lambda: mysql, postgres=lambda: postgres).refuse_wrong()
-    finally:
-        mysql.dispose()
-        postgres.dispose()
 
 
 def establish(mysql: Engine, postgres: Engine, settings: Settings, *, adopt: bool = False) -> str:

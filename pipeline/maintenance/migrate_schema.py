@@ -8,8 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Literal
@@ -17,7 +16,7 @@ from typing import Literal
 from sqlalchemy import Connection, Engine, inspect, text
 
 from pipeline.database import installation, schema
-from pipeline.database.engines import mysql_engine, mysql_errors, postgres_engine, postgres_errors
+from pipeline.database.engines import engines, mysql_errors, postgres_errors
 from pipeline.database.schema import Side
 from pipeline.database.store_errors import MYSQL, POSTGRES, location
 from pipeline.embedding import space_store
@@ -234,6 +233,14 @@ def _migrations(side: Side) -> Traversable:
     return files("pipeline.database") / "migrations" / side
 
 
+def revisions(mysql: Engine, postgres: Engine) -> dict[str, str]:
+    """Return the revisions that both databases are at, as ``mysql`` and ``postgres``; empty before the first migration."""
+    with mysql_errors(), mysql.connect() as connection:
+        found = {"mysql": _revision("mysql", connection) or ""}
+    with postgres_errors(), postgres.connect() as connection:
+        return found | {"postgres": _revision("postgres", connection) or ""}
+
+
 def check_all(mysql: Engine, postgres: Engine, use: Settings) -> str:
     """Check both schemas, compare all stores' installations, and return the id; every process does at start. Raises
     Misconfigured, WrongInstallation and the stores' errors."""
@@ -249,16 +256,6 @@ _ACTIONS: dict[str, Callable[[Engine, Engine, Settings], str | None]] = {
 }
 
 
-@contextmanager
-def _engines(use: Settings) -> Iterator[tuple[Engine, Engine]]:
-    mysql, postgres = mysql_engine(use), postgres_engine(use)
-    try:
-        yield mysql, postgres
-    finally:
-        mysql.dispose()
-        postgres.dispose()
-
-
 def main(arguments: Sequence[str] | None = None, use: Settings | None = None) -> int:
     """Run the command line: exit code 0 when done, 1 with one sentence on standard error when not."""
     parser = argparse.ArgumentParser(prog="python -m pipeline.maintenance.migrate_schema", description=__doc__)
@@ -266,7 +263,7 @@ def main(arguments: Sequence[str] | None = None, use: Settings | None = None) ->
     action = _ACTIONS[parser.parse_args(arguments).action]
     try:
         use = use or settings()
-        with _engines(use) as (mysql, postgres):
+        with engines(use) as (mysql, postgres):
             installation_id = action(mysql, postgres, use)
     except PipelineError as error:
         print(f"migrate: {error}", file=sys.stderr)  # noqa: T201 - this is a command

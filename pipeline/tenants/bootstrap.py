@@ -4,6 +4,7 @@ with `--operator` the key may also do what concerns all tenants."""
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 from pipeline.database.engines import mysql_engine
 from pipeline.database.installation import refuse_wrong
@@ -15,9 +16,10 @@ from pipeline.tenants.accounts import OPERATOR, RESERVED, SCOPES, TENANT_ID
 from pipeline.tenants.tenant_store import Tenants
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Return exit code 0 when the key was printed, 1 with one sentence when not, 2 for a wrong call."""
-    names = [argument for argument in sys.argv[1:] if argument != "--operator"]
+    given = sys.argv[1:] if arguments is None else arguments
+    names = [argument for argument in given if argument != "--operator"]
     if len(names) != 1 or not TENANT_ID.fullmatch(names[0]):
         usage = "usage: python -m pipeline.tenants.bootstrap TENANT [--operator] (lower-case letters, digits, -)"
         print(usage, file=sys.stderr)  # noqa: T201
@@ -25,7 +27,7 @@ def main() -> int:
     if names[0] in RESERVED:
         print(f"bootstrap: {names[0]} is a name of the installation itself", file=sys.stderr)  # noqa: T201
         return 2
-    scopes = (*SCOPES, OPERATOR) if "--operator" in sys.argv else SCOPES
+    scopes = (*SCOPES, OPERATOR) if "--operator" in given else SCOPES
     try:
         refuse_wrong(settings())
         with unit_of_work(mysql_engine(settings())) as work:

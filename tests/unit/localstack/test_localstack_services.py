@@ -15,6 +15,7 @@ from compose.localstack.programs import MariaDb, Redis
 from compose.localstack.progress import Failure
 from compose.localstack.servers import mariadb, redis
 from workers.names import Queue
+from workers.roles import ROLES
 
 PASSWORDS = {name: f"secret-{name}" for name in ("mysql_root", "mysql", "postgres", "redis", "admin_key", "flower")}
 PORTS = {"mysql": 1, "postgres": 2, "redis": 3, "gateway": 4, "flower": 5}
@@ -33,11 +34,13 @@ class DescribeTheServices:
         listened = [queue for queues in kinds.values() for queue in queues]
         assert sorted(listened) == sorted(Queue)
 
-    def it_says_on_the_command_line_what_the_table_says(self) -> None:
-        workers = [service for service in services.SERVICES if "worker" in service.arguments]
-        assert workers
-        for service in workers:
-            assert service.arguments[service.arguments.index("-Q") + 1] == ",".join(service.queues)
+    def it_starts_every_role(self) -> None:
+        roles = {
+            service.arguments[service.arguments.index("--role") + 1]: service.queues
+            for service in services.SERVICES
+            if "worker" in service.arguments
+        }
+        assert roles == {name: role.queues for name, role in ROLES.items()}
 
     def it_runs_nothing_else_beside_slow_ingestion(self) -> None:
         assert [service.queues for service in services.SERVICES if Queue.INGEST in service.queues] == [("ingest",)]

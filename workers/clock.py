@@ -1,0 +1,54 @@
+"""The clock: Celery's beat, of which any number may run. One sends the periodic tasks, the others stand by."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import structlog
+from celery.beat import PersistentScheduler
+
+from pipeline.database.engines import redis_client
+from pipeline.errors import Unavailable
+from pipeline.jobs.clock_lock_store import ClockLock
+from pipeline.settings import settings
+
+log = structlog.get_logger(__name__)
+
+LOCK_S = 15.0  # a standby takes over this long after the last sign of the clock
+_LOOK_EVERY_S = 2.0
+
+
+class SingleClock(PersistentScheduler):  # type: ignore[misc]
+    """Beat's scheduler under a lock in Redis. Without Redis the clock that held the lock goes on: periodic tasks may run
+    twice, and stopping them would stop ingestion."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        self._lock = ClockLock(redis_client(settings()), seconds=LOCK_S)
+        self._active: bool | None = None  # unknown until the first look
+        super().__init__(*args, **options)
+
+    def tick(self, *args: Any, **options: Any) -> float:
+        """Send what is due if this is the active clock; return the seconds until the next call."""
+        if not self._is_active():
+            return _LOOK_EVERY_S
+        return min(LOCK_S / 3, float(super().tick(*args, **options)))
+
+    def close(self) -> None:
+        """Store the schedule and let a standby take over."""
+        super().close()
+        if self._active:
+            try:
+                self._lock.let_go()
+            except Unavailable as error:
+                log.warning("clock_lock_not_freed", code=error.code)
+
+    def _is_active(self) -> bool:
+        try:
+            active = self._lock.hold()
+        except Unavailable as error:
+            log.warning("clock_lock_not_read", code=error.code, active=bool(self._active))
+            return bool(self._active)
+        if active != self._active:
+            log.info("clock_active" if active else "clock_standby")
+        self._active = active
+        return active

@@ -1,0 +1,54 @@
+"""The roles of processes: one row per kind of worker, and the command line that each role runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from workers.names import Queue
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Role:
+    """One kind of worker. ``concurrency``: processes (prefork) or threads by default. ``events``: whether Celery reports
+    its tasks to Flower; queries are reported by `workers.query_events` instead."""
+
+    queues: tuple[Queue, ...]
+    pool: str
+    concurrency: int
+    events: bool = True
+
+
+ROLES: Mapping[str, Role] = MappingProxyType(
+    {
+        # Parsing and embedding use the processor, and a document may take down its process.
+        "ingest": Role(queues=(Queue.INGEST,), pool="prefork", concurrency=3),
+        # Queries wait for databases, in threads; start one per processor, because threads share an interpreter.
+        "queries": Role(queues=(Queue.RECALL, Queue.ANSWER), pool="threads", concurrency=4, events=False),
+        # Previews, books of examples, edits and comparisons, in processes that a time limit can stop. One tenant occupies
+        # at most two of them for long.
+        "compute": Role(queues=(Queue.COMPUTE,), pool="prefork", concurrency=3),
+        # These wait for models and the clock: many threads, so that slow models leave some to the sweeper.
+        "upkeep": Role(queues=(Queue.UPKEEP, Queue.RERANK), pool="threads", concurrency=16),
+    }
+)
+
+
+def worker_command(role: str, *, name: str = "", concurrency: int = 0) -> list[str]:
+    """Return the Celery command of a worker. ``name`` must be unique on its host; by default the role's.
+
+    Prefetch 1: no task waits behind a slow one. Gossip and mingle cost messages and bring nothing here.
+    """
+    row = ROLES[role]
+    flags = ["--prefetch-multiplier", "1", "--without-gossip", "--without-mingle", "-l", "INFO"]
+    return [
+        *("celery", "-A", "workers.app", "worker", "-n", f"{name or role}@%h", "-Q", ",".join(row.queues)),
+        *("--pool", row.pool, "-c", str(concurrency or row.concurrency), *flags, *(["-E"] if row.events else [])),
+    ]
+
+
+def clock_command(schedule: str) -> list[str]:
+    """Return the Celery command of the clock; ``schedule``: the file for the times of the last messages."""
+    scheduler = "workers.clock:SingleClock"
+    return ["celery", "-A", "workers.app", "beat", "-S", scheduler, "-s", schedule, "--pidfile=", "-l", "INFO"]
