@@ -28,6 +28,8 @@ from tests.support.repository.project import (
     variable,
     words,
 )
+from workers.roles import ROLES, clock_command, worker_command
+from workers.server import parser
 
 DOCKERFILE = (ROOT / "compose/Dockerfile").read_text(encoding="utf-8")
 
@@ -43,27 +45,39 @@ SECRET = re.compile(r"\$\{?\w*(PASSWORD|SECRET|AUTH|KEY)\w*")
 class DescribeCommands:
     """Commands in compose.yaml exist and understand their options."""
 
-    @pytest.mark.parametrize("name", services_started_with("celery"))
-    def it_uses_options_that_celery_knows(self, name):
-        _, flag, app, kind, *arguments = words(SERVICES[name]["command"])
+    @pytest.mark.parametrize(
+        "command",
+        [
+            *(pytest.param(words(SERVICES[name]["command"]), id=name) for name in services_started_with("celery")),
+            *(pytest.param(worker_command(role), id=role) for role in ROLES),
+            pytest.param(clock_command("schedule"), id="clock"),
+        ],
+    )
+    def it_uses_options_that_celery_knows(self, command):
+        _, flag, app, kind, *arguments = command
         assert (flag, app) == ("-A", "workers.app")
         if kind == "flower":
             given = {argument.removeprefix("--").partition("=")[0] for argument in arguments}
             assert given <= {name.replace("_", "-") for name in flower_options}
         else:
-            command = {"worker": worker, "beat": beat}[kind]
-            assert command.make_parser(click.Context(command)).parse_args(arguments)[1] == []
+            program = {"worker": worker, "beat": beat}[kind]
+            assert program.make_parser(click.Context(program)).parse_args(arguments)[1] == []
 
     @pytest.mark.parametrize("name", services_started_with("python", "-m"))
     def it_runs_modules_that_exist(self, name):
         module = ROOT.joinpath(*words(SERVICES[name]["command"])[2].split("."))
         assert module.with_suffix(".py").is_file() or (module / "__main__.py").is_file()
 
-    @pytest.mark.parametrize("name", services_started_with("celery", "-A", "workers.app", "worker"))
-    def it_asks_the_worker_itself_for_its_health(self, name):
-        command = words(SERVICES[name]["command"])
-        node = command[command.index("-n") + 1]
-        assert f" -d {node.replace('%h', '$$(hostname)')} " in SERVICES[name]["healthcheck"]["test"][1]
+    @pytest.mark.parametrize("name", services_started_with("python", "-m", "workers.server"))
+    def it_gives_the_server_arguments_that_it_knows(self, name):
+        parser().parse_args(words(SERVICES[name]["command"])[3:])
+
+    def it_starts_every_role_and_asks_each_worker_itself_for_its_health(self):
+        started = services_started_with("python", "-m", "workers.server", "worker", "--role")
+        assert {words(SERVICES[name]["command"])[-1] for name in started} == set(ROLES)
+        for name in started:
+            role = words(SERVICES[name]["command"])[-1]
+            assert f" -d {role}@$$(hostname) " in SERVICES[name]["healthcheck"]["test"][1]
 
 
 class DescribeImages:

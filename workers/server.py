@@ -17,14 +17,15 @@ _EPILOG = "Settings come from the environment; docs/settings.md lists them. Exit
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command. Roles replace this process, so that signals reach them. Exit code 0 when done, 1 with one
     sentence on standard error when not, 2 for a wrong call."""
-    chosen = _parser().parse_args(arguments)
+    chosen = parser().parse_args(arguments)
     run: Callable[[argparse.Namespace], int] = chosen.run
     return run(chosen)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="chordwise-server", description=__doc__, epilog=_EPILOG)
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line; ``run`` of its result runs the command."""
+    whole = argparse.ArgumentParser(prog="chordwise-server", description=__doc__, epilog=_EPILOG)
+    commands = whole.add_subparsers(required=True, metavar="COMMAND")
 
     def command(name: str, run: Callable[[argparse.Namespace], int], about: str) -> argparse.ArgumentParser:
         added = commands.add_parser(name, help=about, description=about, epilog=_EPILOG)
@@ -47,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     key = command("key", _key, "create a tenant, and print a new key for it")
     key.add_argument("tenant")
     key.add_argument("--operator", action="store_true", help="the key may also do what concerns all tenants")
-    return parser
+    return whole
 
 
 def _positive(text: str) -> int:
@@ -59,7 +60,7 @@ def _positive(text: str) -> int:
 
 def _become(command: list[str]) -> int:
     """Replace this process by a command of the same installation."""
-    beside = Path(sys.executable).with_name(command[0])
+    beside = Path(sys.executable).parent / command[0]
     program = str(beside) if beside.exists() else shutil.which(command[0]) or command[0]
     try:
         os.execv(program, [program, *command[1:]])

@@ -16,7 +16,7 @@ from . import apt, lockfile, programs, shell, stopping, variables
 from .lockfile import DEV_LOCK, RUNTIME_LOCKS
 from .places import LOCAL, ROOT, VENV
 from .progress import Failure, say, step
-from .servers import browser, promtool, tesseract
+from .servers import backup_programs, browser, promtool, tesseract
 
 PYTHON = VENV / "bin" / "python"
 _LOG = LOCAL / "logs" / "install.log"
@@ -42,6 +42,7 @@ def _fetch_tools() -> None:
     browser.fetch_missing(log=LOCAL / "logs" / "browser.log")
     promtool.fetch_missing(log=LOCAL / "logs" / "promtool.log")
     tesseract.fetch_missing(log=LOCAL / "logs" / "tesseract.log")
+    backup_programs.fetch_missing(log=LOCAL / "logs" / "mariadb-client.log")
 
 
 # Compiled here once: otherwise each of the stack's processes compiles all of it, eight of them concurrently.
