@@ -64,6 +64,7 @@ function Setup({ namespaces, profiles }) {
       }
       const { changes = {} } = sent(fields, draft);
       const ways = [{ namespace, profile: draft.before, changes: {} }, { namespace, profile: draft.after, changes }];
+      setProgress({ done: 0, all: questions.length * ways.length, began: Date.now() });
       const answers = await askAll(questions, ways, { signal: controller.signal, onAnswer: (done, all) => setProgress((before) => ({ ...before, done, all })) });
       setResult({ questions, ways, answers });
     } catch (error) {
