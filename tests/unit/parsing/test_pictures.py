@@ -44,7 +44,9 @@ class DescribePictures:
     def it_reads_chinese_without_spaces_between_characters(self, parser):
         text = parser.parse(picture(page(CHINESE)), media_type=PNG).text
         assert " " not in text
-        assert SequenceMatcher(None, text.replace("\n", ""), "".join(CHINESE)).ratio() > 0.85  # a character may be wrong
+        assert (
+            SequenceMatcher(None, text.replace("\n", ""), "".join(CHINESE)).ratio() > 0.85
+        )  # a character may be wrong
 
     def it_turns_a_photograph_upright(self, parser):
         exif = Image.Exif()
