@@ -15,9 +15,9 @@ from tests.browser.test_console_states import PROBLEM, refuse
 from tests.support.corpora.console import MANUAL, OTHERS, hand_in
 
 _PAGES = {
-    "profiles": ("Profiles", "检索配置"),
+    "profiles": ("Profiles", "检索方案"),
     "profiles/support": ("support", "support"),
-    "profiles/+": ("New profile", "新建检索配置"),
+    "profiles/+": ("New profile", "新建检索方案"),
     "experiments": ("Experiments", "实验"),
     "experiments/+": ("New experiment", "新建实验"),
     "feedback": ("Feedback", "用户反馈"),

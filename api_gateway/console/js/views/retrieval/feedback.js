@@ -38,7 +38,7 @@ function Ratings({ namespaces }) {
     { key: "document", label: t("field.document"), render: (each) => html`<a href=${link("documents", each.namespace, each.document_id)}>${each.document_id}</a>` },
     { key: "place", label: t("feedback.place"), numeric: true, render: (each) => each.place ?? t("feedback.missed") },
     { key: "score", label: t("play.score"), numeric: true, render: (each) => score(each.score) },
-    { key: "profile", label: t("play.profile"), render: (each) => html`<a href=${link("profiles", each.profile)}>${each.profile}</a> ${each.config_version}${each.experiment_id && html`<span class="under">${each.experiment_id}: ${each.experiment_bucket}</span>`}` },
+    { key: "profile", label: t("play.profile"), render: (each) => html`<span><a href=${link("profiles", each.profile)}>${each.profile}</a> ${each.config_version}${each.experiment_id && html`<span class="under">${each.experiment_id}: ${each.experiment_bucket}</span>`}</span>` },
     { key: "note", label: t("profile.note"), render: (each) => each.note || "–" },
     { key: "at", label: t("feedback.at"), render: (each) => html`<time title=${moment(each.rated_at)}>${ago(each.rated_at)}</time>` },
   ];
