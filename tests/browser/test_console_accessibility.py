@@ -1,0 +1,69 @@
+"""axe-core finds no serious barrier on any page of the console, light and dark."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+from pipeline.database.unit_of_work import unit_of_work
+from pipeline.tenants.api_key_store import ApiKeys
+from tests.conftest import gateway, make_tenant
+from tests.support.corpora.console import MANUAL, hand_in
+from tests.support.corpora.console_pages import PAGES
+
+AXE = (files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8")
+_RULES = {
+    "resultTypes": ["violations"],
+    "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"],
+}
+
+
+def barriers(page: Any) -> list[str]:
+    """The serious and critical findings of axe-core, with the elements at fault."""
+    page.evaluate(AXE)
+    found = page.evaluate("(rules) => axe.run(document, rules)", _RULES)["violations"]
+    return [
+        f"{each['impact']} {each['id']}: {node['target']} {node['failureSummary']}"
+        for each in found
+        if each["impact"] in ("serious", "critical")
+        for node in each["nodes"]
+    ]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+class DescribeEveryPage:
+    @pytest.mark.refused  # a tenant without a dictionary
+    @pytest.mark.parametrize("width", [1360, 360])
+    def it_has_no_serious_barrier(self, console, use, theme, width):
+        tenant_id, _ = make_tenant(use)
+        with unit_of_work(use.mysql) as work:
+            key = ApiKeys(work.connection, tenant_id).issue("console", ("read", "write", "admin", "operator")).secret
+        with gateway(key) as client:
+            hand_in(client, MANUAL)
+            query = {"query_text": "reset", "namespaces": ["kb"]}
+            traced = client.post("/v1/rag/debug", json=query).json()["query_id"]
+        made = console(key=key, color_scheme=theme, width=width)
+        page = made.open("overview")
+        found = []
+        for view in (*PAGES, f"traces/{traced}", "documents/kb/reset"):
+            page.goto(f"{made.url}?{view}#/{view}")  # as a page of its own, so that nothing of the one before is read
+            page.get_by_role("heading", level=1).wait_for()
+            expect(page.locator(".skeleton")).to_have_count(0)
+            found += [f"{view}: {barrier}" for barrier in barriers(page)]
+        assert found == []
+
+    def it_has_none_before_signing_in(self, console, theme):
+        made = console(color_scheme=theme)
+        made.page.goto(made.url)
+        made.page.get_by_role("textbox").wait_for()
+        assert barriers(made.page) == []
+
+    def it_would_see_one(self, console, theme):
+        made = console(color_scheme=theme)
+        made.page.goto(made.url)
+        made.page.get_by_role("textbox").wait_for()
+        made.page.evaluate("document.querySelector('main').append(document.createElement('input'))")
+        assert [each.partition(":")[0] for each in barriers(made.page)] == ["critical label"]
