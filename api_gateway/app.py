@@ -46,7 +46,16 @@ from api_gateway.resources import (
     usage,
     webhooks,
 )
-from api_gateway.resources.ingestion import archives, chunks, documents, examples, files, preview, sources
+from api_gateway.resources.ingestion import (
+    archives,
+    chunks,
+    documents,
+    examples,
+    files,
+    preview,
+    sources,
+    stored_documents,
+)
 from api_gateway.resources.retrieval import experiments, explanations, feedback, profiles, queries, recall
 from pipeline.channels.channel_plugins import installed_channels
 from pipeline.errors import PipelineError, Unavailable
@@ -61,6 +70,7 @@ log = structlog.get_logger(__name__)
 _ROUTERS = (
     queries,  # routes are matched in order, and this one is called most often
     documents,
+    stored_documents,
     files,
     examples,
     jobs,

@@ -101,9 +101,9 @@ class Resource:
         """Send a request as ``_request`` does and decode its answer."""
         return decode(kind, (yield from self._request(method, path, **details)).json())
 
-    def _list(self, kind: type[T], path: str) -> Steps[list[T]]:
+    def _list(self, kind: type[T], path: str, params: Mapping[str, Any] | None = None) -> Steps[list[T]]:
         """Return a list that comes in one page."""
-        return entries(kind, (yield from self._request("GET", path)).json(), path)
+        return entries(kind, (yield from self._request("GET", path, params=params)).json(), path)
 
     def _delete(self, path: str, **details: Any) -> Steps[None]:
         """Send a request to delete, and ignore its answer."""

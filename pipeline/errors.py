@@ -318,6 +318,16 @@ class GenerationNotKept(PipelineError):
     code = "generation_not_kept"
 
 
+class NotReingestible(PipelineError):
+    """A stored document cannot be ingested again as requested; ``code`` names the reason."""
+
+    code = "upload_pending"
+
+    def __init__(self, message: str, *, code: str = code) -> None:
+        super().__init__(message)
+        self.code = code
+
+
 class ApiSourceUnavailable(Unavailable):
     """A business API did not answer in time, or asked to back off."""
 

@@ -91,15 +91,43 @@ _NOT_FOUND: Final = {
 
 # Patterns of "METHOD path" and the codes that they add.
 _OWN: Final[tuple[tuple[str, Codes], ...]] = (
-    (r"(POST|PUT|DELETE) .*", {403: ("tenant_mismatch",)}),
+    (r"(POST|PUT|PATCH|DELETE) .*", {403: ("tenant_mismatch",)}),
     (r"(PUT|PATCH|DELETE) .*(\}|/dictionary|/quotas)", {409: ("write_in_progress",)}),
     (r"POST /v1/(documents|files|examples|chunks/preview)", _UPLOAD),
     (r"POST /v1/(files|examples|chunks/preview)", {400: ("invalid_multipart",)}),
     (r"POST /v1/(examples|chunks/preview|verify)|PUT /v1/chunks", _COMPUTATION),
+    (
+        r"POST /v1/chunks/preview",
+        {404: ("document_not_found",), 409: ("imported_with_chunks", "generation_not_kept")},
+    ),
     (r"POST .*/why-not", {429: ("too_many_waiters",)}),
     (r"POST /v1/examples", {422: ("examples_refused",)}),
     (r"GET /v1/examples/(statistics|verification)", {404: ("namespace_not_found", "job_not_found")}),
     (r"POST /v1/documents/\{document_id\}/rollback", {**_UPLOAD, 409: ("generation_not_kept",)}),
+    (
+        r"PATCH /v1/documents",
+        {
+            **_UPLOAD,
+            404: ("document_not_found",),
+            409: (
+                "upload_pending",
+                "chunks_edited",
+                "imported_with_chunks",
+                "too_many_tags",
+                "document_not_found",
+                "generation_not_kept",
+            ),
+        },
+    ),
+    (
+        r"GET /v1/documents/\{document_id\}/(original|text|pages/\{page\})",
+        {
+            **_UPLOAD,
+            **_COMPUTATION,
+            404: ("page_not_found",),
+            409: ("imported_with_chunks", "generation_not_kept"),
+        },
+    ),
     (r"POST /v1/jobs/\{job_id\}/.*", {409: ("job_finished", "nothing_to_retry")}),
     (r"GET /v1/(jobs|queries)/.*/events", _STREAM),
     (r"GET /v1/(jobs/\{job_id\}|queries/\{query_id\})", {429: ("too_many_waiters",), 503: ("too_many_waiters",)}),

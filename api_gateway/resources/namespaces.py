@@ -117,12 +117,26 @@ async def list_namespaces(
     limit: Limit = 50,
     cursor: Cursor = None,
     examples: Annotated[bool, Parameter(description="Only those that hold examples of the library.")] = False,
+    contains: Annotated[
+        str | None,
+        Parameter(min_length=1, max_length=64, description="Only those with this text in their name, in any case."),
+    ] = None,
+    sizes: Annotated[
+        bool, Parameter(description="Also the `bytes` of their documents, which takes longer with many documents.")
+    ] = False,
 ) -> Response:
     """List the namespaces. The first document that names a namespace creates it."""
     after = cursors.decode(cursor, "namespaces", str)
     start, use = after[0] if after else None, gateway.resources
     views = await gateway.run(
-        list_documents.list_namespaces, principal.tenant_id, start, limit + 1, use, examples=examples
+        list_documents.list_namespaces,
+        principal.tenant_id,
+        start,
+        limit + 1,
+        use,
+        examples=examples,
+        contains=contains,
+        sizes=sizes,
     )
     return send_page(
         views, limit, lambda view: shown(NamespaceShape, view), "namespaces", lambda view: (view.namespace,)

@@ -116,7 +116,7 @@ class Document(Shape):
     """A document without its text. `status` is that of its latest upload. `generation` is the searchable upload, null
     while there is none; an upload that fails leaves the previous one searchable. `chunking`: its chunking strategy,
     with all options. `duplicate_of`: the oldest document in the namespace with the same bytes, null for that document
-    itself and without duplicates."""
+    itself and without duplicates. `bytes`: the size of the upload."""
 
     namespace: str
     document_id: str
@@ -133,6 +133,7 @@ class Document(Shape):
     chunking: dict[str, Any]
     duplicate_of: str | None
     chunks: int
+    bytes: int
     created_at: datetime
     updated_at: datetime
 
@@ -172,12 +173,15 @@ class Chunk(Shape):
 
 
 class Namespace(Shape):
-    """A knowledge base and the amount of its searchable data."""
+    """A knowledge base and the amount of its searchable data. `revised_at`: its last change. `bytes`: the size of the
+    uploads, null unless `sizes` was requested."""
 
     namespace: str
     documents: int
     chunks: int
+    bytes: int | None
     created_at: datetime
+    revised_at: datetime | None
 
 
 class DocumentPage(Page[Document]):
@@ -225,6 +229,7 @@ def document_json(view: DocumentView) -> dict[str, Any]:
         source=shown(Source, view, **origin, **encoding_json(view.encoding)),
         chunking=chunking_json(view.chunking),
         chunks=view.chunk_count,
+        bytes=view.body_bytes,
     )
 
 

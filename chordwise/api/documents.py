@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
@@ -89,6 +90,37 @@ class DocumentGenerations(Result):
     data: tuple[GenerationInfo, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentText(Result):
+    """The text of a document. ``sections`` and ``chunks`` have ``start`` and ``end`` in characters, among others."""
+
+    document_id: str
+    namespace: str = ""
+    generation: int = 0
+    title: str | None = None
+    text: str = ""
+    sections: tuple[Mapping[str, Any], ...] = ()
+    chunks: tuple[Mapping[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentsDeletion(Result):
+    """The number of deleted documents."""
+
+    namespace: str = ""
+    documents: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimilarDocument(Result):
+    """Another document. ``similarity``: at most 1. ``same_bytes``: whether both uploads are equal."""
+
+    document_id: str
+    title: str | None = None
+    similarity: float = 0.0
+    same_bytes: bool = False
+
+
 class DocumentOperations(Resource):
     """Operations on documents and their generations."""
 
@@ -99,15 +131,29 @@ class DocumentOperations(Resource):
         namespace: str | None = None,
         status: str | None = None,
         source_id: str | None = None,
+        contains: str | None = None,
+        filters: Mapping[str, Any] | None = None,
+        duplicates: bool = False,
+        order_by: str | None = None,
         limit: int | None = 100,
     ) -> Steps[list[DocumentInfo]]:
         """List searchable and pending documents of a namespace, or of all; ``limit`` None for every one.
 
         With ``status`` (queued, running, succeeded, failed or cancelled), those whose latest upload is in that state;
-        with ``source_id`` those of one source.
+        with ``source_id`` those of one source; with ``contains`` those with this text in their id or title; with
+        ``filters`` those that fit the filters of a query; with ``duplicates`` those with the bytes of an older one.
+        ``order_by``: document_id (default), title, updated_at or -updated_at.
         """
-        filters = {"namespace": namespace or None, "status": status or None, "source_id": source_id or None}
-        return self._pages(DocumentInfo, "/v1/documents", filters, limit=limit)
+        selection = {
+            "namespace": namespace or None,
+            "status": status or None,
+            "source_id": source_id or None,
+            "contains": contains or None,
+            "filters": json.dumps(dict(filters), default=plain) if filters else None,
+            "duplicates": duplicates or None,
+            "order_by": order_by or None,
+        }
+        return self._pages(DocumentInfo, "/v1/documents", selection, limit=limit)
 
     @operation
     def document(self, document_id: str, *, namespace: str) -> Steps[DocumentInfo]:
@@ -118,6 +164,69 @@ class DocumentOperations(Resource):
     def delete_document(self, document_id: str, *, namespace: str) -> Steps[None]:
         """Delete a document and its chunks. ProblemError with status 404 if there is none."""
         return self._delete(path("documents", document_id), params={"namespace": namespace})
+
+    @operation
+    def original(self, document_id: str, *, namespace: str, generation: int | None = None) -> Steps[bytes]:
+        """Return the bytes of a document as they were uploaded; of an earlier ``generation`` while it is retained."""
+        params = {"namespace": namespace, "generation": generation}
+        return (yield from self._request("GET", path("documents", document_id, "original"), params=params)).content
+
+    @operation
+    def document_text(self, document_id: str, *, namespace: str) -> Steps[DocumentText]:
+        """Return the text that a document's chunks were cut from, with the position of each."""
+        target = path("documents", document_id, "text")
+        return self._one(DocumentText, "GET", target, params={"namespace": namespace})
+
+    @operation
+    def page_image(self, document_id: str, page: int, *, namespace: str, width: int | None = None) -> Steps[bytes]:
+        """Return a page of a PDF file as PNG, ``width`` pixels wide. ProblemError with status 404 beyond the last one."""
+        params = {"namespace": namespace, "width": width}
+        return (
+            yield from self._request("GET", path("documents", document_id, "pages", str(page)), params=params)
+        ).content
+
+    @operation
+    def similar_documents(self, document_id: str, *, namespace: str) -> Steps[list[SimilarDocument]]:
+        """Return the documents of the namespace that are most similar to one, best first."""
+        target = path("documents", document_id, "similar")
+        return self._list(SimilarDocument, target, {"namespace": namespace})
+
+    @operation
+    def change_documents(
+        self,
+        document_ids: Iterable[str],
+        *,
+        namespace: str,
+        fields: Mapping[str, Any] | None = None,
+        add_tags: Iterable[str] = (),
+        remove_tags: Iterable[str] = (),
+        chunking: Mapping[str, Any] | None = None,
+        discard_edits: bool = False,
+        if_match: str | None = None,
+    ) -> Steps[Job]:
+        """Ingest up to 500 documents again: with new ``fields`` such as ``title`` or ``metadata``, other tags, another
+        ``chunking``, or as they are.
+
+        Documents with edited chunks are refused without ``discard_edits``; other documents are not affected.
+        ``if_match``: only if the generations of the one document still have this etag, else ProblemError with status 412.
+        """
+        body = given(
+            namespace=namespace,
+            document_ids=list(document_ids),
+            set={name: plain(value) for name, value in fields.items()} if fields else None,
+            add_tags=list(add_tags) or None,
+            remove_tags=list(remove_tags) or None,
+            chunking=None if chunking is None else dict(chunking),
+            discard_edits=discard_edits or None,
+        )
+        headers = {} if if_match is None else {"If-Match": if_match}
+        return self._one(Job, "PATCH", "/v1/documents", body=body, headers=headers, safe=False)
+
+    @operation
+    def delete_documents(self, document_ids: Iterable[str], *, namespace: str) -> Steps[DocumentsDeletion]:
+        """Delete up to 500 documents and their chunks."""
+        body = {"namespace": namespace, "document_ids": list(document_ids)}
+        return self._one(DocumentsDeletion, "DELETE", "/v1/documents", body=body)
 
     @operation
     def generations(self, document_id: str, *, namespace: str) -> Steps[DocumentGenerations]:

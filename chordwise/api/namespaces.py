@@ -17,6 +17,7 @@ class NamespaceInfo(Result):
     namespace: str
     documents: int = 0
     chunks: int = 0
+    bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,9 +74,13 @@ class NamespaceOperations(Resource):
     _timeout_s: float
 
     @operation
-    def namespaces(self, *, examples: bool = False) -> Steps[list[NamespaceInfo]]:
-        """List the tenant's namespaces with their sizes; with ``examples`` only those of the example library."""
-        return self._pages(NamespaceInfo, "/v1/namespaces", {"examples": examples or None})
+    def namespaces(
+        self, *, examples: bool = False, contains: str | None = None, sizes: bool = False
+    ) -> Steps[list[NamespaceInfo]]:
+        """List the tenant's namespaces: with ``examples`` only those of the example library, with ``contains`` those
+        with this text in their name. ``sizes``: with the ``bytes`` of their documents."""
+        selection = {"examples": examples or None, "contains": contains or None, "sizes": sizes or None}
+        return self._pages(NamespaceInfo, "/v1/namespaces", selection)
 
     @operation
     def delete_namespace(self, namespace: str) -> Steps[NamespaceDeletion]:

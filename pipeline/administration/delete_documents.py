@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import structlog
 
+from pipeline.database.rows import slices
 from pipeline.database.unit_of_work import UnitOfWork, retry_conflicts, unit_of_work
 from pipeline.documents.chunk_store import Chunks
 from pipeline.documents.document_store import Documents
@@ -19,13 +20,26 @@ from pipeline.tenants.namespace_store import Namespaces
 
 log = structlog.get_logger(__name__)
 
-_DOCUMENTS_AT_ONCE = 100  # of a source
+_DOCUMENTS_AT_ONCE = 100
 
 
 def delete_document(tenant_id: TenantId, namespace: Namespace, document_id: DocumentId, use: Resources) -> bool:
     """Delete one document; False if there is none. Searches lose it at the commit; the sweeper drops its rows."""
     with unit_of_work(use.mysql) as work:
         return bool(delete_within(work, tenant_id, namespace, [document_id]))
+
+
+def delete_documents(
+    tenant_id: TenantId, namespace: Namespace, document_ids: Sequence[DocumentId], use: Resources
+) -> int:
+    """Delete these documents, some hundred in a transaction; return how many there were."""
+    return sum(_delete(tenant_id, namespace, ids, use) for ids in slices(sorted(document_ids), _DOCUMENTS_AT_ONCE))
+
+
+@retry_conflicts(attempts=8)
+def _delete(tenant_id: TenantId, namespace: Namespace, document_ids: Sequence[DocumentId], use: Resources) -> int:
+    with unit_of_work(use.mysql) as work:
+        return delete_within(work, tenant_id, namespace, document_ids)
 
 
 def delete_within(

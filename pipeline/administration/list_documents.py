@@ -3,33 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.document_sources import SourceKind
+from pipeline.documents.document_store import Documents
 from pipeline.documents.document_view_store import DocumentViews
-from pipeline.documents.document_views import DocumentStatus, DocumentView, History, SourceView
+from pipeline.documents.document_views import DocumentSelection, DocumentView, History, OriginalUpload, SourceView
 from pipeline.documents.generation_store import Generations
 from pipeline.documents.source_view_store import SourceViews
-from pipeline.records import DocumentId, Namespace, TenantId
+from pipeline.records import DocumentId, Generation, Namespace, Scope, TenantId
 from pipeline.resources import Resources
 from pipeline.tenants.accounts import NamespaceView
 from pipeline.tenants.namespace_store import Namespaces
+
+_LEAST_SIMILARITY = 0.9  # cosine of the vectors of whole documents; copies with small changes are above 0.97
+_MOST_SIMILAR = 10
 
 
 def list_documents(
     tenant_id: TenantId,
     use: Resources,
+    selection: DocumentSelection,
     *,
-    namespace: Namespace | None,
-    status: DocumentStatus | None = None,
-    source_id: str | None = None,
-    after: tuple[str, str] | None = None,
+    after: tuple[str, ...] | None = None,
     limit: int,
 ) -> list[DocumentView]:
-    """Return documents after the (namespace, document_id) cursor: those with ``status``, else all not deleted."""
+    """Return the selected documents in the selection's order, those after a `DocumentView.position`."""
     with unit_of_work(use.mysql) as work:
-        views = DocumentViews(work.connection, tenant_id)
-        return views.views(namespace=namespace, status=status, source_id=source_id, after=after, limit=limit)
+        return DocumentViews(work.connection, tenant_id).views(selection, after=after, limit=limit)
 
 
 def find_document(
@@ -38,6 +40,39 @@ def find_document(
     """Return the document, or None."""
     with unit_of_work(use.mysql) as work:
         return DocumentViews(work.connection, tenant_id).view(namespace, document_id)
+
+
+def read_original(
+    tenant_id: TenantId, namespace: Namespace, document_id: DocumentId, generation: int | None, use: Resources
+) -> OriginalUpload | None:
+    """Return the upload of ``generation``, by default of the published or else the latest one; None without its bytes."""
+    with unit_of_work(use.mysql) as work:
+        upload = Documents(work.connection, tenant_id).upload(namespace, document_id, generation)
+    if upload is None:
+        return None
+    return OriginalUpload(name=upload.source_uri or document_id, media_type=upload.media_type, body=upload.body)
+
+
+def find_similar(
+    tenant_id: TenantId, namespace: Namespace, document_id: DocumentId, use: Resources
+) -> list[tuple[DocumentView, float, bool]] | None:
+    """Return the namespace's most similar other documents, best first, each with its similarity and whether its bytes
+    are the same; None without such a document, and none for one that is not searchable."""
+    with unit_of_work(use.mysql) as work:
+        view = DocumentViews(work.connection, tenant_id).view(namespace, document_id)
+    if view is None or view.generation is None:
+        return None if view is None else []
+    scope = Scope(tenant_id=tenant_id, namespace=namespace)
+    generation = Generation(scope=scope, document_id=document_id, number=view.generation)
+    candidates = use.document_vectors(tenant_id).similar(generation, least=_LEAST_SIMILARITY, limit=_MOST_SIMILAR)
+    with unit_of_work(use.mysql) as work:
+        views = DocumentViews(work.connection, tenant_id)
+        found = [(views.view(namespace, DocumentId(other.document_id)), other) for other in candidates]
+    return [
+        (other, near.similarity, other.content_hash == view.content_hash)
+        for other, near in found
+        if other is not None and other.generation == near.generation
+    ]
 
 
 def list_generations(
@@ -63,11 +98,11 @@ def find_source(tenant_id: TenantId, namespace: Namespace, source_id: str, use: 
 
 
 def list_namespaces(
-    tenant_id: TenantId, after: str | None, limit: int, use: Resources, *, examples: bool = False
+    tenant_id: TenantId, after: str | None, limit: int, use: Resources, **selection: Any
 ) -> Sequence[NamespaceView]:
-    """Return the namespaces that follow the name ``after``; ``examples``: only those that hold examples."""
+    """Return the namespaces that follow the name ``after``. ``selection``: as of `Namespaces.views`."""
     with unit_of_work(use.mysql) as work:
-        return Namespaces(work.connection, tenant_id).views(after=after, limit=limit, examples=examples)
+        return Namespaces(work.connection, tenant_id).views(after=after, limit=limit, **selection)
 
 
 def existing_namespaces(tenant_id: TenantId, names: Sequence[Namespace], use: Resources) -> set[Namespace]:

@@ -29,6 +29,7 @@ from pipeline.database.statements import (
     OF_DOCUMENTS,
     OF_GENERATION,
     generation_columns,
+    same_document,
     same_generation,
     sql,
 )
@@ -178,6 +179,17 @@ class Documents(TenantStore):
                     )
         return sources
 
+    def upload(self, namespace: Namespace, document_id: DocumentId, number: int | None = None) -> Source | None:
+        """Return the upload of a generation that is not deleted, by default the published or else the latest one; None
+        without its bytes."""
+        row = self._run(_UPLOAD, namespace=namespace, document=document_id, number=number).mappings().one_or_none()
+        if row is None:
+            return None
+        generation = self._generation(namespace, document_id, row["generation"])
+        return record_of(
+            Source, row, generation=generation, fields=fields_of(row), chunking=chunking_of(row["chunking"])
+        )
+
     def lock(self, generations: Sequence[Generation]) -> dict[Generation, int | None]:
         """Lock these generations' documents in key order and return which generation each shows. Left out: generations
         that must not be shown (document deleted, or a later one is shown or settled)."""
@@ -278,11 +290,19 @@ _NUMBERS = sql(
 
 _TAKE_BACK = sql(f"UPDATE documents SET latest_generation = latest_generation - 1 WHERE {OF_DOCUMENTS}")
 
-_SOURCES = sql(
+_SOURCE = (
     "SELECT g.document_id, g.generation, g.title, g.author, g.type, g.tags, g.published_at, g.story_time, g.metadata,"
     " g.media_type, g.source_uri, g.chunking, g.source_id, p.body FROM generations g"
-    f" JOIN payloads p ON {same_generation('p', 'g')} WHERE g.tenant_id = :tenant AND g.namespace = :namespace"
+    f" JOIN payloads p ON {same_generation('p', 'g')}"
+)
+_SOURCES = sql(
+    f"{_SOURCE} WHERE g.tenant_id = :tenant AND g.namespace = :namespace"
     " AND g.document_id IN :ids AND g.generation IN :numbers"
+)
+_UPLOAD = sql(
+    f"{_SOURCE} JOIN documents d ON {same_document('d', 'g')} WHERE g.tenant_id = :tenant"
+    " AND g.namespace = :namespace AND g.document_id = :document AND g.generation > d.deleted_generation"
+    " AND g.generation = COALESCE(:number, d.published_generation, d.latest_generation) AND p.to_fetch = 0"
 )
 
 _PAGES = sql(f"UPDATE generations SET page_start = :first, page_end = :last WHERE {OF_GENERATION}")

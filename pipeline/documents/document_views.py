@@ -6,10 +6,37 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from pipeline.records import ChunkId, Chunking, DocumentFields, DocumentId, Encoding, FieldTerms, Generation, Passage
+from pipeline.records import (
+    ChunkId,
+    Chunking,
+    DocumentFields,
+    DocumentId,
+    Encoding,
+    FieldTerms,
+    Filters,
+    Generation,
+    Namespace,
+    Passage,
+)
 
 DocumentStatus = Literal["queued", "running", "succeeded", "failed", "cancelled"]
 ChunkOrder = Literal["document_id", "updated_at", "-updated_at"]
+DocumentOrder = Literal["document_id", "title", "updated_at", "-updated_at"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentSelection:
+    """Conditions on listed documents, all of which must hold, and their order. ``status``: None for all that are
+    searchable or under way. ``contains``: a part of the id or title, without regard to case and accents.
+    ``duplicates``: those with the bytes of an older document."""
+
+    namespace: Namespace | None = None
+    status: DocumentStatus | None = None
+    source_id: str | None = None
+    contains: str | None = None
+    filters: Filters | None = None
+    duplicates: bool = False
+    order_by: DocumentOrder = "document_id"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,8 +58,43 @@ class DocumentView:
     source_kind: str
     page_start: int | None
     page_end: int | None
+    body_bytes: int
+    content_hash: bytes
     created_at: datetime
     updated_at: datetime
+
+    def position(self, order_by: DocumentOrder) -> tuple[str, ...]:
+        """Return its place in a list: the sort value, which an order by id alone lacks, then namespace and id."""
+        place = (self.namespace, str(self.document_id))
+        if order_by == "document_id":
+            return place
+        moment = self.updated_at.replace(tzinfo=None).isoformat(timespec="microseconds")
+        return (self.fields.title or self.document_id if order_by == "title" else moment, *place)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OriginalUpload:
+    """The bytes of an upload. ``name``: its address, file name or document id. ``media_type``: packed if it was
+    imported with its chunks."""
+
+    name: str
+    media_type: str
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkSpan:
+    """The position of a searched chunk in the parsed text of its document, in characters; ``end`` is exclusive.
+    ``edited``: its text is no longer that of the document."""
+
+    chunk_id: str
+    ordinal: int
+    start: int
+    end: int
+    page: int | None
+    page_end: int | None
+    enabled: bool
+    edited: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

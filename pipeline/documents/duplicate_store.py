@@ -24,15 +24,16 @@ def _exists(d: str) -> str:
     return f"{d}.latest_generation > {d}.deleted_generation AND {ALIVE.format(d=f'{d}.')}"
 
 
-IS_DUPLICATE = (
-    f"EXISTS (SELECT 1 FROM documents a JOIN generations ag ON {_described('ag', 'a')}"
-    " JOIN generations og ON og.tenant_id = ag.tenant_id AND og.namespace = ag.namespace"
-    " AND og.content_hash = ag.content_hash AND og.document_id <> ag.document_id"
-    f" JOIN documents o ON {_described('og', 'o')} WHERE {same_document('a', 'i')}"
-    f" AND {_exists('a')} AND {_exists('o')} AND ag.content_hash <> UNHEX('{_UNKNOWN.hex()}')"
-    " AND (o.created_at < a.created_at OR (o.created_at = a.created_at AND o.document_id < a.document_id)))"
-)
-"""A condition on an item ``i`` of a job: its document has the same bytes as an older one."""
+def is_duplicate(row: str) -> str:
+    """Return the condition that the document of a row with this alias has the same bytes as an older one."""
+    return (
+        f"EXISTS (SELECT 1 FROM documents a JOIN generations ag ON {_described('ag', 'a')}"
+        " JOIN generations og ON og.tenant_id = ag.tenant_id AND og.namespace = ag.namespace"
+        " AND og.content_hash = ag.content_hash AND og.document_id <> ag.document_id"
+        f" JOIN documents o ON {_described('og', 'o')} WHERE {same_document('a', row)}"
+        f" AND {_exists('a')} AND {_exists('o')} AND ag.content_hash <> UNHEX('{_UNKNOWN.hex()}')"
+        " AND (o.created_at < a.created_at OR (o.created_at = a.created_at AND o.document_id < a.document_id)))"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,13 +6,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pipeline.database.rows import TenantStore, generation_key, now, record_of
+from pipeline.database.rows import (
+    TenantStore,
+    chunking_of,
+    chunking_to_json,
+    generation_key,
+    now,
+    record_of,
+    to_json,
+    to_naive,
+)
 from pipeline.database.statements import OF_DOCUMENT, OF_DOCUMENTS, OF_GENERATION, same_document, same_generation, sql
 from pipeline.documents.document_store import Documents, fields_of
 from pipeline.documents.document_views import GenerationView, History
 from pipeline.documents.outcome_store import by_namespace, by_namespace_and_number
 from pipeline.documents.source_store import Sources
-from pipeline.records import DocumentFields, DocumentId, Generation, JobId, Namespace
+from pipeline.records import Chunking, DocumentFields, DocumentId, Generation, JobId, Namespace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +37,19 @@ class PublishedState:
     fields: DocumentFields = field(default_factory=DocumentFields)
     chunk_count: int = 0
     rows: int = 0  # how many chunks there really are
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredUpload:
+    """A published upload that can be ingested again. ``pending``: a later upload is on its way. ``edited``: chunks were
+    edited, disabled or deleted by hand, which another ingestion does not repeat."""
+
+    generation: Generation
+    fields: DocumentFields
+    media_type: str
+    chunking: Chunking
+    pending: bool
+    edited: bool
 
 
 class Generations(TenantStore):
@@ -100,6 +122,38 @@ class Generations(TenantStore):
         )
         return History(etag=f'"{published or 0}-{pointers.latest_generation}"', generations=generations)
 
+    def stored(self, namespace: Namespace, document_ids: Sequence[DocumentId]) -> dict[DocumentId, StoredUpload]:
+        """Return the published upload of each document, all locked in key order against accepting and publishing until
+        the transaction ends; documents without one are omitted."""
+        rows = self._run(_STORED, namespace=namespace, ids=sorted(set(document_ids))).mappings()
+        return {
+            DocumentId(row["document_id"]): record_of(
+                StoredUpload,
+                row,
+                generation=self._generation(namespace, row["document_id"], row["generation"]),
+                fields=fields_of(row),
+                chunking=chunking_of(row["chunking"]),
+                pending=bool(row["pending"]),
+                edited=bool(row["edited"]),
+            )
+            for row in rows
+        }
+
+    def describe(self, generation: Generation, fields: DocumentFields, chunking: Chunking) -> None:
+        """Replace the fields and the chunking of an upload that is not ingested yet."""
+        values = {
+            **generation_key(generation),
+            "title": fields.title,
+            "author": fields.author,
+            "type": fields.type,
+            "tags": to_json(list(fields.tags)),
+            "published_at": to_naive(fields.published_at),
+            "story_time": fields.story_time,
+            "metadata": to_json(dict(fields.metadata)),
+            "chunking": chunking_to_json(chunking),
+        }
+        self._connection.execute(_DESCRIBE, values)
+
     def copy(self, source: Generation, target: Generation, job_id: JobId) -> int:
         """Accept the upload ``source`` again as ``target``. Return the size in bytes, 0 if it is gone."""
         values = {**generation_key(source), "target": target.number, "job": job_id, "now": now()}
@@ -170,6 +224,23 @@ _UPLOADED = (
 _COPY_FIELDS = sql(
     f"INSERT INTO generations ({_UPLOADED}, generation, job_id, created_at)"
     f" SELECT {_UPLOADED}, :target, :job, :now FROM generations {_SAME}"
+)
+
+# An upload that is accepted and neither settled nor ended is on its way. Versions of chunks count edits by hand.
+_STORED = sql(
+    "SELECT d.document_id, g.generation, g.title, g.author, g.type, g.tags, g.published_at, g.story_time, g.metadata,"
+    " g.media_type, g.chunking, d.latest_generation > GREATEST(d.published_generation, d.settled_generation,"
+    " d.failed_generation, d.cancelled_generation) AS pending, g.removed_ordinals IS NOT NULL OR EXISTS (SELECT 1"
+    f" FROM chunks c WHERE {same_generation('c', 'g')} AND (c.version > 1 OR c.enabled = 0)) AS edited FROM documents d"
+    f" JOIN generations g ON {same_document('g', 'd')} AND g.generation = d.published_generation"
+    " WHERE d.tenant_id = :tenant AND d.namespace = :namespace AND d.document_id IN :ids ORDER BY d.document_id"
+    " FOR UPDATE"
+)
+
+_DESCRIBE = sql(
+    "UPDATE generations SET title = :title, author = :author, type = :type, tags = :tags,"
+    " published_at = :published_at, story_time = :story_time, metadata = :metadata, chunking = :chunking"
+    f" WHERE {OF_GENERATION}"
 )
 
 _SIZE = sql(f"SELECT body_bytes FROM generations {_SAME}")

@@ -64,10 +64,10 @@ def preview_body(computation: Computation, use: Resources) -> Done:
         chunking=Chunking(**parameters["chunking"]),
         use=use,
     )
-    return Done(body=orjson.dumps(_as_json(result)))
+    return Done(body=orjson.dumps(preview_json(result)))
 
 
-def _as_json(result: Preview) -> dict[str, Any]:
+def preview_json(result: Preview) -> dict[str, Any]:
     """Return a preview as JSON."""
     chunking = asdict(result.chunking)
     options = chunking.pop("options")

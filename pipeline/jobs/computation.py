@@ -27,6 +27,7 @@ class ComputationKind(enum.StrEnum):
     BOOK = "book"  # read and check a book of examples, and accept its rows
     CHUNK_EDIT = "chunk_edit"  # analyse and embed changed chunks, and store them
     VERIFY = "verify"  # compare the two stores
+    STORED = "stored"  # read the text of a stored document, render a page of it, or cut it for a preview
     EXPLAIN = "explain"  # find the stage at which a query lost a chunk
 
 
@@ -53,6 +54,7 @@ LIMITS: Final[Mapping[ComputationKind, ComputationLimits]] = {
     ComputationKind.BOOK: ComputationLimits(step_s=600.0, lane="documents"),
     ComputationKind.CHUNK_EDIT: ComputationLimits(step_s=300.0, lane="edits"),
     ComputationKind.VERIFY: ComputationLimits(step_s=300.0, lane="verify"),
+    ComputationKind.STORED: ComputationLimits(step_s=60.0, lane="stored", at_once=2),
     ComputationKind.EXPLAIN: ComputationLimits(step_s=15.0, lane="explain", at_once=4),
 }
 

@@ -11,7 +11,7 @@ from typing import Any
 from pipeline.database.rows import TenantStore, now, record_of, to_naive
 from pipeline.database.statements import same_generation
 from pipeline.documents.document_store import encoding_of
-from pipeline.documents.duplicate_store import IS_DUPLICATE, Duplicates
+from pipeline.documents.duplicate_store import Duplicates, is_duplicate
 from pipeline.jobs.job_views import ItemView, JobFilter, JobStatus, JobView
 from pipeline.jobs.turn_store import workers_seen
 from pipeline.jobs.waiting_reason import JobFacts, WaitingReason, waiting_reason
@@ -87,7 +87,7 @@ class JobViews(TenantStore):
         self, job_id: JobId, *, status: str | None, after: int, limit: int, duplicates: bool = False
     ) -> list[ItemView]:
         """Return items by ordinal above ``after``; ``duplicates``: only those whose document duplicates another."""
-        where = ("AND i.state = :state " if status else "") + (f"AND {IS_DUPLICATE}" if duplicates else "")
+        where = ("AND i.state = :state " if status else "") + (f"AND {is_duplicate('i')}" if duplicates else "")
         rows = self._run(_ITEMS.format(where=where), job=job_id, state=status, after=after, limit=limit).all()
         originals: dict[DocumentId, DocumentId] = {}
         if rows:

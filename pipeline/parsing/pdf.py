@@ -37,16 +37,7 @@ def parse_pdf(body: bytes, reader: PageReader | None = None) -> Parsed:
     """Return the text of every page, lines joined to paragraphs, hyphenated words joined. Headings come from the
     outline. Pages that hold only pictures are recognised by ``reader``, or named in a warning. Raises EncryptedDocument
     for a password, MalformedDocument, DocumentTooLarge, EmptyDocument if all are unread pictures."""
-    if b"%PDF-" not in body[:_SIGNATURE_WITHIN]:
-        raise MalformedDocument(f"the file is not a PDF file but {what_it_is(body)}")
-    try:
-        document = pypdfium2.PdfDocument(body)
-    except pypdfium2.PdfiumError as error:
-        # The library may report the previous document's error, so its word alone is not enough.
-        is_locked = error.err_code in (pypdfium2.raw.FPDF_ERR_PASSWORD, pypdfium2.raw.FPDF_ERR_SECURITY)
-        if is_locked and b"/Encrypt" in body:
-            raise EncryptedDocument("the PDF file is protected by a password") from None
-        raise MalformedDocument("the PDF file is cut off or damaged and cannot be opened") from None
+    document = open_pdf(body)
     try:
         if len(document) > _MOST_PAGES:
             raise DocumentTooLarge(f"the PDF file has {len(document)} pages; at most {_MOST_PAGES} are read")
@@ -68,6 +59,20 @@ def parse_pdf(body: bytes, reader: PageReader | None = None) -> Parsed:
     if not parsed.text:
         raise refusal(warning, is_limit=flaw.is_limit)
     return replace(parsed, encoding=Encoding(pages_warning=warning))
+
+
+def open_pdf(body: bytes) -> pypdfium2.PdfDocument:
+    """Return the opened file, to be closed. Raises EncryptedDocument for a password, MalformedDocument."""
+    if b"%PDF-" not in body[:_SIGNATURE_WITHIN]:
+        raise MalformedDocument(f"the file is not a PDF file but {what_it_is(body)}")
+    try:
+        return pypdfium2.PdfDocument(body)
+    except pypdfium2.PdfiumError as error:
+        # The library may report the previous document's error, so its word alone is not enough.
+        is_locked = error.err_code in (pypdfium2.raw.FPDF_ERR_PASSWORD, pypdfium2.raw.FPDF_ERR_SECURITY)
+        if is_locked and b"/Encrypt" in body:
+            raise EncryptedDocument("the PDF file is protected by a password") from None
+        raise MalformedDocument("the PDF file is cut off or damaged and cannot be opened") from None
 
 
 def _outline(document: pypdfium2.PdfDocument) -> Mapping[int, Mapping[str, int]]:

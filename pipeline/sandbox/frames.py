@@ -15,6 +15,7 @@ from pipeline.documents.cut_document import CutDocument, CutRequest
 from pipeline.errors import CuttingMemory, ParserMemory, Rejected
 from pipeline.examples.workbook_book import Sheet
 from pipeline.keyword.indexed_fields import IndexedTokens
+from pipeline.parsing.page_images import PageImage
 from pipeline.parsing.sheets import Row
 from pipeline.records import Chunking, Encoding, FieldTerms, Parsed, Passage, Scope, Section, Segment
 
@@ -179,6 +180,20 @@ def sheets_of(body: bytes) -> list[Sheet]:
         )
         for sheet in orjson.loads(body)
     ]
+
+
+def frame_of_image(image: PageImage | None) -> tuple[dict[str, Any], bytes]:
+    """Return the image of a page as header and body; a header without pages if there is no such page."""
+    if image is None:
+        return {"pages": 0}, b""
+    return {"pages": image.pages, "width": image.width, "height": image.height}, image.png
+
+
+def image_of(header: dict[str, Any], body: bytes) -> PageImage | None:
+    """Return the image in such a frame."""
+    if not header["pages"]:
+        return None
+    return PageImage(pages=header["pages"], width=header["width"], height=header["height"], png=body)
 
 
 def parsed_of(header: dict[str, Any], body: bytes) -> Parsed:

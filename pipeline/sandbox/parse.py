@@ -19,12 +19,14 @@ from pipeline.documents.cut_document import cut_as
 from pipeline.errors import MalformedDocument, Rejected
 from pipeline.examples.workbook_book import read_tables
 from pipeline.parsing import parse, read_pictures
+from pipeline.parsing.page_images import render_page
 from pipeline.parsing.recognition import PageReader, Recognition
 from pipeline.sandbox.confinement import confine
 from pipeline.sandbox.frames import (
     CUTTING,
     RECOGNISING,
     frame_of,
+    frame_of_image,
     frame_of_pieces,
     frame_of_sheets,
     out_of_memory,
@@ -102,6 +104,8 @@ def answer_to(
     try:
         if header.get("wanted") == "tables":
             return frame_of_sheets(read_tables(body))
+        if header.get("wanted") == "page":
+            return frame_of_image(render_page(body, header["page"], width=header["width"]))
         if header.get("wanted") == "pieces":
             request = request_of(header)
             parsed = parse(body, media_type=request.media_type, filename=request.filename)

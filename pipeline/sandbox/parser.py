@@ -14,10 +14,20 @@ from pipeline.chunking.strategies import BUILT_IN
 from pipeline.documents.cut_document import CutDocument, CutRequest, cut_as
 from pipeline.errors import CuttingTooSlow, MalformedDocument, ParserTimeout, ParserUnavailable, Rejected
 from pipeline.examples.workbook_book import Sheet
-from pipeline.parsing import MARKDOWN, PLAIN, XLSX, parse
+from pipeline.parsing import MARKDOWN, PDF, PLAIN, XLSX, parse
+from pipeline.parsing.page_images import PageImage
 from pipeline.parsing.recognition import Recognition
 from pipeline.records import Parsed
-from pipeline.sandbox.frames import CUTTING, RECOGNISING, out_of_memory, parsed_of, pieces_of, question_of, sheets_of
+from pipeline.sandbox.frames import (
+    CUTTING,
+    RECOGNISING,
+    image_of,
+    out_of_memory,
+    parsed_of,
+    pieces_of,
+    question_of,
+    sheets_of,
+)
 from pipeline.sandbox.process import NotStarted, ParserProcess, ProcessDied, ProcessOverdue
 
 log = structlog.get_logger(__name__)
@@ -81,6 +91,10 @@ class Parser:
     def tables(self, body: bytes) -> list[Sheet]:
         """Return the sheets of a workbook, as `read_tables` of the example library. Raises what `parse` raises."""
         return sheets_of(self._elsewhere({"media_type": XLSX, "wanted": "tables"}, body)[1])
+
+    def page(self, body: bytes, page: int, *, width: int) -> PageImage | None:
+        """Return the image of a page of a PDF file, None without such a page. Raises what `parse` raises."""
+        return image_of(*self._elsewhere({"media_type": PDF, "wanted": "page", "page": page, "width": width}, body))
 
     def close(self) -> None:
         """End the idle processes."""

@@ -27,6 +27,15 @@ class DocumentVectorRow:
     content_hash: bytes
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimilarDocument:
+    """Another document. ``similarity``: the cosine of both vectors, at most 1."""
+
+    document_id: str
+    generation: int
+    similarity: float
+
+
 class DocumentVectors:
     """One tenant's document vectors, of whichever length: those of the embedding space that is searched."""
 
@@ -80,6 +89,20 @@ class DocumentVectors:
         with postgres_errors(), self._postgres.connect() as connection:
             return [record_of(DocumentVectorRow, row) for row in connection.execute(_ROWS, values)]
 
+    def similar(self, generation: Generation, *, least: float, limit: int) -> list[SimilarDocument]:
+        """Return the stored vectors of the namespace's other documents, of any generation, whose cosine with that of
+        ``generation`` is at least ``least``, the most similar first. Reads every vector of the namespace."""
+        values = {
+            "tenant": self._tenant_id,
+            "namespace": generation.scope.namespace,
+            "document": generation.document_id,
+            "generation": generation.number,
+            "furthest": 1 - least,
+            "limit": limit,
+        }
+        with postgres_errors(), self._postgres.connect() as connection:
+            return [record_of(SimilarDocument, row) for row in connection.execute(_SIMILAR, values)]
+
     def drop(self, namespace: Namespace, keys: Sequence[tuple[str, int]]) -> None:
         """Delete the vectors of exactly these documents and generations."""
         if not keys:
@@ -126,6 +149,16 @@ _DROP_EMPTY = (
     f"DELETE FROM document_embeddings e USING {_WANTED} WHERE {_SAME} AND NOT EXISTS (SELECT 1 FROM {{table}} c"
     " WHERE c.tenant_id = e.tenant_id AND c.namespace = e.namespace AND c.document_id = e.document_id"
     " AND c.generation = e.generation)"
+)
+
+# The dimensions of two models differ, so vectors are compared only where the model is the same.
+_SIMILAR = text(
+    "SELECT o.document_id, o.generation, LEAST(1, 1 - o.distance) AS similarity FROM (SELECT o.document_id,"
+    " o.generation, CASE WHEN o.model = e.model THEN o.embedding <=> e.embedding END AS distance"
+    " FROM document_embeddings e JOIN document_embeddings o ON o.tenant_id = e.tenant_id"
+    " AND o.namespace = e.namespace AND o.document_id <> e.document_id WHERE e.tenant_id = :tenant"
+    " AND e.namespace = :namespace AND e.document_id = :document AND e.generation = :generation) o"
+    " WHERE o.distance <= :furthest ORDER BY o.distance, o.document_id LIMIT :limit"
 )
 
 _ROWS = text(

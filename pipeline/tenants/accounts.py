@@ -45,12 +45,15 @@ class OwnQuotas:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamespaceView:
-    """A namespace with the counts of published documents and chunks."""
+    """A namespace with the counts of published documents and chunks. ``bytes``: of their uploads, None if not read.
+    ``revised_at``: the last change that searches see."""
 
     namespace: str
     documents: int
     chunks: int
     created_at: datetime
+    revised_at: datetime | None = None
+    bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

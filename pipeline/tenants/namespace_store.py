@@ -65,10 +65,22 @@ class Namespaces(TenantStore):
         self._run(retire, namespace=namespace, now=now())
         return True
 
-    def views(self, *, after: str | None = None, limit: int = 1000, examples: bool = False) -> list[NamespaceView]:
-        """Return namespaces after the given one, in order of name; with ``examples`` only those that hold examples."""
-        rows = self._run(_VIEWS.format(where=_HOLDS_EXAMPLES if examples else ""), after=after or "", limit=limit)
-        return [record_of(NamespaceView, row) for row in rows]
+    def views(
+        self,
+        *,
+        after: str | None = None,
+        limit: int = 1000,
+        examples: bool = False,
+        contains: str | None = None,
+        sizes: bool = False,
+    ) -> list[NamespaceView]:
+        """Return namespaces after the given one, in order of name. ``examples``: only those that hold examples;
+        ``contains``: those with this in their name, in any case. ``sizes``: with the bytes of their published uploads,
+        for which a row of each document is read."""
+        where = (_HOLDS_EXAMPLES if examples else "") + (_NAMED if contains else "")
+        statement = _VIEWS.format(where=where, bytes=_BYTES if sizes else "NULL")
+        rows = self._run(statement, after=after or "", limit=limit, contains=contains)
+        return [record_of(NamespaceView, row, bytes=None if row.bytes is None else int(row.bytes)) for row in rows]
 
 
 # Ids of examples begin with their category, so each of these reads a few rows of the primary key: '.' follows '-'.
@@ -82,9 +94,16 @@ _HOLDS_EXAMPLES = " AND ({})".format(
     )
 )
 
+_NAMED = " AND LOCATE(LOWER(:contains), LOWER(n.namespace)) > 0"
+_BYTES = (
+    "(SELECT COALESCE(SUM(g.body_bytes), 0) FROM documents d JOIN generations g"
+    f" ON {same_document('g', 'd')} AND g.generation = d.published_generation"
+    " WHERE d.tenant_id = n.tenant_id AND d.namespace = n.namespace)"
+)
 _VIEWS = (
-    "SELECT n.namespace, n.chunk_count AS chunks, n.created_at, (SELECT COUNT(*) FROM documents d WHERE d.tenant_id ="
-    " n.tenant_id AND d.namespace = n.namespace AND d.published_generation IS NOT NULL) AS documents FROM namespaces n"
+    "SELECT n.namespace, n.chunk_count AS chunks, n.created_at, n.revised_at, {bytes} AS bytes, (SELECT COUNT(*)"
+    " FROM documents d WHERE d.tenant_id = n.tenant_id AND d.namespace = n.namespace"
+    " AND d.published_generation IS NOT NULL) AS documents FROM namespaces n"
     " WHERE n.tenant_id = :tenant AND n.namespace > :after{where} ORDER BY n.namespace LIMIT :limit"
 )
 

@@ -11,6 +11,7 @@ from pipeline.administration import compute as computing
 from pipeline.administration.edit_chunks import edit_body
 from pipeline.ingestion.import_examples import import_book
 from pipeline.ingestion.preview import preview_body
+from pipeline.ingestion.read_stored import read_stored
 from pipeline.jobs.computation import ComputationId, ComputationKind
 from pipeline.maintenance.verify import verify_step
 from pipeline.records import TenantId
@@ -35,6 +36,7 @@ def compute(tenant_id: str, computation_id: str, step: int, kind: str) -> None:
             ComputationKind.BOOK: partial(import_book, use=use, ring=ring),
             ComputationKind.CHUNK_EDIT: partial(edit_body, use=use),
             ComputationKind.VERIFY: partial(verify_step, use=use),
+            ComputationKind.STORED: partial(read_stored, use=use),
         },
         send_next=compute_next,
         interrupts=(SoftTimeLimitExceeded,),

@@ -27,7 +27,7 @@ from api_gateway.resources.shapes import document_json, job_json, renamed_json
 from pipeline.administration import list_documents
 from pipeline.administration.list_chunks import read_passages
 from pipeline.answer.mask_answers import masked_value
-from pipeline.documents.document_views import DocumentView
+from pipeline.documents.document_views import DocumentSelection, DocumentView
 from pipeline.documents.text import joined
 from pipeline.errors import Unavailable
 from pipeline.privacy.redaction import MaskedKind
@@ -210,8 +210,9 @@ async def namespace(tenant_id: TenantId, name: str, gateway: Gateway) -> dict[st
     except ValueError:
         raise Problem(404, "namespace_not_found", "There is no such namespace.") from None
     await gateway.namespaces.require(tenant_id, [valid_name])
+    selection = DocumentSelection(namespace=valid_name)
     views = await gateway.run(
-        list_documents.list_documents, tenant_id, gateway.resources, namespace=valid_name, limit=_DOCUMENTS_SHOWN + 1
+        list_documents.list_documents, tenant_id, gateway.resources, selection, limit=_DOCUMENTS_SHOWN + 1
     )
     documents = [
         {"id": found_id(valid_name, view.document_id), "title": view.fields.title, "chunks": view.chunk_count}

@@ -20,7 +20,7 @@ from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import MOST_ERRORS, Problem, invalid
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.live.computations import compute
-from api_gateway.resources.retrieval.filters import filters_parameter
+from api_gateway.resources.retrieval.filters import FiltersText, filters_parameter
 from api_gateway.resources.route_parts import CurrentGateway, Page, refuse_repeated
 from api_gateway.resources.shapes import Chunk
 from pipeline.administration import list_chunks as listing
@@ -182,7 +182,6 @@ _STATUS = {
 }
 _ABOUT_TEXT = ("chunk_too_long", "empty_chunk")
 _REPEATED = "stands earlier in this list"
-_LONGEST_FILTERS = 8000  # characters
 _MOST_SKIPPED = 10_000
 _EXAMPLE_ID = "7e1f6f7e-5a52-5b6c-9d5e-5f0f3c1d2b4a"
 
@@ -212,13 +211,7 @@ async def list_chunks(
     parent_id: Annotated[
         str | None, Parameter(max_length=36, pattern=PRINTABLE, description="Only the children of this parent.")
     ] = None,
-    filters: Annotated[
-        str | None,
-        Parameter(
-            max_length=_LONGEST_FILTERS,
-            description='Only those of documents that fit the `filters` of a query: a JSON object, as in `{"type": "manual"}`.',
-        ),
-    ] = None,
+    filters: FiltersText = None,
     order_by: Annotated[
         ChunkOrder, Parameter(description="`document_id` is by document, parent_id and chunk_index.")
     ] = "document_id",

@@ -26,6 +26,7 @@ from api_gateway.http.responses import json_response
 from api_gateway.live import poll
 from api_gateway.resources.ingestion.chunks import of_document
 from api_gateway.resources.ingestion.uploads import DocumentsRequest, batch_of
+from api_gateway.resources.retrieval.filters import FiltersText, filters_parameter
 from api_gateway.resources.route_parts import CurrentGateway, existing, send_page
 from api_gateway.resources.shapes import (
     ChunkPage,
@@ -39,7 +40,13 @@ from pipeline.administration import list_chunks as listing
 from pipeline.administration import list_documents as owned_documents
 from pipeline.administration.delete_documents import delete_document
 from pipeline.administration.rollback import roll_back
-from pipeline.documents.document_views import DocumentStatus, DocumentView, OwnedChunk
+from pipeline.documents.document_views import (
+    DocumentOrder,
+    DocumentSelection,
+    DocumentStatus,
+    DocumentView,
+    OwnedChunk,
+)
 from pipeline.ingestion.accept import AcceptedJob, accept
 from pipeline.records import DocumentId, JobId, Namespace, TenantId
 from pipeline.tenants.accounts import Principal
@@ -141,25 +148,47 @@ async def list_documents(
         DocumentStatus | None, Parameter(description="Only those whose latest upload is in this state.")
     ] = None,
     source_id: Annotated[str | None, Parameter(max_length=64, description="Only those of this source.")] = None,
+    contains: Annotated[
+        str | None,
+        Parameter(
+            min_length=1,
+            max_length=200,
+            description="Only those whose id or title contains this text; case and accents do not count.",
+        ),
+    ] = None,
+    filters: FiltersText = None,
+    duplicates: Annotated[
+        bool, Parameter(description="Only those with the same bytes as an older document of their namespace.")
+    ] = False,
+    order_by: Annotated[
+        DocumentOrder, Parameter(description="`document_id` is by namespace and id, `-updated_at` the newest first.")
+    ] = "document_id",
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
     """List documents that are searchable or being ingested. With `status`, those in this state: an upload that failed
     or was cancelled and never became searchable is listed under `failed` or `cancelled` only, and no quota counts it.
     """
-    within = None if namespace is None else namespace_parameter(namespace)
-    after = cursors.decode(cursor, "documents", str, str)
+    selection = DocumentSelection(
+        namespace=None if namespace is None else namespace_parameter(namespace),
+        status=status,
+        source_id=source_id,
+        contains=contains,
+        filters=None if filters is None else filters_parameter(filters),
+        duplicates=duplicates,
+        order_by=order_by,
+    )
+    kind, *types = ("documents", str, str) if order_by == "document_id" else (f"documents:{order_by}", str, str, str)
+    after = cursors.decode(cursor, kind, *types)
     views = await gateway.run(
         owned_documents.list_documents,
         principal.tenant_id,
         gateway.resources,
-        namespace=within,
-        status=status,
-        source_id=source_id,
-        after=(after[0], after[1]) if after else None,
+        selection,
+        after=after,
         limit=limit + 1,
     )
-    return send_page(views, limit, document_json, "documents", lambda view: (view.namespace, view.document_id))
+    return send_page(views, limit, document_json, kind, lambda view: view.position(order_by))
 
 
 @router.get(
@@ -177,11 +206,11 @@ async def look(
 ) -> Response:
     """Return a document. `generation` is null while the first one is being ingested. With `wait`, the answer comes when
     it is searchable, its upload has failed or was cancelled, or the seconds have passed."""
-    within, parsed_id = namespace_parameter(namespace), _parse_id(document_id)
+    within, parsed_id = namespace_parameter(namespace), parse_id(document_id)
     name = f"{principal.tenant_id}:document:{within}:{parsed_id}"
 
     def read() -> DocumentView:
-        return _view(principal.tenant_id, within, parsed_id, gateway)
+        return find(principal.tenant_id, within, parsed_id, gateway)
 
     def is_settled(view: DocumentView) -> bool:
         return view.generation is not None or view.status in ("failed", "cancelled")
@@ -197,10 +226,10 @@ async def look(
 )
 async def delete(gateway: CurrentGateway, principal: Writer, document_id: Id, namespace: InNamespace) -> Response:
     """Delete a document, including uploads under this id that are still being ingested."""
-    within, parsed_id = namespace_parameter(namespace), _parse_id(document_id)
+    within, parsed_id = namespace_parameter(namespace), parse_id(document_id)
     existing(
         await gateway.run(delete_document, principal.tenant_id, within, parsed_id, gateway.resources),
-        _not_found(parsed_id),
+        not_found(parsed_id),
     )
     return Response(status_code=204)
 
@@ -219,11 +248,11 @@ async def list_chunks(
     cursor: Cursor = None,
 ) -> Response:
     """List the chunks of the searchable generation, with their parents; none while the first one is being ingested."""
-    within, parsed_id = namespace_parameter(namespace), _parse_id(document_id)
+    within, parsed_id = namespace_parameter(namespace), parse_id(document_id)
     after = cursors.decode(cursor, "chunks", int, int)
 
     def read() -> Sequence[tuple[OwnedChunk, str | None]]:
-        _view(principal.tenant_id, within, parsed_id, gateway)
+        find(principal.tenant_id, within, parsed_id, gateway)
         start = (parsed_id, *after) if after else None
         use = gateway.resources
         return listing.list_chunks(
@@ -235,22 +264,23 @@ async def list_chunks(
     )
 
 
-def _view(tenant_id: TenantId, namespace: Namespace, document_id: DocumentId, gateway: Gateway) -> DocumentView:
+def find(tenant_id: TenantId, namespace: Namespace, document_id: DocumentId, gateway: Gateway) -> DocumentView:
     """Return the document. Blocking. Raises Problem 404."""
     view = owned_documents.find_document(tenant_id, namespace, document_id, gateway.resources)
-    return existing(view, _not_found(document_id))
+    return existing(view, not_found(document_id))
 
 
-def _parse_id(segment: str) -> DocumentId:
+def parse_id(segment: str) -> DocumentId:
     """Return the id in a path. Raises Problem(404) for an invalid one."""
     document_id = segment.replace(SLASH, "/")
     try:
         return DocumentId(tidy_document_id(document_id))
     except ValueError:
-        raise _not_found(document_id) from None
+        raise not_found(document_id) from None
 
 
-def _not_found(document_id: str) -> Problem:
+def not_found(document_id: str) -> Problem:
+    """Return the problem of a missing document."""
     return Problem(404, "document_not_found", f"There is no document {document_id[:64]!r} in this namespace.")
 
 
@@ -273,10 +303,10 @@ async def list_generations(
 ) -> Response:
     """List the generations, newest first: the visible one, those available for a rollback, those being ingested, and
     failed ones."""
-    within, parsed_id = namespace_parameter(namespace), _parse_id(document_id)
+    within, parsed_id = namespace_parameter(namespace), parse_id(document_id)
     history = existing(
         await gateway.run(owned_documents.list_generations, principal.tenant_id, within, parsed_id, gateway.resources),
-        _not_found(parsed_id),
+        not_found(parsed_id),
     )
     data = [
         shown(GenerationShape, row, generation=row.number, chunks=row.chunk_count, bytes=row.body_bytes)
@@ -311,7 +341,7 @@ async def rollback(
 ) -> Response:
     """Ingest the earlier upload again, with the current settings; edits of single chunks are not restored. The visible
     generation becomes the previous one, so a second rollback undoes the first. A 409 if none is retained."""
-    parsed_id = _parse_id(document_id)
+    parsed_id = parse_id(document_id)
     sent = await read_shape(request, principal, RollbackRequest, limit=_MAX_BODY_BYTES)
 
     def run() -> AcceptedJob | None:
@@ -326,4 +356,4 @@ async def rollback(
             ring=dispatch.ring,
         )
 
-    return accepted_response(existing(await gateway.run(run), _not_found(parsed_id)))
+    return accepted_response(existing(await gateway.run(run), not_found(parsed_id)))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Self
 
 from fastapi import APIRouter, Request
+from pydantic import model_validator
 from starlette.datastructures import FormData, UploadFile
 from starlette.responses import Response
 
@@ -13,26 +14,37 @@ from api_gateway.gateway import Gateway
 from api_gateway.http.auth import Writer, require_same_tenant
 from api_gateway.http.bodies import Decoded, decode_json, flaws_in, json_field, read_json_body, refuse_flaws
 from api_gateway.http.descriptions import answers, json_body
-from api_gateway.http.fields import Shape, Title, Wire
+from api_gateway.http.fields import DocumentIdText, NamespaceName, Shape, Title, Wire
 from api_gateway.http.problems import invalid, pointer
 from api_gateway.live.computations import compute
 from api_gateway.resources.ingestion.content import BadSource, Charset, ParserHint, content_of, media_type_as
+from api_gateway.resources.ingestion.documents import find
 from api_gateway.resources.ingestion.files import read_form
 from api_gateway.resources.ingestion.strategy_options import ChunkingIn
 from api_gateway.resources.ingestion.uploads import DocumentIn, to_chunking
 from api_gateway.resources.route_parts import CurrentGateway, file_form, media_type_of_body, validated
 from pipeline.errors import DocumentTooLarge, EmptyDocument
 from pipeline.jobs.computation import ComputationKind
-from pipeline.records import Chunking
+from pipeline.records import Chunking, DocumentId, Namespace
 from pipeline.tenants.accounts import Principal
 
 
 class PreviewRequest(Wire):
-    """One document as in `POST /v1/documents`, and its chunking."""
+    """One document as in `POST /v1/documents`, or the `namespace` and `document_id` of a stored one, and its chunking."""
 
     tenant_id: str | None = None
-    document: DocumentIn
+    document: DocumentIn | None = None
+    namespace: NamespaceName | None = None
+    document_id: DocumentIdText | None = None
     chunking: ChunkingIn | None = None
+
+    @model_validator(mode="after")
+    def _name_one_document(self) -> Self:
+        if (self.document is None) == (self.document_id is None) or (self.document_id is None) != (
+            self.namespace is None
+        ):
+            raise ValueError("needs either document, or namespace and document_id")
+        return self
 
 
 class PreviewForm(Wire):
@@ -104,14 +116,14 @@ _BODY["requestBody"]["content"] |= file_form(PreviewForm)
 @router.post(
     "/v1/chunks/preview",
     responses=answers(
-        200, PreviewAnswer, "The chunks the document would have.", *(400, 401, 403, 413, 415, 422, 429, 503)
+        200, PreviewAnswer, "The chunks the document would have.", *(400, 401, 403, 404, 409, 413, 415, 422, 429, 503)
     ),
     openapi_extra=_BODY,
     summary="Preview chunks",
 )
 async def preview_chunks(request: Request, gateway: CurrentGateway, principal: Writer) -> Response:
-    """Preview one document of up to 1 MiB (CHORDWISE_MAX_PREVIEW_BYTES), as JSON or as a `file`. Nothing is stored and
-    no model is called."""
+    """Preview one document of up to 1 MiB (CHORDWISE_MAX_PREVIEW_BYTES), as JSON or as a `file`, or a stored document of
+    any size. Nothing is stored and no model is called."""
     if media_type_of_body(request) == "multipart/form-data":
         form = await read_form(request, gateway, _most_bytes(gateway) + _AROUND, setting=_limit_of(gateway))
         try:
@@ -125,7 +137,7 @@ async def preview_chunks(request: Request, gateway: CurrentGateway, principal: W
         document, parameters = await gateway.run_heavy(_of_json, sent, principal, gateway)
     done = await compute(
         gateway,
-        ComputationKind.PREVIEW,
+        ComputationKind.PREVIEW if document else ComputationKind.STORED,
         principal.tenant_id,
         parameters,
         body=document,
@@ -144,6 +156,8 @@ def _of_json(body: bytes, principal: Principal, gateway: Gateway) -> _Document:
     require_same_tenant(principal, decoded.value.get("tenant_id"))
     sent = validated(PreviewRequest, refuse_flaws(decoded))
     document = sent.document
+    if document is None:
+        return _stored(sent, principal, gateway)
     try:
         content = content_of(document.text, document.source)
     except BadSource as error:
@@ -158,6 +172,14 @@ def _of_json(body: bytes, principal: Principal, gateway: Gateway) -> _Document:
         title=document.title,
         chunking=to_chunking(document.chunking or sent.chunking, gateway.settings),
     )
+
+
+def _stored(sent: PreviewRequest, principal: Principal, gateway: Gateway) -> _Document:
+    """Return no bytes, but the name of a stored document, which the worker reads itself."""
+    namespace, document_id = Namespace(sent.namespace or ""), DocumentId(sent.document_id or "")
+    find(principal.tenant_id, namespace, document_id, gateway)
+    chunking = asdict(to_chunking(sent.chunking, gateway.settings))
+    return b"", {"wanted": "preview", "namespace": namespace, "document_id": document_id, "chunking": chunking}
 
 
 def _of_form(form: FormData, principal: Principal, gateway: Gateway) -> _Document:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from fastapi import Query as Parameter
 from pydantic import ValidationError
 
 from api_gateway.http.bodies import decode_json, refuse_flaws
@@ -30,6 +33,16 @@ def to_filters(sent: FiltersIn, *, story_time: int | None = None) -> Filters:
         raise ValueError("lies before start")
     given = {**dict(sent), "tags": tuple(sent.tags or ()), "metadata": sent.metadata or {}}
     return Filters(**given, story_time=story_time)
+
+
+_LONGEST_FILTERS = 8000  # characters
+FiltersText = Annotated[
+    str | None,
+    Parameter(
+        max_length=_LONGEST_FILTERS,
+        description='Only what fits the `filters` of a query: a JSON object, as in `{"type": "manual"}`.',
+    ),
+]
 
 
 def filters_parameter(value: str) -> Filters:

@@ -6,6 +6,7 @@ from sqlalchemy import Connection, text
 
 from pipeline.database.engines import mysql_engine
 from pipeline.documents.document_view_store import DocumentViews
+from pipeline.documents.document_views import DocumentSelection
 from pipeline.maintenance.migrate_schema import upgrade_mysql
 from pipeline.records import Namespace, TenantId
 from pipeline.settings import Settings
@@ -54,10 +55,11 @@ def it_continues_with_a_database_at_the_last_revision_before_the_release(fresh: 
         upgrade_mysql(mysql, fresh)
         with mysql.connect() as connection:
             views = DocumentViews(connection, TENANT)
-            shown = {view.document_id: view.status for view in views.views(namespace=None, after=None, limit=9)}
+            shown = {view.document_id: view.status for view in views.views(DocumentSelection(), limit=9)}
             assert shown == {"succeeded": "succeeded", "queued": "queued"}
             for state in ("failed", "cancelled"):
-                [view] = views.views(namespace=Namespace("知识库"), status=state, after=None, limit=9)
+                selection = DocumentSelection(namespace=Namespace("知识库"), status=state)
+                [view] = views.views(selection, limit=9)
                 assert (view.document_id, view.status) == (state, state)
             assert Quotas(connection, TENANT, QuotaLimits()).use()["documents"][1] == 2
     finally:

@@ -27,6 +27,7 @@ OTHER_PARAMETERS = {
     *("min_votes", "enabled", "chunk_type", "order_by", "as_of", "name", "on_conflict", "from", "to", "by", "action"),
     *("order", "after", "before", "purpose", "filter", "filters", "offset", "examples", "duplicates", "kind", "range"),
     "mark",
+    *("contains", "sizes", "width", "generation"),
 }
 
 # The operation's own object belongs to the caller, even if another tenant's has the same name.
@@ -64,6 +65,8 @@ OWN: dict[str, Body] = {
 # Everything else that takes a body: another's things are not there.
 BODIES: dict[str, Body] = {
     "POST /v1/documents/{document_id}/rollback": lambda its: {"namespace": its.namespace},
+    "PATCH /v1/documents": lambda its: {"namespace": its.namespace, "document_ids": [its.ids["documents"]]},
+    "DELETE /v1/documents": lambda its: {"namespace": its.namespace, "document_ids": [its.ids["documents"]]},
     "POST /v1/dead-letters/replay": lambda its: {"job_id": its.ids["jobs"]},
     "POST /v1/webhooks/{webhook_id}/rotate": lambda its: {},
     "POST /v1/api-sources/{name}/test": lambda its: _query(its),

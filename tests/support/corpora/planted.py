@@ -62,6 +62,7 @@ def plant(client: httpx.Client, tenant: TenantId, use: Resources) -> Planted:
         for name, value in put(client, planted, use).items():
             made[name] = value
     part = client.get(f"/v1/namespaces/{planted.namespace}/export", params={"limit": 1})
+    made["pages"] = "1"
     return Planted(tenant=tenant, marker=marker, ids=made, part=part.content)
 
 

@@ -1,0 +1,364 @@
+"""Stored documents: the original, text and page images of one; change, ingest again or delete many."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Annotated, Any, Final, Self
+from urllib.parse import quote
+
+from fastapi import APIRouter, Header, Path, Request
+from fastapi import Query as Parameter
+from pydantic import Field, model_validator
+from starlette.responses import Response
+
+from api_gateway.gateway import Gateway
+from api_gateway.http.auth import Reader, Writer
+from api_gateway.http.descriptions import answers, json_body
+from api_gateway.http.fields import (
+    Author,
+    DocumentIdText,
+    Integer64,
+    Metadata,
+    Moment,
+    NamespaceName,
+    Shape,
+    Tags,
+    Title,
+    TypeName,
+    Wire,
+    namespace_parameter,
+)
+from api_gateway.http.json_bodies import read_shape
+from api_gateway.http.problems import Problem
+from api_gateway.http.responses import json_response
+from api_gateway.live.computations import compute
+from api_gateway.resources.ingestion.documents import Id, InNamespace, find, not_found, parse_id
+from api_gateway.resources.ingestion.strategy_options import ChunkingIn
+from api_gateway.resources.ingestion.uploads import to_chunking
+from api_gateway.resources.route_parts import CompleteList, CurrentGateway, existing, refuse_repeated
+from api_gateway.resources.shapes import JobAccepted, accepted_response
+from pipeline.administration.delete_documents import delete_documents
+from pipeline.administration.list_documents import find_similar, read_original
+from pipeline.document_sources import original_type
+from pipeline.ingestion.accept import AcceptedJob
+from pipeline.ingestion.reingest import DocumentChanges, reingest
+from pipeline.jobs.computation import ComputationKind, Done
+from pipeline.records import DocumentFields, DocumentId, Namespace
+from pipeline.tenants.accounts import Principal
+from workers import dispatch
+
+MOST_DOCUMENTS: Final = 500
+_WIDEST: Final = 2000  # pixels of a page image
+_FIELDS: Final = frozenset(field.name for field in fields(DocumentFields))
+_REPEATED: Final = "stands earlier in this list"
+
+
+class NewFields(Wire):
+    """New values of a document's fields; omitted ones stay. `tags` and `metadata` are replaced whole; null empties a
+    field."""
+
+    title: Title | None = None
+    author: Author | None = None
+    type: TypeName | None = None
+    tags: Tags | None = None
+    published_at: Moment | None = None
+    story_time: Integer64 | None = None
+    metadata: Metadata | None = None
+
+    def given(self) -> dict[str, Any]:
+        """Return the values that were sent, as those of `DocumentFields`."""
+        empty: dict[str, Any] = {"tags": (), "metadata": {}}
+        given = {name: getattr(self, name) for name in self.model_fields_set & _FIELDS}
+        given = {name: empty.get(name) if value is None else value for name, value in given.items()}
+        return {**given, "tags": tuple(given["tags"])} if "tags" in given else given
+
+
+class DocumentsChangeRequest(Wire):
+    """Changes of searchable documents. `set`: new values of their fields. `chunking`: another chunking, by default each
+    keeps its own. `discard_edits`: whether edits of single chunks may be lost; without it such documents are
+    refused."""
+
+    tenant_id: str | None = None
+    namespace: NamespaceName
+    document_ids: Annotated[list[DocumentIdText], Field(min_length=1, max_length=MOST_DOCUMENTS)]
+    set: NewFields = NewFields()
+    add_tags: Tags = Field(default_factory=list)
+    remove_tags: Tags = Field(default_factory=list)
+    chunking: ChunkingIn | None = None
+    discard_edits: bool = False
+
+    @model_validator(mode="after")
+    def _name_tags_once(self) -> Self:
+        if set(self.add_tags) & set(self.remove_tags):
+            raise ValueError("adds and removes the same tag")
+        return self
+
+
+class DocumentsDeleteRequest(Wire):
+    """The documents to delete. An empty list is refused."""
+
+    tenant_id: str | None = None
+    namespace: NamespaceName
+    document_ids: Annotated[list[DocumentIdText], Field(min_length=1, max_length=MOST_DOCUMENTS)]
+
+
+class DocumentsDeleted(Shape):
+    """The number of deleted documents; ids without a document are not counted."""
+
+    namespace: str
+    documents: int
+
+
+class TextSection(Shape):
+    """A part of a text: its position in characters, `end` exclusive, its headings, and its page."""
+
+    start: int
+    end: int
+    heading_path: list[str]
+    page: int | None
+
+
+class ChunkPosition(Shape):
+    """The position of a chunk in a text. `edited`: its own text is another one by now."""
+
+    chunk_id: str
+    ordinal: int
+    start: int
+    end: int
+    page: int | None
+    page_end: int | None
+    enabled: bool
+    edited: bool
+
+
+class DocumentText(Shape):
+    """The parsed text of a document's upload, with its sections and the positions of its chunks, by ordinal. Positions
+    count characters (code points). `parents`: how many parents precede these chunks in `GET /v1/chunks`."""
+
+    namespace: str
+    document_id: str
+    generation: int
+    title: str | None
+    media_type: str
+    text: str
+    sections: list[TextSection]
+    parents: int
+    chunks: list[ChunkPosition]
+
+
+router = APIRouter(tags=["documents"])
+
+
+@router.get(
+    "/v1/documents/{document_id}/original",
+    responses={
+        **answers(200, None, "", 401, 403, 404, 409, 422, 503),
+        200: {
+            "description": "The bytes, as they were sent or fetched.",
+            "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+        },
+    },
+    summary="Download a document's original",
+)
+async def original(
+    gateway: CurrentGateway,
+    principal: Reader,
+    document_id: Id,
+    namespace: InNamespace,
+    generation: Annotated[
+        int | None, Parameter(ge=1, description="A generation that is left; by default the searchable one.")
+    ] = None,
+) -> Response:
+    """Return the bytes of an upload exactly as sent, always as an attachment. A document imported with its chunks has
+    no original (409)."""
+    within, parsed_id = namespace_parameter(namespace), parse_id(document_id)
+    tenant_id = principal.tenant_id
+    upload = existing(
+        await gateway.run_heavy(read_original, tenant_id, within, parsed_id, generation, gateway.resources),
+        not_found(parsed_id),
+    )
+    if original_type(upload.media_type) != upload.media_type.partition(";")[0]:
+        raise Problem(409, "imported_with_chunks", "The document was imported with its chunks; it has no original.")
+    headers = {
+        "Content-Disposition": f"attachment; filename*=UTF-8''{quote(_file_name(upload.name), safe='')}",
+        "Content-Security-Policy": "sandbox; default-src 'none'",
+    }
+    return Response(upload.body, headers=headers, media_type="application/octet-stream")
+
+
+def _file_name(name: str) -> str:
+    """Return the last part of an address, without its parameters."""
+    return name.partition("?")[0].partition("#")[0].rstrip("/").rpartition("/")[2] or "document"
+
+
+@router.get(
+    "/v1/documents/{document_id}/text",
+    responses=answers(200, DocumentText, "The text.", 401, 403, 404, 409, 413, 415, 422, 429, 503),
+    summary="Get a document's text",
+)
+async def text(
+    request: Request, gateway: CurrentGateway, principal: Reader, document_id: Id, namespace: InNamespace
+) -> Response:
+    """Return the text that the searchable upload was cut from. A worker parses the original anew, within the limits of
+    parsing."""
+    done = await _read(request, gateway, principal, document_id, namespace, {"wanted": "text"})
+    return Response(done.body, media_type="application/json")
+
+
+@router.get(
+    "/v1/documents/{document_id}/pages/{page}",
+    responses={
+        **answers(200, None, "", 401, 403, 404, 409, 413, 415, 422, 429, 503),
+        200: {
+            "description": "The page as an image.",
+            "content": {"image/png": {"schema": {"type": "string", "format": "binary"}}},
+            "headers": {"X-Pages": {"description": "The number of pages.", "schema": {"type": "integer"}}},
+        },
+    },
+    summary="Get an image of a page",
+)
+async def page_image(
+    request: Request,
+    gateway: CurrentGateway,
+    principal: Reader,
+    document_id: Id,
+    namespace: InNamespace,
+    page: Annotated[int, Path(ge=1, le=10_000, description="The page's number, from 1.")],
+    width: Annotated[int, Parameter(ge=100, le=_WIDEST, description="The image's width in pixels.")] = 1000,
+) -> Response:
+    """Return a page of a PDF file as PNG. A worker renders it in its parser process, within the limits of parsing."""
+    wanted = {"wanted": "page", "page": page, "width": width}
+    done = await _read(request, gateway, principal, document_id, namespace, wanted)
+    if not done.body:
+        raise Problem(404, "page_not_found", f"The document has no page {page}.")
+    return Response(done.body, media_type="image/png", headers={"X-Pages": str(done.about["pages"])})
+
+
+async def _read(
+    request: Request,
+    gateway: Gateway,
+    principal: Principal,
+    document_id: str,
+    namespace: str,
+    wanted: dict[str, Any],
+) -> Done:
+    """Have a worker read a stored document. Raises Problem 404 without such a document, and what the worker raises."""
+    within, parsed_id = namespace_parameter(namespace), parse_id(document_id)
+    await gateway.run(find, principal.tenant_id, within, parsed_id, gateway)
+    return await compute(
+        gateway,
+        ComputationKind.STORED,
+        principal.tenant_id,
+        {"namespace": within, "document_id": parsed_id, **wanted},
+        receive=request.receive,
+        request_id=request.state.request_id,
+    )
+
+
+class SimilarDocument(Shape):
+    """Another document. `similarity`: of their vectors, at most 1. `same_bytes`: whether both uploads are equal."""
+
+    document_id: str
+    title: str | None
+    similarity: float
+    same_bytes: bool
+
+
+class SimilarDocuments(CompleteList[SimilarDocument]):
+    """Documents by similarity, at most ten."""
+
+
+@router.get(
+    "/v1/documents/{document_id}/similar",
+    responses=answers(200, SimilarDocuments, "The most similar documents.", 401, 403, 404, 422, 503),
+    summary="List similar documents",
+)
+async def similar(gateway: CurrentGateway, principal: Reader, document_id: Id, namespace: InNamespace) -> Response:
+    """List the documents of the namespace whose vector is nearly the same: copies, earlier versions, and texts on the
+    same matter (similarity 0.9 and above). None for a document that is not searchable yet."""
+    within, parsed_id = namespace_parameter(namespace), parse_id(document_id)
+    near = existing(
+        await gateway.run_heavy(find_similar, principal.tenant_id, within, parsed_id, gateway.resources),
+        not_found(parsed_id),
+    )
+    data = [
+        {
+            "document_id": other.document_id,
+            "title": other.fields.title,
+            "similarity": round(similarity, 4),
+            "same_bytes": same,
+        }
+        for other, similarity, same in near
+    ]
+    return json_response({"data": data, "next_cursor": None})
+
+
+@router.patch(
+    "/v1/documents",
+    status_code=202,
+    responses=answers(
+        202,
+        JobAccepted,
+        "The documents are ingested again by a job; documents that it refuses are among its errors.",
+        *(400, 401, 403, 404, 409, 412, 413, 415, 422, 429, 503),
+        headers={"Location": "The job."},
+    ),
+    openapi_extra=json_body(
+        DocumentsChangeRequest,
+        {"namespace": "kb", "document_ids": ["manual-1"], "set": {"type": "manual"}, "add_tags": ["v2"]},
+    ),
+    summary="Change documents, or ingest them again",
+)
+async def change(
+    request: Request,
+    gateway: CurrentGateway,
+    principal: Writer,
+    if_match: Annotated[
+        str | None, Header(description="The etag of the document's generations, where only one is changed.")
+    ] = None,
+) -> Response:
+    """Accept stored uploads again with other fields or another chunking; without changes they are ingested anew as they
+    are. Searches see the present state until the job is done. Unchanged chunks keep their vectors."""
+    sent = await read_shape(request, principal, DocumentsChangeRequest)
+    refuse_repeated(sent.document_ids, "/document_ids/{}", _REPEATED)
+    if if_match is not None and len(sent.document_ids) != 1:
+        raise Problem(422, "invalid_request", "If-Match applies to one document.")
+    ids = [DocumentId(document_id) for document_id in sent.document_ids]
+    changes = DocumentChanges(
+        fields=sent.set.given(),
+        add_tags=sent.add_tags,
+        remove_tags=sent.remove_tags,
+        chunking=None if sent.chunking is None else to_chunking(sent.chunking, gateway.settings),
+        discard_edits=sent.discard_edits,
+    )
+
+    def run() -> AcceptedJob | None:
+        return reingest(
+            principal.tenant_id,
+            Namespace(sent.namespace),
+            ids,
+            changes,
+            gateway.resources,
+            etag=None if if_match in (None, "*") else if_match,
+            request_id=request.state.request_id,
+            ring=dispatch.ring,
+        )
+
+    return accepted_response(existing(await gateway.run_heavy(run), not_found(ids[0])))
+
+
+@router.delete(
+    "/v1/documents",
+    responses=answers(200, DocumentsDeleted, "Deleted.", 400, 401, 403, 413, 415, 422, 503),
+    openapi_extra=json_body(DocumentsDeleteRequest, {"namespace": "kb", "document_ids": ["manual-1"]}),
+    summary="Delete several documents",
+)
+async def delete(request: Request, gateway: CurrentGateway, principal: Writer) -> Response:
+    """Delete the named documents, including uploads under these ids that are still being ingested. If the answer is
+    lost, repeat the request."""
+    sent = await read_shape(request, principal, DocumentsDeleteRequest)
+    refuse_repeated(sent.document_ids, "/document_ids/{}", _REPEATED)
+    ids = [DocumentId(document_id) for document_id in sent.document_ids]
+    namespace = Namespace(sent.namespace)
+    deleted = await gateway.run_heavy(delete_documents, principal.tenant_id, namespace, ids, gateway.resources)
+    return json_response({"namespace": namespace, "documents": deleted})
