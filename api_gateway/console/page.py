@@ -16,6 +16,7 @@ from starlette.responses import RedirectResponse, Response
 from api_gateway.gateway import gateway_of
 from api_gateway.http.problems import Problem, instance_of
 from api_gateway.http.responses import json_response
+from pipeline.parsing import SUFFIXES
 
 router = APIRouter(include_in_schema=False)
 
@@ -108,7 +109,14 @@ async def console() -> Response:
 async def config(request: Request) -> Response:
     """Return the settings that the page needs. None of them is secret."""
     settings = gateway_of(request).settings
-    return json_response({"flower_url": settings.flower_link or settings.flower_url or None}, headers=HEADERS)
+    limits = {
+        "document_bytes": settings.max_document_bytes,
+        "body_bytes": settings.max_body_bytes,
+        "documents_per_batch": settings.max_documents_per_batch,
+        "suffixes": sorted(SUFFIXES),
+    }
+    flower_url = settings.flower_link or settings.flower_url or None
+    return json_response({"flower_url": flower_url, "limits": limits}, headers=HEADERS)
 
 
 @router.head("/console/{path:path}")

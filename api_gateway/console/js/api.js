@@ -30,9 +30,9 @@ export const segment = (id) => encodeURIComponent(id);
 
 /**
  * One request. Returns `{body, headers, status}`; raises ApiError, or AbortError when `signal` was used. `bytes`: a body
- * that is neither JSON nor a form; `raw`: return the stream of the answer's body.
+ * that is neither JSON nor a form; `raw`: return the stream of the answer's body; `blob`: return the body as a Blob.
  */
-export async function send(method, path, { json, form, bytes, raw = false, headers = {}, signal, key = session.get()?.key, accept = [] } = {}) {
+export async function send(method, path, { json, form, bytes, raw = false, headers = {}, signal, key = session.get()?.key, accept = [], blob = false } = {}) {
   const init = { method, signal, headers: { Accept: "application/json", ...headers }, cache: "no-store" };
   if (key) init.headers.Authorization = `Bearer ${key}`;
   if (json !== undefined) {
@@ -50,7 +50,7 @@ export async function send(method, path, { json, form, bytes, raw = false, heade
     throw new ApiError({ code: "no_connection", title: t("error.no_connection"), detail: t("error.no_connection_detail") });
   }
   if (raw && response.ok) return { body: response.body, headers: response.headers, status: response.status };
-  const body = await bodyOf(response);
+  const body = blob && response.ok ? await response.blob() : await bodyOf(response);
   if (response.ok || accept.includes(response.status)) {
     return { body, headers: response.headers, status: response.status };
   }
@@ -84,4 +84,5 @@ export function problemOf(response, body) {
 export const get = async (path, options) => (await send("GET", path, options)).body;
 export const post = async (path, json, options) => (await send("POST", path, { json, ...options })).body;
 export const put = async (path, json, options) => (await send("PUT", path, { json, ...options })).body;
+export const patch = async (path, json, options) => (await send("PATCH", path, { json, ...options })).body;
 export const remove = async (path, options) => (await send("DELETE", path, options)).body;

@@ -20,6 +20,12 @@ addEventListener("hashchange", () => route.set(read()));
 
 export const link = (...parts) => `#/${parts.map(encodeURIComponent).join("/")}`;
 
+/** The address with these parameters after it; empty ones are left out. */
+export function linkWith(parts, parameters) {
+  const given = Object.entries(parameters).filter(([, value]) => value);
+  return link(...parts) + (given.length ? `?${new URLSearchParams(given)}` : "");
+}
+
 export function go(...parts) {
   location.hash = link(...parts);
 }

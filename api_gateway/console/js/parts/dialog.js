@@ -4,7 +4,7 @@ import { t } from "../words.js";
 import { Problem } from "./states.js";
 
 /** `action` is a `useAction`; the dialog closes on success. */
-export function Confirm({ title, children, confirm, action, close, danger = true, args = [] }) {
+export function Confirm({ title, children, confirm, action, close, danger = true, ready = true, args = [] }) {
   const dialog = useRef(null);
   const heading = useId();
   useEffect(() => {
@@ -23,7 +23,7 @@ export function Confirm({ title, children, confirm, action, close, danger = true
       ${action.error && html`<${Problem} error=${action.error} />`}
       <div class="buttons end">
         <button type="button" onClick=${close}>${t("action.cancel")}</button>
-        <button type="button" class=${danger ? "danger" : "primary"} disabled=${action.busy} aria-busy=${action.busy} onClick=${yes}>
+        <button type="button" class=${danger ? "danger" : "primary"} disabled=${action.busy || !ready} aria-busy=${action.busy} onClick=${yes}>
           ${confirm}
         </button>
       </div>

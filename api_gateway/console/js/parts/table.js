@@ -13,7 +13,7 @@ export function Table({ caption, columns, rows, rowKey, rowClass = () => "" }) {
           <tr role="row">
             ${columns.map((column) => html`
               <th key=${column.key} role="columnheader" scope="col" class=${kind(column)}>
-                ${column.actions ? html`<span class="visually-hidden">${column.label}</span>` : column.label}
+                ${column.head ?? (column.actions ? html`<span class="visually-hidden">${column.label}</span>` : column.label)}
               </th>`)}
           </tr>
         </thead>

@@ -196,7 +196,10 @@ class DescribeServing:
         assert answer.headers["content-type"] == "application/problem+json"
 
     async def it_needs_no_key_for_the_page_and_one_for_everything_in_it(self, client):
-        assert (await client.get("/console/config.json")).json() == {"flower_url": "https://flower.example/"}
+        config = (await client.get("/console/config.json")).json()
+        assert config["flower_url"] == "https://flower.example/"
+        assert config["limits"]["document_bytes"] <= config["limits"]["body_bytes"]
+        assert {".pdf", ".md"} <= set(config["limits"]["suffixes"])
         assert (await client.get("/v1/keys/current")).status_code == 401
 
     def it_refuses_a_link_that_is_none(self):

@@ -1,14 +1,14 @@
 // Preview of a document's chunks. Nothing is stored.
-import { html, useRef, useState } from "../html.js";
-import { post } from "../api.js";
-import { count, pages } from "../format.js";
-import { useAction } from "../load.js";
-import { Chunking, chunkingOf, NO_CHUNKING } from "../parts/chunking.js";
-import { Area, Text } from "../parts/fields.js";
-import { Empty, Problem } from "../parts/states.js";
-import { sendForm } from "../sending.js";
-import { Heading } from "../shell.js";
-import { t, word } from "../words.js";
+import { html, useRef, useState } from "../../html.js";
+import { post } from "../../api.js";
+import { count, pages } from "../../format.js";
+import { useAction } from "../../load.js";
+import { Chunking, chunkingOf, NO_CHUNKING } from "../../parts/chunking.js";
+import { Area, Text } from "../../parts/fields.js";
+import { Empty, Problem } from "../../parts/states.js";
+import { sendForm } from "../../sending.js";
+import { Heading } from "../../shell.js";
+import { t, word } from "../../words.js";
 
 export function Preview() {
   const [title, setTitle] = useState("");

@@ -1,16 +1,16 @@
 // One chunk: read it, change its text under its etag, hide it from searches or show it again.
-import { html, useState } from "../html.js";
-import { get, put, query } from "../api.js";
-import { count, pages } from "../format.js";
-import { useAction } from "../load.js";
-import { Area } from "../parts/fields.js";
-import { announce } from "../parts/notices.js";
-import { Copyable, Problem } from "../parts/states.js";
-import { Badge } from "../parts/table.js";
-import { may } from "../session.js";
-import { t, word } from "../words.js";
+import { html, useState } from "../../html.js";
+import { get, put, query } from "../../api.js";
+import { count, pages } from "../../format.js";
+import { useAction } from "../../load.js";
+import { Area } from "../../parts/fields.js";
+import { announce } from "../../parts/notices.js";
+import { Copyable, Problem } from "../../parts/states.js";
+import { Badge } from "../../parts/table.js";
+import { may } from "../../session.js";
+import { t, word } from "../../words.js";
 
-export function Chunk({ chunk: first }) {
+export function Chunk({ chunk: first, chosen = false, coloured = false }) {
   const [chunk, setChunk] = useState(first);
   const [draft, setDraft] = useState(null);
 
@@ -36,7 +36,8 @@ export function Chunk({ chunk: first }) {
   }
 
   const overtaken = change.error?.status === 412 || change.error?.status === 409;
-  return html`<li class=${chunk.enabled ? "piece" : "piece off"}>
+  const kind = ["piece", !chunk.enabled && "off", chosen && "chosen", coloured && `edge c${chunk.ordinal % 4}`].filter(Boolean).join(" ");
+  return html`<li class=${kind}>
     <div class="piece-head">
       <b>${chunk.ordinal + 1}</b>
       <${Copyable} text=${chunk.chunk_id} shown=${chunk.chunk_id.slice(0, 8)} label=${t("chunk.copy_id")} />

@@ -1,18 +1,18 @@
 // Documents that failed permanently: the cause, retry and deletion.
-import { html, useState } from "../html.js";
-import { post, remove, segment } from "../api.js";
-import { ago, bytes, count, moment, short } from "../format.js";
-import { useAction, usePages } from "../load.js";
-import { Confirm } from "../parts/dialog.js";
-import { Segments, useNamespaces } from "../parts/fields.js";
-import { NamespaceChoice } from "../parts/namespace_choice.js";
-import { announce } from "../parts/notices.js";
-import { Empty, Loaded, Problem } from "../parts/states.js";
-import { Badge, More, Table } from "../parts/table.js";
-import { link } from "../router.js";
-import { may } from "../session.js";
-import { Heading } from "../shell.js";
-import { t, word } from "../words.js";
+import { html, useState } from "../../html.js";
+import { post, remove, segment } from "../../api.js";
+import { ago, bytes, count, moment, short } from "../../format.js";
+import { useAction, usePages } from "../../load.js";
+import { Confirm } from "../../parts/dialog.js";
+import { Segments, useNamespaces } from "../../parts/fields.js";
+import { NamespaceChoice } from "../../parts/namespace_choice.js";
+import { announce } from "../../parts/notices.js";
+import { Empty, Loaded, Problem } from "../../parts/states.js";
+import { Badge, More, Table } from "../../parts/table.js";
+import { link } from "../../router.js";
+import { may } from "../../session.js";
+import { Heading } from "../../shell.js";
+import { t, word } from "../../words.js";
 
 const REASONS = ["", "rejected", "gave_up", "bug"];
 

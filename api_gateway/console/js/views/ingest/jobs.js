@@ -1,16 +1,16 @@
 // Every submission, newest first, by status, namespace and time, refreshed every few seconds.
-import { html, useState } from "../html.js";
-import { ago, count, moment, short } from "../format.js";
-import { usePages } from "../load.js";
-import { Segments, useNamespaces } from "../parts/fields.js";
-import { NamespaceChoice } from "../parts/namespace_choice.js";
-import { Progress } from "../parts/progress.js";
-import { Samples } from "../parts/samples.js";
-import { Empty, Loaded } from "../parts/states.js";
-import { Badge, More, Table } from "../parts/table.js";
-import { link } from "../router.js";
-import { Heading } from "../shell.js";
-import { t, word } from "../words.js";
+import { html, useState } from "../../html.js";
+import { ago, count, moment, short } from "../../format.js";
+import { usePages } from "../../load.js";
+import { Segments, useNamespaces } from "../../parts/fields.js";
+import { NamespaceChoice } from "../../parts/namespace_choice.js";
+import { Progress } from "../../parts/progress.js";
+import { Samples } from "../../parts/samples.js";
+import { Empty, Loaded } from "../../parts/states.js";
+import { Badge, More, Table } from "../../parts/table.js";
+import { link } from "../../router.js";
+import { Heading } from "../../shell.js";
+import { t, word } from "../../words.js";
 
 const EVERY_MS = 4000;
 const STATUSES = ["", "queued", "running", "succeeded", "partly_failed", "failed", "cancelled"];

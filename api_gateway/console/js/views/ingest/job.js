@@ -1,19 +1,19 @@
 // One job, followed live; its failures with their reasons; cancel, pause, resume, retry.
-import { html, useEffect, useState } from "../html.js";
-import { get, post } from "../api.js";
-import { followJob } from "../events.js";
-import { ago, count, moment, short } from "../format.js";
-import { useAction, useLoad, usePages } from "../load.js";
-import { Confirm } from "../parts/dialog.js";
-import { Segments } from "../parts/fields.js";
-import { announce } from "../parts/notices.js";
-import { Pace, Progress, Stages } from "../parts/progress.js";
-import { Copyable, Empty, Loaded, Problem } from "../parts/states.js";
-import { Badge, Facts, More, Table } from "../parts/table.js";
-import { link } from "../router.js";
-import { may } from "../session.js";
-import { Heading } from "../shell.js";
-import { t, word } from "../words.js";
+import { html, useEffect, useState } from "../../html.js";
+import { get, post } from "../../api.js";
+import { followJob } from "../../events.js";
+import { ago, count, moment, short } from "../../format.js";
+import { useAction, useLoad, usePages } from "../../load.js";
+import { Confirm } from "../../parts/dialog.js";
+import { Segments } from "../../parts/fields.js";
+import { announce } from "../../parts/notices.js";
+import { Pace, Progress, Stages } from "../../parts/progress.js";
+import { Copyable, Empty, Loaded, Problem } from "../../parts/states.js";
+import { Badge, Facts, More, Table } from "../../parts/table.js";
+import { link } from "../../router.js";
+import { may } from "../../session.js";
+import { Heading } from "../../shell.js";
+import { t, word } from "../../words.js";
 import { JobBadge } from "./jobs.js";
 
 export function Job({ parts: [id] }) {
