@@ -24,7 +24,7 @@ export const GROUPS = [
     page("entities", () => import("./views/knowledge/entities.js").then((all) => all.Entities)),
   ]],
   ["nav.retrieval", [
-    page("playground", () => import("./views/playground.js").then((all) => all.Playground)),
+    page("playground", () => import("./views/playground/playground.js").then((all) => all.Playground)),
     page("traces", () => import("./views/traces/traces.js").then((all) => all.Traces), { one: () => import("./views/traces/trace.js").then((all) => all.Trace) }),
     page("profiles", () => import("./views/retrieval/profiles.js").then((all) => all.Profiles), { one: () => import("./views/retrieval/profile.js").then((all) => all.Profile) }),
     page("experiments", () => import("./views/retrieval/experiments.js").then((all) => all.Experiments), { one: () => import("./views/retrieval/experiment.js").then((all) => all.Experiment) }),

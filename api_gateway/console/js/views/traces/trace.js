@@ -12,9 +12,9 @@ import { Waterfall } from "../../parts/waterfall.js";
 import { link } from "../../router.js";
 import { Heading } from "../../shell.js";
 import { t } from "../../words.js";
-import { Channels, LeftOut, namesOf, Stages } from "../run.js";
-import { Degradations } from "../side.js";
-import { WhyNot } from "../why_not.js";
+import { Channels, LeftOut, namesOf, Stages } from "../playground/run.js";
+import { Degradations } from "../playground/side.js";
+import { WhyNot } from "../playground/why_not.js";
 
 export function Trace({ parts: [id] }) {
   const found = useLoad((signal) => get(`v1/queries/${segment(id)}/trace`, { signal }), [id]);

@@ -1,10 +1,10 @@
 // The chunks of an answer for a reader, and the context for a prompt.
-import { html } from "../html.js";
-import { count, pages, score } from "../format.js";
-import { Contributions, Figures, sumOf } from "../parts/bars.js";
-import { Copyable, Empty } from "../parts/states.js";
-import { link } from "../router.js";
-import { t, word } from "../words.js";
+import { html } from "../../html.js";
+import { count, pages, score } from "../../format.js";
+import { Contributions, Figures, sumOf } from "../../parts/bars.js";
+import { Copyable, Empty } from "../../parts/states.js";
+import { link } from "../../router.js";
+import { t, word } from "../../words.js";
 
 export function Answer({ answer, other }) {
   if (answer.status === "failed") return html`<${Empty} title=${t("play.failed")}><p>${t("play.failed_text")}</p><//>`;

@@ -1,17 +1,17 @@
 // One answer with its whole trace, in tabs.
-import { html, useEffect } from "../html.js";
-import { post } from "../api.js";
-import { count, milliseconds } from "../format.js";
-import { useLoad } from "../load.js";
-import { Loaded } from "../parts/states.js";
-import { Badge } from "../parts/table.js";
-import { Tabs } from "../parts/tabs.js";
-import { link } from "../router.js";
-import { noteAsked } from "../session.js";
-import { t, word } from "../words.js";
+import { html, useEffect } from "../../html.js";
+import { post } from "../../api.js";
+import { count, milliseconds } from "../../format.js";
+import { useLoad } from "../../load.js";
+import { Loaded } from "../../parts/states.js";
+import { Badge } from "../../parts/table.js";
+import { Tabs } from "../../parts/tabs.js";
+import { link } from "../../router.js";
+import { noteAsked } from "../../session.js";
+import { t, word } from "../../words.js";
 import { Answer, Context } from "./answer.js";
 import { Channels, LeftOut, namesOf, Stages } from "./run.js";
-import { Waterfall } from "../parts/waterfall.js";
+import { Waterfall } from "../../parts/waterfall.js";
 import { WhyNot } from "./why_not.js";
 
 export function Side({ label, body, other, onAnswer }) {

@@ -1,12 +1,12 @@
 // The details of one run: the hits of each channel, the order after each stage, and the drops by rule.
-import { html, useState } from "../html.js";
-import { count, score, short } from "../format.js";
-import { Contributions, sumOf } from "../parts/bars.js";
-import { Segments } from "../parts/fields.js";
-import { Empty } from "../parts/states.js";
-import { Badge, Table } from "../parts/table.js";
-import { Copyable } from "../parts/states.js";
-import { t, word } from "../words.js";
+import { html, useState } from "../../html.js";
+import { count, score, short } from "../../format.js";
+import { Contributions, sumOf } from "../../parts/bars.js";
+import { Segments } from "../../parts/fields.js";
+import { Empty } from "../../parts/states.js";
+import { Badge, Table } from "../../parts/table.js";
+import { Copyable } from "../../parts/states.js";
+import { t, word } from "../../words.js";
 import { WhyNot } from "./why_not.js";
 
 const SHOWN = 20;

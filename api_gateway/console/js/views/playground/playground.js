@@ -1,15 +1,15 @@
 // One question, answered in two ways side by side.
-import { html, useEffect, useState } from "../html.js";
-import { get } from "../api.js";
-import { useLoad } from "../load.js";
-import { Check, Choice, Text, useNamespaces } from "../parts/fields.js";
-import { Samples } from "../parts/samples.js";
-import { Empty, Loaded, Problem } from "../parts/states.js";
-import { link, route } from "../router.js";
-import { session } from "../session.js";
-import { Heading } from "../shell.js";
-import { useStore } from "../store.js";
-import { t } from "../words.js";
+import { html, useEffect, useState } from "../../html.js";
+import { get } from "../../api.js";
+import { useLoad } from "../../load.js";
+import { Check, Choice, Text, useNamespaces } from "../../parts/fields.js";
+import { Samples } from "../../parts/samples.js";
+import { Empty, Loaded, Problem } from "../../parts/states.js";
+import { link, route } from "../../router.js";
+import { session } from "../../session.js";
+import { Heading } from "../../shell.js";
+import { useStore } from "../../store.js";
+import { t } from "../../words.js";
 import { Side } from "./side.js";
 
 const AS_PROFILE = { profile: "default", method: "", fusion: "", rerank: "", decay: "" };

@@ -1,12 +1,12 @@
 // Explain a missing chunk: the first stage that lost it, and the number that decided.
-import { html, useEffect, useState } from "../html.js";
-import { post, segment } from "../api.js";
-import { score } from "../format.js";
-import { useAction } from "../load.js";
-import { Text } from "../parts/fields.js";
-import { Problem, Waiting } from "../parts/states.js";
-import { Badge, Facts } from "../parts/table.js";
-import { t, word } from "../words.js";
+import { html, useEffect, useState } from "../../html.js";
+import { post, segment } from "../../api.js";
+import { score } from "../../format.js";
+import { useAction } from "../../load.js";
+import { Text } from "../../parts/fields.js";
+import { Problem, Waiting } from "../../parts/states.js";
+import { Badge, Facts } from "../../parts/table.js";
+import { t, word } from "../../words.js";
 
 export function WhyNot({ queryId, first = "" }) {
   const [chunkId, setChunkId] = useState(first);
