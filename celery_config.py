@@ -33,7 +33,7 @@ _QUEUE_OF = {
     TaskName.UNDERSTAND: Queue.RERANK,
     TaskName.ANSWER: Queue.ANSWER,
     TaskName.FINISH: Queue.ANSWER,
-    TaskName.EXPLAIN: Queue.RERANK,  # asks channels; a tenant has few of them under way
+    TaskName.EXPLAIN: Queue.RERANK,  # asks channels or a model; a tenant has few of them under way
     TaskName.COMPUTE: Queue.COMPUTE,
 }
 task_routes = {name.value: {"queue": _QUEUE_OF.get(name, Queue.UPKEEP).value} for name in TaskName}

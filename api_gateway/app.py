@@ -56,7 +56,15 @@ from api_gateway.resources.ingestion import (
     sources,
     stored_documents,
 )
-from api_gateway.resources.retrieval import experiments, explanations, feedback, profiles, queries, recall
+from api_gateway.resources.retrieval import (
+    experiments,
+    explanations,
+    feedback,
+    profiles,
+    queries,
+    recall,
+    written_answers,
+)
 from pipeline.channels.channel_plugins import installed_channels
 from pipeline.errors import PipelineError, Unavailable
 from pipeline.maintenance import migrate_schema
@@ -79,6 +87,7 @@ _ROUTERS = (
     webhooks,
     api_sources,
     explanations,
+    written_answers,
     recall,
     feedback,
     profiles,

@@ -11,20 +11,20 @@ with Chordwise("http://127.0.0.1:8080", api_key) as client:
 from chordwise.api.api_sources import ApiSource, TriedSource
 from chordwise.api.archive_files import Manifest
 from chordwise.api.archives import Imported
-from chordwise.api.chunks import Chunk, ChunkResult, Preview, PreviewedChunk
+from chordwise.api.chunks import Chunk, ChunkBeginning, ChunkResult, Preview, PreviewedChunk
 from chordwise.api.dead_letters import DeadLetter, PayloadReference
 from chordwise.api.dictionaries import Dictionary
 from chordwise.api.documents import Document, DocumentGenerations, DocumentInfo, GenerationInfo
 from chordwise.api.entities import EntityState
 from chordwise.api.examples import BookFlaw, BookStatistics, ExamplesImport, ExampleStatistics, ExamplesVerification
 from chordwise.api.experiments import ArmResult, Experiment
-from chordwise.api.explanations import Difference, Dropped, Replay, Stage, Trace, WhyNot
+from chordwise.api.explanations import Difference, Dropped, Replay, Stage, Trace, WhyNot, WrittenAnswer, WrittenCitation
 from chordwise.api.feedback import Feedback, JudgedText
 from chordwise.api.installation import Dependency, Diagnosis, Finding, Health, Worker
 from chordwise.api.job_events import JobEvent
 from chordwise.api.jobs import Ingestion, Job, JobError, JobItem
 from chordwise.api.keys import ApiKey, CurrentKey
-from chordwise.api.namespaces import Alignment, NamespaceAlignment, NamespaceDeletion, NamespaceInfo
+from chordwise.api.namespaces import Alignment, NamespaceAlignment, NamespaceDeletion, NamespaceFields, NamespaceInfo
 from chordwise.api.profiles import Profile, ProfileVersion
 from chordwise.api.queries import Citation, Context, Entity, Hit, HitSource, PendingQuery, QueryResult, Rerank, Stats
 from chordwise.api.sources import SourceDeletion, SourceInfo
@@ -59,6 +59,7 @@ __all__ = [
     "Chordwise",
     "ChordwiseError",
     "Chunk",
+    "ChunkBeginning",
     "ChunkResult",
     "Citation",
     "ConnectionFailed",
@@ -98,6 +99,7 @@ __all__ = [
     "MissingExtra",
     "NamespaceAlignment",
     "NamespaceDeletion",
+    "NamespaceFields",
     "NamespaceInfo",
     "NotConfigured",
     "NotGenuine",
@@ -128,6 +130,8 @@ __all__ = [
     "Webhook",
     "WhyNot",
     "Worker",
+    "WrittenAnswer",
+    "WrittenCitation",
     "__version__",
     "verify_webhook",
 ]

@@ -208,6 +208,18 @@ class RewriterUnavailable(Unavailable):
     code = "rewriter_unavailable"
 
 
+class WriterUnavailable(Unavailable):
+    """The language model wrote no answer in time."""
+
+    code = "writer_unavailable"
+
+
+class WriterBusy(WriterUnavailable):
+    """The language model's service is at its rate limit."""
+
+    code = "rate_limited"
+
+
 class StoreUnavailable(Unavailable):
     """A database or Redis did not answer. ``public``: the sentence without addresses and names of the installation."""
 

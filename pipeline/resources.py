@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Final, overload
+from typing import TYPE_CHECKING, Final, overload
 
 import redis
 from redis.asyncio import Redis as AsyncRedis
@@ -25,7 +25,7 @@ from pipeline.database.engines import indexed_engine, mysql_engine, postgres_eng
 from pipeline.database.expiring_record_store import WorkerHeartbeats
 from pipeline.database.installation import Installation
 from pipeline.embedding.cache_store import VectorCacheStore
-from pipeline.errors import CircuitOpen
+from pipeline.errors import CircuitOpen, Misconfigured
 from pipeline.jobs.bell_store import JobBells
 from pipeline.jobs.computation_store import Computations
 from pipeline.keyword_index.indexer_report_store import IndexerReports
@@ -56,6 +56,9 @@ from pipeline.settings import Settings
 from pipeline.tenants.quota_store import QuotaRooms
 from pipeline.tenants.request_rate_store import RequestRates
 from pipeline.tenants.usage_counter_store import UsageBook
+
+if TYPE_CHECKING:
+    from pipeline.answer.answer_writer import AnswerWriter
 
 SLOW_S: Final = 0.3  # seconds after which a call counts as slow: less than half of the usual timeout of a channel
 # Optional reads from Redis must not cost much time when Redis is unavailable.
@@ -290,6 +293,15 @@ class Resources:
         return make_rewriter(self.settings)
 
     @cached_property
+    def writer(self) -> AnswerWriter:
+        """The language model that writes answers. Raises Misconfigured without one."""
+        if not self.settings.llm_model:
+            raise Misconfigured("CHORDWISE_LLM_MODEL is not set")
+        from pipeline.answer.answer_writer import AnswerWriter
+
+        return AnswerWriter(model=self.settings.llm_model)
+
+    @cached_property
     def parser(self) -> Parser:
         """The parser, which extracts and cuts documents and runs possibly harmful ones in a separate process."""
         timeout_s = min(self.settings.parser_timeout_s, self.settings.ingest_lease_s / 3)
@@ -375,6 +387,6 @@ class Resources:
         for name in ("mysql", "postgres", "postgres_indexed"):
             if name in self.__dict__:
                 self.__dict__[name].dispose()
-        for name in ("fetches", "redis", "quick_redis", "spaces", "rerankers", "rewriter", "parser"):
+        for name in ("fetches", "redis", "quick_redis", "spaces", "rerankers", "rewriter", "writer", "parser"):
             if name in self.__dict__:
                 self.__dict__[name].close()

@@ -117,7 +117,8 @@ def _finishing(query: Query, *, expires_s: float, queue: Queue) -> Signature:
 
 def compute(computation: Computation, *, expires_s: float) -> None:
     """Enqueue the present step of a computation. Raises StoreUnavailable when the broker does not take it."""
-    explains = computation.kind is ComputationKind.EXPLAIN  # asks channels, as only query workers can
+    # These ask channels or a language model, as only query workers do.
+    of_query = computation.kind in (ComputationKind.EXPLAIN, ComputationKind.WRITE)
     arguments: dict[str, str | int] = {
         "tenant_id": computation.tenant_id,
         "computation_id": computation.computation_id,
@@ -125,11 +126,11 @@ def compute(computation: Computation, *, expires_s: float) -> None:
         "kind": computation.kind.value,
     }
     message = _signature(
-        TaskName.EXPLAIN if explains else TaskName.COMPUTE,
+        TaskName.EXPLAIN if of_query else TaskName.COMPUTE,
         arguments,
         request_id=computation.request_id,
         expires_s=expires_s,
-        queue=Queue.RERANK if explains else Queue.COMPUTE,
+        queue=Queue.RERANK if of_query else Queue.COMPUTE,
     )
     step_s = LIMITS[computation.kind].step_s
     with _translated_errors("message"):

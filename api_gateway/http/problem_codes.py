@@ -95,7 +95,7 @@ _OWN: Final[tuple[tuple[str, Codes], ...]] = (
     (r"(PUT|PATCH|DELETE) .*(\}|/dictionary|/quotas)", {409: ("write_in_progress",)}),
     (r"POST /v1/(documents|files|examples|chunks/preview)", _UPLOAD),
     (r"POST /v1/(files|examples|chunks/preview)", {400: ("invalid_multipart",)}),
-    (r"POST /v1/(examples|chunks/preview|verify)|PUT /v1/chunks", _COMPUTATION),
+    (r"POST /v1/(examples|chunks/preview|verify|queries/\{query_id\}/answer)|PUT /v1/chunks", _COMPUTATION),
     (
         r"POST /v1/chunks/preview",
         {404: ("document_not_found",), 409: ("imported_with_chunks", "generation_not_kept")},
@@ -145,6 +145,7 @@ _OWN: Final[tuple[tuple[str, Codes], ...]] = (
         r"POST (/v1/(rag/debug|queries/.*)|/internal/recall/test)",
         {409: ("query_not_answered",), 503: ("query_not_answered", "not_explained")},
     ),
+    (r"POST .*/answer", {409: ("no_language_model",)}),
     (r"GET .*/trace", {404: ("trace_not_kept",), 409: ("query_not_answered",)}),
     (r"POST .*/why-not", {404: ("chunk_not_found", "document_not_found")}),
     (r"POST .*/feedback", {404: ("rated_not_found",), 409: ("query_unanswered",)}),

@@ -92,6 +92,18 @@ class Preview(Result):
     parents: tuple[PreviewedChunk, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkBeginning(Result):
+    """The first characters of a chunk and the title of its document. ``shown``: searches see it."""
+
+    chunk_id: str
+    namespace: str = ""
+    document_id: str = ""
+    title: str | None = None
+    beginning: str = ""
+    shown: bool = True
+
+
 _PER_REQUEST = 500
 
 
@@ -116,6 +128,16 @@ class ChunkOperations(Resource):
     def chunks(self, *, namespace: str, limit: int | None = 100, **chosen: Unpack[ChunkFilters]) -> Steps[list[Chunk]]:
         """List published chunks and parents, disabled ones too; ``limit`` None for all."""
         return self._pages(Chunk, "/v1/chunks", {"namespace": namespace, **chosen}, limit=limit)
+
+    @operation
+    def name_chunks(self, chunk_ids: Iterable[str]) -> Steps[list[ChunkBeginning]]:
+        """Return title and first words of chunks, such as those that a trace names; unknown ids are left out."""
+        ids, names = list(chunk_ids), list[ChunkBeginning]()
+        for start in range(0, len(ids), _PER_REQUEST):
+            body = {"chunk_ids": ids[start : start + _PER_REQUEST]}
+            answer = yield from self._request("POST", "/v1/chunks/lookup", body=body)
+            names += entries(ChunkBeginning, answer.json(), "/v1/chunks/lookup")
+        return names
 
     @operation
     def edit_chunks(self, edits: Iterable[Mapping[str, Any]]) -> Steps[list[ChunkResult]]:

@@ -105,6 +105,35 @@ class Replay(Result):
     answer: QueryResult
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenCitation(Result):
+    """The passage that ``marker`` stands for in a written answer."""
+
+    marker: str
+    chunk_id: str
+    document_id: str = ""
+    namespace: str = ""
+    title: str | None = None
+    page: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenAnswer(Result):
+    """An answer in words with its citations. ``found``: whether the passages hold an answer; None without a text, for
+    which ``degradations`` names the reason."""
+
+    query_id: str
+    status: str
+    found: bool | None = None
+    text: str | None = None
+    citations: tuple[WrittenCitation, ...] = ()
+    dropped_markers: tuple[str, ...] = ()
+    model: str = ""
+    latency_ms: float = 0.0
+    degraded: bool = False
+    degradations: tuple[Mapping[str, str], ...] = ()
+
+
 class ExplanationOperations(Resource):
     """Operations that explain answers."""
 
@@ -140,6 +169,13 @@ class ExplanationOperations(Resource):
     def replay(self, query: QueryResult | str, plan: Mapping[str, Any]) -> Steps[Replay]:
         """Run a query again with parts of the plan changed, on the current documents, and compare."""
         return self._one(Replay, "POST", _path(query, "replay"), content=as_content({"plan": plan}, "plan"))
+
+    @operation
+    def write_answer(self, query: QueryResult | str, *, timeout: float = 30.0) -> Steps[WrittenAnswer]:
+        """Have the server's language model answer a query from its hits, citing them, within ``timeout`` seconds (up to
+        60). ProblemError with status 409 without a language model."""
+        body = {"deadline_ms": round(timeout * 1000)}
+        return self._one(WrittenAnswer, "POST", _path(query, "answer"), body=body, hold_s=timeout)
 
 
 def _path(query: QueryResult | str, explanation: str) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from datetime import datetime
+from typing import Any
 
 from chordwise.records import Result
 from chordwise.resource import Resource, given, operation, path
@@ -65,7 +67,26 @@ class Alignment(Differences):
     @property
     def aligned(self) -> bool:
         """Return whether there is no difference of any kind."""
-        return not any(getattr(self, field.name) for field in fields(Differences) if field.name != "raw")
+        return not any(getattr(self, each.name) for each in fields(Differences) if each.name != "raw")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamespaceFields(Result):
+    """The values that documents can be filtered by, each as ``{"values": [{"value", "documents"}], "distinct"}``.
+    ``complete``: counted over all documents, else over the first ``documents_read``."""
+
+    namespace: str
+    documents_read: int = 0
+    complete: bool = True
+    types: Mapping[str, Any] = field(default_factory=dict)
+    authors: Mapping[str, Any] = field(default_factory=dict)
+    tags: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    metadata_keys: int = 0
+    published_from: datetime | None = None
+    published_to: datetime | None = None
+    story_from: int | None = None
+    story_to: int | None = None
 
 
 class NamespaceOperations(Resource):
@@ -81,6 +102,11 @@ class NamespaceOperations(Resource):
         with this text in their name. ``sizes``: with the ``bytes`` of their documents."""
         selection = {"examples": examples or None, "contains": contains or None, "sizes": sizes or None}
         return self._pages(NamespaceInfo, "/v1/namespaces", selection)
+
+    @operation
+    def namespace_fields(self, namespace: str) -> Steps[NamespaceFields]:
+        """Return the types, authors, tags, metadata and times in use in a namespace."""
+        return self._one(NamespaceFields, "GET", path("namespaces", namespace, "fields"))
 
     @operation
     def delete_namespace(self, namespace: str) -> Steps[NamespaceDeletion]:

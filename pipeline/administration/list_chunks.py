@@ -9,7 +9,8 @@ from pipeline.chunking.strategies import window_of
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents.chunk_edit_store import ChunkEdits, Position
 from pipeline.documents.document_view_store import DocumentViews
-from pipeline.documents.document_views import DocumentView, OwnedChunk
+from pipeline.documents.document_views import ChunkBeginning, DocumentView, OwnedChunk
+from pipeline.documents.owned_chunk_store import chunk_beginnings
 from pipeline.documents.window_store import windows
 from pipeline.records import ChunkId, DocumentId, Namespace, TenantId
 from pipeline.resources import Resources
@@ -26,6 +27,12 @@ def list_chunks(
         sizes: dict[ChunkId, int] = {chunk.chunk_id: window_of(chunk.chunking) for chunk in chunks}
         around = windows(work.connection, tenant_id, sizes)
     return [(chunk, around.get(chunk.chunk_id)) for chunk in chunks]
+
+
+def name_chunks(tenant_id: TenantId, chunk_ids: Sequence[ChunkId], use: Resources) -> Sequence[ChunkBeginning]:
+    """Return the beginnings of those of these chunks that exist."""
+    with unit_of_work(use.mysql) as work:
+        return chunk_beginnings(work.connection, tenant_id, chunk_ids)
 
 
 def read_passages(

@@ -14,7 +14,7 @@ from pipeline.documents.document_views import ChunkSpan, DocumentOrder, Document
 from pipeline.documents.duplicate_store import Duplicates, duplicate_of, is_duplicate
 from pipeline.documents.outcome_store import STATUS, WORKED_ON
 from pipeline.filters.sql_filters import mysql_condition
-from pipeline.records import DocumentId, Filters, Generation, Namespace
+from pipeline.records import DocumentFields, DocumentId, Filters, Generation, Namespace
 from pipeline.tenants.quota_store import ALIVE
 
 
@@ -59,6 +59,11 @@ class DocumentViews(TenantStore):
     def parent_count(self, generation: Generation) -> int:
         """Return the number of parents, which precede the searched chunks in lists."""
         return int(self._connection.execute(_PARENTS, generation_key(generation)).scalar_one())
+
+    def fields(self, namespace: Namespace, *, after: str, limit: int) -> list[tuple[str, DocumentFields]]:
+        """Return the ids and fields of published documents after the id ``after``, in order of id."""
+        rows = self._run(_FIELDS, namespace=namespace, after=after, limit=limit).mappings()
+        return [(row["document_id"], fields_of(row)) for row in rows]
 
     def _views(self, where: str, values: dict[str, Any], *, order: str = "", limit: int) -> list[DocumentView]:
         rows = self._run(_VIEWS.format(where=where, order=order), limit=limit, **values).mappings().all()
@@ -115,4 +120,11 @@ _VIEWS = (
     " LEFT JOIN sources s ON s.tenant_id = g.tenant_id AND s.namespace = g.namespace AND s.source_id = g.source_id"
     f" {WORKED_ON} WHERE d.tenant_id = :tenant AND d.latest_generation > d.deleted_generation {{where}}"
     " ORDER BY {order}d.namespace, d.document_id LIMIT :limit"
+)
+
+_FIELDS = (
+    "SELECT d.document_id, g.title, g.author, g.type, g.tags, g.published_at, g.story_time, g.metadata FROM documents d"
+    f" JOIN generations g ON {same_document('g', 'd')} AND g.generation = d.published_generation"
+    " WHERE d.tenant_id = :tenant AND d.namespace = :namespace AND d.document_id > :after"
+    " ORDER BY d.document_id LIMIT :limit"
 )

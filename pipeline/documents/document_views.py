@@ -160,6 +160,19 @@ class OwnedChunk:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkBeginning:
+    """The first characters of a chunk and the title of its document, to recognise it by. ``shown``: whether searches see
+    it: its generation is published and it is enabled."""
+
+    chunk_id: ChunkId
+    namespace: str
+    document_id: str
+    title: str | None
+    beginning: str
+    shown: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SourceView:
     """A source and its documents. ``encoding``: None unless all share one. ``page_start``, ``page_end``: over all.
     ``statuses``: documents by status. ``chunks``: published ones."""

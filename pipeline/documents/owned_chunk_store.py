@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection
@@ -12,7 +12,7 @@ from pipeline.database.rows import as_utc, chunking_of, record_of
 from pipeline.database.statements import same_document, same_generation, sql
 from pipeline.documents.chunk_store import chunk_passage, passage_of
 from pipeline.documents.document_store import fields_of
-from pipeline.documents.document_views import OwnedChunk
+from pipeline.documents.document_views import ChunkBeginning, OwnedChunk
 from pipeline.documents.edited_chunk import RecordedChunk
 from pipeline.records import (
     ChunkId,
@@ -94,6 +94,20 @@ def recorded_chunk(connection: Connection, tenant_id: TenantId, chunk_id: ChunkI
     shown = row["published_generation"] == row["generation"]
     return record_of(RecordedChunk, row, shown=shown, enabled=bool(row["enabled"]), fields=fields_of(row))
 
+
+def chunk_beginnings(connection: Connection, tenant_id: TenantId, chunk_ids: Sequence[ChunkId]) -> list[ChunkBeginning]:
+    """Return the beginnings of those of these chunks that exist, of any generation, in the order of the ids."""
+    rows = connection.execute(_BEGINNINGS, {"tenant": tenant_id, "ids": list(chunk_ids)}).mappings()
+    found = {row["chunk_id"]: record_of(ChunkBeginning, row, shown=bool(row["shown"])) for row in rows}
+    return [found[chunk_id] for chunk_id in chunk_ids if chunk_id in found]
+
+
+_BEGINNINGS = sql(
+    "SELECT c.chunk_id, c.namespace, c.document_id, g.title, LEFT(c.text, 160) AS beginning,"
+    " c.enabled AND COALESCE(d.published_generation = c.generation, 0) AS shown FROM chunks c"
+    f" JOIN documents d ON {same_document('d', 'c')} JOIN generations g ON {same_generation('g', 'c')}"
+    " WHERE c.tenant_id = :tenant AND c.chunk_id IN :ids"
+)
 
 _RECORDED = sql(
     "SELECT c.namespace, c.document_id, c.generation, c.enabled, d.published_generation, g.title, g.author, g.type,"

@@ -29,6 +29,7 @@ class ComputationKind(enum.StrEnum):
     VERIFY = "verify"  # compare the two stores
     STORED = "stored"  # read the text of a stored document, render a page of it, or cut it for a preview
     EXPLAIN = "explain"  # find the stage at which a query lost a chunk
+    WRITE = "write"  # have a language model write an answer from the passages of a query
 
 
 class BookForm(enum.StrEnum):
@@ -56,6 +57,7 @@ LIMITS: Final[Mapping[ComputationKind, ComputationLimits]] = {
     ComputationKind.VERIFY: ComputationLimits(step_s=300.0, lane="verify"),
     ComputationKind.STORED: ComputationLimits(step_s=60.0, lane="stored", at_once=2),
     ComputationKind.EXPLAIN: ComputationLimits(step_s=15.0, lane="explain", at_once=4),
+    ComputationKind.WRITE: ComputationLimits(step_s=65.0, lane="write", at_once=4),
 }
 
 

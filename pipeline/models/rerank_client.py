@@ -132,7 +132,7 @@ class HttpReranker:
             scores = bounded(
                 lambda: self._scores(text, texts, deadline),
                 seconds=deadline.within(self._timeout_s),
-                late="the rerank service did not answer in time",
+                late=RerankerUnavailable("the rerank service did not answer in time"),
             )
         except (Misconfigured, Rejected) as error:
             raise RerankerUnavailable(str(error)) from None

@@ -86,7 +86,7 @@ class LlmReranker:
             reply = bounded(
                 lambda: self._service.chat(self._model, messages, deadline=deadline),
                 seconds=deadline.within(self._timeout_s),
-                late="the language model did not answer in time",
+                late=RerankerUnavailable("the language model did not answer in time"),
             )
             judgements = read_judgements(reply, count=len(candidates))
         except RerankerUnavailable:

@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 import tenacity
 
 from pipeline.deadline import Deadline
-from pipeline.errors import RateLimited, RerankerUnavailable, Unavailable
+from pipeline.errors import RateLimited, Unavailable
 
 Result = TypeVar("Result")
 
@@ -84,15 +84,14 @@ def _asked_wait(state: tenacity.RetryCallState) -> float | None:
     return error.retry_after_s if isinstance(error, Unavailable) else None
 
 
-def bounded(call: Callable[[], Result], *, seconds: float, late: str) -> Result:
-    """Return or raise the outcome of ``call``; RerankerUnavailable with the sentence ``late`` if it does not end in
-    time, in which case it is abandoned. Needed because name resolution and trickling headers have no limit of their
-    own."""
-    pool = ThreadPoolExecutor(1, thread_name_prefix="rerank")
+def bounded(call: Callable[[], Result], *, seconds: float, late: Unavailable) -> Result:
+    """Return or raise the outcome of ``call``; raise ``late`` if it does not end in time, in which case it is
+    abandoned. Needed because name resolution and trickling headers have no limit of their own."""
+    pool = ThreadPoolExecutor(1, thread_name_prefix="model")
     try:
         reply = pool.submit(copy_context().run, call)
         if wait([reply], timeout=seconds + _GRACE_S).not_done:
-            raise RerankerUnavailable(late)
+            raise late
         return reply.result()
     finally:
         pool.shutdown(wait=False, cancel_futures=True)

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Final, TypeVar
 
 from pipeline.deadline import Deadline
 from pipeline.errors import Misconfigured, Rejected, RewriterUnavailable, Unavailable
 from pipeline.models.prompt_texts import as_json, load_prompt
+from pipeline.models.retries import bounded
 from pipeline.models.service_client import OpenAIService
 from pipeline.privacy.redaction import redact
 from pipeline.query.background import Background
 from pipeline.query.model_replies import Rewritten, Routed, read_passage, read_rewrite, read_route, read_sub_queries
 
 _LONGEST_QUERY: Final = 2_000  # characters; a longer one is understood by its beginning
-_GRACE_S: Final = 0.05
 
 Reply = TypeVar("Reply")
 
@@ -71,18 +70,17 @@ class LlmRewriter:
         words = load_prompt(prompt)
         sent = words.fill(query=as_json(redact(query_text)[:_LONGEST_QUERY]), **blanks)
         messages = [{"role": "system", "content": words.system}, {"role": "user", "content": sent}]
-        pool = ThreadPoolExecutor(1, thread_name_prefix="rewrite")
         try:
-            reply = pool.submit(self._service.chat, self._model, messages, deadline=deadline)
-            if wait([reply], timeout=deadline.within(self._timeout_s) + _GRACE_S).not_done:
-                raise RewriterUnavailable("the language model did not answer in time")
-            result = read(reply.result())
+            reply = bounded(
+                lambda: self._service.chat(self._model, messages, deadline=deadline),
+                seconds=deadline.within(self._timeout_s),
+                late=RewriterUnavailable("the language model did not answer in time"),
+            )
+            result = read(reply)
         except RewriterUnavailable:
             raise
         except (Unavailable, Rejected, Misconfigured) as error:
             raise RewriterUnavailable(str(error), retry_after_s=getattr(error, "retry_after_s", None)) from None
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
         if result is None:
             raise RewriterUnavailable("the language model answered with nothing that could be read")
         return result

@@ -13,6 +13,7 @@ from pipeline.records import QueryId, TenantId
 from pipeline.retrieval import explain as explaining
 from pipeline.retrieval import run_chord
 from pipeline.retrieval import understand as understanding
+from pipeline.retrieval.write_answer import write_answer
 from workers.base import CallbackTask, LoggedTask
 from workers.dispatch import compute_next
 from workers.names import TaskName
@@ -49,7 +50,7 @@ def finish(tenant_id: str, query_id: str) -> None:
 
 @shared_task(name=TaskName.EXPLAIN.value, base=LoggedTask)
 def explain(tenant_id: str, computation_id: str, step: int, kind: str) -> None:
-    """Explain why a chunk is not in the answer to a query."""
+    """Do a computation on an answered query: explain a missing chunk, or write an answer in words."""
     use = for_queries()
     compute.carry_out(
         TenantId(tenant_id),
@@ -57,6 +58,9 @@ def explain(tenant_id: str, computation_id: str, step: int, kind: str) -> None:
         step,
         ComputationKind(kind),
         use,
-        {ComputationKind.EXPLAIN: partial(explaining.explain, use=use, channels=channels())},
+        {
+            ComputationKind.EXPLAIN: partial(explaining.explain, use=use, channels=channels()),
+            ComputationKind.WRITE: partial(write_answer, use=use),
+        },
         send_next=compute_next,
     )

@@ -21,7 +21,7 @@ from api_gateway.http.problems import MOST_ERRORS, Problem, invalid
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.live.computations import compute
 from api_gateway.resources.retrieval.filters import FiltersText, filters_parameter
-from api_gateway.resources.route_parts import CurrentGateway, Page, refuse_repeated
+from api_gateway.resources.route_parts import CompleteList, CurrentGateway, Page, refuse_repeated
 from api_gateway.resources.shapes import Chunk
 from pipeline.administration import list_chunks as listing
 from pipeline.administration.edit_chunks import Edit, Edited, delete_chunks
@@ -138,6 +138,28 @@ class ChunkResults(Shape):
     data: list[ChunkResult]
 
 
+class ChunksLookupRequest(Wire):
+    """The chunks to name."""
+
+    tenant_id: str | None = None
+    chunk_ids: Annotated[list[ChunkIdText], Field(min_length=1, max_length=MOST_CHUNKS)]
+
+
+class ChunkBeginningShape(Shape):
+    """A chunk to recognise: its document, and the first characters of its text. `shown`: searches see it."""
+
+    chunk_id: str
+    namespace: str
+    document_id: str
+    title: str | None
+    beginning: str
+    shown: bool
+
+
+class ChunkBeginnings(CompleteList[ChunkBeginningShape]):
+    """The chunks that exist, in the order of the request."""
+
+
 def owned(chunk: OwnedChunk, window: str | None) -> dict[str, Any]:
     """Return a chunk in the form for its owner."""
     return {
@@ -183,6 +205,7 @@ _STATUS = {
 _ABOUT_TEXT = ("chunk_too_long", "empty_chunk")
 _REPEATED = "stands earlier in this list"
 _MOST_SKIPPED = 10_000
+_MAX_LOOKUP_BYTES = 64 * 1024
 _EXAMPLE_ID = "7e1f6f7e-5a52-5b6c-9d5e-5f0f3c1d2b4a"
 
 
@@ -246,6 +269,21 @@ async def list_chunks(
     )
     page, following = cursors.page(chunks, limit, lambda last: _cursor(last[0], order_by))
     return page_response([owned(chunk, window) for chunk, window in page], following)
+
+
+@router.post(
+    "/v1/chunks/lookup",
+    responses=answers(200, ChunkBeginnings, "The chunks that exist.", 400, 401, 403, 413, 415, 422, 503),
+    openapi_extra=json_body(ChunksLookupRequest, {"chunk_ids": [_EXAMPLE_ID]}),
+    summary="Name chunks by their ids",
+)
+async def look_up(request: Request, gateway: CurrentGateway, principal: Reader) -> Response:
+    """Return title and first words of chunks, for ids from a trace. Unknown ids are left out; chunks of replaced
+    generations are named while they are stored."""
+    body = await read_shape(request, principal, ChunksLookupRequest, limit=_MAX_LOOKUP_BYTES)
+    chunk_ids = [ChunkId(chunk_id) for chunk_id in dict.fromkeys(body.chunk_ids)]
+    found = await gateway.run(listing.name_chunks, principal.tenant_id, chunk_ids, gateway.resources)
+    return page_response([shown(ChunkBeginningShape, chunk) for chunk in found], None)
 
 
 @router.put(

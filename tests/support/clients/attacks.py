@@ -76,6 +76,8 @@ BODIES: dict[str, Body] = {
     "POST /internal/recall/test": lambda its: _query(its),
     "POST /v1/queries/{query_id}/why-not": lambda its: {"chunk_id": its.ids["chunks"]},
     "POST /v1/queries/{query_id}/replay": lambda its: {},
+    "POST /v1/queries/{query_id}/answer": lambda its: {},
+    "POST /v1/chunks/lookup": lambda its: {"chunk_ids": [its.ids["chunks"]]},
     "POST /v1/queries/{query_id}/feedback": lambda its: {"rating": "good", "chunk_id": its.ids["chunks"]},
     "POST /v1/profiles/{name}/activate": lambda its: {"version": 1},
     "POST /v1/verify": lambda its: {"namespaces": [its.namespace], "repair": True},
@@ -116,6 +118,7 @@ READING = {
     *("POST /v1/queries", "POST /v1/rag/query", "POST /v1/rag/debug", "DELETE /v1/queries/{query_id}"),
     "POST /internal/recall/test",
     *("POST /v1/queries/{query_id}/why-not", "POST /v1/queries/{query_id}/replay"),
+    *("POST /v1/queries/{query_id}/answer", "POST /v1/chunks/lookup"),
     *("POST /v1/queries/{query_id}/feedback", f"POST {_STORE}/search", "POST /dify/retrieval"),
 }
 

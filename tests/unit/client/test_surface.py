@@ -82,6 +82,8 @@ CALLS: dict[str, tuple[list[Any], dict[str, Any]]] = {
     "key": (["k"], {"tenant_id": "t"}),
     "keys": ([], {}),
     "migrations": ([], {}),
+    "name_chunks": ([["c"]], {}),
+    "namespace_fields": (["kb"], {}),
     "namespaces": ([], {}),
     "original": (["d"], {"namespace": "kb"}),
     "page_image": (["d", 1], {"namespace": "kb"}),
@@ -137,6 +139,7 @@ CALLS: dict[str, tuple[list[Any], dict[str, Any]]] = {
     "webhooks": ([], {}),
     "why_not": (["q", "c"], {}),
     "workers": ([], {}),
+    "write_answer": (["q"], {"timeout": 5}),
 }
 
 # Operations that no method asks for, and why.

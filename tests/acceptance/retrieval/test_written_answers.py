@@ -1,0 +1,133 @@
+"""Answers that a language model writes from the hits of a query, through the gateway, with workers as the stack starts
+them."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from pipeline.resources import Resources
+from pipeline.settings import Settings
+from tests.conftest import gateway, make_tenant
+from tests.support.clients.gateway_client import problem
+from tests.support.corpora.documents import document, search, upload
+from tests.support.servers.openai_answers import hangs, refused, says
+from tests.support.stacks.model_stack import EXPAND, Served, model_stack
+
+WRITE = "作答员"  # a word of the prompt
+QUESTION = "how do I reset the router? call 13812345678"
+
+
+@pytest.fixture(scope="module")
+def served(settings: Settings, use: Resources, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """One for the file."""
+    with model_stack(settings, use, tmp_path_factory.mktemp("writing"), redis_database=7) as found:
+        yield found
+
+
+@pytest.fixture
+def query_id(served: Served) -> str:
+    served.model.requests.clear()
+    served.model.by_prompt = {EXPAND: says("[]")}
+    return str(search(served.client, "kb", QUESTION, enable_rerank=False)["query_id"])
+
+
+def replies(served: Served, text: str, *, found: bool = True) -> None:
+    served.model.by_prompt[WRITE] = says(json.dumps({"found": found, "answer": text}, ensure_ascii=False))
+
+
+def write(client: httpx.Client, query_id: str, **body: object) -> dict[str, Any]:
+    answer = client.post(f"/v1/queries/{query_id}/answer", json=body)
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json())
+
+
+class DescribeWrittenAnswers:
+    def it_cites_the_passages_of_the_query(self, served, query_id):
+        replies(served, "Hold the button for ten seconds [1].")
+        written = write(served.client, query_id)
+        assert (written["status"], written["found"], written["degraded"]) == ("succeeded", True, False)
+        assert written["text"] == "Hold the button for ten seconds [1]."
+        [citation] = written["citations"]
+        answer = served.client.get(f"/v1/queries/{query_id}").json()
+        assert citation["chunk_id"] == answer["context"]["citations"][0]["chunk_id"]
+        assert citation["document_id"] == "button"
+
+    def it_sends_the_question_and_the_passages_masked(self, served, query_id):
+        replies(served, "So [1].")
+        write(served.client, query_id)
+        [sent] = [body for body in served.model.seen("chat") if WRITE in body["messages"][0]["content"]]
+        told = sent["messages"][1]["content"]
+        assert "Hold the button for ten seconds" in told
+        assert ("[phone]" in told, "13812345678" in told) == (True, False)
+
+    def it_removes_citations_of_passages_that_do_not_exist(self, served, query_id):
+        replies(served, "Hold the button [1]. It is blue [42].")
+        written = write(served.client, query_id)
+        assert (written["text"], written["dropped_markers"]) == ("Hold the button [1]. It is blue.", ["[42]"])
+
+    def it_withholds_a_text_that_cites_nothing(self, served, query_id):
+        replies(served, "The router is reset by prayer [42].")
+        written = write(served.client, query_id)
+        assert (written["status"], written["text"]) == ("failed", None)
+        assert [lost["code"] for lost in written["degradations"]] == ["uncited_reply"]
+
+    def it_says_that_the_passages_hold_no_answer(self, served, query_id):
+        replies(served, "The passages do not say.", found=False)
+        written = write(served.client, query_id)
+        assert (written["status"], written["found"], written["citations"]) == ("succeeded", False, [])
+
+    @pytest.mark.parametrize(
+        ("failure", "code"),
+        [
+            (refused(429), "rate_limited"),
+            (refused(500), "writer_unavailable"),
+            (says("Sorry, no."), "unusable_reply"),
+            (hangs(), "writer_unavailable"),
+        ],
+        ids=["429", "500", "nonsense", "hangs"],
+    )
+    def it_names_the_loss_within_the_deadline_when_the_model_fails(self, served, query_id, failure, code):
+        served.model.by_prompt[WRITE] = failure
+        started = time.monotonic()
+        written = write(served.client, query_id, deadline_ms=2000)
+        assert time.monotonic() - started < 5
+        assert (written["status"], written["text"], written["degraded"]) == ("failed", None, True)
+        assert [(lost["part"], lost["code"]) for lost in written["degradations"]] == [("write", code)]
+
+    def it_asks_no_model_without_passages(self, served):
+        served.model.requests.clear()
+        served.model.by_prompt = {EXPAND: says("[]")}
+        found = search(
+            served.client,
+            "kb",
+            "zzyzx",
+            enable_rerank=False,
+            retrieve={"method": "full_text"},
+            fallback={"enabled": False},
+        )
+        assert found["chunks"] == []
+        written = write(served.client, found["query_id"])
+        assert [lost["code"] for lost in written["degradations"]] == ["no_passages"]
+        assert [body for body in served.model.seen("chat") if WRITE in body["messages"][0]["content"]] == []
+
+
+class DescribeRefusals:
+    def it_refuses_unknown_queries_and_wrong_deadlines(self, served, query_id):
+        gone = served.client.post(f"/v1/queries/{uuid.uuid4()}/answer", json={})
+        problem(gone, 404, "query_not_found")
+        wrong = served.client.post(f"/v1/queries/{query_id}/answer", json={"deadline_ms": 90_000})
+        assert [error["pointer"] for error in problem(wrong, 422, "invalid_request")["errors"]] == ["/deadline_ms"]
+
+    def it_needs_a_language_model(self, use):
+        _, key = make_tenant(use)
+        with gateway(key) as client:
+            upload(client, "kb", [document("button", "Hold the button for ten seconds to reset the router.")])
+            found = search(client, "kb", "reset the router")
+            problem(client.post(f"/v1/queries/{found['query_id']}/answer", json={}), 409, "no_language_model")
