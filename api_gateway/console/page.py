@@ -116,7 +116,8 @@ async def config(request: Request) -> Response:
         "suffixes": sorted(SUFFIXES),
     }
     flower_url = settings.flower_link or settings.flower_url or None
-    return json_response({"flower_url": flower_url, "limits": limits}, headers=HEADERS)
+    facts = {"flower_url": flower_url, "language_model": bool(settings.llm_model), "limits": limits}
+    return json_response(facts, headers=HEADERS)
 
 
 @router.head("/console/{path:path}")

@@ -58,6 +58,8 @@ export function moment(text) {
   return new Intl.DateTimeFormat(locale(), { dateStyle: "medium", timeStyle: "medium" }).format(new Date(text));
 }
 
+export const day = (text) => new Intl.DateTimeFormat(locale(), { dateStyle: "medium" }).format(new Date(text));
+
 /** The age in words; the exact time is in the title. */
 export function ago(text) {
   if (!text) return NONE;

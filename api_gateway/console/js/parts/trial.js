@@ -4,8 +4,8 @@ import { score } from "../format.js";
 import { useAction } from "../load.js";
 import { link } from "../router.js";
 import { t } from "../words.js";
-import { Passage } from "../views/answer.js";
 import { NamespaceInput, Text, useNamespaces } from "./fields.js";
+import { Passage } from "./passage.js";
 import { Empty, Problem } from "./states.js";
 
 /** `ask(text, namespace)` returns `{hits, note}`: hits of the API, and an element to show above them. `namespace`: the one to begin with. */

@@ -200,6 +200,7 @@ class DescribeServing:
         assert config["flower_url"] == "https://flower.example/"
         assert config["limits"]["document_bytes"] <= config["limits"]["body_bytes"]
         assert {".pdf", ".md"} <= set(config["limits"]["suffixes"])
+        assert config["language_model"] is False
         assert (await client.get("/v1/keys/current")).status_code == 401
 
     def it_refuses_a_link_that_is_none(self):

@@ -1,24 +1,38 @@
 // The chunks of an answer for a reader, and the context for a prompt.
 import { html } from "../../html.js";
-import { count, pages, score } from "../../format.js";
+import { count, pages, percent, score } from "../../format.js";
 import { Contributions, Figures, sumOf } from "../../parts/bars.js";
 import { Copyable, Empty } from "../../parts/states.js";
+import { Passage } from "../../parts/passage.js";
 import { link } from "../../router.js";
 import { t, word } from "../../words.js";
+import { Rate } from "./rate.js";
+import { idOf, Written } from "./written.js";
 
-export function Answer({ answer, other }) {
+const SURE = 0.4; // the fallback's threshold where a trace does not say another
+
+export function Answer({ answer, other, writes }) {
+  const { chunks } = answer;
   if (answer.status === "failed") return html`<${Empty} title=${t("play.failed")}><p>${t("play.failed_text")}</p><//>`;
-  if (!answer.chunks.length) return html`<${Empty} title=${t("play.nothing_found")}><p>${t("play.nothing_found_text")}</p><//>`;
-  const most = Math.max(...answer.chunks.map((chunk) => sumOf(chunk.sources)));
+  if (!chunks.length) return html`<${Empty} title=${t("play.nothing_found")}><p>${t("play.nothing_found_text")}</p><//>`;
+  const most = Math.max(...chunks.map((chunk) => sumOf(chunk.sources)));
   const places = other && new Map(other.chunks.map((chunk, place) => [chunk.chunk_id, place + 1]));
-  return html`<ol class="hits">
-    ${answer.chunks.map((chunk, place) => html`<li key=${chunk.chunk_id} class="hit">
+  const best = Math.max(...chunks.map((chunk) => chunk.confidence ?? 0));
+  const limit = answer.trace?.plan?.fallback?.threshold ?? SURE;
+  return html`
+    ${best < limit && html`<p class="note warn unsure" role="status"><strong>${t("sure.not")}</strong> ${t("sure.not_text", { best: percent(best), limit: percent(limit) })}</p>`}
+    ${writes && html`<${Written} answer=${answer} />`}
+    <details class="hint scales"><summary>${t("sure.scales")}</summary><p>${t("sure.score")}</p><p>${t("sure.confidence")}</p></details>
+    <ol class="hits">
+    ${chunks.map((chunk, place) => html`<li key=${chunk.chunk_id} class="hit" id=${idOf(answer, chunk.chunk_id)} tabindex="-1">
       <div class="hit-head">
         <span class="place">${place + 1}</span>
         <a class="title" href=${link("documents", chunk.namespace, chunk.document_id)}>${chunk.title || chunk.document_id}</a>
         ${places && html`<${Moved} here=${place + 1} there=${places.get(chunk.chunk_id)} />`}
         <span class="spacer"></span>
-        <b class="number" title=${t("play.score")}>${score(chunk.score)}</b>
+        <span class="scale">${t("play.score")} <b class="number">${score(chunk.score)}</b></span>
+        ${chunk.confidence != null && html`<span class=${`scale ${chunk.confidence < limit ? "low" : "high"}`}>${t("play.confidence")}
+          <span class="meter" aria-hidden="true"><i style=${{ width: `${100 * chunk.confidence}%` }}></i></span> <b class="number">${percent(chunk.confidence)}</b></span>`}
       </div>
       <${Contributions} parts=${chunk.sources} most=${most} />
       <p class="meta">
@@ -26,10 +40,11 @@ export function Answer({ answer, other }) {
         ${chunk.feedback != null && html`<span>${t("play.feedback")} <span class="number">${score(chunk.feedback)}</span></span>`}
         ${chunk.decay != null && html`<span>${t("play.decayed")} <span class="number">× ${score(factor(chunk.decay))}</span></span>`}
         ${chunk.rerank && html`<span>${t("play.reranked", { from: chunk.rerank.from_rank })} <span class="number">${score(chunk.rerank.score)}</span></span>`}
-        ${chunk.confidence != null && html`<span>${t("play.confidence")} <span class="number">${score(chunk.confidence, 2)}</span></span>`}
       </p>
       <${Passage} text=${chunk.text} marks=${chunk.highlights ?? []} />
-      <p class="hit-foot"><span class="muted">${chunk.namespace}</span> <${Copyable} text=${chunk.chunk_id} shown=${chunk.chunk_id.slice(0, 8)} label=${t("chunk.copy_id")} /></p>
+      <div class="hit-foot"><span class="muted">${chunk.namespace}</span>
+        <${Rate} queryId=${answer.query_id} chunkId=${chunk.chunk_id} name=${chunk.title || chunk.document_id} />
+        <${Copyable} text=${chunk.chunk_id} shown=${chunk.chunk_id.slice(0, 8)} label=${t("chunk.copy_id")} /></div>
     </li>`)}
   </ol>`;
 }
@@ -43,30 +58,6 @@ function Moved({ here, there }) {
   const text = t("play.there", { place: there });
   return html`<span class="moved" title=${text}><span aria-hidden="true">${there > here ? "↑" : "↓"}${Math.abs(there - here)}</span>
     <span class="visually-hidden">${text}</span></span>`;
-}
-
-const LONGEST = 300; // code points of a passage before the rest is folded away
-
-/** The text with the matching words marked; offsets count Unicode code points, as the API's do. */
-export function Passage({ text, marks }) {
-  const points = Array.from(text);
-  const inside = marks.filter((mark) => mark.start < mark.end && mark.end <= points.length);
-  const cut = points.length > LONGEST;
-  const draw = (end) => {
-    const parts = [];
-    let at = 0;
-    for (const mark of inside) {
-      if (mark.start < at || mark.start >= end) continue;
-      parts.push(points.slice(at, mark.start).join(""), html`<mark>${points.slice(mark.start, Math.min(mark.end, end)).join("")}</mark>`);
-      at = Math.min(mark.end, end);
-    }
-    return [...parts, points.slice(at, end).join("")];
-  };
-  if (!cut) return html`<p class="passage">${draw(points.length)}</p>`;
-  return html`<details class="long">
-    <summary><span class="passage short-text">${draw(LONGEST)}…</span><span class="more-text">${t("play.whole_text")}</span></summary>
-    <p class="passage">${draw(points.length)}</p>
-  </details>`;
 }
 
 /** The text in the form of a prompt. */

@@ -1,28 +1,15 @@
 // The details of one run: the hits of each channel, the order after each stage, and the drops by rule.
 import { html, useState } from "../../html.js";
-import { count, score, short } from "../../format.js";
+import { count, score } from "../../format.js";
 import { Contributions, sumOf } from "../../parts/bars.js";
 import { Segments } from "../../parts/fields.js";
 import { Empty } from "../../parts/states.js";
 import { Badge, Table } from "../../parts/table.js";
-import { Copyable } from "../../parts/states.js";
 import { t, word } from "../../words.js";
-import { WhyNot } from "./why_not.js";
+import { Named, useWanted } from "./names.js";
+import { Explained } from "./why_not.js";
 
 const SHOWN = 20;
-
-/** Names of chunks by id, from any part of the answer that has them. */
-export function namesOf({ chunks = [], trace }) {
-  const names = new Map();
-  for (const stage of trace?.stages ?? []) for (const hit of stage.hits) if (hit.document_id) names.set(hit.chunk_id, hit.document_id);
-  for (const chunk of chunks) names.set(chunk.chunk_id, chunk.title || chunk.document_id);
-  return names;
-}
-
-function Named({ id, names }) {
-  const name = names.get(id);
-  return html`${name && html`<span class="title">${name}</span> `}<${Copyable} text=${id} shown=${short(id)} label=${t("chunk.copy_id")} />`;
-}
 
 export function Channels({ trace, names }) {
   return html`<div class="channels">${Object.entries(trace.channels).map(([channel, found]) => html`<${Channel} key=${channel} name=${channel} found=${found} names=${names} />`)}</div>`;
@@ -32,6 +19,7 @@ function Channel({ name, found, names }) {
   const [all, setAll] = useState(false);
   const hits = all ? found.hits : found.hits.slice(0, SHOWN);
   const best = Math.max(...found.hits.map((hit) => hit.score), 0);
+  useWanted(names, hits.map((hit) => hit.chunk_id));
   return html`<section class="channel" aria-label=${word("channel", name)}>
     <h3><i class=${`dot ${name}`}></i>${word("channel", name)}
       <${Badge} of=${found.status} label=${word("status", found.status)} />
@@ -54,9 +42,10 @@ function Channel({ name, found, names }) {
 export function Stages({ trace, names }) {
   const stages = trace.stages.map((stage, at) => ({ ...stage, id: `${stage.stage}-${stage.round}-${at}` }));
   const [chosen, setChosen] = useState(stages.at(-1)?.id);
-  if (!stages.length) return html`<${Empty} title=${t("play.no_stages")} />`;
   const at = Math.max(0, stages.findIndex((stage) => stage.id === chosen));
   const stage = stages[at];
+  useWanted(names, stage?.hits.map((hit) => hit.chunk_id) ?? []);
+  if (!stage) return html`<${Empty} title=${t("play.no_stages")} />`;
   const before = at > 0 ? new Map(stages[at - 1].hits.map((hit) => [hit.chunk_id, hit.place])) : null;
   const most = Math.max(...stage.hits.map((hit) => sumOf(hit.contributions)), 0);
   const decayed = stage.hits.some((hit) => hit.decay != null);
@@ -82,22 +71,32 @@ function Step({ from, to }) {
   return html` <span class="step" title=${t("play.from", { place: from })}>${from > to ? "↑" : "↓"}${Math.abs(from - to)}</span>`;
 }
 
-export function LeftOut({ trace, names, queryId }) {
-  const [asking, setAsking] = useState(null);
-  if (!trace.drops.length) return html`<${Empty} title=${t("play.nothing_left_out")} />`;
+export function LeftOut({ trace, names, asked }) {
   const groups = new Map();
   for (const drop of trace.drops) {
     const key = `${drop.stage}/${drop.reason}`;
     groups.set(key, [...(groups.get(key) ?? []), drop]);
   }
-  return html`${[...groups].map(([key, drops]) => html`
-    <details key=${key} class="drops">
-      <summary>${word("run", drops[0].stage)}: ${drops[0].reason.replaceAll("_", " ")} <span class="tab-note">${count(drops.length)}</span></summary>
-      <ul class="plain lines">${drops.slice(0, 50).map((drop) => html`<li key=${drop.chunk_id} class="row between">
-        <span class="name"><${Named} id=${drop.chunk_id} names=${names} /></span>
+  if (!groups.size) return html`<${Empty} title=${t("play.nothing_left_out")} />`;
+  return html`${[...groups].map(([key, drops]) => html`<${Drops} key=${key} drops=${drops} names=${names} asked=${asked} />`)}`;
+}
+
+const DROPS_SHOWN = 50;
+
+/** The drops by one rule; their names are read when the list is opened. */
+function Drops({ drops, names, asked }) {
+  const [open, setOpen] = useState(false);
+  const [asking, setAsking] = useState(null);
+  const shown = drops.slice(0, DROPS_SHOWN);
+  useWanted(names, open ? shown.map((drop) => drop.chunk_id) : []);
+  return html`<details class="drops" onToggle=${(event) => setOpen(event.target.open)}>
+    <summary>${word("run", drops[0].stage)}: ${word("lost", drops[0].reason, drops[0].reason.replaceAll("_", " "))} <span class="tab-note">${count(drops.length)}</span></summary>
+    ${open && html`<ul class="plain lines">${shown.map((drop) => html`<li key=${drop.chunk_id}>
+      <div class="row between"><span class="name"><${Named} id=${drop.chunk_id} names=${names} /></span>
         <span class="number muted">${score(drop.value)} / ${score(drop.limit)}</span>
-        <button class="link" onClick=${() => setAsking(drop.chunk_id)}>${t("play.why_not")}</button>
-      </li>`)}</ul>
-    </details>`)}
-    ${asking && html`<${WhyNot} key=${asking} queryId=${queryId} first=${asking} />`}`;
+        <button class="link" aria-expanded=${asking === drop.chunk_id} onClick=${() => setAsking(asking === drop.chunk_id ? null : drop.chunk_id)}>${t("play.why_not")}</button></div>
+      ${asking === drop.chunk_id && html`<${Explained} queryId=${asked.queryId} chunkId=${drop.chunk_id} title=${names.title(drop.chunk_id)} />`}
+    </li>`)}</ul>
+    ${drops.length > DROPS_SHOWN && html`<p class="hint">${t("ask.further", { count: count(drops.length - DROPS_SHOWN) })}</p>`}`}
+  </details>`;
 }

@@ -10,48 +10,58 @@ import { link } from "../../router.js";
 import { noteAsked } from "../../session.js";
 import { t, word } from "../../words.js";
 import { Answer, Context } from "./answer.js";
-import { Channels, LeftOut, namesOf, Stages } from "./run.js";
+import { Channels, LeftOut, Stages } from "./run.js";
+import { RankFlow } from "./flow.js";
+import { Reuse } from "./reuse.js";
+import { useNames } from "./names.js";
 import { Waterfall } from "../../parts/waterfall.js";
 import { WhyNot } from "./why_not.js";
 
-export function Side({ label, body, other, onAnswer }) {
+/** `label`: A or B, empty for the only side. `writes`: whether a language model can write an answer. */
+export function Side({ label, body, other, onAnswer, writes, profiles, onProfile }) {
   const found = useLoad((signal) => post("v1/rag/debug", body, { signal }), [JSON.stringify(body)]);
   useEffect(() => {
     if (!found.data) return;
     onAnswer(found.data);
     noteAsked({ query_id: found.data.query_id, text: body.query_text, namespaces: body.namespaces, at: new Date().toISOString() });
   }, [found.data]);
-  return html`<section class="side-result" aria-label=${t("play.answer_of", { side: label })}>
-    <h2 class="side-title"><span class=${`letter ${label}`}>${label}</span> ${described(body)}</h2>
-    <${Loaded} of=${found} lines=${6}>${(answer) => html`<${Answered} answer=${answer} other=${other} />`}<//>
+  return html`<section class="side-result" aria-label=${label ? t("play.answer_of", { side: label }) : t("play.answer")}>
+    <h2 class="side-title">${label && html`<span class=${`letter ${label}`}>${label}</span>`} ${described(body)}</h2>
+    <${Loaded} of=${found} lines=${6}>${(answer) => html`<${Answered} key=${answer.query_id} answer=${answer} other=${other} body=${body}
+      writes=${writes} profiles=${profiles} onProfile=${onProfile} />`}<//>
   </section>`;
 }
 
 /** The profile, and the settings beside it. */
-function described({ profile, enable_rerank: rerank, retrieve = {} }) {
+function described({ profile, enable_rerank: rerank, retrieve = {}, filters, story_time: story }) {
+  const filtered = Object.keys(filters ?? {}).length + (story === undefined ? 0 : 1);
   return [
     profile,
     retrieve.method && t(`method.${retrieve.method}`),
     retrieve.fusion && t(`fusion.${retrieve.fusion.strategy}`),
     rerank !== undefined && `${t("play.rerank")}: ${rerank ? t("field.on") : t("field.off")}`,
     retrieve.time_decay && `${t("play.decay")}: ${retrieve.time_decay.half_life_days}`,
+    filtered > 0 && `${t("filter.title")}: ${filtered}`,
   ].filter(Boolean).join(" · ");
 }
 
-function Answered({ answer, other }) {
+function Answered({ answer, other, body, writes, profiles, onProfile }) {
   const { stats, trace } = answer;
-  const names = namesOf(answer);
+  const names = useNames(answer);
+  const asked = { queryId: answer.query_id, namespaces: answer.query.namespaces };
   return html`
     <${Summary} answer=${answer} />
     <${Degradations} of=${stats.degradations} failed=${answer.status === "failed"} />
     <${Tabs} label=${t("play.parts")} tabs=${[
-      { id: "answer", label: t("play.answer"), note: answer.chunks.length, panel: () => html`<${Answer} answer=${answer} other=${other} />` },
+      { id: "answer", label: t("play.answer"), note: answer.chunks.length, panel: () => html`<${Answer} answer=${answer} other=${other} writes=${writes} />` },
+      trace?.stages.length > 0 && answer.chunks.length > 0 && { id: "flow", label: t("flow.title"), panel: () => html`<${RankFlow} trace=${trace} names=${names} />` },
       trace && { id: "channels", label: t("play.channels"), panel: () => html`<${Channels} trace=${trace} names=${names} />` },
       trace && { id: "stages", label: t("play.stages"), panel: () => html`<${Stages} trace=${trace} names=${names} />` },
       { id: "context", label: t("play.context"), panel: () => html`<${Context} context=${answer.context} />` },
       { id: "timing", label: t("play.timing"), panel: () => html`<${Waterfall} timings=${stats.latency_ms} channels=${Object.keys(stats.hits)} />` },
-      trace && { id: "left-out", label: t("play.left_out"), note: trace.drops.length, panel: () => html`<${LeftOut} trace=${trace} names=${names} queryId=${answer.query_id} />` },
-      { id: "why-not", label: t("play.why_not"), panel: () => html`<${WhyNot} queryId=${answer.query_id} />` },
+      trace && { id: "left-out", label: t("play.left_out"), note: trace.drops.length, panel: () => html`<${LeftOut} trace=${trace} names=${names} asked=${asked} />` },
+      { id: "why-not", label: t("play.why_not"), panel: () => html`<${WhyNot} ...${asked} />` },
+      { id: "reuse", label: t("reuse.title"), panel: () => html`<${Reuse} body=${body} profiles=${profiles} onProfile=${onProfile} />` },
     ].filter(Boolean)} />`;
 }
 
@@ -75,10 +85,10 @@ export function StatusOf({ status, degraded }) {
 }
 
 /** Every degradation: its part, its code and a sentence. The server's text, in English, has the details. */
-export function Degradations({ of, failed = false }) {
+export function Degradations({ of, failed = false, title = t(failed ? "play.failed" : "play.degraded") }) {
   if (!of?.length) return null;
   return html`<div class="note warn" role="status">
-    <p><strong>${t(failed ? "play.failed" : "play.degraded")}</strong></p>
+    <p><strong>${title}</strong></p>
     <ul class="plain">${of.map((loss) => html`<li key=${JSON.stringify(loss)} title=${loss.detail}>
       <b>${word("channel", loss.part, word("part", loss.part))}</b> <code>${loss.code}</code> ${sentenceOf(loss)}</li>`)}
     </ul>

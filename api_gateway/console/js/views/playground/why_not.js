@@ -1,48 +1,100 @@
-// Explain a missing chunk: the first stage that lost it, and the number that decided.
-import { html, useEffect, useState } from "../../html.js";
-import { post, segment } from "../../api.js";
+// Explain a missing passage: the user finds its document by words; the answer names the first stage that lost it.
+import { html, useState } from "../../html.js";
+import { get, post, query, segment } from "../../api.js";
 import { score } from "../../format.js";
-import { useAction } from "../../load.js";
-import { Text } from "../../parts/fields.js";
-import { Problem, Waiting } from "../../parts/states.js";
+import { useLoad } from "../../load.js";
+import { Choice, Text, useSettled } from "../../parts/fields.js";
+import { Empty, Loaded } from "../../parts/states.js";
 import { Badge, Facts } from "../../parts/table.js";
 import { t, word } from "../../words.js";
+import { MOST_ASKED, useEveryNamespace } from "./namespaces.js";
 
-export function WhyNot({ queryId, first = "" }) {
-  const [chunkId, setChunkId] = useState(first);
-  const [found, setFound] = useState(null);
-  const ask = useAction(async (id) => {
-    setFound(null);
-    setFound(await post(`v1/queries/${segment(queryId)}/why-not`, { chunk_id: id.trim() }));
-  });
-  useEffect(() => { if (first) ask.run(first); }, []);
+const ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+const FOUND = 30; // passages read for one search
+const PASSAGES = 3; // shown of a document before the others are read
 
-  function submit(event) {
-    event.preventDefault();
-    if (chunkId.trim()) ask.run(chunkId);
-  }
-
+/** `namespaces`: those of the query; unknown for a query without a trace. */
+export function WhyNot({ queryId, namespaces }) {
+  const every = useEveryNamespace();
+  const known = (every.data?.rows ?? []).map((each) => each.namespace);
+  const asked = namespaces ?? known.slice(0, MOST_ASKED);
+  const [where, setWhere] = useState("");
+  const [sought, setSought] = useState("");
+  const [chosen, setChosen] = useState(null);
+  const settled = useSettled(sought.trim());
+  const others = known.filter((name) => !asked.includes(name));
   return html`<div class="why-not">
-    <form class="ask" onSubmit=${submit}>
-      <${Text} label=${t("why.chunk_id")} value=${chunkId} onInput=${setChunkId} class="grow" spellcheck=${false} hint=${t("why.hint")} />
-      <button disabled=${!chunkId.trim() || ask.busy} aria-busy=${ask.busy}>${t("why.ask")}</button>
+    <form class="ask" role="search" onSubmit=${(event) => event.preventDefault()}>
+      <${Text} label=${t("why.which")} type="search" value=${sought} onInput=${setSought} class="grow" hint=${t("why.hint")} maxlength="400" />
+      ${others.length > 0 && html`<${Choice} label=${t("field.namespace")} value=${where} onInput=${setWhere}
+        options=${[["", t("why.asked")], ...[...asked, ...others].map((name) => [name, name])]} />`}
     </form>
-    ${ask.busy && html`<${Waiting} lines=${2} />`}
-    ${ask.error && html`<${Problem} error=${ask.error} />`}
-    ${found && html`<div class="panel tight" role="status">
-      <p><${Badge} of=${found.stage} tone=${found.stage === "returned" ? "good" : "warn"} label=${word("run", found.stage)} /> ${found.detail}</p>
-      <${Facts} of=${[
-        found.document_id && [t("field.document"), found.document_id],
-        [t("dead.reason"), html`<code>${found.reason}</code>`],
-        found.value != null && [t("why.value"), score(found.value, 4)],
-        found.limit != null && [t("why.limit"), score(found.limit, 4)],
-      ]} />
-      ${Object.entries(found.channels ?? {}).map(([channel, seen]) => html`<p key=${channel} class="meta">
-        <i class=${`dot ${channel}`}></i><b>${word("channel", channel)}</b>
-        ${Object.entries(seen).filter(([, value]) => value !== null).map(([name, value]) => html`
-          <span key=${name}>${name.replaceAll("_", " ")} <span class="number">${typeof value === "number" ? score(value, Number.isInteger(value) ? 0 : 4) : String(value)}</span></span>`)}
-      </p>`)}
-      ${found.replayed && html`<p class="hint">${t("why.replayed")}</p>`}
-    </div>`}
+    ${settled && (asked.length > 0 || where) && html`<${Passages} key=${`${settled}/${where}`} text=${settled} namespaces=${where ? [where] : asked} chosen=${chosen} onChoose=${setChosen} />`}
+    ${chosen && html`<${Explained} key=${chosen.chunk_id} queryId=${queryId} chunkId=${chosen.chunk_id} title=${chosen.title} />`}
   </div>`;
+}
+
+/** The documents whose title or text fits the words, with their passages. */
+function Passages({ text, namespaces, chosen, onChoose }) {
+  const found = useLoad((signal) => (ID.test(text) ? named(text, signal) : search(text, namespaces, signal)), [text, namespaces.join("/")]);
+  return html`<${Loaded} of=${found} lines=${2} isEmpty=${(documents) => !documents.length} empty=${html`<${Empty} title=${t("why.nothing")} />`}>
+    ${(documents) => html`<ul class="plain lines missing">${documents.map((each) => html`
+      <${Candidate} key=${`${each.namespace}/${each.document_id}`} of=${each} chosen=${chosen} onChoose=${onChoose} />`)}</ul>`}
+  <//>`;
+}
+
+function Candidate({ of, chosen, onChoose }) {
+  const [all, setAll] = useState(null);
+  const chunks = all ?? of.chunks.slice(0, PASSAGES);
+  async function readAll() {
+    const page = await get(`v1/documents/${segment(of.document_id)}/chunks${query({ namespace: of.namespace, limit: 200 })}`).catch(() => ({ data: of.chunks }));
+    setAll(page.data.filter((chunk) => chunk.searched !== false));
+  }
+  return html`<li>
+    <p><span class="title">${of.title || of.document_id}</span> <span class="muted">${of.namespace}</span></p>
+    ${chunks.map((chunk) => html`<button key=${chunk.chunk_id} type="button" class="passage-choice" aria-pressed=${chosen?.chunk_id === chunk.chunk_id}
+      onClick=${() => onChoose({ chunk_id: chunk.chunk_id, title: of.title || of.document_id })}>${(chunk.text ?? chunk.beginning).slice(0, 120)}</button>`)}
+    ${all === null && html`<button type="button" class="link" onClick=${readAll}>${t("why.all")}</button>`}
+  </li>`;
+}
+
+async function search(text, namespaces, signal) {
+  const answer = await post("v1/rag/query", {
+    query_text: text, namespaces, top_k: FOUND, enable_rerank: false, enable_expand: false, fallback: { enabled: false },
+  }, { signal });
+  return byDocument(answer.chunks);
+}
+
+/** A passage by its pasted id. */
+const named = async (id, signal) => byDocument((await post("v1/chunks/lookup", { chunk_ids: [id] }, { signal })).data);
+
+function byDocument(chunks) {
+  const documents = new Map();
+  for (const chunk of chunks) {
+    const key = `${chunk.namespace}/${chunk.document_id}`;
+    const entry = documents.get(key) ?? { namespace: chunk.namespace, document_id: chunk.document_id, title: chunk.title, chunks: [] };
+    entry.chunks.push(chunk);
+    documents.set(key, entry);
+  }
+  return [...documents.values()];
+}
+
+/** The stage that lost one passage, and the number that decided. */
+export function Explained({ queryId, chunkId, title }) {
+  const found = useLoad((signal) => post(`v1/queries/${segment(queryId)}/why-not`, { chunk_id: chunkId }, { signal }), [queryId, chunkId]);
+  return html`<${Loaded} of=${found} lines=${2} isEmpty=${() => false}>${(verdict) => html`<div class="panel tight" role="status">
+    <p><${Badge} of=${verdict.stage} tone=${verdict.stage === "returned" ? "good" : "warn"} label=${word("run", verdict.stage)} /> <strong>${title}</strong></p>
+    <p>${verdict.detail}</p>
+    <${Facts} of=${[
+      [t("dead.reason"), word("lost", verdict.reason, verdict.reason.replaceAll("_", " "))],
+      verdict.value != null && [t("why.value"), score(verdict.value, Number.isInteger(verdict.value) ? 0 : 4)],
+      verdict.limit != null && [t("why.limit"), score(verdict.limit, Number.isInteger(verdict.limit) ? 0 : 4)],
+    ]} />
+    ${Object.entries(verdict.channels ?? {}).map(([channel, seen]) => html`<p key=${channel} class="meta">
+      <i class=${`dot ${channel}`}></i><b>${word("channel", channel)}</b>
+      ${Object.entries(seen).filter(([, value]) => value !== null).map(([name, value]) => html`
+        <span key=${name}>${word("seen", name, name.replaceAll("_", " "))} <span class="number">${typeof value === "number" ? score(value, Number.isInteger(value) ? 0 : 4) : String(value)}</span></span>`)}
+    </p>`)}
+    ${verdict.replayed && html`<p class="hint">${t("why.replayed")}</p>`}
+  </div>`}<//>`;
 }

@@ -12,7 +12,8 @@ import { Waterfall } from "../../parts/waterfall.js";
 import { link } from "../../router.js";
 import { Heading } from "../../shell.js";
 import { t } from "../../words.js";
-import { Channels, LeftOut, namesOf, Stages } from "../playground/run.js";
+import { useNames, useWanted } from "../playground/names.js";
+import { Channels, LeftOut, Stages } from "../playground/run.js";
 import { Degradations } from "../playground/side.js";
 import { WhyNot } from "../playground/why_not.js";
 
@@ -35,7 +36,8 @@ function Untraced({ id }) {
 }
 
 function Run({ trace }) {
-  const names = namesOf({ trace });
+  const names = useNames({});
+  const asked = { queryId: trace.query_id, namespaces: trace.query.namespaces };
   return html`
     <section class="panel">
       <p class="question">${trace.query.text}</p>
@@ -58,16 +60,17 @@ function Run({ trace }) {
       { id: "stages", label: t("play.stages"), panel: () => html`<${Stages} trace=${trace} names=${names} />` },
       { id: "channels", label: t("play.channels"), panel: () => html`<${Channels} trace=${trace} names=${names} />` },
       { id: "explained", label: t("trace.explained"), panel: () => html`<ol class="plain lines">${trace.explained.map((each) => html`<li key=${each}>${each}</li>`)}</ol>` },
-      { id: "left-out", label: t("play.left_out"), note: trace.drops.length, panel: () => html`<${LeftOut} trace=${trace} names=${names} queryId=${trace.query_id} />` },
-      { id: "why-not", label: t("play.why_not"), panel: () => html`<${WhyNot} queryId=${trace.query_id} />` },
-      { id: "replay", label: t("trace.replay"), panel: () => html`<${Replay} queryId=${trace.query_id} names=${names} />` },
+      { id: "left-out", label: t("play.left_out"), note: trace.drops.length, panel: () => html`<${LeftOut} trace=${trace} names=${names} asked=${asked} />` },
+      { id: "why-not", label: t("play.why_not"), panel: () => html`<${WhyNot} ...${asked} />` },
+      { id: "replay", label: t("trace.replay"), panel: () => html`<${Replay} queryId=${trace.query_id} />` },
       { id: "plan", label: t("trace.plan"), panel: () => html`<pre class="context" tabindex="0">${JSON.stringify(trace.plan, null, 2)}</pre>` },
     ]} />`;
 }
 
 const EXAMPLE = '{\n  "retrieve": { "fusion": { "strategy": "rrf" } }\n}';
 
-function Replay({ queryId, names = new Map(), first = EXAMPLE }) {
+function Replay({ queryId, first = EXAMPLE }) {
+  const names = useNames({});
   const [plan, setPlan] = useState(first);
   const [found, setFound] = useState(null);
   const run = useAction(async () => {
@@ -80,7 +83,8 @@ function Replay({ queryId, names = new Map(), first = EXAMPLE }) {
     if (!wanted || typeof wanted !== "object" || Array.isArray(wanted)) throw new ApiError({ title: t("trace.no_object") });
     setFound(await post(`v1/queries/${segment(queryId)}/replay`, { plan: wanted }));
   });
-  const name = (each) => names.get(each.chunk_id) || short(each.chunk_id);
+  const name = (each) => names.title(each.chunk_id);
+  useWanted(names, ["moved", "added", "removed"].flatMap((kind) => found?.difference[kind].map((each) => each.chunk_id) ?? []));
   return html`
     <p class="about">${t("trace.replay_about")}</p>
     <form onSubmit=${(event) => { event.preventDefault(); run.run(); }}>

@@ -11,7 +11,7 @@ import { asked, may } from "../../session.js";
 import { Heading } from "../../shell.js";
 import { useStore } from "../../store.js";
 import { t, word } from "../../words.js";
-import { StatusOf } from "../side.js";
+import { StatusOf } from "../playground/side.js";
 
 const MARKS = ["slow", "degraded", "failed", "empty", "requested", "sampled"];
 const HOURS = { "1h": 1, "6h": 6, "24h": 24, "7d": 168 };

@@ -1,0 +1,38 @@
+// The settings of one side, and the body of its query.
+import { html } from "../../html.js";
+import { Choice, Text } from "../../parts/fields.js";
+import { t } from "../../words.js";
+import { filtersOf } from "./filters.js";
+
+export function Settings({ name, value, onInput, profiles }) {
+  const set = (field) => (text) => onInput({ ...value, [field]: text });
+  const as = ["", t("play.as_profile")];
+  return html`<fieldset class="side-settings">
+    <legend>${name ? html`<span class=${`letter ${name}`}>${name}</span>` : html`<span class="visually-hidden">${t("ask.settings")}</span>`}</legend>
+    <${Choice} label=${t("play.profile")} value=${value.profile} onInput=${set("profile")} options=${profiles.map((each) => [each, each])} />
+    <${Choice} label=${t("play.method")} value=${value.method} onInput=${set("method")}
+      options=${[as, ...["hybrid", "full_text", "semantic"].map((each) => [each, t(`method.${each}`)])]} />
+    <${Choice} label=${t("play.fusion")} value=${value.fusion} onInput=${set("fusion")}
+      options=${[as, ...["weighted", "rrf"].map((each) => [each, t(`fusion.${each}`)])]} />
+    <${Choice} label=${t("play.rerank")} value=${value.rerank} onInput=${set("rerank")}
+      options=${[as, ["on", t("field.on")], ["off", t("field.off")]]} />
+    <${Text} label=${t("play.decay")} type="number" min="0.1" step="any" value=${value.decay} onInput=${set("decay")} placeholder=${t("play.as_profile")} />
+  </fieldset>`;
+}
+
+/** The body of `/v1/rag/query` for a draft of the form and one of its sides. */
+export function bodyOf({ text, chosen, topK, filters }, side) {
+  const retrieve = {};
+  if (side.method) retrieve.method = side.method;
+  if (side.fusion) retrieve.fusion = { strategy: side.fusion };
+  if (Number(side.decay) > 0) retrieve.time_decay = { half_life_days: Number(side.decay) };
+  return {
+    query_text: text,
+    namespaces: chosen,
+    profile: side.profile,
+    ...(topK ? { top_k: Number(topK) } : {}),
+    ...(side.rerank ? { enable_rerank: side.rerank === "on" } : {}),
+    ...(Object.keys(retrieve).length ? { retrieve } : {}),
+    ...filtersOf(filters),
+  };
+}
