@@ -5,7 +5,7 @@ RUN := .venv/bin/python
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test thorough up down check bench chaos lock schema
+.PHONY: help demo test thorough up down check bench chaos lock schema dist
 
 help:
 	@echo "make demo    install what is missing, start real servers, ingest, query, end everything"
@@ -19,6 +19,7 @@ help:
 	@echo "             ARGS='--broker rabbitmq' has RabbitMQ carry the messages, where it is installed"
 	@echo "make schema  record anew what the migrations make, after one was added"
 	@echo "make lock    write requirements*.lock anew from pyproject.toml"
+	@echo "make dist    build the client and the server as wheels and source archives into dist/"
 
 demo:
 	@$(LOCAL) with demo --fresh -- $(RUN) compose/demo/run.py $(ARGS)
@@ -49,6 +50,9 @@ chaos:
 
 lock:
 	@$(LOCAL) lock $(ARGS)
+
+dist:
+	@$(LOCAL) dist
 
 schema:
 	@$(LOCAL) with schema --fresh --dev --servers-only -- $(RUN) -m tests.record_schema

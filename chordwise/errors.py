@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -91,8 +92,19 @@ class MissingExtra(ChordwiseError, ImportError):
 
 def missing(extra: str, error: ModuleNotFoundError) -> MissingExtra:
     """Return the MissingExtra to raise for a failed import of a package of ``extra``."""
-    message = f"chordwise.{extra} needs the package {error.name}: pip install 'chordwise[{extra}]'"
-    return MissingExtra(message, name=error.name)
+    from importlib.metadata import PackageNotFoundError, requires  # read from the disk, for this sentence only
+
+    try:
+        lines = requires("chordwise-client") or []
+    except PackageNotFoundError:  # run from a folder on the path
+        lines = []
+    marked = (line.partition(";") for line in lines if re.search(rf"extra == .{extra}.$", line))
+    packages = " ".join(f"'{requirement.strip()}'" for requirement, _, _ in marked) or error.name
+    return MissingExtra(
+        f"chordwise.{extra} needs the package {error.name}: pip install {packages}"
+        f" (the extra {extra} of chordwise-client)",
+        name=error.name,
+    )
 
 
 def _first_field(sentence: str, errors: Sequence[Mapping[str, Any]]) -> str:

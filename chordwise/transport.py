@@ -12,7 +12,6 @@ import ssl
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
@@ -22,10 +21,7 @@ from chordwise.errors import NotConfigured, UnexpectedAnswer
 
 T = TypeVar("T")
 
-try:
-    CLIENT_VERSION = version("chordwise")
-except PackageNotFoundError:
-    CLIENT_VERSION = "0"
+CLIENT_VERSION = "0.2.0"  # read from here when the distribution is built; that of the server's pyproject.toml
 
 USER_AGENT = f"chordwise-python/{CLIENT_VERSION}"
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})

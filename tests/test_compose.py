@@ -100,7 +100,7 @@ class DescribeImages:
         modules = {f"{module}.py" for module in setuptools["py-modules"]}
         copies = re.findall(r"^COPY (?!--from)(.+) \S+$", DOCKERFILE, re.MULTILINE)
         copied = {source for sources in copies for source in sources.split()}
-        assert packages | modules | {"requirements.lock"} == copied == kept
+        assert packages | modules | {"chordwise", "requirements.lock"} == copied == kept
 
     def it_does_not_end_as_root(self):
         assert re.findall(r"^USER (\S+)", DOCKERFILE, re.MULTILINE)[-1].split(":")[0] not in ("root", "0")

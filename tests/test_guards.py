@@ -10,6 +10,7 @@ import pytest
 from compose.localstack.services import SERVICES as LOCAL_SERVICES
 from pipeline.settings import Settings
 from tests.support.repository.project import (
+    LOCKS,
     PROJECT,
     ROOT,
     SERVICES,
@@ -25,8 +26,6 @@ from tests.support.repository.project import (
     words,
 )
 from workers.names import Queue, TaskName
-
-LOCKS = ("requirements.lock", "requirements-local.lock", "requirements-dev.lock")
 
 # In two halves, so that this file does not contain what it looks for.
 REGISTRY_HOSTS = [

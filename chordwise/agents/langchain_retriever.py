@@ -1,4 +1,4 @@
-"""Chordwise as a retriever of LangChain: ``pip install 'chordwise[langchain]'``.
+"""Chordwise as a retriever of LangChain: the extra ``langchain`` of chordwise-client.
 
 from chordwise.langchain import ChordwiseRetriever
 

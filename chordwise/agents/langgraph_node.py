@@ -1,4 +1,4 @@
-"""The retrieval node of a LangGraph agent: ``pip install 'chordwise[langgraph]'``.
+"""The retrieval node of a LangGraph agent: the extra ``langgraph`` of chordwise-client.
 
 from chordwise.langgraph import retrieval_node
 

@@ -1,4 +1,4 @@
-"""Chordwise as a retriever of LlamaIndex: ``pip install 'chordwise[llamaindex]'``.
+"""Chordwise as a retriever of LlamaIndex: the extra ``llamaindex`` of chordwise-client.
 
 from chordwise.llamaindex import ChordwiseRetriever
 

@@ -1,4 +1,4 @@
-"""The commands: `install`, `up`, `down`, `with`, `check`, `lock`."""
+"""The commands: `install`, `up`, `down`, `with`, `check`, `dist`, `lock`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import time
 
 from . import shell, stopping
 from .background import down, supervise, up
+from .distributions import build
 from .endpoints import external
 from .install import install
 from .locks import lock
@@ -69,6 +70,9 @@ def _run(chosen: argparse.Namespace, command: list[str]) -> int:
         case "check":
             install(dev=True, **_missing_servers(wanted=False))
             return _check()
+        case "dist":
+            install(dev=False, **_missing_servers(wanted=False))
+            return build()
         case _:
             return lock(upgrade=chosen.upgrade)
 
@@ -131,6 +135,7 @@ def _parser() -> argparse.ArgumentParser:
     using.add_argument("--servers-only", action="store_true", help="no schemas, no services")
     using.add_argument("--dev", action="store_true", help="with the tools for tests and checks")
     actions.add_parser("check", help="format, lint, types, import contracts, unit tests")
+    actions.add_parser("dist", help="build both distributions into dist/")
     locking = actions.add_parser("lock", help="write the lock files anew from pyproject.toml")
     locking.add_argument("--upgrade", action="store_true", help="take the newest versions")
     supervising = actions.add_parser("supervise", help="what `up` runs in the background")

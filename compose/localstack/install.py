@@ -14,7 +14,7 @@ from pathlib import Path
 
 from . import apt, lockfile, programs, shell, stopping, variables
 from .lockfile import DEV_LOCK, RUNTIME_LOCKS
-from .places import LOCAL, ROOT, VENV
+from .places import CLIENT, LOCAL, PROJECTS, ROOT, VENV
 from .progress import Failure, say, step
 from .servers import backup_programs, browser, promtool, tesseract
 
@@ -62,7 +62,7 @@ def up_to_date(stamp: str, wanted: str, *, dev: bool) -> bool:
 def fingerprint(root: Path, python: str) -> str:
     """Return a fingerprint that changes whenever an environment made in ``root`` with ``python`` would differ."""
     digest = hashlib.sha256(f"{root}\n{python}\n".encode())
-    for name in (*RUNTIME_LOCKS, DEV_LOCK, "pyproject.toml"):
+    for name in (*RUNTIME_LOCKS, DEV_LOCK, *PROJECTS):
         digest.update((root / name).read_bytes())
     return digest.hexdigest()
 
@@ -83,7 +83,8 @@ def _virtual_environment(*, dev: bool) -> None:
     with step("Chordwise into .venv, and byte code of what every process loads"), ThreadPoolExecutor(1) as beside:
         loading: list[str | Path] = [PYTHON, "-c", f"import {_LOADED}"]
         compiled = beside.submit(shell.run, loading, what="loading the packages", log=_LOG, cwd=ROOT)
-        _pip("install", "--no-deps", "--no-build-isolation", "--no-compile", "--editable", ".")
+        for folder in (".", f"./{CLIENT}"):  # the root first: an older one, which held the client too, goes with it
+            _pip("install", "--no-deps", "--no-build-isolation", "--no-compile", "--editable", folder)
         _pip("check")
         compiled.result()
     _STAMP.write_text(f"{wanted} {'dev' if dev else 'runtime'}\n", encoding="ascii")

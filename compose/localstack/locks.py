@@ -1,4 +1,4 @@
-"""`make lock`: write the lock files from pyproject.toml.
+"""`make lock`: write the lock files from the two pyproject.toml.
 
 Three layers: the requirements of every installation, PostgreSQL for the local stack, the tools. A layer is resolved
 with the previous ones as constraints and repeats none of their packages, so that they can be installed together.
@@ -15,7 +15,7 @@ from typing import Any
 
 from . import shell
 from .lockfile import DEV_LOCK, RUNTIME_LOCKS, pins, without
-from .places import LOCAL, ROOT
+from .places import LOCAL, PROJECTS, ROOT
 from .progress import Failure, say, step
 
 # Needed by some supported Pythons and not by the one that resolves; requested by name, or the lock lacks them.
@@ -35,7 +35,7 @@ def lock(*, upgrade: bool) -> int:
             f"resolve with Python {_OLDEST[0]}.{_OLDEST[1]}, the oldest supported: newer ones need fewer packages"
         )
     tools = _tools()
-    layers = wanted(tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8")))
+    layers = wanted(*(tomllib.loads((ROOT / name).read_text(encoding="utf-8")) for name in PROJECTS))
     # The machine's own pip configuration must not affect the result.
     environment = {name: value for name, value in shell.plain_environment().items() if not name.startswith("PIP_")}
     environment |= {"PIP_CONFIG_FILE": "/dev/null", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
@@ -63,10 +63,15 @@ def lock(*, upgrade: bool) -> int:
     return 0
 
 
-def wanted(project: dict[str, Any]) -> dict[str, list[str]]:
-    """Return the requirements of each lock file, in the order in which they build on each other."""
-    table, extras = project["project"], project["project"]["optional-dependencies"]
-    runtime = [*table["dependencies"], *project["build-system"]["requires"], *_FOR_OTHER_PYTHONS]
+def wanted(server: dict[str, Any], client: dict[str, Any]) -> dict[str, list[str]]:
+    """Return the requirements of each lock file, in the order in which they build on each other.
+
+    The client itself is not locked: it is installed from this checkout.
+    """
+    table, extras = server["project"], server["project"]["optional-dependencies"]
+    own = f"{client['project']['name']}=="
+    needed = [line for line in table["dependencies"] if not line.startswith(own)]
+    runtime = [*needed, *client["project"]["dependencies"], *server["build-system"]["requires"], *_FOR_OTHER_PYTHONS]
     return {RUNTIME_LOCKS[0]: runtime, RUNTIME_LOCKS[1]: list(extras["local"]), DEV_LOCK: list(extras["dev"])}
 
 

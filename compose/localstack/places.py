@@ -8,6 +8,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 LOCAL = ROOT / ".local"
 VENV = ROOT / ".venv"
+DIST = ROOT / "dist"  # written by `make dist`
+CLIENT = "chordwise"  # the folder of the distribution chordwise-client; that of the server is the root
+PROJECTS = ("pyproject.toml", f"{CLIENT}/pyproject.toml")
 ENVIRONMENT = LOCAL / "env"  # written by `make up` for the command line client
 
 

@@ -90,7 +90,10 @@ def _provider() -> TracerProvider | None:
 def check(use: Settings) -> None:
     """Raise Misconfigured if spans are to be sent and the packages for it are not installed."""
     if use.otlp_endpoint and not all(_installed(name) for name in _REQUIRED):
-        raise Misconfigured("CHORDWISE_OTLP_ENDPOINT needs the extra otel: pip install 'chordwise[otel]'")
+        raise Misconfigured(
+            "CHORDWISE_OTLP_ENDPOINT needs the extra otel:"
+            " pip install opentelemetry-sdk opentelemetry-exporter-otlp-proto-http"
+        )
 
 
 def _installed(name: str) -> bool:

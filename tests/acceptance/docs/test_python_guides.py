@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ import pytest
 from chordwise import Chordwise
 from pipeline.resources import Resources
 from tests.conftest import make_tenant
-from tests.support.repository.guides import blocks, whole_blocks
+from tests.support.repository.guides import blocks
 from tests.support.repository.project import ROOT
 
 GUIDES = ("docs/python.md", "docs/frameworks.md")
@@ -32,14 +31,6 @@ def it_runs(page: str, use: Resources, tmp_path: Path) -> None:
         command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=90
     )
     assert ran.returncode == 0, ran.stderr
-
-
-def it_names_extras_that_exist() -> None:
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    text = "".join(block.text for block in whole_blocks("docs/frameworks.md"))
-    named = re.findall(r"pip install 'chordwise\[(\w+)]'", text)
-    assert set(named) == {"langchain", "langgraph", "llamaindex"}
-    assert set(named) <= set(extras)
 
 
 def it_lists_every_method() -> None:

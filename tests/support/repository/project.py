@@ -20,6 +20,8 @@ COMPOSE_TEXT = (ROOT / "compose/compose.yaml").read_text(encoding="utf-8")
 COMPOSE: dict[str, Any] = yaml.safe_load(COMPOSE_TEXT)
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+CLIENT_PROJECT: dict[str, Any] = tomllib.loads((ROOT / "chordwise/pyproject.toml").read_text(encoding="utf-8"))
+LOCKS = ("requirements.lock", "requirements-local.lock", "requirements-dev.lock")
 EXAMPLE_LINES = (ROOT / ".env.example").read_text(encoding="utf-8").splitlines()
 
 
@@ -77,8 +79,10 @@ def requirement_name(requirement: str) -> str:
 
 
 def runtime_dependencies() -> set[str]:
-    """The names in pyproject.toml's dependencies."""
-    return {requirement_name(each) for each in PROJECT["project"]["dependencies"]}
+    """The names in the dependencies of server and client, but for the client itself."""
+    projects = (PROJECT["project"], CLIENT_PROJECT["project"])
+    named = {requirement_name(each) for project in projects for each in project["dependencies"]}
+    return named - {project["name"] for project in projects}
 
 
 def locked_requirements(lock: str) -> Iterator[str]:

@@ -100,7 +100,8 @@ class DescribeTheStamp:
         assert install.up_to_date(stamp, "abc", dev=dev) is current
 
     def it_changes_with_the_locks_the_place_and_the_python(self, tmp_path: Path) -> None:
-        for name in (*install.RUNTIME_LOCKS, install.DEV_LOCK, "pyproject.toml"):
+        (tmp_path / install.CLIENT).mkdir()
+        for name in (*install.RUNTIME_LOCKS, install.DEV_LOCK, *install.PROJECTS):
             (tmp_path / name).write_text("x")
         before = install.fingerprint(tmp_path, "3.11")
         assert install.fingerprint(tmp_path, "3.11") == before

@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 
 from compose.localstack.lockfile import DEV_LOCK, RUNTIME_LOCKS, pins, shares, without
 from compose.localstack.locks import wanted
-from compose.localstack.places import ROOT
+from compose.localstack.places import PROJECTS, ROOT
 
 TEXT = """# Written by a tool
 alpha==1.0 \\
@@ -56,7 +56,8 @@ class DescribeTheProjectsLocks:
 
     def it_pins_what_the_project_asks_for(self, texts: dict[str, str]) -> None:
         pinned: dict[str, str] = {}
-        for name, requirements in wanted(tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))).items():
+        projects = (tomllib.loads((ROOT / name).read_text(encoding="utf-8")) for name in PROJECTS)
+        for name, requirements in wanted(*projects).items():
             pinned |= {canonicalize_name(package): version for package, version in pins(texts[name]).items()}
             for requirement in map(Requirement, requirements):
                 version = pinned.get(canonicalize_name(requirement.name))

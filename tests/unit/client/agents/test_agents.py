@@ -22,6 +22,7 @@ from chordwise.agents.passages import passage_metadata
 from chordwise.api.queries import Hit
 from chordwise.recall_agent import RecallAgent, recall_request
 from chordwise.tools import NOTHING_FOUND, KnowledgeTool
+from tests.support.repository.project import CLIENT_PROJECT
 from tests.support.servers.gateway_stub import KEY, GatewayStub, problem, serve
 
 ROOT = Path(__file__).parents[4]
@@ -249,7 +250,10 @@ class DescribeExtras:
     @pytest.mark.parametrize("statement", _MISSING)
     def it_names_the_command_that_installs_what_is_missing(self, told, statement):
         package, extra = _MISSING[statement]
-        assert told[statement] == f"chordwise.{extra} needs the package {package}: pip install 'chordwise[{extra}]'"
+        said, _, command = told[statement].partition(": ")
+        assert said == f"chordwise.{extra} needs the package {package}"
+        (requirement,) = CLIENT_PROJECT["project"]["optional-dependencies"][extra]
+        assert command == f"pip install '{requirement}' (the extra {extra} of chordwise-client)"
 
 
 _MANY_LOOPS = """

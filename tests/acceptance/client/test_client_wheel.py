@@ -1,0 +1,95 @@
+"""The client alone, as a new user installs it: from the wheel that `make dist` writes, in an environment of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from chordwise import __version__
+from compose.localstack.lockfile import pins
+from pipeline.resources import Resources
+from tests.conftest import make_tenant
+from tests.support.repository.guides import blocks, whole_blocks
+from tests.support.repository.project import LOCKS, ROOT
+
+PAGE = "docs/frameworks.md"
+SERVER = {"celery", "flower", "alembic", "sqlalchemy", "fastapi", "redis", "pymysql", "psycopg", "chordwise"}
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(600)]
+
+
+def command(*words: str | Path, cwd: Path = ROOT, **environment: str) -> str:
+    done = subprocess.run(
+        words, cwd=cwd, env={**os.environ, **environment}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Follow the page: build the wheel and install it at the locked versions; LlamaIndex, which takes a minute, apart."""
+    folder = tmp_path_factory.mktemp("client")
+    for block in blocks(PAGE, "sh"):
+        command("sh", "-ec", block.text)
+    (folder / "versions.txt").write_text(
+        "".join(
+            f"{name}=={version}\n"
+            for lock in LOCKS
+            for name, version in pins((ROOT / lock).read_text(encoding="utf-8")).items()
+        )
+    )
+    command(sys.executable, "-m", "venv", folder / "venv")
+    program = folder / "venv" / "bin" / "python"
+    text = "".join(block.text for block in whole_blocks(PAGE) if block.language == "sh")
+    wheels = [wheel for wheel in re.findall(r"pip install '(.+)'", text) if "[llamaindex]" not in wheel]
+    assert len(wheels) == 2
+    command(program, "-m", "pip", "install", "-q", "-c", folder / "versions.txt", *wheels)
+    return program
+
+
+def run_page(python: Path, folder: Path, use: Resources, *, without: str) -> None:
+    """Run the page's blocks, but for those below the heading ``without``, as one program."""
+    program = folder / "guide.py"
+    program.write_text("\n".join(block.text for block in blocks(PAGE, "python") if block.heading != without))
+    _, key = make_tenant(use)
+    command(python, program, cwd=folder, CHORDWISE_API_KEY=key)
+
+
+class DescribeTheWheel:
+    def it_brings_nothing_of_the_server(self, python: Path) -> None:
+        installed = command(python, "-m", "pip", "list", "--format=freeze").lower()
+        names = set(re.findall(r"^([\w.-]+)==", installed, re.MULTILINE))
+        assert {"chordwise-client", "httpx", "rich", "typer", "langchain-core", "langgraph"} <= names
+        assert names & SERVER == set()
+        command(python, "-m", "pip", "check")
+
+    def it_knows_its_version(self, python: Path, tmp_path: Path) -> None:
+        assert command(python.with_name("chordwise"), "--version", cwd=tmp_path).strip() == f"chordwise {__version__}"
+        known = command(
+            python, "-c", "import importlib.metadata as m; print(m.version('chordwise-client'))", cwd=tmp_path
+        )
+        assert known.strip() == __version__
+
+    def it_runs_the_page_about_frameworks(self, python: Path, use: Resources, tmp_path: Path) -> None:
+        run_page(python, tmp_path, use, without="LlamaIndex")
+
+    def it_searches_on_the_command_line(self, python: Path, use: Resources, tmp_path: Path) -> None:
+        _, key = make_tenant(use)
+        (tmp_path / "tea.md").write_text("# Tea\n\nGreen tea is brewed with water of eighty degrees.")
+        chordwise = python.with_name("chordwise")
+        command(chordwise, "ingest", "tea.md", "-n", "kb", "--wait", cwd=tmp_path, CHORDWISE_API_KEY=key)
+        answer = command(chordwise, "query", "water for tea", "-n", "kb", cwd=tmp_path, CHORDWISE_API_KEY=key)
+        assert "eighty degrees" in answer
+
+
+@pytest.mark.thorough
+def test_it_runs_the_whole_page_with_llamaindex(python: Path, use: Resources, tmp_path: Path) -> None:
+    wheel = next((ROOT / "dist").glob("chordwise_client-*.whl"))
+    versions = python.parents[2] / "versions.txt"
+    command(python, "-m", "pip", "install", "-q", "-c", versions, f"{wheel}[llamaindex]")
+    run_page(python, tmp_path, use, without="")
