@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from chordwise.records import Result
+from chordwise.records import Result, decode
 from chordwise.resource import Resource, operation
 from chordwise.transport import Steps
 
@@ -52,6 +52,35 @@ class DictionaryOperations(Resource):
             "rules": [dict(rule) for rule in rules],
         }
         return self._one(Dictionary, "PUT", _PATH, body=words, params={"namespace": namespace})
+
+    @operation
+    def extend_dictionary(
+        self,
+        *,
+        namespace: str | None = None,
+        synonyms: Iterable[Iterable[str]] = (),
+        stop_words: Iterable[str] = (),
+        phrases: Iterable[str] = (),
+    ) -> Steps[Dictionary]:
+        """Add words to those of a namespace, or to those of all namespaces; words of other writers are kept, too."""
+        groups, stops, expressions = [list(group) for group in synonyms], list(stop_words), list(phrases)
+        params = {"namespace": namespace}
+        while True:
+            answer = yield from self._request("GET", _PATH, params=params, expects=frozenset({404}))
+            known = answer.status != 404
+            there = decode(Dictionary, answer.json()) if known else Dictionary()
+            body = {
+                "synonyms": [*there.synonyms, *(group for group in groups if group not in there.synonyms)],
+                "stop_words": list(dict.fromkeys((*there.stop_words, *stops))),
+                "phrases": list(dict.fromkeys((*there.phrases, *expressions))),
+                "rules": list(there.rules),
+            }
+            headers = {"If-Match": answer.headers["etag"]} if known else {"If-None-Match": "*"}
+            written = yield from self._request(
+                "PUT", _PATH, body=body, params=params, headers=headers, expects=frozenset({412})
+            )
+            if written.status != 412:  # else somebody else wrote in between
+                return decode(Dictionary, written.json())
 
     @operation
     def delete_dictionary(self, *, namespace: str | None = None) -> Steps[None]:

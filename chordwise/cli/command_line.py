@@ -7,68 +7,67 @@ from __future__ import annotations
 
 import functools
 import io
+import os
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
 
-from chordwise.cli import completion_command, screen
-from chordwise.cli.archives_command import export_namespace, import_archive
-from chordwise.cli.chunks_command import chunks
-from chordwise.cli.dead_letters_command import dead_letters
-from chordwise.cli.doctor_command import doctor
-from chordwise.cli.documents_command import app as documents
-from chordwise.cli.evaluate_command import evaluate_collection
-from chordwise.cli.examples_command import examples, import_examples
-from chordwise.cli.explain_command import trace, traces, why_not
-from chordwise.cli.feedback_command import app as feedback
-from chordwise.cli.ingest_command import ingest
-from chordwise.cli.jobs_command import jobs
-from chordwise.cli.keys_command import keys
-from chordwise.cli.mcp_command import mcp
-from chordwise.cli.models_command import models
-from chordwise.cli.query_command import query
-from chordwise.cli.reliability_command import reliability
-from chordwise.cli.sources_command import app as sources
-from chordwise.cli.tenants_command import audit, tenants, usage
-from chordwise.cli.tune_command import tune_profile
-from chordwise.cli.verify_command import verify
-from chordwise.cli.webhooks_command import webhooks
+from chordwise.cli.command_group import CommandGroup, LoadedCommands
 from chordwise.errors import ChordwiseError, NotConfigured
-from chordwise.transport import CLIENT_VERSION
 
 SUCCESS, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 
-app = typer.Typer(name="chordwise", add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-app.command()(ingest)
-app.command()(query)
-app.command()(trace)
-app.command()(traces)
-app.command("why-not")(why_not)
-app.command()(jobs)
-app.command("dead-letters")(dead_letters)
-app.add_typer(documents, name="documents")
-app.add_typer(sources, name="sources")
-app.command("import-examples")(import_examples)
-app.add_typer(examples)
-app.add_typer(webhooks, name="webhooks")
-app.add_typer(chunks, name="chunks")
-app.command()(verify)
-app.command("export")(export_namespace)
-app.command("import")(import_archive)
-app.command("eval")(evaluate_collection)
-app.command()(reliability)
-app.command("tune")(tune_profile)
-app.add_typer(feedback, name="feedback")
-app.add_typer(tenants, name="tenants")
-app.add_typer(keys, name="keys")
-app.command()(audit)
-app.command()(usage)
-app.command()(doctor)
-app.command()(completion_command.completion)
-app.add_typer(models, name="models")
-app.command()(mcp)
+# In the order of the help: documents, retrieval, quality, upkeep, administration.
+COMMANDS = {
+    "ingest": "ingest_command:ingest",
+    "query": "query_command:query",
+    "trace": "explain_command:trace",
+    "traces": "explain_command:traces",
+    "why-not": "explain_command:why_not",
+    "jobs": "jobs_command:jobs",
+    "dead-letters": "dead_letters_command:dead_letters",
+    "namespaces": "namespaces_command:namespaces",
+    "documents": "documents_command:app",
+    "sources": "sources_command:app",
+    "chunks": "chunks_command:chunks",
+    "import-examples": "examples_command:import_examples",
+    "examples": "examples_command:examples",
+    "profiles": "profiles_command:profiles",
+    "experiments": "profiles_command:experiments",
+    "dictionary": "dictionary_command:dictionary",
+    "eval": "quality.evaluate_command:evaluate_collection",
+    "reliability": "quality.reliability_command:reliability",
+    "tune": "quality.tune_command:tune_profile",
+    "feedback": "quality.feedback_command:app",
+    "export": "archives_command:export_namespace",
+    "import": "archives_command:import_archive",
+    "verify": "verify_command:verify",
+    "doctor": "doctor_command:doctor",
+    "models": "models_command:models",
+    "webhooks": "webhooks_command:webhooks",
+    "tenants": "tenants_command:tenants",
+    "keys": "keys_command:keys",
+    "quotas": "tenants_command:quotas",
+    "usage": "tenants_command:usage",
+    "audit": "tenants_command:audit",
+    "mcp": "mcp_command:mcp",
+    "completion": "completion_command:completion",
+}
+
+
+class _Chordwise(CommandGroup):
+    """The first level: its commands are loaded when they are used."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**{**attributes, "commands": {}})
+        self.commands = LoadedCommands(COMMANDS)
+
+
+app = typer.Typer(
+    name="chordwise", cls=_Chordwise, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None
+)
 
 
 @app.callback(invoke_without_command=True)
@@ -82,7 +81,9 @@ def chordwise(
     below the current directory, which make up writes. Exit status: 0 success, 1 failure, 2 wrong usage.
     """
     if version:
-        screen.say(f"chordwise {CLIENT_VERSION}")
+        from chordwise.transport import CLIENT_VERSION
+
+        sys.stdout.write(f"chordwise {CLIENT_VERSION}\n")
     elif context.invoked_subcommand is None:
         sys.stdout.write(context.get_help() + "\n")
         raise typer.Exit(USAGE)
@@ -96,7 +97,10 @@ def _command() -> Any:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit status."""
-    completion_command.prepare()
+    if "_CHORDWISE_COMPLETE" in os.environ:  # a shell's completion script runs this process
+        from chordwise.cli.completion_command import prepare
+
+        prepare()
     try:
         code = _command()(args=list(arguments), prog_name="chordwise", standalone_mode=False)
     except typer.TyperException as error:
@@ -121,4 +125,6 @@ def main() -> None:
 
 
 def _print_error(sentence: str) -> None:
-    sys.stderr.write(f"chordwise: {screen.clean(sentence)}\n")
+    from chordwise.cli.screen import clean
+
+    sys.stderr.write(f"chordwise: {clean(sentence)}\n")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import os
 import sys
 from typing import Annotated
 
@@ -47,6 +46,5 @@ def completion(
 
 
 def prepare() -> None:
-    """Initialise completion if a shell's completion script runs this process."""
-    if ASKED_BY_SHELL in os.environ:
-        completion_init()
+    """Initialise completion, for the process that a shell's completion script runs."""
+    completion_init()

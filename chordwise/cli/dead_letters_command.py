@@ -8,12 +8,13 @@ from typing import Annotated
 import typer
 
 from chordwise.api.dead_letters import DeadLetter
-from chordwise.cli import screen
+from chordwise.cli import screen, short_ids
 
 
 def dead_letters(
     letter_id: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="One dead letter; without it, a list.")
+        str | None,
+        typer.Argument(metavar="[ID]", help="One dead letter, 8 digits of its id suffice; without it, a list."),
     ] = None,
     replay: Annotated[
         bool, typer.Option("--replay", help="Queue it again; without an ID, all that fit the filters.")
@@ -41,6 +42,10 @@ def dead_letters(
     if replay and letter_id is None and everything == filtered:
         raise typer.BadParameter("--replay needs an ID, a filter, or --all")
     with screen.connect() as client:
+        if letter_id is not None:
+            letter_id = short_ids.dead_letter(client, letter_id)
+        if job is not None:
+            chosen["job_id"] = short_ids.job(client, job)
         if replay:
             if letter_id is not None:
                 replayed = client.replay_dead_letter(letter_id)

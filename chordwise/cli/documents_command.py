@@ -1,15 +1,17 @@
-"""``chordwise documents``: list documents and their generations, and roll back."""
+"""``chordwise documents``: list, show, delete; generations and rollback."""
 
 from __future__ import annotations
 
 import enum
+import json
 from operator import attrgetter
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from chordwise.cli import screen
+from chordwise.cli import screen, short_ids
 from chordwise.cli.jobs_command import require_success
+from chordwise.errors import ProblemError
 
 
 class DocumentStatus(enum.StrEnum):
@@ -22,9 +24,13 @@ class DocumentStatus(enum.StrEnum):
     CANCELLED = "cancelled"
 
 
-app = typer.Typer(help="List documents and their generations, and roll back.", no_args_is_help=True)
+app = typer.Typer(
+    help="Documents: list, show, delete; their generations, and rollback to an earlier one.", no_args_is_help=True
+)
 
-DocumentIdArgument = Annotated[str, typer.Argument(metavar="ID", help="The document's id.")]
+DocumentIdArgument = Annotated[
+    str, typer.Argument(metavar="ID", help="The document's id, or the first 8 digits of one that the server made.")
+]
 NamespaceOption = Annotated[str, typer.Option("--namespace", "-n", help="The namespace it is in.")]
 
 
@@ -43,12 +49,64 @@ def list_documents(
         rows = client.documents(namespace=namespace, status=status and status.value, source_id=source_id, limit=limit)
     screen.print_list(
         rows,
-        ("namespace", "document", "status", "generation", "chunks"),
-        attrgetter("namespace", "document_id", "status", "generation", "chunks"),
+        ("namespace", "document", "title", "status", "generation", "chunks"),
+        attrgetter("namespace", "document_id", "title", "status", "generation", "chunks"),
         as_json=as_json,
         empty="No documents.",
         numbers=("generation", "chunks"),
     )
+
+
+@app.command()
+def show(document_id: DocumentIdArgument, namespace: NamespaceOption, as_json: screen.Json = False) -> None:
+    """Show a document: its status, its fields, and where it came from."""
+    with screen.connect() as client:
+        document = client.document(short_ids.document(client, document_id, namespace), namespace=namespace)
+    source = document.source
+    facts = {
+        "document": document.document_id,
+        "namespace": document.namespace,
+        "title": document.title,
+        "author": document.author,
+        "type": document.type,
+        "tags": ", ".join(document.tags),
+        "published": screen.moment(document.published_at),
+        "status": document.status,
+        "generation": document.generation,
+        "chunks": document.chunks,
+        "chunking": ", ".join(f"{name} {value}" for name, value in document.chunking.items() if value is not None),
+        "metadata": json.dumps(document.metadata, ensure_ascii=False) if document.metadata else None,
+        "same bytes as": document.duplicate_of,
+        "source": " ".join(str(source[name]) for name in ("kind", "uri", "source_id") if source.get(name)),
+        "media type": source.get("media_type"),
+        "encoding": source.get("encoding"),
+    }
+    screen.print_facts(document, {name: value for name, value in facts.items() if value or value == 0}, as_json=as_json)
+
+
+@app.command()
+def delete(
+    document_ids: Annotated[list[str], typer.Argument(metavar="ID…", help="The documents.")],
+    namespace: NamespaceOption,
+    as_json: screen.Json = False,
+) -> int:
+    """Delete documents with their chunks, pending uploads too; exits with 1 if one of them is not there."""
+    outcomes: list[dict[str, Any]] = []
+    with screen.connect() as client:
+        for document_id in [short_ids.document(client, given, namespace) for given in document_ids]:
+            try:
+                client.delete_document(document_id, namespace=namespace)
+                outcomes.append({"document_id": document_id, "deleted": True})
+            except ProblemError as error:
+                if error.status != 404:
+                    raise
+                outcomes.append({"document_id": document_id, "deleted": False, "detail": error.detail})
+    if as_json:
+        screen.print_json({"data": outcomes})
+    else:
+        for outcome in outcomes:
+            screen.say(f"{outcome['document_id']} {'deleted' if outcome['deleted'] else 'is not there'}")
+    return int(not all(outcome["deleted"] for outcome in outcomes))
 
 
 @app.command()
@@ -58,6 +116,7 @@ def generations(document_id: DocumentIdArgument, namespace: NamespaceOption, as_
     shown: searches see it. previous: rollback is possible. pending: not ingested yet. retired: about to be dropped.
     """
     with screen.connect() as client:
+        document_id = short_ids.document(client, document_id, namespace)
         history = client.generations(document_id, namespace=namespace)
     if as_json:
         screen.print_json(history.raw)
@@ -91,6 +150,7 @@ def rollback(
 ) -> None:
     """Go back to the previous generation. A second rollback undoes the first."""
     with screen.connect() as client:
+        document_id = short_ids.document(client, document_id, namespace)
         job = client.rollback(document_id, namespace=namespace, generation=generation, if_match=etag)
         if wait:
             job = client.wait(job)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.text import Text
 
 from chordwise.api.explanations import Trace
-from chordwise.cli import screen
+from chordwise.cli import screen, short_ids
 
-QueryId = Annotated[str, typer.Argument(metavar="QUERY_ID", help="The query's id, from its answer.")]
+if TYPE_CHECKING:
+    from rich.console import Console
+
+QueryId = Annotated[str, typer.Argument(metavar="QUERY_ID", help="The query's id, from its answer; 8 digits suffice.")]
 
 
 def trace(query_id: QueryId, as_json: screen.Json = False) -> None:
@@ -21,7 +22,7 @@ def trace(query_id: QueryId, as_json: screen.Json = False) -> None:
     Prints the numbers behind each chunk's position, then the hits, drops and time of each step.
     """
     with screen.connect() as client:
-        explained = client.trace(query_id)
+        explained = client.trace(short_ids.query(client, query_id))
     if as_json:
         screen.print_json(explained.raw)
     else:
@@ -60,7 +61,7 @@ def why_not(
 ) -> None:
     """Explain why a chunk is not in an answer: the step that dropped it, and the number that decided."""
     with screen.connect() as client:
-        reason = client.why_not(query_id, chunk_id)
+        reason = client.why_not(short_ids.query(client, query_id), chunk_id)
     if as_json:
         screen.print_json(reason.raw)
         return
@@ -79,6 +80,8 @@ def why_not(
 
 def show_trace(trace: Trace, console: Console) -> None:
     """Print the explanations, the hits of each channel, and the steps."""
+    from rich.text import Text
+
     for sentence in trace.explained:
         console.print(Text(screen.clean(sentence)))
     console.print()

@@ -89,6 +89,7 @@ def ingest(
             if wait:
                 done = client.wait(done, on_progress=lambda state: show_indexed(ticker, state))
         copies, unknown = _copies(client, done)
+        same = _same(client, done)
         if as_json:
             screen.print_json(
                 {
@@ -98,11 +99,12 @@ def ingest(
                     "duplicates": [
                         {"document_id": item.document_id, "duplicate_of": item.duplicate_of} for item in copies
                     ],
+                    **{name: [item.document_id for item in items] for name, items in same.items()},
                 }
             )
         else:
             _summarise(done, waited=wait, search=search, elapsed_s=time.monotonic() - began)
-            for line in (*_remarks(sent, copies), *unknown):
+            for line in (*_unchanged(same), *_remarks(sent, copies), *unknown):
                 screen.say(line)
             if wait:
                 _warn_of_encodings(client, done, search)
@@ -199,6 +201,28 @@ def _copies(client: Chordwise, done: Ingestion) -> tuple[list[JobItem], list[str
         return [item for job in done.jobs for item in client.job_items(job, duplicates=True, limit=None)], []
     except ChordwiseError as error:
         return [], [f"copies are not known: {error}"]
+
+
+def _same(client: Chordwise, done: Ingestion) -> dict[str, list[JobItem]]:
+    """Return the documents that were unchanged, and those skipped because they were there, as far as jobs have ended."""
+    named: dict[str, list[JobItem]] = {"unchanged": [], "skipped_documents": []}
+    for job in done.jobs:
+        if not job.outcomes.get("unchanged") and not job.outcomes.get("skipped"):
+            continue
+        for item in client.job_items(job, limit=None):
+            if item.outcome in ("unchanged", "skipped"):
+                named["unchanged" if item.outcome == "unchanged" else "skipped_documents"].append(item)
+    return named
+
+
+def _unchanged(same: dict[str, list[JobItem]]) -> Iterator[str]:
+    """Yield a line with the names of unchanged documents, and one with those that were skipped."""
+    for name, items in same.items():
+        if items:
+            ids = ", ".join(str(item.document_id) for item in items[:_MOST_NAMES])
+            more = f" and {len(items) - _MOST_NAMES} more (all of them with --json)" if len(items) > _MOST_NAMES else ""
+            reason = "unchanged, not ingested again" if name == "unchanged" else "there already, skipped"
+            yield f"{reason}: {ids}{more}"
 
 
 def _remarks(sent: Ingestion, copies: Sequence[JobItem]) -> Iterator[str]:

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from chordwise.api.jobs import Job, failures
-from chordwise.cli import screen
+from chordwise.cli import screen, short_ids
 from chordwise.client import Chordwise
 from chordwise.errors import ChordwiseError, ConnectionFailed, ProblemError, UnexpectedAnswer
 
@@ -37,7 +37,9 @@ class JobStatus(enum.StrEnum):
 
 
 def jobs(
-    job_id: Annotated[str | None, typer.Argument(metavar="[ID]", help="One job; without it, the latest.")] = None,
+    job_id: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="One job, 8 digits of its id suffice; without it, the latest.")
+    ] = None,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Follow until every job is final.")] = False,
     cancel: Annotated[bool, typer.Option("--cancel", help="Cancel its unfinished documents.")] = False,
     retry: Annotated[bool, typer.Option("--retry", help="Queue failed and cancelled documents again.")] = False,
@@ -75,6 +77,7 @@ def jobs(
             "pause": client.pause_job,
             "resume": client.resume_job,
         }
+        job_id = short_ids.job(client, job_id)
         steered = steer[chosen[0]](job_id) if chosen else None
         job = _watch(client, job_id, quiet=as_json) if watch else steered or client.job(job_id)
     _print(job, as_json=as_json)

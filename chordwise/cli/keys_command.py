@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from chordwise.api.keys import ApiKey
-from chordwise.cli import screen
+from chordwise.cli import screen, short_ids
 from chordwise.client import Chordwise
 
 keys = typer.Typer(
@@ -21,7 +21,9 @@ SCOPES = ("read", "write", "admin")
 _SPAN = re.compile(r"(\d{1,5})([smhd])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
-Id = Annotated[str, typer.Argument(metavar="ID", help="The key's id: 16 digits, not the key itself.")]
+Id = Annotated[
+    str, typer.Argument(metavar="ID", help="The key's id: 16 digits, of which 8 suffice; not the key itself.")
+]
 OfTenant = Annotated[
     str | None, typer.Option("--tenant", help="Another tenant's keys; needs an operator's key. Default: your own.")
 ]
@@ -72,7 +74,7 @@ def show(
             raw, facts = own.raw, {"tenant": own.tenant_id, "id": own.key_id, "name": own.name}
             facts["scopes"] = " ".join(own.scopes)
         else:
-            key = client.key(key_id, tenant_id=tenant)
+            key = client.key(short_ids.key(client, key_id, tenant), tenant_id=tenant)
             raw, facts = key.raw, _facts(key)
     if as_json:
         screen.print_json(raw)
@@ -93,14 +95,17 @@ def rotate(
     """Replace a key and print the new one; the old one works until the overlap ends."""
     seconds = None if overlap is None else _span(overlap, "--overlap")
     with _connect(tenant) as client:
-        _print_secret(client.rotate_key(key_id, overlap_seconds=seconds, tenant_id=tenant), as_json=as_json)
+        _print_secret(
+            client.rotate_key(short_ids.key(client, key_id, tenant), overlap_seconds=seconds, tenant_id=tenant),
+            as_json=as_json,
+        )
 
 
 @keys.command()
 def revoke(key_id: Id, tenant: OfTenant = None, as_json: screen.Json = False) -> None:
     """Revoke a key: every gateway refuses it within three seconds."""
     with _connect(tenant) as client:
-        client.revoke_key(key_id, tenant_id=tenant)
+        client.revoke_key(short_ids.key(client, key_id, tenant), tenant_id=tenant)
     screen.report({"key_id": key_id, "revoked": True}, "revoked", as_json=as_json)
 
 

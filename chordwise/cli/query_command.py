@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.cells import cell_len
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from chordwise.api.queries import Hit, QueryResult, Stats
 from chordwise.cli import screen
-from chordwise.cli.explain_command import show_trace
+
+if TYPE_CHECKING:  # rich is imported where something is drawn: --json needs none of it
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
 
 METHODS = ("hybrid", "full_text", "semantic")
+_RUNS = re.compile(rf"[{screen.WIDE}]+|[^\W{screen.WIDE}]+")
+_SENTENCES = re.compile(r"[^.!?。！？\n]*(?:[.!?]+(?!\s)[^.!?。！？\n]*)*[.!?。！？\n]*\s*")
 _NARROW = 64  # columns; below it hits are paragraphs, not rows
 _SNIPPET_LINES = 2
-_SCORE_WIDTH = 7
+_SCORE_WIDTH, _CONFIDENCE_WIDTH = 7, 10
 
 
 def query(
@@ -34,9 +37,9 @@ def query(
 ) -> None:
     """Ask a question.
 
-    Shows the rank and score of each chunk, its rank in each channel that found it, its document and the beginning of its
-    text; below that the share of each channel, the degradations, and the time of each step. An answer without hits is a
-    success.
+    Shows the rank and score of each chunk, the probability that it answers the question, its rank in each channel that
+    found it, its document and the sentence that fits the question best; below that the share of each channel, the
+    degradations, and the time of each step. An answer without hits is a success.
     """
     screen.require_choice(method, METHODS, "--method")
     filters = {name: value for name, value in (("type", type), ("tags", tags)) if value}
@@ -56,6 +59,8 @@ def query(
         return
     show(result, screen.stdout(), several=len(namespaces) > 1)
     if explained:
+        from chordwise.cli.explain_command import show_trace
+
         screen.say("")
         show_trace(explained, screen.stdout())
         screen.say(f"\nTo see why another chunk is missing: chordwise why-not {screen.clean(result.query_id)} CHUNK_ID")
@@ -63,48 +68,58 @@ def query(
 
 def show(result: QueryResult, console: Console, *, several: bool = False) -> None:
     """Print an answer, fitted to the width of ``console``. ``several``: name the namespace of each hit."""
+    from rich.text import Text
+
+    words = query_words(str(result.query.get("query_text") or ""))
     if not result.chunks:
         console.print("Nothing found.")
     elif console.width < _NARROW:
         for rank, hit in enumerate(result.chunks, start=1):
             if rank > 1:
                 console.print()
-            _paragraph(rank, hit, console, several)
+            _paragraph(rank, hit, console, several, words)
     else:
-        console.print(_table(result.chunks, console, several))
+        console.print(_table(result.chunks, console, several, words))
     console.print()
     for name, value in summary(result.stats):
         colour = "yellow" if name == "degraded" else ""
         console.print(Text.assemble((f"{name}: ", "bold"), (value, colour)))
 
 
-def _table(hits: tuple[Hit, ...], console: Console, several: bool) -> Table:
+def _table(hits: tuple[Hit, ...], console: Console, several: bool, words: Sequence[str]) -> Table:
+    from rich.cells import cell_len
+    from rich.table import Table
+    from rich.text import Text
+
     channels_of_hits = [_found_by(hit) for hit in hits]
     rank_width = len(str(len(hits)))
     channels_width = max(8, *(cell_len(line) for lines in channels_of_hits for line in lines))
-    width = console.width - (rank_width + 2) - 2 * (_SCORE_WIDTH + 2) - (channels_width + 2)
+    taken = (rank_width, _SCORE_WIDTH, _CONFIDENCE_WIDTH, channels_width)
+    width = console.width - sum(taken) - 2 * len(taken)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     table.add_column("#", justify="right", width=rank_width)
     table.add_column("score", justify="right", width=_SCORE_WIDTH)
-    table.add_column("sure", justify="right", width=_SCORE_WIDTH)
+    table.add_column("confidence", justify="right", width=_CONFIDENCE_WIDTH)
     table.add_column("found by", width=channels_width)
     table.add_column("document", width=width)
     for rank, (hit, channels) in enumerate(zip(hits, channels_of_hits, strict=True), start=1):
         title = _title(hit, several, width)
         gap = Text("\n" if rank < len(hits) else "")
-        text = Text("\n").join([title, *_snippet(hit.text, width)]).append(gap)
+        text = Text("\n").join([title, *_snippet(hit.text, width, words)]).append(gap)
         table.add_row(str(rank), f"{hit.score:.4f}", _confidence(hit), Text("\n".join(channels), style="cyan"), text)
     return table
 
 
-def _paragraph(rank: int, hit: Hit, console: Console, several: bool) -> None:
+def _paragraph(rank: int, hit: Hit, console: Console, several: bool, words: Sequence[str]) -> None:
     """Print one hit as a paragraph, for narrow terminals."""
+    from rich.text import Text
+
     console.print(_title(hit, several, console.width, lead=f"{rank}. "))
     for line in screen.folded(
-        f"{hit.score:.4f}  sure {_confidence(hit)}  {', '.join(_found_by(hit))}", console.width, lines=3
+        f"{hit.score:.4f}  confidence {_confidence(hit)}  {', '.join(_found_by(hit))}", console.width, lines=3
     ):
         console.print(Text(line, style="cyan"))
-    for snippet in _snippet(hit.text, console.width):
+    for snippet in _snippet(hit.text, console.width, words):
         console.print(snippet)
 
 
@@ -115,6 +130,8 @@ def _confidence(hit: Hit) -> str:
 
 def _title(hit: Hit, several: bool, width: int, lead: str = "") -> Text:
     """Return a line of at most ``width`` cells with the title, cut so that the id fits behind it."""
+    from rich.text import Text
+
     name = Text(screen.clean(f"{hit.namespace}/{hit.document_id}" if several else hit.document_id), style="green")
     title = Text(lead + screen.clean(hit.title or ""), style="bold")
     title.truncate(max(width // 2, width - name.cell_len - 2), overflow="ellipsis")
@@ -131,9 +148,48 @@ def _found_by(hit: Hit) -> list[str]:
     return [screen.clean(line) for line in lines or [hit.source or "-"]]
 
 
-def _snippet(text: str, width: int) -> list[Text]:
-    """Return the first lines of a text."""
-    return [Text(line, style="dim") for line in screen.folded(screen.clean(text), width, lines=_SNIPPET_LINES)]
+def _snippet(text: str, width: int, words: Sequence[str]) -> list[Text]:
+    """Return the first lines of a text from its best sentence on, with the words of the query in bold."""
+    from rich.text import Text
+
+    start = best_sentence(text, words)
+    shown = ("… " if start else "") + screen.clean(text[start : start + width * 8])
+    lines = [Text(line, style="dim") for line in screen.folded(shown, width, lines=_SNIPPET_LINES)]
+    for line in lines:
+        for word in words:
+            line.highlight_regex(_whole(word), "not dim bold")
+    return lines
+
+
+def query_words(query: str) -> list[str]:
+    """Return the words to look for in a text: beginnings of words of four letters and more, two letters shorter than the
+    word but at least four, shorter words only where there is no longer one, and pairs of characters of scripts without
+    spaces."""
+    runs = _RUNS.findall(query.casefold())
+    long = [run[: max(4, len(run) - 2)] for run in runs if not _is_wide(run) and len(run) >= 4]
+    pairs = [run[at : at + 2] for run in runs if _is_wide(run) for at in range(max(1, len(run) - 1))]
+    return list(dict.fromkeys((*long, *pairs) if long or pairs else runs))
+
+
+def best_sentence(text: str, words: Sequence[str]) -> int:
+    """Return the position of the sentence that holds most of ``words``, longer ones counting more; the first of several,
+    and 0 if none holds one."""
+    best, most = 0, 0
+    patterns = [(re.compile(_whole(word)), len(word)) for word in words]
+    for sentence in _SENTENCES.finditer(text):
+        held = sum(weight for pattern, weight in patterns if pattern.search(sentence[0]))
+        if held > most:
+            best, most = sentence.start(), held
+    return best
+
+
+def _whole(word: str) -> str:
+    """Return the pattern of a word's beginning, or of characters anywhere."""
+    return f"(?i){re.escape(word)}" if _is_wide(word) else rf"(?i)\b{re.escape(word)}\w*"
+
+
+def _is_wide(run: str) -> bool:
+    return screen.is_wide(run[0])
 
 
 def summary(stats: Stats) -> list[tuple[str, str]]:

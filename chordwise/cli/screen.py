@@ -10,26 +10,27 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Annotated, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Self, TypeVar
 
 import typer
-from rich.cells import cell_len, chop_cells, set_cell_size
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
-from rich.table import Table
-from rich.text import Text
 
 from chordwise.client import Chordwise
 from chordwise.config import Connection, as_operator, discover
 from chordwise.records import Result
+
+if TYPE_CHECKING:  # rich is imported where something is drawn: --json needs none of it
+    from rich.console import Console
+    from rich.progress import Progress, TaskID
+    from rich.table import Table
+    from rich.text import Text
 
 R = TypeVar("R", bound=Result)
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 PIPED_WIDTH = 120  # columns of a table that is not printed on a terminal
 _PLAIN_EVERY_S = 2.0
-_WIDE = r"\u1100-\u115f\u2e80-\ud7af\uf900-\ufaff\uff00-\uffef"  # scripts without spaces: a line may end anywhere
-_UNITS = re.compile(rf"\s+|[{_WIDE}]|[^\s{_WIDE}]+")
+WIDE = r"\u1100-\u115f\u2e80-\ud7af\uf900-\ufaff\uff00-\uffef"  # scripts without spaces: a line may end anywhere
+_UNITS = re.compile(rf"\s+|[{WIDE}]|[^\s{WIDE}]+")
 _ALLOWED_INVISIBLES = "\u200c\u200d\ufe0e\ufe0f"  # joiners of letters and emoji; other invisible characters are removed
 
 
@@ -58,22 +59,30 @@ def require_choice(value: str | None, choices: Sequence[str], option: str) -> No
 
 def stdout() -> Console:
     """Return the console for results. NO_COLOR and COLUMNS are respected."""
+    from rich.console import Console
+
     wide = None if sys.stdout.isatty() or os.environ.get("COLUMNS") else PIPED_WIDTH
     return Console(width=wide, highlight=False, markup=False, emoji=False)
 
 
 def stderr() -> Console:
     """Return the console for progress and warnings."""
+    from rich.console import Console
+
     return Console(stderr=True, highlight=False, markup=False, emoji=False)
 
 
 def say(line: str) -> None:
     """Print one plain line, without wrapping."""
+    from rich.text import Text
+
     stdout().print(Text(line), soft_wrap=True)
 
 
 def warn(line: str) -> None:
     """Print one plain line of warning on standard error, without wrapping."""
+    from rich.text import Text
+
     stderr().print(Text(f"chordwise: {line}"), soft_wrap=True)
 
 
@@ -103,6 +112,8 @@ def folded(text: str, width: int, *, lines: int) -> list[str]:
 
     Lines end between words or beside a wide character, which takes two cells; a longer word is split.
     """
+    from rich.cells import cell_len, chop_cells, set_cell_size
+
     wrapped = [""]
     for unit in _UNITS.findall(text):
         for piece in chop_cells(unit, width):
@@ -116,8 +127,15 @@ def folded(text: str, width: int, *, lines: int) -> list[str]:
     return wrapped
 
 
+def is_wide(char: str) -> bool:
+    """Return whether a character belongs to a script without spaces between words."""
+    return re.match(f"[{WIDE}]", char) is not None
+
+
 def table(*columns: str, numbers: tuple[str, ...] = ()) -> Table:
     """Return an empty table; the columns in ``numbers`` are aligned to the right."""
+    from rich.table import Table
+
     empty = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for column in columns:
         empty.add_column(column, justify="right" if column in numbers else "left", overflow="fold")
@@ -181,6 +199,8 @@ def print_list(
 
 
 def _cell(value: object) -> Text:
+    from rich.text import Text
+
     return value if isinstance(value, Text) else Text(clean("" if value is None else str(value)))
 
 
@@ -197,6 +217,8 @@ class Ticker:
         self._task: TaskID | None = None
         self._printed_at = -_PLAIN_EVERY_S
         if console.is_terminal and not console.is_dumb_terminal:
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
             columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
             self._bar = Progress(*columns, console=console, transient=True)
 

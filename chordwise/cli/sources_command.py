@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from chordwise.cli import screen
+from chordwise.cli import screen, short_ids
 
 
 class SourceKind(enum.StrEnum):
@@ -25,7 +25,7 @@ app = typer.Typer(
     help="List and show the sources of documents, or delete one with its documents.", no_args_is_help=True
 )
 
-SourceIdArgument = Annotated[str, typer.Argument(metavar="ID", help="The source's id.")]
+SourceIdArgument = Annotated[str, typer.Argument(metavar="ID", help="The source's id; 8 digits suffice.")]
 NamespaceOption = Annotated[str, typer.Option("--namespace", "-n", help="The namespace it is in.")]
 
 
@@ -53,7 +53,7 @@ def list_sources(
 def show(source_id: SourceIdArgument, namespace: NamespaceOption, as_json: screen.Json = False) -> None:
     """Show a source: its kind, its address, and the number of its documents and chunks."""
     with screen.connect() as client:
-        source = client.source(source_id, namespace=namespace)
+        source = client.source(short_ids.source(client, source_id, namespace), namespace=namespace)
     statuses = ", ".join(f"{count} {name}" for name, count in source.statuses.items() if count)
     facts = {
         "source": source.source_id,
@@ -72,6 +72,6 @@ def show(source_id: SourceIdArgument, namespace: NamespaceOption, as_json: scree
 def delete(source_id: SourceIdArgument, namespace: NamespaceOption, as_json: screen.Json = False) -> None:
     """Delete a source with all its documents, pending ones too."""
     with screen.connect() as client:
-        deletion = client.delete_source(source_id, namespace=namespace)
+        deletion = client.delete_source(short_ids.source(client, source_id, namespace), namespace=namespace)
     sentence = f"deleted with {screen.plural(deletion.documents, 'document')}"
     screen.report(deletion.raw, sentence, as_json=as_json)

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from chordwise.api.tenants import Tenant, TenantQuotas, UsageCounts
+from chordwise.api.tenants import Quota, Tenant, TenantQuotas, UsageCounts
 from chordwise.cli import screen
 from chordwise.errors import ChordwiseError, InvalidInput
 
@@ -45,6 +45,28 @@ def usage(
 def _cells(counts: UsageCounts) -> tuple[object, ...]:
     numbers = (counts.tokens, counts.requests, counts.texts, counts.cached, counts.saved_tokens)
     return *numbers, f"{counts.cost:.6f}".rstrip("0").rstrip(".")
+
+
+def quotas(as_json: screen.Json = False) -> None:
+    """Show the limits of your own tenant and how much of each is used; chordwise tenants quotas changes them."""
+    with screen.connect() as client:
+        stored = client.quotas()
+    if as_json:
+        screen.print_json(stored.raw)
+        return
+    rows = ((name, getattr(stored, name)) for name in QUOTAS if hasattr(stored, name))
+    screen.print_table(
+        ("quota", "used", "limit", "share"),
+        (
+            (name, quota.used, *(("no limit", "") if quota.limit is None else (quota.limit, _share(quota))))
+            for name, quota in rows
+        ),
+        numbers=("used", "limit", "share"),
+    )
+
+
+def _share(quota: Quota) -> str:
+    return f"{quota.used / quota.limit:.0%}" if quota.limit else ""
 
 
 QUOTAS = ("documents", "chunks", "queued", "tokens", "requests_per_minute")
@@ -95,8 +117,8 @@ def show(tenant_id: Id, as_json: screen.Json = False) -> None:
     screen.print_fields(tenant, _facts(tenant), as_json=as_json)
 
 
-@tenants.command()
-def quotas(
+@tenants.command("quotas")
+def tenant_quotas(
     tenant_id: Id,
     changes: Annotated[
         list[str] | None,

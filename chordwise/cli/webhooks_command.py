@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from chordwise.api.webhooks import Delivery, Webhook
-from chordwise.cli import screen
+from chordwise.cli import screen, short_ids
 from chordwise.client import Chordwise
 from chordwise.errors import ChordwiseError
 
@@ -17,7 +17,7 @@ webhooks = typer.Typer(
     no_args_is_help=True,
 )
 
-Id = Annotated[str, typer.Argument(metavar="ID", help="The webhook's ID.")]
+Id = Annotated[str, typer.Argument(metavar="ID", help="The webhook's id; 8 digits suffice.")]
 
 _TEST_S = 30.0
 
@@ -51,7 +51,7 @@ def add(
 def remove(webhook_id: Id, as_json: screen.Json = False) -> None:
     """Delete an endpoint and its deliveries."""
     with screen.connect() as client:
-        client.remove_webhook(webhook_id)
+        client.remove_webhook(short_ids.webhook(client, webhook_id))
     _confirm("removed", webhook_id, as_json=as_json)
 
 
@@ -66,14 +66,16 @@ def rotate(
 ) -> None:
     """Give an endpoint a new secret and print it; for a while calls are signed with both."""
     with screen.connect() as client:
-        _print_secret(client.rotate_webhook(webhook_id, overlap_seconds=overlap), as_json=as_json)
+        _print_secret(
+            client.rotate_webhook(short_ids.webhook(client, webhook_id), overlap_seconds=overlap), as_json=as_json
+        )
 
 
 @webhooks.command()
 def enable(webhook_id: Id, as_json: screen.Json = False) -> None:
     """Enable an endpoint that was disabled after failures."""
     with screen.connect() as client:
-        client.enable_webhook(webhook_id)
+        client.enable_webhook(short_ids.webhook(client, webhook_id))
     _confirm("enabled", webhook_id, as_json=as_json)
 
 
@@ -81,6 +83,7 @@ def enable(webhook_id: Id, as_json: screen.Json = False) -> None:
 def send_test(webhook_id: Id, as_json: screen.Json = False) -> None:
     """Send a test message and print the outcome; exits with 1 if it did not arrive."""
     with screen.connect() as client:
+        webhook_id = short_ids.webhook(client, webhook_id)
         delivery = _await_delivery(client, webhook_id, client.test_webhook(webhook_id))
     if as_json:
         screen.print_json(delivery.raw)
@@ -99,7 +102,7 @@ def deliveries(
 ) -> None:
     """List the latest messages to an endpoint with their outcomes."""
     with screen.connect() as client:
-        rows = client.webhook_deliveries(webhook_id, state=state, limit=limit)
+        rows = client.webhook_deliveries(short_ids.webhook(client, webhook_id), state=state, limit=limit)
     screen.print_list(
         rows,
         ("id", "event", "job", "state", "attempts", "last"),
@@ -120,6 +123,8 @@ def redeliver(
 ) -> None:
     """Send a message again under its old id."""
     with screen.connect() as client:
+        webhook_id = short_ids.webhook(client, webhook_id)
+        delivery_id = short_ids.delivery(client, delivery_id, webhook_id)
         client.redeliver(webhook_id, delivery_id)
     _confirm("queued again", webhook_id, as_json=as_json, delivery_id=delivery_id)
 

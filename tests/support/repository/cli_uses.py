@@ -47,9 +47,9 @@ def use_of(words: Sequence[str]) -> Use | None:
     for length in (2, 1):
         path = tuple(words[:length])
         if path in commands():
-            names = {name: each.opts[0] for each in commands()[path].params for name in each.opts} | {
-                "--help": "--help"
-            }
+            names = {
+                name: each.opts[0] for each in commands()[path].params for name in (*each.opts, *each.secondary_opts)
+            } | {"--help": "--help"}
             given = (word.split("=")[0] for word in words[length:] if word.startswith("-") and len(word) > 1)
             return Use(path, frozenset(names[word] for word in given))
     return None

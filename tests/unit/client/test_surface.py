@@ -66,6 +66,7 @@ CALLS: dict[str, tuple[list[Any], dict[str, Any]]] = {
     "experiment_results": (["x"], {}),
     "experiments": ([], {}),
     "export": (["kb", OUT], {}),
+    "extend_dictionary": ([], {"stop_words": ["a"]}),
     "feedback": (["q", "good"], {"chunk_id": "c"}),
     "feedback_given": ([], {"rating": "bad"}),
     "find": (["pump"], {"namespace": "kb"}),

@@ -71,6 +71,18 @@ class DescribeEveryCommand:
         assert "Traceback" not in captured.err
 
 
+GROUPS = sorted({path[:length] for path in COMMANDS for length in range(len(path))})
+
+
+@pytest.mark.parametrize("path", [*GROUPS, *COMMANDS], ids=lambda path: " ".join(path) or "chordwise")
+def test_help_is_not_cut_at_80_columns(path, capsys, monkeypatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run([*path, "--help"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if len(line) > 80] == []
+    assert [line for line in lines if line.rstrip().endswith("...") and not line.startswith("Usage: ")] == []
+
+
 def test_every_promised_command_is_there() -> None:
     assert {path[0] for path in COMMANDS} >= PROMISED
 
@@ -132,3 +144,22 @@ class DescribeCompletion:
 def test_the_document_names_every_command() -> None:
     text = (ROOT / "docs/cli.md").read_text(encoding="utf-8")
     assert [path for path in COMMANDS if f"chordwise {' '.join(path)}" not in text] == []
+
+
+class DescribeStarting:
+    """A query should not pay for the modules of other commands."""
+
+    def it_loads_the_module_of_one_command_only(self):
+        program = (
+            "import sys; from chordwise.cli import run; run(['query', 'x', '-n', 'kb', '--json']);"
+            "print(*sorted(name for name in sys.modules if name.endswith('_command')))"
+        )
+        loaded = ask(sys.executable, "-c", program).split()
+        assert loaded == ["chordwise.cli.query_command"]
+
+    def it_exports_every_name_lazily(self):
+        program = (
+            "import chordwise, sys; before = 'httpx' in sys.modules; [getattr(chordwise, name) for name in chordwise.__all__];"
+            "print(before, sorted(set(chordwise.__all__) ^ {*chordwise._MODULE_OF, '__version__'}))"
+        )
+        assert ask(sys.executable, "-c", program).strip() == "False []"

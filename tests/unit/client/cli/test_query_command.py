@@ -16,7 +16,7 @@ from rich.console import Console
 from chordwise import Hit, QueryResult, Stats
 from chordwise.api.queries import HitSource, Rerank
 from chordwise.cli import run
-from chordwise.cli.query_command import show, summary
+from chordwise.cli.query_command import best_sentence, query_words, show, summary
 from chordwise.cli.screen import clean, folded
 from tests.support.servers.gateway_stub import KEY, problem, serve
 
@@ -61,7 +61,7 @@ def shown(width: int, *hits: Hit, stats: Stats | None = None) -> str:
 class DescribeTheAnswer:
     def it_shows_rank_score_channels_title_and_text(self):
         lines = shown(100, ENGLISH, CHINESE).splitlines()
-        assert lines[0].split() == ["#", "score", "sure", "found", "by", "document"]
+        assert lines[0].split() == ["#", "score", "confidence", "found", "by", "document"]
         assert lines[1].split() == ["1", "0.9300", "-", "keyword", "#2", "Thermal", "distributions", "en-1"]
         assert lines[2].split()[:4] == ["semantic", "#11", "The", "authors"]
         assert any("fused #1" in line for line in lines)
@@ -85,6 +85,39 @@ class DescribeTheAnswer:
 
     def it_says_so_when_nothing_was_found(self):
         assert shown(80).startswith("Nothing found.")
+
+
+class DescribeTheSentence:
+    @pytest.mark.parametrize(
+        ("query", "words"),
+        [
+            ("how are documents replaced", ["documen", "replac"]),  # longer words decide, by their beginnings
+            ("who is it", ["who", "is", "it"]),
+            ("水泵轴承", ["水泵", "泵轴", "轴承"]),
+            ("TCP 端口", ["端口"]),
+            ("?!", []),
+        ],
+    )
+    def it_looks_for_the_words_of_the_query(self, query, words):
+        assert query_words(query) == words
+
+    @pytest.mark.parametrize(
+        ("text", "query", "found"),
+        [
+            ("Tea is old. Green tea needs 80.5 degrees. Black tea boils.", "green tea degrees", "Green tea needs 80.5"),
+            ("一般说明。水泵的轴承温度不得超过八十度。其他。", "轴承温度", "水泵的轴承"),
+            ("First line\nwith a replacement\nlast", "replaced", "with a replacement"),
+            ("Nothing. Of the kind.", "zebra", "Nothing"),
+            ("", "zebra", ""),
+        ],
+    )
+    def it_begins_where_most_of_them_stand(self, text, query, found):
+        assert text[best_sentence(text, query_words(query)) :].startswith(found)
+
+    @settings(max_examples=50)
+    @given(text=st.text(alphabet="ab .!?。\n字"), query=st.text(alphabet="ab 字"))
+    def it_is_a_position_in_the_text(self, text, query):
+        assert 0 <= best_sentence(text, query_words(query)) <= len(text)
 
 
 class DescribeTheSummary:

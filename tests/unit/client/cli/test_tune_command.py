@@ -8,7 +8,7 @@ import pytest
 
 from chordwise.api.chunks import Chunk
 from chordwise.cli import run
-from chordwise.cli.feedback_command import joined
+from chordwise.cli.quality.feedback_command import joined
 from tests.support.servers.gateway_stub import KEY, Reply, serve
 
 PLAN = {

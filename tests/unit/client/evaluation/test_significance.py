@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chordwise.cli.evaluate_command import compare, read_run
+from chordwise.cli.quality.evaluate_command import compare, read_run
 from chordwise.errors import InvalidInput
 from chordwise.evaluation.significance import paired
 

@@ -13,7 +13,7 @@ from chordwise.api.profiles import Profile
 from chordwise.api.queries import QueryKeywords
 from chordwise.async_client import AsyncChordwise
 from chordwise.cli import screen
-from chordwise.cli.evaluate_command import Concurrency, Folder, run_queries
+from chordwise.cli.quality.evaluate_command import Concurrency, Folder, run_queries
 from chordwise.errors import ChordwiseError, InvalidInput
 from chordwise.evaluation.ask import Ask, Measured, ask_all
 from chordwise.evaluation.collection import JudgedQuery, has_training, read_collection

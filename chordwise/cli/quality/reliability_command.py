@@ -13,7 +13,7 @@ import typer
 
 from chordwise.api.files import read_lines
 from chordwise.cli import screen
-from chordwise.cli.evaluate_command import Concurrency, Folder, Limit, ProfileOption, fill, run_queries
+from chordwise.cli.quality.evaluate_command import Concurrency, Folder, Limit, ProfileOption, fill, run_queries
 from chordwise.errors import ChordwiseError, InvalidInput
 from chordwise.evaluation.collection import JudgedQuery, read_collection
 from chordwise.evaluation.reliability import (

@@ -1,0 +1,1 @@
+"""Commands that measure retrieval on judged collections, tune it, and collect judgments."""
