@@ -5,7 +5,7 @@ RUN := .venv/bin/python
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test thorough up down check bench chaos lock schema dist
+.PHONY: help demo test thorough up down check bench chaos lock schema dist pictures
 
 help:
 	@echo "make demo    install what is missing, start real servers, ingest, query, end everything"
@@ -18,6 +18,7 @@ help:
 	@echo "make chaos   ingest while everything is killed at random; ARGS='--seed N' repeats a run,"
 	@echo "             ARGS='--broker rabbitmq' has RabbitMQ carry the messages, where it is installed"
 	@echo "make schema  record anew what the migrations make, after one was added"
+	@echo "make pictures take the pictures of README and docs/ anew, from a stack with sample data"
 	@echo "make lock    write requirements*.lock anew from pyproject.toml"
 	@echo "make dist    build the client and the server as wheels and source archives into dist/"
 
@@ -53,6 +54,9 @@ lock:
 
 dist:
 	@$(LOCAL) dist
+
+pictures:
+	@CHORDWISE_WEBHOOK_ALLOW_PRIVATE=127.0.0.0/8 $(LOCAL) with pictures --fresh --dev -- $(RUN) -m compose.pictures $(ARGS)
 
 schema:
 	@$(LOCAL) with schema --fresh --dev --servers-only -- $(RUN) -m tests.record_schema
