@@ -12,7 +12,7 @@ from pipeline.database.unit_of_work import unit_of_work
 from pipeline.tenants.api_key_store import ApiKeys
 from tests.conftest import gateway, make_tenant
 from tests.support.corpora.console import MANUAL, hand_in
-from tests.support.corpora.console_pages import PAGES
+from tests.support.repository.console_pages import PAGES
 
 AXE = (files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8")
 _RULES = {

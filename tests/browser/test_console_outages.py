@@ -18,7 +18,7 @@ from pipeline.resources import Resources
 from pipeline.tenants.api_key_store import ApiKeys
 from tests.conftest import gateway, make_tenant
 from tests.support.corpora.console import MANUAL, hand_in
-from tests.support.corpora.console_pages import PAGES
+from tests.support.repository.console_pages import PAGES
 from tests.support.stacks.processes import free_port, process, wait_for_http
 
 _NOTICED_MS = 40_000  # a page that reads nothing by itself looks every 15 s; there are as many tabs as pages

@@ -292,8 +292,8 @@ async def replay(request: Request, gateway: CurrentGateway, principal: Reader, q
 
 
 def _answered(tenant_id: TenantId, query_id: QueryId, gateway: Gateway) -> tuple[Query, dict[str, Any]]:
-    """Return a query and its answer, or, after the answer has expired, the part of it that a kept trace has. Blocking.
-    Raises Problem(404), Problem(409), or Unavailable."""
+    """Return a query and its answer; of an expired answer, the part in a kept trace. Blocking. Raises Problem(404),
+    Problem(409), or Unavailable."""
     try:
         state = current_state(tenant_id, query_id, gateway)
     except Problem:

@@ -99,6 +99,12 @@ class DescribeQueries:
         assert run("trace", answer["query_id"][:8], "--json")["query_id"] == answer["query_id"]
         assert "no such job" in run("jobs", "00000000", code=1)
 
+    def it_lists_the_traces_that_were_kept(self, run, kb):
+        answer = run("query", "green tea", "-n", "kb", "--trace", "--json")
+        kept = eventually(lambda: run("traces", "--mark", "requested", "--json")["data"])
+        assert [trace["query_id"] for trace in kept] == [answer["query_id"]]
+        assert run("traces", "-n", "other") == "No traces.\n"
+
 
 class DescribeProfiles:
     def it_stores_tries_activates_and_deletes_versions(self, run, tmp_path):

@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 import yaml
 
+from workers.roles import ROLES
+
 ROOT = Path(__file__).resolve().parents[3]
 COMPOSE_TEXT = (ROOT / "compose/compose.yaml").read_text(encoding="utf-8")
 COMPOSE: dict[str, Any] = yaml.safe_load(COMPOSE_TEXT)
@@ -51,9 +53,13 @@ def interpolated(name: str, variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def queues(command: list[str]) -> set[str]:
-    """The queues that a Celery worker's command line names after -Q."""
-    named = [following for flag, following in pairwise(command) if flag in ("-Q", "--queues")]
-    return {queue for names in named for queue in names.split(",")}
+    """The queues that a worker's command line names after -Q, or by its role."""
+    pairs = list(pairwise(command))
+    named = [following for flag, following in pairs if flag in ("-Q", "--queues")]
+    roles = [following for flag, following in pairs if flag == "--role"]
+    return {queue for names in named for queue in names.split(",")} | {
+        queue.value for role in roles for queue in ROLES[role].queues
+    }
 
 
 def variable(setting: str) -> str:
