@@ -133,6 +133,7 @@ def it_does_what_is_named_in_passing(reader, tea, monkeypatch, capsys):
     chunk = asked["chunks"][0]["chunk_id"]
     assert run(["trace", asked["query_id"]]) == 0
     assert run(["why-not", asked["query_id"], chunk]) == 0
+    assert run(["traces", "--mark", "requested"]) == 0
     assert run(["feedback", "add", tea, "good", "--chunk", chunk]) == 0
     assert run(["usage"]) == 0
     assert run(["doctor", "--drift"]) == 0

@@ -122,6 +122,25 @@ class DescribeTheCommands:
         assert "rerank stays on" in out
         assert "chunk_id" not in out
 
+    def it_lists_kept_traces_with_their_questions(self, stub, capsys):
+        entry = {
+            "query_id": "query-1",
+            "asked_at": "2026-01-02T03:04:05Z",
+            "text": "how to \x1b[31mreset",
+            "namespaces": ["kb"],
+            "profile": "default",
+            "marks": ["slow", "degraded"],
+            "total_ms": 1234.5,
+            "chunks": 3,
+        }
+        stub.next.append(Reply(body={"data": [entry], "next_cursor": None}))
+        assert run(["traces", "--mark", "slow", "-n", "kb", "--limit", "5"]) == 0
+        line = next(line for line in capsys.readouterr().out.splitlines() if "query-1" in line)
+        assert "\x1b" not in line
+        assert "slow, degraded" in line
+        assert line.split()[-2:] == ["3", "1234.5"]
+        assert stub.received[0].params == {"mark": ["slow"], "namespace": ["kb"], "limit": ["5"]}
+
     def it_shows_the_same_below_an_answer(self, stub, capsys):
         stub.next += [Reply(body=ANSWER), Reply(body=TRACE)]
         assert run(["query", "x", "-n", "kb", "--trace"]) == 0
