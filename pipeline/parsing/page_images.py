@@ -5,14 +5,13 @@ from __future__ import annotations
 import struct
 import zlib
 from dataclasses import dataclass
-from typing import Any, Final
-
-import numpy as np
-import pypdfium2
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, Final
 
 from pipeline.errors import MalformedDocument
-from pipeline.parsing.pdf import open_pdf
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 WIDEST: Final = 2000  # pixels
 _MOST_PIXELS: Final = 8_000_000  # of an image; a taller page becomes narrower than asked for
@@ -33,6 +32,10 @@ class PageImage:
 def render_page(body: bytes, page: int, *, width: int) -> PageImage | None:
     """Return page ``page``, counted from 1, about ``width`` pixels wide, or None beyond the last one. Raises
     EncryptedDocument and MalformedDocument."""
+    import pypdfium2  # not at the top: workers import this module, and only parser processes render
+
+    from pipeline.parsing.pdf import open_pdf
+
     document = open_pdf(body)
     try:
         if not 1 <= page <= len(document):
@@ -49,6 +52,8 @@ def render_page(body: bytes, page: int, *, width: int) -> PageImage | None:
 
 def _pixels(page: Any, width: int) -> NDArray[np.uint8]:
     """Return the rows of a page, each pixel as red, green and blue."""
+    import numpy as np
+
     page_width, page_height = page.get_size()
     if page_width <= 0 or page_height <= 0:
         raise MalformedDocument("the page has no extent")
@@ -58,6 +63,8 @@ def _pixels(page: Any, width: int) -> NDArray[np.uint8]:
 
 
 def _png(pixels: NDArray[np.uint8]) -> bytes:
+    import numpy as np
+
     height, width, _ = pixels.shape
     rows = pixels.reshape(height, -1)
     filtered = np.empty((height, rows.shape[1] + 1), dtype=np.uint8)
