@@ -119,11 +119,12 @@ def existing_namespaces(tenant_id: TenantId, names: Sequence[Namespace], use: Re
 def used_fields(tenant_id: TenantId, namespace: Namespace, use: Resources) -> UsedFields:
     """Count the values of the published documents' fields: of the first 10,000 by id, or of those read within 2 s."""
     tally, after, until = FieldTally(), "", time.monotonic() + _READING_S
-    while tally.documents < _MOST_READ and time.monotonic() < until:
+    while True:
+        is_enough = tally.documents >= _MOST_READ or time.monotonic() >= until
+        limit = 1 if is_enough else _READ_AT_ONCE  # one more tells whether these were all
         with unit_of_work(use.mysql) as work:
-            rows = DocumentViews(work.connection, tenant_id).fields(namespace, after=after, limit=_READ_AT_ONCE)
+            rows = DocumentViews(work.connection, tenant_id).fields(namespace, after=after, limit=limit)
+        if is_enough or not rows:
+            return tally.result(complete=not rows)
         tally.add(fields for _, fields in rows)
-        if len(rows) < _READ_AT_ONCE:
-            return tally.result(complete=True)
         after = rows[-1][0]
-    return tally.result(complete=False)

@@ -7,14 +7,17 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-from pipeline.database.rows import TenantStore, chunking_of, generation_key, record_of
+import orjson
+
+from pipeline.database.rows import TenantStore, as_utc, chunking_of, generation_key, metadata_of, record_of
 from pipeline.database.statements import OF_GENERATION, same_document, sql
 from pipeline.documents.document_store import encoding_of, fields_of
 from pipeline.documents.document_views import ChunkSpan, DocumentOrder, DocumentSelection, DocumentView
 from pipeline.documents.duplicate_store import Duplicates, duplicate_of, is_duplicate
 from pipeline.documents.outcome_store import STATUS, WORKED_ON
 from pipeline.filters.sql_filters import mysql_condition
-from pipeline.records import DocumentFields, DocumentId, Filters, Generation, Namespace
+from pipeline.filters.used_fields import FilteredFields
+from pipeline.records import DocumentId, Filters, Generation, Namespace
 from pipeline.tenants.quota_store import ALIVE
 
 
@@ -60,10 +63,23 @@ class DocumentViews(TenantStore):
         """Return the number of parents, which precede the searched chunks in lists."""
         return int(self._connection.execute(_PARENTS, generation_key(generation)).scalar_one())
 
-    def fields(self, namespace: Namespace, *, after: str, limit: int) -> list[tuple[str, DocumentFields]]:
+    def fields(self, namespace: Namespace, *, after: str, limit: int) -> list[tuple[str, FilteredFields]]:
         """Return the ids and fields of published documents after the id ``after``, in order of id."""
         rows = self._run(_FIELDS, namespace=namespace, after=after, limit=limit).mappings()
-        return [(row["document_id"], fields_of(row)) for row in rows]
+        return [
+            (
+                row["document_id"],
+                FilteredFields(
+                    type=row["type"],
+                    author=row["author"],
+                    tags=orjson.loads(row["tags"]),
+                    published_at=as_utc(row["published_at"]),
+                    story_time=row["story_time"],
+                    metadata=metadata_of(row["metadata"]),
+                ),
+            )
+            for row in rows
+        ]
 
     def _views(self, where: str, values: dict[str, Any], *, order: str = "", limit: int) -> list[DocumentView]:
         rows = self._run(_VIEWS.format(where=where, order=order), limit=limit, **values).mappings().all()
@@ -123,7 +139,7 @@ _VIEWS = (
 )
 
 _FIELDS = (
-    "SELECT d.document_id, g.title, g.author, g.type, g.tags, g.published_at, g.story_time, g.metadata FROM documents d"
+    "SELECT d.document_id, g.author, g.type, g.tags, g.published_at, g.story_time, g.metadata FROM documents d"
     f" JOIN generations g ON {same_document('g', 'd')} AND g.generation = d.published_generation"
     " WHERE d.tenant_id = :tenant AND d.namespace = :namespace AND d.document_id > :after"
     " ORDER BY d.document_id LIMIT :limit"

@@ -44,6 +44,9 @@ class DescribeTheMainJob:
         page.get_by_role("link", name="Playground").click()
         page.get_by_label("Question").fill("how do I reset the router?")
         page.keyboard.press("Enter")
+        expect(page.locator(".side-result")).to_have_count(1)
+        page.get_by_label("Compare two ways").check()
+        page.get_by_role("button", name="Ask", exact=True).click()
         expect(page.locator(".side-result")).to_have_count(2)
         expect(page.locator(".side-result").nth(0).locator(".hit").first).to_contain_text("reset button")
         expect(page.locator(".side-result").nth(1).locator(".hit").first).to_contain_text("reset button")
@@ -190,11 +193,10 @@ class DescribeRetrieval:
         tab(page, "Timing")
         expect(first.get_by_role("table", name="Timing")).to_contain_text("Total")
 
-        other = made.client.get("/v1/documents/power/chunks", params={"namespace": "kb"}).json()["data"][0]
         tab(page, "Why not?")
-        first.get_by_label("Chunk id").fill(other["chunk_id"])
-        first.get_by_role("button", name="Explain").click()
-        expect(first.get_by_role("status").filter(has_text="power")).to_be_visible()
+        first.get_by_label("Which document do you miss?").fill("power supply")
+        first.get_by_role("button", name=re.compile("Use only the adapter")).click()
+        expect(first.get_by_role("status").filter(has_text="Power supply")).to_be_visible()
 
         first.get_by_role("link", name=re.compile("Trace")).click()
         expect(page.locator(".question")).to_have_text("reset button")

@@ -14,6 +14,9 @@ export function score(value, digits = 3) {
   return new Intl.NumberFormat(locale(), { minimumFractionDigits: shown, maximumFractionDigits: shown }).format(value);
 }
 
+/** A number of a rule: ranks and counts are whole. */
+export const exact = (value) => score(value, Number.isInteger(value) ? 0 : 4);
+
 /** An amount per second, to two digits. */
 export function rate(value) {
   const digits = value >= 100 ? { maximumFractionDigits: 0 } : { maximumSignificantDigits: 2 };

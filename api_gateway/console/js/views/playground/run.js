@@ -1,6 +1,6 @@
 // The details of one run: the hits of each channel, the order after each stage, and the drops by rule.
 import { html, useState } from "../../html.js";
-import { count, score } from "../../format.js";
+import { count, exact, score } from "../../format.js";
 import { Contributions, sumOf } from "../../parts/bars.js";
 import { Segments } from "../../parts/fields.js";
 import { Empty } from "../../parts/states.js";
@@ -93,7 +93,7 @@ function Drops({ drops, names, asked }) {
     <summary>${word("run", drops[0].stage)}: ${word("lost", drops[0].reason, drops[0].reason.replaceAll("_", " "))} <span class="tab-note">${count(drops.length)}</span></summary>
     ${open && html`<ul class="plain lines">${shown.map((drop) => html`<li key=${drop.chunk_id}>
       <div class="row between"><span class="name"><${Named} id=${drop.chunk_id} names=${names} /></span>
-        <span class="number muted">${score(drop.value)} / ${score(drop.limit)}</span>
+        <span class="number muted">${exact(drop.value)} / ${exact(drop.limit)}</span>
         <button class="link" aria-expanded=${asking === drop.chunk_id} onClick=${() => setAsking(asking === drop.chunk_id ? null : drop.chunk_id)}>${t("play.why_not")}</button></div>
       ${asking === drop.chunk_id && html`<${Explained} queryId=${asked.queryId} chunkId=${drop.chunk_id} title=${names.title(drop.chunk_id)} />`}
     </li>`)}</ul>

@@ -7,8 +7,8 @@ import { filtersOf } from "./filters.js";
 export function Settings({ name, value, onInput, profiles }) {
   const set = (field) => (text) => onInput({ ...value, [field]: text });
   const as = ["", t("play.as_profile")];
-  return html`<fieldset class="side-settings">
-    <legend>${name ? html`<span class=${`letter ${name}`}>${name}</span>` : html`<span class="visually-hidden">${t("ask.settings")}</span>`}</legend>
+  return html`<fieldset class="side-settings" aria-label=${name ? undefined : t("ask.settings")}>
+    ${name && html`<legend><span class=${`letter ${name}`}>${name}</span></legend>`}
     <${Choice} label=${t("play.profile")} value=${value.profile} onInput=${set("profile")} options=${profiles.map((each) => [each, each])} />
     <${Choice} label=${t("play.method")} value=${value.method} onInput=${set("method")}
       options=${[as, ...["hybrid", "full_text", "semantic"].map((each) => [each, t(`method.${each}`)])]} />

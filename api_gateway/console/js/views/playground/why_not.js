@@ -1,7 +1,7 @@
 // Explain a missing passage: the user finds its document by words; the answer names the first stage that lost it.
 import { html, useState } from "../../html.js";
 import { get, post, query, segment } from "../../api.js";
-import { score } from "../../format.js";
+import { exact } from "../../format.js";
 import { useLoad } from "../../load.js";
 import { Choice, Text, useSettled } from "../../parts/fields.js";
 import { Empty, Loaded } from "../../parts/states.js";
@@ -10,7 +10,7 @@ import { t, word } from "../../words.js";
 import { MOST_ASKED, useEveryNamespace } from "./namespaces.js";
 
 const ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
-const FOUND = 30; // passages read for one search
+const FOUND = 12; // passages read for one search
 const PASSAGES = 3; // shown of a document before the others are read
 
 /** `namespaces`: those of the query; unknown for a query without a trace. */
@@ -29,21 +29,20 @@ export function WhyNot({ queryId, namespaces }) {
       ${others.length > 0 && html`<${Choice} label=${t("field.namespace")} value=${where} onInput=${setWhere}
         options=${[["", t("why.asked")], ...[...asked, ...others].map((name) => [name, name])]} />`}
     </form>
-    ${settled && (asked.length > 0 || where) && html`<${Passages} key=${`${settled}/${where}`} text=${settled} namespaces=${where ? [where] : asked} chosen=${chosen} onChoose=${setChosen} />`}
-    ${chosen && html`<${Explained} key=${chosen.chunk_id} queryId=${queryId} chunkId=${chosen.chunk_id} title=${chosen.title} />`}
+    ${settled && (asked.length > 0 || where) && html`<${Passages} key=${`${settled}/${where}`} text=${settled} namespaces=${where ? [where] : asked} queryId=${queryId} chosen=${chosen} onChoose=${setChosen} />`}
   </div>`;
 }
 
 /** The documents whose title or text fits the words, with their passages. */
-function Passages({ text, namespaces, chosen, onChoose }) {
+function Passages({ text, namespaces, ...choice }) {
   const found = useLoad((signal) => (ID.test(text) ? named(text, signal) : search(text, namespaces, signal)), [text, namespaces.join("/")]);
   return html`<${Loaded} of=${found} lines=${2} isEmpty=${(documents) => !documents.length} empty=${html`<${Empty} title=${t("why.nothing")} />`}>
     ${(documents) => html`<ul class="plain lines missing">${documents.map((each) => html`
-      <${Candidate} key=${`${each.namespace}/${each.document_id}`} of=${each} chosen=${chosen} onChoose=${onChoose} />`)}</ul>`}
+      <${Candidate} key=${`${each.namespace}/${each.document_id}`} of=${each} ...${choice} />`)}</ul>`}
   <//>`;
 }
 
-function Candidate({ of, chosen, onChoose }) {
+function Candidate({ of, queryId, chosen, onChoose }) {
   const [all, setAll] = useState(null);
   const chunks = all ?? of.chunks.slice(0, PASSAGES);
   async function readAll() {
@@ -52,8 +51,9 @@ function Candidate({ of, chosen, onChoose }) {
   }
   return html`<li>
     <p><span class="title">${of.title || of.document_id}</span> <span class="muted">${of.namespace}</span></p>
-    ${chunks.map((chunk) => html`<button key=${chunk.chunk_id} type="button" class="passage-choice" aria-pressed=${chosen?.chunk_id === chunk.chunk_id}
-      onClick=${() => onChoose({ chunk_id: chunk.chunk_id, title: of.title || of.document_id })}>${(chunk.text ?? chunk.beginning).slice(0, 120)}</button>`)}
+    ${chunks.map((chunk) => html`<div key=${chunk.chunk_id}><button type="button" class="passage-choice" aria-expanded=${chosen === chunk.chunk_id}
+      onClick=${() => onChoose(chosen === chunk.chunk_id ? null : chunk.chunk_id)}>${(chunk.text ?? chunk.beginning).slice(0, 120)}</button>
+      ${chosen === chunk.chunk_id && html`<${Explained} queryId=${queryId} chunkId=${chunk.chunk_id} title=${of.title || of.document_id} />`}</div>`)}
     ${all === null && html`<button type="button" class="link" onClick=${readAll}>${t("why.all")}</button>`}
   </li>`;
 }
@@ -86,14 +86,14 @@ export function Explained({ queryId, chunkId, title }) {
     <p><${Badge} of=${verdict.stage} tone=${verdict.stage === "returned" ? "good" : "warn"} label=${word("run", verdict.stage)} /> <strong>${title}</strong></p>
     <p>${verdict.detail}</p>
     <${Facts} of=${[
-      [t("dead.reason"), word("lost", verdict.reason, verdict.reason.replaceAll("_", " "))],
-      verdict.value != null && [t("why.value"), score(verdict.value, Number.isInteger(verdict.value) ? 0 : 4)],
-      verdict.limit != null && [t("why.limit"), score(verdict.limit, Number.isInteger(verdict.limit) ? 0 : 4)],
+      [t("why.reason"), word("lost", verdict.reason, verdict.reason.replaceAll("_", " "))],
+      verdict.value != null && [t("why.value"), exact(verdict.value)],
+      verdict.limit != null && [t("why.limit"), exact(verdict.limit)],
     ]} />
     ${Object.entries(verdict.channels ?? {}).map(([channel, seen]) => html`<p key=${channel} class="meta">
       <i class=${`dot ${channel}`}></i><b>${word("channel", channel)}</b>
       ${Object.entries(seen).filter(([, value]) => value !== null).map(([name, value]) => html`
-        <span key=${name}>${word("seen", name, name.replaceAll("_", " "))} <span class="number">${typeof value === "number" ? score(value, Number.isInteger(value) ? 0 : 4) : String(value)}</span></span>`)}
+        <span key=${name}>${word("seen", name, name.replaceAll("_", " "))} <span class="number">${typeof value === "number" ? exact(value) : String(value)}</span></span>`)}
     </p>`)}
     ${verdict.replayed && html`<p class="hint">${t("why.replayed")}</p>`}
   </div>`}<//>`;
