@@ -5,7 +5,7 @@ RUN := .venv/bin/python
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test thorough up down check bench chaos lock schema dist pictures
+.PHONY: help demo test thorough up down check bench chaos lock schema dist pictures client-js
 
 help:
 	@echo "make demo    install what is missing, start real servers, ingest, query, end everything"
@@ -20,7 +20,8 @@ help:
 	@echo "make schema  record anew what the migrations make, after one was added"
 	@echo "make pictures take the pictures of README and docs/ anew, from a stack with sample data"
 	@echo "make lock    write requirements*.lock anew from pyproject.toml"
-	@echo "make dist    build the client and the server as wheels and source archives into dist/"
+	@echo "make dist    build client and server as wheels and source archives, and the JavaScript package, into dist/"
+	@echo "make client-js  write the JavaScript client anew from the OpenAPI description"
 
 demo:
 	@$(LOCAL) with demo --fresh -- $(RUN) compose/demo/run.py $(ARGS)
@@ -57,6 +58,10 @@ dist:
 
 pictures:
 	@CHORDWISE_WEBHOOK_ALLOW_PRIVATE=127.0.0.0/8 $(LOCAL) with pictures --fresh --dev -- $(RUN) -m compose.pictures $(ARGS)
+
+client-js:
+	@$(LOCAL) install --dev --no-servers
+	@$(RUN) -m clients.generate_javascript
 
 schema:
 	@$(LOCAL) with schema --fresh --dev --servers-only -- $(RUN) -m tests.record_schema

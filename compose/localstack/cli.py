@@ -135,7 +135,7 @@ def _parser() -> argparse.ArgumentParser:
     using.add_argument("--servers-only", action="store_true", help="no schemas, no services")
     using.add_argument("--dev", action="store_true", help="with the tools for tests and checks")
     actions.add_parser("check", help="format, lint, types, import contracts, unit tests")
-    actions.add_parser("dist", help="build both distributions into dist/")
+    actions.add_parser("dist", help="build both distributions and the JavaScript package into dist/")
     locking = actions.add_parser("lock", help="write the lock files anew from pyproject.toml")
     locking.add_argument("--upgrade", action="store_true", help="take the newest versions")
     supervising = actions.add_parser("supervise", help="what `up` runs in the background")

@@ -1,7 +1,8 @@
-"""`make dist`: the distributions as wheels and source archives, into `dist/`."""
+"""`make dist`: the distributions as wheels and source archives, and the JavaScript package, into `dist/`."""
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import tarfile
@@ -11,8 +12,9 @@ from pathlib import Path
 from . import shell
 from .install import PYTHON
 from .places import CLIENT, DIST, LOCAL, ROOT
-from .progress import say, step
+from .progress import Failure, say, step
 
+JAVASCRIPT = ROOT / "clients" / "javascript"
 _LOG = LOCAL / "logs" / "dist.log"
 _PARTS = (CLIENT, "api_gateway", "pipeline", "workers", "celery_config.py", "pyproject.toml", "README.md")
 # The tools are those of .venv, so nothing is fetched.
@@ -22,7 +24,7 @@ _BUILD = "import sys; from setuptools import build_meta; print(getattr(build_met
 def build() -> int:
     """Build everything from copies of the sources, so that nothing is left in them. Raises Failure."""
     DIST.mkdir(exist_ok=True)
-    for old in (*DIST.glob("chordwise*.whl"), *DIST.glob("chordwise*.tar.gz")):
+    for old in (*DIST.glob("chordwise*.whl"), *DIST.glob("chordwise*.tar.gz"), *DIST.glob("chordwise*.tgz")):
         old.unlink()
     with tempfile.TemporaryDirectory() as scratch:
         checkout = Path(scratch) / "checkout"
@@ -30,6 +32,7 @@ def build() -> int:
         for name, folder in (("chordwise-client", checkout / CLIENT), ("chordwise", checkout)):
             with step(name):
                 _build_python(name, folder, Path(scratch))
+    _pack_javascript(DIST)
     for path in sorted(DIST.iterdir()):
         say(f"  {path.relative_to(ROOT)}  {path.stat().st_size / 1024:.0f} KB")
     return 0
@@ -64,3 +67,14 @@ def _build_python(name: str, folder: Path, scratch: Path) -> None:
 
 def _run_backend(hook: str, folder: Path) -> None:
     shell.run([PYTHON, "-c", _BUILD, hook, DIST], what=f"{hook} in {folder.name}", log=_LOG, cwd=folder)
+
+
+def _pack_javascript(target: Path) -> None:
+    """Write the archive that `npm pack` would write: the files of package.json's list below `package/`."""
+    package = json.loads((JAVASCRIPT / "package.json").read_text(encoding="utf-8"))
+    archive = target / f"{package['name']}-{package['version']}.tgz"
+    with tarfile.open(archive, "w:gz") as packed:
+        for name in ("package.json", *package["files"]):
+            if not (JAVASCRIPT / name).is_file():
+                raise Failure(f"{JAVASCRIPT / name} is missing: make client-js writes it")
+            packed.add(JAVASCRIPT / name, arcname=f"package/{name}")

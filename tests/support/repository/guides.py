@@ -20,6 +20,7 @@ NOT_RUN = {
     'eval "$(chordwise completion zsh)"': "no zsh on a bare machine; tests/unit/client/cli/test_every_command.py asks for it",
     "mariadb-dump ": "not part of the servers that the stack unpacks; tried by hand, as docs/operations.md says",
     "pg_dump ": "makes half a backup without the other; tried by hand, as docs/operations.md says",
+    "npm install ": "npm is not on a bare machine; tests/acceptance/client/test_javascript_package.py unpacks the archive",
     "pip install ": "needs a package registry; tests/unit/test_distributions.py looks up what it names",
 }
 

@@ -1,0 +1,53 @@
+"""The JavaScript client as npm unpacks it, in Node, against the real gateway."""
+
+from __future__ import annotations
+
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from pipeline.resources import Resources
+from tests.conftest import make_tenant
+from tests.support.clients.node import node
+from tests.support.repository.guides import blocks
+from tests.support.repository.project import ROOT
+
+PAGE = "docs/javascript.md"
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the package below node_modules, built as the page says."""
+    folder = tmp_path_factory.mktemp("project")
+    for block in blocks(PAGE, "sh"):
+        subprocess.run(["sh", "-ec", block.text], cwd=ROOT, check=True, capture_output=True)
+    (archive,) = (ROOT / "dist").glob("chordwise-client-*.tgz")
+    with tarfile.open(archive) as packed:
+        packed.extractall(folder, filter="data")
+    (folder / "node_modules").mkdir()
+    (folder / "package").rename(folder / "node_modules" / "chordwise-client")
+    return folder
+
+
+def it_runs_the_page(project: Path, use: Resources) -> None:
+    program = project / "page.mjs"
+    program.write_text("\n".join(block.text for block in blocks(PAGE, "js")))
+    ran = node(program, cwd=project, CHORDWISE_API_KEY=make_tenant(use)[1])
+    assert ran.returncode == 0, ran.stderr
+    assert "eighty degrees" in ran.stdout
+    assert "finished 1 1" in ran.stdout
+    assert "404 document_not_found" in ran.stdout
+
+
+def it_runs_the_example(project: Path, use: Resources) -> None:
+    example = project / "node_modules" / "chordwise-client" / "example.mjs"
+    ran = node(example, cwd=project, CHORDWISE_API_KEY=make_tenant(use)[1])
+    assert ran.returncode == 0, ran.stderr
+    lines = ran.stdout.splitlines()
+    assert "finished succeeded 2 of 2" in lines
+    assert "document cocoa.md" in lines
+    assert "refused 404 document_not_found example-1" in lines
+    assert lines[-1] == "deleted 3"
