@@ -18,7 +18,8 @@ if TYPE_CHECKING:  # rich is imported where something is drawn: --json needs non
 
 METHODS = ("hybrid", "full_text", "semantic")
 _RUNS = re.compile(rf"[{screen.WIDE}]+|[^\W{screen.WIDE}]+")
-_SENTENCES = re.compile(r"[^.!?。！？\n]*(?:[.!?]+(?!\s)[^.!?。！？\n]*)*[.!?。！？\n]*\s*")
+_SENTENCES = re.compile(r".+?(?:[.!?]+(?=\s)|[。！？]+|\n{2,}|$)\s*", re.DOTALL)
+_LONGEST_LEAD = 160  # characters of a sentence before its first word of the query
 _NARROW = 64  # columns; below it hits are paragraphs, not rows
 _SNIPPET_LINES = 2
 _SCORE_WIDTH, _CONFIDENCE_WIDTH = 7, 10
@@ -105,7 +106,7 @@ def _table(hits: tuple[Hit, ...], console: Console, several: bool, words: Sequen
     for rank, (hit, channels) in enumerate(zip(hits, channels_of_hits, strict=True), start=1):
         title = _title(hit, several, width)
         gap = Text("\n" if rank < len(hits) else "")
-        text = Text("\n").join([title, *_snippet(hit.text, width, words)]).append(gap)
+        text = Text("\n").join([title, *_snippet(hit.text, width, _words(hit, words))]).append(gap)
         table.add_row(str(rank), f"{hit.score:.4f}", _confidence(hit), Text("\n".join(channels), style="cyan"), text)
     return table
 
@@ -119,7 +120,7 @@ def _paragraph(rank: int, hit: Hit, console: Console, several: bool, words: Sequ
         f"{hit.score:.4f}  confidence {_confidence(hit)}  {', '.join(_found_by(hit))}", console.width, lines=3
     ):
         console.print(Text(line, style="cyan"))
-    for snippet in _snippet(hit.text, console.width, words):
+    for snippet in _snippet(hit.text, console.width, _words(hit, words)):
         console.print(snippet)
 
 
@@ -161,6 +162,13 @@ def _snippet(text: str, width: int, words: Sequence[str]) -> list[Text]:
     return lines
 
 
+def _words(hit: Hit, words: Sequence[str]) -> Sequence[str]:
+    """Return the words that the server highlights in a hit, synonyms included; ``words`` if it sent none."""
+    spans = hit.raw.get("highlights") or ()
+    marked = (hit.text[span["start"] : span["end"]].casefold() for span in spans)
+    return list(dict.fromkeys(word for word in marked if word.strip())) or words
+
+
 def query_words(query: str) -> list[str]:
     """Return the words to look for in a text: beginnings of words of four letters and more, two letters shorter than the
     word but at least four, shorter words only where there is no longer one, and pairs of characters of scripts without
@@ -174,13 +182,13 @@ def query_words(query: str) -> list[str]:
 def best_sentence(text: str, words: Sequence[str]) -> int:
     """Return the position of the sentence that holds most of ``words``, longer ones counting more; the first of several,
     and 0 if none holds one."""
-    best, most = 0, 0
     patterns = [(re.compile(_whole(word)), len(word)) for word in words]
+    best, first, most = 0, 0, 0
     for sentence in _SENTENCES.finditer(text):
-        held = sum(weight for pattern, weight in patterns if pattern.search(sentence[0]))
-        if held > most:
-            best, most = sentence.start(), held
-    return best
+        found = [(match.start(), weight) for pattern, weight in patterns if (match := pattern.search(sentence[0]))]
+        if (held := sum(weight for _, weight in found)) > most:
+            best, first, most = sentence.start(), min(at for at, _ in found), held
+    return best if first <= _LONGEST_LEAD else max(best, text.rfind("\n", best, best + first) + 1)
 
 
 def _whole(word: str) -> str:

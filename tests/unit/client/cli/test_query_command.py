@@ -106,7 +106,8 @@ class DescribeTheSentence:
         [
             ("Tea is old. Green tea needs 80.5 degrees. Black tea boils.", "green tea degrees", "Green tea needs 80.5"),
             ("一般说明。水泵的轴承温度不得超过八十度。其他。", "轴承温度", "水泵的轴承"),
-            ("First line\nwith a replacement\nlast", "replaced", "with a replacement"),
+            ("Title\n\nwrapped with a\nreplacement here", "replaced", "wrapped with a"),
+            (f"| {'a, ' * 80}\n| the row | zebra |\n| last |", "zebra", "| the row"),  # a table is one sentence
             ("Nothing. Of the kind.", "zebra", "Nothing"),
             ("", "zebra", ""),
         ],
