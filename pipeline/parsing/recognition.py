@@ -117,7 +117,7 @@ class PageReader:
 def unread(numbers: Sequence[int], total: int, remedy: str, *, what: str = "page") -> str:
     """Return the sentence about pages (or slides) that hold only pictures and were not read."""
     verb = "hold" if len(numbers) > 1 else "holds"
-    return f"{len(numbers)} of {total} {what}s {verb} only pictures ({_runs(numbers)}) and were not read: {remedy}"
+    return f"{len(numbers)} of {total} {what}s {verb} only pictures ({_runs(numbers)}): {remedy}"
 
 
 def refusal(sentence: str, *, is_limit: bool) -> Rejected:

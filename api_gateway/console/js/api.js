@@ -1,13 +1,15 @@
 // Requests to /v1 with the user's key. Failures become an ApiError that a view can show.
 import { unheard } from "./connection.js";
+import { codeName, said } from "./sentences.js";
 import { session, signOut } from "./session.js";
 import { t } from "./words.js";
 
 /** Problem details (RFC 9457) of an answer, or an equivalent for a missing answer. */
 export class ApiError extends Error {
   constructor({ status = 0, code = "", title = "", detail = "", request_id: requestId = "", errors = [], retryAfter = null }) {
-    super(detail || title || code);
-    Object.assign(this, { status, code, title, detail, requestId, errors, retryAfter });
+    super(said(detail) || title || code);
+    const faults = errors.map((fault) => ({ ...fault, detail: said(fault.detail) }));
+    Object.assign(this, { status, code, title: codeName(code, title), detail, requestId, errors: faults, retryAfter });
   }
 }
 

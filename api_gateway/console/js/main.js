@@ -10,6 +10,7 @@ import { route } from "./router.js";
 import { ended, keptKey, session, signIn, signOut } from "./session.js";
 import { Shell } from "./shell.js";
 import { useStore } from "./store.js";
+import { loadSentences } from "./sentences.js";
 import { loadWords, t } from "./words.js";
 import { SignIn } from "./views/signin.js";
 
@@ -22,7 +23,7 @@ function App() {
   const [fault, setFault] = useState(null);
 
   useEffect(() => language.subscribe(async (code) => {
-    await loadWords(code);
+    await Promise.all([loadWords(code), loadSentences(code)]);
     setSpeaking(code);
   }), []);
 
@@ -92,5 +93,5 @@ function View({ of }) {
 }
 
 applyTheme(theme.get());
-await loadWords();
+await Promise.all([loadWords(), loadSentences()]);
 render(html`<${App} />`, document.getElementById("app"));

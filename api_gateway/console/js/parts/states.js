@@ -41,7 +41,7 @@ export function Problem({ error, retry, stale = false }) {
         ${error.title || t("error.unknown")}
         ${error.code && html` <code>${error.code}</code>`}
       </p>
-      ${error.message && error.message !== error.title && html`<p>${error.message}</p>`}
+      ${error.message && error.message !== error.title && !toldByFaults(error) && html`<p>${error.message}</p>`}
       ${error.errors?.length > 0 && html`
         <ul class="plain">${error.errors.map((each) => html`
           <li><code>${each.pointer || "/"}</code> ${error.message?.includes(each.detail) ? "" : each.detail}</li>`)}
@@ -52,6 +52,11 @@ export function Problem({ error, retry, stale = false }) {
         ${error.requestId && html`<span class="muted">${t("error.request_id")} <${Copyable} text=${error.requestId} /></span>`}
       </p>
     </div>`;
+}
+
+/** Whether the sentence is only the first fault in English, beside the faults in the page's language. */
+function toldByFaults({ errors, message, detail }) {
+  return errors?.length > 0 && message === detail && !errors.some((fault) => message.includes(fault.detail));
 }
 
 /** A code that a click copies. */

@@ -12,6 +12,7 @@ import { Badge, More, Table } from "../../parts/table.js";
 import { link } from "../../router.js";
 import { may } from "../../session.js";
 import { Heading } from "../../shell.js";
+import { reasonOf } from "../../sentences.js";
 import { t, word } from "../../words.js";
 
 const REASONS = ["", "rejected", "gave_up", "bug"];
@@ -46,7 +47,7 @@ export function DeadLetters() {
       <span class="title">${letter.title || letter.document_id}</span> <span class="muted">${letter.namespace}</span>
       ${letter.title && letter.title !== letter.document_id && html`<code class="under">${letter.document_id}</code>`}` },
     { key: "reason", label: t("dead.reason"), render: (letter) => html`<${Badge} of=${letter.reason} label=${word("reason", letter.reason)} />` },
-    { key: "detail", label: t("dead.detail"), wide: true, render: (letter) => html`<code>${letter.code}</code> ${letter.detail}` },
+    { key: "detail", label: t("dead.detail"), wide: true, render: (letter) => html`<code>${letter.code}</code> ${reasonOf(letter)}` },
     { key: "attempts", label: t("field.attempts"), numeric: true, render: (letter) => count(letter.attempts) },
     { key: "size", label: t("field.size"), numeric: true, render: (letter) => bytes(letter.payload?.bytes) },
     { key: "failed", label: t("dead.failed_at"), render: (letter) => html`

@@ -13,6 +13,7 @@ import { Badge, Facts, More, Table } from "../../parts/table.js";
 import { link } from "../../router.js";
 import { may } from "../../session.js";
 import { Heading } from "../../shell.js";
+import { codeName, said } from "../../sentences.js";
 import { t, word } from "../../words.js";
 import { JobBadge } from "./jobs.js";
 
@@ -96,9 +97,9 @@ function Failures({ failures, total }) {
     <h2 id="failures">${t("job.failures", { count: count(total) })}</h2>
     ${[...reasons].map(([code, group]) => html`
       <div class="panel tight" key=${code}>
-        <p><${Badge} of="failed" label=${code} /> <span class="muted">× ${count(group.length)}</span></p>
+        <p><${Badge} of="failed" label=${codeName(code)} /> <code>${code}</code> <span class="muted">× ${count(group.length)}</span></p>
         <ul class="plain lines">${group.slice(0, 20).map((failure) => html`
-          <li key=${failure.document_id ?? failure.pointer}><code>${failure.document_id ?? failure.pointer}</code> ${failure.detail}</li>`)}
+          <li key=${failure.document_id ?? failure.pointer}><code>${failure.document_id ?? failure.pointer}</code> ${said(failure.detail)}</li>`)}
         </ul>
       </div>`)}
     <p class="muted"><a href=${link("dead-letters")}>${t("job.to_dead_letters")}</a></p>
@@ -111,9 +112,10 @@ function Items({ id, open }) {
   const [status, setStatus] = useState("");
   const items = usePages(`v1/jobs/${id}/items`, { status }, { everyMs: open ? 3000 : 0 });
   const columns = [
-    { key: "document", label: t("field.document"), main: true, render: (item) => item.document_id ?? item.pointer ?? "–" },
+    { key: "document", label: t("field.document"), main: true, render: (item) => html`${item.document_id ?? item.pointer ?? "–"}${[item.pages_warning, item.encoding_warning].filter(Boolean).map((warning) => html`
+      <p class="hint" key=${warning}>${said(warning)}</p>`)}` },
     { key: "status", label: t("field.status"), render: (item) => html`<${Badge} of=${item.status} label=${word("status", item.status)} />` },
-    { key: "outcome", label: t("job.outcome"), render: (item) => item.code ? html`<code>${item.code}</code>` : word("outcome", item.outcome ?? "") || "–" },
+    { key: "outcome", label: t("job.outcome"), render: (item) => item.code ? html`<span title=${item.code}>${codeName(item.code)}</span>` : word("outcome", item.outcome ?? "") || "–" },
     { key: "attempts", label: t("field.attempts"), numeric: true, render: (item) => count(item.attempts) },
     { key: "chunks", label: t("field.chunks"), numeric: true, render: (item) => count(item.chunks) },
   ];

@@ -9,6 +9,7 @@ import { Badge } from "../../parts/table.js";
 import { Trial } from "../../parts/trial.js";
 import { go, link } from "../../router.js";
 import { Heading } from "../../shell.js";
+import { codeName, said } from "../../sentences.js";
 import { t, word } from "../../words.js";
 
 const POINTERS = ["items", "text", "id", "title", "score", "url", "published_at", "author", "type", "tags"];
@@ -75,8 +76,8 @@ export function ApiSource({ parts: [name] }) {
 async function call(name, text, namespace) {
   const result = await post(`v1/api-sources/${segment(name)}/test`, { query_text: text, namespaces: [namespace] });
   const note = html`
-    <p><${Badge} of=${result.ok ? "ok" : "failed"} label=${result.ok ? t("api_source.answered", { count: result.passages.length }) : result.code} /> ${milliseconds(result.elapsed_ms)}</p>
-    ${result.detail && html`<p class="bad-text">${result.detail}</p>`}
+    <p><${Badge} of=${result.ok ? "ok" : "failed"} label=${result.ok ? t("api_source.answered", { count: result.passages.length }) : codeName(result.code)} /> ${milliseconds(result.elapsed_ms)}</p>
+    ${result.detail && html`<p class="bad-text">${said(result.detail)}</p>`}
     ${Object.entries(result.left_out).map(([reason, rows]) => html`<p key=${reason} class="muted">${t("api_source.left_out", { count: rows, reason })}</p>`)}`;
   return { hits: result.passages, note };
 }

@@ -8,6 +8,7 @@ import { Problem } from "../../parts/states.js";
 import { Badge, Table } from "../../parts/table.js";
 import { link } from "../../router.js";
 import { sendForm } from "../../sending.js";
+import { reasonOf } from "../../sentences.js";
 import { t, word } from "../../words.js";
 
 const CATEGORIES = ["qa", "record", "query", "greeting", "total"];
@@ -72,7 +73,7 @@ function Flaws({ title, rows }) {
   const columns = [
     { key: "row", label: t("example.where"), main: true, render: (each) => [each.sheet, each.cell ?? (each.row != null ? t("example.row", { row: each.row }) : "")].filter(Boolean).join(" · ") },
     { key: "column", label: t("example.column"), render: (each) => each.column ?? "–" },
-    { key: "detail", label: t("example.detail"), wide: true, render: (each) => html`<code>${each.code}</code> ${each.detail}` },
+    { key: "detail", label: t("example.detail"), wide: true, render: (each) => html`<code>${each.code}</code> ${reasonOf(each)}` },
   ];
   return html`<h3>${title}</h3>
     <${Table} caption=${title} columns=${columns} rows=${rows.slice(0, most).map((each, index) => ({ ...each, index }))} rowKey=${(each) => each.index} />

@@ -4,6 +4,7 @@ import { count } from "../../format.js";
 import { Area, Text } from "../../parts/fields.js";
 import { Empty } from "../../parts/states.js";
 import { Table } from "../../parts/table.js";
+import { said } from "../../sentences.js";
 import { may } from "../../session.js";
 import { t } from "../../words.js";
 import { keyOf, lineOf, parsed } from "./dictionary_lines.js";
@@ -50,7 +51,7 @@ function Adding({ kind, present, namespace, onAdd }) {
       <p>${t("dictionary.added", { count: count(result.added) })}${result.repeated > 0 && ` ${t("dictionary.repeated", { count: count(result.repeated) })}`}</p>
       ${result.faults.length > 0 && html`<p class="bad-text">${t("dictionary.faulty", { count: count(result.faults.length) })}</p>
         <ul class="plain lines">${result.faults.slice(0, MOST_FAULTS).map((fault) => html`<li key=${fault.line}>
-          <b>${t("dictionary.line", { line: fault.line })}</b> <code>${fault.text.slice(0, 80)}</code> <span class="bad-text">${fault.detail}</span></li>`)}</ul>`}
+          <b>${t("dictionary.line", { line: fault.line })}</b> <code>${fault.text.slice(0, 80)}</code> <span class="bad-text">${said(fault.detail)}</span></li>`)}</ul>`}
     </div>`}
   </form>`;
 }

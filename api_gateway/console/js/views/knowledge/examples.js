@@ -9,6 +9,7 @@ import { NamespaceChoice } from "../../parts/namespace_choice.js";
 import { Empty, Loaded, Problem } from "../../parts/states.js";
 import { Badge, Facts, Table } from "../../parts/table.js";
 import { link } from "../../router.js";
+import { codeName } from "../../sentences.js";
 import { may } from "../../session.js";
 import { Heading } from "../../shell.js";
 import { t, word } from "../../words.js";
@@ -82,7 +83,7 @@ function Verification({ job: first }) {
         [t("example.searchable"), `${count(result.searchable)} / ${count(result.rows)}${result.rows ? ` (${percent(result.searchable / result.rows)})` : ""}`],
       ]} />
       ${result.missing.length > 0 && html`<h3>${t("example.missing")}</h3><ul class="plain lines">${result.missing.map((each) => html`<li key=${each.document_id}>
-        <code>${each.document_id}</code> ${word("status", each.status)} ${each.code && html`<code>${each.code}</code>`}</li>`)}</ul>`}
+        <code>${each.document_id}</code> ${word("status", each.status)} ${each.code && codeName(each.code)}</li>`)}</ul>`}
     </div>`}
   </section>`;
 }

@@ -5,6 +5,7 @@ import { Contributions, sumOf } from "../../parts/bars.js";
 import { Segments } from "../../parts/fields.js";
 import { Empty } from "../../parts/states.js";
 import { Badge, Table } from "../../parts/table.js";
+import { reasonOf } from "../../sentences.js";
 import { t, word } from "../../words.js";
 import { Named, useWanted } from "./names.js";
 import { Explained } from "./why_not.js";
@@ -24,7 +25,7 @@ function Channel({ name, found, names }) {
     <h3><i class=${`dot ${name}`}></i>${word("channel", name)}
       <${Badge} of=${found.status} label=${word("status", found.status)} />
       <span class="muted">${t("play.weight", { weight: score(found.weight, 2) })}</span></h3>
-    ${found.code && html`<p class="note warn"><code>${found.code}</code> ${found.error}</p>`}
+    ${found.code && html`<p class="note warn"><code>${found.code}</code> ${reasonOf({ code: found.code, detail: found.error })}</p>`}
     ${found.hits.length === 0 && html`<p class="muted">${t("play.recalled_nothing")}</p>`}
     <ol class="raw">
       ${hits.map((hit) => html`<li key=${hit.chunk_id}>

@@ -8,6 +8,7 @@ import { Badge } from "../../parts/table.js";
 import { Tabs } from "../../parts/tabs.js";
 import { link } from "../../router.js";
 import { noteAsked } from "../../session.js";
+import { reasonOf, said } from "../../sentences.js";
 import { t, word } from "../../words.js";
 import { Answer, Context } from "./answer.js";
 import { Channels, LeftOut, Stages } from "./run.js";
@@ -89,7 +90,7 @@ export function Degradations({ of, failed = false, title = t(failed ? "play.fail
   if (!of?.length) return null;
   return html`<div class="note warn" role="status">
     <p><strong>${title}</strong></p>
-    <ul class="plain">${of.map((loss) => html`<li key=${JSON.stringify(loss)} title=${loss.detail}>
+    <ul class="plain">${of.map((loss) => html`<li key=${JSON.stringify(loss)} title=${said(loss.detail)}>
       <b>${word("channel", loss.part, word("part", loss.part))}</b> <code>${loss.code}</code> ${sentenceOf(loss)}</li>`)}
     </ul>
   </div>`;
@@ -97,5 +98,5 @@ export function Degradations({ of, failed = false, title = t(failed ? "play.fail
 
 /** The page's sentence for this code in this part, else for this code, else the server's text. */
 function sentenceOf({ part, code, detail }) {
-  return word("degradation", `${part}:${code}`, word("degradation", code, detail));
+  return word("degradation", `${part}:${code}`, word("degradation", code, reasonOf({ code, detail })));
 }

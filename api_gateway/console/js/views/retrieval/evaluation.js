@@ -10,6 +10,7 @@ import { NamespaceChoice } from "../../parts/namespace_choice.js";
 import { Empty, Loaded } from "../../parts/states.js";
 import { link } from "../../router.js";
 import { Heading } from "../../shell.js";
+import { said } from "../../sentences.js";
 import { t } from "../../words.js";
 import { Comparison } from "./comparison.js";
 
@@ -80,7 +81,7 @@ function Setup({ namespaces, profiles }) {
     if (!given) return setFile(null);
     if (given.size > MOST_TEXT) return setFile({ rows: [], fault: t("evaluation.too_large") });
     const [rows, faults] = judgmentsIn(await given.text());
-    const fault = faults.length ? t("evaluation.faulty", { lines: faults.slice(0, 10).map((each) => `${each.line} (${each.detail})`).join(", ") })
+    const fault = faults.length ? t("evaluation.faulty", { lines: faults.slice(0, 10).map((each) => `${each.line} (${said(each.detail)})`).join(", ") })
       : rows.some(isJudged) ? "" : t("evaluation.no_relevant");
     return setFile({ rows, fault });
   }

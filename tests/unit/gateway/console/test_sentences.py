@@ -1,0 +1,153 @@
+"""The Chinese sentences of the console for the server's English ones, held against all that the server can say."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Iterator
+from functools import cache
+from itertools import chain
+
+import pytest
+
+from api_gateway.console.page import FOLDER
+from api_gateway.http import problems
+from api_gateway.http.problem_codes import all_codes
+from pipeline import errors
+from pipeline.answer import why_not
+from pipeline.parsing.containers import _SIGNATURES
+from tests.support.repository.project import ROOT
+
+CHINESE = json.loads((FOLDER / "sentences/zh.json").read_text(encoding="utf-8"))
+ERRORS = {name: kind for name, kind in vars(errors).items() if isinstance(kind, type) and hasattr(kind, "code")}
+_BLANK = re.compile(r"\{\w+\}")
+_PATTERNS = [
+    re.compile(
+        "".join(".+?" if _BLANK.fullmatch(part) else re.escape(part) for part in re.split(r"(\{\w+\})", english))
+    )
+    for english in CHINESE["details"]
+]
+
+
+def is_translated(sentence: str) -> bool:
+    """Whether a pattern fits a sentence, as in `js/sentences.js`."""
+    return any(pattern.fullmatch(sentence) for pattern in _PATTERNS)
+
+
+@cache
+def calls() -> tuple[ast.Call, ...]:
+    trees = [
+        ast.parse(path.read_text(encoding="utf-8"))
+        for package in ("pipeline", "api_gateway", "workers")
+        for path in (ROOT / package).rglob("*.py")
+        if "dialects" not in path.parts
+    ]
+    return tuple(node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call))
+
+
+def name_of(call: ast.Call) -> str:
+    return getattr(call.func, "id", getattr(call.func, "attr", ""))
+
+
+def literal(node: ast.expr) -> str | None:
+    """A sentence that stands in the code, with 7 for each value."""
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else None
+    if isinstance(node, ast.JoinedStr):
+        return "".join(part.value if isinstance(part, ast.Constant) else "7" for part in node.values)
+    return None
+
+
+def reasons_of_documents() -> Iterator[str]:
+    """Every sentence with which a document is refused, or put off while it is parsed."""
+    for call in calls():
+        kind = ERRORS.get(name_of(call))
+        if kind is not None and issubclass(kind, (errors.Rejected, errors.ParserUnavailable, errors.FetchUnavailable)):
+            yield from (said for node in call.args[:1] if (said := literal(node)))
+
+
+class DescribeCodes:
+    def it_has_a_sentence_for_every_code_that_the_server_can_answer(self):
+        answered = {*all_codes(), *(kind.code for kind in ERRORS.values())}
+        answered |= {
+            node.value
+            for call in calls()
+            if name_of(call) in ("Problem", "BadSource")
+            for node in (*call.args[1:2], *(option.value for option in call.keywords if option.arg == "code"))
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and re.fullmatch("[a-z_]+", node.value)
+        }
+        assert answered - CHINESE["codes"].keys() == set()
+
+    def it_has_none_that_is_never_answered(self):
+        source = "\n".join(path.read_text("utf-8") for path in (ROOT / "api_gateway").rglob("*.py"))
+        source += "\n".join(path.read_text("utf-8") for path in (ROOT / "pipeline").rglob("*.py"))
+        assert [code for code in CHINESE["codes"] if f'"{code}"' not in source] == []
+
+
+class DescribeDetails:
+    def it_translates_every_reason_of_a_failed_document(self):
+        untranslated = {said for said in reasons_of_documents() if not is_translated(said)}
+        assert sorted(untranslated) == []
+
+    @pytest.mark.parametrize("template", [*problems._SENTENCES.values(), "is empty", "has fewer than {n} characters"])
+    def it_translates_the_faults_of_fields(self, template):
+        assert template == "{error}" or is_translated(_BLANK.sub("7", template))
+
+    @pytest.mark.parametrize("name", [name for _, name in _SIGNATURES])
+    def it_names_the_formats_of_files(self, name):
+        assert name in CHINESE["details"]
+
+    def it_fills_no_blank_that_the_english_sentence_lacks(self):
+        odd = {
+            english: chinese
+            for english, chinese in CHINESE["details"].items()
+            if not set(_BLANK.findall(chinese)) <= set(_BLANK.findall(english))
+        }
+        assert odd == {}
+
+    def it_has_no_sentence_that_the_server_never_says(self):
+        sources = chain((ROOT / "pipeline").rglob("*.py"), (ROOT / "api_gateway").rglob("*.py"))
+        trees = [ast.parse(path.read_text(encoding="utf-8")) for path in sources]
+        spoken = "\n".join(
+            node.value
+            for tree in trees
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        )
+        longest = {max(re.split(r"\{\w+\}|;", english), key=len).strip(" .:,()") for english in CHINESE["details"]}
+        assert sorted(own for own in longest if own not in spoken) == []
+
+
+class DescribeReasons:
+    def it_names_every_reason_and_stage_of_a_left_out_chunk(self):
+        words = json.loads((FOLDER / "messages/zh/playground.json").read_text(encoding="utf-8"))["run"]
+        stages, reasons = set(), set()
+        for call in calls():
+            options = {option.arg: option.value for option in call.keywords}
+            if name_of(call) in ("Drop", "WhyNotVerdict"):
+                stages.add(literal(options["stage"]))
+                reasons.add(literal(options["reason"]))
+            elif name_of(call) == "drop" and len(call.args) == 4:
+                stages.add(literal(call.args[0]))
+                reasons |= {
+                    literal(node) for node in ast.walk(call.args[1]) if isinstance(node, (ast.Constant, ast.JoinedStr))
+                }
+            elif name_of(call) == "took":
+                stages.add(literal(call.args[0]))
+        assert {stage for stage in stages if stage} - words.keys() == set()
+        named = {reason for reason in reasons if reason and re.fullmatch("[a-z_]{3,}", reason) and reason != "same_"}
+        assert named - CHINESE["reasons"].keys() == set()
+
+    def it_translates_every_explanation(self):
+        tree = ast.parse((ROOT / "pipeline/answer/why_not.py").read_text(encoding="utf-8"))
+        said = {
+            text
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") in ("detail", "what")
+            for text in [literal(node.value)]
+            if text
+        }
+        assert said
+        assert why_not
+        assert [text for text in sorted(said) if not is_translated(text)] == []
