@@ -6,6 +6,7 @@ import { useLoad } from "../../load.js";
 import { Choice, Text, useSettled } from "../../parts/fields.js";
 import { Empty, Loaded } from "../../parts/states.js";
 import { Badge, Facts } from "../../parts/table.js";
+import { said } from "../../sentences.js";
 import { t, word } from "../../words.js";
 import { MOST_ASKED, useEveryNamespace } from "./namespaces.js";
 
@@ -84,7 +85,7 @@ export function Explained({ queryId, chunkId, title }) {
   const found = useLoad((signal) => post(`v1/queries/${segment(queryId)}/why-not`, { chunk_id: chunkId }, { signal }), [queryId, chunkId]);
   return html`<${Loaded} of=${found} lines=${2} isEmpty=${() => false}>${(verdict) => html`<div class="panel tight" role="status">
     <p><${Badge} of=${verdict.stage} tone=${verdict.stage === "returned" ? "good" : "warn"} label=${word("run", verdict.stage)} /> <strong>${title}</strong></p>
-    <p>${verdict.detail}</p>
+    <p>${said(verdict.detail)}</p>
     <${Facts} of=${[
       [t("why.reason"), word("lost", verdict.reason, verdict.reason.replaceAll("_", " "))],
       verdict.value != null && [t("why.value"), exact(verdict.value)],
