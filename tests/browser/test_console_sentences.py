@@ -77,7 +77,9 @@ class DescribeChineseProblems:
     def it_explains_in_chinese_why_a_chunk_is_missing(self, console):
         made = console(locale="zh-CN")
         hand_in(made.client, MANUAL, *OTHERS)
-        query = search(made.client, "kb", "reset the wireless adapter", top_k=1, trace=True, retrieve={"method": "full_text"})
+        query = search(
+            made.client, "kb", "reset the wireless adapter", top_k=1, trace=True, retrieve={"method": "full_text"}
+        )
         page = made.open(f"traces/{query['query_id']}")
         page.get_by_role("tab", name="未返回").click()
         page.locator("summary").filter(has_text="超出返回数量").click()
