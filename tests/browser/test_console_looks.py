@@ -100,8 +100,8 @@ class DescribeTheKeyboard:
         expect(page.locator(".hit").first).to_be_visible()
         press_until(page, "Tab", "Answer 1")
         page.keyboard.press("ArrowRight")
-        assert focused(page) == "Channels"
-        expect(page.get_by_role("tab", name="Channels").first).to_have_attribute("aria-selected", "true")
+        assert focused(page) == "Rank flow"
+        expect(page.get_by_role("tab", name="Rank flow").first).to_have_attribute("aria-selected", "true")
 
         press_until(page, "Shift+Tab", "Documents")
         page.keyboard.press("Enter")
