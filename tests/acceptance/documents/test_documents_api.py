@@ -95,7 +95,7 @@ class DescribeADocument:
         ingest(client, namespace, FOX)
         shown = client.get("/v1/documents/fox", params={"namespace": namespace}).json()
         expected = {name: value for name, value in FOX.items() if name != "text"}
-        encoding = {"encoding": "utf-8", "encoding_probability": 1.0, "encoding_warning": None}
+        encoding = {"encoding": "utf-8", "encoding_probability": 1.0, "encoding_warning": None, "pages_warning": None}
         arrived = {"kind": "text", "uri": "file:foxes.md", "media_type": "text/markdown"}
         pages = {"page_start": None, "page_end": None}
         expected["source"] = {"source_id": shown["source"]["source_id"], **arrived, **encoding, **pages}
