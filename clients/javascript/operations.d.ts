@@ -242,6 +242,22 @@ export interface Chunk {
   edited: boolean;
 }
 
+/** A chunk to recognise: its document, and the first characters of its text. `shown`: searches see it. */
+export interface ChunkBeginningShape {
+  chunk_id: string;
+  namespace: string;
+  document_id: string;
+  title: string | null;
+  beginning: string;
+  shown: boolean;
+}
+
+/** The chunks that exist, in the order of the request. */
+export interface ChunkBeginnings {
+  data: ChunkBeginningShape[];
+  next_cursor: null;
+}
+
 /** The edit of one chunk. `etag`: only if the chunk still has it. */
 export interface ChunkEditIn {
   chunk_id: string;
@@ -278,6 +294,18 @@ export interface ChunkEditIn {
 export interface ChunkPage {
   data: Chunk[];
   next_cursor: string | null;
+}
+
+/** The position of a chunk in a text. `edited`: its own text is another one by now. */
+export interface ChunkPosition {
+  chunk_id: string;
+  ordinal: number;
+  start: number;
+  end: number;
+  page: number | null;
+  page_end: number | null;
+  enabled: boolean;
+  edited: boolean;
 }
 
 /** The outcome for one chunk. `replacement_pending`: a newer upload of its document will replace it. `repeated_in`: chunks that overlap it and still have words that the edit removed; edit them too. */
@@ -341,6 +369,12 @@ export interface ChunksDeleteRequest {
 export interface ChunksEditRequest {
   tenant_id?: string | null;
   chunks: ChunkEditIn[];
+}
+
+/** The chunks to name. */
+export interface ChunksLookupRequest {
+  tenant_id?: string | null;
+  chunk_ids: string[];
 }
 
 /** The chunk of a marker in the context. Offsets count characters of the document's text and are the chunk's own, without its surrounding text; null for a passage outside any document here. `edited`: the chunk's text was changed by hand, so offsets and pages name the passage of the document that it replaces. */
@@ -412,6 +446,7 @@ export interface DeadLetter {
   ordinal: number;
   namespace: string;
   document_id: string;
+  title: string | null;
   generation: number;
   reason: "rejected" | "gave_up" | "bug";
   code: string;
@@ -483,6 +518,22 @@ export interface DeliveryQueued {
   delivery_id: string;
 }
 
+/** A delivery and its message, as it is signed and sent. */
+export interface DeliveryWithBody {
+  delivery_id: string;
+  event: string;
+  job_id: string | null;
+  state: "pending" | "delivered" | "dead";
+  attempts: number;
+  created_at: string;
+  last_attempt_at: string | null;
+  next_attempt_at: string | null;
+  ended_at: string | null;
+  last_status: number | null;
+  last_error: string | null;
+  body: string;
+}
+
 /** All checks. `ok` is false if any failed; warnings do not count. */
 export interface Diagnosis {
   ok: boolean;
@@ -522,7 +573,7 @@ export interface Difference {
   removed: Record<string, unknown>[];
 }
 
-/** A document without its text. `status` is that of its latest upload. `generation` is the searchable upload, null while there is none; an upload that fails leaves the previous one searchable. `chunking`: its chunking strategy, with all options. `duplicate_of`: the oldest document in the namespace with the same bytes, null for that document itself and without duplicates. */
+/** A document without its text. `status` is that of its latest upload. `generation` is the searchable upload, null while there is none; an upload that fails leaves the previous one searchable. `chunking`: its chunking strategy, with all options. `duplicate_of`: the oldest document in the namespace with the same bytes, null for that document itself and without duplicates. `bytes`: the size of the upload. */
 export interface Document {
   namespace: string;
   document_id: string;
@@ -539,6 +590,7 @@ export interface Document {
   chunking: Record<string, unknown>;
   duplicate_of: string | null;
   chunks: number;
+  bytes: number;
   created_at: string;
   updated_at: string;
 }
@@ -562,6 +614,32 @@ export interface DocumentIn {
 export interface DocumentPage {
   data: Document[];
   next_cursor: string | null;
+}
+
+/** The parsed text of a document's upload, with its sections and the positions of its chunks, by ordinal. Positions count characters (code points). `parents`: how many parents precede these chunks in `GET /v1/chunks`. */
+export interface DocumentText {
+  namespace: string;
+  document_id: string;
+  generation: number;
+  title: string | null;
+  media_type: string;
+  text: string;
+  sections: TextSection[];
+  parents: number;
+  chunks: ChunkPosition[];
+}
+
+/** The documents to delete. An empty list is refused. */
+export interface DocumentsDeleteRequest {
+  tenant_id?: string | null;
+  namespace: string;
+  document_ids: string[];
+}
+
+/** The number of deleted documents; ids without a document are not counted. */
+export interface DocumentsDeleted {
+  namespace: string;
+  documents: number;
 }
 
 /** A batch of documents for one namespace. An invalid document does not affect the others. */
@@ -858,6 +936,26 @@ export interface FindingBody {
   advice: string;
 }
 
+/** Something that the text may mean. `kind`: a `document`; an item `refused` on arrival, which became none; a `job`. `status`: of its latest upload; `searchable`: an upload of the document is published. `code` and `detail`: the reason for a failure. */
+export interface FoundMatch {
+  kind: "document" | "refused" | "job";
+  namespace: string;
+  document_id: string | null;
+  title: string | null;
+  status: "queued" | "running" | "succeeded" | "partly_failed" | "failed" | "cancelled";
+  searchable: boolean;
+  code: string | null;
+  detail: string | null;
+  job_id: string;
+  updated_at: string;
+}
+
+/** Matches, failures first. `truncated`: the tenant has more uploads than were compared; name a namespace then. */
+export interface FoundMatches {
+  data: FoundMatch[];
+  truncated: boolean;
+}
+
 /** The fusion of the channels' rankings. ``k`` belongs to rrf, ``normalisation`` to weighted, ``plugin`` names the entry point of custom. ``gate``: exclude a channel whose best hit reaches less than this share of its highest possible score, or that scores all its hits alike. ``reading_gate``: a channel whose model cannot read the whole query counts by the part it reads, and the share of the query's words in a candidate counts for the rest; without it weights are taken as they are. ``query_weights``: the semantic channel counts more where its first hit stands out, less where it does not (`ranking.channel_gate`). ``feedback``: let the candidates' scores follow those of their neighbours. */
 export interface FusionPlan {
   strategy?: "rrf" | "weighted" | "custom";
@@ -967,6 +1065,7 @@ export interface Item {
   encoding: string | null;
   encoding_probability: number | null;
   encoding_warning: string | null;
+  pages_warning: string | null;
 }
 
 /** Items in the order they were sent. */
@@ -1127,12 +1226,14 @@ export interface MissingExample {
   code: string | null;
 }
 
-/** A knowledge base and the amount of its searchable data. */
+/** A knowledge base and the amount of its searchable data. `revised_at`: its last change. `bytes`: the size of the uploads, null unless `sizes` was requested. */
 export interface Namespace {
   namespace: string;
   documents: number;
   chunks: number;
+  bytes: number | null;
   created_at: string;
+  revised_at: string | null;
 }
 
 /** How the two stores compare in one namespace. */
@@ -1156,6 +1257,22 @@ export interface NamespaceDeleted {
   namespace: string;
   documents: number;
   generations: number;
+}
+
+/** The values that documents can be filtered by. `complete`: they were counted over all documents, else over the first `documents_read` by id. `metadata` has the most frequent 50 of `metadata_keys` keys; texts, numbers and booleans only. The bounds are those of `published_at` and `story_time`. */
+export interface NamespaceFields {
+  namespace: string;
+  documents_read: number;
+  complete: boolean;
+  types: UsedValues;
+  authors: UsedValues;
+  tags: UsedValues;
+  metadata: Record<string, UsedValues>;
+  metadata_keys: number;
+  published_from: string | null;
+  published_to: string | null;
+  story_from: number | null;
+  story_to: number | null;
 }
 
 /** Namespaces by name. */
@@ -1238,10 +1355,11 @@ export interface PayloadReference {
   available: boolean;
 }
 
-/** The chunks of a document, and their parents. Nothing was stored. `encoding` is null for formats that are not text. */
+/** The chunks of a document, and their parents. Nothing was stored. `encoding` is null for formats that are not text; `pages_warning`: as in a document's source. */
 export interface PreviewAnswer {
   title: string | null;
   encoding: PreviewEncoding | null;
+  pages_warning: string | null;
   chunking: Record<string, unknown>;
   chunks: PreviewChunk[];
   parents: PreviewChunk[];
@@ -1276,10 +1394,12 @@ export interface PreviewEncoding {
   warning: string | null;
 }
 
-/** One document as in `POST /v1/documents`, and its chunking. */
+/** One document as in `POST /v1/documents`, or the `namespace` and `document_id` of a stored one, and its chunking. */
 export interface PreviewRequest {
   tenant_id?: string | null;
-  document: DocumentIn;
+  document?: DocumentIn | null;
+  namespace?: string | null;
+  document_id?: string | null;
   chunking?: ChunkingIn | null;
 }
 
@@ -1587,6 +1707,13 @@ export interface Rung {
   enough: boolean;
 }
 
+/** A task that a worker runs. `work_id`: of its job, query or computation. */
+export interface RunningWork {
+  task: string;
+  work_id: string;
+  running_s: number;
+}
+
 /** A row to find by its own words. */
 export interface SampledExample {
   document_id: string;
@@ -1625,7 +1752,21 @@ export interface SelectionPlan {
 /** The severity of a finding: nothing to do, to be looked at, something does not work or is in danger. */
 export type Severity = "ok" | "warning" | "failed";
 
-/** The origin of a document. Documents with the same `source_id` in one namespace have one source; `kind` is the way in which it was last submitted. `encoding`: the character encoding of its bytes, with the probability that its text is right (0 to 1), null until it is read, for formats that are not text and for documents of an imported archive. `encoding_warning`: the reason to check its text, null if there is none. `page_start` and `page_end`: the first and the last page with text, null until it is read and for formats without pages. */
+/** Another document. `similarity`: of their vectors, at most 1. `same_bytes`: whether both uploads are equal. */
+export interface SimilarDocument {
+  document_id: string;
+  title: string | null;
+  similarity: number;
+  same_bytes: boolean;
+}
+
+/** Documents by similarity, at most ten. */
+export interface SimilarDocuments {
+  data: SimilarDocument[];
+  next_cursor: null;
+}
+
+/** The origin of a document. Documents with the same `source_id` in one namespace have one source; `kind` is the way in which it was last submitted. `encoding`: the character encoding of its bytes, with the probability that its text is right (0 to 1), null until it is read, for formats that are not text and for documents of an imported archive. `encoding_warning`: the reason to check its text, null if there is none. `pages_warning`: which pages hold only pictures and were not read, and why; null if there are none. `page_start` and `page_end`: the first and the last page with text, null until it is read and for formats without pages. */
 export interface Source {
   source_id: string;
   kind: "text" | "bytes" | "file" | "url" | "sheet";
@@ -1634,6 +1775,7 @@ export interface Source {
   encoding: string | null;
   encoding_probability: number | null;
   encoding_warning: string | null;
+  pages_warning: string | null;
   page_start: number | null;
   page_end: number | null;
 }
@@ -1767,6 +1909,14 @@ export interface TenantView {
   disabled_at: string | null;
 }
 
+/** A part of a text: its position in characters, `end` exclusive, its headings, and its page. */
+export interface TextSection {
+  start: number;
+  end: number;
+  heading_path: string[];
+  page: number | null;
+}
+
 /** One run of the pipeline in numbers and ids; `explained` gives the reason for each chunk's rank in one sentence. `channels`: the hits of each. `stages`: the order after each, with every contribution; those of a second retrieval are of round 2. `rerank_weight`: the weight of the reranker's scores against the previous order. `drops`: the rule that dropped each candidate, its number, and the required one. `lane`: the lane that composed the answer; `plan.lane` is the requested one. */
 export interface Trace {
   query_id: string;
@@ -1785,11 +1935,31 @@ export interface Trace {
   returned: string[];
   explained: string[];
   timings_ms: Record<string, number>;
+  /** When each part of the run began and how long it took, in milliseconds since the request: gateway, waits in queues, channels, the callback with its steps, and calls to stores and models. */
+  timeline?: Record<string, unknown>[];
   second: Record<string, unknown> | null;
   ladder: Record<string, unknown> | null;
   fallback: string | null;
   degradations: Record<string, string>[];
   remarks: string[];
+}
+
+/** One page of kept traces, newest first. */
+export interface TracePage {
+  data: TraceSummary[];
+  next_cursor: string | null;
+}
+
+/** A kept trace. `marks`: the reasons why it is kept. `text`: the first 300 characters of the question. */
+export interface TraceSummary {
+  query_id: string;
+  asked_at: string;
+  text: string;
+  namespaces: string[];
+  profile: string;
+  marks: ("slow" | "degraded" | "failed" | "empty" | "requested" | "sampled")[];
+  total_ms: number;
+  chunks: number;
 }
 
 /** A passage as a query would get it. */
@@ -1880,6 +2050,18 @@ export interface UsedUp {
   used: number;
 }
 
+/** A value and the number of documents that have it. */
+export interface UsedValue {
+  value: string | number | boolean;
+  documents: number;
+}
+
+/** The most frequent values; `distinct` counts the others too. */
+export interface UsedValues {
+  values: UsedValue[];
+  distinct: number;
+}
+
 /** The namespaces to compare, all by default, and whether to repair differences. `delete_share` confirms that a repair may delete up to this share of the tenant's vectors and of its rows of chunks. */
 export interface VerifyRequest {
   tenant_id?: string | null;
@@ -1955,7 +2137,7 @@ export interface WorkerList {
   next_cursor: null;
 }
 
-/** One worker with its latest heartbeat. */
+/** One worker with its latest heartbeat. `running`: up to 16 tasks that it runs, those that run longest first, of `busy` in all; `slots`: how many it can run at a time, 0 if unknown. */
 export interface WorkerState {
   name: string;
   host: string;
@@ -1965,6 +2147,39 @@ export interface WorkerState {
   celery: string;
   started_at: string;
   last_seen: string;
+  running: RunningWork[];
+  busy: number;
+  slots: number;
+}
+
+/** How long the language model may take, in milliseconds. */
+export interface WriteRequest {
+  deadline_ms?: number;
+  tenant_id?: string | null;
+}
+
+/** An answer in words. `found`: whether the passages hold an answer; null without a text. `citations`: in order of first mention; each of them is in the query's answer. `dropped_markers`: cited by the model though no passage has them, and removed from the text. `failed`: there is no text, and `degradations` names the reason (`rate_limited`, `writer_unavailable`, `unusable_reply`, `uncited_reply`, `no_passages`). */
+export interface WrittenAnswer {
+  query_id: string;
+  status: "succeeded" | "failed";
+  found: boolean | null;
+  text: string | null;
+  citations: WrittenCitation[];
+  dropped_markers: string[];
+  model: string;
+  latency_ms: number;
+  degraded: boolean;
+  degradations: Degradation[];
+}
+
+/** The passage that `marker` stands for in the text. */
+export interface WrittenCitation {
+  marker: string;
+  chunk_id: string;
+  document_id: string;
+  namespace: string;
+  title: string | null;
+  page: number | null;
 }
 
 export class Operations extends Transport {
@@ -1998,6 +2213,8 @@ export class Operations extends Transport {
   listAudit(params?: {
     /** Only this action, such as `search` or `ingest`. */
     action?: string | null;
+    /** Only by this key; empty for the installation itself. Reads every row of the span: give `since`. */
+    key_id?: string | null;
     /** Only from this moment on, RFC 3339. */
     since?: string | null;
     /** Only before this moment, RFC 3339. */
@@ -2011,6 +2228,8 @@ export class Operations extends Transport {
   exportAudit(params?: {
     /** Only this action, such as `search` or `ingest`. */
     action?: string | null;
+    /** Only by this key; empty for the installation itself. Reads every row of the span: give `since`. */
+    key_id?: string | null;
     /** Only from this moment on, RFC 3339. */
     since?: string | null;
     /** Only before this moment, RFC 3339. */
@@ -2032,7 +2251,7 @@ export class Operations extends Transport {
     chunk_type?: string | null;
     /** Only the children of this parent. */
     parent_id?: string | null;
-    /** Only those of documents that fit the `filters` of a query: a JSON object, as in `{"type": "manual"}`. */
+    /** Only what fits the `filters` of a query: a JSON object, as in `{"type": "manual"}`. */
     filters?: string | null;
     /** `document_id` is by document, parent_id and chunk_index. */
     order_by?: "document_id" | "updated_at" | "-updated_at";
@@ -2045,6 +2264,8 @@ export class Operations extends Transport {
   }, options?: RequestOptions): Promise<OwnedChunkPage>;
   /** Change chunks: `PUT /v1/chunks` */
   putChunks(body: ChunksEditRequest, options?: RequestOptions): Promise<ChunkResults>;
+  /** Name chunks by their ids: `POST /v1/chunks/lookup` */
+  lookupChunks(body: ChunksLookupRequest, options?: RequestOptions): Promise<ChunkBeginnings>;
   /** Preview chunks: `POST /v1/chunks/preview` */
   previewChunks(body: PreviewRequest | {
     tenant_id?: string | null;
@@ -2094,6 +2315,8 @@ export class Operations extends Transport {
   }, options?: RequestOptions): Promise<DictionaryOut>;
   /** Examine the installation: `GET /v1/doctor` */
   getDoctor(options?: RequestOptions): Promise<Diagnosis>;
+  /** Delete several documents: `DELETE /v1/documents` */
+  deleteDocuments(body: DocumentsDeleteRequest, options?: RequestOptions): Promise<DocumentsDeleted>;
   /** List documents: `GET /v1/documents` */
   listDocuments(params?: {
     /** Only those in this namespace. */
@@ -2102,6 +2325,14 @@ export class Operations extends Transport {
     status?: "queued" | "running" | "succeeded" | "failed" | "cancelled" | null;
     /** Only those of this source. */
     source_id?: string | null;
+    /** Only those whose id or title contains this text; case and accents do not count. */
+    contains?: string | null;
+    /** Only what fits the `filters` of a query: a JSON object, as in `{"type": "manual"}`. */
+    filters?: string | null;
+    /** Only those with the same bytes as an older document of their namespace. */
+    duplicates?: boolean;
+    /** `document_id` is by namespace and id, `-updated_at` the newest first. */
+    order_by?: "document_id" | "title" | "updated_at" | "-updated_at";
     /** Entries per page. */
     limit?: number;
     /** `next_cursor` of the previous page. */
@@ -2135,8 +2366,32 @@ export class Operations extends Transport {
     /** The namespace the document is in. */
     namespace: string;
   }, options?: RequestOptions): Promise<GenerationList>;
+  /** Download a document's original: `GET /v1/documents/{document_id}/original` */
+  getDocumentOriginal(documentId: string, params: {
+    /** The namespace the document is in. */
+    namespace: string;
+    /** A generation that is left; by default the searchable one. */
+    generation?: number | null;
+  }, options?: RequestOptions): Promise<Response>;
+  /** Get an image of a page: `GET /v1/documents/{document_id}/pages/{page}` */
+  getDocumentPage(documentId: string, page: string, params: {
+    /** The namespace the document is in. */
+    namespace: string;
+    /** The image's width in pixels. */
+    width?: number;
+  }, options?: RequestOptions): Promise<Response>;
   /** Roll back a document: `POST /v1/documents/{document_id}/rollback` */
   rollbackDocument(documentId: string, body: RollbackRequest, options?: RequestOptions): Promise<JobAccepted>;
+  /** List similar documents: `GET /v1/documents/{document_id}/similar` */
+  getDocumentSimilar(documentId: string, params: {
+    /** The namespace the document is in. */
+    namespace: string;
+  }, options?: RequestOptions): Promise<SimilarDocuments>;
+  /** Get a document's text: `GET /v1/documents/{document_id}/text` */
+  getDocumentText(documentId: string, params: {
+    /** The namespace the document is in. */
+    namespace: string;
+  }, options?: RequestOptions): Promise<DocumentText>;
   /** Delete entities: `DELETE /v1/entities` */
   deleteEntities(body: EntitiesDeleteRequest, options?: RequestOptions): Promise<EntitiesDeleted>;
   /** List entities as of a story time: `GET /v1/entities` */
@@ -2230,10 +2485,25 @@ export class Operations extends Transport {
     priority?: "interactive" | "bulk" | null;
     file: (Blob | NamedFile)[];
   } | FormData, options?: RequestOptions): Promise<JobAccepted>;
+  /** Find documents, failures and jobs: `GET /v1/find` */
+  getFind(params: {
+    /** Part of a title, an id or a source; the beginning of a job's id. */
+    text: string;
+    /** Only in this namespace. */
+    namespace?: string | null;
+    /** Matches of each kind at most. */
+    limit?: number;
+  }, options?: RequestOptions): Promise<FoundMatches>;
   /** List jobs: `GET /v1/jobs` */
   listJobs(params?: {
     /** Only jobs in this state; may be repeated, for one of several. */
     status?: ("queued" | "running" | "succeeded" | "partly_failed" | "failed" | "cancelled")[] | null;
+    /** Only jobs in this namespace. */
+    namespace?: string | null;
+    /** Only those created from this moment on, RFC 3339. */
+    since?: string | null;
+    /** Only those created before this moment, RFC 3339. */
+    until?: string | null;
     /** Entries per page. */
     limit?: number;
     /** `next_cursor` of the previous page. */
@@ -2297,6 +2567,10 @@ export class Operations extends Transport {
     cursor?: string | null;
     /** Only those that hold examples of the library. */
     examples?: boolean;
+    /** Only those with this text in their name, in any case. */
+    contains?: string | null;
+    /** Also the `bytes` of their documents, which takes longer with many documents. */
+    sizes?: boolean;
   }, options?: RequestOptions): Promise<NamespacePage>;
   /** Delete a namespace: `DELETE /v1/namespaces/{namespace}` */
   deleteNamespace(namespace: string, options?: RequestOptions): Promise<NamespaceDeleted>;
@@ -2307,6 +2581,8 @@ export class Operations extends Transport {
     /** Documents in this part at most. */
     limit?: number;
   }, options?: RequestOptions): Promise<Response>;
+  /** List the values to filter by: `GET /v1/namespaces/{namespace}/fields` */
+  getNamespaceFields(namespace: string, options?: RequestOptions): Promise<NamespaceFields>;
   /** Forget an import: `DELETE /v1/namespaces/{namespace}/imports/{import_id}` */
   deleteNamespaceImport(namespace: string, importId: string, options?: RequestOptions): Promise<void>;
   /** List the parts of an import: `GET /v1/namespaces/{namespace}/imports/{import_id}` */
@@ -2338,6 +2614,8 @@ export class Operations extends Transport {
   getQuery(queryId: string, params?: {
     wait?: number | null;
   }, options?: RequestOptions): Promise<Answer>;
+  /** Write an answer from the hits: `POST /v1/queries/{query_id}/answer` */
+  answerQuery(queryId: string, body: WriteRequest, options?: RequestOptions): Promise<WrittenAnswer>;
   /** Follow a query: `GET /v1/queries/{query_id}/events` */
   followQuery(queryId: string, options?: RequestOptions): AsyncGenerator<ServerEvent>;
   /** Rate a hit: `POST /v1/queries/{query_id}/feedback` */
@@ -2411,6 +2689,25 @@ export class Operations extends Transport {
   getTenantQuotas(tenantId: string, options?: RequestOptions): Promise<OwnQuotasView>;
   /** Set a tenant's own quotas: `PUT /v1/tenants/{tenant_id}/quotas` */
   putTenantQuotas(tenantId: string, body: QuotasIn, options?: RequestOptions): Promise<OwnQuotasView>;
+  /** Get a tenant's use of its quotas: `GET /v1/tenants/{tenant_id}/quotas/use` */
+  getTenantQuotasUse(tenantId: string, options?: RequestOptions): Promise<QuotaUse>;
+  /** List kept traces: `GET /v1/traces` */
+  listTraces(params?: {
+    /** Only traces kept for this reason. */
+    mark?: "slow" | "degraded" | "failed" | "empty" | "requested" | "sampled" | null;
+    /** Only queries to this namespace. */
+    namespace?: string | null;
+    /** Only queries with this profile. */
+    profile?: string | null;
+    /** Only from this moment on, RFC 3339. */
+    since?: string | null;
+    /** Only before this moment, RFC 3339. */
+    until?: string | null;
+    /** Entries per page. */
+    limit?: number;
+    /** `next_cursor` of the previous page. */
+    cursor?: string | null;
+  }, options?: RequestOptions): Promise<TracePage>;
   /** Get the cost of embedding: `GET /v1/usage` */
   getUsage(params?: {
     /** The first day, UTC. Without it, the first of the month of `to`. */
@@ -2447,7 +2744,7 @@ export class Operations extends Transport {
   getWebhookDelivery(webhookId: string, deliveryId: string, params?: {
     /** Seconds to hold the answer for, unless it is settled sooner. */
     wait?: number;
-  }, options?: RequestOptions): Promise<Delivery>;
+  }, options?: RequestOptions): Promise<DeliveryWithBody>;
   /** Resend a delivery: `POST /v1/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver` */
   redeliverWebhookDelivery(webhookId: string, deliveryId: string, options?: RequestOptions): Promise<DeliveryQueued>;
   /** Enable a webhook again: `POST /v1/webhooks/{webhook_id}/enable` */

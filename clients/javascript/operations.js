@@ -58,6 +58,9 @@ export class Operations extends Transport {
   putChunks(body, options) {
     return this.request("PUT", "/v1/chunks", { body }, options);
   }
+  lookupChunks(body, options) {
+    return this.request("POST", "/v1/chunks/lookup", { body, keyed: true }, options);
+  }
   previewChunks(body, options) {
     return this.request("POST", "/v1/chunks/preview", { body, keyed: true }, options);
   }
@@ -88,6 +91,9 @@ export class Operations extends Transport {
   getDoctor(options) {
     return this.request("GET", "/v1/doctor", {}, options);
   }
+  deleteDocuments(body, options) {
+    return this.request("DELETE", "/v1/documents", { body }, options);
+  }
   listDocuments(params, options) {
     return this.request("GET", "/v1/documents", { params }, options);
   }
@@ -106,8 +112,20 @@ export class Operations extends Transport {
   listDocumentGenerations(documentId, params, options) {
     return this.request("GET", `/v1/documents/${of(documentId)}/generations`, { params }, options);
   }
+  getDocumentOriginal(documentId, params, options) {
+    return this.request("GET", `/v1/documents/${of(documentId)}/original`, { params, answer: "response" }, options);
+  }
+  getDocumentPage(documentId, page, params, options) {
+    return this.request("GET", `/v1/documents/${of(documentId)}/pages/${of(page)}`, { params, answer: "response" }, options);
+  }
   rollbackDocument(documentId, body, options) {
     return this.request("POST", `/v1/documents/${of(documentId)}/rollback`, { body, keyed: true }, options);
+  }
+  getDocumentSimilar(documentId, params, options) {
+    return this.request("GET", `/v1/documents/${of(documentId)}/similar`, { params }, options);
+  }
+  getDocumentText(documentId, params, options) {
+    return this.request("GET", `/v1/documents/${of(documentId)}/text`, { params }, options);
   }
   deleteEntities(body, options) {
     return this.request("DELETE", "/v1/entities", { body }, options);
@@ -156,6 +174,9 @@ export class Operations extends Transport {
   }
   uploadFiles(body, options) {
     return this.request("POST", "/v1/files", { body, bodyType: "multipart/form-data", keyed: true }, options);
+  }
+  getFind(params, options) {
+    return this.request("GET", "/v1/find", { params }, options);
   }
   listJobs(params, options) {
     return this.request("GET", "/v1/jobs", { params }, options);
@@ -214,6 +235,9 @@ export class Operations extends Transport {
   exportNamespace(namespace, params, options) {
     return this.request("GET", `/v1/namespaces/${of(namespace)}/export`, { params, answer: "response" }, options);
   }
+  getNamespaceFields(namespace, options) {
+    return this.request("GET", `/v1/namespaces/${of(namespace)}/fields`, {}, options);
+  }
   deleteNamespaceImport(namespace, importId, options) {
     return this.request("DELETE", `/v1/namespaces/${of(namespace)}/imports/${of(importId)}`, { answer: "none" }, options);
   }
@@ -252,6 +276,9 @@ export class Operations extends Transport {
   }
   getQuery(queryId, params, options) {
     return this.request("GET", `/v1/queries/${of(queryId)}`, { params }, options);
+  }
+  answerQuery(queryId, body, options) {
+    return this.request("POST", `/v1/queries/${of(queryId)}/answer`, { body, keyed: true }, options);
   }
   followQuery(queryId, options) {
     return this.follow("GET", `/v1/queries/${of(queryId)}/events`, { answer: "events" }, options);
@@ -324,6 +351,12 @@ export class Operations extends Transport {
   }
   putTenantQuotas(tenantId, body, options) {
     return this.request("PUT", `/v1/tenants/${of(tenantId)}/quotas`, { body }, options);
+  }
+  getTenantQuotasUse(tenantId, options) {
+    return this.request("GET", `/v1/tenants/${of(tenantId)}/quotas/use`, {}, options);
+  }
+  listTraces(params, options) {
+    return this.request("GET", "/v1/traces", { params }, options);
   }
   getUsage(params, options) {
     return this.request("GET", "/v1/usage", { params }, options);
