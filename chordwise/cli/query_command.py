@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # rich is imported where something is drawn: --json needs non
 
 METHODS = ("hybrid", "full_text", "semantic")
 _RUNS = re.compile(rf"[{screen.WIDE}]+|[^\W{screen.WIDE}]+")
-_SENTENCES = re.compile(r".+?(?:[.!?]+(?=\s)|[。！？]+|\n{2,}|$)\s*", re.DOTALL)
+_SENTENCES = re.compile(r".+?(?:[.!?](?=\s)|[。！？]+|\n{2,}|$)\s*", re.DOTALL)
 _LONGEST_LEAD = 160  # characters of a sentence before its first word of the query
 _NARROW = 64  # columns; below it hits are paragraphs, not rows
 _SNIPPET_LINES = 2
