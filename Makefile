@@ -5,7 +5,7 @@ RUN := .venv/bin/python
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test thorough up down check bench chaos lock schema dist pictures client-js
+.PHONY: help demo test thorough up down check bench chaos lock schema dist pictures client-js docs
 
 help:
 	@echo "make demo    install what is missing, start real servers, ingest, query, end everything"
@@ -18,6 +18,7 @@ help:
 	@echo "make chaos   ingest while everything is killed at random; ARGS='--seed N' repeats a run,"
 	@echo "             ARGS='--broker rabbitmq' has RabbitMQ carry the messages, where it is installed"
 	@echo "make schema  record anew what the migrations make, after one was added"
+	@echo "make docs    README and docs/ as a site with search, in English and Chinese, into dist/site"
 	@echo "make pictures take the pictures of README and docs/ anew, from a stack with sample data"
 	@echo "make lock    write requirements*.lock anew from pyproject.toml"
 	@echo "make dist    build client and server as wheels and source archives, and the JavaScript package, into dist/"
@@ -55,6 +56,10 @@ lock:
 
 dist:
 	@$(LOCAL) dist
+
+docs:
+	@$(LOCAL) install --no-servers
+	@$(RUN) -m compose.site
 
 pictures:
 	@CHORDWISE_WEBHOOK_ALLOW_PRIVATE=127.0.0.0/8 $(LOCAL) with pictures --fresh --dev -- $(RUN) -m compose.pictures $(ARGS)

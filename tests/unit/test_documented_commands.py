@@ -14,12 +14,22 @@ from click import Context
 from benchmarks.__main__ import _parser as benchmark_parser
 from tests.support.repository.cli_uses import PROGRAM, Use, commands, use_of, uses_of_shell, uses_of_test
 from tests.support.repository.described_codes import document
-from tests.support.repository.guides import NOT_RUN, PICTURES, READMES, blocks, pages, set_in_lines, whole_blocks
+from tests.support.repository.guides import (
+    NOT_RUN,
+    PICTURES,
+    READMES,
+    TRANSLATIONS,
+    blocks,
+    pages,
+    set_in_lines,
+    whole_blocks,
+)
 from tests.support.repository.project import PROJECT, ROOT, queues
 from workers.names import Queue
 
 GUIDES = "tests/acceptance/docs/test_guides.py"
 SNIPPETS = "tests/unit/test_guide_snippets.py"
+TUTORIALS = "tests/acceptance/docs/test_tutorials.py"
 
 # Which test does all that a page has in a language. Each takes its blocks from `guides.blocks`, which leaves none out.
 DONE_BY = {
@@ -52,6 +62,15 @@ DONE_BY = {
     ("docs/retrieval.md", "python"): SNIPPETS,
     ("docs/signals.md", "json"): "tests/acceptance/administration/test_webhooks_api.py",
     ("docs/tenants-and-keys.md", "sh"): "tests/acceptance/docs/test_tenancy_docs.py",
+    ("docs/tutorials/agent-with-langgraph-and-mcp.md", "python"): TUTORIALS,
+    ("docs/tutorials/agent-with-langgraph-and-mcp.md", "sh"): TUTORIALS,
+    ("docs/tutorials/from-pgvectorstore.md", "python"): TUTORIALS,
+    ("docs/tutorials/from-pgvectorstore.md", "sh"): TUTORIALS,
+    ("docs/tutorials/medical-example-library.md", "python"): TUTORIALS,
+    ("docs/tutorials/medical-example-library.md", "sh"): TUTORIALS,
+    ("docs/tutorials/novel-with-story-time.md", "python"): TUTORIALS,
+    ("docs/tutorials/novel-with-story-time.md", "sh"): TUTORIALS,
+    ("docs/tutorials/support-bot-with-dify.md", "sh"): TUTORIALS,
 }
 TRANSLATED = {"茶": "Tea", "文档是怎样替换的": "how are documents replaced"}
 
@@ -69,9 +88,11 @@ IN_LINES = {
     "make dist": "tests/acceptance/client/test_client_wheel.py runs it",
     "make down": "ends the stack under the tests; make says what it would do in tests/acceptance/docs/test_getting_started.py",
     "make test": "is this suite",
+    "make docs": "installs a generator; tests/unit/test_links.py checks every link",
     "make pictures": "takes minutes; tests/unit/test_pictures.py checks what it takes and what the pages show",
     "make schema": "tests/integration/database/test_migrations.py compares what it writes",
     "make up": "the tests run on what it starts; make says what it would do in tests/acceptance/docs/test_getting_started.py",
+    "make -C ~/chordwise up": "the tests run on what it starts; tests/acceptance/docs/test_getting_started.py",
     "make -n": "what those tests do",
     "mariadb chordwise < ": NOT_RUN["mariadb-dump "],
     "mysql SELECT": "the name of a span",
@@ -143,7 +164,7 @@ class DescribeBlocks:
             for block in whole_blocks(page)
             if block.language not in PICTURES and any(not line.startswith(tuple(NOT_RUN)) for line in block.lines)
         }
-        assert there - {(READMES[1], "sh"), (READMES[1], "python")} == set(DONE_BY)
+        assert {(page, language) for page, language in there if page not in TRANSLATIONS} == set(DONE_BY)
 
     @pytest.mark.parametrize(("page", "language"), DONE_BY, ids=" ".join)
     def it_is_run_by(self, page, language):
@@ -158,14 +179,15 @@ class DescribeBlocks:
         ]
         assert [line for line in drawn if line.split()[0] in ("$", "#", PROGRAM, *_PROGRAMS)] == []
 
-    def it_says_the_same_in_both_languages(self):
+    @pytest.mark.parametrize("chinese", TRANSLATIONS)
+    def it_says_the_same_in_both_languages(self, chinese):
         def commands_of(page: str) -> list[str]:
             text = "".join("\n".join(block.lines) for block in whole_blocks(page))
             for there, here in TRANSLATED.items():
                 text = text.replace(f'"{there}"', f'"{here}"')
             return [re.sub(r" +#.*", "", line).rstrip() for line in text.splitlines()]
 
-        assert commands_of(READMES[1]) == commands_of(READMES[0])
+        assert commands_of(chinese) == commands_of(TRANSLATIONS[chinese])
 
     @pytest.mark.parametrize("begins", NOT_RUN)
     def it_gives_reasons_only_for_what_is_there(self, begins):

@@ -10,7 +10,9 @@ from tests.support.repository.project import ROOT
 
 README = "README.md"
 READMES = (README, "README.zh-CN.md")
-PICTURES = frozenset({"text", "mermaid"})  # drawings, and what a program prints
+# Chinese pages beside the English ones whose commands they show.
+TRANSLATIONS = {"README.zh-CN.md": README, "docs/zh/getting-started.md": "docs/getting-started.md"}
+PICTURES = frozenset({"text", "mermaid", "diff"})  # drawings, what a program prints, and changes to a program
 
 # Lines of blocks that are left out when their block is run, by how they begin: each with the reason.
 NOT_RUN = {

@@ -1,0 +1,118 @@
+"""Build the site into dist/site. Every internal link and anchor is checked: one that leads nowhere fails the build."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path, PurePosixPath
+
+from compose.localstack.places import LOCAL, ROOT
+
+_HERE = Path(__file__).parent
+_LOCK = _HERE / "requirements.lock"
+_PACKAGES = LOCAL / "site/packages"
+_PAGES = LOCAL / "site/pages"
+_BESIDE = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
+_CHINESE = "README.zh-CN.md"
+LINK = re.compile(r"(?P<image>!?)\[(?P<text>[^\]]*)]\((?P<path>[^)\s#:]+)(?P<anchor>#[^)\s]*)?\)")
+# Wide pictures and tables of the pages, which the theme would cut.
+_CSS = ".md-typeset table:not([class]) { display: table } .md-grid { max-width: 76rem }\n"
+
+
+def main() -> int:
+    """Install the generator beside the project, put the pages into one folder per language, and build."""
+    _install()
+    stage(_PAGES)
+    environment = {**os.environ, "PYTHONPATH": str(_PACKAGES), "NO_MKDOCS_2_WARNING": "1"}
+    build = [
+        sys.executable,
+        "-m",
+        "mkdocs",
+        "build",
+        "--strict",
+        "--clean",
+        "--config-file",
+        str(_HERE / "mkdocs.yaml"),
+    ]
+    return subprocess.call(build, cwd=ROOT, env=environment)
+
+
+def sources() -> dict[str, tuple[str, str]]:
+    """Return each page's language and address in the site, by its path in the repository."""
+    pages = {name: ("en", address) for name, address in _BESIDE.items()} | {_CHINESE: ("zh", "index.md")}
+    for path in sorted((ROOT / "docs").rglob("*.md")):
+        below = path.relative_to(ROOT / "docs")
+        language = "zh" if below.parts[0] == "zh" else "en"
+        address = below.relative_to("zh") if language == "zh" else below
+        pages[f"docs/{below.as_posix()}"] = (language, address.as_posix())
+    return pages
+
+
+def stage(folder: Path) -> None:
+    """Write all pages, with their links in the site's terms, and the pictures."""
+    shutil.rmtree(folder, ignore_errors=True)
+    pages = sources()
+    for name, (language, address) in pages.items():
+        file = folder / language / address
+        file.parent.mkdir(parents=True, exist_ok=True)
+        text = (ROOT / name).read_text(encoding="utf-8")
+        file.write_text(LINK.sub(lambda match, name=name: relinked(match, name, pages), text), encoding="utf-8")  # type: ignore[misc]
+    images = folder / "en/images"
+    shutil.copytree(ROOT / "docs/images", images)
+    shutil.copytree(
+        ROOT / "benchmarks/results",
+        images / "results",
+        ignore=lambda _, names: [n for n in names if not n.endswith(".svg")],
+    )
+    shutil.copy(ROOT / "api_gateway/console/favicon.svg", images)
+    (images / "site.css").write_text(_CSS, encoding="utf-8")
+
+
+def relinked(match: re.Match[str], page: str, pages: dict[str, tuple[str, str]]) -> str:
+    """Return a link as it has to be in the site: of another page or picture its address there, of a source file the
+    text alone. Raises FileNotFoundError for a link to nothing."""
+    target = PurePosixPath(os.path.normpath(PurePosixPath(page).parent / match["path"])).as_posix()
+    if not (ROOT / target).exists():
+        raise FileNotFoundError(f"{page}: {match['path']} does not exist")
+    if target in pages:
+        address = pages[target][1]
+    elif target.startswith("docs/images/"):
+        address = target.removeprefix("docs/")
+    elif target.startswith("benchmarks/results/") and target.endswith(".svg"):
+        address = target.replace("benchmarks/", "images/", 1)
+    else:
+        return match["text"]
+    start = PurePosixPath(pages[page][1]).parent
+    return f"{match['image']}[{match['text']}]({os.path.relpath(address, start)}{match['anchor'] or ''})"
+
+
+def _install() -> None:
+    """Install the locked packages into a folder of their own, unless they are there."""
+    wanted = hashlib.sha256(_LOCK.read_bytes()).hexdigest()
+    stamp = _PACKAGES / "stamp"
+    if stamp.is_file() and stamp.read_text(encoding="ascii") == wanted:
+        return
+    shutil.rmtree(_PACKAGES, ignore_errors=True)
+    command: list[str | Path] = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--require-hashes",
+        "--no-deps",
+        "--target",
+        _PACKAGES,
+        "-r",
+        _LOCK,
+    ]
+    subprocess.run(command, check=True)
+    stamp.write_text(wanted, encoding="ascii")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
