@@ -1,17 +1,19 @@
-"""``chordwise documents``: list, show, delete; generations and rollback."""
+"""``chordwise documents``: list, show, download, delete; generations and rollback."""
 
 from __future__ import annotations
 
 import enum
 import json
+import sys
 from operator import attrgetter
+from pathlib import Path, PurePosixPath
 from typing import Annotated, Any
 
 import typer
 
 from chordwise.cli import screen, short_ids
 from chordwise.cli.jobs_command import require_success
-from chordwise.errors import ProblemError
+from chordwise.errors import InvalidInput, ProblemError
 
 
 class DocumentStatus(enum.StrEnum):
@@ -25,7 +27,8 @@ class DocumentStatus(enum.StrEnum):
 
 
 app = typer.Typer(
-    help="Documents: list, show, delete; their generations, and rollback to an earlier one.", no_args_is_help=True
+    help="Documents: list, show, download, delete; their generations, and rollback to an earlier one.",
+    no_args_is_help=True,
 )
 
 DocumentIdArgument = Annotated[
@@ -82,6 +85,48 @@ def show(document_id: DocumentIdArgument, namespace: NamespaceOption, as_json: s
         "encoding": source.get("encoding"),
     }
     screen.print_facts(document, {name: value for name, value in facts.items() if value or value == 0}, as_json=as_json)
+
+
+@app.command()
+def download(
+    document_id: DocumentIdArgument,
+    namespace: NamespaceOption,
+    output: Annotated[
+        str | None,
+        typer.Option("--output", "-o", help="File to write, or - for standard output. Default: its own name."),
+    ] = None,
+    text: Annotated[bool, typer.Option("--text", help="The text that chunks were cut from, not the upload.")] = False,
+    generation: Annotated[
+        int | None, typer.Option("--generation", min=1, help="An earlier upload that is still kept.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
+    as_json: screen.Json = False,
+) -> None:
+    """Download a document as it was uploaded, or its text."""
+    if text and generation is not None:
+        raise typer.BadParameter("--text is that of the current upload; leave --generation out")
+    if as_json and output == "-":
+        raise typer.BadParameter("--json and the document cannot share standard output", param_hint="--output")
+    with screen.connect() as client:
+        document_id = short_ids.document(client, document_id, namespace)
+        if text:
+            content = client.document_text(document_id, namespace=namespace).text.encode()
+        else:
+            content = client.original(document_id, namespace=namespace, generation=generation)
+    if output == "-":
+        sys.stdout.buffer.write(content)
+        return
+    name = screen.clean(PurePosixPath(document_id.replace("\\", "/")).name).lstrip(".") or "document"
+    path = Path(output or (f"{name}.txt" if text else name))
+    try:
+        with path.open("wb" if force else "xb") as file:
+            file.write(content)
+    except FileExistsError:
+        raise InvalidInput(f"{path} exists; --force replaces it, --output names another file") from None
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be written: {error.strerror}") from error
+    facts = {"document_id": document_id, "path": str(path), "bytes": len(content)}
+    screen.report(facts, f"{screen.plural(len(content), 'byte')} in {path}", as_json=as_json)
 
 
 @app.command()

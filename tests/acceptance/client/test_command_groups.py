@@ -64,6 +64,16 @@ class DescribeDocuments:
         assert [row["document_id"] for row in run("documents", "list", "-n", "kb", "--json")["data"]] == ["coffee.md"]
         assert run("documents", "delete", "coffee.md", "-n", "kb") == "coffee.md deleted\n"
 
+    def it_downloads_the_upload_or_its_text(self, run, kb, tmp_path):
+        assert "tea.md" in run("documents", "download", "tea.md", "-n", "kb")
+        assert (tmp_path / "tea.md").read_text() == (kb / "tea.md").read_text()
+        assert "exists" in run("documents", "download", "tea.md", "-n", "kb", code=1)
+        run("documents", "download", "tea.md", "-n", "kb", "--output", "tea.txt", "--text")
+        assert TEA in (tmp_path / "tea.txt").read_text()
+        (tmp_path / "tea.md").write_text("other")
+        assert run("documents", "download", "tea.md", "-n", "kb", "--force", "--json")["bytes"] > 50
+        assert TEA in run("documents", "download", "tea.md", "-n", "kb", "--output", "-")
+
     def it_takes_the_first_digits_of_an_id_that_the_server_made(self, run, key):
         with Chordwise(api_key=key) as client:
             client.wait(client.ingest([{"text": TEA, "title": "Tea"}], namespace="kb"), timeout=60)
