@@ -167,7 +167,7 @@ class DescribeAnUnknownThing:
             ("DELETE", "/v1/documents/none?namespace=kb", "document_not_found"),
             ("GET", "/v1/documents/none/chunks?namespace=kb", "document_not_found"),
             ("GET", "/v1/nothing", "route_not_found"),
-            ("GET", "/", "route_not_found"),
+            ("GET", "/nothing", "route_not_found"),
             ("GET", "/v1/jobs/", "route_not_found"),
         ],
     )
@@ -225,7 +225,7 @@ class DescribeAWrongMethod:
         [
             ("PUT", "/v1/jobs", "GET"),
             ("POST", "/v1/documents/d1", "DELETE, GET"),
-            ("PATCH", "/v1/documents", "GET, POST"),
+            ("PUT", "/v1/documents", "DELETE, GET, PATCH, POST"),
             ("GET", "/v1/rag/query", "POST"),
             ("DELETE", "/healthz", "GET"),
         ],

@@ -23,6 +23,8 @@ _IDLE = {
     "PUT /v1/namespaces/{namespace}/imports/{import_id}/parts/{part}",  # the part is there already
     "DELETE /v1/namespaces/{namespace}",  # the store was the namespace
     "POST /openai/v1/vector_stores/{vector_store_id}/file_batches/{batch_id}/cancel",
+    "PATCH /v1/documents",  # the planted document is not published
+    "DELETE /v1/documents/{document_id}",  # DELETE /v1/documents took it before
     "POST /v1/documents/{document_id}/rollback",
     "POST /v1/jobs/{job_id}/cancel",
     "POST /v1/jobs/{job_id}/pause",
