@@ -80,13 +80,12 @@ def _virtual_environment(*, dev: bool) -> None:
     locks = [*RUNTIME_LOCKS, *([DEV_LOCK] if dev else [])]
     with step(f"Python packages from {' and '.join(locks)}", slow=True):
         _install_locked([(ROOT / name).read_text(encoding="utf-8") for name in locks])
-    with step("Chordwise into .venv, and byte code of what every process loads"), ThreadPoolExecutor(1) as beside:
-        loading: list[str | Path] = [PYTHON, "-c", f"import {_LOADED}"]
-        compiled = beside.submit(shell.run, loading, what="loading the packages", log=_LOG, cwd=ROOT)
+    with step("Chordwise into .venv"):
         for folder in (".", f"./{CLIENT}"):  # the root first: an older one, which held the client too, goes with it
             _pip("install", "--no-deps", "--no-build-isolation", "--no-compile", "--editable", folder)
-        _pip("check")
-        compiled.result()
+    _pip("check")
+    with step("Byte code of what every process loads"):
+        shell.run([PYTHON, "-c", f"import {_LOADED}"], what="loading the packages", log=_LOG, cwd=ROOT)
     _STAMP.write_text(f"{wanted} {'dev' if dev else 'runtime'}\n", encoding="ascii")
 
 
