@@ -19,6 +19,7 @@ _PAGES = LOCAL / "site/pages"
 _BESIDE = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 _CHINESE = "README.zh-CN.md"
 LINK = re.compile(r"(?P<image>!?)\[(?P<text>[^\]]*)]\((?P<path>[^)\s#:]+)(?P<anchor>#[^)\s]*)?\)")
+_FENCED = re.compile(r"^( *)(`{3,}|~{3,}).*?^\1\2 *$", re.MULTILINE | re.DOTALL)
 # Wide pictures and tables of the pages, which the theme would cut.
 _CSS = ".md-typeset table:not([class]) { display: table } .md-grid { max-width: 76rem }\n"
 
@@ -56,10 +57,13 @@ def stage(folder: Path) -> None:
     """Write all pages, with their links in the site's terms, and the pictures."""
     shutil.rmtree(folder, ignore_errors=True)
     pages = sources()
+    english = {address: name for name, (language, address) in pages.items() if language == "en"}
     for name, (language, address) in pages.items():
         file = folder / language / address
         file.parent.mkdir(parents=True, exist_ok=True)
         text = (ROOT / name).read_text(encoding="utf-8")
+        if language != "en":
+            text = with_anchors(text, anchors((ROOT / english[address]).read_text(encoding="utf-8")))
         file.write_text(LINK.sub(lambda match, name=name: relinked(match, name, pages), text), encoding="utf-8")  # type: ignore[misc]
     images = folder / "en/images"
     shutil.copytree(ROOT / "docs/images", images)
@@ -70,6 +74,21 @@ def stage(folder: Path) -> None:
     )
     shutil.copy(ROOT / "api_gateway/console/favicon.svg", images)
     (images / "site.css").write_text(_CSS, encoding="utf-8")
+
+
+def anchors(text: str) -> list[str]:
+    """Return the anchors of a page's headings, as sites and code hosts make them."""
+    headings = re.findall(r"^#+ (.+)$", _FENCED.sub("", text), re.MULTILINE)
+    plain = (re.sub(r"\[([^\]]*)]\([^)]*\)", r"\1", heading).replace("`", "") for heading in headings)
+    return [re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-") for heading in plain]
+
+
+def with_anchors(text: str, names: list[str]) -> str:
+    """Return a translated page to whose beginning the anchors of the original lead, unless the page places them itself:
+    pages that are not translated link to them."""
+    title, _, rest = text.partition("\n")
+    missing = "".join(f'<a id="{name}"></a>' for name in names[1:] if f'id="{name}"' not in text)
+    return f"{title}\n\n{missing}\n{rest}"
 
 
 def relinked(match: re.Match[str], page: str, pages: dict[str, tuple[str, str]]) -> str:

@@ -8,7 +8,7 @@ from functools import cache
 
 import pytest
 
-from compose.site.__main__ import LINK, relinked, sources
+from compose.site.__main__ import LINK, anchors, relinked, sources, with_anchors
 from tests.support.repository.guides import pages
 from tests.support.repository.project import ROOT
 
@@ -23,11 +23,9 @@ def prose(page: str) -> str:
 
 
 @cache
-def anchors(page: str) -> set[str]:
-    """The anchors of a page's headings, as sites and code hosts make them."""
-    headings = re.findall(r"^#+ (.+)$", _FENCED.sub("", (ROOT / page).read_text(encoding="utf-8")), re.MULTILINE)
-    plain = (re.sub(r"\[([^\]]*)]\([^)]*\)", r"\1", heading).replace("`", "") for heading in headings)
-    return {"#" + re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-") for heading in plain}
+def anchors_in(page: str) -> set[str]:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return {f"#{name}" for name in (*anchors(text), *re.findall(r'<a id="([^"]+)">', text))}
 
 
 @pytest.mark.parametrize("page", _ALL)
@@ -35,7 +33,7 @@ def it_leads_somewhere(page):
     wrong = []
     for path, anchor in _LINK.findall(prose(page)):
         target = os.path.normpath(os.path.join(os.path.dirname(page), path)) if path else page
-        if not (ROOT / target).exists() or (anchor and target.endswith(".md") and anchor not in anchors(target)):
+        if not (ROOT / target).exists() or (anchor and target.endswith(".md") and anchor not in anchors_in(target)):
             wrong.append(path + anchor)
     assert wrong == []
 
@@ -55,3 +53,7 @@ class DescribeLinksOfTheSite:
     )
     def it_puts_them_in_the_sites_terms(self, page, link, there):
         assert relinked(LINK.fullmatch(link), page, sources()) == there
+
+    def it_leads_to_a_translated_page_by_the_anchors_of_the_original(self):
+        page = with_anchors('# 标题\n\n<a id="b-c"></a>\n\n## 乙\n', anchors("# Title\n\n## A `x`\n\n## B, c\n"))
+        assert page.splitlines()[:3] == ["# 标题", "", '<a id="a-x"></a>']
