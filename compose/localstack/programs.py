@@ -64,7 +64,7 @@ def mariadb() -> MariaDb | None:
     if server and install_db and _version(server) >= _OLDEST_MARIADB:
         return MariaDb(server=server, install_db=install_db)
     root = _UNPACKED
-    server, environment = root / "usr/sbin/mariadbd", library_path(root)
+    server, environment = root / "usr/sbin/mariadbd", loader_environment(root)
     if _version(server, environment) < _OLDEST_MARIADB:
         return None
     share = root / "usr/share/mysql"
@@ -85,7 +85,7 @@ def redis() -> Redis | None:
         server = _which(name)
         if server and _version(server) >= _OLDEST_REDIS:
             return Redis(server=server)
-    server, environment = _UNPACKED / "usr/bin/redis-server", library_path(_UNPACKED)
+    server, environment = _UNPACKED / "usr/bin/redis-server", loader_environment(_UNPACKED)
     return Redis(server=server, environment=environment) if _version(server, environment) >= _OLDEST_REDIS else None
 
 
@@ -114,7 +114,7 @@ def _which(name: str) -> Path | None:
     return Path(path) if path else None
 
 
-def library_path(root: Path) -> dict[str, str]:
+def loader_environment(root: Path) -> dict[str, str]:
     """Return the variable by which programs unpacked below ``root`` find their libraries."""
     folders = sorted({str(path.parent) for lib in ("lib", "usr/lib") for path in root.glob(f"{lib}/*/*.so.*")})
     return {"LD_LIBRARY_PATH": ":".join(folders)} if folders else {}

@@ -14,7 +14,7 @@ from compose.localstack.places import ROOT
 _SAMPLES = ROOT / "api_gateway/console/samples"
 _NAMESPACE: Final = "sample-en"
 _QUESTIONS: Final = (
-    "What does fault code E04 mean?",
+    "Explain fault code E04",
     "How much data can a database restore lose?",
     "Which battery does the meter need?",
     "Who leads the bridge of an incident?",

@@ -80,11 +80,9 @@ def back_up(mysql: Engine, postgres: Engine, settings: Settings, to: Path) -> Ma
         (unfinished / MANIFEST).write_text(json.dumps(asdict(manifest), indent=1) + "\n", encoding="utf-8")
         os.replace(unfinished, to)
     except OSError as error:
-        shutil.rmtree(unfinished, ignore_errors=True)
         raise BackupFailed(f"{to}: {error.strerror}") from error
-    except BaseException:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        raise
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)  # it has another name once it is complete
     log.info("backup_made", installation_id=installation_id, bytes=sum(file.stat().st_size for file in to.iterdir()))
     return manifest
 

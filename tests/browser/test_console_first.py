@@ -15,7 +15,7 @@ from pipeline.resources import Resources
 from pipeline.tenants.tenant_store import Tenants
 from tests.conftest import make_tenant
 
-_ENGLISH = ("en-GB", "Add English samples", "What does fault code E04 mean?", "HP-200 fault codes")
+_ENGLISH = ("en-GB", "Add English samples", "Explain fault code E04", "HP-200 fault codes")
 _CHINESE = ("zh-CN", "添加中文示例", "故障代码 E04 是什么意思？", "HP-200 故障代码")
 
 
@@ -113,4 +113,4 @@ class DescribeSamples:
         expect(page.get_by_role("alert")).to_contain_text("quota_exceeded")
         made.page.unroute("**/v1/documents")
         page.get_by_role("button", name="Add English samples").click()
-        expect(page.get_by_role("link", name="What does fault code E04 mean?")).to_be_visible(timeout=60_000)
+        expect(page.get_by_role("link", name="Explain fault code E04")).to_be_visible(timeout=60_000)

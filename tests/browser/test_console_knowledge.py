@@ -124,7 +124,7 @@ class DescribeDictionary:
         page.get_by_role("button", name="Add", exact=True).click()
         made.client.put("/v1/dictionary", **address, json={"stop_words": ["please", "kindly", "dear"]})
         page.get_by_role("button", name="Save").click()
-        expect(page.get_by_text("Somebody else changed this meanwhile")).to_be_visible()
+        expect(page.get_by_text("Another person has changed this record")).to_be_visible()
         page.get_by_role("button", name="Keep both changes").click()
         expect(page.get_by_text("Dictionary saved")).to_be_visible()
         stored = made.client.get("/v1/dictionary", **address).json()["stop_words"]

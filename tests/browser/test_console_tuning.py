@@ -146,7 +146,7 @@ class DescribeProfiles:
         page.get_by_label("Hits to return").fill("7")
         made.client.put("/v1/profiles/manuals", json={"config": {"top_k": 9}})
         save(page, "Store as a new version")
-        conflict = page.get_by_role("alert").filter(has_text="Somebody else changed this meanwhile")
+        conflict = page.get_by_role("alert").filter(has_text="Another person has changed this record")
         expect(conflict.get_by_role("row").filter(has_text="top_k")).to_contain_text("9")
         conflict.get_by_role("button", name=keep).click()
         expect(conflict).to_have_count(0)

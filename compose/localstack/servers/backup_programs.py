@@ -26,7 +26,7 @@ def environment() -> Mapping[str, str] | None:
     folders = [postgres, _UNPACKED / "usr/bin", _SERVERS / "usr/bin"]
     return {
         "PATH": os.pathsep.join([*map(str, folders), os.environ["PATH"]]),
-        **programs.library_path(_SERVERS),
+        **programs.loader_environment(_SERVERS),
     }
 
 
