@@ -84,8 +84,8 @@ class DescribeSigningOut:
         expect(page.get_by_label("Question")).to_have_value("")
         expect(page.locator(".side-result")).to_have_count(0)
         page.get_by_role("link", name="Traces").click()
-        own = page.locator("section[aria-labelledby=mine]")  # beside it, what the audit kept
-        expect(own.get_by_text("No queries yet")).to_be_visible()
+        page.get_by_role("tab", name="Queries in this tab").click()  # beside it, the tenant's kept traces and its audit
+        expect(page.get_by_role("tabpanel").get_by_text("No queries yet")).to_be_visible()
         assert [url for url in asked if url.endswith("/v1/rag/debug")] == []
 
 

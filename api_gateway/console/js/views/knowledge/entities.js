@@ -44,7 +44,7 @@ export function Entities() {
       <${Text} label=${t("entity.as_of")} type="number" step="1" value=${asOf} onInput=${setAsOf} placeholder=${t("entity.latest")} />
       <${Text} label=${t("entity.named")} value=${name} onInput=${setName} maxlength="255" />
     </div>
-    ${editing && html`<${State} key=${JSON.stringify(editing)} namespace=${within} state=${editing} onDone=${() => { setEditing(null); setTurn(turn + 1); }} onCancel=${() => setEditing(null)} />`}
+    ${editing && html`<${State} key=${JSON.stringify(editing)} namespace=${namespace.trim()} state=${editing} onDone=${() => { setEditing(null); setTurn(turn + 1); }} onCancel=${() => setEditing(null)} />`}
     ${within && html`<${Listing} key=${turn} head=${false} title=${t("nav.entities")} path="v1/entities" parameters=${{ namespace: within, as_of: at, name: named }} columns=${columns}
       nameOf=${(each) => each.entity_id}
       actions=${(each) => may("write") && html`<button onClick=${() => { setEditing(each); scrollTo(0, 0); }} aria-label=${`${t("action.edit")}: ${each.entity_id}`}>${t("action.edit")}</button>`}
