@@ -7,9 +7,6 @@ import shlex
 from functools import cache
 
 import pytest
-from celery.bin.beat import beat
-from celery.bin.worker import worker
-from click import Context
 
 from benchmarks.__main__ import _parser as benchmark_parser
 from tests.support.repository.cli_uses import PROGRAM, Use, commands, use_of, uses_of_shell, uses_of_test
@@ -26,6 +23,7 @@ from tests.support.repository.guides import (
 )
 from tests.support.repository.project import PROJECT, ROOT, queues
 from workers.names import Queue
+from workers.server import parser as server_parser
 
 GUIDES = "tests/acceptance/docs/test_guides.py"
 SNIPPETS = "tests/unit/test_guide_snippets.py"
@@ -248,14 +246,10 @@ class DescribeOtherCommands:
 
     def it_starts_workers_for_every_queue(self):
         for page in READMES:
-            lines = [line for block in whole_blocks(page) for line in block.lines if line.startswith("celery ")]
-            listened: set[str] = set()
-            for line in lines:
-                program, *words = shlex.split(line, comments=True)
-                assert words[:2] == ["-A", "workers.app"], program
-                command = {"worker": worker, "beat": beat}[words[2]]
-                command.make_parser(Context(command)).parse_args(words[3:])
-                listened |= queues(words)
+            lines = [line for block in whole_blocks(page) for line in block.lines]
+            commands = [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("chordwise-server ")]
+            assert [server_parser().parse_args(command) for command in commands]
+            listened = {queue for command in commands for queue in queues(command)}
             assert listened == {queue.value for queue in Queue}
 
     def it_asks_routes_that_exist(self):
