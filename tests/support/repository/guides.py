@@ -17,6 +17,7 @@ PICTURES = frozenset({"text", "mermaid", "diff"})  # drawings, what a program pr
 # Lines of blocks that are left out when their block is run, by how they begin: each with the reason.
 NOT_RUN = {
     "celery -A workers.app ": "it does not end; tests/unit/test_documented_commands.py parses it and counts the queues",
+    "chordwise-server ": "it does not end; every stack runs it, and tests/unit/test_documented_commands.py parses it",
     "python -m workers.indexer": "it does not end; every stack runs it: tests/integration/workers/test_process_environments.py",
     "docker compose ": "no daemon of containers on a bare machine; tests/test_compose.py reads the file",
     'eval "$(chordwise completion zsh)"': "no zsh on a bare machine; tests/unit/client/cli/test_every_command.py asks for it",
