@@ -30,7 +30,7 @@ class DescribeTheMainJob:
         expect(page.get_by_text("There are no documents to search yet")).to_be_visible()
 
         page.get_by_role("link", name="Upload", exact=True).click()
-        page.get_by_label("Files", exact=True).last.set_input_files(
+        page.locator("input[type=file][multiple]").set_input_files(
             [
                 {"name": "reset.md", "mimeType": "text/markdown", "buffer": f"# Reset\n\n{MANUAL['text']}".encode()},
                 {"name": "broken.pdf", "mimeType": "application/pdf", "buffer": b"%PDF-1.4 no"},

@@ -68,8 +68,8 @@ async function patiently(request, { signal, change }) {
 
 const final = (error) => Object.assign(error, { isFinal: true });
 
-/** Export a namespace to a file that the user chooses; `total`: how many documents it has, for the progress. */
-export async function startExport(namespace, total) {
+/** Export a namespace to a file that the user chooses. */
+export async function startExport(namespace) {
   const file = await openFile(`${namespace}${SUFFIX}`);
   if (!file) return;
   forget();
@@ -86,6 +86,7 @@ export async function startExport(namespace, total) {
     }
   }
   step = async ({ signal, change }) => {
+    if (!transfer.get().total) change({ total: await patiently(() => documentsIn(namespace, signal), { signal, change }) });
     while (!contents.complete) {
       const path = `v1/namespaces/${segment(namespace)}/export${query({ cursor: contents.next_cursor })}`;
       const { bytes, headers } = await patiently(async () => {
@@ -107,8 +108,14 @@ export async function startExport(namespace, total) {
     await file.write(TAR_END);
     await file.close();
   };
-  transfer.set({ kind: "export", namespace, documents: 0, total, parts: 0, bytes: 0, startedAt: Date.now(), streams: canStream() });
+  transfer.set({ kind: "export", namespace, documents: 0, total: 0, parts: 0, bytes: 0, startedAt: Date.now(), streams: canStream() });
   await proceed();
+}
+
+/** How many documents a namespace has, for the progress. */
+async function documentsIn(namespace, signal) {
+  const { data } = await get(`v1/namespaces${query({ contains: namespace, limit: 200 })}`, { signal });
+  return data.find((each) => each.namespace === namespace)?.documents ?? 0;
 }
 
 /** Import an archive opened by `openArchive`. `again`: send parts that arrived before once more. */

@@ -74,7 +74,7 @@ function Arrived({ path }) {
 
 function Export({ namespaces }) {
   const [name, setName] = useState("");
-  const start = useAction(async () => startExport(name.trim(), namespaces?.find((each) => each.namespace === name.trim())?.documents ?? 0));
+  const start = useAction(async () => startExport(name.trim()));
   function send(event) {
     event.preventDefault();
     start.run();
