@@ -12,7 +12,7 @@ from chordwise.api.job_events import Follower, JobEvent
 from chordwise.api.jobs import Ingestion, Job
 from chordwise.config import from_environment
 from chordwise.operations import Operations
-from chordwise.retries import PATIENT, RetryPolicy
+from chordwise.retries import PATIENT, policy_of
 from chordwise.transport import Call, Outcome, Pause, Steps, answer, client_arguments, no_answer, request_arguments
 
 T = TypeVar("T")
@@ -26,9 +26,9 @@ class AsyncChordwise(Operations):
     """
 
     def __init__(
-        self, url: str | None = None, api_key: str | None = None, timeout: float = 30.0, *, retries: int = 4
+        self, url: str | None = None, api_key: str | None = None, timeout: float = 30.0, *, retries: int | None = None
     ) -> None:
-        super().__init__(RetryPolicy(retries=retries), timeout_s=timeout)
+        super().__init__(policy_of(retries, timeout), timeout_s=timeout)
         server = from_environment()
         self._http = httpx.AsyncClient(**client_arguments(url or server.url, api_key or server.api_key))
 

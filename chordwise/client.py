@@ -12,7 +12,7 @@ from chordwise.api.job_events import Follower, JobEvent
 from chordwise.api.jobs import Ingestion, Job
 from chordwise.config import from_environment
 from chordwise.operations import Operations
-from chordwise.retries import PATIENT, RetryPolicy
+from chordwise.retries import PATIENT, policy_of
 from chordwise.transport import Call, Outcome, Pause, Steps, answer, client_arguments, no_answer, request_arguments
 
 T = TypeVar("T")
@@ -22,17 +22,18 @@ class Chordwise(Operations):
     """A connection to one Chordwise server with one API key. Safe to share between threads; close it, or use ``with``.
 
     ``url`` and ``api_key`` default to CHORDWISE_URL and CHORDWISE_API_KEY. ``timeout`` is in seconds, for one request
-    and by default for a whole query. ``retries`` limits how often a request is repeated after a broken connection, 429
-    or a server that is briefly down; a request that must not run twice is not repeated.
+    and by default for a whole query. A request is repeated up to four times after a broken connection or 429, and for
+    ``timeout``, or until a query's deadline, while the server is down; ``retries`` limits both. A request that must not
+    run twice is not repeated.
 
     Every method raises ProblemError if the server refuses, ConnectionFailed or Timeout if it does not answer, and
     UnexpectedAnswer if something else answers; all are ChordwiseError. Creating the client raises NotConfigured.
     """
 
     def __init__(
-        self, url: str | None = None, api_key: str | None = None, timeout: float = 30.0, *, retries: int = 4
+        self, url: str | None = None, api_key: str | None = None, timeout: float = 30.0, *, retries: int | None = None
     ) -> None:
-        super().__init__(RetryPolicy(retries=retries), timeout_s=timeout)
+        super().__init__(policy_of(retries, timeout), timeout_s=timeout)
         server = from_environment()
         self._http = httpx.Client(**client_arguments(url or server.url, api_key or server.api_key))
 

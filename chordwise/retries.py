@@ -14,9 +14,12 @@ from chordwise.transport import Answer, Call, Outcome, Pause, Steps
 
 _FOREIGN = "the response with HTTP status {} is not one of Chordwise; check the address"
 _TRY_LATER = frozenset({502, 503, 504})
+_DOWN = frozenset({502, 503})  # from a gateway that starts or stops, or from the proxy in front of it
 _KEY = "Idempotency-Key"
 _RETRIES_AT_WORK = 10  # retries: Retry-After is at most 5 s, and the server releases an orphaned key after 30 s
 _GRACE_S = 2.0  # for an answer that the server held until the deadline
+_LOOKS_EVERY_S = 2.0  # at most, while a server is down: its restart is noticed soon
+_RETRIES = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,24 +30,36 @@ class RetryPolicy:
     connection the server may have acted, so only ``safe`` calls are repeated. A 409 with Retry-After, for a call with an
     Idempotency-Key, means that an earlier attempt is still running: repeated, the call gets that attempt's answer. After
     a read timeout nothing is repeated, because the caller's time is used up.
+
+    A server that refuses connections or answers 502 or 503 is being restarted: with ``patience_s`` it is tried again until
+    the call's deadline, or for so many seconds if there is none, whatever ``retries``.
     """
 
-    retries: int = 4
+    retries: int = _RETRIES
+    patience_s: float = 0.0
     first_s: float = 0.2
     longest_s: float = 10.0
     longest_asked_s: float = 60.0  # with a longer Retry-After the call fails at once
     jitter: Callable[[], float] = random.random
 
-    def delay_s(self, call: Call, outcome: Outcome, attempt: int) -> float | None:
-        """Return the delay before the next attempt, or None to accept the outcome. ``attempt`` counts from 1."""
+    def delay_s(self, call: Call, outcome: Outcome, attempt: int, *, patient: bool = False) -> float | None:
+        """Return the delay before the next attempt, or None to accept the outcome. ``attempt`` counts from 1. ``patient``:
+        try again however often while the server is down."""
         retries = max(self.retries, _RETRIES_AT_WORK) if self.retries and _is_at_work(call, outcome) else self.retries
-        if attempt > retries or not _is_repeatable(call, outcome):
+        patient = patient and _is_down(outcome)
+        if (attempt > retries and not patient) or not _is_repeatable(call, outcome):
             return None
-        backoff = min(self.longest_s, self.first_s * 2.0 ** (attempt - 1)) * (0.5 + self.jitter() / 2)
+        longest_s = _LOOKS_EVERY_S if patient else self.longest_s
+        backoff = min(longest_s, self.first_s * 2.0 ** min(attempt - 1, 30)) * (0.5 + self.jitter() / 2)
         requested_s = retry_after_s(outcome) if isinstance(outcome, Answer) else None
         if requested_s is None:
             return backoff
         return requested_s + self.first_s * self.jitter() if requested_s <= self.longest_asked_s else None
+
+
+def policy_of(retries: int | None, timeout_s: float) -> RetryPolicy:
+    """Return the policy of a client: a given number of retries is a limit, otherwise patience lasts for the timeout."""
+    return RetryPolicy(patience_s=timeout_s) if retries is None else RetryPolicy(retries=retries)
 
 
 PATIENT = RetryPolicy(retries=10)  # about a minute, so that waiting for a job survives a restart of the server
@@ -58,11 +73,13 @@ def exchange(
     Raises ProblemError, ConnectionFailed or Timeout.
     """
     attempt = 1
+    patient_until = clock() + policy.patience_s if math.isinf(deadline) else deadline
     while True:
         remaining_s = deadline - clock()
         outcome = yield call if math.isinf(remaining_s) else replace(call, limit_s=max(0.0, remaining_s) + _GRACE_S)
         assert outcome is not None
-        delay_s = policy.delay_s(call, outcome, attempt)
+        patient = policy.patience_s > 0 and clock() < patient_until
+        delay_s = policy.delay_s(call, outcome, attempt, patient=patient)
         if delay_s is None or clock() + delay_s > deadline:
             return _answer_or_raise(call, outcome)
         yield Pause(seconds=delay_s)
@@ -76,6 +93,10 @@ def _is_repeatable(call: Call, outcome: Outcome) -> bool:
         refused = outcome.status == 429 or _is_at_work(call, outcome)
         return refused or (call.safe and outcome.status in _TRY_LATER)
     return not outcome.sent or (call.safe and not outcome.timed_out)
+
+
+def _is_down(outcome: Outcome) -> bool:
+    return outcome.status in _DOWN if isinstance(outcome, Answer) else not outcome.sent
 
 
 def _is_at_work(call: Call, outcome: Outcome) -> bool:

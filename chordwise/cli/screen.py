@@ -28,6 +28,7 @@ R = TypeVar("R", bound=Result)
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 PIPED_WIDTH = 120  # columns of a table that is not printed on a terminal
+_RETRIES = 4  # of a server that is down: a mistyped address shows within a few seconds
 _PLAIN_EVERY_S = 2.0
 WIDE = r"\u1100-\u115f\u2e80-\ud7af\uf900-\ufaff\uff00-\uffef"  # scripts without spaces: a line may end anywhere
 _UNITS = re.compile(rf"\s+|[{WIDE}]|[^\s{WIDE}]+")
@@ -40,15 +41,15 @@ def connection() -> Connection:
 
 
 def connect() -> Chordwise:
-    """Return a client. Raises NotConfigured."""
+    """Return a client, which soon gives up on a server that is down. Raises NotConfigured."""
     server = connection()
-    return Chordwise(server.url, server.api_key)
+    return Chordwise(server.url, server.api_key, retries=_RETRIES)
 
 
 def connect_as_operator() -> Chordwise:
     """Return a client with the operator's key. Raises NotConfigured."""
     server = as_operator(connection())
-    return Chordwise(server.url, server.api_key)
+    return Chordwise(server.url, server.api_key, retries=_RETRIES)
 
 
 def require_choice(value: str | None, choices: Sequence[str], option: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 from chordwise import ConnectionFailed, InvalidInput, ProblemError, QueryFailed, Timeout, UnexpectedAnswer
 from chordwise.api.ingestion import with_urls
 from chordwise.operations import Operations
-from chordwise.retries import RetryPolicy, exchange
+from chordwise.retries import RetryPolicy, exchange, policy_of
 from chordwise.transport import Answer, Call, NoAnswer, Pause
 
 REFUSED = NoAnswer(reason="refused", sent=False, timed_out=False, cause=OSError())
@@ -139,6 +139,29 @@ class DescribeExchange:
         with pytest.raises(ProblemError, match="down"):
             drive.run(exchange(SAFE, POLICY, deadline=drive.now + 0.5, clock=drive.clock))
         assert drive.pauses == [0.2]
+
+    @pytest.mark.parametrize("down", [REFUSED, said(503), said(502)])
+    def it_is_patient_with_a_server_that_restarts(self, down):
+        drive = Drive(*[down] * 9, said(200, {"fine": True}))
+        policy = policy_of(None, 30.0)
+        assert drive.run(exchange(SAFE, policy, deadline=drive.now + 20, clock=drive.clock)).json() == {"fine": True}
+        assert max(drive.pauses) <= 2.0  # so that its return is noticed soon
+        assert drive.now > 1000 + 5
+
+    @pytest.mark.parametrize("policy", [policy_of(None, 5.0), policy_of(4, 5.0)])
+    def it_gives_up_at_the_timeout_or_after_the_given_retries(self, policy):
+        drive = Drive(*[REFUSED] * 30)
+        with pytest.raises(ConnectionFailed):
+            drive.run(exchange(SAFE, policy, clock=drive.clock))
+        assert drive.now <= 1000 + 5 + 2
+        assert len(drive.calls) == 5 or policy.patience_s
+
+    @pytest.mark.parametrize("outcome", [BROKEN, said(504), said(429)])
+    def it_is_not_patient_with_a_server_that_is_there(self, outcome):
+        drive = Drive(*[outcome] * 30)
+        with pytest.raises((ProblemError, ConnectionFailed)):
+            drive.run(exchange(SAFE, policy_of(None, 30.0), clock=drive.clock))
+        assert len(drive.calls) == 5
 
     def it_tells_a_problem_in_one_sentence(self):
         body = {
