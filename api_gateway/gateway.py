@@ -150,8 +150,10 @@ class Gateway:
 
     async def warm_up(self) -> None:
         """Load the dictionary of Chinese words, and exclude all objects loaded so far from garbage collection."""
-        await self.run(segment, "预热")
-        await self.run(keep_for_good)
+        try:
+            await self.run(segment, "预热")
+        finally:
+            await self.run(keep_for_good)
 
     def release_soon(self) -> None:
         """End all waiting. May be called from a signal handler."""

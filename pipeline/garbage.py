@@ -1,11 +1,18 @@
-"""The garbage collector of a process that has just been warmed up."""
+"""The garbage collector of a process that starts: nothing that is imported is ever garbage."""
 
 from __future__ import annotations
 
 import gc
 
 
+def wait_with_collecting() -> None:
+    """Collect no garbage until ``keep_for_good``: the imports of a process make the collector read all objects again and
+    again."""
+    gc.disable()
+
+
 def keep_for_good() -> None:
     """Freeze all present objects (modules, models, tables) out of garbage collection until the process ends."""
     gc.collect()
     gc.freeze()
+    gc.enable()

@@ -20,6 +20,7 @@ HEAD_S: Final = 30.0  # from the beginning of a request to the end of its header
 MOST_HEAD_BYTES: Final = 64 * 1024  # of the request line and the headers together
 MOST_HEADERS: Final = 200
 _LINGER_S = 2.0  # for a refused sender to read the answer before the connection is closed
+_LAST_REQUEST_S = 0.5  # at the end, for a request that was sent before the sender saw the connection close
 _MOST_DISCARDED = 1024 * 1024  # bytes from a refused sender in that time
 
 
@@ -48,6 +49,7 @@ class BoundedProtocol(HttpToolsProtocol):
     _between_bytes = 0  # bytes that are neither head nor body: trailers, extensions of chunks
     _discarded: int | None = None  # bytes since this connection was refused; None if it was not refused
     _excess: Problem | None = None
+    _ending = False  # the server stops: one more request at most, answered with Connection: close
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Start the timer for the first head."""
@@ -88,6 +90,17 @@ class BoundedProtocol(HttpToolsProtocol):
             self._excess = head_too_large("head_bytes", MOST_HEAD_BYTES)
             raise HttpParserError(str(self._excess))
         super().on_headers_complete()
+        self.cycle.keep_alive = self.cycle.keep_alive and not self._ending
+
+    def shutdown(self) -> None:
+        """Close after the answer to the running request. Close an idle connection a moment later: a request on its way
+        would be reset."""
+        if self._discarded is None and (self.cycle is None or self.cycle.response_complete):
+            self._ending = True
+            self._stop_waiting()
+            self._deadline = self.loop.call_later(_LAST_REQUEST_S, self._close)
+        else:
+            super().shutdown()
 
     def on_body(self, body: bytes) -> None:
         """Accept a piece of the body."""

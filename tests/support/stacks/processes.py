@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -27,11 +27,15 @@ def free_port() -> int:
 
 @contextmanager
 def process(
-    *arguments: str, log: Path, ending: signal.Signals = signal.SIGTERM, **environment: str
+    *arguments: str,
+    log: Path,
+    ending: signal.Signals = signal.SIGTERM,
+    descriptors: Collection[int] = (),
+    **environment: str,
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Run ``python -m arguments`` in a process group of its own; ends the group with the block. ``ending``: SIGKILL where
-    nobody looks at how it ends, which spares the seconds of an orderly end. With databases of its own, it has a keyword
-    index of its own as well."""
+    nobody looks at how it ends, which spares the seconds of an orderly end. ``descriptors``: open files for it. With
+    databases of its own, it has a keyword index of its own as well."""
     if "CHORDWISE_MYSQL_URL" in environment:
         environment = {"CHORDWISE_KEYWORD_INDEX_DIR": str(log.parent / "keyword-index"), **environment}
     with log.open("wb") as output:
@@ -43,6 +47,7 @@ def process(
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
             start_new_session=True,
+            pass_fds=descriptors,
         )
     try:
         yield running

@@ -1,0 +1,155 @@
+"""Query loops while gateways are stopped, killed and started again: a client loses no query."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from signal import SIGKILL, SIGTERM
+from subprocess import Popen
+from typing import Self
+
+import pytest
+
+from chordwise import AsyncChordwise, Chordwise
+from pipeline.resources import Resources
+from tests.conftest import make_tenant
+from tests.support.stacks.processes import end, free_port, process, wait_for_http, wait_for_log
+
+pytestmark = pytest.mark.calm  # with seconds of patience
+
+NAMESPACE = "restarts"
+QUESTION = "When does the pump start?"
+PATIENCE_S = 60.0  # a gateway on a busy machine may take many seconds to start
+
+
+@dataclass
+class Loop:
+    """Repeats a call in a thread until the block ends; what it raises ends it."""
+
+    call: Callable[[], object]
+    done: int = 0
+    slowest_s: float = 0.0
+    errors: list[Exception] = field(default_factory=list)
+    _stopping: threading.Event = field(default_factory=threading.Event)
+
+    def __enter__(self) -> Self:
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        self._thread.join()
+
+    def goes_on(self, rounds: int = 3) -> None:
+        """Wait for some more calls that began from now on, and fail with the error of one."""
+        goal = self.done + rounds + 1
+        ends = time.monotonic() + PATIENCE_S
+        while self.done < goal and not self.errors and time.monotonic() < ends:
+            time.sleep(0.05)
+        assert self.errors == []
+        assert self.done >= goal
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            began = time.monotonic()
+            try:
+                self.call()
+            except Exception as error:
+                self.errors.append(error)
+                return
+            self.done += 1
+            self.slowest_s = max(self.slowest_s, time.monotonic() - began)
+
+
+@pytest.fixture(scope="module")
+def key(use: Resources) -> str:
+    """The key of a tenant with one document."""
+    _, made = make_tenant(use)
+    with Chordwise(os.environ["CHORDWISE_URL"], made) as client:
+        document = {"document_id": "pump", "text": "The pump starts at 12 bar."}
+        assert client.wait(client.ingest([document], namespace=NAMESPACE), timeout=60).done
+    return made
+
+
+@contextmanager
+def gateway_on(listening: socket.socket, log: Path) -> Iterator[Popen[bytes]]:
+    """A gateway that systemd would have started, on a socket that stays open without it."""
+    starter, descriptor = "tests.support.servers.hand_over", listening.fileno()
+    with process(starter, str(descriptor), "api_gateway", log=log, descriptors=[descriptor]) as running:
+        yield running
+
+
+@contextmanager
+def gateway_at(port: int, log: Path) -> Iterator[Popen[bytes]]:
+    """A gateway that opens its own socket, once it answers."""
+    with process("api_gateway", log=log, CHORDWISE_GATEWAY_PORT=str(port)) as running:
+        wait_for_http(f"http://127.0.0.1:{port}/healthz", seconds=90)
+        yield running
+
+
+def ask(client: Chordwise) -> None:
+    """Ask and expect the one document."""
+    answer = client.query(QUESTION, namespace=NAMESPACE, timeout=PATIENCE_S, fresh=True)
+    assert [hit.document_id for hit in answer.chunks] == ["pump"]
+
+
+async def ask_asynchronously(url: str, key: str) -> None:
+    """Ask by a new asynchronous client."""
+    async with AsyncChordwise(url, key) as client:
+        answer = await client.query(QUESTION, namespace=NAMESPACE, timeout=PATIENCE_S, fresh=True)
+        assert [hit.document_id for hit in answer.chunks] == ["pump"]
+
+
+@pytest.mark.timeout(400)
+class DescribeARestartedGateway:
+    def it_costs_clients_that_wait_no_query(self, key, tmp_path):
+        port = free_port()
+        url = f"http://127.0.0.1:{port}"
+        with ExitStack() as whole:
+            client = whole.enter_context(Chordwise(url, key))
+            running = whole.enter_context(gateway_at(port, tmp_path / "0.log"))
+            loops = [
+                whole.enter_context(Loop(lambda: ask(client))),
+                whole.enter_context(Loop(lambda: asyncio.run(ask_asynchronously(url, key)))),
+            ]
+            for number, how in enumerate((SIGTERM, SIGKILL), start=1):
+                for loop in loops:
+                    loop.goes_on()
+                end(running, how)
+                time.sleep(4)  # longer than four attempts with the usual pauses
+                running = whole.enter_context(gateway_at(port, tmp_path / f"{number}.log"))
+            for loop in loops:
+                loop.goes_on()
+
+    def it_refuses_no_connection_to_an_inherited_socket_which_two_gateways_share(self, key, tmp_path):
+        with socket.create_server(("127.0.0.1", 0), backlog=64) as shared, ExitStack() as whole:
+            address = shared.getsockname()
+            client = whole.enter_context(Chordwise(f"http://127.0.0.1:{address[1]}", key))
+
+            def look() -> None:
+                with socket.create_connection(address, timeout=PATIENCE_S) as connection:
+                    connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: gateway\r\nConnection: close\r\n\r\n")
+                    assert connection.recv(64).startswith(b"HTTP/1.1 200")
+
+            first = whole.enter_context(gateway_on(shared, tmp_path / "first.log"))
+            with Loop(look) as looking:
+                looking.goes_on()
+                end(first, SIGTERM)
+                second = whole.enter_context(gateway_on(shared, tmp_path / "second.log"))
+                looking.goes_on()
+            third = tmp_path / "third.log"
+            whole.enter_context(gateway_on(shared, third))
+            wait_for_log(third, "Application startup complete", seconds=90)
+            with Loop(lambda: ask(client)) as asking:
+                asking.goes_on(10)
+                end(second, SIGKILL)
+                asking.goes_on(10)
+            assert asking.slowest_s < 10  # no start of a gateway is in it
