@@ -110,6 +110,7 @@ IN_LINES = {
     "python -m pipeline.maintenance.migrate_schema check": "tests/integration/database/test_store_refusals.py",
     "python -m pipeline.maintenance.migrate_schema upgrade": "tests/integration/database/test_migrations.py",
     "python3 compose/local.py with bench ": "measures for minutes; its arguments are parsed below",
+    "systemctl ": "needs systemd as the first process; tests/test_systemd.py has systemd read the units",
     "redis-cli ": "empties the stack under the tests; tests/faults/test_forgetful_redis.py does what it does",
 }
 _PROGRAMS = frozenset(
