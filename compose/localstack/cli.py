@@ -14,8 +14,9 @@ from .distributions import build
 from .endpoints import external
 from .install import install
 from .locks import lock
-from .places import ROOT, VENV
+from .places import LOCAL, ROOT, VENV
 from .progress import Failure, say
+from .servers import rabbitmq
 from .stack import Stack
 
 _TOOLS = (
@@ -58,6 +59,8 @@ def _run(chosen: argparse.Namespace, command: list[str]) -> int:
             return 0
         case "with":
             install(dev=chosen.dev, **_missing_servers(wanted=True))
+            if chosen.rabbitmq:
+                rabbitmq.fetch_missing(log=LOCAL / "logs" / "install.log")
             with Stack(chosen.name, fresh=chosen.fresh, rabbitmq=chosen.rabbitmq) as stack:
                 stack.start(servers_only=chosen.servers_only)
                 return stack.run(command)
@@ -131,7 +134,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     using.add_argument("name", type=_stack_name, metavar="NAME")
     using.add_argument("--fresh", action="store_true", help="with empty servers")
-    using.add_argument("--rabbitmq", action="store_true", help="with RabbitMQ as the broker, where it is installed")
+    using.add_argument("--rabbitmq", action="store_true", help="with RabbitMQ as the broker")
     using.add_argument("--servers-only", action="store_true", help="no schemas, no services")
     using.add_argument("--dev", action="store_true", help="with the tools for tests and checks")
     actions.add_parser("check", help="format, lint, types, import contracts, unit tests")

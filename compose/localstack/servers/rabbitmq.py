@@ -1,24 +1,74 @@
-"""RabbitMQ as the broker, if the distribution's package is installed: the stack's own node, on loopback only."""
+"""RabbitMQ as the broker: the stack's own node, on loopback only. The installed package of the distribution, or the same
+unpacked below `.local/`."""
 
 from __future__ import annotations
 
 import os
 import secrets
-import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..places import StackFolder
+from .. import apt
+from ..places import LOCAL, StackFolder
 from ..probes import log_says
 from ..processes import Program
-from ..progress import Failure
+from ..programs import loader_environment
+from ..progress import Failure, step
 from ..variables import write_private
 
 PORTS = ("rabbitmq", "rabbitmq_nodes", "epmd")
 STARTS_WITHIN_S = 180.0  # a quarter of a minute on an idle machine, loading code all the time
 
 # Debian's path; the wrapper in /usr/sbin insists on the system's account and folders.
-_SERVER = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
+_SERVER = "usr/lib/rabbitmq/bin/rabbitmq-server"
+_ERLANG = "usr/lib/erlang"
+_UNPACKED = LOCAL / "rabbitmq"
+_USED_APPLICATIONS = "asn1 base crypto eldap ftp inets mnesia os-mon parsetools public-key runtime-tools snmp ssl syntax-tools tftp tools xmerl"
+_PACKAGES = ("rabbitmq-server", *(f"erlang-{name}" for name in _USED_APPLICATIONS.split()))
 _USER = "chordwise"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RabbitMq:
+    """RabbitMQ's executables. ``path``: the folder of Erlang's; ``environment``: by which unpacked ones find libraries."""
+
+    server: Path
+    epmd: Path
+    path: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+def installed() -> RabbitMq | None:
+    """Return RabbitMQ from the system or unpacked; None when there is neither."""
+    for root in (Path("/"), _UNPACKED):
+        erlang = root / _ERLANG / "bin"
+        if (root / _SERVER).is_file() and (erlang / "epmd").exists():
+            environment = {} if root == Path("/") else loader_environment(root)
+            return RabbitMq(server=root / _SERVER, epmd=erlang / "epmd", path=str(erlang), environment=environment)
+    return None
+
+
+def fetch_missing(*, log: Path) -> None:
+    """Unpack RabbitMQ if there is none. Raises Failure."""
+    if installed() is not None:
+        return
+    if not apt.available():
+        raise Failure("RabbitMQ must be installed first (there is no apt-get here to fetch it with)")
+    with step("RabbitMQ: fetching the distribution's packages into .local/rabbitmq", slow=True):
+        unfinished = _UNPACKED.with_name("rabbitmq.fetched")
+        apt.unpack(_PACKAGES, unfinished, libraries=True, work=LOCAL / "apt-rabbitmq", log=log)
+        start = unfinished / _ERLANG / "bin" / "erl"  # it knows one place only
+        text = start.read_text(encoding="utf-8")
+        start.write_text(text.replace(f"ROOTDIR=/{_ERLANG}", f"ROOTDIR='{_UNPACKED / _ERLANG}'"), encoding="utf-8")
+        unfinished.rename(_UNPACKED)
+
+
+def _found() -> RabbitMq:
+    found = installed()
+    if found is None:
+        raise Failure("RabbitMQ is not installed: apt-get install --no-install-recommends rabbitmq-server")
+    return found
 
 
 def url(password: str, *, port: int) -> str:
@@ -29,15 +79,13 @@ def url(password: str, *, port: int) -> str:
 def epmd(folder: StackFolder, *, port: int) -> Program:
     """Return epmd, Erlang's registry of node names. Start it first: a node that finds none starts one that outlives
     it."""
-    executable = shutil.which("epmd")
-    if executable is None or not _SERVER.is_file():
-        raise Failure("RabbitMQ is not installed: apt-get install --no-install-recommends rabbitmq-server")
+    found = _found()
     return Program(
         name="epmd",
-        command=(executable, "-port", str(port), "-address", "127.0.0.1", "-d"),
+        command=(str(found.epmd), "-port", str(port), "-address", "127.0.0.1", "-d"),
         log=folder.logs / "epmd.log",
         ready=log_says(r"epmd running"),
-        environment=_erlang(folder, epmd_port=port),
+        environment=_erlang(found, folder, epmd_port=port),
         cwd=Path("/"),
     )
 
@@ -45,6 +93,7 @@ def epmd(folder: StackFolder, *, port: int) -> Program:
 def program(folder: StackFolder, password: str, *, port: int, nodes_port: int, epmd_port: int) -> Program:
     """Return the server as a Program. Write its settings, with the password, into a file that only the owner may
     read."""
+    found = _found()
     data = folder.data / "rabbitmq"
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
     cookie = data / ".erlang.cookie"
@@ -55,11 +104,11 @@ def program(folder: StackFolder, password: str, *, port: int, nodes_port: int, e
     write_private(settings, configuration(password, port=port))
     return Program(
         name="rabbitmq",
-        command=(str(_SERVER), "-noinput"),
+        command=(str(found.server), "-noinput"),
         log=folder.logs / "rabbitmq.log",
         ready=log_says(r"Server startup complete"),
         environment={
-            **_erlang(folder, epmd_port=epmd_port),
+            **_erlang(found, folder, epmd_port=epmd_port),
             "HOME": str(data),
             "RABBITMQ_NODENAME": f"chordwise-{port}@localhost",
             "RABBITMQ_CONFIG_FILE": str(settings),
@@ -89,9 +138,10 @@ disk_free_limit.absolute = 50MB
 """
 
 
-def _erlang(folder: StackFolder, *, epmd_port: int) -> dict[str, str]:
+def _erlang(found: RabbitMq, folder: StackFolder, *, epmd_port: int) -> dict[str, str]:
     return {
-        "PATH": os.environ.get("PATH", os.defpath),
+        **found.environment,
+        "PATH": f"{found.path}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
         "LC_ALL": "C.UTF-8",
         "HOME": str(folder.data),
         "ERL_EPMD_PORT": str(epmd_port),
