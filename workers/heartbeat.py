@@ -16,6 +16,7 @@ import celery
 import kombu
 import structlog
 from celery import bootsteps
+from celery.signals import task_received
 from celery.worker.control import control_command, inspect_command
 from celery.worker.state import active_requests
 
@@ -23,6 +24,7 @@ from pipeline.database.engines import redis_client
 from pipeline.database.expiring_record_store import WorkerHeartbeats
 from pipeline.database.worker_heartbeats import EVERY_S, MOST_RUNNING, RunningTask, WorkerHeartbeat, broker_address
 from pipeline.errors import Unavailable
+from pipeline.metrics.queue_depth_store import SENT_AT
 from pipeline.settings import settings
 from workers.query_events import events
 
@@ -34,6 +36,7 @@ _WORK_IDS = ("job_id", "query_id", "computation_id")
 _LOOP_MARKED_EVERY_S = 1.0
 _LOOP_HANGS_AFTER_S = 5.0
 _STARTED_AT = time.time()
+_taken: dict[str, float] = {}  # by queue, when the newest message that this worker took was sent
 
 
 @functools.cache
@@ -75,6 +78,14 @@ def show_queries(_state: Any, percent: float | str | None = None, **_: Any) -> d
             return {"error": f"the share is a number of percent from 0 to 100, not {percent}"}
         events.percent = wanted
     return {"ok": f"{events.percent:g} % of queries are shown"}
+
+
+@task_received.connect(weak=False)
+def _note_sending_time(request: Any, **_: Any) -> None:
+    """Remember for the heartbeat how far the queue is worked off: an AMQP broker does not show its messages."""
+    sent_at, queue = request.request_dict.get(SENT_AT), (request.delivery_info or {}).get("routing_key")
+    if isinstance(sent_at, int | float) and queue:
+        _taken[queue] = max(sent_at, _taken.get(queue, 0.0))
 
 
 class HeartbeatStep(bootsteps.StartStopStep):  # type: ignore[misc]  # Celery has no types
@@ -162,6 +173,7 @@ class _HeartbeatThread(threading.Thread):
             running=running[:MOST_RUNNING],
             busy=len(running),
             slots=getattr(self._consumer.pool, "num_processes", 0),
+            taken=dict(_taken),
         )
 
 

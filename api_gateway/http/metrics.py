@@ -34,7 +34,7 @@ class FleetMetrics:
         number of waiting messages by queue. Raises Unavailable."""
         self._figures, self._depths = None, {}
         self._figures = read_fleet(use)
-        self._depths = read_queues(broker, [queue.value for queue in Queue], count_messages=count_messages)
+        self._depths = read_queues(use, broker, [queue.value for queue in Queue], count_messages=count_messages)
 
     def collect(self) -> Iterator[Metric]:
         """Yield each metric of the list with its count."""
@@ -61,7 +61,7 @@ def _gauge(name: str, help: str, label: str, samples: Mapping[str, float]) -> Me
 def _queue_families(depths: Mapping[str, QueueDepth]) -> Iterator[Metric]:
     messages = {queue: depth.messages for queue, depth in depths.items()}
     yield _gauge("chordwise_queue_messages", "Messages that no worker has taken.", "queue", messages)
-    ages = {queue: depth.oldest_s for queue, depth in depths.items() if depth.oldest_s is not None}
+    ages = {queue: depth.oldest_s for queue, depth in depths.items()}
     yield _gauge("chordwise_queue_oldest_seconds", "How long the next message of a queue has waited.", "queue", ages)
     yield GaugeMetricFamily(
         "chordwise_queue_unacked",

@@ -140,4 +140,4 @@ async def keep_history(gateway: Gateway) -> None:
 
 def _depths(gateway: Gateway) -> Mapping[str, QueueDepth]:
     queues = [queue.value for queue in Queue]
-    return read_queues(gateway.broker_redis, queues, count_messages=waiting_messages)
+    return read_queues(gateway.quick, gateway.broker_redis, queues, count_messages=waiting_messages)

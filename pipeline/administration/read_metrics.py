@@ -18,7 +18,7 @@ from pipeline.jobs.job_views import LedgerBacklog
 from pipeline.keyword_index.indexer_facts import IndexerFacts
 from pipeline.metrics.definitions import Field, QueueDepth
 from pipeline.metrics.meter_store import read_totals, read_window
-from pipeline.metrics.queue_depth_store import queue_depths
+from pipeline.metrics.queue_depth_store import counted_depths, queue_depths
 from pipeline.resources import Resources
 from pipeline.tenants.audit_queue_store import AuditQueue
 
@@ -62,13 +62,13 @@ def _open_circuits(use: Resources) -> dict[str, int]:
 
 
 def read_queues(
-    broker: redis.Redis | None, queues: Sequence[str], *, count_messages: CountMessages
+    use: Resources, broker: redis.Redis | None, queues: Sequence[str], *, count_messages: CountMessages
 ) -> dict[str, QueueDepth]:
     """Return the backlog of each queue. ``broker``: the broker if it is a Redis; else ``count_messages`` returns the
     number of waiting messages by queue. Raises Unavailable."""
     if broker is not None:
         return queue_depths(broker, queues, now=time.time())
-    return {queue: QueueDepth(messages=number) for queue, number in count_messages(queues).items()}
+    return counted_depths(use.quick_redis, count_messages(queues), use.heartbeats.all(), now=time.time())
 
 
 def read_ledger(use: Resources) -> tuple[LedgerBacklog, Totals]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -26,7 +26,7 @@ class RunningTask:
 class WorkerHeartbeat:
     """One worker's last heartbeat. ``queues``: consumed now. ``broker``: without user and password. ``started_at``,
     ``beat_at``: epoch seconds by its clock. ``running``: the oldest tasks that it runs, of ``busy`` in all; ``slots``: how
-    many it can run at a time, 0 if unknown."""
+    many it can run at a time, 0 if unknown. ``taken``: by queue, when the newest message it took was sent."""
 
     name: str
     host: str
@@ -41,6 +41,7 @@ class WorkerHeartbeat:
     running: tuple[RunningTask, ...] = ()
     busy: int = 0
     slots: int = 0
+    taken: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def worker_id(self) -> str:

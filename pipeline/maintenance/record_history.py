@@ -76,5 +76,5 @@ def _size_gauges(use: Resources) -> dict[str, float]:
 
 
 def _queue_gauges(depths: Mapping[str, QueueDepth], query_queues: Collection[str]) -> dict[str, float]:
-    ages = [depth.oldest_s for queue, depth in depths.items() if queue in query_queues and depth.oldest_s is not None]
+    ages = [depth.oldest_s for queue, depth in depths.items() if queue in query_queues]
     return {"query_wait_s": max(ages)} if ages else {}

@@ -90,9 +90,8 @@ WINDOW_MINUTES: Final = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueDepth:
-    """The backlog of one queue. ``oldest_s``: the next message's wait, 0 if unknown. ``unacked``: of the whole broker.
-    None: not reported."""
+    """The backlog of one queue. ``oldest_s``: the next message's wait, 0 if unknown. ``unacked``: of the whole broker."""
 
     messages: int
-    oldest_s: float | None = None
-    unacked: int | None = None
+    oldest_s: float
+    unacked: int

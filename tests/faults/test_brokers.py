@@ -51,6 +51,11 @@ class OwnStack:
         age_s = self.readiness()["dependencies"]["last_sweep"].get("sweep_age_s")
         return age_s is not None and asked - age_s > moment
 
+    def metric(self, name: str) -> float:
+        """Return the value of a sample of the metrics, by its name with labels."""
+        lines = self.client.get("/v1/metrics").text.splitlines()
+        return next(float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"{name} "))
+
     def hand_in(self, name: str) -> str:
         """Submit a document and return the job's id."""
         body = {"namespace": "kb", "documents": [{"document_id": name, "text": f"A text about {name}."}]}
@@ -156,6 +161,16 @@ class DescribeAWorkerThatIsStopped:
         _until(lambda: not set(QUEUES) & set(own.failing()), within_s=2)
 
     def it_counts_what_waits_for_it(self, own: OwnStack):
+        os.killpg(own.worker.pid, signal.SIGSTOP)
+        try:
+            jobs = [own.hand_in(f"waits-{number}") for number in range(8)]  # more than RabbitMQ sends to it unasked
+            _until(lambda: own.metric('chordwise_queue_oldest_seconds{queue="ingest"}') > 2, within_s=30)
+            assert own.metric('chordwise_queue_messages{queue="ingest"}') > 0
+        finally:
+            os.killpg(own.worker.pid, signal.SIGCONT)
+        assert {own.job(job, wait_s=20)["status"] for job in jobs} == {"succeeded"}
+        _until(lambda: own.metric('chordwise_queue_oldest_seconds{queue="ingest"}') == 0, within_s=10)
         text = own.client.get("/v1/metrics").text
         assert 'chordwise_queue_messages{queue="ingest"} 0.0' in text
+        assert "chordwise_queue_unacked " in text
         assert "chordwise_last_sweep_timestamp_seconds " in text

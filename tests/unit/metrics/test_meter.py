@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import fakeredis
 import pytest
@@ -14,11 +15,17 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from api_gateway.http.metrics import FleetMetrics
+from pipeline.database.worker_heartbeats import WorkerHeartbeat
 from pipeline.metrics.definitions import METRICS
 from pipeline.metrics.meter_store import MOST_FIELDS, TOTALS, Meter, read_totals, read_window
-from pipeline.metrics.queue_depth_store import queue_depths
+from pipeline.metrics.queue_depth_store import counted_depths, queue_depths
 from pipeline.resources import Resources
 from pipeline.settings import load
+
+WORKER: dict[str, Any] = {
+    **dict.fromkeys(("name", "host", "version", "celery", "kombu", "broker"), "w"),
+    **dict.fromkeys(("pid", "started_at", "beat_at"), 1),
+}
 
 
 @pytest.fixture
@@ -165,6 +172,21 @@ class DescribeThePage:
         fleet = FleetMetrics()
         fleet.read(use, None)
         assert set(METRICS) <= {family.name for family in fleet.collect()}
+
+    def it_bounds_the_age_of_messages_that_a_broker_only_counts(self, client):
+        def ages(counts: dict[str, int], taken: dict[str, float], now: float) -> dict[str, float]:
+            worker = WorkerHeartbeat(**WORKER, queues=tuple(counts), busy=3, taken=taken)
+            found = counted_depths(client, counts, [worker], now=now)
+            assert {depth.unacked for depth in found.values()} == {3}
+            return {queue: depth.oldest_s for queue, depth in found.items()}
+
+        assert ages({"recall": 0, "ingest": 5}, {}, 100.0) == {"recall": 0.0, "ingest": 0.0}  # no look before
+        assert ages({"recall": 1, "ingest": 5}, {}, 115.0) == {"recall": 15.0, "ingest": 15.0}
+        assert ages({"recall": 2, "ingest": 4}, {"ingest": 112.0}, 130.0) == {"recall": 30.0, "ingest": 18.0}
+        assert ages({"recall": 2, "ingest": 4}, {}, 140.0) == {"recall": 40.0, "ingest": 28.0}  # its worker is gone
+        assert ages({"recall": 0, "ingest": 0}, {}, 150.0) == {"recall": 0.0, "ingest": 0.0}
+        assert ages({"recall": 1, "ingest": 0}, {}, 155.0) == {"recall": 5.0, "ingest": 0.0}
+        assert counted_depths(client, {}, [], now=160.0) == {}  # the broker is away
 
     def it_shows_how_long_messages_wait(self, client):
         client.lpush("recall", json.dumps({"headers": {"sent_at": 100.0}}))
