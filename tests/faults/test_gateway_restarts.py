@@ -5,68 +5,25 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from signal import SIGKILL, SIGTERM
 from subprocess import Popen
-from typing import Self
 
 import pytest
 
 from chordwise import AsyncChordwise, Chordwise
 from pipeline.resources import Resources
 from tests.conftest import make_tenant
-from tests.support.stacks.processes import end, free_port, process, wait_for_http, wait_for_log
+from tests.support.clients.loop import PATIENCE_S, Loop
+from tests.support.stacks.processes import end, free_port, on_socket, process, wait_for_http, wait_for_log
 
 pytestmark = pytest.mark.calm  # with seconds of patience
 
 NAMESPACE = "restarts"
 QUESTION = "When does the pump start?"
-PATIENCE_S = 60.0  # a gateway on a busy machine may take many seconds to start
-
-
-@dataclass
-class Loop:
-    """Repeats a call in a thread until the block ends; what it raises ends it."""
-
-    call: Callable[[], object]
-    done: int = 0
-    slowest_s: float = 0.0
-    errors: list[Exception] = field(default_factory=list)
-    _stopping: threading.Event = field(default_factory=threading.Event)
-
-    def __enter__(self) -> Self:
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stopping.set()
-        self._thread.join()
-
-    def goes_on(self, rounds: int = 3) -> None:
-        """Wait for some more calls that began from now on, and fail with the error of one."""
-        goal = self.done + rounds + 1
-        ends = time.monotonic() + PATIENCE_S
-        while self.done < goal and not self.errors and time.monotonic() < ends:
-            time.sleep(0.05)
-        assert self.errors == []
-        assert self.done >= goal
-
-    def _run(self) -> None:
-        while not self._stopping.is_set():
-            began = time.monotonic()
-            try:
-                self.call()
-            except Exception as error:
-                self.errors.append(error)
-                return
-            self.done += 1
-            self.slowest_s = max(self.slowest_s, time.monotonic() - began)
 
 
 @pytest.fixture(scope="module")
@@ -77,14 +34,6 @@ def key(use: Resources) -> str:
         document = {"document_id": "pump", "text": "The pump starts at 12 bar."}
         assert client.wait(client.ingest([document], namespace=NAMESPACE), timeout=60).done
     return made
-
-
-@contextmanager
-def gateway_on(listening: socket.socket, log: Path) -> Iterator[Popen[bytes]]:
-    """A gateway that systemd would have started, on a socket that stays open without it."""
-    starter, descriptor = "tests.support.servers.hand_over", listening.fileno()
-    with process(starter, str(descriptor), "api_gateway", log=log, descriptors=[descriptor]) as running:
-        yield running
 
 
 @contextmanager
@@ -139,14 +88,14 @@ class DescribeARestartedGateway:
                     connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: gateway\r\nConnection: close\r\n\r\n")
                     assert connection.recv(64).startswith(b"HTTP/1.1 200")
 
-            first = whole.enter_context(gateway_on(shared, tmp_path / "first.log"))
+            first = whole.enter_context(on_socket("api_gateway", shared, log=tmp_path / "first.log"))
             with Loop(look) as looking:
                 looking.goes_on()
                 end(first, SIGTERM)
-                second = whole.enter_context(gateway_on(shared, tmp_path / "second.log"))
+                second = whole.enter_context(on_socket("api_gateway", shared, log=tmp_path / "second.log"))
                 looking.goes_on()
             third = tmp_path / "third.log"
-            whole.enter_context(gateway_on(shared, third))
+            whole.enter_context(on_socket("api_gateway", shared, log=third))
             wait_for_log(third, "Application startup complete", seconds=90)
             with Loop(lambda: ask(client)) as asking:
                 asking.goes_on(10)

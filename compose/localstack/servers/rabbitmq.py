@@ -24,8 +24,11 @@ STARTS_WITHIN_S = 180.0  # a quarter of a minute on an idle machine, loading cod
 _SERVER = "usr/lib/rabbitmq/bin/rabbitmq-server"
 _ERLANG = "usr/lib/erlang"
 _UNPACKED = LOCAL / "rabbitmq"
-_USED_APPLICATIONS = "asn1 base crypto eldap ftp inets mnesia os-mon parsetools public-key runtime-tools snmp ssl syntax-tools tftp tools xmerl"
-_PACKAGES = ("rabbitmq-server", *(f"erlang-{name}" for name in _USED_APPLICATIONS.split()))
+_APPLICATIONS = (
+    *("asn1", "base", "crypto", "eldap", "ftp", "inets", "mnesia", "os-mon", "parsetools", "public-key"),
+    *("runtime-tools", "snmp", "ssl", "syntax-tools", "tftp", "tools", "xmerl"),
+)
+_PACKAGES = ("rabbitmq-server", *(f"erlang-{name}" for name in _APPLICATIONS))
 _USER = "chordwise"
 
 

@@ -75,6 +75,13 @@ def worker(  # type: ignore[no-untyped-def]
     return process("celery", "-A", "workers.app", "worker", *arguments, log=log, **environment)
 
 
+def on_socket(module: str, listening: socket.socket, *, log: Path, **environment: str):  # type: ignore[no-untyped-def]
+    """A module that systemd would have started, on a socket that stays open without it."""
+    descriptor = listening.fileno()
+    arguments = ("tests.support.servers.hand_over", str(descriptor), module)
+    return process(*arguments, log=log, descriptors=[descriptor], **environment)
+
+
 def environment_of(settings: Settings, *, redis_url: str, port: int) -> dict[str, str]:
     """Return the variables of processes with these databases and a Redis for answers and messages."""
     return {
