@@ -106,7 +106,8 @@ def assert_everything_is_there(use: Resources, planted: Planted) -> None:
     with use.postgres.connect() as connection:
         reached = {name for name in postgres_tables(use.postgres) if _count(connection, f'"{name}"', planted)}
     assert {"chunk_embeddings", "document_embeddings"} <= reached
-    assert any(keys_with(use, planted.tenant))
+    kinds = {key.split(b":")[1] for key in keys_with(use, planted.tenant) if b":" in key}
+    assert {b"query", b"trace", b"traces"} <= kinds
 
 
 def _count(connection: sqlalchemy.Connection, table: str, planted: Planted) -> int:
