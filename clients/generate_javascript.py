@@ -108,10 +108,10 @@ def _body_type(media_type: str, media: Mapping[str, Any]) -> str:
 def _answer(responses: Mapping[str, Any]) -> tuple[str, str]:
     """Return the kind and the type of the answers of success."""
     contents = [response.get("content", {}) for status, response in responses.items() if status.startswith("2")]
-    kinds = {kind for content in contents for kind in content}
-    if "text/event-stream" in kinds:
+    kinds = {kind for content in contents for kind, media in content.items() if media.get("schema")}
+    if kinds == {"text/event-stream"}:
         return "events", "ServerEvent"
-    if kinds - {"application/json"}:
+    if kinds - {"application/json", "text/event-stream"}:
         return "response", "Response"
     schemas = [type_of(content["application/json"].get("schema", {})) for content in contents if content]
     if not schemas:

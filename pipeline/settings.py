@@ -195,6 +195,8 @@ class Settings(BaseSettings):
     migration_interval_s: Annotated[float, Field(ge=0.5)] = 2.0
     migration_chunks_per_s: Annotated[int, Field(ge=0)] = 0
     llm_model: str = ""
+    llm_input_price_per_million: Annotated[Decimal, Field(ge=0, le=10_000)] = Decimal(0)
+    llm_output_price_per_million: Annotated[Decimal, Field(ge=0, le=10_000)] = Decimal(0)
     llm_timeout_s: Annotated[float, Field(gt=0)] = 2.0
     understand_cache_ttl_s: Annotated[int, Field(ge=0, le=7 * 24 * 3600)] = 3600
     rerank_url: str = ""

@@ -104,10 +104,12 @@ async def compute(
     body: bytes = b"",
     actor: Actor | None = None,
     request_id: str = "",
+    on_text: Callable[[str], Awaitable[None]] | None = None,
 ) -> Done:
     """Enqueue a computation and return its outcome.
 
-    ``receive`` is the request's, after its body was read. Raises the error that the computation raised in the worker;
+    ``receive`` is the request's, after its body was read. ``on_text`` gets the text that the computation writes, on each
+    look at it; it may not have grown. Raises the error that the computation raised in the worker;
     WorkerUnavailable if no worker begins it in time; ComputationTimeout if a worker does not finish it in time;
     Problem(429); ClientDisconnect if the client has closed its connection.
     """
@@ -134,7 +136,10 @@ async def compute(
                 await gateway.run(dispatch.compute, computation, expires_s=begin_s)
 
                 async def read() -> ComputationProgress | None:
-                    return await gateway.run(computations.progress, computation.computation_id)
+                    progress = await gateway.run(computations.progress, computation.computation_id)
+                    if progress is not None and on_text is not None:
+                        await on_text(progress.text)
+                    return progress
 
                 async def wait(look: Look, seconds: float) -> ComputationProgress | None:
                     return await gateway.wakes.until(waiter, look, seconds=seconds, receive=receive, look_first=False)

@@ -216,7 +216,7 @@ def job_json(view: JobView) -> dict[str, Any]:
 
 def usage_json(row: UsageRow) -> dict[str, Any]:
     """Convert a row of usage to its JSON form."""
-    return shown(Usage, row.counts, cached=row.counts.cached_texts, cost=float(row.cost))
+    return shown(Usage, row.counts, cached=row.counts.cached_texts, cost=float(row.counts.cost))
 
 
 def document_json(view: DocumentView) -> dict[str, Any]:

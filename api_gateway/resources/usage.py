@@ -1,4 +1,4 @@
-"""Usage of embedding, and quotas."""
+"""Usage of models, and quotas."""
 
 from __future__ import annotations
 
@@ -43,14 +43,15 @@ class QuotaUse(Shape):
 
 
 class UsageRow(Usage):
-    """The cost of embedding in one day, for one job or model, or for one purpose. `key` is empty for work without a
-    job: queries, edits, repairs."""
+    """The cost in one day, for one job or model, or for one purpose. `key` is empty for work without a
+    job: queries, edits, repairs, written answers."""
 
     key: str
 
 
 class UsagePage(Shape):
-    """The cost of embedding in some days, both included. `total` is of all of them, whatever the page."""
+    """The cost of embedding and of written answers in some days, both included. `total` is of all of them, whatever the
+    page."""
 
     start: date = Field(alias="from")
     to: date
@@ -73,7 +74,7 @@ By = Annotated[UsageKey, Parameter(description="The field that rows are grouped 
     "/v1/usage",
     tags=["usage"],
     responses=answers(200, UsagePage, "Sums over the days asked for, one row for each key.", 401, 403, 422, 503),
-    summary="Get the cost of embedding",
+    summary="Get the cost of models",
 )
 async def usage(
     gateway: CurrentGateway,
@@ -84,7 +85,8 @@ async def usage(
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
-    """Return the tokens as the embedding service counted them; with the built-in model, as Chordwise counts them.
+    """Return the tokens as the models' services counted them; with the built-in model, as Chordwise counts them. Written
+    answers are the purpose `answer`; their tokens are those of prompts and replies.
     `saved_tokens` is an estimate for cached texts. Counts follow the work within a second."""
     last = to or datetime.now(UTC).date()
     start = first or last.replace(day=1)

@@ -82,7 +82,7 @@ class UsageRow(UsageCounts):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageReport(Result):
-    """The cost of embedding between two days, both included."""
+    """The cost of embedding and of written answers between two days, both included."""
 
     by: str
     total: UsageCounts
@@ -175,7 +175,7 @@ class TenantOperations(Resource):
     def usage(
         self, *, start: date | str | None = None, end: date | str | None = None, by: str = "day"
     ) -> Steps[UsageReport]:
-        """Report the cost of embedding between two days (UTC, both included; default: this month), ``by`` day, job, model or
+        """Report the cost of models between two days (UTC, both included; default: this month), ``by`` day, job, model or
         purpose."""
         filters = {"from": start, "to": end, "by": by, "limit": 200}
         report: UsageReport | None = None

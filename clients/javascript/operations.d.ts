@@ -2022,7 +2022,7 @@ export interface Usage {
   cost: number;
 }
 
-/** The cost of embedding in some days, both included. `total` is of all of them, whatever the page. */
+/** The cost of embedding and of written answers in some days, both included. `total` is of all of them, whatever the page. */
 export interface UsagePage {
   from: string;
   to: string;
@@ -2032,7 +2032,7 @@ export interface UsagePage {
   next_cursor: string | null;
 }
 
-/** The cost of embedding in one day, for one job or model, or for one purpose. `key` is empty for work without a job: queries, edits, repairs. */
+/** The cost in one day, for one job or model, or for one purpose. `key` is empty for work without a job: queries, edits, repairs, written answers. */
 export interface UsageRow {
   tokens: number;
   requests: number;
@@ -2708,7 +2708,7 @@ export class Operations extends Transport {
     /** `next_cursor` of the previous page. */
     cursor?: string | null;
   }, options?: RequestOptions): Promise<TracePage>;
-  /** Get the cost of embedding: `GET /v1/usage` */
+  /** Get the cost of models: `GET /v1/usage` */
   getUsage(params?: {
     /** The first day, UTC. Without it, the first of the month of `to`. */
     from?: string | null;

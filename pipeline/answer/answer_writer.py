@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from pipeline.deadline import Deadline
 from pipeline.errors import Misconfigured, Rejected, Unavailable, WriterBusy, WriterUnavailable
-from pipeline.models.model_texts import masked_beginning
+from pipeline.models.chat_events import ChatStream
+from pipeline.models.model_texts import estimated_tokens, masked_beginning
 from pipeline.models.prompt_texts import as_json, load_prompt
 from pipeline.models.retries import bounded
 from pipeline.models.service_client import OpenAIService, ServiceBusy
@@ -26,8 +28,19 @@ class AnswerWriter:
         self._model = model
         self._prompt = load_prompt("rag_answer")
 
-    def write(self, query_text: str, passages: str, markers: list[str], *, timeout_s: float) -> str:
-        """Return the model's reply, unread. Raises WriterUnavailable; WriterBusy at a rate limit."""
+    def write(
+        self,
+        query_text: str,
+        passages: str,
+        markers: list[str],
+        *,
+        timeout_s: float,
+        wrote: Callable[[str], None],
+        counted: Callable[[int, int], None],
+    ) -> str:
+        """Return the model's reply, unread. ``wrote`` gets the reply so far each time it grows, and may raise to end it.
+        ``counted`` gets the tokens of prompt and reply, also of a reply that broke off; estimates if the service reports
+        none. Raises WriterUnavailable; WriterBusy at a rate limit."""
         deadline = Deadline.after(min(timeout_s, LONGEST_S))
         filled = self._prompt.fill(
             query=as_json(redact(query_text)[:_LONGEST_QUERY]),
@@ -35,9 +48,20 @@ class AnswerWriter:
             markers=" ".join(markers),
         )
         messages = [{"role": "system", "content": self._prompt.system}, {"role": "user", "content": filled}]
+        stream = ChatStream(wrote)
+
+        def read() -> str:
+            try:
+                self._service.stream_chat(self._model, messages, stream, deadline=deadline)
+                return stream.text
+            finally:
+                if stream.begun.is_set():
+                    sent = sum(estimated_tokens(message["content"]) for message in messages)
+                    counted(*(stream.tokens or (sent, estimated_tokens(stream.text))))
+
         try:
             return bounded(
-                lambda: self._service.chat(self._model, messages, deadline=deadline),
+                read,
                 seconds=deadline.within(LONGEST_S),
                 late=WriterUnavailable("the language model did not answer in time"),
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,9 @@ _MARKER: Final = re.compile(r"[\[【［]\s{0,2}(\d{1,3}(?:\s{0,2}[,，、;；]\s
 _NUMBER: Final = re.compile(r"\d{1,3}")
 _SPACE_BEFORE_STOP: Final = re.compile(r"[ \t]{1,4}(?=[.,;:!?。，；：！？])")
 _LONGEST_ANSWER: Final = 8_000  # characters
+_BEGUN_ANSWER: Final = re.compile(r'"answer"\s{0,9}:\s{0,9}"((?:[^"\\]|\\[^u]|\\u[0-9a-fA-F]{4})*)')
+_HALF_CHARACTER: Final = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\Z")
+_PROSE: Final = re.compile(r"[^\s{\[`<]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +77,19 @@ def numbered_passages(answer: Mapping[str, Any], *, has_markers: bool) -> tuple[
         for marker, citation in citations.items()
     )
     return "\n\n---\n\n".join(passages), citations
+
+
+def text_so_far(reply: str) -> str:
+    """Return the text in the beginning of a reply, with its citations unchecked; empty before it begins."""
+    reply = reply.rpartition("</think>")[2].lstrip()
+    if match := _BEGUN_ANSWER.search(reply):
+        try:
+            text = str(json.loads(f'"{_HALF_CHARACTER.sub("", match[1])}"', strict=False))
+        except ValueError:
+            return ""
+    else:
+        text = reply if _PROSE.match(reply) else ""
+    return text[:_LONGEST_ANSWER].encode("utf-8", "ignore").decode()
 
 
 def read_reply(reply: str, markers: Sequence[str]) -> WrittenReply | None:

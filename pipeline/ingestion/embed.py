@@ -21,7 +21,7 @@ from pipeline.models.ports import Embedder, Matrix, PaidEmbedder, SentenceEncode
 from pipeline.records import Chunk, Generation, Stage, TenantId
 from pipeline.resources import Resources
 from pipeline.semantic.document_vectors import Means
-from pipeline.tenants.usage import EmbeddingCounts, Purpose
+from pipeline.tenants.usage import Purpose, UsageCounts
 
 _CHUNKS_PER_LEASE = 128  # embedded and stored before the lease is renewed and other tenants are served
 
@@ -74,7 +74,7 @@ def _vectors(lease: Lease, embedder: Embedder, use: Resources, chunks: Sequence[
     vectors = lease.renew_during(lambda stop: ask(stop=stop)) if is_slow else ask()
     if isinstance(embedder, PaidEmbedder):
         return vectors
-    counts = EmbeddingCounts(requests=1, texts=len(texts), tokens=sum(chunk.passage.token_count for chunk in chunks))
+    counts = UsageCounts(requests=1, texts=len(texts), tokens=sum(chunk.passage.token_count for chunk in chunks))
     use.usage_book.note(tenant_id, Purpose.INGEST, embedder.model, counts, job_id=job_id)
     use.usage_book.write()
     return vectors

@@ -15,7 +15,7 @@ from pipeline.errors import EmbedderRefused
 from pipeline.models.ports import Embedder, Matrix, PaidEmbedder, SentenceEncoder, query_vectors
 from pipeline.privacy.redaction import redact
 from pipeline.records import JobId, TenantId
-from pipeline.tenants.usage import EmbeddingCounts, Purpose
+from pipeline.tenants.usage import Purpose, UsageCounts
 
 if TYPE_CHECKING:
     from pipeline.resources import Resources
@@ -67,7 +67,7 @@ def vectors_of(
         guilty = sorted(position for index in error.indexes for position in positions[unknown[index]])
         raise EmbedderRefused(str(error), indexes=tuple(guilty)) from None
     else:
-        recorder.counts += EmbeddingCounts(cached_texts=len(saved), saved_tokens=sum(map(count_tokens, saved)))
+        recorder.counts += UsageCounts(cached_texts=len(saved), saved_tokens=sum(map(count_tokens, saved)))
     finally:
         use.usage_book.note(tenant_id, purpose, embedder.model, recorder.counts, job_id=job_id)
         if purpose is Purpose.QUERY:
@@ -86,11 +86,11 @@ class _AnswerRecorder:
         self._cache = cache
         self._digests = digests
         self._lock = threading.Lock()
-        self.counts = EmbeddingCounts()
+        self.counts = UsageCounts()
 
     def answered(self, places: range, vectors: Matrix | None, tokens: int) -> None:
         """Record the usage of any answer; cache its vectors if they are usable."""
         with self._lock:
-            self.counts += EmbeddingCounts(requests=1, texts=len(places), tokens=tokens)
+            self.counts += UsageCounts(requests=1, texts=len(places), tokens=tokens)
         if vectors is not None:
             self._cache.put({self._digests[position]: row for position, row in zip(places, vectors, strict=True)})

@@ -101,11 +101,13 @@ class Failed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComputationProgress:
-    """The progress of a computation. ``begun``: whether a worker has taken the present step."""
+    """The progress of a computation. ``begun``: whether a worker has taken the present step. ``text``: the beginning of
+    the text that it writes."""
 
     step: int
     begun: bool
     outcome: Done | Failed | None
+    text: str = field(default="", compare=False)  # a growing text is no further step
 
 
 _KINDS: Final = {

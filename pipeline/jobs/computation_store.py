@@ -56,10 +56,17 @@ redis.call('PUBLISH', ARGV[5], ARGV[6])
 return 1
 """
 
+_SAY = """
+if redis.call('EXISTS', KEYS[1]) == 0 or redis.call('HEXISTS', KEYS[1], 'outcome') == 1 then return 0 end
+redis.call('HSET', KEYS[1], 'text', ARGV[1])
+redis.call('PUBLISH', ARGV[2], ARGV[3])
+return 1
+"""
+
 _SETTLE = """
 if redis.call('EXISTS', KEYS[1]) == 0 or redis.call('HSETNX', KEYS[1], 'outcome', ARGV[1]) == 0 then return 0 end
 redis.call('HSET', KEYS[1], 'answer', ARGV[2])
-redis.call('HDEL', KEYS[1], 'request', 'body', 'state')
+redis.call('HDEL', KEYS[1], 'request', 'body', 'state', 'text')
 redis.call('EXPIRE', KEYS[1], ARGV[3])
 redis.call('PUBLISH', ARGV[4], ARGV[5])
 return 1
@@ -128,6 +135,11 @@ class Computations:
         values = (str(step), str(step + 1), orjson.dumps(state), str(round(keep_s)))
         return bool(self._eval(_ADVANCE, computation.computation_id, *values))
 
+    def say(self, computation_id: ComputationId, text: str) -> bool:
+        """Store the beginning of a text that the computation writes, and wake the gateway; return False if the
+        computation has ended or its caller is gone."""
+        return bool(self._eval(_SAY, computation_id, text))
+
     def settle(self, computation_id: ComputationId, outcome: Done | Failed) -> bool:
         """Store the outcome and wake the gateway. False if there is one already, or no caller waits."""
         answer = b""
@@ -141,13 +153,16 @@ class Computations:
     def progress(self, computation_id: ComputationId) -> ComputationProgress | None:
         """Return the progress of a computation, with the outcome once there is one; None if the computation is gone."""
         with redis_errors():
-            step, begun, outcome, answer = self._redis.hmget(  # type: ignore[misc]
-                self.wake_name(computation_id), ["step", "begun", "outcome", "answer"]
+            step, begun, outcome, answer, text = self._redis.hmget(  # type: ignore[misc]
+                self.wake_name(computation_id), ["step", "begun", "outcome", "answer", "text"]
             )
         if step is None:
             return None
         return ComputationProgress(
-            step=int(step), begun=begun == step, outcome=None if outcome is None else _outcome(outcome, answer)
+            step=int(step),
+            begun=begun == step,
+            outcome=None if outcome is None else _outcome(outcome, answer),
+            text=(text or b"").decode(),
         )
 
     def drop(self, computation: Computation) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from decimal import Decimal
 from typing import Any
 
 from pipeline.database.rows import TenantStore, now, record_of, to_naive
@@ -16,7 +15,7 @@ from pipeline.jobs.job_views import ItemView, JobFilter, JobStatus, JobView
 from pipeline.jobs.turn_store import workers_seen
 from pipeline.jobs.waiting_reason import JobFacts, WaitingReason, waiting_reason
 from pipeline.records import DocumentId, ItemState, JobId, Namespace, Stage
-from pipeline.tenants.usage import EmbeddingCounts, UsageRow
+from pipeline.tenants.usage import UsageCounts, UsageRow
 from pipeline.tenants.usage_store import Usage
 
 _ERRORS_SHOWN = 100
@@ -106,7 +105,7 @@ class JobViews(TenantStore):
     def _viewed(self, where: str, values: Mapping[str, object], *, limit: int, errors: bool) -> list[JobView]:
         jobs = self._run(_JOBS.format(where=where), limit=limit, **values).all()
         usage = Usage(self._connection, self._tenant_id).of_jobs([JobId(job.job_id) for job in jobs])
-        unused = UsageRow(key="", counts=EmbeddingCounts(), cost=Decimal(0))
+        unused = UsageRow(key="", counts=UsageCounts())
         return [self._view(job, usage.get(job.job_id, unused), errors=errors) for job in jobs]
 
     def _view(self, job: Any, usage: UsageRow, *, errors: bool) -> JobView:

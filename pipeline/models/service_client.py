@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NoReturn
 
 import openai
@@ -13,6 +13,7 @@ import orjson
 
 from pipeline.deadline import Deadline
 from pipeline.errors import Misconfigured, Rejected, Unavailable
+from pipeline.models.chat_events import ChatStream
 from pipeline.models.retries import keep_trying, retry_after_s
 from pipeline.telemetry.tracing import edge
 
@@ -45,10 +46,15 @@ class ServiceRefused(Rejected):
 
 
 OnHeaders = Callable[[Mapping[str, str]], None]
+Read = Callable[[Iterator[bytes]], Any]  # of a body in pieces
 
 
 def _ignore_headers(_: Mapping[str, str]) -> None:
     """Ignore the headers."""
+
+
+def _json(pieces: Iterator[bytes]) -> Any:
+    return orjson.loads(b"".join(pieces))
 
 
 class OpenAIService:
@@ -106,6 +112,31 @@ class OpenAIService:
             raise ServiceUnavailable("the language model answered without a message")
         return content
 
+    def stream_chat(
+        self, model: str, messages: Sequence[Mapping[str, str]], stream: ChatStream, *, deadline: Deadline
+    ) -> None:
+        """POST /chat/completions and read the reply into ``stream`` as it is written. Tried twice unless a reply has
+        begun. Raises as `_send`, and whatever ``stream.wrote`` raises."""
+        keep_trying(
+            lambda: self._send(
+                self._client.chat.completions.with_streaming_response.create,
+                {
+                    "model": model,
+                    "messages": messages,
+                    "temperature": 0,
+                    "stream": True,
+                    "stream_options": {"include_usage": True},
+                },
+                deadline=deadline,
+                fallbacks={"temperature": openai.omit, "stream_options": openai.omit},
+                private=[message["content"] for message in messages],
+                read=stream.read,
+            ),
+            retries=1,
+            deadline=deadline,
+            stop=stream.begun,
+        )
+
     def close(self) -> None:
         """Close the pooled connections."""
         self._client.close()
@@ -119,13 +150,14 @@ class OpenAIService:
         fallbacks: Mapping[str, Any],
         private: Sequence[str],
         on_headers: OnHeaders = _ignore_headers,
+        read: Read = _json,
     ) -> Any:
         """Send one request, ended after the configured timeout or at ``deadline``. ``on_headers`` gets the headers of any
         answer. ``fallbacks``: replacements for parameters that the service rejects by name, used from then on. Raises
         ServiceUnavailable (try later), ServiceRefused (the input) or Misconfigured (address, key, model)."""
         wanted = {name: self._instead.get(name, value) for name, value in request.items()}
         try:
-            return self._read(create, wanted, Deadline.after(deadline.within(self._timeout_s)), on_headers)
+            return self._read(create, wanted, Deadline.after(deadline.within(self._timeout_s)), on_headers, read)
         except openai.APITimeoutError:
             raise ServiceUnavailable("the model service did not answer in time") from None
         except openai.APIStatusError as error:
@@ -146,27 +178,20 @@ class OpenAIService:
         except orjson.JSONDecodeError:
             raise ServiceUnavailable("the model service answered with something that is not JSON") from None
         return self._send(
-            create, wanted, deadline=deadline, fallbacks=fallbacks, private=private, on_headers=on_headers
+            create, wanted, deadline=deadline, fallbacks=fallbacks, private=private, on_headers=on_headers, read=read
         )
 
     def _read(
-        self, create: Callable[..., Any], request: dict[str, Any], deadline: Deadline, on_headers: OnHeaders
+        self, create: Callable[..., Any], request: dict[str, Any], deadline: Deadline, on_headers: OnHeaders, read: Read
     ) -> Any:
-        """Return the answer's JSON, read in pieces because a read timeout alone never ends a trickling answer."""
+        """Return the answer, read in pieces because a read timeout alone never ends a trickling answer."""
         seconds = deadline.within(self._timeout_s)
         if seconds <= 0.0:
             raise ServiceUnavailable("no time was left to ask the model service")
         timeout = openai.Timeout(seconds, connect=min(seconds, _CONNECT_TIMEOUT_S))
-        body = bytearray()
         with edge("model_service", model=str(request.get("model", ""))), create(**request, timeout=timeout) as response:
             on_headers(response.headers)
-            for piece in response.iter_bytes():
-                body += piece
-                if deadline.has_passed:
-                    raise ServiceUnavailable("the model service did not finish its answer in time")
-                if len(body) > _MAX_BODY_BYTES:
-                    raise ServiceUnavailable("the model service's answer does not end")
-        return orjson.loads(body)
+            return read(_pieces(response, deadline))
 
     def _raise_for(self, error: openai.APIStatusError, private: Sequence[str]) -> NoReturn:
         status = error.status_code
@@ -185,6 +210,18 @@ class OpenAIService:
         message = " ".join(_message(error).split())
         message = _KEY.sub("***", message.replace(self._client.api_key or "\0", "***"))[:_LONGEST_QUOTE]
         return f": {message}" if message and not _repeats(message, private) else ""
+
+
+def _pieces(response: Any, deadline: Deadline) -> Iterator[bytes]:
+    """Yield the body of a response until ``deadline``. Raises ServiceUnavailable."""
+    size = 0
+    for piece in response.iter_bytes():
+        size += len(piece)
+        if deadline.has_passed:
+            raise ServiceUnavailable("the model service did not finish its answer in time")
+        if size > _MAX_BODY_BYTES:
+            raise ServiceUnavailable("the model service's answer does not end")
+        yield piece
 
 
 def _message(error: openai.APIStatusError) -> str:

@@ -137,7 +137,7 @@ class Quotas(TenantStore):
         """Return the use of a quota; of tokens in this calendar month, UTC."""
         if quota == "tokens":
             today = now().date()
-            return Usage(self._connection, self._tenant_id).total(today.replace(day=1), today).counts.tokens
+            return Usage(self._connection, self._tenant_id).embedded_tokens(today.replace(day=1), today)
         return int(self._run(_COUNTS[quota]).scalar_one() or 0)
 
 

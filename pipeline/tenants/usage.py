@@ -1,4 +1,4 @@
-"""Counts of a tenant's embeddings, by day, job, purpose and model."""
+"""Counts of a tenant's calls of models, by day, job, purpose and model."""
 
 from __future__ import annotations
 
@@ -14,26 +14,29 @@ UsageKey = Literal["day", "job", "model", "purpose"]
 
 
 class Purpose(enum.StrEnum):
-    """Purposes of embedding."""
+    """Purposes of calls: all but ``answer`` embed."""
 
     INGEST = "ingest"
     QUERY = "query"
     EDIT = "edit"
     REPAIR = "repair"
+    ANSWER = "answer"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EmbeddingCounts:
-    """``texts`` sent in ``requests`` as ``tokens``; ``cached_texts`` saved about ``saved_tokens``."""
+class UsageCounts:
+    """``texts`` sent in ``requests`` as ``tokens``, with those of replies; ``cached_texts`` saved about ``saved_tokens``.
+    ``cost``: at the prices of their time."""
 
     requests: int = 0
     texts: int = 0
     tokens: int = 0
     cached_texts: int = 0
     saved_tokens: int = 0
+    cost: Decimal = Decimal(0)
 
-    def __add__(self, other: EmbeddingCounts) -> EmbeddingCounts:
-        return EmbeddingCounts(
+    def __add__(self, other: UsageCounts) -> UsageCounts:
+        return UsageCounts(
             **{field.name: getattr(self, field.name) + getattr(other, field.name) for field in fields(self)}
         )
 
@@ -50,8 +53,7 @@ class UsageEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageRow:
-    """Counts of one key. ``cost`` is at the prices of their time."""
+    """Counts of one key."""
 
     key: str
-    counts: EmbeddingCounts
-    cost: Decimal
+    counts: UsageCounts

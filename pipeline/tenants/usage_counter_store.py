@@ -1,9 +1,10 @@
-"""The counters of embedding costs: collected in the process, written to MySQL soon after, lost only with the process."""
+"""The counters of what models cost: collected in the process, written to MySQL soon after, lost only with the process."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Final
@@ -15,7 +16,7 @@ from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
 from pipeline.errors import PipelineError
 from pipeline.metrics.meter_store import Meter
 from pipeline.records import JobId, TenantId
-from pipeline.tenants.usage import EmbeddingCounts, Purpose, UsageEntry
+from pipeline.tenants.usage import Purpose, UsageCounts, UsageEntry
 from pipeline.tenants.usage_store import Usage
 
 log = structlog.get_logger(__name__)
@@ -33,17 +34,21 @@ class UsageBook:
         self._meter = meter
         self._price = price_per_million
         self._lock = threading.Lock()
-        self._collected: dict[TenantId, dict[UsageEntry, EmbeddingCounts]] = {}
+        self._collected: dict[TenantId, dict[UsageEntry, UsageCounts]] = {}
         self._timer: threading.Timer | None = None
 
     def note(
-        self, tenant_id: TenantId, purpose: Purpose, model: str, counts: EmbeddingCounts, *, job_id: JobId | None
+        self, tenant_id: TenantId, purpose: Purpose, model: str, counts: UsageCounts, *, job_id: JobId | None
     ) -> None:
-        """Add to the counters of today (UTC)."""
-        if counts == EmbeddingCounts():
+        """Add to the counters of today (UTC). Embeddings get their cost here, answers bring theirs."""
+        if counts == UsageCounts():
             return
+        label = purpose.value
+        if purpose is not Purpose.ANSWER:
+            label = f"embed_{label}"
+            counts = replace(counts, cost=counts.tokens * self._price / 1_000_000)
         if self._meter is not None:
-            meter, label = self._meter(), f"embed_{purpose.value}"
+            meter = self._meter()
             meter.count("chordwise_model_requests", counts.requests, purpose=label)
             meter.count("chordwise_model_tokens", counts.tokens, purpose=label)
             meter.count("chordwise_model_cached_texts", counts.cached_texts, purpose=label)
@@ -82,13 +87,13 @@ class UsageBook:
             self._timer = None
         self.write()
 
-    def _collect(self, tenant_id: TenantId, entries: Mapping[UsageEntry, EmbeddingCounts]) -> None:
+    def _collect(self, tenant_id: TenantId, entries: Mapping[UsageEntry, UsageCounts]) -> None:
         with self._lock:
             collected = self._collected.setdefault(tenant_id, {})
             for entry, counts in entries.items():
-                collected[entry] = collected.get(entry, EmbeddingCounts()) + counts
+                collected[entry] = collected.get(entry, UsageCounts()) + counts
 
     @retry_conflicts()
-    def _add(self, tenant_id: TenantId, entries: dict[UsageEntry, EmbeddingCounts]) -> None:
+    def _add(self, tenant_id: TenantId, entries: dict[UsageEntry, UsageCounts]) -> None:
         with unit_of_work(self._mysql()) as work:
-            Usage(work.connection, tenant_id).add(entries, price_per_million=self._price)
+            Usage(work.connection, tenant_id).add(entries)

@@ -1,4 +1,4 @@
-"""The costs of a tenant's embeddings: counts that only grow, by day, job, purpose and model."""
+"""The costs of a tenant's calls of models: counts that only grow, by day, job, purpose and model."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from typing import Any
 from pipeline.database.rows import TenantStore, insert_many
 from pipeline.database.statements import sql
 from pipeline.records import JobId
-from pipeline.tenants.usage import EmbeddingCounts, UsageEntry, UsageKey, UsageRow
+from pipeline.tenants.usage import Purpose, UsageCounts, UsageEntry, UsageKey, UsageRow
 
 
 class Usage(TenantStore):
     """One tenant's counts."""
 
-    def add(self, entries: Mapping[UsageEntry, EmbeddingCounts], *, price_per_million: Decimal) -> None:
+    def add(self, entries: Mapping[UsageEntry, UsageCounts]) -> None:
         """Add to earlier counts, in sorted order against deadlocks."""
         rows = []
         for entry, counts in entries.items():
             key = (self._tenant_id, entry.day, entry.job_id or "", entry.purpose.value, entry.model)
-            rows.append((*key, *astuple(counts), counts.tokens * price_per_million / 1_000_000))
+            rows.append((*key, *astuple(counts)))
         insert_many(self._connection, _ADD, sorted(rows))
 
     def of_jobs(self, job_ids: Sequence[JobId]) -> dict[JobId, UsageRow]:
@@ -39,14 +39,17 @@ class Usage(TenantStore):
         """Return the total of these days."""
         return _row(self._run(_TOTAL, first=first, last=last).one())
 
+    def embedded_tokens(self, first: date, last: date) -> int:
+        """Return the tokens that were embedded on these days; those of answers are not among them."""
+        return int(self._run(_EMBEDDED, first=first, last=last, answer=Purpose.ANSWER.value).scalar_one() or 0)
+
 
 def _row(row: Any) -> UsageRow:
-    counts = EmbeddingCounts(**{name: int(getattr(row, name) or 0) for name in _COUNTS})
-    return UsageRow(key=str(row.name), counts=counts, cost=Decimal(row.cost or 0))
+    counts = {name: int(getattr(row, name) or 0) for name in _SUMMED[:-1]}
+    return UsageRow(key=str(row.name), counts=UsageCounts(**counts, cost=Decimal(row.cost or 0)))
 
 
-_COUNTS = tuple(field.name for field in fields(EmbeddingCounts))
-_SUMMED = (*_COUNTS, "cost")
+_SUMMED = tuple(field.name for field in fields(UsageCounts))  # the last is the cost
 
 _ADD = (
     f"INSERT INTO embedding_usage (tenant_id, day, job_id, purpose, model, {', '.join(_SUMMED)})"
@@ -70,4 +73,8 @@ _BETWEEN = (
     " ORDER BY name LIMIT :limit"
 )
 
+_EMBEDDED = sql(
+    "SELECT SUM(tokens) FROM embedding_usage WHERE tenant_id = :tenant AND day BETWEEN :first AND :last"
+    " AND purpose <> :answer"
+)
 _TOTAL = sql(f"SELECT '' AS name, {_SUMS} AND day BETWEEN :first AND :last")

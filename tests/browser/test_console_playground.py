@@ -229,7 +229,13 @@ class DescribeWrittenAnswers:
             {**WRITTEN, "status": "failed", "text": None, "found": None, "citations": [], "dropped_markers": [],
              "degraded": True, "degradations": [{"part": "write", "code": "rate_limited", "detail": "429"}]},
         ]  # fmt: skip
-        page.route("**/v1/queries/*/answer", lambda route: route.fulfill(json=answers.pop(0)))
+
+        def stream(route: Route) -> None:
+            finished = f"event: finished\ndata: {json.dumps(answers.pop(0))}\n\n"
+            body = f'event: text\ndata: {{"delta": "It takes"}}\n\n{finished}'
+            route.fulfill(body=body, content_type="text/event-stream")
+
+        page.route("**/v1/queries/*/answer", stream)
         page.goto(f"{made.url}#/playground")
         side = ask(page)
         side.get_by_role("button", name="Write an answer").click()

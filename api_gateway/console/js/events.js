@@ -1,7 +1,8 @@
 // Server-sent events over fetch: EventSource cannot send a key in a header, and a key does not belong in an address.
-import { address, problemOf } from "./api.js";
+import { address, ApiError, problemOf, send } from "./api.js";
 import { unheard } from "./connection.js";
 import { session } from "./session.js";
+import { t } from "./words.js";
 
 const AGAIN_MS = 1500;
 
@@ -33,6 +34,26 @@ export async function followJob(jobId, { signal, onEvent, onBreak = () => {} }) 
     await pause(AGAIN_MS, signal);
     if (signal.aborted) return;
   }
+}
+
+/**
+ * One POST whose answer is streamed: `onEvent(name, data)` for each event, and the data of the last one, `finished`, as the
+ * result. Raises ApiError for a problem, in an event too, and for a stream that breaks off; AbortError when `signal` was used.
+ */
+export async function postForEvents(path, json, { signal, onEvent }) {
+  const { body } = await send("POST", path, { json, signal, raw: true, headers: { Accept: "text/event-stream" } });
+  try {
+    for await (const event of events(body)) {
+      const data = event.data && JSON.parse(event.data);
+      if (event.name === "finished") return data;
+      if (event.name === "error") throw new ApiError(data);
+      if (data) onEvent(event.name, data);
+    }
+  } catch (error) {
+    if (signal?.aborted || error instanceof ApiError) throw error;
+  }
+  unheard();
+  throw new ApiError({ code: "no_connection", title: t("error.no_connection"), detail: t("error.no_connection_detail") });
 }
 
 async function* events(body) {

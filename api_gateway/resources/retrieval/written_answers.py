@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any, Literal, NoReturn
 
 import orjson
 from fastapi import APIRouter, Request
 from pydantic import Field
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from api_gateway.http.auth import Reader
-from api_gateway.http.descriptions import answers, json_body
+from api_gateway.http.descriptions import answers, json_body, reference
 from api_gateway.http.fields import Shape, Wire
 from api_gateway.http.json_bodies import read_shape
-from api_gateway.http.problems import Problem
+from api_gateway.http.problems import Problem, from_error
 from api_gateway.http.responses import json_response
 from api_gateway.live.ask import current_state, not_found
 from api_gateway.live.computations import compute
+from api_gateway.live.event_streams import HEARTBEAT_S, PING, EventStream, Write, event, raw_event
 from api_gateway.resources.retrieval.explanations import not_answered
 from api_gateway.resources.retrieval.queries import parse_query_id
 from api_gateway.resources.retrieval.result_shapes import Degradation
 from api_gateway.resources.route_parts import CurrentGateway, existing
+from pipeline.errors import PipelineError
 from pipeline.jobs.computation import ComputationKind
 
 
@@ -60,37 +65,110 @@ class WrittenAnswer(Shape):
     degradations: list[Degradation]
 
 
+class WrittenText(Shape):
+    """`data` of `text`: the next part of the text. Its citations are not checked yet."""
+
+    delta: str
+
+
+OnText = Callable[[str], Awaitable[None]]
+
+
+class AnswerStream(EventStream):
+    """Stream the text as the model writes it, then the checked answer, or the problem. ``write`` writes the answer; it
+    ends, and the model with it, when the client disconnects."""
+
+    def __init__(self, write: Callable[[Receive, OnText], Awaitable[dict[str, Any]]]) -> None:
+        super().__init__()
+        self._write = write
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the events. Raises ClientDisconnect."""
+
+        async def send_all(write: Write) -> None:
+            try:
+                written = await self._write(_never, _Told(write).tell)
+            except (Problem, PipelineError) as error:
+                problem = error if isinstance(error, Problem) else from_error(error)
+                await write(raw_event("error", "error", bytes(problem.response(scope).body)))
+            else:
+                await write(event("finished", "finished", written))
+
+        await self.stream(receive, send, send_all)
+
+
+class _Told:
+    """Sends what a text has more than before, and a sign of life while it does not grow."""
+
+    def __init__(self, write: Write) -> None:
+        self._write = write
+        self._characters = 0
+        self._due = asyncio.get_running_loop().time() + HEARTBEAT_S
+
+    async def tell(self, text: str) -> None:
+        """Send the new part of ``text``."""
+        now = asyncio.get_running_loop().time()
+        if delta := text[self._characters :]:
+            self._characters = len(text)
+            await self._write(event("text", str(self._characters), {"delta": delta}))
+        elif now >= self._due:
+            await self._write(PING)
+        else:
+            return
+        self._due = now + HEARTBEAT_S
+
+
+async def _never() -> NoReturn:
+    """Wait forever: the stream itself notices that its client has disconnected."""
+    await asyncio.get_running_loop().create_future()
+    raise AssertionError("nothing sets this future")
+
+
 router = APIRouter(tags=["retrieval"])
 
 _MAX_BODY_BYTES = 4 * 1024
 _PROBLEMS = (400, 401, 403, 404, 409, 413, 415, 422, 429, 503)
 
 
+_ANSWERED = answers(200, WrittenAnswer, "The answer in words, or the reason why there is none.", *_PROBLEMS)
+_ANSWERED[200]["content"] = {"text/event-stream": {"schema": {"type": "string"}}}
+reference(WrittenText, "serialization")  # the data of an event, which FastAPI cannot discover
+
+
 @router.post(
     "/v1/queries/{query_id}/answer",
-    responses=answers(200, WrittenAnswer, "The answer in words, or the reason why there is none.", *_PROBLEMS),
+    responses=_ANSWERED,
     openapi_extra=json_body(WriteRequest, {"deadline_ms": 30_000}),
     summary="Write an answer from the hits",
 )
 async def write(request: Request, gateway: CurrentGateway, principal: Reader, query_id: str) -> Response:
     """Have the installation's language model answer the query from its context, citing passages by number. The model
     gets masked text and nothing but the query and these passages; citations of others are removed. Needs
-    `CHORDWISE_LLM_MODEL` (409 without it)."""
+    `CHORDWISE_LLM_MODEL` (409 without it). With `Accept: text/event-stream` the text is streamed: `text` for each part
+    as it is written, then `finished` with the same JSON, its citations checked, or `error` with a problem. Closing the
+    connection stops the model."""
     parsed_id = parse_query_id(query_id)
     body = await read_shape(request, principal, WriteRequest, limit=_MAX_BODY_BYTES)
     state = await gateway.run(current_state, principal.tenant_id, parsed_id, gateway)
     existing(state.answer, not_answered())
     if not gateway.settings.llm_model:
         raise Problem(409, "no_language_model", "No language model is configured: CHORDWISE_LLM_MODEL is not set.")
-    done = await compute(
-        gateway,
-        ComputationKind.WRITE,
-        principal.tenant_id,
-        {"query_id": parsed_id, "timeout_s": body.deadline_ms / 1000},
-        receive=request.receive,
-        request_id=request.state.request_id,
-    )
-    written: dict[str, Any] = orjson.loads(done.body)
-    if "error" in written:  # cancelled or expired meanwhile
-        raise not_found()
-    return json_response(written)
+
+    async def written(receive: Receive, on_text: OnText | None = None) -> dict[str, Any]:
+        done = await compute(
+            gateway,
+            ComputationKind.WRITE,
+            principal.tenant_id,
+            {"query_id": parsed_id, "timeout_s": body.deadline_ms / 1000},
+            receive=receive,
+            request_id=request.state.request_id,
+            on_text=on_text,
+        )
+        answer: dict[str, Any] = orjson.loads(done.body)
+        if "error" in answer:  # cancelled or expired meanwhile
+            raise not_found()
+        return answer
+
+    if "text/event-stream" in request.headers.get("accept", ""):
+        return AnswerStream(written)
+    return json_response(await written(request.receive))

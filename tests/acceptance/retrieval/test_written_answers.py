@@ -4,9 +4,11 @@ them."""
 from __future__ import annotations
 
 import json
+import signal
 import time
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import httpx
@@ -16,8 +18,10 @@ from pipeline.resources import Resources
 from pipeline.settings import Settings
 from tests.conftest import gateway, make_tenant
 from tests.support.clients.gateway_client import problem
+from tests.support.clients.operating import eventually
 from tests.support.corpora.documents import document, search, upload
-from tests.support.servers.openai_answers import hangs, refused, says
+from tests.support.servers.openai_answers import hangs, refused, says, streams
+from tests.support.servers.openai_server import tokens_in
 from tests.support.stacks.model_stack import EXPAND, Served, model_stack
 
 WRITE = "作答员"  # a word of the prompt
@@ -40,6 +44,36 @@ def query_id(served: Served) -> str:
 
 def replies(served: Served, text: str, *, found: bool = True) -> None:
     served.model.by_prompt[WRITE] = says(json.dumps({"found": found, "answer": text}, ensure_ascii=False))
+
+
+STREAM = {"Accept": "text/event-stream"}
+
+
+def said(text: str) -> str:
+    return json.dumps({"found": True, "answer": text}, ensure_ascii=False)
+
+
+@contextmanager
+def streamed(client: httpx.Client, query_id: str, **body: object) -> Iterator[Iterator[tuple[str, dict[str, Any]]]]:
+    """The events of an answer as they come; leaving the block closes the connection."""
+    with client.stream("POST", f"/v1/queries/{query_id}/answer", json=body, headers=STREAM) as answer:
+        assert (answer.status_code, answer.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
+        yield events_in(answer.iter_lines())
+
+
+def events_in(lines: Iterator[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    name = ""
+    for line in lines:
+        if line.startswith("event: "):
+            name = line.removeprefix("event: ")
+        elif line.startswith("data: "):
+            yield name, json.loads(line.removeprefix("data: "))
+
+
+def used(client: httpx.Client) -> dict[str, Any]:
+    """The usage of answers so far."""
+    rows = client.get("/v1/usage", params={"by": "purpose"}).json()["data"]
+    return next((row for row in rows if row["key"] == "answer"), {"requests": 0, "tokens": 0, "cost": 0})
 
 
 def write(client: httpx.Client, query_id: str, **body: object) -> dict[str, Any]:
@@ -116,6 +150,102 @@ class DescribeWrittenAnswers:
         written = write(served.client, found["query_id"])
         assert [lost["code"] for lost in written["degradations"]] == ["no_passages"]
         assert [body for body in served.model.seen("chat") if WRITE in body["messages"][0]["content"]] == []
+
+
+class DescribeUsage:
+    def it_is_counted_by_model_and_purpose(self, served, query_id):
+        replies(served, "Hold the button [1].")
+        before = used(served.client)
+        write(served.client, query_id)
+        eventually(lambda: used(served.client)["requests"] == before["requests"] + 1, within_s=5)
+        [sent] = [body for body in served.model.seen("chat") if WRITE in body["messages"][0]["content"]]
+        tokens = tokens_in([message["content"] for message in sent["messages"]])
+        assert used(served.client)["tokens"] - before["tokens"] > tokens
+        [row] = [
+            row
+            for row in served.client.get("/v1/usage", params={"by": "model"}).json()["data"]
+            if row["key"] == "a-language-model"
+        ]
+        assert row["cost"] == pytest.approx(used(served.client)["cost"])
+        assert used(served.client)["cost"] > before["cost"]
+
+    def it_counts_a_reply_that_breaks_off_and_none_for_a_refusal(self, served, query_id):
+        before = used(served.client)
+        served.model.by_prompt[WRITE] = refused(429)
+        write(served.client, query_id)
+        served.model.by_prompt[WRITE] = streams(said("Hold the button [1]."), most_events=3)
+        write(served.client, query_id)
+        eventually(lambda: used(served.client)["requests"] > before["requests"], within_s=5)
+        assert used(served.client)["requests"] == before["requests"] + 1
+
+    def it_takes_nothing_from_the_quota_of_embedded_tokens(self, served, query_id):
+        quota = served.client.get("/v1/quotas").json()["tokens"]["used"]
+        before = used(served.client)
+        replies(served, "Hold the button [1].")
+        write(served.client, query_id)
+        eventually(lambda: used(served.client) != before, within_s=5)
+        assert served.client.get("/v1/quotas").json()["tokens"]["used"] == quota
+
+
+class DescribeStreams:
+    def it_sends_the_text_as_it_is_written_and_then_the_checked_answer(self, served, query_id):
+        text = "Hold the button for ten seconds [1]. It is blue [42]."
+        served.model.by_prompt[WRITE] = streams(said(text), pause_s=0.1)
+        with streamed(served.client, query_id) as events:
+            names, deltas, times = [], "", []
+            for name, data in events:
+                names.append(name)
+                times.append(time.monotonic())
+                deltas += data.get("delta", "")
+        assert (names[-1], set(names[:-1])) == ("finished", {"text"})
+        assert len(names) > 4
+        assert times[-1] - times[0] > 0.4
+        assert text.startswith(deltas)
+        assert deltas
+        assert data["text"] == "Hold the button for ten seconds [1]. It is blue."
+        assert ([each["marker"] for each in data["citations"]], data["dropped_markers"]) == (["[1]"], ["[42]"])
+
+    @pytest.mark.parametrize(
+        ("failure", "code"),
+        [
+            (refused(500), "writer_unavailable"),
+            (says("Sorry, no."), "unusable_reply"),
+            (hangs(), "writer_unavailable"),
+            (streams('{"found": true, "answer": "Hold the button [1]."}', most_events=5), "writer_unavailable"),
+            (streams('{"found": true, "answer": "Hold it [1]."}', pause_s=0.9), "writer_unavailable"),
+        ],
+        ids=["500", "nonsense", "hangs", "stops in the middle", "too slow"],
+    )
+    def it_ends_with_the_reason_when_the_model_fails(self, served, query_id, failure, code):
+        served.model.by_prompt[WRITE] = failure
+        started = time.monotonic()
+        with streamed(served.client, query_id, deadline_ms=2000) as events:
+            name, written = list(events)[-1]
+        assert time.monotonic() - started < 5
+        assert (name, written["status"], written["text"]) == ("finished", "failed", None)
+        assert [lost["code"] for lost in written["degradations"]] == [code]
+
+    def it_stops_the_model_when_the_caller_leaves(self, served, query_id):
+        hanging = served.model.under_way  # requests of earlier tests, which never end
+        served.model.by_prompt[WRITE] = streams(said("word " * 200 + "[1]."), pause_s=0.1)
+        with streamed(served.client, query_id) as events:
+            assert next(iter(events))[0] == "text"
+            assert served.model.under_way == hanging + 1
+        eventually(lambda: served.model.under_way == hanging, within_s=5)
+
+    def it_reports_a_problem_in_an_event_once_the_stream_has_begun(self, served, query_id):
+        suspended = served.asking
+        suspended.send_signal(signal.SIGSTOP)
+        try:
+            with streamed(served.client, query_id) as events:
+                [(name, found)] = list(events)
+        finally:
+            suspended.send_signal(signal.SIGCONT)
+        assert (name, found["status"], found["code"]) == ("error", 503, "worker_unavailable")
+
+    def it_refuses_before_the_stream_begins(self, served):
+        answer = served.client.post(f"/v1/queries/{uuid.uuid4()}/answer", json={}, headers=STREAM)
+        problem(answer, 404, "query_not_found")
 
 
 class DescribeRefusals:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 SECRET = "sk-test-0123456789abcdef"  # the key that clients send
@@ -23,6 +23,8 @@ class Answer:
     delay_s: float = 0.0
     trickle_s: float = 0.0  # between single bytes of the body
     drop: bool = False
+    pause_s: float = 0.0  # between the events of a streamed reply
+    most_events: int | None = None  # of a streamed reply; then the connection ends
 
 
 def refused(status: int, message: str = "no", *, retry_after: str | None = None, code: str | None = None) -> Answer:
@@ -55,6 +57,11 @@ def drops() -> Answer:
 def says(text: str) -> Answer:
     """A chat completion with exactly this content."""
     return Answer(change=lambda body: {**body, "choices": [choice(text)]})
+
+
+def streams(text: str, *, pause_s: float = 0.0, most_events: int | None = None) -> Answer:
+    """A chat completion with this content: if it is streamed, slowly or with an early end."""
+    return replace(says(text), pause_s=pause_s, most_events=most_events)
 
 
 def changed(change: Callable[[Json], Any]) -> Answer:

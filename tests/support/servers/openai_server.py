@@ -192,6 +192,23 @@ def _line(line: str) -> Any:
         return None
 
 
+def _events(body: Any, request: Json) -> list[bytes]:
+    """The same reply as a stream: its words one by one, its usage, and the end."""
+    choices = body.get("choices") if isinstance(body, dict) else None
+    if not choices or not isinstance(content := choices[0]["message"].get("content"), str):
+        return [b"data: " + json.dumps(body).encode() + b"\n\n"]
+    words = re.findall(r"\s*\S+\s*", content)
+    deltas = [{"delta": {"content": word}, "finish_reason": None} for word in words]
+    chunks: list[Json] = [{"choices": [{"index": 0, **delta}]} for delta in deltas]
+    chunks.append({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+    if request.get("stream_options", {}).get("include_usage"):
+        told = tokens_in([message["content"] for message in request["messages"]])
+        usage = {"prompt_tokens": told, "completion_tokens": len(words), "total_tokens": told + len(words)}
+        chunks.append({"choices": [], "usage": usage})
+    head = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "model": request["model"]}
+    return [*(f"data: {json.dumps({**head, **chunk})}\n\n".encode() for chunk in chunks), b"data: [DONE]\n\n"]
+
+
 class _Http(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 64
@@ -262,7 +279,25 @@ class _Handler(BaseHTTPRequestHandler):
             return
         status, body = service.honest(request)
         changed_body = answer.change(body) if answer.change else body
+        if status == 200 and request.body.get("stream"):
+            self._stream(answer, _events(changed_body, request.body))
+            return
         self._send(answer if status == 200 else Answer(status=status), json.dumps(changed_body).encode())
+
+    def _stream(self, answer: Answer, events: list[bytes]) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        for event in events[: answer.most_events]:
+            for at in range(len(event)) if answer.trickle_s else ():
+                if self.server.service.closing.wait(answer.trickle_s):
+                    return
+                self.wfile.write(event[at : at + 1])
+            if not answer.trickle_s:
+                self.wfile.write(event)
+            if self.server.service.closing.wait(answer.pause_s):
+                return
 
     def _send(self, answer: Answer, body: bytes) -> None:
         self.send_response(answer.status)

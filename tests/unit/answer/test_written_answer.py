@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 
 import pytest
 
-from pipeline.answer.written_answer import numbered_passages, read_reply
+from pipeline.answer.written_answer import numbered_passages, read_reply, text_so_far
 
 MARKERS = ["[1]", "[2]", "[3]"]
 CHUNKS = [
@@ -17,6 +18,35 @@ CHUNKS = [
 
 def said(answer: str, **more: object) -> str:
     return json.dumps({"found": True, "answer": answer, **more}, ensure_ascii=False)
+
+
+class DescribeTextSoFar:
+    @pytest.mark.parametrize(
+        ("reply", "text"),
+        [
+            ("", ""),
+            ('{"found": true, "ans', ""),
+            ('{"found": true, "answer": "Hold it [1', "Hold it [1"),
+            ('{"answer": "a\\nb\\', "a\nb"),
+            ('{"answer": "\\u4e2d\\u65', "中"),
+            ('{"answer": "\\ud83d', ""),
+            ('{"answer": "\\ud83d\\ude00 ok', "😀 ok"),
+            ('```json\n{"answer": "So [1]."}\n```', "So [1]."),
+            ("<think>hm {", ""),
+            ('<think>"answer": "no"</think>{"answer": "yes', "yes"),
+            ("So [1", "So [1"),
+            ("[1", ""),
+        ],
+    )
+    def it_is_the_beginning_of_the_answer(self, reply, text):
+        assert text_so_far(reply) == text
+
+    @pytest.mark.parametrize("answer", ['Hold “it” [1].\n\n按住【2】 \\ 😀 " end', "x" * 9000])
+    def it_only_grows(self, answer):
+        reply = json.dumps({"found": True, "answer": answer})
+        texts = [text_so_far(reply[:at]) for at in range(0, len(reply) + 1, max(1, len(reply) // 200))]
+        assert all(later.startswith(earlier) for earlier, later in itertools.pairwise(texts))
+        assert text_so_far(reply) == answer[:8000]
 
 
 class DescribeReplies:

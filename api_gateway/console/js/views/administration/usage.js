@@ -1,4 +1,4 @@
-// The cost of embedding, over days and by kind of work, model or job; and the quotas with their use.
+// The cost of embedding and written answers, over days and by kind of work, model or job; and the quotas with their use.
 import { html, useMemo, useState } from "../../html.js";
 import { get, query } from "../../api.js";
 import { amount, count, short } from "../../format.js";

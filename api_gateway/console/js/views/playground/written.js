@@ -1,6 +1,7 @@
-// An answer in words, with its citations linked to the hits below.
-import { html, useState } from "../../html.js";
-import { post, segment } from "../../api.js";
+// An answer in words: shown as it is written, then with its citations linked to the hits below.
+import { html, useEffect, useRef, useState } from "../../html.js";
+import { segment } from "../../api.js";
+import { postForEvents } from "../../events.js";
 import { milliseconds } from "../../format.js";
 import { useAction } from "../../load.js";
 import { Problem, Waiting } from "../../parts/states.js";
@@ -12,7 +13,23 @@ export const idOf = (answer, chunkId) => `hit-${answer.query_id}-${chunkId}`;
 
 export function Written({ answer }) {
   const [written, setWritten] = useState(null);
-  const write = useAction(async () => setWritten(await post(`v1/queries/${segment(answer.query_id)}/answer`, {})));
+  const [draft, setDraft] = useState("");
+  const [stopped, setStopped] = useState(false);
+  const request = useRef(null);
+  useEffect(() => () => request.current?.abort(), []);
+  const write = useAction(async () => {
+    const { signal } = (request.current = new AbortController());
+    setWritten(null);
+    setDraft("");
+    setStopped(false);
+    try {
+      const onEvent = (name, { delta = "" }) => setDraft((text) => text + delta);
+      setWritten(await postForEvents(`v1/queries/${segment(answer.query_id)}/answer`, {}, { signal, onEvent }));
+    } catch (error) {
+      if (!signal.aborted) throw error;
+      setStopped(true);
+    }
+  });
   const places = new Map(answer.chunks.map((chunk, at) => [chunk.chunk_id, at + 1]));
 
   function cite(marker) {
@@ -24,19 +41,26 @@ export function Written({ answer }) {
   }
 
   return html`<section class="written" aria-label=${t("written.title")}>
-    <div class="buttons"><button type="button" onClick=${() => write.run()} disabled=${write.busy} aria-busy=${write.busy}>
-      ${written ? t("written.again") : t("written.do")}</button>
+    <div class="buttons">${write.busy
+      ? html`<button type="button" onClick=${() => request.current.abort()}>${t("written.stop")}</button>`
+      : html`<button type="button" onClick=${() => write.run()}>${written || draft || stopped ? t("written.again") : t("written.do")}</button>`}
       ${written && html`<span class="muted">${written.model} · ${milliseconds(written.latency_ms)}</span>`}</div>
-    ${write.busy && html`<${Waiting} lines=${2} />`}
-    ${write.error && html`<${Problem} error=${write.error} retry=${() => write.run()} />`}
-    ${written && !write.busy && html`<div role="status">
-      ${written.text == null
+    ${write.busy && !draft && html`<${Waiting} lines=${2} />`}
+    <div role="status" aria-busy=${write.busy}>
+      ${!written && draft && html`<${Lines} text=${draft} />`}
+      ${!written && !write.busy && (draft || stopped) && html`<p class="hint">${stopped ? t("written.stopped") : t("written.unchecked")}</p>`}
+      ${written && (written.text == null
         ? html`<${Degradations} of=${written.degradations} title=${t("written.none")} />`
         : html`${written.found === false && html`<p class="note warn">${t("written.not_found")}</p>`}
-          ${written.text.split(/\n+/).map((line, at) => html`<p key=${at} class="passage">${line.split(/(\[\d+\])/).map((part) => (/^\[\d+\]$/.test(part) ? cite(part) : part))}</p>`)}
-          ${written.dropped_markers.length > 0 && html`<p class="hint">${t("written.dropped", { markers: written.dropped_markers.join(" ") })}</p>`}`}
-    </div>`}
+          <${Lines} text=${written.text} cite=${cite} />
+          ${written.dropped_markers.length > 0 && html`<p class="hint">${t("written.dropped", { markers: written.dropped_markers.join(" ") })}</p>`}`)}
+    </div>
+    ${write.error && html`<${Problem} error=${write.error} retry=${() => write.run()} />`}
   </section>`;
+}
+
+function Lines({ text, cite = (marker) => marker }) {
+  return text.split(/\n+/).map((line, at) => html`<p key=${at} class="passage">${line.split(/(\[\d+\])/).map((part) => (/^\[\d+\]$/.test(part) ? cite(part) : part))}</p>`);
 }
 
 function show(id) {
