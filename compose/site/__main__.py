@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -18,6 +19,8 @@ _PACKAGES = LOCAL / "site/packages"
 _PAGES = LOCAL / "site/pages"
 _BESIDE = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 _CHINESE = "README.zh-CN.md"
+_SITE = ROOT / "dist/site"
+_INDEX = "search/search_index.json"
 LINK = re.compile(r"(?P<image>!?)\[(?P<text>[^\]]*)]\((?P<path>[^)\s#:]+)(?P<anchor>#[^)\s]*)?\)")
 _FENCED = re.compile(r"^( *)(`{3,}|~{3,}).*?^\1\2 *$", re.MULTILINE | re.DOTALL)
 # Wide pictures and tables of the pages, which the theme would cut.
@@ -39,7 +42,10 @@ def main() -> int:
         "--config-file",
         str(_HERE / "mkdocs.yaml"),
     ]
-    return subprocess.call(build, cwd=ROOT, env=environment)
+    status = subprocess.call(build, cwd=ROOT, env=environment)
+    if status == 0:
+        split_index(_SITE)
+    return status
 
 
 def sources() -> dict[str, tuple[str, str]]:
@@ -74,6 +80,22 @@ def stage(folder: Path) -> None:
     )
     shutil.copy(ROOT / "api_gateway/console/favicon.svg", images)
     (images / "site.css").write_text(_CSS, encoding="utf-8")
+
+
+def split_index(site: Path) -> None:
+    """Give each language an index of its own pages, from which theme/main.html has its search read. Raises ValueError if
+    the theme has not taken that."""
+    if '"base": "../zh/"' not in (site / "zh/index.html").read_text(encoding="utf-8"):
+        raise ValueError("the Chinese pages do not search their own index: the block config of the theme has changed")
+    index = json.loads((site / _INDEX).read_text(encoding="utf-8"))
+    sections: dict[str, list[dict[str, str]]] = {"": [], "zh/": []}
+    for section in index["docs"]:
+        folder = "zh/" if section["location"].startswith("zh/") else ""
+        sections[folder].append({**section, "location": section["location"].removeprefix(folder)})
+    for folder, found in sections.items():
+        file = site / folder / _INDEX
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(json.dumps({**index, "docs": found}, ensure_ascii=False), encoding="utf-8")
 
 
 def anchors(text: str) -> list[str]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from functools import cache
+from pathlib import Path
 
 import pytest
 
-from compose.site.__main__ import LINK, anchors, relinked, sources, with_anchors
+from compose.site.__main__ import LINK, anchors, relinked, sources, split_index, with_anchors
 from tests.support.repository.guides import pages
 from tests.support.repository.project import ROOT
 
@@ -57,3 +59,32 @@ class DescribeLinksOfTheSite:
     def it_leads_to_a_translated_page_by_the_anchors_of_the_original(self):
         page = with_anchors('# 标题\n\n<a id="b-c"></a>\n\n## 乙\n', anchors("# Title\n\n## A `x`\n\n## B, c\n"))
         assert page.splitlines()[:3] == ["# 标题", "", '<a id="a-x"></a>']
+
+
+class DescribeTheIndexesOfTheSite:
+    def it_gives_each_language_its_own_pages(self, tmp_path):
+        index = site(tmp_path, '{"base": "../zh/"}')
+        split_index(tmp_path)
+        english, chinese = (json.loads((tmp_path / folder / index).read_text("utf-8")) for folder in ("", "zh"))
+        assert [section["location"] for section in english["docs"]] == ["", "cli/#use"]
+        assert [section["location"] for section in chinese["docs"]] == ["", "cli/#use"]
+        assert [section["title"] for section in chinese["docs"]] == ["开始", "Use"]
+        assert english["config"] == chinese["config"] == {"lang": ["en"]}
+
+    def it_refuses_a_theme_that_would_search_the_other_index(self, tmp_path):
+        site(tmp_path, '{"base": ".."}')
+        with pytest.raises(ValueError, match="theme has changed"):
+            split_index(tmp_path)
+
+
+def site(folder: Path, page: str) -> str:
+    """A site of two languages; returns the place of its index."""
+    names = {"": "Start", "cli/#use": "Use", "zh/": "开始", "zh/cli/#use": "Use"}
+    sections = [{"location": location, "title": title, "text": ""} for location, title in names.items()]
+    for path, text in {
+        "search/search_index.json": json.dumps({"config": {"lang": ["en"]}, "docs": sections}),
+        "zh/index.html": page,
+    }.items():
+        (folder / path).parent.mkdir(exist_ok=True)
+        (folder / path).write_text(text, encoding="utf-8")
+    return "search/search_index.json"
