@@ -35,6 +35,12 @@ _TITLES = {
     "flower-workers": "Flower: workers",
     "flower-tasks": "Flower: tasks",
 }
+_WITHOUT_PICTURE = """## Grafana
+
+No picture: Grafana is a server of its own, which `make pictures` does not install. To see the dashboard, import
+`compose/grafana/chordwise.json` into your Grafana, with the Prometheus that reads `/v1/metrics` as its data source
+([metrics](metrics.md)). The console's Overview and Health draw the most important of its figures.
+"""
 _NAMED = re.compile(r'^\s*page\("([\w-]+)"', re.MULTILINE)
 _WIDTH, _HEIGHT, _TALLEST = 1360, 850, 1500
 _QUIET_MS = 1500  # after the last request, for charts to be drawn
@@ -87,7 +93,7 @@ def gallery(names: list[str]) -> str:
     titles = json.loads(_WORDS.read_text(encoding="utf-8"))["nav"] | _TITLES
     shown = [f"## {titles[Path(name).name]}\n\n![{titles[Path(name).name]}](images/{name}.png)\n" for name in names]
     head = "# Pictures\n\nThe console, the API reference and Flower with sample data, as `make pictures` takes them.\n"
-    return "\n".join([head, *shown])
+    return "\n".join([head, *shown, _WITHOUT_PICTURE])
 
 
 def take(opened: Browser, address: str, key: str, file: Path) -> None:
