@@ -11,7 +11,15 @@ from tests.support.repository.project import ROOT
 README = "README.md"
 READMES = (README, "README.zh-CN.md")
 # Chinese pages beside the English ones whose commands they show.
-TRANSLATIONS = {"README.zh-CN.md": README, "docs/zh/getting-started.md": "docs/getting-started.md"}
+_TRANSLATED = (
+    "getting-started",
+    "tutorials/agent-with-langgraph-and-mcp",
+    "tutorials/from-pgvectorstore",
+    "tutorials/medical-example-library",
+    "tutorials/novel-with-story-time",
+    "tutorials/support-bot-with-dify",
+)
+TRANSLATIONS = {"README.zh-CN.md": README} | {f"docs/zh/{page}.md": f"docs/{page}.md" for page in _TRANSLATED}
 PICTURES = frozenset({"text", "mermaid", "diff"})  # drawings, what a program prints, and changes to a program
 
 # Lines of blocks that are left out when their block is run, by how they begin: each with the reason.
