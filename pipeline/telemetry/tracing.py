@@ -24,7 +24,7 @@ from pipeline.errors import Misconfigured
 from pipeline.settings import Settings, settings
 
 if TYPE_CHECKING:
-    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 
 Attribute = str | int | float | bool
 
@@ -107,9 +107,30 @@ def _make(use: Settings) -> TracerProvider | None:
     if not use.otlp_endpoint:
         return None
     check(use)
-    from pipeline.telemetry.otel import to_collector  # imported here: it takes a tenth of a second, and an extra
+    # The SDK is imported here: it takes a tenth of a second, and an extra.
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-    return to_collector(use.otlp_endpoint, service="chordwise", ratio=use.otlp_sample_ratio)
+    # Spans leave in batches, in the background; refused ones are dropped.
+    exporter = OTLPSpanExporter(endpoint=f"{use.otlp_endpoint.rstrip('/')}/v1/traces", timeout=5)
+    return recording(BatchSpanProcessor(exporter), service="chordwise", ratio=use.otlp_sample_ratio)
+
+
+def recording(processor: SpanProcessor, *, service: str, ratio: float = 1.0) -> TracerProvider:
+    """Return a provider of recorded spans of its own: the process-wide one is left to a program that embeds this
+    one.
+
+    ``ratio``: the share of traces that begin here and are recorded; a caller's own decision is kept.
+    """
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
+
+    resource = Resource.create({"service.name": service})
+    sampler = ParentBased(TraceIdRatioBased(ratio))
+    provider = TracerProvider(sampler=sampler, resource=resource, shutdown_on_exit=False)
+    provider.add_span_processor(processor)
+    return provider
 
 
 def record_with(provider: TracerProvider | None) -> None:
