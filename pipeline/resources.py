@@ -41,7 +41,6 @@ from pipeline.models.tokenizer import TokenCounter, token_counter
 from pipeline.outbound.fetch_client import Fetcher
 from pipeline.outbound.threads import FetchThreads
 from pipeline.query.query_store import Queries
-from pipeline.query.rewriter import Rewriter, make_rewriter
 from pipeline.query.trace_store import KeptTraces
 from pipeline.records import EmbeddingSpace, TenantId
 from pipeline.sandbox.accepted_formats import accept_formats, recognition_of
@@ -59,6 +58,7 @@ from pipeline.tenants.usage_counter_store import UsageBook
 
 if TYPE_CHECKING:
     from pipeline.answer.answer_writer import AnswerWriter
+    from pipeline.query.rewriter import Rewriter
 
 SLOW_S: Final = 0.3  # seconds after which a call counts as slow: less than half of the usual timeout of a channel
 # Optional reads from Redis must not cost much time when Redis is unavailable.
@@ -289,17 +289,22 @@ class Resources:
 
     @cached_property
     def rewriter(self) -> Rewriter:
-        """The language model that rewrites and expands queries."""
-        return make_rewriter(self.settings)
+        """The language model that rewrites and expands queries. Raises Misconfigured without one."""
+        from pipeline.query.rewriter import Rewriter
+
+        return Rewriter(model=self._language_model(), timeout_s=self.settings.llm_timeout_s)
 
     @cached_property
     def writer(self) -> AnswerWriter:
         """The language model that writes answers. Raises Misconfigured without one."""
-        if not self.settings.llm_model:
-            raise Misconfigured("CHORDWISE_LLM_MODEL is not set")
         from pipeline.answer.answer_writer import AnswerWriter
 
-        return AnswerWriter(model=self.settings.llm_model)
+        return AnswerWriter(model=self._language_model())
+
+    def _language_model(self) -> str:
+        if not self.settings.llm_model:
+            raise Misconfigured("CHORDWISE_LLM_MODEL is not set")
+        return self.settings.llm_model
 
     @cached_property
     def parser(self) -> Parser:

@@ -74,7 +74,8 @@ def warm_up(use: Resources) -> None:
         use.count_tokens("warm up")
         if use.reading:
             prepare_references(use.embedder)
-            _ = use.rewriter  # its client takes longer to load than a query waits for it
+            if use.settings.llm_model:
+                _ = use.rewriter  # its client takes longer to load than a query waits for it
             use.spaces.follow()
         with use.mysql.connect(), use.postgres.connect():
             pass

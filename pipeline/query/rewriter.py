@@ -1,52 +1,87 @@
-"""Rewriters: understand a query with a language model, or without one do nothing."""
+"""Understand a query with a language model: one chat completion for each step."""
 
 from __future__ import annotations
 
-from typing import Protocol
+import json
+from collections.abc import Callable
+from typing import Final, TypeVar
 
+from pipeline.deadline import Deadline
+from pipeline.errors import Misconfigured, Rejected, RewriterUnavailable, Unavailable
+from pipeline.models.prompt_texts import as_json, load_prompt
+from pipeline.models.retries import bounded
+from pipeline.models.service_client import OpenAIService
+from pipeline.privacy.redaction import redact
 from pipeline.query.background import Background
-from pipeline.query.model_replies import Rewritten, Routed
-from pipeline.settings import Settings
+from pipeline.query.model_replies import Rewritten, Routed, read_passage, read_rewrite, read_route, read_sub_queries
+
+_LONGEST_QUERY: Final = 2_000  # characters; a longer one is understood by its beginning
+
+Reply = TypeVar("Reply")
 
 
-class Rewriter(Protocol):
-    """Suggests other wordings of a query; thread-safe. A method returns None if it has no suggestion, and raises
-    RewriterUnavailable without a usable reply within ``timeout_s``."""
+class Rewriter:
+    """Suggests other wordings of a query. Sends masked text only, the query as a JSON string inside a fence. Every step
+    raises RewriterUnavailable without a usable reply within ``timeout_s``. Thread-safe; close it when done."""
 
-    def expand(self, query_text: str, *, most: int, timeout_s: float) -> tuple[str, ...] | None:
+    def __init__(
+        self, *, model: str, timeout_s: float = 2.0, base_url: str | None = None, api_key: str | None = None
+    ) -> None:
+        """Connect to the service. ``timeout_s``: the limit of one call, whatever its caller allows. Raises
+        Misconfigured."""
+        self._service = OpenAIService(timeout_s=timeout_s, base_url=base_url, api_key=api_key)
+        self._model = model
+        self._timeout_s = timeout_s
+
+    def expand(self, query_text: str, *, most: int, timeout_s: float) -> tuple[str, ...]:
         """Return up to ``most`` sub-queries that ask the same in other terms; may be empty."""
-        ...
 
-    def rewrite(self, query_text: str, *, background: Background | None = None, timeout_s: float) -> Rewritten | None:
+        def read(reply: str) -> tuple[str, ...] | None:
+            return read_sub_queries(reply, query_text=query_text, most=most)
+
+        return self._ask("rag_expand", query_text, read, timeout_s=timeout_s, count=str(most))
+
+    def rewrite(self, query_text: str, *, background: Background | None = None, timeout_s: float) -> Rewritten:
         """Return the query rewritten so that it needs no ``background``, with its keywords and names."""
-        ...
+        context = background or Background()
+        profile = json.dumps(context.profile, ensure_ascii=False) if context.profile else ""
+        blanks = {
+            "conversation": as_json([redact(message) for message in context.conversation]),
+            "profile": as_json(redact(profile)[:_LONGEST_QUERY]),
+        }
+        return self._ask("rag_rewrite", query_text, read_rewrite, timeout_s=timeout_s, **blanks)
 
-    def route(self, query_text: str, *, timeout_s: float) -> Routed | None:
+    def route(self, query_text: str, *, timeout_s: float) -> Routed:
         """Return the search method for the query."""
-        ...
+        return self._ask("rag_route", query_text, read_route, timeout_s=timeout_s)
 
-    def imagine(self, query_text: str, *, timeout_s: float) -> str | None:
+    def imagine(self, query_text: str, *, timeout_s: float) -> str:
         """Return a passage that resembles an answer (HyDE)."""
-        ...
+        return self._ask("rag_hyde", query_text, read_passage, timeout_s=timeout_s)
 
     def close(self) -> None:
-        """Let go of connections; the rewriter cannot be used afterwards."""
-        ...
+        """Close the connections to the service."""
+        self._service.close()
 
-
-class NoRewriter:
-    """Suggests nothing: every method returns None."""
-
-    def _nothing(self, *_texts: object, **_limits: object) -> None:
-        return None
-
-    expand = rewrite = route = imagine = close = _nothing
-
-
-def make_rewriter(settings: Settings) -> Rewriter:
-    """Return a rewriter with the configured language model, or NoRewriter. Make one per process. Raises Misconfigured."""
-    if not settings.llm_model:
-        return NoRewriter()
-    from pipeline.query.rewriter_llm import LlmRewriter
-
-    return LlmRewriter(model=settings.llm_model, timeout_s=settings.llm_timeout_s)
+    def _ask(
+        self, prompt: str, query_text: str, read: Callable[[str], Reply | None], *, timeout_s: float, **blanks: str
+    ) -> Reply:
+        """Send a prompt and return what ``read`` parses from the reply. Raises RewriterUnavailable."""
+        deadline = Deadline.after(min(timeout_s, self._timeout_s))
+        words = load_prompt(prompt)
+        sent = words.fill(query=as_json(redact(query_text)[:_LONGEST_QUERY]), **blanks)
+        messages = [{"role": "system", "content": words.system}, {"role": "user", "content": sent}]
+        try:
+            reply = bounded(
+                lambda: self._service.chat(self._model, messages, deadline=deadline),
+                seconds=deadline.within(self._timeout_s),
+                late=RewriterUnavailable("the language model did not answer in time"),
+            )
+            result = read(reply)
+        except RewriterUnavailable:
+            raise
+        except (Unavailable, Rejected, Misconfigured) as error:
+            raise RewriterUnavailable(str(error), retry_after_s=getattr(error, "retry_after_s", None)) from None
+        if result is None:
+            raise RewriterUnavailable("the language model answered with nothing that could be read")
+        return result

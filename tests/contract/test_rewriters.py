@@ -1,4 +1,4 @@
-"""Requests, replies and failures of the rewriter over HTTP; and the rewriter without a model."""
+"""Requests, replies and failures of the rewriter over HTTP."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pipeline.errors import RewriterUnavailable
 from pipeline.models.prompt_texts import Prompt, as_json, load_prompt
 from pipeline.query.background import Background
 from pipeline.query.model_replies import Rewritten, Routed
-from pipeline.query.rewriter import NoRewriter, Rewriter
+from pipeline.query.rewriter import Rewriter
 from tests.support.clients.openai_clients import SECRET, rewriter_on
 from tests.support.servers import openai_answers
 from tests.support.servers.openai_answers import Answer, hangs, refused, says
@@ -53,13 +53,7 @@ def server() -> Iterator[OpenAIServer]:
         yield server
 
 
-class DescribeNoRewriter:
-    @each_way
-    def it_has_nothing_to_say(self, ask: Asking, reply: str, found: Any):
-        assert ask(NoRewriter(), "reset the router") is None
-
-
-class DescribeLlmRewriter:
+class DescribeRewriter:
     @each_way
     def it_asks_once_and_reads_the_reply(self, server: OpenAIServer, ask: Asking, reply: str, found: Any):
         server.next("chat", says(reply))

@@ -9,7 +9,7 @@ from typing import Any
 
 from pipeline.models.openai_embedder import OpenAIEmbedder
 from pipeline.models.rerank_llm import LlmReranker
-from pipeline.query.rewriter_llm import LlmRewriter
+from pipeline.query.rewriter import Rewriter
 from tests.support.servers.openai_answers import SECRET
 from tests.support.servers.openai_server import OpenAIServer
 
@@ -37,9 +37,9 @@ def reranker_on(server: OpenAIServer, **options: Any) -> Iterator[LlmReranker]:
 
 
 @contextmanager
-def rewriter_on(server: OpenAIServer, **options: Any) -> Iterator[LlmRewriter]:
+def rewriter_on(server: OpenAIServer, **options: Any) -> Iterator[Rewriter]:
     """A language model's idea of what a query means."""
-    rewriter = LlmRewriter(**{"model": "thinker", "timeout_s": 10.0, **options}, base_url=server.url, api_key=SECRET)
+    rewriter = Rewriter(**{"model": "thinker", "timeout_s": 10.0, **options}, base_url=server.url, api_key=SECRET)
     try:
         yield rewriter
     finally:
