@@ -1,4 +1,4 @@
-"""The sources of documents: entities of a namespace, with ids that are the same when an upload is repeated."""
+"""The sources of documents, entities of a namespace; and ids that are the same when an upload is repeated."""
 
 from __future__ import annotations
 
@@ -45,3 +45,12 @@ def original_type(media_type: str) -> str:
     """Return a document's own media type, packed or not, without parameters."""
     base, _, parameter = media_type.partition(";")
     return parameter.removeprefix("of=") if base == PACKED else base
+
+
+LONGEST_ID = 64  # characters
+
+
+def with_hash(name: str, digest: bytes, digits: int) -> str:
+    """Return a name that ends in ``~`` and the first hexadecimal digits of a hash, not longer than an id may be."""
+    tail = "~" + digest.hex()[:digits]
+    return name[: LONGEST_ID - len(tail)].rstrip() + tail

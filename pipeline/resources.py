@@ -38,8 +38,7 @@ from pipeline.models.ports import Embedder
 from pipeline.models.service_pace import ProviderLimits
 from pipeline.models.service_pace_store import FleetGovernor
 from pipeline.models.tokenizer import TokenCounter, token_counter
-from pipeline.outbound.fetch_client import Fetcher
-from pipeline.outbound.threads import FetchThreads
+from pipeline.outbound.fetch_client import Fetcher, FetchThreads
 from pipeline.query.query_store import Queries
 from pipeline.query.trace_store import KeptTraces
 from pipeline.records import EmbeddingSpace, TenantId
@@ -54,7 +53,7 @@ from pipeline.semantic.vector_store import Vectors
 from pipeline.settings import Settings
 from pipeline.tenants.quota_store import QuotaRooms
 from pipeline.tenants.request_rate_store import RequestRates
-from pipeline.tenants.usage_counter_store import UsageBook
+from pipeline.tenants.usage_store import UsageBook
 
 if TYPE_CHECKING:
     from pipeline.answer.answer_writer import AnswerWriter

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 _OTHER_NAMES = {"vector": "semantic"}  # channel names as other products call them
 _PAIRS = 'must be pairs such as keyword:0.7,semantic:0.3 or a JSON object such as {"keyword": 0.7}'
@@ -59,3 +61,7 @@ def _json(text: str, expected: str) -> Any:
         return json.loads(text)
     except ValueError:
         raise ValueError(f"{expected}; it begins like JSON and is not valid JSON") from None
+
+
+# Milliseconds, including retries. Only query understanding and reranking may take longer.
+ChannelTime = Annotated[int, Field(ge=100, le=2000)]

@@ -15,12 +15,11 @@ from urllib.parse import urlsplit
 from pydantic import BeforeValidator, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from pipeline.channel_time import ChannelTime
 from pipeline.errors import Misconfigured
 from pipeline.local_models import flaw_of, local_model
 from pipeline.outbound.addresses import Network, parse_networks
 from pipeline.privacy.redaction import MaskedKind
-from pipeline.setting_values import channel_names, parse_list, parse_weights
+from pipeline.setting_values import ChannelTime, channel_names, parse_list, parse_weights
 from pipeline.store_urls import completed
 
 LONGEST_RECOGNITION_S = 1600  # of a document; less than the time limit of a task in celery_config.py

@@ -11,7 +11,7 @@ from pipeline.channels.channel import AbsentChannel, Channel
 from pipeline.errors import Misconfigured, Unavailable
 from pipeline.metrics.meter_store import Meter
 from pipeline.models.make_models import check_embedder
-from pipeline.models.reference_vectors import prepare_references
+from pipeline.models.ports import prepare_references
 from pipeline.records import Candidate, ChannelName, ChunkId
 from pipeline.resources import Resources
 from pipeline.retrieval.make_channels import make_channels

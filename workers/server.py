@@ -107,7 +107,7 @@ def _back_up(chosen: argparse.Namespace) -> int:
 def _restore(chosen: argparse.Namespace) -> int:
     from pipeline.database.engines import engines
     from pipeline.errors import PipelineError
-    from pipeline.maintenance.restore import restore
+    from pipeline.maintenance.back_up import restore
     from pipeline.maintenance.verify import AlignmentReport
     from pipeline.records import TenantId
     from pipeline.settings import settings

@@ -15,7 +15,7 @@ from prometheus_client import REGISTRY, Counter, Gauge, Histogram, Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
 from pipeline.administration.read_metrics import CountMessages, FleetFigures, read_fleet, read_queues
-from pipeline.documents.reconciliation import KINDS, Totals
+from pipeline.documents.document_views import KINDS, Totals
 from pipeline.jobs.job_views import LedgerBacklog
 from pipeline.metrics.definitions import METRICS, Field, MetricSpec, QueueDepth
 from pipeline.resources import Resources

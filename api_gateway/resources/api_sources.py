@@ -31,8 +31,8 @@ from pipeline.api_sources.api_source import (
     read_source,
     source_as_json,
 )
-from pipeline.channel_time import ChannelTime
 from pipeline.query.channel_options import SOURCE_NAME
+from pipeline.setting_values import ChannelTime
 from pipeline.tenants.accounts import Principal
 
 # Fields that an answer adds to the source; a client may send them back.

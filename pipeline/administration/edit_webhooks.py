@@ -25,9 +25,8 @@ from pipeline.records import TenantId
 from pipeline.resources import Resources
 from pipeline.tenants.audit_store import Audit
 from pipeline.webhooks import delivery_retries, signatures
-from pipeline.webhooks.delivery_store import Deliveries, Sending, claim, prune, tenants_following_progress
 from pipeline.webhooks.endpoint import Delivery, DeliveryState, Event, Webhook
-from pipeline.webhooks.endpoint_store import Webhooks
+from pipeline.webhooks.endpoint_store import Deliveries, Sending, Webhooks, claim, prune, tenants_following_progress
 
 log = structlog.get_logger(__name__)
 

@@ -11,7 +11,7 @@ from pipeline.documents.chunk_edit_store import ChunkEdits, Position
 from pipeline.documents.document_view_store import DocumentViews
 from pipeline.documents.document_views import ChunkBeginning, DocumentView, OwnedChunk
 from pipeline.documents.owned_chunk_store import chunk_beginnings
-from pipeline.documents.window_store import windows
+from pipeline.documents.parent_store import windows
 from pipeline.records import ChunkId, DocumentId, Namespace, TenantId
 from pipeline.resources import Resources
 

@@ -9,12 +9,13 @@ from typing import Any, Final
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.document_sources import SourceKind
 from pipeline.documents.document_store import Documents
-from pipeline.documents.document_view_store import DocumentViews
+from pipeline.documents.document_view_store import DocumentViews, SourceViews
 from pipeline.documents.document_views import DocumentSelection, DocumentView, History, OriginalUpload, SourceView
 from pipeline.documents.generation_store import Generations
-from pipeline.documents.source_view_store import SourceViews
+from pipeline.examples.example_counts import Duplicated, Stored, Verified
+from pipeline.examples.example_store import Examples
 from pipeline.filters.used_fields import FieldTally, UsedFields
-from pipeline.records import DocumentId, Generation, Namespace, Scope, TenantId
+from pipeline.records import DocumentId, Generation, JobId, Namespace, Scope, TenantId
 from pipeline.resources import Resources
 from pipeline.tenants.accounts import NamespaceView
 from pipeline.tenants.namespace_store import Namespaces
@@ -128,3 +129,20 @@ def used_fields(tenant_id: TenantId, namespace: Namespace, use: Resources) -> Us
             return tally.result(complete=not rows)
         tally.add(fields for _, fields in rows)
         after = rows[-1][0]
+
+
+def count_examples(
+    tenant_id: TenantId, namespace: Namespace, categories: Sequence[str], use: Resources
+) -> tuple[dict[str, Stored], Duplicated] | None:
+    """Return the counts of each category and the exact duplicates, or None without such a namespace."""
+    with unit_of_work(use.mysql) as work:
+        if not Namespaces(work.connection, tenant_id).existing([namespace]):
+            return None
+        examples = Examples(work.connection, tenant_id)
+        return examples.stored(namespace, categories), examples.duplicates(namespace, categories)
+
+
+def verify_import(tenant_id: TenantId, job_id: JobId, sample: int, use: Resources) -> Verified | None:
+    """Compare the rows a job accepted with what searches find now; None without such a job."""
+    with unit_of_work(use.mysql) as work:
+        return Examples(work.connection, tenant_id).verified(job_id, sample=sample)

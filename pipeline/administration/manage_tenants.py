@@ -10,10 +10,9 @@ from pipeline.records import TenantId
 from pipeline.resources import Resources
 from pipeline.tenants import quota_store
 from pipeline.tenants.accounts import ApiKey, IssuedKey, OwnQuotas, Principal, Tenant, tenant_of
-from pipeline.tenants.api_key_store import ApiKeys
 from pipeline.tenants.audit import AuditFilter, AuditRow
 from pipeline.tenants.audit_store import Audit
-from pipeline.tenants.tenant_store import Tenants, tenants_page
+from pipeline.tenants.tenant_store import ApiKeys, Tenants, tenants_page
 from pipeline.tenants.usage import UsageKey, UsageRow
 from pipeline.tenants.usage_store import Usage
 

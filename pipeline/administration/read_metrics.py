@@ -12,15 +12,15 @@ import redis
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.database.worker_heartbeats import WorkerHeartbeat
 from pipeline.documents import reconcile_store
-from pipeline.documents.reconciliation import Totals
-from pipeline.jobs.backlog_store import backlog
+from pipeline.documents.document_views import Totals
 from pipeline.jobs.job_views import LedgerBacklog
+from pipeline.jobs.turn_store import backlog
 from pipeline.keyword_index.indexer_facts import IndexerFacts
 from pipeline.metrics.definitions import Field, QueueDepth
 from pipeline.metrics.meter_store import read_totals, read_window
 from pipeline.metrics.queue_depth_store import counted_depths, queue_depths
 from pipeline.resources import Resources
-from pipeline.tenants.audit_queue_store import AuditQueue
+from pipeline.tenants.audit_store import AuditQueue
 
 CountMessages = Callable[[Sequence[str]], Mapping[str, int]]
 

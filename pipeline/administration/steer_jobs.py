@@ -17,8 +17,7 @@ from pipeline.documents.retention_store import Retired
 from pipeline.errors import Unavailable
 from pipeline.ingestion.accept import quotas
 from pipeline.ingestion.finish_items import close_jobs
-from pipeline.jobs.control_store import JobControl
-from pipeline.jobs.dead_letter_store import DeadLetters
+from pipeline.jobs.control_store import DeadLetters, JobControl
 from pipeline.jobs.job_view_store import JobViews
 from pipeline.jobs.job_views import DeadLetter, DeadLetterFilter, LedgerPosition
 from pipeline.jobs.ledger_store import Ledger

@@ -11,9 +11,9 @@ from typing import Annotated, Any, Literal
 import orjson
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter
 
-from pipeline.channel_time import ChannelTime
 from pipeline.errors import FetchRefused
 from pipeline.outbound.web import LONGEST_URI, web_address
+from pipeline.setting_values import ChannelTime
 
 _INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
 _FORM = re.compile(r"(?:/(?:[^~/]|~[01])*)*")

@@ -19,7 +19,7 @@ from pipeline.keyword_index.index_search import IndexView
 from pipeline.keyword_index.indexed_chunk_store import NamespaceState
 from pipeline.keyword_index.local_index_store import LocalIndexReader
 from pipeline.records import DocumentId, Namespace, TenantId
-from pipeline.tenants.publication_store import Publications
+from pipeline.tenants.namespace_store import Publications
 
 log = structlog.get_logger(__name__)
 

@@ -15,8 +15,7 @@ from pipeline.embedding.distance import ORTHOGONAL, Distance
 from pipeline.embedding.reference_sentences import SPACED, UNSPACED
 from pipeline.errors import PipelineError
 from pipeline.keyword.terms import holds_unspaced
-from pipeline.models.ports import Embedder, Matrix, PartialEmbedder, SentenceEncoder, query_vectors
-from pipeline.models.reference_vectors import reference_vectors
+from pipeline.models.ports import Embedder, Matrix, PartialEmbedder, SentenceEncoder, query_vectors, reference_vectors
 from pipeline.query.channel_options import SemanticOptions, options_of
 from pipeline.query.request import Query
 from pipeline.records import ChannelName, ChunkId, TenantId

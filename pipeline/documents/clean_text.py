@@ -1,8 +1,11 @@
-"""Clean a text for storing and cutting."""
+"""Clean a text for storing and cutting, and put a document's text together again from its passages."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+
+from pipeline.records import Passage
 
 _LINE_ENDS = re.compile("\r\n?|\x85|\u2028|\x0b")
 _PARAGRAPH_ENDS = re.compile("\x0c|\u2029")
@@ -30,3 +33,24 @@ def clean(text: str) -> str:
     if not text.isascii():
         text = _SPACES.sub(" ", text)
     return _BLANK_LINES.sub("\n\n", _TRAILING_SPACE.sub("", text)).strip("\n ")
+
+
+def seam(gap: int) -> str:
+    """Return the separator of two parts of a text that are ``gap`` characters of white space apart."""
+    return {0: "", 1: " "}.get(gap, "\n\n")
+
+
+def joined(passages: Iterable[Passage]) -> str:
+    """Join passages in document order without repeating overlaps; reworded passages stay whole. A gap of one character
+    becomes a space, a longer one an empty line."""
+    parts: list[str] = []
+    written = 0  # the position in the document up to which the parts reach
+    for passage in sorted(passages, key=lambda part: (part.start, -part.end)):
+        if parts and passage.end <= written and not passage.reworded:
+            continue
+        overlap = max(0, written - passage.start) if parts and not passage.reworded else 0
+        if parts and not overlap:
+            parts.append(seam(passage.start - written))
+        parts.append(passage.text[overlap:])
+        written = max(written, passage.end)
+    return "".join(parts)

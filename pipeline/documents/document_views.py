@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
@@ -190,3 +191,15 @@ class SourceView:
     chunks: int
     created_at: datetime
     updated_at: datetime
+
+
+KINDS = ("missing", "orphaned", "stale", "misplaced", "miscounted", "leftover", "statistics", "document_vectors")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals:
+    """The reconciler's counts of all tenants, and the time of its last run (Unix time)."""
+
+    counted: Mapping[str, int]
+    last_run: float | None
+    withheld: int = 0

@@ -1,19 +1,22 @@
-"""A chunk or a parent as its owner sees it, read from its row."""
+"""Chunks and parents as their owner sees them, read from their rows; and chunks whose terms were made by outdated rules."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection
 
-from pipeline.database.rows import as_utc, chunking_of, record_of
-from pipeline.database.statements import same_document, same_generation, sql
+from pipeline.database.rows import TenantStore, as_utc, chunking_of, generation_key, record_of
+from pipeline.database.statements import OF_GENERATION, same_document, same_generation, sql, tenant_ids
 from pipeline.documents.chunk_store import chunk_passage, passage_of
 from pipeline.documents.document_store import fields_of
 from pipeline.documents.document_views import ChunkBeginning, OwnedChunk
 from pipeline.documents.edited_chunk import RecordedChunk
+from pipeline.keyword.indexed_fields import IndexedTokens
+from pipeline.keyword.terms import VERSION
 from pipeline.records import (
     ChunkId,
     DocumentId,
@@ -115,3 +118,72 @@ _RECORDED = sql(
     f" JOIN documents d ON {same_document('d', 'c')} JOIN generations g ON {same_generation('g', 'c')}"
     " WHERE c.tenant_id = :tenant AND c.chunk_id = :chunk"
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutdatedGeneration:
+    """A generation with terms of an older version, and how many chunks it has."""
+
+    generation: Generation
+    chunk_count: int
+
+
+class OutdatedTerms(TenantStore):
+    """One tenant's generations with outdated terms."""
+
+    def due(self, *, limit: int) -> list[OutdatedGeneration]:
+        """Return up to ``limit`` generations, shown or not."""
+        return [
+            OutdatedGeneration(generation=self._generation(*key), chunk_count=count or 0)
+            for *key, count in self._run(_DUE, version=VERSION, limit=limit)
+        ]
+
+    def chunks(self, generation: Generation) -> tuple[list[OwnedChunk], bool]:
+        """Return the chunks of a generation, and whether searches see it now."""
+        rows = self._connection.execute(_OUTDATED_CHUNKS, generation_key(generation)).mappings().all()
+        return [owned_chunk(self._tenant_id, row) for row in rows], bool(rows and rows[0]["is_shown"])
+
+    def rewrite(self, changed: Sequence[tuple[ChunkId, IndexedTokens]]) -> None:
+        """Replace the terms of chunks. Text, hash, version and time of the last edit stay."""
+        values = [
+            {
+                "tenant": self._tenant_id,
+                "id": chunk_id,
+                "terms": " ".join(indexed.terms),
+                "count": len(indexed.terms),
+                "title": indexed.fields.title,
+                "summary": indexed.fields.summary,
+                "names": indexed.fields.entity_names,
+            }
+            for chunk_id, indexed in changed
+        ]
+        if values:
+            self._connection.execute(_REWRITE, values)
+
+    def settle(self, generations: Sequence[Generation]) -> None:
+        """Note that the terms of these generations are up to date."""
+        values = [{**generation_key(generation), "version": VERSION} for generation in generations]
+        if values:
+            self._connection.execute(_SETTLE, values)
+
+
+def tenants_with_outdated_terms(connection: Connection) -> list[TenantId]:
+    """Return the tenants that have any; reads nothing but their ids."""
+    statement = "SELECT DISTINCT tenant_id FROM generations WHERE terms_version < :version"
+    return tenant_ids(connection, statement, version=VERSION)
+
+
+_DUE = sql(
+    "SELECT namespace, document_id, generation, chunk_count FROM generations"
+    " WHERE terms_version < :version AND tenant_id = :tenant ORDER BY namespace, document_id, generation LIMIT :limit"
+)
+_OUTDATED_CHUNKS = sql(
+    f"SELECT {COLUMNS}, {CHUNK_COLUMNS}, d.published_generation <=> c.generation AS is_shown"
+    f" FROM chunks c{JOINED.replace(' AND d.published_generation = c.generation', '')}"
+    " AND c.namespace = :namespace AND c.document_id = :document AND c.generation = :generation"
+)
+_REWRITE = sql(
+    "UPDATE chunks SET terms = :terms, term_count = :count, title_terms = :title, summary_terms = :summary,"
+    " entity_terms = :names WHERE tenant_id = :tenant AND chunk_id = :id"
+)
+_SETTLE = sql(f"UPDATE generations SET terms_version = :version WHERE {OF_GENERATION}")

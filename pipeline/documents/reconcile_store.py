@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from pipeline.database.rows import now
 from pipeline.database.statements import sql
-from pipeline.documents.reconciliation import KINDS, Totals
+from pipeline.documents.document_views import KINDS, Totals
 from pipeline.records import Namespace, TenantId
 
 COUNTED = ("chunks", *KINDS, "repaired")

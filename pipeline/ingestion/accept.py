@@ -12,7 +12,7 @@ from typing import Literal
 from sqlalchemy import Connection
 
 from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
-from pipeline.documents.derived_ids import with_hash
+from pipeline.document_sources import with_hash
 from pipeline.documents.document_store import Documents
 from pipeline.documents.duplicate_store import DocumentContent, Duplicates
 from pipeline.jobs.claims import NewItem

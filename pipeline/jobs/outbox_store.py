@@ -8,8 +8,8 @@ from typing import Any
 
 from pipeline.database.rows import TenantStore, as_utc, now, to_json
 from pipeline.database.statements import sql
+from pipeline.jobs.job_view_store import JobSignals
 from pipeline.jobs.job_views import Snapshot
-from pipeline.jobs.signal_store import JobSignals
 from pipeline.records import ItemState, JobId
 from pipeline.webhooks.endpoint import Event
 

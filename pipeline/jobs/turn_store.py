@@ -1,4 +1,4 @@
-"""The order of service: tenants with work take turns, and so do the jobs of one tenant."""
+"""The order of service: tenants with work take turns, and so do the jobs of one tenant; and the backlog of all of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from sqlalchemy import Connection
 
 from pipeline.database.rows import TenantStore, now, record_of
 from pipeline.database.statements import sql
-from pipeline.records import JobId, Priority, TenantId
+from pipeline.jobs.job_views import BACKLOG_STATES, LedgerBacklog
+from pipeline.records import FailureReason, JobId, Priority, TenantId
 
 MOST_INTERACTIVE = 3  # turns of a tenant's interactive jobs in a row while bulk waits: every fourth is bulk
 _TURNS = 200  # looked at for one batch; those behind get there once these were served
@@ -95,4 +96,34 @@ _SEEN = sql(
     "SELECT EXISTS (SELECT 1 FROM ingest_turns WHERE served_at > :now - INTERVAL :since SECOND) OR EXISTS ("
     "SELECT 1 FROM jobs j JOIN job_items i ON i.tenant_id = j.tenant_id AND i.job_id = j.job_id"
     " AND i.state = 'running' AND i.lease_until > :now WHERE j.finished_at IS NULL)"
+)
+
+
+def backlog(connection: Connection) -> LedgerBacklog:
+    """Return the present backlog. Reads the open items and the dead letters, both by their keys."""
+    moment = now()
+    rows = {row.state: row for row in connection.execute(_OPEN, {"now": moment})}
+    ages_s = {state: max(0.0, (moment - row.since).total_seconds()) for state, row in rows.items()}
+    dead = {row.failure: row.letters for row in connection.execute(_DEAD)}
+    return LedgerBacklog(
+        items={state: rows[state].items if state in rows else 0 for state in BACKLOG_STATES},
+        oldest_s={state: ages_s.get(state, 0.0) for state in BACKLOG_STATES},
+        dead_letters={reason.value: dead.get(reason.value, 0) for reason in FailureReason},
+    )
+
+
+_OPEN = sql(
+    "SELECT state, COUNT(*) AS items, MIN(since) AS since FROM ("
+    "SELECT CASE WHEN i.state = 'running' THEN 'running' WHEN j.paused_at IS NOT NULL THEN 'paused'"
+    " WHEN i.next_attempt_at > :now THEN 'later' ELSE 'due' END AS state,"
+    " CASE WHEN i.state = 'running' THEN i.updated_at WHEN j.paused_at IS NOT NULL THEN j.paused_at"
+    " WHEN i.next_attempt_at > :now THEN i.updated_at ELSE i.next_attempt_at END AS since"
+    " FROM jobs j JOIN job_items i ON i.tenant_id = j.tenant_id AND i.job_id = j.job_id"
+    " AND i.state IN ('queued', 'running') WHERE j.finished_at IS NULL) open_items GROUP BY state"
+)
+
+# By tenant, because the key of dead letters begins with it.
+_DEAD = sql(
+    "SELECT i.failure, COUNT(*) AS letters FROM tenants t JOIN job_items i ON i.tenant_id = t.tenant_id"
+    " AND i.dead_at > '1970-01-01' GROUP BY i.failure"
 )

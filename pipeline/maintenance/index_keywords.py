@@ -29,7 +29,7 @@ from pipeline.keyword_index.indexer_facts import IndexerFacts
 from pipeline.keyword_index.local_index_store import LocalIndexReader, LocalIndexWriter, is_whole, remove, remove_others
 from pipeline.metrics.meter_store import Meter
 from pipeline.records import Namespace, TenantId
-from pipeline.tenants.publication_store import Publications
+from pipeline.tenants.namespace_store import Publications
 
 log = structlog.get_logger(__name__)
 

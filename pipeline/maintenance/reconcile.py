@@ -9,8 +9,7 @@ import structlog
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents import reconcile_store
 from pipeline.documents.reconcile_store import Deletions, ReconcilePosition
-from pipeline.maintenance.compare import NamespaceStores
-from pipeline.maintenance.deletion_limit import DeletionLimit, measure
+from pipeline.maintenance.compare import DeletionLimit, NamespaceStores, measure
 from pipeline.maintenance.erase import finish_erasures
 from pipeline.maintenance.verify import (
     AlignmentCounts,

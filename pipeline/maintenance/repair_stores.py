@@ -27,8 +27,7 @@ from pipeline.ingestion.make_vectors import vectors_of
 from pipeline.ingestion.prepare import cut_request
 from pipeline.ingestion.unpack import unpacked
 from pipeline.keyword.terms import tokenizer_of
-from pipeline.maintenance.compare import UNNEEDED, NamespaceStores, PageDifferences, differences, look
-from pipeline.maintenance.deletion_limit import DeletionLimit
+from pipeline.maintenance.compare import UNNEEDED, DeletionLimit, NamespaceStores, PageDifferences, differences, look
 from pipeline.records import Chunk, ChunkId, DocumentId, EmbeddingSpace, Generation, Namespace, Scope, TenantId
 from pipeline.resources import Resources
 from pipeline.tenants.namespace_store import Namespaces

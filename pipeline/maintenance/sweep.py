@@ -1,4 +1,5 @@
-"""Sweep: release expired leases, close finished jobs, drop and expire rows, renew the terms of older chunks."""
+"""Sweep: release expired leases, close finished jobs, drop and expire rows, renew the terms of older chunks, delete data that
+was stored for a limited time."""
 
 from __future__ import annotations
 
@@ -9,13 +10,15 @@ from typing import Final
 
 import structlog
 
+from pipeline.administration.delete_documents import delete_some
 from pipeline.administration.drop_replaced import DROPPED_AT_ONCE, drop_retired
+from pipeline.administration.keep_files import forget_file
 from pipeline.database.engines import Conflict, redis_errors
 from pipeline.database.unit_of_work import UnitOfWork, unit_of_work
 from pipeline.deadline import Deadline
 from pipeline.documents.chunk_edit_store import ChunkEdits
 from pipeline.documents.document_views import OwnedChunk
-from pipeline.documents.outdated_term_store import OutdatedGeneration, OutdatedTerms, tenants_with_outdated_terms
+from pipeline.documents.owned_chunk_store import OutdatedGeneration, OutdatedTerms, tenants_with_outdated_terms
 from pipeline.documents.retention_store import RetainedGenerations, Retired, tenants_with_expired, tenants_with_retired
 from pipeline.errors import Unavailable
 from pipeline.ingestion.finish_items import close_jobs
@@ -26,7 +29,10 @@ from pipeline.keyword.terms import tokenizer_of
 from pipeline.records import ChunkId, DocumentId, JobId, Namespace, TenantId
 from pipeline.resources import Resources
 from pipeline.tenants.idempotency_store import IdempotencyKeys, tenants_with_expired_keys
-from pipeline.tenants.publication_store import Publications, tenants_with_old_publications
+from pipeline.tenants.namespace_store import Publications, tenants_with_old_publications
+from pipeline.vector_stores.attachment_store import Attachments, tenants_with_old_marks
+from pipeline.vector_stores.collection_store import VectorStores, expired_stores
+from pipeline.vector_stores.file_store import expired_files
 
 log = structlog.get_logger(__name__)
 
@@ -190,3 +196,32 @@ def _differing(chunks: list[OwnedChunk]) -> list[tuple[OwnedChunk, IndexedTokens
         for chunk, tokens in zip(chunks, current, strict=True)
         if (tokens.terms, tokens.fields) != (chunk.terms, chunk.field_terms)
     ]
+
+
+_AT_ONCE = 100
+_MARKS_AT_ONCE = 1000
+
+
+def expire(use: Resources) -> int:
+    """Delete expired files and empty expired vector stores; return how many. The rest is left to the next run."""
+    with unit_of_work(use.mysql) as work:
+        files = expired_files(work.connection, limit=_AT_ONCE)
+        stores = expired_stores(work.connection, limit=_AT_ONCE)
+        for tenant_id in tenants_with_old_marks(work.connection):
+            Attachments(work.connection, tenant_id).drop_old_marks(limit=_MARKS_AT_ONCE)
+    for tenant_id, file_id in files:
+        forget_file(tenant_id, file_id, use)
+    for tenant_id, namespace in stores:
+        _empty(tenant_id, namespace, use)
+    if files or stores:
+        log.info("expired", files=len(files), vector_stores=len(stores))
+    return len(files) + len(stores)
+
+
+def _empty(tenant_id: TenantId, namespace: Namespace, use: Resources) -> None:
+    """Delete every document of a vector store but keep its name; a crash leaves the rest to the next run."""
+    while delete_some(tenant_id, namespace, use, limit=_AT_ONCE):
+        pass
+    with unit_of_work(use.mysql) as work:
+        Attachments(work.connection, tenant_id).detach_all(namespace)
+        VectorStores(work.connection, tenant_id).mark_emptied(namespace)

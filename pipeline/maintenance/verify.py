@@ -22,8 +22,7 @@ from pipeline.embedding.migration_store import Cursor
 from pipeline.errors import StoreUnavailable
 from pipeline.jobs.computation import Computation, Done, Further
 from pipeline.keyword.statistics_store import recount
-from pipeline.maintenance.compare import NamespaceStores, look
-from pipeline.maintenance.deletion_limit import DeletionLimit, measure
+from pipeline.maintenance.compare import DeletionLimit, NamespaceStores, look, measure
 from pipeline.maintenance.repair_stores import mend
 from pipeline.records import DocumentId, EmbeddingSpace, Namespace, TenantId
 from pipeline.resources import Resources

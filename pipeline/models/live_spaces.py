@@ -16,8 +16,7 @@ from pipeline.deadline import Deadline
 from pipeline.embedding import space_store
 from pipeline.errors import PipelineError
 from pipeline.models.make_models import make_space_embedder
-from pipeline.models.ports import Embedder, Governor
-from pipeline.models.reference_vectors import prepare_references
+from pipeline.models.ports import Embedder, Governor, prepare_references
 from pipeline.records import EmbeddingSpace, LiveSpaces
 from pipeline.settings import Settings
 

@@ -15,9 +15,9 @@ import numpy as np
 
 from pipeline.deadline import Deadline
 from pipeline.errors import EmbedderUnavailable, Misconfigured
-from pipeline.models.model_texts import MAX_INPUT_TOKENS, sendable
 from pipeline.models.ports import Matrix
-from pipeline.models.token_ids import Tokens
+from pipeline.models.prompt_texts import MAX_INPUT_TOKENS, sendable
+from pipeline.models.tokenizer import Tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

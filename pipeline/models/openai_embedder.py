@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from pipeline.deadline import Deadline
 from pipeline.errors import EmbedderRefused, EmbedderUnavailable, Misconfigured, RateLimited, Unavailable
-from pipeline.models.model_texts import estimated_tokens, sendable
 from pipeline.models.ports import Governor, Listener, Matrix
+from pipeline.models.prompt_texts import estimated_tokens, sendable
 from pipeline.models.retries import FIRST_WAIT_S, keep_trying
 from pipeline.models.service_client import OpenAIService, ServiceBusy, ServiceRefused, ServiceUnavailable
 from pipeline.models.service_pace import ProviderLimits, limits_in

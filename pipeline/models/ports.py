@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+from cachetools import cached
 from numpy.typing import NDArray
 
+from pipeline.embedding.reference_sentences import SPACED, UNSPACED
 from pipeline.models.service_pace import ProviderLimits
 from pipeline.records import Candidate
 
@@ -145,3 +147,20 @@ class Reranker(Protocol):
     def close(self) -> None:
         """Close the connections; the reranker cannot be used afterwards."""
         ...
+
+
+def _key(embedder: Embedder, sentences: tuple[str, ...], **_: float | None) -> tuple[str, tuple[str, ...]]:
+    return embedder.model, sentences
+
+
+@cached(cache={}, key=_key, condition=threading.Condition())
+def reference_vectors(embedder: Embedder, sentences: tuple[str, ...], *, timeout_s: float | None = None) -> Matrix:
+    """Return the vectors of sentences, embedded as passages once per process. Raises the embedder's errors."""
+    return embedder.embed(sentences, timeout_s=timeout_s)
+
+
+def prepare_references(embedder: Embedder) -> None:
+    """Embed the reference sentences of both kinds of writing if the model is slow. Raises the embedder's errors."""
+    if isinstance(embedder, SentenceEncoder):
+        for sentences in (SPACED, UNSPACED):
+            reference_vectors(embedder, sentences)

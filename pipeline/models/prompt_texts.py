@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import functools
 import hashlib
 import json
@@ -11,6 +12,7 @@ from importlib import resources
 from typing import Any, Final
 
 from pipeline.errors import Misconfigured
+from pipeline.privacy.redaction import redact
 
 _DIVIDER: Final = "<!-- user -->"
 _PLACEHOLDER: Final = re.compile(r"\{\{(\w+)\}\}")
@@ -49,3 +51,44 @@ def as_json(value: Any) -> str:
     UTF-8."""
     well_formed = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode("utf-8")
     return well_formed.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+# The most tokens one input may have: the limit of OpenAI's embedding models, applied to the local one too.
+MAX_INPUT_TOKENS = 8192
+
+# A blank text has no direction, and services refuse it. This one replaces all blank texts.
+_BLANK = "."
+
+# Rough and on the high side, so that a batch within the estimate really fits.
+_ASCII_PER_TOKEN = 3.0
+_TOKENS_PER_WIDE = 1.2
+_LONGEST_SECRET: Final = 640  # characters of the longest e-mail address, the longest of the masked patterns
+
+
+def sendable(text: str, *, most_tokens: int = MAX_INPUT_TOKENS) -> str:
+    """Return ``text`` as models accept it: without lone surrogates, not blank, cut to about ``most_tokens`` tokens."""
+    well_formed = text.encode("utf-8", "replace").decode("utf-8")
+    if not well_formed.strip():
+        return _BLANK
+    return _beginning(well_formed, most_tokens)
+
+
+def estimated_tokens(text: str) -> int:
+    """Estimate the tokens of ``text`` without a tokenizer: at least 1, and rather too many than too few."""
+    ascii_count = len(text) if text.isascii() else len(text.encode("ascii", "ignore"))
+    return 1 + int(ascii_count / _ASCII_PER_TOKEN + (len(text) - ascii_count) * _TOKENS_PER_WIDE)
+
+
+def _beginning(text: str, max_tokens: int) -> str:
+    if len(text) * _TOKENS_PER_WIDE < max_tokens:
+        return text  # fits whatever its characters are
+    longest = range(min(len(text), int(max_tokens * _ASCII_PER_TOKEN)) + 1)
+    return text[: bisect.bisect_right(longest, max_tokens, key=lambda length: estimated_tokens(text[:length])) - 1]
+
+
+def masked_beginning(text: str, limit: int) -> str:
+    """Return up to ``limit`` characters of the redacted ``text`` in time proportional to ``limit``; a number that may
+    be cut off at the end is hidden."""
+    part = text[: limit + 2 * _LONGEST_SECRET]
+    masked = redact(part)
+    return masked[: limit if len(part) == len(text) else min(limit, len(masked) - _LONGEST_SECRET)]

@@ -14,7 +14,7 @@ import httpx
 from pipeline.deadline import Deadline
 from pipeline.errors import Misconfigured, Rejected, RerankerUnavailable
 from pipeline.filters.hit_conditions import finite
-from pipeline.models.model_texts import masked_beginning, sendable
+from pipeline.models.prompt_texts import masked_beginning, sendable
 from pipeline.models.retries import bounded, keep_trying, retry_after_s
 from pipeline.records import Candidate
 from pipeline.telemetry.tracing import edge

@@ -17,8 +17,8 @@ from pipeline.deadline import Deadline
 from pipeline.errors import EmbedderUnavailable, Misconfigured
 from pipeline.local_models import ONNX, LocalModel
 from pipeline.models.local_embedder import unit
-from pipeline.models.model_texts import sendable
 from pipeline.models.ports import Matrix
+from pipeline.models.prompt_texts import sendable
 
 Encode = Callable[[str, bool], Matrix]  # a text and whether it is a question, to a vector of any length
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
+from typing import Any, Final
 
 from pipeline.chunking.tokens import count_tokens
 from pipeline.errors import Misconfigured
-from pipeline.models.token_ids import Tokens
 
 TokenCounter = Callable[[str], int]
 
@@ -60,3 +62,98 @@ def _bundled() -> Path:
 
 def _well_formed(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
+
+
+_SPACE: Final = "\u2581"  # the vocabulary's symbol for a space
+_ALONE: Final = "\n"  # a character in no token of several characters, put before text without a leading space
+_LONGEST_REMEMBERED: Final = 40  # characters; longer pieces hardly repeat
+_MOST_REMEMBERED: Final = 100_000  # pieces; about 20 MB
+
+
+class Tokens:
+    """The byte-pair encoding of the local model; thread-safe. No token crosses Chinese characters, line ends or word
+    beginnings, so a text's ids are those of its pieces, which are merged once and cached."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self._tokenizer = tokenizer
+        joining = {character for token in tokenizer.get_vocab() if len(token) > 1 for character in token} - {_SPACE}
+        joined = f"[{''.join(map(re.escape, sorted(joining)))}]"
+        self._pieces = re.compile(f"{_SPACE}+{joined}*|{joined}+|.", re.DOTALL).findall
+        self._ids = _Ids(tokenizer)
+        self._space = tokenizer.token_to_id(_SPACE)
+        first = tokenizer.token_to_id("<0x00>")  # characters outside the vocabulary are encoded as their UTF-8 bytes
+        self._following, self._leading, self._beyond = first + 0x80, first + 0xC0, first + 0x100
+        # These are matched before the text is split, and change how it is.
+        self._special = [token.content for token in tokenizer.get_added_tokens_decoder().values()]
+        self._lengths = _Lengths(self)
+
+    def of(self, text: str) -> list[int]:
+        """Return the ids of ``text``, in order, without markers of its beginning or end."""
+        if self._holds_special(text):
+            return list(self._tokenizer.encode(text, add_special_tokens=False).ids)
+        return list(chain.from_iterable(map(self._ids.__getitem__, self._parted(text))))
+
+    def count(self, text: str) -> int:
+        """Return the number of ids of `of`."""
+        if self._holds_special(text):
+            return len(self.of(text))
+        words = text.split(" ")  # each begins with a space of its own, unless two come together
+        if text.isascii() and "" not in words:
+            return sum(map(self._lengths.__getitem__, words))
+        return sum(map(len, map(self._ids.__getitem__, self._parted(text))))
+
+    def _parted(self, text: str) -> list[str]:
+        return self._pieces(_SPACE + text.replace(" ", _SPACE)) if text else []
+
+    def _holds_special(self, text: str) -> bool:
+        return any(special in text for special in self._special)
+
+    def known_share(self, text: str) -> float:
+        """Return the share of tokens of ``text`` that are in the vocabulary; characters encoded as bytes are not. 1 for
+        only spaces."""
+        ids = [token_id for token_id in self.of(text) if token_id != self._space]
+        spelled = sum(self._leading <= token_id < self._beyond for token_id in ids)
+        listed = sum(not self._following <= token_id < self._beyond for token_id in ids)
+        return listed / (listed + spelled) if listed + spelled else 1.0
+
+
+class _Ids(dict[str, tuple[int, ...]]):
+    """Ids by piece. A dict that fills itself, so that a cached piece costs no call."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        super().__init__()
+        self._tokenizer = tokenizer
+        self._before = len(self._encoded(_ALONE))
+
+    def __missing__(self, piece: str) -> tuple[int, ...]:
+        # The tokenizer puts a space before a text, but not before an empty one.
+        if piece == _SPACE:
+            ids: tuple[int, ...] = (int(self._tokenizer.token_to_id(_SPACE)),)
+        elif piece[0] == _SPACE:
+            ids = self._encoded(piece[1:])
+        else:
+            ids = self._encoded(_ALONE + piece)[self._before :]
+        if len(piece) <= _LONGEST_REMEMBERED:
+            if len(self) >= _MOST_REMEMBERED:
+                self.clear()
+            self[piece] = ids
+        return ids
+
+    def _encoded(self, text: str) -> tuple[int, ...]:
+        return tuple(self._tokenizer.encode(text, add_special_tokens=False).ids)
+
+
+class _Lengths(dict[str, int]):
+    """Numbers of ids by piece between two single spaces, for texts of which only the length is needed."""
+
+    def __init__(self, tokens: Tokens) -> None:
+        super().__init__()
+        self._of = tokens.of
+
+    def __missing__(self, word: str) -> int:
+        length = len(self._of(word))
+        if len(word) <= _LONGEST_REMEMBERED:
+            if len(self) >= _MOST_REMEMBERED:
+                self.clear()
+            self[word] = length
+        return length

@@ -1,10 +1,13 @@
-"""Fetch one document from the web, with the limits that an untrusted address needs."""
+"""Fetch documents from the web, with the limits that an untrusted address needs, and the threads in which it is done."""
 
 from __future__ import annotations
 
+import contextvars
 import http
 import ssl
-from collections.abc import Iterable, Iterator
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,6 +22,7 @@ from pipeline.outbound.addresses import Network
 from pipeline.outbound.body import ENCODINGS, read_body
 from pipeline.outbound.connect_client import GuardedBackend, Resolve
 from pipeline.outbound.web import WebAddress, redirected, retry_after_s, web_address
+from pipeline.records import TenantId
 
 _MOST_REDIRECTS = 5
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -143,3 +147,65 @@ def bad_certificate(error: BaseException | None) -> bool:
             return True
         error = error.__cause__ or error.__context__
     return False
+
+
+PLACES = 16  # documents that one process fetches at a time; the threads mostly wait
+_MOST_OF_ONE = 12  # of these for one tenant: others always get some, however slow its servers are
+
+
+class FetchThreads:
+    """Count running fetches and run them in threads that end with the process; leases recover what they leave."""
+
+    def __init__(self) -> None:
+        self._taken: Counter[TenantId] = Counter()
+        self._running: set[threading.Thread] = set()
+        self._lock = threading.Lock()
+
+    def room(self, tenant_id: TenantId) -> int:
+        """Return how many more documents of the tenant may be fetched now."""
+        with self._lock:
+            return max(0, min(PLACES - self._taken.total(), _MOST_OF_ONE - self._taken[tenant_id]))
+
+    def take(self, tenant_id: TenantId, count: int) -> None:
+        """Occupy threads; the caller must wait when there are too few."""
+        with self._lock:
+            self._taken[tenant_id] += count
+
+    def give_back(self, tenant_id: TenantId, count: int) -> None:
+        """Release threads."""
+        with self._lock:
+            self._taken[tenant_id] -= count
+            if not self._taken[tenant_id]:
+                del self._taken[tenant_id]
+
+    def run(self, work: Callable[[], None]) -> None:
+        """Call ``work`` in a thread, with the caller's context, so that it logs under the same ids."""
+        context = contextvars.copy_context()
+
+        def body() -> None:
+            try:
+                context.run(work)
+            finally:
+                with self._lock:
+                    self._running.discard(thread)
+
+        thread = threading.Thread(target=body, name="fetch", daemon=True)
+        with self._lock:
+            self._running.add(thread)
+            thread.start()
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait for all running calls. Return False if they have not ended within ``timeout_s``."""
+        deadline = Deadline.after(timeout_s)
+        while True:
+            with self._lock:
+                thread = next(iter(self._running), None)
+            if thread is None:
+                return True
+            thread.join(deadline.left_s())
+            if deadline.has_passed:
+                return False
+
+    def close(self) -> None:
+        """Give calls that are about to end a moment to do so."""
+        self.wait(1.0)

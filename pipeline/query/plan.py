@@ -12,9 +12,9 @@ from typing import Annotated, Any, Literal
 import orjson
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
-from pipeline.channel_time import ChannelTime
 from pipeline.privacy.redaction import MaskedKind
 from pipeline.records import ChannelName
+from pipeline.setting_values import ChannelTime
 
 _STRICT = ConfigDict(extra="forbid")
 

@@ -24,7 +24,7 @@ from pipeline.query.wake_names import WAKE_CHANNEL, step_name, wake_name
 from pipeline.records import JobId, QueryId, TenantId
 from pipeline.telemetry.tracing import OutsideCall
 from pipeline.tenants.audit import AuditRow
-from pipeline.tenants.audit_queue_store import MOST_WAITING, NOTE, list_key, packed
+from pipeline.tenants.audit_store import MOST_WAITING, NOTE, list_key, packed
 
 QUERY: TypeAdapter[Query] = TypeAdapter(Query)
 _ENVELOPE: TypeAdapter[Envelope] = TypeAdapter(Envelope)

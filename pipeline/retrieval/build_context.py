@@ -10,8 +10,7 @@ from pipeline.answer.context_text import answer_context
 from pipeline.answer.mask_answers import masked_texts, masked_value
 from pipeline.answer.result import AnswerChunk, AnswerContext
 from pipeline.database.unit_of_work import reading
-from pipeline.documents.parent_store import Parents
-from pipeline.documents.window_store import whole_documents, windows
+from pipeline.documents.parent_store import Parents, whole_documents, windows
 from pipeline.entities.entity import EntityState, in_order_of_mention, names_in
 from pipeline.entities.entity_store import Entities
 from pipeline.errors import Unavailable

@@ -17,8 +17,7 @@ from pipeline.query.request import Query
 from pipeline.records import TenantId
 from pipeline.resources import Resources
 from pipeline.tenants.audit import AuditRow, query_hash
-from pipeline.tenants.audit_queue_store import AuditQueue, unpacked
-from pipeline.tenants.audit_store import MOST_IDS, SEARCH, Audit, tenants_with_audit
+from pipeline.tenants.audit_store import MOST_IDS, SEARCH, Audit, AuditQueue, tenants_with_audit, unpacked
 
 log = structlog.get_logger(__name__)
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
+from importlib.metadata import entry_points
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 from pipeline.parsing import read_pictures
+from pipeline.parsing.formats import Format, register
 from pipeline.parsing.recognition import PageReader, Recognition, UnreadPages
-from pipeline.sandbox.installed_parsers import register_installed_parsers
-from pipeline.settings import Settings
+
+if TYPE_CHECKING:  # the parser process starts without settings
+    from pipeline.settings import Settings
 
 
 def accept_formats(settings: Settings) -> None:
@@ -41,3 +46,27 @@ def recognition_flaw(settings: Settings) -> str | None:
     except UnreadPages as error:
         return error.remedy
     return None if find_spec("PIL") else "picture files are not read without Pillow; install 'chordwise[ocr]'"
+
+
+GROUP = "chordwise.parsers"
+
+
+@functools.cache
+def register_installed_parsers() -> tuple[str, ...]:
+    """Register every `Format` of the entry point group, once per process; return their media types. One that fails to
+    load or takes another's place is logged and left out."""
+    media_types = []
+    for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
+        try:
+            plugin = entry.load()
+            if not isinstance(plugin, Format):
+                raise TypeError(f"a {type(plugin).__name__} is no Format")
+            register(plugin)
+        except Exception as error:  # noqa: BLE001 - whatever a stranger's module raises when it is loaded
+            import structlog  # here, because the parser process logs nothing and starts without it
+
+            log = structlog.get_logger(__name__)
+            log.error("parser_not_registered", plugin=entry.name, error=type(error).__name__, detail=str(error))
+        else:
+            media_types.append(plugin.media_type)
+    return tuple(media_types)

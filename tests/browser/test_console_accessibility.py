@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.tenants.api_key_store import ApiKeys
+from pipeline.tenants.tenant_store import ApiKeys
 from tests.conftest import gateway, make_tenant
 from tests.support.corpora.console import MANUAL, hand_in
 from tests.support.repository.console_pages import PAGES

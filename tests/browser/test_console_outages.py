@@ -16,7 +16,7 @@ from playwright.sync_api import Page, expect
 
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.resources import Resources
-from pipeline.tenants.api_key_store import ApiKeys
+from pipeline.tenants.tenant_store import ApiKeys
 from tests.conftest import gateway, make_tenant
 from tests.support.corpora.console import MANUAL, hand_in
 from tests.support.repository.console_pages import PAGES

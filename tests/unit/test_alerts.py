@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from api_gateway.http.metrics import AlignmentMetrics, BacklogMetrics, FleetMetrics
 from compose.localstack.servers.promtool import promtool
-from pipeline.documents.reconciliation import KINDS, Totals
+from pipeline.documents.document_views import KINDS, Totals
 from pipeline.jobs.job_views import BACKLOG_STATES, LedgerBacklog
 from pipeline.keyword_index.indexer_facts import IndexerFacts
 from pipeline.keyword_index.indexer_report_store import IndexerReports

@@ -14,15 +14,15 @@ from pipeline.answer.highlights import spans
 from pipeline.chunking.strategies import STRATEGIES
 from pipeline.chunking.strategies.question_answer import pair_of
 from pipeline.chunking.tokens import count_tokens
+from pipeline.documents.clean_text import joined
 from pipeline.documents.cut_document import CutRequest, cut_as
-from pipeline.documents.text import joined
 from pipeline.errors import Rejected
 from pipeline.examples.headings import category_of, column_of, lines, one_line, split_tags
 from pipeline.examples.json_book import json_tables
 from pipeline.filters.lenient_json import loads
 from pipeline.keyword.normal_form import normal_form
 from pipeline.keyword.terms import analyze, content_terms, query_terms
-from pipeline.models.evidence import identifiers
+from pipeline.models.rerank_local import identifiers
 from pipeline.parsing import CSV, HTML, JSON, JSONL, MARKDOWN, PLAIN, parse
 from pipeline.privacy.redaction import redact
 from pipeline.query.keywords import entities_of, keywords_of

@@ -7,7 +7,7 @@ import threading
 from celery import shared_task
 
 from pipeline.administration import compute, edit_webhooks
-from pipeline.maintenance import backfill, build_indexes, expire
+from pipeline.maintenance import backfill, build_indexes
 from pipeline.maintenance import reconcile as reconciling
 from pipeline.maintenance import sweep as upkeep
 from pipeline.retrieval import record_search
@@ -21,7 +21,7 @@ from workers.resources import for_ingestion
 def sweep() -> None:
     """Send stalled work again, and delete expired data."""
     upkeep.sweep(for_ingestion(), ring=ring_for)
-    expire.expire(for_ingestion())
+    upkeep.expire(for_ingestion())
     compute.drop_expired(for_ingestion())
     for_ingestion().last_sweep.note()
 

@@ -27,8 +27,8 @@ from api_gateway.resources.shapes import document_json, job_json, renamed_json
 from pipeline.administration import list_documents
 from pipeline.administration.list_chunks import read_passages
 from pipeline.answer.mask_answers import masked_value
+from pipeline.documents.clean_text import joined
 from pipeline.documents.document_views import DocumentSelection, DocumentView
-from pipeline.documents.text import joined
 from pipeline.errors import Unavailable
 from pipeline.privacy.redaction import MaskedKind
 from pipeline.records import ChunkId, DocumentId, Namespace, TenantId

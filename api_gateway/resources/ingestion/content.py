@@ -14,8 +14,7 @@ from pydantic import BeforeValidator, Field
 from pydantic.json_schema import WithJsonSchema
 
 from api_gateway.http.fields import TEXT_MEDIA_TYPES, Metadata, SourceIdText, Tags, Wire
-from pipeline.document_sources import SourceKind
-from pipeline.documents.derived_ids import LONGEST_ID, with_hash
+from pipeline.document_sources import LONGEST_ID, SourceKind, with_hash
 from pipeline.errors import FetchRefused, UnsupportedMediaType
 from pipeline.outbound.web import LONGEST_URI, web_address
 from pipeline.parsing import JSONL, charset_of, codec_of, media_type_of

@@ -26,7 +26,7 @@ from api_gateway.resources.ingestion.files import read_form
 from api_gateway.resources.jobs import not_found as job_not_found
 from api_gateway.resources.jobs import parse_job_id
 from api_gateway.resources.route_parts import CurrentGateway, existing, file_form, media_type_of_body, validated
-from pipeline.administration.count_examples import count_examples, verify_import
+from pipeline.administration.list_documents import count_examples, verify_import
 from pipeline.errors import UnsupportedMediaType
 from pipeline.examples.template import template
 from pipeline.jobs.computation import BookForm, ComputationKind

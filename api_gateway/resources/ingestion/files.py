@@ -27,8 +27,7 @@ from api_gateway.resources.ingestion.strategy_options import ChunkingIn
 from api_gateway.resources.ingestion.uploads import DocumentIn, Intake, require_few_enough, require_one, to_chunking
 from api_gateway.resources.route_parts import CurrentGateway, file_form, require_media_type, validated
 from api_gateway.resources.shapes import JobAccepted, accepted_response
-from pipeline.document_sources import SourceKind, SourceRef
-from pipeline.documents.derived_ids import with_hash
+from pipeline.document_sources import SourceKind, SourceRef, with_hash
 from pipeline.errors import MalformedDocument, Rejected, UnsupportedMediaType
 from pipeline.ingestion.accept import AcceptedJob, Batch, OnConflict, Refusal, accept
 from pipeline.parsing import JSONL, charset_of, split_jsonl

@@ -9,8 +9,7 @@ import httpx
 import pytest
 
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.tenants.api_key_store import ApiKeys
-from pipeline.tenants.tenant_store import hashed, key_id_of
+from pipeline.tenants.tenant_store import ApiKeys, hashed, key_id_of
 from tests.conftest import gateway, make_tenant
 from tests.support.clients.gateway_client import VALID, ended, pointers, problem, send
 

@@ -24,7 +24,7 @@ from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents.document_store import Documents
 from pipeline.errors import DocumentTooLarge, QuotaExceeded
 from pipeline.maintenance.erase import delete_namespace
-from pipeline.maintenance.expire import expire
+from pipeline.maintenance.sweep import expire
 from pipeline.records import Chunking, DocumentId, Namespace
 from pipeline.vector_stores.attachment_store import Attachments
 from pipeline.vector_stores.collection import VectorStore

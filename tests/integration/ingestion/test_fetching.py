@@ -17,7 +17,7 @@ from pipeline.documents.document_view_store import DocumentViews
 from pipeline.ingestion.accept import AcceptedJob
 from pipeline.ingestion.fetch import hand_over
 from pipeline.ingestion.run import take
-from pipeline.jobs.dead_letter_store import DeadLetters
+from pipeline.jobs.control_store import DeadLetters
 from pipeline.jobs.job_views import DeadLetterFilter, ItemView
 from pipeline.records import OCTETS, DocumentId, Namespace, TenantId, Upload
 from pipeline.resources import Resources

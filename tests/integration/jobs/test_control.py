@@ -8,7 +8,7 @@ from pipeline.administration import steer_jobs
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import EmbedderUnavailable
 from pipeline.ingestion import run
-from pipeline.jobs.dead_letter_store import DeadLetters
+from pipeline.jobs.control_store import DeadLetters
 from pipeline.jobs.job_views import DeadLetterFilter, LedgerPosition
 from pipeline.records import FailureReason, JobId
 from tests.support.corpora.uploads import upload

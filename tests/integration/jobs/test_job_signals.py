@@ -8,8 +8,8 @@ import pytest
 
 from pipeline.administration import steer_jobs
 from pipeline.database.unit_of_work import unit_of_work
+from pipeline.jobs.job_view_store import JobSignals
 from pipeline.jobs.job_views import FailurePosition, Snapshot
-from pipeline.jobs.signal_store import JobSignals
 from pipeline.records import ItemState
 from tests.support.corpora.uploads import upload
 from tests.support.stacks.corner import Corner

@@ -7,7 +7,7 @@ from sqlalchemy import text
 
 from pipeline.channels.keyword_channel import KeywordChannel
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.documents.outdated_term_store import tenants_with_outdated_terms
+from pipeline.documents.owned_chunk_store import tenants_with_outdated_terms
 from pipeline.keyword import indexed_fields, terms
 from pipeline.keyword.spellings import joined_parts
 from pipeline.keyword.statistics_store import recount

@@ -12,7 +12,7 @@ from api_gateway.http.metrics import AlignmentMetrics
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents import reconcile_store
 from pipeline.maintenance import examine_stores
-from pipeline.maintenance.deletion_limit import DELETED_FREELY, DeletionLimit
+from pipeline.maintenance.compare import DELETED_FREELY, DeletionLimit
 from pipeline.maintenance.doctor import Severity
 from pipeline.maintenance.reconcile import reconcile_tenant
 from pipeline.maintenance.verify import verify

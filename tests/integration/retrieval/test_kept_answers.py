@@ -21,7 +21,7 @@ from pipeline.records import ChunkId, DocumentId, Namespace, QueryId
 from pipeline.resources import Resources
 from pipeline.retrieval import run_chord
 from pipeline.retrieval.reuse_answer import AnswerCache
-from pipeline.tenants.audit_queue_store import AuditQueue, unpacked
+from pipeline.tenants.audit_store import AuditQueue, unpacked
 from tests.conftest import make_tenant
 from tests.support.corpora.uploads import upload
 from tests.support.stacks.asking import BOTH, Asker

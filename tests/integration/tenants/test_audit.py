@@ -23,11 +23,9 @@ from pipeline.resources import Resources
 from pipeline.retrieval import record_search
 from pipeline.settings import Settings
 from pipeline.tenants import erasure_store
-from pipeline.tenants.api_key_store import ApiKeys
 from pipeline.tenants.audit import AuditFilter, AuditRow, act_as
-from pipeline.tenants.audit_queue_store import AuditQueue, list_key
-from pipeline.tenants.audit_store import Audit
-from pipeline.tenants.tenant_store import Tenants, hashed, key_id_of
+from pipeline.tenants.audit_store import Audit, AuditQueue, list_key
+from pipeline.tenants.tenant_store import ApiKeys, Tenants, hashed, key_id_of
 from tests.conftest import databases_of_its_own
 from tests.support.corpora.uploads import upload
 from tests.support.stacks.asking import Asker

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.documents.text import joined
+from pipeline.documents.clean_text import joined
 from pipeline.records import Passage
 
 

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from pipeline.jobs.waiting_reason import JobFacts, waiting_reason
+from pipeline.jobs.job_views import JobFacts, waiting_reason
 
 NOW = datetime(2026, 1, 2, 3, 4, 5)
 LONG_AGO = NOW - timedelta(seconds=60)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis.strategies import lists, sampled_from
 
-from pipeline.models.evidence import Reading, evidence, identifiers
+from pipeline.models.rerank_local import Reading, evidence, identifiers
 
 terms = lists(sampled_from("abcdefgh"), max_size=12)
 

@@ -9,7 +9,7 @@ import wordllama
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pipeline.models.token_ids import Tokens
+from pipeline.models.tokenizer import Tokens
 
 LOADED = wordllama.WordLlama.load(cache_dir=Path(wordllama.__file__).parent, disable_download=True)
 LOADED.tokenizer.no_padding()

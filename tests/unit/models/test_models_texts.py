@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import characters, text
 
-from pipeline.models.model_texts import MAX_INPUT_TOKENS, estimated_tokens, sendable
+from pipeline.models.prompt_texts import MAX_INPUT_TOKENS, estimated_tokens, sendable
 
 
 class DescribeSendable:

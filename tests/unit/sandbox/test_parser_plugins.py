@@ -12,7 +12,7 @@ import pytest
 from pipeline.errors import MalformedDocument, ParserMemory, ParserTimeout, ParserUnavailable, UnsupportedMediaType
 from pipeline.parsing import CSV, PARSERS, SUFFIXES, Format, media_type_of, register
 from pipeline.records import Parsed, Section
-from pipeline.sandbox.installed_parsers import register_installed_parsers
+from pipeline.sandbox.accepted_formats import register_installed_parsers
 from pipeline.sandbox.parser import Parser
 
 _PACKAGE = """

@@ -12,9 +12,9 @@ import pytest
 from pipeline.query.query_store import Queries
 from pipeline.query.request import Query
 from pipeline.records import Actor, Namespace, QueryId, TenantId
-from pipeline.tenants import audit_queue_store
+from pipeline.tenants import audit_store
 from pipeline.tenants.audit import AuditRow, query_hash
-from pipeline.tenants.audit_queue_store import WAITING, AuditQueue, packed, unpacked
+from pipeline.tenants.audit_store import WAITING, AuditQueue, packed, unpacked
 from tests.support.corpora.queries import query_of
 
 A = TenantId("a")
@@ -88,7 +88,7 @@ class DescribeTheQueue:
         queue.take_away(A, queue.oldest(A, limit=9))
         assert redis.smembers(WAITING) == set()
         answered(queries, "q2")
-        redis.delete(audit_queue_store.list_key(A))  # as an erasure does
+        redis.delete(audit_store.list_key(A))  # as an erasure does
         assert queue.oldest(A, limit=9) == []
         assert queue.tenants() == []
 

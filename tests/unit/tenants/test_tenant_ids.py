@@ -13,12 +13,12 @@ from pipeline.embedding import cache_store
 from pipeline.metrics import meter_store
 from pipeline.query.wake_names import WAKE_CHANNEL
 from pipeline.records import TenantId
-from pipeline.tenants import audit_queue_store, bootstrap, erasure_store
+from pipeline.tenants import audit_store, bootstrap, erasure_store
 from pipeline.tenants.accounts import RESERVED
 
 OWN_KEYS = [
-    audit_queue_store.WAITING,
-    audit_queue_store.LOST,
+    audit_store.WAITING,
+    audit_store.LOST,
     circuit_breaker_store.CIRCUITS,
     circuit_breaker_store.OPENED,
     meter_store.TOTALS,
