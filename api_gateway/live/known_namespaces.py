@@ -66,13 +66,13 @@ class KnownNamespaces:
         self._missing.forget(lambda key: key[0] == tenant_id and name in key[1])
 
     def _read_first(self, tenant_id: TenantId, limit: int) -> tuple[Namespace, ...]:
-        views = list_documents.list_namespaces(tenant_id, None, limit, self._use)
+        views = list_documents.list_namespaces(tenant_id, self._use, limit=limit)
         return tuple(Namespace(view.namespace) for view in views)
 
     def _read_missing(
         self, tenant_id: TenantId, names: Sequence[Namespace], optional: Collection[Namespace]
     ) -> tuple[Namespace, ...]:
-        existing = list_documents.existing_namespaces(tenant_id, names, self._use)
+        existing = list_documents.existing_namespaces(tenant_id, self._use, names)
         self._record_use(tenant_id, existing)
         missing = [(position, name) for position, name in enumerate(names) if name not in existing]
         needed = [(position, name) for position, name in missing if name not in optional] if existing else missing

@@ -260,7 +260,7 @@ async def put(request: Request, gateway: CurrentGateway, principal: Writer, name
 async def remove(gateway: CurrentGateway, principal: Writer, name: str) -> Response:
     """Delete a source. Queries that name it continue without it and report that."""
     is_name = re.fullmatch(SOURCE_NAME, name) is not None
-    if not is_name or not await gateway.run(flow.remove_api_source, principal.tenant_id, name, gateway.resources):
+    if not is_name or not await gateway.run(flow.remove_api_source, principal.tenant_id, gateway.resources, name):
         raise _not_found()
     return Response(status_code=204)
 
@@ -287,7 +287,7 @@ async def test(request: Request, gateway: CurrentGateway, principal: Writer, nam
 def _stored(principal: Principal, name: str, gateway: Gateway) -> StoredSource:
     if not re.fullmatch(SOURCE_NAME, name):
         raise _not_found()
-    return existing(flow.find_api_source(principal.tenant_id, name, gateway.resources), _not_found())
+    return existing(flow.find_api_source(principal.tenant_id, gateway.resources, name), _not_found())
 
 
 def _not_found() -> Problem:

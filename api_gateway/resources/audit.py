@@ -96,7 +96,7 @@ async def list_audit(
     """Return the tenant's own rows. A search appears within seconds of its answer, a write with its transaction."""
     tenant_id, chosen = principal.tenant_id, _filter(action, key_id, since, until)
     before = cursors.before(cursor, "audit", is_uuid=False)
-    rows = await gateway.run(list_rows, tenant_id, chosen, before, limit + 1, gateway.resources)
+    rows = await gateway.run(list_rows, tenant_id, gateway.resources, chosen, before=before, limit=limit + 1)
     return send_page(
         rows, limit, lambda row: audit_entry(row, tenant_id), "audit", lambda row: (row.at.isoformat(), row.audit_id)
     )
@@ -113,9 +113,10 @@ async def export_audit(
 ) -> Response:
     """Return all of the same rows as JSON lines. Rows added while it runs are not included."""
     chosen = _filter(action, key_id, since, until)
-    first = await gateway.run(list_rows, principal.tenant_id, chosen, None, _EXPORTED_AT_ONCE, gateway.resources)
+    tenant_id, use = principal.tenant_id, gateway.resources
+    first = await gateway.run(list_rows, tenant_id, use, chosen, before=None, limit=_EXPORTED_AT_ONCE)
     headers = {"Content-Disposition": 'attachment; filename="audit.jsonl"'}
-    lines = _lines(principal.tenant_id, chosen, first, gateway)
+    lines = _lines(tenant_id, chosen, first, gateway)
     return StreamingResponse(lines, media_type=_LINES, headers=headers)
 
 
@@ -131,7 +132,8 @@ async def _lines(
         if len(rows) < _EXPORTED_AT_ONCE:
             return
         before = (rows[-1].at, rows[-1].audit_id)
-        rows = await gateway.run(list_rows, tenant_id, chosen, before, _EXPORTED_AT_ONCE, gateway.resources)
+        use = gateway.resources
+        rows = await gateway.run(list_rows, tenant_id, use, chosen, before=before, limit=_EXPORTED_AT_ONCE)
 
 
 def _filter(action: str | None, key_id: str | None, since: datetime | None, until: datetime | None) -> AuditFilter:

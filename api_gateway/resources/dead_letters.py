@@ -121,7 +121,7 @@ async def list_dead_letters(
     chosen = _selection(job_id, None if namespace is None else namespace_parameter(namespace), code, reason)
     before = _before(cursor)
     tenant_id, use = principal.tenant_id, gateway.resources
-    letters = await gateway.run(steer_jobs.list_dead_letters, tenant_id, chosen, before, limit + 1, use)
+    letters = await gateway.run(steer_jobs.list_dead_letters, tenant_id, use, chosen, before=before, limit=limit + 1)
     return send_page(letters, limit, dead_letter, "dead", _position_in_list)
 
 
@@ -133,7 +133,7 @@ async def list_dead_letters(
 async def look(gateway: CurrentGateway, principal: Reader, letter_id: str) -> Response:
     """Return the details of a failure, without the document's text."""
     position = _position(letter_id)
-    letter = await gateway.run(steer_jobs.find_dead_letter, principal.tenant_id, position, gateway.resources)
+    letter = await gateway.run(steer_jobs.find_dead_letter, principal.tenant_id, gateway.resources, position)
     return json_response(dead_letter(existing(letter, _not_found())))
 
 

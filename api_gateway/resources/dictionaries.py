@@ -140,7 +140,7 @@ async def replace(request: Request, gateway: CurrentGateway, principal: Writer, 
         dictionary = to_dictionary(sent, within)
     except ValueError as error:
         raise invalid([{"pointer": "/rules", "detail": str(error)}]) from None
-    version = await gateway.run(replace_dictionary, principal.tenant_id, within, dictionary, gateway.resources)
+    version = await gateway.run(replace_dictionary, principal.tenant_id, gateway.resources, within, dictionary)
     return _send(dictionary, within, version)
 
 
@@ -153,7 +153,7 @@ async def replace(request: Request, gateway: CurrentGateway, principal: Writer, 
 async def delete(gateway: CurrentGateway, principal: Writer, namespace: Within = None) -> Response:
     """Delete the dictionary. Queries stop using it within seconds."""
     within = _within(namespace)
-    existing(await gateway.run(delete_dictionary, principal.tenant_id, within, gateway.resources), _missing(within))
+    existing(await gateway.run(delete_dictionary, principal.tenant_id, gateway.resources, within), _missing(within))
     return Response(status_code=204)
 
 

@@ -148,8 +148,8 @@ async def list_entities(
     states = await gateway.run(
         list_states,
         principal.tenant_id,
-        within,
         gateway.resources,
+        within,
         as_of=as_of,
         name=name,
         after=after[0] if after else "",

@@ -128,7 +128,7 @@ async def list_jobs(
     within = None if namespace is None else namespace_parameter(namespace)
     chosen = JobFilter(statuses=tuple(status or ()), namespace=within, since=begins, until=ends)
     views = await gateway.run(
-        jobs_of_tenant.list_jobs, principal.tenant_id, chosen, before, limit + 1, gateway.resources
+        jobs_of_tenant.list_jobs, principal.tenant_id, gateway.resources, chosen, before=before, limit=limit + 1
     )
     return send_page(views, limit, job_json, "jobs", lambda view: (view.created_at.isoformat(), view.job_id))
 
@@ -154,7 +154,9 @@ async def find(
     count. Compares up to 100,000 uploads, by namespace and id."""
     within = None if namespace is None else namespace_parameter(namespace)
     tenant_id, use = principal.tenant_id, gateway.resources
-    matches, truncated = await gateway.run(jobs_of_tenant.find_matches, tenant_id, text, within, limit, use)
+    matches, truncated = await gateway.run(
+        jobs_of_tenant.find_matches, tenant_id, use, text, namespace=within, limit=limit
+    )
     return json_response({"data": [shown(FoundMatch, match) for match in matches], "truncated": truncated})
 
 
@@ -177,7 +179,7 @@ async def until_finished(
     """Wait for the end of a job, for some seconds. ``receive`` is the request's. Raises ClientDisconnect or Problem."""
 
     def is_finished() -> bool | None:
-        finished = jobs_of_tenant.is_finished(tenant_id, job_id, gateway.resources)
+        finished = jobs_of_tenant.is_finished(tenant_id, gateway.resources, job_id)
         return None if finished is False else True
 
     name = wake_name("job", tenant_id, job_id)
@@ -227,7 +229,7 @@ async def list_items(
 
 def view_of(tenant_id: TenantId, job_id: JobId, gateway: Gateway) -> JobView:
     """Return the job. Blocking. Raises Problem 404."""
-    return existing(jobs_of_tenant.find_job(tenant_id, job_id, gateway.resources), not_found())
+    return existing(jobs_of_tenant.find_job(tenant_id, gateway.resources, job_id), not_found())
 
 
 def parse_job_id(job_id: str) -> JobId:

@@ -178,14 +178,16 @@ async def issue_key(gateway: Gateway, tenant_id: TenantId, sent: KeyRequest, *, 
 
     def issue() -> IssuedKey:
         scopes = tuple(sent.scopes)
-        return manage_tenants.issue_key(tenant_id, sent.name, scopes, sent.expires_at, gateway.resources)
+        return manage_tenants.issue_key(tenant_id, gateway.resources, sent.name, scopes, expires_at=sent.expires_at)
 
     return await _send_issued(gateway, issue, under)
 
 
 async def keys_page(gateway: Gateway, tenant_id: TenantId, limit: int, cursor: str | None) -> Response:
     """Return one page of a tenant's keys. Raises Problem 422."""
-    rows = await gateway.run(manage_tenants.list_keys, tenant_id, _after(cursor), limit + 1, gateway.resources)
+    rows = await gateway.run(
+        manage_tenants.list_keys, tenant_id, gateway.resources, after=_after(cursor), limit=limit + 1
+    )
     return send_page(rows, limit, key_json, "keys", lambda key: (key.created_at.isoformat(), key.key_id))
 
 
@@ -197,7 +199,7 @@ async def rotate_key(
     def rotate() -> IssuedKey:
         key_of(gateway, tenant_id, key_id)
         overlap = timedelta(seconds=sent.overlap_seconds)
-        issued = manage_tenants.rotate_key(tenant_id, key_id, overlap, gateway.resources)
+        issued = manage_tenants.rotate_key(tenant_id, gateway.resources, key_id, overlap=overlap)
         return existing(issued, Problem(409, "key_not_rotatable", "The key has ended, or it was rotated before."))
 
     return await _send_issued(gateway, rotate, under)
@@ -206,7 +208,7 @@ async def rotate_key(
 async def revoke_key(gateway: Gateway, tenant_id: TenantId, key_id: str) -> Response:
     """Revoke a key. Raises Problem 404."""
     is_id = _KEY_ID.fullmatch(key_id) is not None
-    if not is_id or not await gateway.run(manage_tenants.revoke_key, tenant_id, key_id, gateway.resources):
+    if not is_id or not await gateway.run(manage_tenants.revoke_key, tenant_id, gateway.resources, key_id):
         raise _not_found()
     return Response(status_code=204)
 
@@ -214,7 +216,7 @@ async def revoke_key(gateway: Gateway, tenant_id: TenantId, key_id: str) -> Resp
 def key_of(gateway: Gateway, tenant_id: TenantId, key_id: str) -> ApiKey:
     """Return the key. Blocking. Raises Problem 404."""
     is_id = _KEY_ID.fullmatch(key_id) is not None
-    return existing(manage_tenants.find_key(tenant_id, key_id, gateway.resources) if is_id else None, _not_found())
+    return existing(manage_tenants.find_key(tenant_id, gateway.resources, key_id) if is_id else None, _not_found())
 
 
 def _refuse_operators(gateway: Gateway, principal: Principal, key_id: str) -> None:

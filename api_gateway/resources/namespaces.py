@@ -165,9 +165,9 @@ async def list_namespaces(
     views = await gateway.run(
         list_documents.list_namespaces,
         principal.tenant_id,
-        start,
-        limit + 1,
         use,
+        after=start,
+        limit=limit + 1,
         examples=examples,
         contains=contains,
         sizes=sizes,

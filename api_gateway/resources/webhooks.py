@@ -255,7 +255,9 @@ async def list_deliveries(
 
     def read() -> list[StoredDelivery]:
         _stored(principal, parsed_id, gateway)
-        return flow.list_deliveries(principal.tenant_id, parsed_id, standing, before, limit + 1, gateway.resources)
+        return flow.list_deliveries(
+            principal.tenant_id, gateway.resources, parsed_id, state=standing, before=before, limit=limit + 1
+        )
 
     return send_page(
         await gateway.run(read),
@@ -279,7 +281,7 @@ async def look_at_delivery(
     parsed_id = _parse_id(webhook_id)
 
     def read() -> StoredDelivery | None:
-        return flow.find_delivery(principal.tenant_id, parsed_id, delivery_id, gateway.resources)
+        return flow.find_delivery(principal.tenant_id, gateway.resources, parsed_id, delivery_id)
 
     name = f"{principal.tenant_id}:delivery:{parsed_id}:{delivery_id}"
 
@@ -288,7 +290,7 @@ async def look_at_delivery(
 
     stored = await poll.until(request, gateway, name, read, is_settled, wait)
     sent = delivery(existing(stored, _no_delivery()))
-    body = await gateway.run(flow.body_of, principal.tenant_id, parsed_id, delivery_id, gateway.resources)
+    body = await gateway.run(flow.body_of, principal.tenant_id, gateway.resources, parsed_id, delivery_id)
     return json_response({**sent, "body": existing(body, _no_delivery())})
 
 
@@ -310,7 +312,7 @@ async def redeliver(gateway: CurrentGateway, principal: Writer, webhook_id: str,
 
 
 def _stored(principal: Principal, webhook_id: str, gateway: Gateway) -> StoredWebhook:
-    return existing(flow.find_webhook(principal.tenant_id, webhook_id, gateway.resources), _not_found())
+    return existing(flow.find_webhook(principal.tenant_id, gateway.resources, webhook_id), _not_found())
 
 
 def _parse_id(webhook_id: str) -> str:

@@ -9,6 +9,7 @@ from ipaddress import ip_address
 
 import structlog
 
+from pipeline.administration.call_store import call_store
 from pipeline.api_sources.api_answer import Passages
 from pipeline.api_sources.api_source import ApiSource, StoredSource
 from pipeline.api_sources.api_source_store import ApiSources
@@ -48,6 +49,11 @@ class SourceTrial:
     error: PipelineError | None = None
 
 
+list_api_sources = call_store(ApiSources, ApiSources.all)
+find_api_source = call_store(ApiSources, ApiSources.one)
+remove_api_source = call_store(ApiSources, ApiSources.remove)
+
+
 def put(
     tenant_id: TenantId,
     name: str,
@@ -83,24 +89,6 @@ def put(
     assert stored is not None
     log.info("api_source_put", tenant_id=tenant_id, source=name, new=before is None)
     return stored, before is None
-
-
-def list_api_sources(tenant_id: TenantId, use: Resources) -> list[StoredSource]:
-    """Return every source of the tenant, without the values of its headers."""
-    with unit_of_work(use.mysql) as work:
-        return ApiSources(work.connection, tenant_id).all()
-
-
-def find_api_source(tenant_id: TenantId, name: str, use: Resources) -> StoredSource | None:
-    """Return the source, or None."""
-    with unit_of_work(use.mysql) as work:
-        return ApiSources(work.connection, tenant_id).one(name)
-
-
-def remove_api_source(tenant_id: TenantId, name: str, use: Resources) -> bool:
-    """Remove a source with the values of its headers; False if there is none."""
-    with unit_of_work(use.mysql) as work:
-        return ApiSources(work.connection, tenant_id).remove(name)
 
 
 def try_out(tenant_id: TenantId, stored: StoredSource, query: Query, use: Resources) -> SourceTrial:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pipeline.administration.call_store import call_store
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.keyword.dictionary import Dictionary
 from pipeline.keyword.dictionary_store import Dictionaries
 from pipeline.records import Namespace, TenantId
 from pipeline.resources import Resources
+
+replace_dictionary = call_store(Dictionaries, Dictionaries.replace)
+delete_dictionary = call_store(Dictionaries, Dictionaries.delete)
 
 
 def load_dictionary(tenant_id: TenantId, namespace: Namespace, use: Resources) -> tuple[Dictionary | None, int]:
@@ -14,15 +18,3 @@ def load_dictionary(tenant_id: TenantId, namespace: Namespace, use: Resources) -
     with unit_of_work(use.mysql) as work:
         store = Dictionaries(work.connection, tenant_id)
         return store.load([namespace]).get(namespace), store.versions([namespace]).get(namespace, 0)
-
-
-def replace_dictionary(tenant_id: TenantId, namespace: Namespace, dictionary: Dictionary, use: Resources) -> int:
-    """Store a dictionary in the place of the one before, and return its version."""
-    with unit_of_work(use.mysql) as work:
-        return Dictionaries(work.connection, tenant_id).replace(namespace, dictionary)
-
-
-def delete_dictionary(tenant_id: TenantId, namespace: Namespace, use: Resources) -> bool:
-    """Delete a dictionary; False if there is none."""
-    with unit_of_work(use.mysql) as work:
-        return Dictionaries(work.connection, tenant_id).delete(namespace)

@@ -6,13 +6,17 @@ from collections.abc import Sequence
 
 import structlog
 
-from pipeline.database.unit_of_work import reading, retry_conflicts, unit_of_work
+from pipeline.administration.call_store import call_store
+from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
 from pipeline.entities.entity import EntityState
 from pipeline.entities.entity_store import Entities
 from pipeline.records import Namespace, TenantId
 from pipeline.resources import Resources
 
 log = structlog.get_logger(__name__)
+
+
+list_states = call_store(Entities, Entities.page, reading=True)
 
 
 @retry_conflicts(attempts=8)
@@ -22,21 +26,6 @@ def put_states(tenant_id: TenantId, states: Sequence[EntityState], use: Resource
         Entities(work.connection, tenant_id).put(states)
     log.info("entity_states_written", tenant_id=tenant_id, states=len(states))
     return len(states)
-
-
-def list_states(
-    tenant_id: TenantId,
-    namespace: Namespace,
-    use: Resources,
-    *,
-    as_of: int | None,
-    name: str | None,
-    after: str,
-    limit: int,
-) -> list[EntityState]:
-    """Return a page of `Entities.page`."""
-    with reading(use.mysql) as connection:
-        return Entities(connection, tenant_id).page(namespace, as_of=as_of, name=name, after=after, limit=limit)
 
 
 @retry_conflicts(attempts=8)

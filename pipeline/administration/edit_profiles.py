@@ -7,8 +7,9 @@ from typing import Any
 
 import structlog
 
+from pipeline.administration.call_store import call_store
 from pipeline.database.unit_of_work import reading, unit_of_work
-from pipeline.query.built_in_profiles import DEFAULT_PROFILE, ProfileHead, ProfileVersion
+from pipeline.query.built_in_profiles import DEFAULT_PROFILE
 from pipeline.query.configuration import Configuration
 from pipeline.query.experiments import Experiment, read_experiment
 from pipeline.query.plan import Plan, PlanFlaw, overlaid
@@ -20,6 +21,13 @@ from pipeline.retrieval.build_plan import plan_of
 log = structlog.get_logger(__name__)
 
 
+list_profiles = call_store(Profiles, Profiles.heads, reading=True)
+list_versions = call_store(Profiles, Profiles.versions, reading=True)
+remove_profile = call_store(Profiles, Profiles.remove)
+list_experiments = call_store(Experiments, Experiments.all, reading=True)
+remove_experiment = call_store(Experiments, Experiments.remove)
+
+
 def load_configuration(tenant_id: TenantId, use: Resources) -> Configuration:
     """Return the tenant's present configuration. Raises StoreUnavailable."""
     with reading(use.mysql) as connection:
@@ -29,36 +37,6 @@ def load_configuration(tenant_id: TenantId, use: Resources) -> Configuration:
         profiles=profiles,
         experiments={name: read_experiment(config) for name, (config, active) in experiments.items() if active},
     )
-
-
-def list_profiles(tenant_id: TenantId, use: Resources) -> dict[str, ProfileHead]:
-    """Return every profile by name, built-in ones included."""
-    with reading(use.mysql) as connection:
-        return Profiles(connection, tenant_id).heads()
-
-
-def list_versions(tenant_id: TenantId, name: str, use: Resources) -> list[ProfileVersion]:
-    """Return every version of a profile, newest first."""
-    with reading(use.mysql) as connection:
-        return Profiles(connection, tenant_id).versions(name)
-
-
-def remove_profile(tenant_id: TenantId, name: str, use: Resources) -> bool:
-    """Remove every stored version of a profile; False if there is none."""
-    with unit_of_work(use.mysql) as work:
-        return Profiles(work.connection, tenant_id).remove(name)
-
-
-def list_experiments(tenant_id: TenantId, use: Resources) -> dict[str, tuple[dict[str, Any], bool]]:
-    """Return every experiment by name: its configuration, and whether it is active."""
-    with reading(use.mysql) as connection:
-        return Experiments(connection, tenant_id).all()
-
-
-def remove_experiment(tenant_id: TenantId, experiment_id: str, use: Resources) -> bool:
-    """Remove an experiment; False if there is none."""
-    with unit_of_work(use.mysql) as work:
-        return Experiments(work.connection, tenant_id).remove(experiment_id)
 
 
 def store_profile(

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from sqlalchemy import Connection
 
+from pipeline.administration.call_store import call_store
 from pipeline.administration.delete_documents import delete_within
 from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
 from pipeline.document_sources import SourceKind, SourceRef
@@ -56,6 +57,10 @@ class Put:
     attributes: Mapping[str, Any]
 
 
+find_store = call_store(VectorStores, VectorStores.one)
+find_files = call_store(Attachments, Attachments.named)
+
+
 def open_store(tenant_id: TenantId, store: VectorStore, use: Resources) -> None:
     """Create an empty vector store."""
     with unit_of_work(use.mysql) as work:
@@ -66,12 +71,6 @@ def note_use(tenant_id: TenantId, namespaces: Collection[Namespace], use: Resour
     """Note that these namespaces are in use: a vector store may expire when it is unused."""
     with unit_of_work(use.mysql) as work:
         VectorStores(work.connection, tenant_id).touch(namespaces)
-
-
-def find_store(tenant_id: TenantId, namespace: Namespace, use: Resources) -> VectorStore | None:
-    """Return the vector store that a namespace is, expired or not; None if there is no such namespace."""
-    with unit_of_work(use.mysql) as work:
-        return VectorStores(work.connection, tenant_id).one(namespace)
 
 
 def list_stores(
@@ -110,14 +109,6 @@ def tally_batch(
         attachments = Attachments(work.connection, tenant_id)
         created_at = attachments.job_in(namespace, job_id)
         return None if created_at is None else (created_at, attachments.tally_of_job(job_id))
-
-
-def find_files(
-    tenant_id: TenantId, namespace: Namespace, file_ids: Sequence[str], use: Resources
-) -> dict[str, Attached]:
-    """Return those of the files that are in a vector store, by id."""
-    with unit_of_work(use.mysql) as work:
-        return Attachments(work.connection, tenant_id).named(namespace, list(file_ids))
 
 
 def list_files(

@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 
 import structlog
 
+from pipeline.administration.call_store import call_store
 from pipeline.database.sealing import Sealer
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.deadline import Deadline
@@ -25,7 +26,7 @@ from pipeline.records import TenantId
 from pipeline.resources import Resources
 from pipeline.tenants.audit_store import Audit
 from pipeline.webhooks import delivery_retries, signatures
-from pipeline.webhooks.endpoint import Delivery, DeliveryState, Event, Webhook
+from pipeline.webhooks.endpoint import Event, Webhook
 from pipeline.webhooks.endpoint_store import Deliveries, Sending, Webhooks, claim, prune, tenants_following_progress
 
 log = structlog.get_logger(__name__)
@@ -43,6 +44,13 @@ _USER_AGENT = "Chordwise-Webhooks/1"
 
 class TooManyWebhooks(Exception):
     """The tenant has as many endpoints as allowed."""
+
+
+list_webhooks = call_store(Webhooks, Webhooks.all)
+find_webhook = call_store(Webhooks, Webhooks.one)
+list_deliveries = call_store(Deliveries, Deliveries.page)
+find_delivery = call_store(Deliveries, Deliveries.one)
+body_of = call_store(Deliveries, Deliveries.body)
 
 
 def add(tenant_id: TenantId, url: str, events: Sequence[str], use: Resources) -> tuple[Webhook, str]:
@@ -88,18 +96,6 @@ def rotate(tenant_id: TenantId, webhook_id: str, use: Resources, *, overlap_s: f
     return None if webhook is None else (webhook, signatures.secret_text(secret))
 
 
-def list_webhooks(tenant_id: TenantId, use: Resources) -> list[Webhook]:
-    """Return every endpoint of the tenant."""
-    with unit_of_work(use.mysql) as work:
-        return Webhooks(work.connection, tenant_id).all()
-
-
-def find_webhook(tenant_id: TenantId, webhook_id: str, use: Resources) -> Webhook | None:
-    """Return the endpoint, or None."""
-    with unit_of_work(use.mysql) as work:
-        return Webhooks(work.connection, tenant_id).one(webhook_id)
-
-
 def remove(tenant_id: TenantId, webhook_id: str, use: Resources) -> bool:
     """Remove an endpoint with its deliveries; False if there is none."""
     with unit_of_work(use.mysql) as work:
@@ -122,32 +118,6 @@ def queue_test(tenant_id: TenantId, webhook_id: str, use: Resources) -> str:
         if use.outbox_filled is not None:
             work.after_commit(use.outbox_filled)
         return Outbox(work.connection, tenant_id).test(webhook_id)
-
-
-def list_deliveries(
-    tenant_id: TenantId,
-    webhook_id: str,
-    state: DeliveryState | None,
-    before: tuple[datetime, str] | None,
-    limit: int,
-    use: Resources,
-) -> list[Delivery]:
-    """Return the deliveries of an endpoint older than the (created_at, delivery_id) cursor, newest first."""
-    with unit_of_work(use.mysql) as work:
-        store = Deliveries(work.connection, tenant_id)
-        return store.page(webhook_id, state=state, before=before, limit=limit)
-
-
-def find_delivery(tenant_id: TenantId, webhook_id: str, delivery_id: str, use: Resources) -> Delivery | None:
-    """Return the delivery, or None."""
-    with unit_of_work(use.mysql) as work:
-        return Deliveries(work.connection, tenant_id).one(webhook_id, delivery_id)
-
-
-def body_of(tenant_id: TenantId, webhook_id: str, delivery_id: str, use: Resources) -> str | None:
-    """Return the message of the delivery, or None."""
-    with unit_of_work(use.mysql) as work:
-        return Deliveries(work.connection, tenant_id).body(webhook_id, delivery_id)
 
 
 def redeliver(tenant_id: TenantId, webhook_id: str, delivery_id: str, use: Resources) -> bool | None:

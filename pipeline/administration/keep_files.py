@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from pipeline.administration.call_store import call_store
 from pipeline.administration.delete_documents import delete_within
 from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
 from pipeline.ingestion.accept import quotas
@@ -15,6 +16,10 @@ from pipeline.vector_stores.collection import StoredFile, made_at, new_id
 from pipeline.vector_stores.file_store import StoredFiles
 
 ID_PREFIX = "file-"
+
+
+list_files = call_store(StoredFiles, StoredFiles.page)
+read_file = call_store(StoredFiles, StoredFiles.body)
 
 
 def keep_file(
@@ -47,31 +52,10 @@ def keep_file(
     return file
 
 
-def list_files(
-    tenant_id: TenantId,
-    after: tuple[datetime, str] | None,
-    limit: int,
-    use: Resources,
-    *,
-    newest_first: bool,
-    purpose: str | None,
-) -> list[StoredFile]:
-    """Return the files that follow the (created_at, file_id) cursor, those of ``purpose`` if one is given."""
-    with unit_of_work(use.mysql) as work:
-        files = StoredFiles(work.connection, tenant_id)
-        return files.page(after=after, newest_first=newest_first, purpose=purpose, limit=limit)
-
-
 def find_file(tenant_id: TenantId, file_id: str, use: Resources) -> StoredFile | None:
     """Return the file, or None."""
     with unit_of_work(use.mysql) as work:
         return StoredFiles(work.connection, tenant_id).named([file_id]).get(file_id)
-
-
-def read_file(tenant_id: TenantId, file_id: str, use: Resources) -> bytes | None:
-    """Return the bytes of a file, or None."""
-    with unit_of_work(use.mysql) as work:
-        return StoredFiles(work.connection, tenant_id).body(file_id)
 
 
 @retry_conflicts()

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
+from pipeline.administration.call_store import call_store
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.document_sources import SourceKind
 from pipeline.documents.document_store import Documents
 from pipeline.documents.document_view_store import DocumentViews, SourceViews
-from pipeline.documents.document_views import DocumentSelection, DocumentView, History, OriginalUpload, SourceView
+from pipeline.documents.document_views import DocumentView, OriginalUpload
 from pipeline.documents.generation_store import Generations
-from pipeline.examples.example_counts import Duplicated, Stored, Verified
+from pipeline.examples.example_counts import Duplicated, Stored
 from pipeline.examples.example_store import Examples
 from pipeline.filters.used_fields import FieldTally, UsedFields
-from pipeline.records import DocumentId, Generation, JobId, Namespace, Scope, TenantId
+from pipeline.records import DocumentId, Generation, Namespace, Scope, TenantId
 from pipeline.resources import Resources
-from pipeline.tenants.accounts import NamespaceView
 from pipeline.tenants.namespace_store import Namespaces
 
 _LEAST_SIMILARITY = 0.9  # cosine of the vectors of whole documents; copies with small changes are above 0.97
@@ -27,25 +26,14 @@ _READ_AT_ONCE: Final = 1_000
 _READING_S: Final = 2.0  # after which no further documents are read
 
 
-def list_documents(
-    tenant_id: TenantId,
-    use: Resources,
-    selection: DocumentSelection,
-    *,
-    after: tuple[str, ...] | None = None,
-    limit: int,
-) -> list[DocumentView]:
-    """Return the selected documents in the selection's order, those after a `DocumentView.position`."""
-    with unit_of_work(use.mysql) as work:
-        return DocumentViews(work.connection, tenant_id).views(selection, after=after, limit=limit)
-
-
-def find_document(
-    tenant_id: TenantId, namespace: Namespace, document_id: DocumentId, use: Resources
-) -> DocumentView | None:
-    """Return the document, or None."""
-    with unit_of_work(use.mysql) as work:
-        return DocumentViews(work.connection, tenant_id).view(namespace, document_id)
+list_documents = call_store(DocumentViews, DocumentViews.views)
+find_document = call_store(DocumentViews, DocumentViews.view)
+list_generations = call_store(Generations, Generations.history)
+list_sources = call_store(SourceViews, SourceViews.page)
+find_source = call_store(SourceViews, SourceViews.one)
+list_namespaces = call_store(Namespaces, Namespaces.views)
+existing_namespaces = call_store(Namespaces, Namespaces.existing)
+verify_import = call_store(Examples, Examples.verified)
 
 
 def read_original(
@@ -81,42 +69,6 @@ def find_similar(
     ]
 
 
-def list_generations(
-    tenant_id: TenantId, namespace: Namespace, document_id: DocumentId, use: Resources
-) -> History | None:
-    """Return the generations of a document of which anything is left, or None without such a document."""
-    with unit_of_work(use.mysql) as work:
-        return Generations(work.connection, tenant_id).history(namespace, document_id)
-
-
-def list_sources(
-    tenant_id: TenantId, namespace: Namespace, kind: SourceKind | None, after: str, limit: int, use: Resources
-) -> list[SourceView]:
-    """Return the sources that follow the id ``after`` and have a document that is searchable or under way."""
-    with unit_of_work(use.mysql) as work:
-        return SourceViews(work.connection, tenant_id).page(namespace, kind=kind, after=after, limit=limit)
-
-
-def find_source(tenant_id: TenantId, namespace: Namespace, source_id: str, use: Resources) -> SourceView | None:
-    """Return the source, or None if it has no document; one whose upload failed or was cancelled counts."""
-    with unit_of_work(use.mysql) as work:
-        return SourceViews(work.connection, tenant_id).one(namespace, source_id)
-
-
-def list_namespaces(
-    tenant_id: TenantId, after: str | None, limit: int, use: Resources, **selection: Any
-) -> Sequence[NamespaceView]:
-    """Return the namespaces that follow the name ``after``. ``selection``: as of `Namespaces.views`."""
-    with unit_of_work(use.mysql) as work:
-        return Namespaces(work.connection, tenant_id).views(after=after, limit=limit, **selection)
-
-
-def existing_namespaces(tenant_id: TenantId, names: Sequence[Namespace], use: Resources) -> set[Namespace]:
-    """Return those of ``names`` that exist."""
-    with unit_of_work(use.mysql) as work:
-        return Namespaces(work.connection, tenant_id).existing(names)
-
-
 def used_fields(tenant_id: TenantId, namespace: Namespace, use: Resources) -> UsedFields:
     """Count the values of the published documents' fields: of the first 10,000 by id, or of those read within 2 s."""
     tally, after, until = FieldTally(), "", time.monotonic() + _READING_S
@@ -140,9 +92,3 @@ def count_examples(
             return None
         examples = Examples(work.connection, tenant_id)
         return examples.stored(namespace, categories), examples.duplicates(namespace, categories)
-
-
-def verify_import(tenant_id: TenantId, job_id: JobId, sample: int, use: Resources) -> Verified | None:
-    """Compare the rows a job accepted with what searches find now; None without such a job."""
-    with unit_of_work(use.mysql) as work:
-        return Examples(work.connection, tenant_id).verified(job_id, sample=sample)

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from datetime import date, datetime, timedelta
+from datetime import date
 
+from pipeline.administration.call_store import call_store
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.records import TenantId
 from pipeline.resources import Resources
 from pipeline.tenants import quota_store
-from pipeline.tenants.accounts import ApiKey, IssuedKey, OwnQuotas, Principal, Tenant, tenant_of
-from pipeline.tenants.audit import AuditFilter, AuditRow
+from pipeline.tenants.accounts import OwnQuotas, Principal, Tenant, tenant_of
 from pipeline.tenants.audit_store import Audit
 from pipeline.tenants.tenant_store import ApiKeys, Tenants, tenants_page
 from pipeline.tenants.usage import UsageKey, UsageRow
 from pipeline.tenants.usage_store import Usage
+
+find_tenant = call_store(Tenants, Tenants.find)
+list_audit = call_store(Audit, Audit.page)
+issue_key = call_store(ApiKeys, ApiKeys.issue)
+list_keys = call_store(ApiKeys, ApiKeys.page)
+find_key = call_store(ApiKeys, ApiKeys.one)
+rotate_key = call_store(ApiKeys, ApiKeys.rotate)
+revoke_key = call_store(ApiKeys, ApiKeys.revoke)
 
 
 def create_tenant(tenant_id: TenantId, name: str, quotas: OwnQuotas | None, use: Resources) -> Tenant | None:
@@ -33,12 +41,6 @@ def list_tenants(after: str | None, limit: int, use: Resources) -> list[Tenant]:
     """Return the tenants of the installation that follow the id ``after``, by id."""
     with unit_of_work(use.mysql) as work:
         return tenants_page(work.connection, after=after, limit=limit)
-
-
-def find_tenant(tenant_id: TenantId, use: Resources) -> Tenant | None:
-    """Return the tenant, or None."""
-    with unit_of_work(use.mysql) as work:
-        return Tenants(work.connection, tenant_id).find()
 
 
 def admit_tenant(tenant_id: TenantId, admitted: bool, use: Resources) -> None:
@@ -83,44 +85,3 @@ def usage_between(
         usage = Usage(work.connection, tenant_id)
         rows = usage.between(first, last, by=by, after=after, limit=limit)
         return usage.total(first, last), rows
-
-
-def list_audit(
-    tenant_id: TenantId, chosen: AuditFilter, before: tuple[datetime, str] | None, limit: int, use: Resources
-) -> list[AuditRow]:
-    """Return rows of the audit older than the (at, audit_id) cursor, newest first."""
-    with unit_of_work(use.mysql) as work:
-        return Audit(work.connection, tenant_id).page(chosen, before=before, limit=limit)
-
-
-def issue_key(
-    tenant_id: TenantId, name: str, scopes: tuple[str, ...], expires_at: datetime | None, use: Resources
-) -> IssuedKey:
-    """Issue a key to a tenant that exists. Raises TooManyKeys."""
-    with unit_of_work(use.mysql) as work:
-        return ApiKeys(work.connection, tenant_id).issue(name, scopes, expires_at=expires_at)
-
-
-def list_keys(tenant_id: TenantId, after: tuple[datetime, str] | None, limit: int, use: Resources) -> list[ApiKey]:
-    """Return the keys older than the (created_at, key_id) cursor, newest first, ended ones included."""
-    with unit_of_work(use.mysql) as work:
-        return ApiKeys(work.connection, tenant_id).page(after=after, limit=limit)
-
-
-def find_key(tenant_id: TenantId, key_id: str, use: Resources) -> ApiKey | None:
-    """Return the key, or None."""
-    with unit_of_work(use.mysql) as work:
-        return ApiKeys(work.connection, tenant_id).one(key_id)
-
-
-def rotate_key(tenant_id: TenantId, key_id: str, overlap: timedelta, use: Resources) -> IssuedKey | None:
-    """Issue a key in the place of another, which works for ``overlap`` longer; None if that one has ended or was rotated.
-    Raises TooManyKeys."""
-    with unit_of_work(use.mysql) as work:
-        return ApiKeys(work.connection, tenant_id).rotate(key_id, overlap=overlap)
-
-
-def revoke_key(tenant_id: TenantId, key_id: str, use: Resources) -> bool:
-    """End a key; False if the tenant has no such key."""
-    with unit_of_work(use.mysql) as work:
-        return ApiKeys(work.connection, tenant_id).revoke(key_id)

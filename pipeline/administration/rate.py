@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 import structlog
 
+from pipeline.administration.call_store import call_store
 from pipeline.database.unit_of_work import reading, unit_of_work
 from pipeline.documents.chunk_store import Chunks
 from pipeline.documents.document_view_store import DocumentViews
@@ -61,6 +62,10 @@ class _Rated:
     source: str | None = None
 
 
+list_ratings = call_store(FeedbackStore, FeedbackStore.page, reading=True)
+take_back = call_store(FeedbackStore, FeedbackStore.remove)
+
+
 def rate(
     tenant_id: TenantId, state: QueryState, rating: RatingRequest, *, request_id: str, use: Resources
 ) -> tuple[Feedback, bool]:
@@ -108,28 +113,6 @@ def rate(
     rank = {"rating": rating.rating, "place": rated.place, "new": new}
     log.info("feedback_given", query_id=query.query_id, **rank, **version)
     return stored, new
-
-
-def list_ratings(
-    tenant_id: TenantId,
-    use: Resources,
-    *,
-    since: datetime | None,
-    namespace: Namespace | None,
-    rating: Rating | None,
-    before: tuple[datetime, str] | None,
-    limit: int,
-) -> list[Feedback]:
-    """Return ratings since a moment and older than the (created_at, feedback_id) cursor, newest first."""
-    with reading(use.mysql) as connection:
-        store = FeedbackStore(connection, tenant_id)
-        return store.page(since=since, namespace=namespace, rating=rating, before=before, limit=limit)
-
-
-def take_back(tenant_id: TenantId, given_id: str, use: Resources) -> bool:
-    """Delete a rating; False if there is none."""
-    with unit_of_work(use.mysql) as work:
-        return FeedbackStore(work.connection, tenant_id).remove(given_id)
 
 
 def judgment_page(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from datetime import datetime
 from functools import partial
 
 import structlog
 from sqlalchemy import Connection
 
+from pipeline.administration.call_store import call_store
 from pipeline.administration.drop_replaced import drop_retired
 from pipeline.database.rows import now
 from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
@@ -19,7 +19,7 @@ from pipeline.ingestion.accept import quotas
 from pipeline.ingestion.finish_items import close_jobs
 from pipeline.jobs.control_store import DeadLetters, JobControl
 from pipeline.jobs.job_view_store import JobViews
-from pipeline.jobs.job_views import DeadLetter, DeadLetterFilter, LedgerPosition
+from pipeline.jobs.job_views import DeadLetterFilter, LedgerPosition
 from pipeline.jobs.ledger_store import Ledger
 from pipeline.records import JobId, TenantId
 from pipeline.resources import Resources
@@ -45,6 +45,10 @@ class WrongJobState(Exception):
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
         self.code = code
+
+
+list_dead_letters = call_store(DeadLetters, DeadLetters.page)
+find_dead_letter = call_store(DeadLetters, DeadLetters.one)
 
 
 @_again
@@ -129,20 +133,6 @@ def replay_selected(tenant_id: TenantId, chosen: DeadLetterFilter, use: Resource
         if len(positions) < _REPLAYED_AT_ONCE:
             log.info("dead_letters_replayed", tenant_id=tenant_id, documents=replayed)
             return replayed
-
-
-def list_dead_letters(
-    tenant_id: TenantId, chosen: DeadLetterFilter, before: tuple[datetime, str, int] | None, limit: int, use: Resources
-) -> list[DeadLetter]:
-    """Return the chosen dead letters older than the (failed_at, job_id, ordinal) cursor, latest first."""
-    with unit_of_work(use.mysql) as work:
-        return DeadLetters(work.connection, tenant_id).page(chosen, before=before, limit=limit)
-
-
-def find_dead_letter(tenant_id: TenantId, position: LedgerPosition, use: Resources) -> DeadLetter | None:
-    """Return the dead letter at this position, or None."""
-    with unit_of_work(use.mysql) as work:
-        return DeadLetters(work.connection, tenant_id).one(position)
 
 
 def drop_dead_letter(tenant_id: TenantId, position: LedgerPosition, use: Resources) -> bool:

@@ -198,7 +198,7 @@ def namespaces(
     tenant_id: TenantId, gateway: Gateway, *, after: str | None = None, limit: int = NAMESPACES_PER_PAGE
 ) -> dict[str, Any]:
     """Return one page of namespaces, and the name to continue after."""
-    views = list_documents.list_namespaces(tenant_id, after, limit + 1, gateway.resources)
+    views = list_documents.list_namespaces(tenant_id, gateway.resources, after=after, limit=limit + 1)
     rows = [shown(tool_shapes.NamespaceOut, view) for view in views[:limit]]
     return {"namespaces": rows, "next": rows[-1]["namespace"] if len(views) > limit else None}
 

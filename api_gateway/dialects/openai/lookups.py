@@ -95,7 +95,7 @@ def namespace_of(store_id: str) -> Namespace:
 def store_of(principal: Principal, store_id: str, gateway: Gateway, *, in_use: bool = False) -> VectorStore:
     """Return a vector store, unless it is to be used (``in_use``) and has expired. Blocking. Raises Problem(404) or
     Problem(400)."""
-    stored = edit_vector_stores.find_store(principal.tenant_id, namespace_of(store_id), gateway.resources)
+    stored = edit_vector_stores.find_store(principal.tenant_id, gateway.resources, namespace_of(store_id))
     store = existing(stored, no_store(store_id))
     if in_use and store.has_expired(datetime.now(UTC)):
         detail = f"The vector store {store.namespace} has expired, and what was in it is gone."
@@ -106,7 +106,7 @@ def store_of(principal: Principal, store_id: str, gateway: Gateway, *, in_use: b
 def file_of(principal: Principal, store_id: str, file_id: str, gateway: Gateway) -> Attached:
     """Return a file in a vector store. Blocking. Raises Problem 404."""
     namespace = namespace_of(store_id)
-    files = edit_vector_stores.find_files(principal.tenant_id, namespace, [file_id], gateway.resources)
+    files = edit_vector_stores.find_files(principal.tenant_id, gateway.resources, namespace, [file_id])
     if file_id not in files:
         store_of(principal, store_id, gateway)
         raise no_file(file_id)

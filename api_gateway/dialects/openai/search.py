@@ -82,7 +82,7 @@ async def search(request: Request, gateway: CurrentGateway, principal: Reader, v
     results = [result for result in best if result.score >= threshold]
     ids = list(dict.fromkeys(result.document_id for result in results))
     find = edit_vector_stores.find_files
-    files = await read_by(deadline_at, gateway, find, principal.tenant_id, namespace, ids, gateway.resources)
+    files = await read_by(deadline_at, gateway, find, principal.tenant_id, gateway.resources, namespace, ids)
     private = [query.plan.privacy for query in queries if query.plan.privacy.mask_answers]
     kinds = {kind for privacy in private for kind in privacy.kinds}
     page = {

@@ -84,9 +84,9 @@ async def list_files(
     files = await gateway.run(
         keep_files.list_files,
         principal.tenant_id,
-        None if at is None or after is None else (at, after),
-        limit + 1,
         gateway.resources,
+        after=None if at is None or after is None else (at, after),
+        limit=limit + 1,
         newest_first=order == "desc",
         purpose=purpose,
     )
@@ -117,7 +117,7 @@ async def content(gateway: CurrentGateway, principal: Reader, file_id: str) -> R
 
     def read() -> bytes:
         _stored(principal, file_id, gateway)
-        return existing(keep_files.read_file(principal.tenant_id, file_id, gateway.resources), no_file(file_id))
+        return existing(keep_files.read_file(principal.tenant_id, gateway.resources, file_id), no_file(file_id))
 
     headers = {"Content-Disposition": "attachment"}
     return Response(await gateway.run_heavy(read), headers=headers, media_type="application/octet-stream")

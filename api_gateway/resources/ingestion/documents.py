@@ -266,7 +266,7 @@ async def list_chunks(
 
 def find(tenant_id: TenantId, namespace: Namespace, document_id: DocumentId, gateway: Gateway) -> DocumentView:
     """Return the document. Blocking. Raises Problem 404."""
-    view = owned_documents.find_document(tenant_id, namespace, document_id, gateway.resources)
+    view = owned_documents.find_document(tenant_id, gateway.resources, namespace, document_id)
     return existing(view, not_found(document_id))
 
 
@@ -305,7 +305,7 @@ async def list_generations(
     failed ones."""
     within, parsed_id = namespace_parameter(namespace), parse_id(document_id)
     history = existing(
-        await gateway.run(owned_documents.list_generations, principal.tenant_id, within, parsed_id, gateway.resources),
+        await gateway.run(owned_documents.list_generations, principal.tenant_id, gateway.resources, within, parsed_id),
         not_found(parsed_id),
     )
     data = [

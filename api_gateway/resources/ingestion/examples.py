@@ -197,7 +197,7 @@ async def verification(
     parsed_id = parse_job_id(job_id)
 
     def read() -> dict[str, Any]:
-        result = verify_import(principal.tenant_id, parsed_id, sample, gateway.resources)
+        result = verify_import(principal.tenant_id, gateway.resources, parsed_id, sample=sample)
         return example_book.verification(existing(result, job_not_found()))
 
     return json_response(await gateway.run_heavy(read))

@@ -78,7 +78,9 @@ async def list_sources(
     within = namespace_parameter(namespace)
     after = cursors.decode(cursor, "sources", str)
     start, use = after[0] if after else "", gateway.resources
-    views = await gateway.run(list_documents.list_sources, principal.tenant_id, within, kind, start, limit + 1, use)
+    views = await gateway.run(
+        list_documents.list_sources, principal.tenant_id, use, within, kind=kind, after=start, limit=limit + 1
+    )
     return send_page(views, limit, lambda view: shown(SourceInfo, view), "sources", lambda view: (view.source_id,))
 
 
@@ -90,7 +92,7 @@ async def list_sources(
 async def look(gateway: CurrentGateway, principal: Reader, source_id: Id, namespace: InNamespace) -> Response:
     """Return a source, even if all its documents failed or were cancelled."""
     within, parsed_id = namespace_parameter(namespace), _parse_id(source_id)
-    view = await gateway.run(list_documents.find_source, principal.tenant_id, within, parsed_id, gateway.resources)
+    view = await gateway.run(list_documents.find_source, principal.tenant_id, gateway.resources, within, parsed_id)
     return json_response(shown(SourceInfo, existing(view, _not_found(parsed_id))))
 
 

@@ -128,7 +128,7 @@ async def store(request: Request, gateway: CurrentGateway, principal: Writer, ex
 )
 async def remove(gateway: CurrentGateway, principal: Writer, experiment_id: str) -> Response:
     """Delete an experiment. Its results stay in the logs and in the audit."""
-    removed = await gateway.run(flow.remove_experiment, principal.tenant_id, experiment_id, gateway.resources)
+    removed = await gateway.run(flow.remove_experiment, principal.tenant_id, gateway.resources, experiment_id)
     existing(removed, _not_found(experiment_id))
     gateway.configurations.forget(principal.tenant_id)
     return Response(status_code=204)

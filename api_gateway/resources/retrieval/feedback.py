@@ -235,7 +235,7 @@ async def take_back(gateway: CurrentGateway, principal: Writer, feedback_id: str
     """Withdraw a rating from judgments and results."""
     not_found = Problem(404, "feedback_not_found", "There is no such feedback.")
     parsed_id = parse_uuid(feedback_id, not_found)
-    existing(await gateway.run(flow.take_back, principal.tenant_id, parsed_id, gateway.resources), not_found)
+    existing(await gateway.run(flow.take_back, principal.tenant_id, gateway.resources, parsed_id), not_found)
     return Response(status_code=204)
 
 

@@ -157,7 +157,7 @@ async def store(request: Request, gateway: CurrentGateway, principal: Writer, na
             share=sent.share,
             use=gateway.resources,
         )
-        versions = flow.list_versions(principal.tenant_id, name, gateway.resources)
+        versions = flow.list_versions(principal.tenant_id, gateway.resources, name)
         added = next(stored for stored in versions if stored.version == version)
         head = flow.list_profiles(principal.tenant_id, gateway.resources).get(name)
         return head if head is not None and sent.share >= 1 else ProfileHead(name=name, active=added)
@@ -178,7 +178,7 @@ async def store(request: Request, gateway: CurrentGateway, principal: Writer, na
 )
 async def versions(gateway: CurrentGateway, principal: Reader, name: str) -> Response:
     """List the versions, newest first; the built-in one, if there is one, is the oldest."""
-    stored = await gateway.run(flow.list_versions, principal.tenant_id, name, gateway.quick)
+    stored = await gateway.run(flow.list_versions, principal.tenant_id, gateway.quick, name)
     rows = [
         shown(ProfileVersionShape, row, config_version=row.version, config=dict(row.config))
         for row in existing(stored or None, _not_found(name))
@@ -226,7 +226,7 @@ async def roll_back(gateway: CurrentGateway, principal: Writer, name: str) -> Re
 )
 async def remove(gateway: CurrentGateway, principal: Writer, name: str) -> Response:
     """Delete a profile's stored versions. A built-in profile returns to its original form."""
-    existing(await gateway.run(flow.remove_profile, principal.tenant_id, name, gateway.resources), _not_found(name))
+    existing(await gateway.run(flow.remove_profile, principal.tenant_id, gateway.resources, name), _not_found(name))
     gateway.configurations.forget(principal.tenant_id)
     return Response(status_code=204)
 

@@ -41,7 +41,7 @@ def passage(namespace: str, *names: str) -> Hydrated:
 
 def listed(use: Resources, tenant: TenantId, namespace: Namespace, **asked) -> list[tuple[str, int | None]]:
     wanted = {"as_of": None, "name": None, "after": "", "limit": 100, **asked}
-    return [(each.entity_id, each.story_time) for each in list_states(tenant, namespace, use, **wanted)]
+    return [(each.entity_id, each.story_time) for each in list_states(tenant, use, namespace, **wanted)]
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ class DescribeAsOf:
 
     def it_replaces_the_state_at_the_same_time(self, use, tenant, story):
         put_states(tenant, [state(story, "lin", "林远", 200, place="road")], use)
-        (found, _) = list_states(tenant, story, use, as_of=200, name=None, after="", limit=9)
+        (found, _) = list_states(tenant, use, story, as_of=200, name=None, after="", limit=9)
         assert (found.state, found.name, found.story_time) == ({"place": "road"}, "林远", 200)
 
 
