@@ -15,6 +15,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import orjson
+
 from pipeline.documents.cut_document import cut_as
 from pipeline.errors import MalformedDocument, Rejected
 from pipeline.examples.workbook_book import read_tables
@@ -26,10 +28,7 @@ from pipeline.sandbox.confinement import confine
 from pipeline.sandbox.frames import (
     CUTTING,
     RECOGNISING,
-    frame_of,
     frame_of_image,
-    frame_of_pieces,
-    frame_of_sheets,
     out_of_memory,
     packed,
     read_frame,
@@ -103,15 +102,15 @@ def answer_to(
     """Return the document in pieces, parsed only, or its tables; or the code and the sentence of the error."""
     try:
         if header.get("wanted") == "tables":
-            return frame_of_sheets(read_tables(body))
+            return {}, orjson.dumps(read_tables(body), option=orjson.OPT_NON_STR_KEYS)
         if header.get("wanted") == "page":
             return frame_of_image(render_page(body, header["page"], width=header["width"]))
         if header.get("wanted") == "pieces":
             request = request_of(header)
             parsed = parse(body, media_type=request.media_type, filename=request.filename)
             begin_cutting()
-            return frame_of_pieces(cut_as(parsed, request), parsed.text)
-        return frame_of(parse(body, media_type=header["media_type"], filename=header["filename"]))
+            return {}, orjson.dumps(cut_as(parsed, request))
+        return {}, orjson.dumps(parse(body, media_type=header["media_type"], filename=header["filename"]))
     except Rejected as error:
         return refusal(error), b""
     except MemoryError:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import structlog
+from pydantic import TypeAdapter
 
 from pipeline import errors
 from pipeline.chunking.strategies import BUILT_IN
@@ -23,10 +24,7 @@ from pipeline.sandbox.frames import (
     RECOGNISING,
     image_of,
     out_of_memory,
-    parsed_of,
-    pieces_of,
     question_of,
-    sheets_of,
 )
 from pipeline.sandbox.process import NotStarted, ParserProcess, ProcessDied, ProcessOverdue
 
@@ -42,6 +40,7 @@ _ALL_MEMORY = 0.6  # share of the allowance at its peak above which a crash coun
 _MUCH_MEMORY = 0.25  # the same for a killed process: the kernel kills the largest when a host's memory is used up
 BY_THE_CLOCK = 4  # times the processor's time: other processes need the processor too
 _BUSY = 0.25  # share of its time that an overdue document must have had the processor; below it the host is at fault
+_PARSED, _PIECES, _SHEETS = TypeAdapter(Parsed), TypeAdapter(CutDocument), TypeAdapter(list[Sheet])
 
 
 class Parser:
@@ -75,7 +74,7 @@ class Parser:
         if _is_harmless(body, media_type):
             return parse(body, media_type=media_type, filename=filename)
         question = {"media_type": media_type, "filename": filename}
-        return parsed_of(*self._elsewhere(question, body, meanwhile))
+        return _PARSED.validate_json(self._elsewhere(question, body, meanwhile)[1])
 
     def cut(self, body: bytes, request: CutRequest, *, meanwhile: Meanwhile | None = None) -> CutDocument:
         """Parse and cut. Raises as `parse`, EmptyDocument, DocumentTooLarge for too many chunks, CuttingTooSlow,
@@ -86,11 +85,11 @@ class Parser:
         if request.chunking.strategy not in BUILT_IN:
             parsed = self.parse(body, media_type=request.media_type, filename=request.filename, meanwhile=meanwhile)
             return cut_as(parsed, request)
-        return pieces_of(*self._elsewhere(question_of(request), body, meanwhile))
+        return _PIECES.validate_json(self._elsewhere(question_of(request), body, meanwhile)[1])
 
     def tables(self, body: bytes) -> list[Sheet]:
         """Return the sheets of a workbook, as `read_tables` of the example library. Raises what `parse` raises."""
-        return sheets_of(self._elsewhere({"media_type": XLSX, "wanted": "tables"}, body)[1])
+        return _SHEETS.validate_json(self._elsewhere({"media_type": XLSX, "wanted": "tables"}, body)[1])
 
     def page(self, body: bytes, page: int, *, width: int) -> PageImage | None:
         """Return the image of a page of a PDF file, None without such a page. Raises what `parse` raises."""

@@ -11,13 +11,15 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
 
 from pipeline.chunking.strategies import STRATEGIES, Cut, Strategy, register
 from pipeline.documents.cut_document import CutDocument, CutRequest, cut_as
 from pipeline.errors import CuttingMemory, CuttingTooSlow, DocumentTooLarge, EmptyDocument, Rejected
 from pipeline.parsing import HTML, MARKDOWN, PLAIN, parse
 from pipeline.records import Chunking, Namespace, Passage, Scope, TenantId
-from pipeline.sandbox.frames import frame_of_pieces, packed, pieces_of, question_of, read_frame, request_of
+from pipeline.sandbox.frames import packed, question_of, read_frame, request_of
+from pipeline.sandbox.parse import answer_to
 from pipeline.sandbox.parser import Parser
 from tests.support.corpora.growth import processor_time
 
@@ -76,8 +78,8 @@ class DescribeCuttingThere:
         request = replace(_request(strategy, max_tokens=16), title=title, scope=_SCOPE if with_terms else None)
         parsed = parse(f"x {text}".encode(), media_type=MARKDOWN)
         cut = cut_as(parsed, request)
-        header, body = _through(*frame_of_pieces(cut, parsed.text))
-        assert _plain(pieces_of(header, body)) == _plain(cut)
+        _, body = _through(*answer_to(question_of(request), f"x {text}".encode()))
+        assert _plain(TypeAdapter(CutDocument).validate_json(body)) == _plain(cut)
         assert request_of(_through(question_of(request))[0]) == request
 
     def it_names_the_setting_when_it_takes_too_long_and_cuts_the_next_document(self, parser: Parser):

@@ -102,7 +102,7 @@ def found(process: ParserProcess, secret: Path) -> dict[str, Any]:
         assert "bug" not in header
     finally:
         listener.close()
-    answer: dict[str, Any] = json.loads(text)
+    answer: dict[str, Any] = json.loads(json.loads(text)["text"])
     return answer
 
 
