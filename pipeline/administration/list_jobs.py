@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pipeline.administration.call_store import call_store
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.jobs.job_view_store import JobSignals, JobViews
+from pipeline.jobs.job_view_store import JobViews
 from pipeline.jobs.job_views import ItemView
 from pipeline.jobs.match_store import Matches
 from pipeline.records import JobId, TenantId
@@ -14,9 +14,9 @@ list_jobs = call_store(JobViews, JobViews.newest)
 find_matches = call_store(Matches, Matches.of)
 find_job = call_store(JobViews, JobViews.one)
 is_finished = call_store(JobViews, JobViews.is_finished)
-snapshot = call_store(JobSignals, JobSignals.snapshot)
-next_failures = call_store(JobSignals, JobSignals.failures)
-fingerprints = call_store(JobSignals, JobSignals.fingerprints)
+snapshot = call_store(JobViews, JobViews.snapshot)
+next_failures = call_store(JobViews, JobViews.failures)
+fingerprints = call_store(JobViews, JobViews.fingerprints)
 
 
 def list_items(

@@ -170,11 +170,6 @@ def _clear(tenant_id: TenantId, use: Resources) -> None:
         log.warning("left_to_the_sweeper", tenant_id=tenant_id, code=error.code)
 
 
-def _ring(job_ids: Sequence[JobId], tenant_id: TenantId, ring: Ring) -> None:
-    for job_id in job_ids:
-        ring(tenant_id, job_id)
-
-
 def _control_of_unfinished(connection: Connection, tenant_id: TenantId, job_id: JobId) -> JobControl:
     is_finished = JobViews(connection, tenant_id).is_finished(job_id)
     if is_finished is None:

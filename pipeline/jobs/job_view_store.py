@@ -20,7 +20,6 @@ from pipeline.jobs.job_views import (
     FailurePosition,
     Fingerprint,
     ItemView,
-    JobFacts,
     JobFilter,
     JobStatus,
     JobView,
@@ -117,6 +116,34 @@ class JobViews(TenantStore):
             for row in rows
         ]
 
+    def snapshot(self, job_id: JobId, *, reasons: bool = True) -> Snapshot | None:
+        """Return a snapshot of the job, None if there is none; without ``reasons``, ``waiting_reason`` is None."""
+        rows = self._run(_SNAPSHOT, job=job_id).all()
+        if not rows:
+            return None
+        job = rows[0]
+        items, stages = count_items([row for row in rows if row.state is not None])
+        return record_of(
+            Snapshot,
+            job,
+            job_id=job_id,
+            status=status_of(items),
+            items=items,
+            chunks=int(sum(row.chunks or 0 for row in rows)),
+            stages=stages,
+            waiting_reason=self.waiting_reason(job, items) if reasons and not job.finished_at else None,
+        )
+
+    def failures(self, job_id: JobId, *, after: FailurePosition, limit: int) -> list[Failure]:
+        """Return failed items in the order of failing, after ``after``, without those queued again since."""
+        rows = self._run(_FAILURES, job=job_id, revision=after.revision, ordinal=after.ordinal, limit=limit)
+        return [record_of(Failure, row, position=record_of(FailurePosition, row)) for row in rows]
+
+    def fingerprints(self, job_ids: Sequence[JobId]) -> dict[JobId, Fingerprint]:
+        """Return values to compare to see whether a job has changed. One statement for all."""
+        rows = self._run(_FINGERPRINTS, jobs=list(job_ids))
+        return {JobId(job_id): (revision, served_at) for job_id, revision, served_at in rows}
+
     def _viewed(self, where: str, values: Mapping[str, object], *, limit: int, errors: bool) -> list[JobView]:
         jobs = self._run(_JOBS.format(where=where), limit=limit, **values).all()
         usage = Usage(self._connection, self._tenant_id).of_jobs([JobId(job.job_id) for job in jobs])
@@ -148,18 +175,18 @@ class JobViews(TenantStore):
     def waiting_reason(self, job: Any, by_state: dict[ItemState, int]) -> WaitingReason | None:
         """Return why an unfinished job makes no progress; ``job`` is its row."""
         queued, running = by_state[ItemState.QUEUED], by_state[ItemState.RUNNING]
-        if running or not queued:
+        if running or not queued:  # as the rule would say, without the two look-ups
             return None
         moment = now()
-        facts = JobFacts(
+        return waiting_reason(
             paused=job.paused_at is not None,
             running=running,
             queued=queued,
             due_since=self._run(_DUE_SINCE, job=job.job_id, now=moment).scalar_one(),
             served_at=job.served_at,
             workers_seen=workers_seen(self._connection, within_s=_WORKER_SEEN_S),
+            now=moment,
         )
-        return waiting_reason(facts, now=moment)
 
 
 def count_items(rows: Sequence[Any]) -> tuple[dict[ItemState, int], dict[str, int]]:
@@ -205,39 +232,6 @@ _ITEMS = (
     f" FROM job_items i LEFT JOIN generations g ON {same_generation('g', 'i')} WHERE i.tenant_id = :tenant"
     f" AND i.job_id = :job AND i.ordinal > :after {{where}} ORDER BY i.ordinal LIMIT :limit"
 )
-
-
-class JobSignals(TenantStore):
-    """One tenant's jobs, for callers that follow them."""
-
-    def snapshot(self, job_id: JobId, *, reasons: bool = True) -> Snapshot | None:
-        """Return a snapshot of the job, None if there is none; without ``reasons``, ``waiting_reason`` is None."""
-        rows = self._run(_SNAPSHOT, job=job_id).all()
-        if not rows:
-            return None
-        job = rows[0]
-        items, stages = count_items([row for row in rows if row.state is not None])
-        views = JobViews(self._connection, self._tenant_id)
-        return record_of(
-            Snapshot,
-            job,
-            job_id=job_id,
-            status=status_of(items),
-            items=items,
-            chunks=int(sum(row.chunks or 0 for row in rows)),
-            stages=stages,
-            waiting_reason=views.waiting_reason(job, items) if reasons and not job.finished_at else None,
-        )
-
-    def failures(self, job_id: JobId, *, after: FailurePosition, limit: int) -> list[Failure]:
-        """Return failed items in the order of failing, after ``after``, without those queued again since."""
-        rows = self._run(_FAILURES, job=job_id, revision=after.revision, ordinal=after.ordinal, limit=limit)
-        return [record_of(Failure, row, position=record_of(FailurePosition, row)) for row in rows]
-
-    def fingerprints(self, job_ids: Sequence[JobId]) -> dict[JobId, Fingerprint]:
-        """Return values to compare to see whether a job has changed. One statement for all."""
-        rows = self._run(_FINGERPRINTS, jobs=list(job_ids))
-        return {JobId(job_id): (revision, served_at) for job_id, revision, served_at in rows}
 
 
 _SNAPSHOT = sql(

@@ -27,31 +27,27 @@ class WaitingReason(enum.StrEnum):
     RETRYING = "retrying"  # everything left failed lately and is to be tried again later
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobFacts:
-    """Facts of an unfinished job. ``due_since``: when its oldest due item became due, None without any.
-    ``workers_seen``: a worker was seen lately."""
-
-    paused: bool
-    running: int
-    queued: int
-    due_since: datetime | None
-    served_at: datetime | None
-    workers_seen: bool
-
-
-def waiting_reason(job: JobFacts, *, now: datetime) -> WaitingReason | None:
-    """Return the reason, or None for a job that is worked on, has nothing left, or has waited less than ``PATIENCE``."""
-    if job.running or not job.queued:
+def waiting_reason(
+    *,
+    paused: bool,
+    running: int,
+    queued: int,
+    due_since: datetime | None,
+    served_at: datetime | None,
+    workers_seen: bool,
+    now: datetime,
+) -> WaitingReason | None:
+    """Return why an unfinished job makes no progress, or None for one that is worked on, has nothing left, or has waited
+    less than ``PATIENCE``. ``due_since``: when its oldest due item became due. ``workers_seen``: one was seen lately."""
+    if running or not queued:
         return None
-    if job.paused:
+    if paused:
         return WaitingReason.PAUSED
-    if job.due_since is None:
+    if due_since is None:
         return WaitingReason.RETRYING
-    untouched_since = max(job.due_since, job.served_at or job.due_since)
-    if now - untouched_since < PATIENCE:
+    if now - max(due_since, served_at or due_since) < PATIENCE:
         return None
-    return WaitingReason.QUEUED_BEHIND_OTHERS if job.workers_seen else WaitingReason.NO_WORKER
+    return WaitingReason.QUEUED_BEHIND_OTHERS if workers_seen else WaitingReason.NO_WORKER
 
 
 JobStatus = Literal["queued", "running", "succeeded", "partly_failed", "failed", "cancelled"]

@@ -8,7 +8,7 @@ from typing import Any
 
 from pipeline.database.rows import TenantStore, as_utc, now, to_json
 from pipeline.database.statements import sql
-from pipeline.jobs.job_view_store import JobSignals
+from pipeline.jobs.job_view_store import JobViews
 from pipeline.jobs.job_views import Snapshot
 from pipeline.records import ItemState, JobId
 from pipeline.webhooks.endpoint import Event
@@ -24,12 +24,12 @@ class Outbox(TenantStore):
         """Write messages on the end of this job, in the transaction that ends it; return their number."""
         if not self._subscribed(None):
             return 0
-        job = JobSignals(self._connection, self._tenant_id).snapshot(job_id, reasons=False)
+        job = JobViews(self._connection, self._tenant_id).snapshot(job_id, reasons=False)
         return self._announce(job, Event(f"job.{job.status}")) if job else 0
 
     def job_progressed(self, job_id: JobId) -> int:
         """Write messages on this job's progress, once per revision; they replace unsent ones."""
-        job = JobSignals(self._connection, self._tenant_id).snapshot(job_id, reasons=False)
+        job = JobViews(self._connection, self._tenant_id).snapshot(job_id, reasons=False)
         if job is None or job.finished_at is not None:
             return 0
         messages = self._announce(job, Event.PROGRESS)

@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.administration import steer_jobs
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.jobs.job_view_store import JobSignals
+from pipeline.jobs.job_view_store import JobViews
 from pipeline.jobs.job_views import FailurePosition, Snapshot
 from pipeline.records import ItemState
 from tests.support.corpora.uploads import upload
@@ -22,14 +22,14 @@ BEGINNING = FailurePosition()
 
 def snapshot(corner: Corner, ticket) -> Snapshot:
     with unit_of_work(corner.use.mysql) as work:
-        found = JobSignals(work.connection, corner.tenant).snapshot(ticket.job_id)
+        found = JobViews(work.connection, corner.tenant).snapshot(ticket.job_id)
     assert found is not None
     return found
 
 
 def failures(corner: Corner, ticket, after: FailurePosition = BEGINNING, limit: int = 1000):
     with unit_of_work(corner.use.mysql) as work:
-        return JobSignals(work.connection, corner.tenant).failures(ticket.job_id, after=after, limit=limit)
+        return JobViews(work.connection, corner.tenant).failures(ticket.job_id, after=after, limit=limit)
 
 
 def nobody(*_: object) -> None:
@@ -69,7 +69,7 @@ class DescribeSnapshots:
 
         def fingerprint():
             with unit_of_work(use.mysql) as work:
-                return JobSignals(work.connection, corner.tenant).fingerprints([ticket.job_id])[ticket.job_id]
+                return JobViews(work.connection, corner.tenant).fingerprints([ticket.job_id])[ticket.job_id]
 
         seen = [fingerprint()]
         assert fingerprint() == seen[-1]

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from pipeline.jobs.job_views import JobFacts, waiting_reason
+from pipeline.jobs.job_views import waiting_reason
 
 NOW = datetime(2026, 1, 2, 3, 4, 5)
 LONG_AGO = NOW - timedelta(seconds=60)
@@ -37,4 +37,4 @@ def test_a_job_says_why_it_stands_still(known, reason):
         "served_at": None,
         "workers_seen": True,
     }
-    assert waiting_reason(JobFacts(**{**usual, **known}), now=NOW) == reason
+    assert waiting_reason(**{**usual, **known}, now=NOW) == reason
