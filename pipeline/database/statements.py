@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Connection, Executable, Row, TextClause, bindparam, text
+from sqlalchemy import Connection, TextClause, bindparam, text
 
-from pipeline.records import DocumentId, Generation, Namespace, TenantId
+from pipeline.records import Generation, TenantId
 
 OF_DOCUMENT = "tenant_id = :tenant AND namespace = :namespace AND document_id = :document"
 OF_DOCUMENTS = "tenant_id = :tenant AND namespace = :namespace AND document_id IN :ids"
@@ -38,18 +37,6 @@ def same_generation(one: str, other: str) -> str:
 def generation_columns(generation: Generation) -> tuple[str, str, str, int]:
     """Return the values of the columns that begin every key of a generation's rows."""
     return generation.scope.tenant_id, generation.scope.namespace, generation.document_id, generation.number
-
-
-def rows_of_documents(
-    connection: Connection,
-    statement: Executable,
-    tenant_id: TenantId,
-    namespace: Namespace,
-    document_ids: Sequence[DocumentId],
-) -> Sequence[Row[*tuple[Any, ...]]]:
-    """Return the rows that a statement selects of these documents, its ``:ids``; without any it is not run."""
-    values = {"tenant": tenant_id, "namespace": namespace, "ids": list(document_ids)}
-    return connection.execute(statement, values).all() if document_ids else ()
 
 
 def tenant_ids(connection: Connection, statement: str, **values: Any) -> list[TenantId]:

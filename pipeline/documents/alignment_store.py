@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Any
 
-from sqlalchemy import Connection, Engine, text
+from sqlalchemy import Engine, Executable, Row, text
 
 from pipeline.database.engines import postgres_errors
-from pipeline.database.rows import record_of, slices
-from pipeline.database.statements import OF_DOCUMENTS, rows_of_documents, same_document, sql
+from pipeline.database.rows import TenantStore, record_of, slices
+from pipeline.database.statements import OF_DOCUMENTS, same_document, sql
 from pipeline.records import ChunkId, DocumentId, Namespace, TenantId
 
 
@@ -56,23 +56,97 @@ class DocumentRow:
     chunk_count: int | None
 
 
-def page_of_documents(
-    connection: Connection, tenant_id: TenantId, namespace: Namespace, *, after: str, documents: int, chunks: int
-) -> DocumentPage:
-    """Return the documents in MySQL after the given id, within both bounds, at least one."""
-    values = {"tenant": tenant_id, "namespace": namespace, "after": after, "limit": documents}
-    rows = connection.execute(_DOCUMENT_PAGE, values)
-    return _page([(row.document_id, row.chunk_count or 0) for row in rows], documents=documents, chunks=chunks)
+class AlignedRows(TenantStore):
+    """One tenant's rows in MySQL, to compare them with its vectors."""
+
+    def page(self, namespace: Namespace, *, after: str, documents: int, chunks: int) -> DocumentPage:
+        """Return the documents after the given id, within both bounds, at least one."""
+        rows = self._run(_DOCUMENT_PAGE, namespace=namespace, after=after, limit=documents)
+        return _page([(row.document_id, row.chunk_count or 0) for row in rows], documents=documents, chunks=chunks)
+
+    def documents(
+        self, namespace: Namespace, document_ids: Sequence[DocumentId], *, lock: bool = False
+    ) -> dict[str, DocumentRow]:
+        """Return the pointers of these documents; ``lock``: locked until the transaction ends."""
+        if lock:
+            self._of_documents(_LOCK, namespace, document_ids)
+        rows = self._of_documents(_POINTERS, namespace, document_ids)
+        return {row.document_id: record_of(DocumentRow, row, published=row.published_generation) for row in rows}
+
+    def chunks(self, namespace: Namespace, document_ids: Sequence[DocumentId]) -> list[ChunkRow]:
+        """Return every chunk of these documents, of any generation."""
+        rows = self._of_documents(_CHUNKS, namespace, document_ids)
+        return [record_of(ChunkRow, row, enabled=bool(row.enabled)) for row in rows]
+
+    def busy_generations(self, namespace: Namespace, document_ids: Sequence[DocumentId]) -> set[tuple[str, int]]:
+        """Return generations of unfinished jobs and those that wait to be dropped: neither missing nor orphaned."""
+        return {(row.document_id, row.generation) for row in self._of_documents(_BUSY, namespace, document_ids)}
+
+    def parents_lost(self, namespace: Namespace, document_ids: Sequence[DocumentId]) -> set[str]:
+        """Return the documents that publish a child whose parent is missing."""
+        return {row.document_id for row in self._of_documents(_LOST_PARENTS, namespace, document_ids)}
+
+    def parent_counts(self, namespace: Namespace, document_ids: Sequence[DocumentId]) -> dict[tuple[str, int], int]:
+        """Return the number of parents of each generation of these documents."""
+        rows = self._of_documents(_PARENT_COUNTS, namespace, document_ids)
+        return {(row.document_id, row.generation): row.parents for row in rows}
+
+    def chunks_elsewhere(self, chunk_ids: Sequence[ChunkId]) -> set[ChunkId]:
+        """Return which of these are chunks of another tenant, so that their vectors are under a wrong one. Reads only
+        ids."""
+        return set(self._run(_ELSEWHERE, ids=list(chunk_ids)).scalars()) if chunk_ids else set()
+
+    def chunk_count(self) -> int:
+        """Return the number of rows of chunks, of every generation."""
+        return int(self._run("SELECT COUNT(*) FROM chunks WHERE tenant_id = :tenant").scalar_one())
+
+    def _of_documents(
+        self, statement: Executable, namespace: Namespace, document_ids: Sequence[DocumentId]
+    ) -> Sequence[Row[*tuple[Any, ...]]]:
+        return self._run(statement, namespace=namespace, ids=list(document_ids)).all() if document_ids else ()
 
 
-def page_of_vectors(
-    postgres: Engine, tenant_id: TenantId, namespace: Namespace, *, table: str, after: str, documents: int, chunks: int
-) -> DocumentPage:
-    """Return the documents that have vectors in ``table``, in PostgreSQL's own order; see `page_of_documents`."""
-    values = {"tenant": tenant_id, "namespace": namespace, "after": after, "limit": documents}
-    with postgres_errors(), postgres.connect() as connection:
-        rows = connection.execute(text(_VECTOR_PAGE.format(table=table)), values).all()
-    return _page([(row.document_id, row.vectors) for row in rows], documents=documents, chunks=chunks)
+class AlignedVectors:
+    """One tenant's vectors in one table of PostgreSQL, to compare them with its rows."""
+
+    def __init__(self, postgres: Engine, tenant_id: TenantId, *, table: str) -> None:
+        self._postgres = postgres
+        self._tenant_id = tenant_id
+        self._table = table
+
+    def page(self, namespace: Namespace, *, after: str, documents: int, chunks: int) -> DocumentPage:
+        """Return the documents that have vectors, in PostgreSQL's own order; see `AlignedRows.page`."""
+        rows = self._run(_VECTOR_PAGE, namespace=namespace, after=after, limit=documents)
+        return _page([(row.document_id, row.vectors) for row in rows], documents=documents, chunks=chunks)
+
+    def of_documents(self, namespace: Namespace, document_ids: Sequence[DocumentId]) -> dict[ChunkId, VectorRow]:
+        """Return every vector under one of these documents."""
+        return _vectors(self._run(_VECTORS, namespace=namespace, ids=list(document_ids)))
+
+    def by_id(self, chunk_ids: Sequence[ChunkId]) -> dict[ChunkId, VectorRow]:
+        """Return the vectors of these chunks, under whichever document."""
+        rows = (self._run(_VECTORS_BY_ID, ids=list(ids)) for ids in slices(chunk_ids, 1000))
+        return _vectors(chain.from_iterable(rows))
+
+    def namespaces(self) -> set[Namespace]:
+        """Return the namespaces that have vectors, known to MySQL or not. Costs one index lookup for each."""
+        return {Namespace(row.namespace) for row in self._run(_VECTOR_NAMESPACES) if row.namespace is not None}
+
+    def count(self) -> int:
+        """Return the number of vectors."""
+        return int(self._run("SELECT count(*) FROM {table} WHERE tenant_id = :tenant")[0][0])
+
+    def delete(self, chunk_ids: Sequence[ChunkId]) -> None:
+        """Delete exactly these vectors; an empty list deletes nothing."""
+        with postgres_errors(), self._postgres.begin() as connection:
+            for ids in slices(chunk_ids, 1000):
+                statement = text(_DELETE.format(table=self._table))
+                connection.execute(statement, {"tenant": self._tenant_id, "ids": list(ids)})
+
+    def _run(self, statement: str, **values: Any) -> Sequence[Row[*tuple[Any, ...]]]:
+        with postgres_errors(), self._postgres.connect() as connection:
+            prepared = text(statement.format(table=self._table))
+            return connection.execute(prepared, {"tenant": self._tenant_id, **values}).all()
 
 
 def _page(counts: Sequence[tuple[str, int]], *, documents: int, chunks: int) -> DocumentPage:
@@ -83,98 +157,9 @@ def _page(counts: Sequence[tuple[str, int]], *, documents: int, chunks: int) -> 
     return DocumentPage(document_ids=ids, last=None if is_last or not ids else ids[-1])
 
 
-def documents_of(
-    connection: Connection,
-    tenant_id: TenantId,
-    namespace: Namespace,
-    document_ids: Sequence[DocumentId],
-    *,
-    lock: bool = False,
-) -> dict[str, DocumentRow]:
-    """Return the pointers of these documents; ``lock``: locked until the transaction ends."""
-    if lock:
-        rows_of_documents(connection, _LOCK, tenant_id, namespace, document_ids)
-    rows = rows_of_documents(connection, _POINTERS, tenant_id, namespace, document_ids)
-    return {row.document_id: record_of(DocumentRow, row, published=row.published_generation) for row in rows}
-
-
-def chunk_rows(
-    connection: Connection, tenant_id: TenantId, namespace: Namespace, document_ids: Sequence[DocumentId]
-) -> list[ChunkRow]:
-    """Return every chunk of these documents, of any generation."""
-    rows = rows_of_documents(connection, _CHUNKS, tenant_id, namespace, document_ids)
-    return [record_of(ChunkRow, row, enabled=bool(row.enabled)) for row in rows]
-
-
-def busy_generations(
-    connection: Connection, tenant_id: TenantId, namespace: Namespace, document_ids: Sequence[DocumentId]
-) -> set[tuple[str, int]]:
-    """Return generations of unfinished jobs and those that wait to be dropped: neither missing nor orphaned."""
-    rows = rows_of_documents(connection, _BUSY, tenant_id, namespace, document_ids)
-    return {(row.document_id, row.generation) for row in rows}
-
-
-def vector_rows(
-    postgres: Engine, tenant_id: TenantId, namespace: Namespace, document_ids: Sequence[DocumentId], *, table: str
-) -> dict[ChunkId, VectorRow]:
-    """Return every vector of ``table`` under one of these documents."""
-    values = {"tenant": tenant_id, "namespace": namespace, "ids": list(document_ids)}
-    with postgres_errors(), postgres.connect() as connection:
-        return _vectors(connection.execute(text(_VECTORS.format(table=table)), values))
-
-
-def vectors_by_id(
-    postgres: Engine, tenant_id: TenantId, chunk_ids: Sequence[ChunkId], *, table: str
-) -> dict[ChunkId, VectorRow]:
-    """Return the vectors of these chunks, under whichever document."""
-    vectors: dict[ChunkId, VectorRow] = {}
-    with postgres_errors(), postgres.connect() as connection:
-        for ids in slices(list(chunk_ids), 1000):
-            statement = text(_VECTORS_BY_ID.format(table=table))
-            vectors |= _vectors(connection.execute(statement, {"tenant": tenant_id, "ids": list(ids)}))
-    return vectors
-
-
 def _vectors(rows: Iterable[Any]) -> dict[ChunkId, VectorRow]:
     return {ChunkId(row.chunk_id): record_of(VectorRow, row) for row in rows}
 
-
-def chunks_elsewhere(connection: Connection, tenant_id: TenantId, chunk_ids: Sequence[ChunkId]) -> set[ChunkId]:
-    """Return which of these are chunks of another tenant, so that their vectors are under a wrong one. Reads only ids."""
-    if not chunk_ids:
-        return set()
-    return set(connection.execute(_ELSEWHERE, {"tenant": tenant_id, "ids": list(chunk_ids)}).scalars())
-
-
-def vector_namespaces(postgres: Engine, tenant_id: TenantId, *, table: str) -> set[Namespace]:
-    """Return the namespaces that have vectors, known to MySQL or not. Costs one index lookup for each."""
-    with postgres_errors(), postgres.connect() as connection:
-        rows = connection.execute(text(_VECTOR_NAMESPACES.format(table=table)), {"tenant": tenant_id}).scalars()
-        return {Namespace(namespace) for namespace in rows if namespace is not None}
-
-
-def count_vectors(postgres: Engine, tenant_id: TenantId, *, table: str) -> int:
-    """Return the number of the tenant's vectors in ``table``."""
-    with postgres_errors(), postgres.connect() as connection:
-        statement = sql(f"SELECT count(*) FROM {table} WHERE tenant_id = :tenant")
-        return int(connection.execute(statement, {"tenant": tenant_id}).scalar_one())
-
-
-def count_chunk_rows(connection: Connection, tenant_id: TenantId) -> int:
-    """Return the number of the tenant's rows of chunks, of every generation."""
-    return int(connection.execute(_COUNT_CHUNK_ROWS, {"tenant": tenant_id}).scalar_one())
-
-
-def delete_vectors(postgres: Engine, tenant_id: TenantId, chunk_ids: Sequence[ChunkId], *, table: str) -> None:
-    """Delete exactly these vectors of ``table``; an empty list deletes nothing."""
-    if not chunk_ids:
-        return
-    with postgres_errors(), postgres.begin() as connection:
-        for ids in slices(list(chunk_ids), 1000):
-            connection.execute(text(_DELETE.format(table=table)), {"tenant": tenant_id, "ids": list(ids)})
-
-
-_COUNT_CHUNK_ROWS = sql("SELECT COUNT(*) FROM chunks WHERE tenant_id = :tenant")
 
 _DOCUMENT_PAGE = sql(
     f"SELECT d.document_id, g.chunk_count FROM documents d LEFT JOIN generations g ON {same_document('g', 'd')}"
@@ -230,3 +215,14 @@ SELECT namespace FROM names
 """
 
 _DELETE = "DELETE FROM {table} WHERE tenant_id = :tenant AND chunk_id = ANY(CAST(:ids AS uuid[]))"
+_LOST_PARENTS = sql(
+    f"SELECT DISTINCT d.document_id FROM documents d JOIN chunks c ON {same_document('c', 'd')}"
+    " AND c.generation = d.published_generation LEFT JOIN parent_chunks p ON p.tenant_id = c.tenant_id"
+    " AND p.chunk_id = c.parent_id WHERE d.tenant_id = :tenant AND d.namespace = :namespace AND d.document_id IN :ids"
+    " AND c.parent_id IS NOT NULL AND p.chunk_id IS NULL"
+)
+
+_PARENT_COUNTS = sql(
+    f"SELECT document_id, generation, COUNT(*) AS parents FROM parent_chunks WHERE {OF_DOCUMENTS}"
+    " GROUP BY document_id, generation"
+)

@@ -10,18 +10,15 @@ from sqlalchemy import Connection
 
 from pipeline.database.rows import TenantStore, generation_key, insert_many, now, placeholders
 from pipeline.database.statements import (
-    OF_DOCUMENTS,
     OF_GENERATION,
     generation_columns,
-    rows_of_documents,
-    same_document,
     same_generation,
     sql,
 )
 from pipeline.documents.chunk_store import PASSAGE_COLUMNS, passage_columns
 from pipeline.documents.clean_text import seam
 from pipeline.documents.edited_chunk import spliced
-from pipeline.records import ChunkId, DocumentId, Generation, Namespace, ParentChunk, Passage, TenantId
+from pipeline.records import ChunkId, Generation, ParentChunk, Passage, TenantId
 
 
 class Parents(TenantStore):
@@ -89,21 +86,6 @@ def _without(text: str, part: str) -> str:
     return spliced(text, position, part, "") if part and position >= 0 else text
 
 
-def parents_lost(
-    connection: Connection, tenant_id: TenantId, namespace: Namespace, document_ids: Sequence[DocumentId]
-) -> set[str]:
-    """Return the documents that publish a child whose parent is missing."""
-    return {row.document_id for row in rows_of_documents(connection, _LOST, tenant_id, namespace, document_ids)}
-
-
-def parent_counts(
-    connection: Connection, tenant_id: TenantId, namespace: Namespace, document_ids: Sequence[DocumentId]
-) -> dict[tuple[str, int], int]:
-    """Return the number of parents of each generation of these documents."""
-    rows = rows_of_documents(connection, _COUNTS, tenant_id, namespace, document_ids)
-    return {(row.document_id, row.generation): row.parents for row in rows}
-
-
 _TEXTS = sql("SELECT chunk_id, text FROM parent_chunks WHERE tenant_id = :tenant AND chunk_id IN :ids")
 
 # Found through the document, by the key that begins every table.
@@ -131,18 +113,6 @@ _MISSING = sql(
     " LEFT JOIN parent_chunks p ON p.tenant_id = c.tenant_id AND p.chunk_id = c.parent_id"
     " WHERE c.tenant_id = :tenant AND c.namespace = :namespace AND c.document_id = :document"
     " AND c.generation = :generation AND c.parent_id IS NOT NULL AND p.chunk_id IS NULL"
-)
-
-_LOST = sql(
-    f"SELECT DISTINCT d.document_id FROM documents d JOIN chunks c ON {same_document('c', 'd')}"
-    " AND c.generation = d.published_generation LEFT JOIN parent_chunks p ON p.tenant_id = c.tenant_id"
-    " AND p.chunk_id = c.parent_id WHERE d.tenant_id = :tenant AND d.namespace = :namespace AND d.document_id IN :ids"
-    " AND c.parent_id IS NOT NULL AND p.chunk_id IS NULL"
-)
-
-_COUNTS = sql(
-    f"SELECT document_id, generation, COUNT(*) AS parents FROM parent_chunks WHERE {OF_DOCUMENTS}"
-    " GROUP BY document_id, generation"
 )
 
 

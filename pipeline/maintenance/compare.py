@@ -12,9 +12,8 @@ import structlog
 from sqlalchemy import Connection
 
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.documents import alignment_store, reconcile_store
-from pipeline.documents.alignment_store import ChunkRow, VectorRow
-from pipeline.documents.parent_store import parent_counts, parents_lost
+from pipeline.documents import reconcile_store
+from pipeline.documents.alignment_store import AlignedRows, AlignedVectors, ChunkRow, VectorRow
 from pipeline.records import ChunkId, DocumentId, EmbeddingSpace, Namespace, TenantId
 from pipeline.resources import Resources
 from pipeline.semantic.document_vector_store import DocumentVectorRow
@@ -32,6 +31,15 @@ class NamespaceStores:
     namespace: Namespace
     space: EmbeddingSpace
     use: Resources
+
+    @property
+    def vectors(self) -> AlignedVectors:
+        """The tenant's vectors in the space."""
+        return AlignedVectors(self.use.postgres, self.tenant_id, table=self.space.table)
+
+    def rows(self, connection: Connection) -> AlignedRows:
+        """Return the tenant's rows, read over ``connection``."""
+        return AlignedRows(connection, self.tenant_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,14 +87,14 @@ def look(stores: NamespaceStores, document_ids: Sequence[DocumentId], *, lock: b
     tenant_id, namespace, space, use = stores.tenant_id, stores.namespace, stores.space, stores.use
     with unit_of_work(use.mysql) as work:
         if lock:
-            alignment_store.documents_of(work.connection, tenant_id, namespace, document_ids, lock=True)
-        vectors = alignment_store.vector_rows(use.postgres, tenant_id, namespace, document_ids, table=space.table)
+            stores.rows(work.connection).documents(namespace, document_ids, lock=True)
+        vectors = stores.vectors.of_documents(namespace, document_ids)
         is_searched = space == use.spaces.live().active  # documents have a vector in the searched space only
         own_vectors = use.document_vectors(tenant_id).of_documents(namespace, document_ids) if is_searched else None
         page = differences(stores, work.connection, document_ids, vectors, own_vectors=own_vectors)
         orphans = list(page.orphaned)[:_LOOKED_FOR_ELSEWHERE]
-        elsewhere = alignment_store.chunks_elsewhere(work.connection, tenant_id, orphans)
-    lost = alignment_store.vectors_by_id(use.postgres, tenant_id, list(page.missing), table=space.table)
+        elsewhere = stores.rows(work.connection).chunks_elsewhere(orphans)
+    lost = stores.vectors.by_id(list(page.missing))
     misplaced = {chunk_id: page.missing[chunk_id] for chunk_id in lost}
     misplaced |= {chunk_id: document for chunk_id, document in page.orphaned.items() if chunk_id in elsewhere}
     return replace(
@@ -107,18 +115,18 @@ def differences(
 ) -> PageDifferences:
     """Return the differences between the chunks of these documents, read over ``connection``, and their vectors, read
     before; ``own_vectors``: those of the documents, None to skip them."""
-    model, key = stores.space.model, (connection, stores.tenant_id, stores.namespace, document_ids)
-    documents = alignment_store.documents_of(*key)
-    rows = alignment_store.chunk_rows(*key)
+    model, store, key = stores.space.model, stores.rows(connection), (stores.namespace, document_ids)
+    documents = store.documents(*key)
+    rows = store.chunks(*key)
     shown = {(document.document_id, document.published) for document in documents.values()}
     expected = {row.chunk_id: row for row in rows if row.enabled and (row.document_id, row.generation) in shown}
     per_generation = Counter((row.document_id, row.generation) for row in rows)
-    parents = parent_counts(*key)
-    incomplete = parents_lost(*key)
+    parents = store.parent_counts(*key)
+    incomplete = store.parents_lost(*key)
     odd = [row for chunk_id, row in vectors.items() if chunk_id not in expected]
     unneeded = {key for key in (*per_generation, *parents) if key not in shown}
     spare = any((row.document_id, row.generation) not in shown for row in own_vectors or ())
-    busy = alignment_store.busy_generations(*key) if odd or unneeded or spare else set()
+    busy = store.busy_generations(*key) if odd or unneeded or spare else set()
     here = {chunk_id: row for chunk_id, row in vectors.items() if chunk_id in expected}
     return PageDifferences(
         chunks=len(expected),
@@ -216,9 +224,9 @@ def measure(tenant_id: TenantId, use: Resources, space: EmbeddingSpace, *, share
     confirmed; None: the settings', if nothing is withheld. If vectors exceed rows by too many, as after restoring an
     old backup, nothing is deleted."""
     with unit_of_work(use.mysql) as work:
-        rows = alignment_store.count_chunk_rows(work.connection, tenant_id)
+        rows = AlignedRows(work.connection, tenant_id).chunk_count()
         earlier = reconcile_store.deletions_of(work.connection, tenant_id)
-    vectors = alignment_store.count_vectors(use.postgres, tenant_id, table=space.table)
+    vectors = AlignedVectors(use.postgres, tenant_id, table=space.table).count()
     allowed = use.settings.reconcile_delete_share if share is None else share
     limit = DeletionLimit(
         vectors=max(DELETED_FREELY, int(vectors * allowed)), rows=max(DELETED_FREELY, int(rows * allowed))

@@ -15,7 +15,6 @@ from pipeline.archives.import_store import mark_chunks
 from pipeline.chunking.strategies import embedding_text_of
 from pipeline.database.rows import slices
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.documents import alignment_store
 from pipeline.documents.chunk_edit_store import ChunkEdits
 from pipeline.documents.chunk_store import Chunks
 from pipeline.documents.document_store import Documents, Source
@@ -51,8 +50,8 @@ def mend(stores: NamespaceStores, page: PageDifferences, *, limit: DeletionLimit
     embedded = sum(_embed_again(tenant_id, chunk_ids, use, space) for chunk_ids in slices(lacking, _EMBEDDED_AT_ONCE))
     guilty = sorted(page.guilty)
     with unit_of_work(use.mysql) as work:
-        alignment_store.documents_of(work.connection, tenant_id, namespace, guilty, lock=True)
-        vectors = alignment_store.vector_rows(use.postgres, tenant_id, namespace, guilty, table=space.table)
+        stores.rows(work.connection).documents(namespace, guilty, lock=True)
+        vectors = stores.vectors.of_documents(namespace, guilty)
         current = differences(stores, work.connection, guilty, vectors)
         orphaned = [chunk_id for chunk_id in (*page.orphaned, *page.misplaced) if chunk_id in current.orphaned]
         leftover = {key: count for key, count in page.leftover.items() if key in current.leftover}
@@ -61,7 +60,7 @@ def mend(stores: NamespaceStores, page: PageDifferences, *, limit: DeletionLimit
         if limit is not None and not limit.take(vectors=len(orphaned) + len(unneeded), rows=sum(leftover.values())):
             orphaned, leftover, unneeded = [], {}, []
         use.installation.confirm(work.connection)  # the connection that decided on the deletions
-        alignment_store.delete_vectors(use.postgres, tenant_id, orphaned, table=space.table)
+        stores.vectors.delete(orphaned)
         chunks = Chunks(work.connection, tenant_id)
         for document_id, number in leftover:
             chunks.drop(_generation(tenant_id, namespace, document_id, number))

@@ -16,7 +16,8 @@ from pydantic import TypeAdapter
 
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.deadline import Deadline
-from pipeline.documents import alignment_store, reconcile_store
+from pipeline.documents import reconcile_store
+from pipeline.documents.alignment_store import AlignedVectors, DocumentPage
 from pipeline.documents.reconcile_store import ReconcilePosition
 from pipeline.embedding.migration_store import Cursor
 from pipeline.errors import StoreUnavailable
@@ -283,23 +284,23 @@ def all_namespaces(
     tenant_id: TenantId, documents: Iterable[str], use: Resources, *, space: EmbeddingSpace
 ) -> set[Namespace]:
     """Return the namespaces of MySQL and those that only vectors name."""
-    named_by_vectors = alignment_store.vector_namespaces(use.postgres, tenant_id, table=space.table)
+    named_by_vectors = AlignedVectors(use.postgres, tenant_id, table=space.table).namespaces()
     return named_by_vectors.union(map(Namespace, documents))
 
 
 def _page(
     stores: NamespaceStores, position: ComparePosition, *, chunks: int
-) -> tuple[alignment_store.DocumentPage, tuple[DocumentId, ...]]:
+) -> tuple[DocumentPage, tuple[DocumentId, ...]]:
     """Return the next documents, and those that this phase has to compare."""
-    tenant_id, namespace, use = stores.tenant_id, stores.namespace, stores.use
+    namespace, use = stores.namespace, stores.use
     bounds: dict[str, Any] = {"after": position.after, "documents": PAGE_DOCUMENTS, "chunks": chunks}
     if position.phase == DOCUMENTS:
         with unit_of_work(use.mysql) as work:
-            page = alignment_store.page_of_documents(work.connection, tenant_id, namespace, **bounds)
+            page = stores.rows(work.connection).page(namespace, **bounds)
         return page, page.document_ids
-    page = alignment_store.page_of_vectors(use.postgres, tenant_id, namespace, table=stores.space.table, **bounds)
+    page = stores.vectors.page(namespace, **bounds)
     with unit_of_work(use.mysql) as work:
-        documents = alignment_store.documents_of(work.connection, tenant_id, namespace, page.document_ids)
+        documents = stores.rows(work.connection).documents(namespace, page.document_ids)
     return page, tuple(document_id for document_id in page.document_ids if document_id not in documents)
 
 

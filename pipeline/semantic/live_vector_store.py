@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Engine
 
-from pipeline.documents import alignment_store
+from pipeline.documents.alignment_store import AlignedVectors
 from pipeline.embedding.distance import Distance
 from pipeline.errors import VectorsMissing
 from pipeline.records import Chunk, ChunkId, DocumentFields, Generation, LiveSpaces, TenantId
@@ -65,7 +65,7 @@ class LiveVectors(Vectors):
         if chunk_ids:
             self._confirm()
         for space in self.spaces.every:
-            alignment_store.delete_vectors(self._postgres, self._tenant_id, chunk_ids, table=space.table)
+            AlignedVectors(self._postgres, self._tenant_id, table=space.table).delete(chunk_ids)
 
     def complete(
         self, expected: Mapping[Generation, int], counts: Mapping[Generation, int]
