@@ -35,7 +35,7 @@ from pipeline.keyword.terms import Tokenizer, analyze, query_terms
 from pipeline.local_models import LOCAL_MODELS
 from pipeline.models.make_models import make_local_embedder
 from pipeline.models.ports import Matrix, query_vectors
-from pipeline.parsing import parse
+from pipeline.parsing.formats import parse
 from pipeline.ranking.fusion import best_first, weighted_fusion
 from pipeline.ranking.neighbours import CONSIDERED, feedback_share, neighbour_feedback
 from pipeline.records import (

@@ -31,7 +31,7 @@ from benchmarks.processes import cpu_seconds, used
 from pipeline.ingestion.assemble import assemble
 from pipeline.keyword.terms import Tokenizer
 from pipeline.models.make_models import make_embedder
-from pipeline.parsing import parse
+from pipeline.parsing.formats import parse
 from pipeline.records import Chunk, Chunking, DocumentId, Generation, Namespace, Scope, TenantId
 from pipeline.settings import settings
 

@@ -16,7 +16,7 @@ from starlette.responses import RedirectResponse, Response
 from api_gateway.gateway import gateway_of
 from api_gateway.http.problems import Problem, instance_of
 from api_gateway.http.responses import json_response
-from pipeline.parsing import SUFFIXES
+from pipeline.parsing.formats import SUFFIXES
 
 router = APIRouter(include_in_schema=False)
 

@@ -18,7 +18,7 @@ from pipeline.documents.document_store import Documents
 from pipeline.errors import DocumentTooLarge, UnsupportedMediaType
 from pipeline.filters.python_filters import kind_of
 from pipeline.ingestion.accept import AcceptedJob, Batch, Refusal, accept
-from pipeline.parsing import JSONL, PLAIN, media_type_of
+from pipeline.parsing.formats import JSONL, PLAIN, media_type_of
 from pipeline.records import Chunking, DocumentFields, DocumentId, Generation, JobId, Namespace, Scope, TenantId, Upload
 from pipeline.resources import Resources
 from pipeline.tenants.audit_store import Audit

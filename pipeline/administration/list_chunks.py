@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pipeline.chunking.strategies import window_of
+from pipeline.chunking.strategies.registry import window_of
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents.chunk_edit_store import ChunkEdits, Position
 from pipeline.documents.document_view_store import DocumentViews

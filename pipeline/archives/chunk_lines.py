@@ -12,7 +12,7 @@ import orjson
 from numpy.typing import NDArray
 
 from pipeline.archives.archive import Enclosed, Origin
-from pipeline.chunking.strategies import searched_text
+from pipeline.chunking.strategies.registry import searched_text
 from pipeline.documents.cut_document import chunk_of
 from pipeline.errors import DocumentTooLarge, EmptyDocument, InvalidPackedDocument
 from pipeline.keyword.indexed_fields import indexed

@@ -19,16 +19,7 @@ from pipeline.database.statements import same_document, sql
 from pipeline.document_sources import SourceKind, SourceRef
 from pipeline.documents.chunk_store import chunk_passage, passage_of
 from pipeline.documents.document_store import fields_of
-from pipeline.records import (
-    ChunkId,
-    DocumentFields,
-    DocumentId,
-    Generation,
-    Namespace,
-    Passage,
-    Scope,
-    TenantId,
-)
+from pipeline.records import ChunkId, DocumentFields, DocumentId, Generation, Namespace, Passage, Scope, TenantId
 
 _HEAD = 4  # bytes before the numbers of a halfvec as PostgreSQL sends it
 

@@ -11,11 +11,7 @@ import orjson
 import redis
 
 from pipeline.database.engines import redis_errors
-from pipeline.database.worker_heartbeats import (
-    EXPIRES_S,
-    RunningTask,
-    WorkerHeartbeat,
-)
+from pipeline.database.worker_heartbeats import EXPIRES_S, RunningTask, WorkerHeartbeat
 
 
 class ExpiringRecords:

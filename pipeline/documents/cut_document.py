@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pipeline.chunking.cut import embedding_text
-from pipeline.chunking.strategies import cut, searched_text
+from pipeline.chunking.strategies.registry import cut, searched_text
 from pipeline.errors import EmptyDocument
 from pipeline.keyword.indexed_fields import IndexedTokens, indexed
 from pipeline.keyword.terms import Tokenizer, tokenizer_of

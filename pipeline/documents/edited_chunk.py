@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from pipeline.chunking.strategies import options_of, searched_text
+from pipeline.chunking.strategies.registry import options_of, searched_text
 from pipeline.chunking.tokens import count_tokens
 from pipeline.documents.cut_document import chunk_of
 from pipeline.keyword.indexed_fields import indexed

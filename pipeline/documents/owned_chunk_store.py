@@ -17,15 +17,7 @@ from pipeline.documents.document_views import ChunkBeginning, OwnedChunk
 from pipeline.documents.edited_chunk import RecordedChunk
 from pipeline.keyword.indexed_fields import IndexedTokens
 from pipeline.keyword.terms import VERSION
-from pipeline.records import (
-    ChunkId,
-    DocumentId,
-    FieldTerms,
-    Generation,
-    Namespace,
-    Scope,
-    TenantId,
-)
+from pipeline.records import ChunkId, DocumentId, FieldTerms, Generation, Namespace, Scope, TenantId
 
 # Columns that chunks and parents have alike; `c` is either table.
 COLUMNS = (

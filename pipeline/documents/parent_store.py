@@ -9,12 +9,7 @@ from collections.abc import Mapping, Sequence
 from sqlalchemy import Connection
 
 from pipeline.database.rows import TenantStore, generation_key, insert_many, now, placeholders
-from pipeline.database.statements import (
-    OF_GENERATION,
-    generation_columns,
-    same_generation,
-    sql,
-)
+from pipeline.database.statements import OF_GENERATION, generation_columns, same_generation, sql
 from pipeline.documents.chunk_store import PASSAGE_COLUMNS, passage_columns
 from pipeline.documents.clean_text import seam
 from pipeline.documents.edited_chunk import spliced

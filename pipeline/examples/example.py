@@ -10,7 +10,7 @@ from typing import Any
 
 from pipeline.chunking.tokens import count_tokens
 from pipeline.document_sources import SourceKind, SourceRef
-from pipeline.parsing import JSON, XLSX
+from pipeline.parsing.formats import JSON, XLSX
 from pipeline.records import Chunking, DocumentFields, DocumentId, Upload
 
 _ONE_CHUNK = 512  # tokens up to which a row is never cut

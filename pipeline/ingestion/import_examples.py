@@ -17,7 +17,7 @@ from pipeline.filters import lenient_json
 from pipeline.ingestion.accept import AcceptedJob, Batch, Refusal, accept
 from pipeline.jobs.computation import BookForm, Computation, Done
 from pipeline.outbound import json_limits
-from pipeline.parsing import decode
+from pipeline.parsing.encodings import decode
 from pipeline.records import JobId, Namespace
 from pipeline.resources import Resources
 

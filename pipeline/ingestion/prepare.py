@@ -31,7 +31,7 @@ from pipeline.ingestion.unpack import unpacked
 from pipeline.jobs.claims import ItemClaim
 from pipeline.jobs.lease_store import Lease
 from pipeline.keyword.terms import tokenizer_of
-from pipeline.parsing import RECOGNISED
+from pipeline.parsing.formats import RECOGNISED
 from pipeline.records import Chunk, DocumentFields, Encoding, Generation, ParentChunk, Scope, Stage, TenantId
 from pipeline.resources import Resources
 

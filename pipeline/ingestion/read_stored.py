@@ -15,7 +15,7 @@ from pipeline.documents.document_views import ChunkSpan
 from pipeline.errors import GenerationNotKept, NotReingestible, UnsupportedMediaType
 from pipeline.ingestion.preview import preview, preview_json
 from pipeline.jobs.computation import Computation, Done
-from pipeline.parsing import PDF
+from pipeline.parsing.formats import PDF
 from pipeline.records import Chunking, DocumentId, Namespace, Parsed
 from pipeline.resources import Resources
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 
-from pipeline.chunking.strategies import searched_text
+from pipeline.chunking.strategies.registry import searched_text
 from pipeline.keyword.inflections import Language, language_of, stems
 from pipeline.keyword.terms import Tokenizer, analyze
 from pipeline.records import FieldTerms, Passage

@@ -12,7 +12,7 @@ from pipeline.administration.edit_chunks import lock_chunks
 from pipeline.archives.archive import is_packed
 from pipeline.archives.chunk_lines import Mark
 from pipeline.archives.import_store import mark_chunks
-from pipeline.chunking.strategies import embedding_text_of
+from pipeline.chunking.strategies.registry import embedding_text_of
 from pipeline.database.rows import slices
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents.chunk_edit_store import ChunkEdits

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from functools import partial
 
 from pipeline.channels.local_indexes import IndexAtRevision
-from pipeline.chunking.strategies import window_of
+from pipeline.chunking.strategies.registry import window_of
 from pipeline.database.unit_of_work import reading
 from pipeline.documents.chunk_store import Chunks, StoredChunk
 from pipeline.errors import Unavailable

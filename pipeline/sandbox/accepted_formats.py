@@ -8,8 +8,7 @@ from importlib.metadata import entry_points
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from pipeline.parsing import read_pictures
-from pipeline.parsing.formats import Format, register
+from pipeline.parsing.formats import Format, read_pictures, register
 from pipeline.parsing.recognition import PageReader, Recognition, UnreadPages
 
 if TYPE_CHECKING:  # the parser process starts without settings

@@ -20,20 +20,12 @@ import orjson
 from pipeline.documents.cut_document import cut_as
 from pipeline.errors import MalformedDocument, Rejected
 from pipeline.examples.workbook_book import read_tables
-from pipeline.parsing import parse, read_pictures
+from pipeline.parsing.formats import parse, read_pictures
 from pipeline.parsing.page_images import render_page
 from pipeline.parsing.recognition import PageReader, Recognition
 from pipeline.sandbox.accepted_formats import register_installed_parsers
 from pipeline.sandbox.confinement import confine
-from pipeline.sandbox.frames import (
-    CUTTING,
-    RECOGNISING,
-    frame_of_image,
-    out_of_memory,
-    packed,
-    read_frame,
-    request_of,
-)
+from pipeline.sandbox.frames import CUTTING, RECOGNISING, frame_of_image, out_of_memory, packed, read_frame, request_of
 
 _MOST_FILES = 64  # file descriptors
 _WORN_OUT = 0.5  # share of the memory at which the process ends, because little of it is released

@@ -11,21 +11,15 @@ import structlog
 from pydantic import TypeAdapter
 
 from pipeline import errors
-from pipeline.chunking.strategies import BUILT_IN
+from pipeline.chunking.strategies.registry import BUILT_IN
 from pipeline.documents.cut_document import CutDocument, CutRequest, cut_as
 from pipeline.errors import CuttingTooSlow, MalformedDocument, ParserTimeout, ParserUnavailable, Rejected
 from pipeline.examples.workbook_book import Sheet
-from pipeline.parsing import MARKDOWN, PDF, PLAIN, XLSX, parse
+from pipeline.parsing.formats import MARKDOWN, PDF, PLAIN, XLSX, parse
 from pipeline.parsing.page_images import PageImage
 from pipeline.parsing.recognition import Recognition
 from pipeline.records import Parsed
-from pipeline.sandbox.frames import (
-    CUTTING,
-    RECOGNISING,
-    image_of,
-    out_of_memory,
-    question_of,
-)
+from pipeline.sandbox.frames import CUTTING, RECOGNISING, image_of, out_of_memory, question_of
 from pipeline.sandbox.process import NotStarted, ParserProcess, ProcessDied, ProcessOverdue
 
 log = structlog.get_logger(__name__)

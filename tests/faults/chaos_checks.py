@@ -9,7 +9,7 @@ from sqlalchemy import Connection, text
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.ingestion.assemble import assemble
 from pipeline.keyword.terms import Tokenizer
-from pipeline.parsing import parse
+from pipeline.parsing.formats import parse
 from pipeline.records import Chunk, Chunking, DocumentId, Generation, Namespace, Scope, TenantId
 from pipeline.resources import Resources
 

@@ -11,7 +11,7 @@ import pytest
 
 from pipeline.channels.channel import Channel, Recalled
 from pipeline.channels.channel_plugins import GROUP
-from pipeline.parsing import Format
+from pipeline.parsing.formats import Format
 from pipeline.query.request import Query
 from pipeline.records import ChannelName, ChunkId, Ranking
 from tests.support.repository.guides import blocks

@@ -11,8 +11,8 @@ import pytest
 
 from api_gateway.http.prefer import parse_prefer
 from pipeline.answer.highlights import spans
-from pipeline.chunking.strategies import STRATEGIES
 from pipeline.chunking.strategies.question_answer import pair_of
+from pipeline.chunking.strategies.registry import STRATEGIES
 from pipeline.chunking.tokens import count_tokens
 from pipeline.documents.clean_text import joined
 from pipeline.documents.cut_document import CutRequest, cut_as
@@ -23,7 +23,7 @@ from pipeline.filters.lenient_json import loads
 from pipeline.keyword.normal_form import normal_form
 from pipeline.keyword.terms import analyze, content_terms, query_terms
 from pipeline.models.rerank_local import identifiers
-from pipeline.parsing import CSV, HTML, JSON, JSONL, MARKDOWN, PLAIN, parse
+from pipeline.parsing.formats import CSV, HTML, JSON, JSONL, MARKDOWN, PLAIN, parse
 from pipeline.privacy.redaction import redact
 from pipeline.query.keywords import entities_of, keywords_of
 from pipeline.query.model_replies import json_in, read_passage, read_sub_queries

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from api_gateway.http.fields import Wire
 from pipeline.administration.edit_vector_stores import Put
-from pipeline.chunking.strategies import complete
+from pipeline.chunking.strategies.registry import complete
 from pipeline.records import Chunking, Comparison, Compound, Condition
 from pipeline.settings import Settings
 

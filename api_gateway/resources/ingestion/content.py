@@ -17,7 +17,8 @@ from api_gateway.http.fields import TEXT_MEDIA_TYPES, Metadata, SourceIdText, Ta
 from pipeline.document_sources import LONGEST_ID, SourceKind, with_hash
 from pipeline.errors import FetchRefused, UnsupportedMediaType
 from pipeline.outbound.web import LONGEST_URI, web_address
-from pipeline.parsing import JSONL, charset_of, codec_of, media_type_of
+from pipeline.parsing.detection import codec_of
+from pipeline.parsing.formats import JSONL, charset_of, media_type_of
 from pipeline.parsing.sniffing import media_type_of_fetched
 from pipeline.records import OCTETS
 

@@ -30,7 +30,7 @@ from pipeline.administration.list_documents import count_examples, verify_import
 from pipeline.errors import UnsupportedMediaType
 from pipeline.examples.template import template
 from pipeline.jobs.computation import BookForm, ComputationKind
-from pipeline.parsing import JSON, XLSX, media_type_of
+from pipeline.parsing.formats import JSON, XLSX, media_type_of
 from pipeline.tenants.accounts import Principal
 
 router = APIRouter(tags=["examples"])

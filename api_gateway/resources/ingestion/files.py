@@ -30,7 +30,8 @@ from api_gateway.resources.shapes import JobAccepted, accepted_response
 from pipeline.document_sources import SourceKind, SourceRef, with_hash
 from pipeline.errors import MalformedDocument, Rejected, UnsupportedMediaType
 from pipeline.ingestion.accept import AcceptedJob, Batch, OnConflict, Refusal, accept
-from pipeline.parsing import JSONL, charset_of, split_jsonl
+from pipeline.parsing.formats import JSONL, charset_of
+from pipeline.parsing.jsonl import split_jsonl
 from pipeline.records import DocumentFields, DocumentId, Namespace, Priority, Upload
 from pipeline.tenants.accounts import Principal
 from workers import dispatch

@@ -11,7 +11,8 @@ from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError
 
 from api_gateway.http.fields import Wire
 from api_gateway.http.problems import MOST_ERRORS
-from pipeline.chunking.strategies import STRATEGIES, Option, flaws_in_options, options_of
+from pipeline.chunking.strategies.registry import STRATEGIES, flaws_in_options, options_of
+from pipeline.chunking.strategies.strategy import Option
 from pipeline.records import Chunking
 
 # For comparison with an uploader's options; the settings themselves are checked when the gateway starts.

@@ -29,7 +29,7 @@ from api_gateway.http.problems import LONGEST_POINTER, MOST_ERRORS, Problem, inv
 from api_gateway.resources.ingestion.content import BadSource, Content, SourceIn, content_of, document_id_of
 from api_gateway.resources.ingestion.strategy_options import ChunkingIn
 from api_gateway.resources.route_parts import validated
-from pipeline.chunking.strategies import complete
+from pipeline.chunking.strategies.registry import complete
 from pipeline.document_sources import SourceRef
 from pipeline.ingestion.accept import Batch, OnConflict, Refusal
 from pipeline.records import Chunking, DocumentFields, DocumentId, Namespace, Priority, Upload

@@ -17,7 +17,7 @@ import pytest
 from sqlalchemy import make_url
 
 from chordwise import Chordwise, ProblemError
-from pipeline.chunking.strategies import complete
+from pipeline.chunking.strategies.registry import complete
 from pipeline.ingestion.preview import preview
 from pipeline.resources import Resources
 from pipeline.settings import Settings

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from pipeline.maintenance.verify import verify
-from pipeline.parsing import DOCX, PDF, PLAIN, XLSX
+from pipeline.parsing.formats import DOCX, PDF, PLAIN, XLSX
 from pipeline.records import Namespace, TenantId
 from pipeline.resources import Resources
 from pipeline.settings import Settings

@@ -8,7 +8,7 @@ import pytest
 
 from compose.localstack.servers.tesseract import tesseract
 from pipeline.ingestion import prepare
-from pipeline.parsing import PDF
+from pipeline.parsing.formats import PDF
 from pipeline.records import Namespace, TenantId
 from pipeline.resources import Resources
 from tests.support.corpora.formats import pdf_with_picture

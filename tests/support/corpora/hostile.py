@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pipeline.parsing import CSV, DOCX, HTML, JSON, PDF, PLAIN, XLSX
+from pipeline.parsing.formats import CSV, DOCX, HTML, JSON, PDF, PLAIN, XLSX
 from tests.support.corpora.formats import archive, docx, paragraph, pdf, with_part, written, xlsx
 
 _SHEET = "xl/worksheets/sheet1.xml"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pipeline.chunking.cut import chunk, embedding_text
 from pipeline.chunking.tokens import count_tokens
-from pipeline.parsing import parse
+from pipeline.parsing.formats import parse
 from pipeline.records import Chunking, Parsed, Passage, Section
 
 markdown = st.lists(

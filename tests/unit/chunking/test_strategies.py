@@ -6,10 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.chunking.strategies import (
+from pipeline.chunking.strategies.registry import (
     STRATEGIES,
-    Cut,
-    Strategy,
     complete,
     cut,
     embedding_text_of,
@@ -18,13 +16,14 @@ from pipeline.chunking.strategies import (
     searched_text,
     window_of,
 )
+from pipeline.chunking.strategies.strategy import Cut, Strategy
 from pipeline.chunking.tokens import count_tokens
 from pipeline.documents.cut_document import in_order
 from pipeline.documents.edited_chunk import rebuild_edited
 from pipeline.errors import DocumentTooLarge, MalformedDocument, PipelineError
 from pipeline.ingestion.assemble import assemble
 from pipeline.keyword.terms import Tokenizer
-from pipeline.parsing import parse
+from pipeline.parsing.formats import parse
 from pipeline.records import Chunking, DocumentId, Generation, Namespace, Parsed, Scope, TenantId, parent_ordinal
 
 USUAL = {"max_tokens": 400, "overlap": 0.2}

@@ -7,10 +7,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pipeline.chunking.cut import chunk
-from pipeline.chunking.strategies import complete, cut
+from pipeline.chunking.strategies.registry import complete, cut
 from pipeline.documents.clean_text import clean
 from pipeline.documents.edited_chunk import bound_of, position_in, repeats, spliced
-from pipeline.parsing import PLAIN, parse
+from pipeline.parsing.formats import PLAIN, parse
 from pipeline.records import Chunking, Passage
 
 _USUAL = {"max_tokens": 400.0, "overlap": 0.2}

@@ -12,7 +12,7 @@ from pipeline.documents.document_store import Source
 from pipeline.documents.unchanged_uploads import ANALYSIS, recipe, same_fields
 from pipeline.ingestion.assemble import assemble
 from pipeline.keyword.terms import VERSION, Tokenizer
-from pipeline.parsing import parse
+from pipeline.parsing.formats import parse
 from pipeline.records import Chunking, DocumentFields, DocumentId, Generation, Namespace, Scope, TenantId
 
 GENERATION = Generation(

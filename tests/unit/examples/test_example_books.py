@@ -18,7 +18,7 @@ from pipeline.examples.headings import category_of, column_of, lines, one_line, 
 from pipeline.examples.json_book import json_tables
 from pipeline.examples.template import template
 from pipeline.examples.workbook_book import read_tables, workbook_tables
-from pipeline.parsing import PLAIN, parse
+from pipeline.parsing.formats import PLAIN, parse
 from tests.support.corpora.formats import with_part, xlsx
 
 HEADER = ["user_input", "agent_response", "tags", "quality_grade", "notes"]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pipeline.errors import FetchRefused, UnsupportedMediaType
 from pipeline.outbound.web import redirected, retry_after_s, web_address
-from pipeline.parsing import CSV, DOCX, HTML, MARKDOWN, PDF, PLAIN, XLSX
+from pipeline.parsing.formats import CSV, DOCX, HTML, MARKDOWN, PDF, PLAIN, XLSX
 from pipeline.parsing.sniffing import media_type_of_fetched
 from tests.support.corpora.formats import docx, paragraph, pdf, xlsx
 

@@ -6,8 +6,9 @@ import time
 
 import pytest
 
-from pipeline.parsing import parse, read_text
 from pipeline.parsing.detection import codec_of, guess
+from pipeline.parsing.encodings import read_text
+from pipeline.parsing.formats import parse
 
 STATUS_HANT = "設備狀態：舵機正常，請檢查。"
 STATUS_HANS = "设备状态：舵机正常，请检查。"

@@ -10,7 +10,7 @@ import pytest
 
 from pipeline.chunking.cut import chunk
 from pipeline.errors import DocumentTooLarge, EmptyDocument, MalformedDocument, UnsupportedMediaType
-from pipeline.parsing import CSV, DOCX, JSON, PDF, TSV, XLSX, media_type_of, parse
+from pipeline.parsing.formats import CSV, DOCX, JSON, PDF, TSV, XLSX, media_type_of, parse
 from pipeline.records import Chunking, Parsed
 from tests.support.corpora.formats import docx, paragraph, pdf, styles, table, xlsx
 

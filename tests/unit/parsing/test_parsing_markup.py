@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.errors import EmptyDocument
-from pipeline.parsing import HTML, MARKDOWN, parse
+from pipeline.parsing.formats import HTML, MARKDOWN, parse
 from pipeline.records import Parsed
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.errors import MalformedDocument
-from pipeline.parsing import CSV, XLSX, parse
+from pipeline.parsing.formats import CSV, XLSX, parse
 from pipeline.parsing.sheets import Row, column_letters, column_number
 from pipeline.parsing.workbook import open_workbook
 from tests.support.corpora.formats import with_part, xlsx

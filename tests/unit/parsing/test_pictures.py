@@ -11,7 +11,7 @@ from PIL import Image
 
 from compose.localstack.servers.tesseract import tesseract
 from pipeline.errors import DocumentTooLarge, EmptyDocument, MalformedDocument, ParserTimeout, UnsupportedMediaType
-from pipeline.parsing import JPEG, PDF, PNG, TIFF, media_type_of, parse
+from pipeline.parsing.formats import JPEG, PDF, PNG, TIFF, media_type_of, parse
 from pipeline.parsing.recognition import Recognition, unread
 from pipeline.sandbox.parser import Parser
 from tests.support.corpora import formats

@@ -12,7 +12,7 @@ from pptx import Presentation
 from pptx.util import Inches
 
 from pipeline.errors import EmptyDocument, EncryptedDocument, MalformedDocument, UnsupportedMediaType
-from pipeline.parsing import PPTX, media_type_of, parse
+from pipeline.parsing.formats import PPTX, media_type_of, parse
 from pipeline.parsing.sniffing import media_type_of_fetched
 from tests.support.corpora import formats
 from tests.support.corpora.scans import page, picture
@@ -137,7 +137,7 @@ class DescribeSlides:
     def it_names_the_extra_where_it_is_missing(self):
         code = (
             "import sys; sys.modules['pptx'] = None\n"
-            "from pipeline.parsing import media_type_of\n"
+            "from pipeline.parsing.formats import media_type_of\n"
             "try: media_type_of('a.pptx', None)\n"
             "except Exception as error: print(error)\n"
         )

@@ -13,10 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from pipeline.chunking.strategies import STRATEGIES, Cut, Strategy, register
+from pipeline.chunking.strategies.registry import STRATEGIES, register
+from pipeline.chunking.strategies.strategy import Cut, Strategy
 from pipeline.documents.cut_document import CutDocument, CutRequest, cut_as
 from pipeline.errors import CuttingMemory, CuttingTooSlow, DocumentTooLarge, EmptyDocument, Rejected
-from pipeline.parsing import HTML, MARKDOWN, PLAIN, parse
+from pipeline.parsing.formats import HTML, MARKDOWN, PLAIN, parse
 from pipeline.records import Chunking, Namespace, Passage, Scope, TenantId
 from pipeline.sandbox.frames import packed, question_of, read_frame, request_of
 from pipeline.sandbox.parse import answer_to

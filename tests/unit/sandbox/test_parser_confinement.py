@@ -20,7 +20,7 @@ from pipeline.sandbox.process import ParserProcess
 _SECRET = "cw-secret-of-the-owner"
 _PLUGIN = """
 import json, os, socket
-from pipeline.parsing import Format
+from pipeline.parsing.formats import Format
 from pipeline.records import Parsed
 
 

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from pipeline.errors import MalformedDocument, ParserMemory, ParserTimeout, ParserUnavailable, UnsupportedMediaType
-from pipeline.parsing import CSV, PARSERS, SUFFIXES, Format, media_type_of, register
+from pipeline.parsing.formats import CSV, PARSERS, SUFFIXES, Format, media_type_of, register
 from pipeline.records import Parsed, Section
 from pipeline.sandbox.accepted_formats import register_installed_parsers
 from pipeline.sandbox.parser import Parser
 
 _PACKAGE = """
-from pipeline.parsing import Format
+from pipeline.parsing.formats import Format
 from pipeline.errors import MalformedDocument
 from pipeline.records import Parsed, Section
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.errors import ParserUnavailable, PipelineError
-from pipeline.parsing import CSV, HTML, PLAIN
+from pipeline.parsing.formats import CSV, HTML, PLAIN
 from pipeline.records import Section
 from pipeline.sandbox.parser import Parser
 from tests.support.corpora.hostile import HOSTILE, Hostile
