@@ -28,7 +28,7 @@ import numpy as np
 
 from chordwise.evaluation.collection import Collection, JudgedQuery, read_collection
 from chordwise.evaluation.measures import first_occurrences, ndcg
-from pipeline.ingestion.assemble import assemble
+from pipeline.documents.cut_document import assembled, cut_document
 from pipeline.keyword.bm25 import K1, B
 from pipeline.keyword.bm25 import Collection as Statistics
 from pipeline.keyword.terms import Tokenizer, analyze, query_terms
@@ -74,9 +74,8 @@ def prepare(collection: Collection, most: int | None) -> Prepared:
     for document in collection.documents():
         generation = Generation(scope=scope, document_id=DocumentId(document["document_id"]), number=1)
         parsed = parse(document["text"].encode(), media_type="text/plain", filename=None)
-        chunks += assemble(
-            parsed, generation, title=document.get("title"), chunking=chunking, tokenizer=tokenizer, limit=10_000
-        ).chunks
+        cut = cut_document(parsed, title=document.get("title"), chunking=chunking, tokenizer=tokenizer, most=10_000)
+        chunks += assembled(cut, generation).chunks
     held = {str(chunk.generation.document_id) for chunk in chunks[:most]}
     queries = tuple(query for query in collection.queries if most is None or held.issuperset(relevant(query)))
     return Prepared(name=collection.name, chunks=chunks[:most], queries=queries)

@@ -28,7 +28,7 @@ from sqlalchemy import make_url
 
 from benchmarks.corpus import MAX_TOKENS, Text
 from benchmarks.processes import cpu_seconds, used
-from pipeline.ingestion.assemble import assemble
+from pipeline.documents.cut_document import assembled, cut_document
 from pipeline.keyword.terms import Tokenizer
 from pipeline.models.make_models import make_embedder
 from pipeline.parsing.formats import parse
@@ -65,9 +65,8 @@ def prepare(texts: Sequence[Text], *, tenant_id: str, namespace: str) -> Prepare
     for text in texts:
         generation = Generation(scope=scope, document_id=DocumentId(text.document_id), number=1)
         parsed = parse(text.text.encode(), media_type="text/plain", filename=None)
-        chunks += assemble(
-            parsed, generation, title=text.title, chunking=chunking, tokenizer=tokenizer, limit=1_000_000
-        ).chunks
+        cut = cut_document(parsed, title=text.title, chunking=chunking, tokenizer=tokenizer, most=1_000_000)
+        chunks += assembled(cut, generation).chunks
     parse_s = time.process_time() - began
     embedder = make_embedder(settings())
     embedder.embed(["warm up"])

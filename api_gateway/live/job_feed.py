@@ -19,8 +19,7 @@ from api_gateway.http.problems import Problem
 from api_gateway.live.wakes import Wakes
 from pipeline.administration import list_jobs
 from pipeline.errors import Unavailable
-from pipeline.jobs.job_views import Failure, FailurePosition, Fingerprint, Snapshot
-from pipeline.jobs.progress_rate import ProgressRate, pace
+from pipeline.jobs.job_views import Failure, FailurePosition, Fingerprint, ProgressRate, Snapshot, pace
 from pipeline.query.wake_names import progress_name, wake_name
 from pipeline.records import ItemState, JobId, TenantId
 from pipeline.resources import Resources

@@ -22,8 +22,7 @@ from pipeline.embedding.model_comparison import Gate, GoldenQuery
 from pipeline.errors import Misconfigured
 from pipeline.local_models import flaw_of, local_model
 from pipeline.maintenance import migrate_model
-from pipeline.maintenance.compare_models import compare_models
-from pipeline.maintenance.migrate_model import MigrationStatus
+from pipeline.maintenance.migrate_model import MigrationStatus, compare_models
 from pipeline.records import Namespace, TenantId
 from pipeline.resources import Resources
 from pipeline.tenants.accounts import TENANT_ID

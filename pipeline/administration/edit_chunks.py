@@ -18,13 +18,13 @@ from pipeline.chunking.tokens import count_tokens
 from pipeline.database.unit_of_work import UnitOfWork, retry_conflicts, unit_of_work
 from pipeline.documents.chunk_edit_store import ChunkEdits
 from pipeline.documents.clean_text import clean
+from pipeline.documents.cut_document import bound_of, rebuild_edited, repeats
 from pipeline.documents.document_store import Documents
 from pipeline.documents.document_views import OwnedChunk
-from pipeline.documents.edited_chunk import bound_of, rebuild_edited, repeats
 from pipeline.documents.parent_store import Parents
 from pipeline.documents.retention_store import Retired
 from pipeline.errors import EmbedderRefused, Unavailable
-from pipeline.ingestion.standby import embed_everywhere, write_everywhere
+from pipeline.ingestion.make_vectors import embed_everywhere, write_everywhere
 from pipeline.jobs.computation import Computation, Done
 from pipeline.keyword.statistics_store import Statistics
 from pipeline.records import Chunk, ChunkId, DocumentId, Generation, Namespace, TenantId

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pipeline.chunking.tokens import count_tokens
 from pipeline.database.unit_of_work import UnitOfWork
 from pipeline.documents.chunk_edit_store import ChunkEdits
+from pipeline.documents.cut_document import position_in, spliced
 from pipeline.documents.document_views import OwnedChunk
-from pipeline.documents.edited_chunk import position_in, spliced
 from pipeline.documents.parent_store import Parents
 from pipeline.records import ChunkId, Passage, TenantId
 from pipeline.tenants.audit_store import Audit

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pipeline.administration.call_store import call_store
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.jobs.job_view_store import JobViews
+from pipeline.jobs.job_view_store import JobViews, Matches
 from pipeline.jobs.job_views import ItemView
-from pipeline.jobs.match_store import Matches
 from pipeline.records import JobId, TenantId
 from pipeline.resources import Resources
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from pipeline.documents.edited_chunk import RecordedChunk
+from pipeline.documents.cut_document import RecordedChunk
 from pipeline.filters.python_filters import condition_as_json, unmet
 from pipeline.query.request import Query
 from pipeline.records import ChannelName, Comparison, Compound

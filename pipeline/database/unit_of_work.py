@@ -11,8 +11,7 @@ from typing import ParamSpec, TypeVar
 from sqlalchemy import Connection, Engine
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
-from pipeline.database.engines import Conflict, mysql_errors
-from pipeline.database.outages import outage_of
+from pipeline.database.engines import Conflict, mysql_errors, outage_of
 from pipeline.errors import StoreUnavailable
 
 T = TypeVar("T")

@@ -12,9 +12,9 @@ from sqlalchemy import Connection
 from pipeline.database.rows import TenantStore, as_utc, chunking_of, generation_key, record_of
 from pipeline.database.statements import OF_GENERATION, same_document, same_generation, sql, tenant_ids
 from pipeline.documents.chunk_store import chunk_passage, passage_of
+from pipeline.documents.cut_document import RecordedChunk
 from pipeline.documents.document_store import fields_of
 from pipeline.documents.document_views import ChunkBeginning, OwnedChunk
-from pipeline.documents.edited_chunk import RecordedChunk
 from pipeline.keyword.indexed_fields import IndexedTokens
 from pipeline.keyword.terms import VERSION
 from pipeline.records import ChunkId, DocumentId, FieldTerms, Generation, Namespace, Scope, TenantId

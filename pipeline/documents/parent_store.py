@@ -12,7 +12,7 @@ from pipeline.database.rows import TenantStore, generation_key, insert_many, now
 from pipeline.database.statements import OF_GENERATION, generation_columns, same_generation, sql
 from pipeline.documents.chunk_store import PASSAGE_COLUMNS, passage_columns
 from pipeline.documents.clean_text import seam
-from pipeline.documents.edited_chunk import spliced
+from pipeline.documents.cut_document import spliced
 from pipeline.records import ChunkId, Generation, ParentChunk, Passage, TenantId
 
 

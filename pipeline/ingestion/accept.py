@@ -11,7 +11,7 @@ from typing import Literal
 
 from sqlalchemy import Connection
 
-from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
+from pipeline.database.unit_of_work import UnitOfWork, retry_conflicts, unit_of_work
 from pipeline.document_sources import with_hash
 from pipeline.documents.document_store import Documents
 from pipeline.documents.duplicate_store import DocumentContent, Duplicates
@@ -103,20 +103,32 @@ def accept(
         total, due = len(numbered.items), len(numbered.uploads)
         quotas(work.connection, batch.tenant_id, use).check(arriving=due)
         documents.store(job_id, numbered.uploads)
-        ledger.open(job_id, batch.namespace, batch.request_id, numbered.items, priority=_priority(batch, use))
-        renamed = [
-            (item.ordinal, item.requested_id, item.document_id)
-            for item in numbered.items
-            if item.requested_id and item.document_id
-        ]
-        ticket = _ticket(batch, job_id, total=total, due=due, renamed=renamed)
         Audit(work.connection, batch.tenant_id).wrote(
             "ingest", namespaces=[batch.namespace], ids=[job_id], count=due, total=total
         )
+        ticket = open_job(work, replace(batch, job_id=job_id), numbered.items, use, ring=ring)
         VectorStores(work.connection, batch.tenant_id).touch([batch.namespace])
         if together_with is not None:
             together_with(work.connection, ticket)
-        work.after_commit(lambda: ring(ticket))
+    return ticket
+
+
+def open_job(
+    work: UnitOfWork, batch: Batch, items: Sequence[NewItem], use: Resources, *, ring: Callable[[AcceptedJob], None]
+) -> AcceptedJob:
+    """Write the batch's job with these items in a running transaction, and ring for it after the commit."""
+    assert batch.job_id is not None
+    few = len(items) <= use.settings.interactive_documents
+    priority = batch.priority or (Priority.INTERACTIVE if few else Priority.BULK)
+    Ledger(work.connection, batch.tenant_id).open(
+        batch.job_id, batch.namespace, batch.request_id, items, priority=priority
+    )
+    renamed = [
+        (new.ordinal, new.requested_id, new.document_id) for new in items if new.requested_id and new.document_id
+    ]
+    due = sum(new.generation is not None for new in items)
+    ticket = _ticket(batch, batch.job_id, total=len(items), due=due, renamed=renamed)
+    work.after_commit(lambda: ring(ticket))
     return ticket
 
 
@@ -137,11 +149,6 @@ def quota_use(tenant_id: TenantId, use: Resources) -> dict[str, tuple[int, int]]
     """Return each quota's limit, 0 for none, and its present use."""
     with unit_of_work(use.mysql) as work:
         return quotas(work.connection, tenant_id, use).use()
-
-
-def _priority(batch: Batch, use: Resources) -> Priority:
-    small = len(batch.entries) <= use.settings.interactive_documents
-    return batch.priority or (Priority.INTERACTIVE if small else Priority.BULK)
 
 
 def quotas(connection: Connection, tenant_id: TenantId, use: Resources) -> Quotas:

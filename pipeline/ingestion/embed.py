@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from pipeline.database.rows import slices
 from pipeline.errors import EmbedderRefused
 from pipeline.ingestion.finish_items import end
-from pipeline.ingestion.make_vectors import vectors_of
+from pipeline.ingestion.make_vectors import fill_standby, vectors_of
 from pipeline.ingestion.prepare import Breather, PreparedDocument
-from pipeline.ingestion.standby import fill_standby
 from pipeline.jobs.lease_store import Lease
 from pipeline.models.ports import Embedder, Matrix, PaidEmbedder, SentenceEncoder
 from pipeline.records import Chunk, Generation, Stage, TenantId

@@ -1,4 +1,5 @@
-"""Ingest stored documents again, with other fields or another chunking: their bytes are accepted once more."""
+"""Accept stored uploads once more as the latest ones of their documents: with other fields or another chunking, or to go
+back to the upload shown before, while it is kept."""
 
 from __future__ import annotations
 
@@ -10,12 +11,22 @@ from typing import Any
 from pipeline.archives.archive import is_packed
 from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
 from pipeline.documents.document_store import Documents
+from pipeline.documents.document_views import History
 from pipeline.documents.generation_store import Generations, StoredUpload
 from pipeline.errors import GenerationNotKept, NotReingestible, PreconditionFailed
-from pipeline.ingestion.accept import AcceptedJob, quotas
+from pipeline.ingestion.accept import AcceptedJob, Batch, open_job, quotas
 from pipeline.jobs.claims import NewItem
-from pipeline.jobs.ledger_store import Ledger
-from pipeline.records import Chunking, DocumentFields, DocumentId, JobId, Namespace, Priority, TenantId
+from pipeline.records import (
+    Chunking,
+    DocumentFields,
+    DocumentId,
+    Generation,
+    JobId,
+    Namespace,
+    Priority,
+    Scope,
+    TenantId,
+)
 from pipeline.resources import Resources
 from pipeline.tenants.audit_store import Audit
 
@@ -91,17 +102,11 @@ def reingest(
             else _refused(ordinal, document_id, refusals.get(document_id) or _UNKNOWN)
             for ordinal, document_id in enumerate(dict.fromkeys(document_ids))
         ]
-        few = len(items) <= use.settings.interactive_documents
-        priority = Priority.INTERACTIVE if few else Priority.BULK
-        Ledger(work.connection, tenant_id).open(job_id, namespace, request_id, items, priority=priority)
         Audit(work.connection, tenant_id).wrote(
             "reingest", namespaces=[namespace], ids=accepted, count=len(accepted), job_id=job_id
         )
-        ticket = AcceptedJob(
-            tenant_id=tenant_id, job_id=job_id, request_id=request_id, total=len(items), due=len(accepted)
-        )
-        work.after_commit(lambda: ring(ticket))
-    return ticket
+        batch = Batch(tenant_id=tenant_id, namespace=namespace, request_id=request_id, job_id=job_id, entries=())
+        return open_job(work, batch, items, use, ring=ring)
 
 
 _UNKNOWN = NotReingestible("there is no searchable document of this id", code="document_not_found")
@@ -129,3 +134,60 @@ def _refusal(upload: StoredUpload, changes: DocumentChanges) -> NotReingestible 
     if len(changes.applied(upload.fields).tags) > MOST_TAGS:
         return NotReingestible(f"the document would have more than {MOST_TAGS} tags", code="too_many_tags")
     return None
+
+
+@retry_conflicts()
+def roll_back(
+    tenant_id: TenantId,
+    namespace: Namespace,
+    document_id: DocumentId,
+    use: Resources,
+    *,
+    to: int | None = None,
+    etag: str | None = None,
+    request_id: str,
+    ring: Callable[[AcceptedJob], None],
+) -> AcceptedJob | None:
+    """Accept the kept generation ``to``, or the one kept, as a new upload; None without such a document. Raises
+    PreconditionFailed for another ``etag``, GenerationNotKept, and as accepting documents."""
+    job_id = JobId(str(uuid.uuid4()))
+    with unit_of_work(use.mysql) as work:
+        generations = Generations(work.connection, tenant_id)
+        history = generations.history(namespace, document_id, lock=True)
+        if history is None:
+            return None
+        if etag is not None and etag != history.etag:
+            raise PreconditionFailed("the document is not in the state the etag stands for; look at it again")
+        number = _target(history, to)
+        target = Documents(work.connection, tenant_id).number(namespace, [document_id])[document_id]
+        scope = Scope(tenant_id=tenant_id, namespace=namespace)
+        source = Generation(scope=scope, document_id=document_id, number=number)
+        size = generations.copy(source, target, job_id)
+        if not size:
+            raise GenerationNotKept(f"the bytes of generation {number} are gone")
+        quotas(work.connection, tenant_id, use).check(arriving=1)
+        item = NewItem(ordinal=0, document_id=document_id, generation=target.number, body_bytes=size)
+        Audit(work.connection, tenant_id).wrote(
+            "rollback", namespaces=[namespace], ids=[document_id], count=1, job_id=job_id, generation=number
+        )
+        job = Batch(
+            tenant_id=tenant_id,
+            namespace=namespace,
+            request_id=request_id,
+            entries=(),
+            priority=Priority.BULK,
+            job_id=job_id,
+        )
+        return open_job(work, job, [item], use, ring=ring)
+
+
+def _target(history: History, to: int | None) -> int:
+    retained = [entry.number for entry in history.generations if entry.state == "previous"]
+    if to is None and retained:
+        return retained[0]
+    if to in retained:
+        return to
+    if to is not None and any(entry.number == to and entry.state == "shown" for entry in history.generations):
+        raise GenerationNotKept(f"generation {to} is what is shown")
+    detail = "no earlier generation of this document is kept" if to is None else f"generation {to} is not kept"
+    raise GenerationNotKept(detail)

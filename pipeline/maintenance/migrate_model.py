@@ -1,25 +1,32 @@
-"""Migrate an installation to another embedding model without stopping searches: begin, fill stepwise, switch, roll
-back, end.
+"""Migrate an installation to another embedding model without stopping searches: begin, fill stepwise, compare
+both models, switch, roll back, end.
 
-While both spaces are live, every change is written to both or recorded with it (`ingestion/standby`), so one pass over
+While both spaces are live, every change is written to both or recorded with it (`ingestion/make_vectors`), so one pass over
 older chunks suffices and the next proves it. A step may fail or run twice.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from datetime import timedelta
+import random
+import uuid
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import structlog
 
 from pipeline.database.rows import now
 from pipeline.database.unit_of_work import unit_of_work
+from pipeline.documents.chunk_store import Chunks
 from pipeline.embedding import space_store, standby_backlog_store
 from pipeline.embedding.migration_store import MigrationProgress, MigrationState, ModelMigration, ModelMigrations
-from pipeline.errors import MigrationRefused
+from pipeline.embedding.model_comparison import ComparedQuery, ComparisonResult, Gate, GoldenQuery, judge
+from pipeline.errors import MigrationRefused, Unavailable
+from pipeline.maintenance import sample_query_store
 from pipeline.models.make_models import check_embedder, make_space_embedder
-from pipeline.records import EmbeddingSpace
+from pipeline.models.ports import Matrix, query_vectors
+from pipeline.records import EmbeddingSpace, Filters
 from pipeline.resources import Resources
 
 log = structlog.get_logger(__name__)
@@ -176,3 +183,89 @@ def _in_state(connection: Any, number: int, *allowed: MigrationState) -> ModelMi
     if migration.state not in allowed:
         raise MigrationRefused(f"migration {number} is {migration.state}, not {' or '.join(allowed)}")
     return migration
+
+
+_READ_AHEAD = 4  # chunks read for each one wanted: some belong to generations that are not shown
+
+
+def compare_models(
+    number: int, queries: Sequence[GoldenQuery], gate: Gate, use: Resources, *, sample: int
+) -> ComparisonResult:
+    """Ask both models, judge, and store the verdict with the migration; ``switch`` requires a passed one. Without
+    ``queries`` up to ``sample`` come from searches or the texts. Only numbers are stored. Raises MigrationRefused, and
+    the models' errors."""
+    with unit_of_work(use.mysql) as work:
+        migration = ModelMigrations(work.connection).one(number)
+        live = space_store.live(work.connection, use.spaces.base)
+    if migration is None:
+        raise MigrationRefused(f"there is no migration {number}", code="migration_not_found")
+    if migration.state not in ("ready", "switched"):
+        raise MigrationRefused(f"migration {number} is {migration.state}; it can be compared once it is ready")
+    source = live.numbered(migration.source)
+    if source is None:
+        raise MigrationRefused(f"space {migration.source} is not live any more")
+    compared = list(queries) or sampled(sample, use)
+    answered = _ask_both(compared, source, migration.space, gate.k, use)
+    verdict = judge(answered, gate)
+    with unit_of_work(use.mysql) as work:
+        result: dict[str, Any] = {**asdict(verdict), **asdict(gate), "sampled": not queries}
+        result["compared_at"] = datetime.now(UTC).isoformat()
+        ModelMigrations(work.connection).record_comparison(number, result)
+    log.info("models_compared", space=number, queries=verdict.queries, overlap=verdict.overlap, passed=verdict.passed)
+    return verdict
+
+
+def sampled(count: int, use: Resources) -> list[GoldenQuery]:
+    """Return the latest stored queries, completed with beginnings of chunks."""
+    try:
+        queries = sample_query_store.recent(use.redis, limit=count)
+    except Unavailable as error:
+        log.warning("queries_not_sampled", code=error.code)
+        queries = []
+    with unit_of_work(use.mysql) as work:
+        tenants = sample_query_store.tenants(work.connection)
+        tries = 0
+        while tenants and len(queries) < count and tries < 4 * count:
+            tries += 1
+            query = sample_query_store.beginning_of_a_chunk(work.connection, random.choice(tenants), str(uuid.uuid4()))
+            queries += [query] if query is not None else []
+    return queries
+
+
+def _ask_both(
+    queries: Sequence[GoldenQuery], source: EmbeddingSpace, target: EmbeddingSpace, k: int, use: Resources
+) -> list[ComparedQuery]:
+    texts = [query.text for query in queries]
+    if not texts:
+        return []
+    by_space = {space: query_vectors(use.spaces.embedder(space), texts) for space in (source, target)}
+    answered = []
+    for index, query in enumerate(queries):
+        chunks, documents = {}, {}
+        for space, vectors in by_space.items():
+            chunks[space], documents[space] = _nearest(query, space, vectors[index : index + 1], k, use)
+        answered.append(
+            ComparedQuery(
+                active_chunks=chunks[source],
+                target_chunks=chunks[target],
+                active_documents=documents[source],
+                target_documents=documents[target],
+                grades=query.grades,
+            )
+        )
+    return answered
+
+
+def _nearest(
+    query: GoldenQuery, space: EmbeddingSpace, vector: Matrix, k: int, use: Resources
+) -> tuple[list[str], list[str]]:
+    """Return the nearest published chunks, and their documents, each once."""
+    nearest = use.vectors_in(space, query.tenant_id).nearest(
+        vector[0], namespaces=query.namespaces, filters=Filters(), limit=_READ_AHEAD * k
+    )
+    ids = [chunk_id for chunk_id, _ in nearest]
+    with unit_of_work(use.mysql) as work:
+        shown = Chunks(work.connection, query.tenant_id).hydrate(ids, namespaces=query.namespaces)
+    chunks = [chunk_id for chunk_id in ids if chunk_id in shown]
+    documents = list(dict.fromkeys(shown[chunk_id].document_id for chunk_id in chunks))
+    return [str(chunk_id) for chunk_id in chunks[:k]], documents[:k]

@@ -17,11 +17,11 @@ from pipeline.database.rows import slices
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents.chunk_edit_store import ChunkEdits
 from pipeline.documents.chunk_store import Chunks
+from pipeline.documents.cut_document import Assembled, assembled
 from pipeline.documents.document_store import Documents, Source
 from pipeline.documents.document_views import OwnedChunk
 from pipeline.documents.parent_store import Parents
 from pipeline.errors import EmbedderRefused, Rejected
-from pipeline.ingestion.assemble import Assembled, assembled
 from pipeline.ingestion.make_vectors import vectors_of
 from pipeline.ingestion.prepare import cut_request
 from pipeline.ingestion.unpack import unpacked

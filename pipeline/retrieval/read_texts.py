@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from pipeline.database.outages import outage_of
+from pipeline.database.engines import outage_of
 from pipeline.errors import CircuitOpen, PipelineError, TooLate, Unavailable
 from pipeline.query.request import Query
 from pipeline.resources import Resources

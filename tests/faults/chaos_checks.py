@@ -7,7 +7,7 @@ from collections import Counter
 from sqlalchemy import Connection, text
 
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.ingestion.assemble import assemble
+from pipeline.documents.cut_document import assembled, cut_document
 from pipeline.keyword.terms import Tokenizer
 from pipeline.parsing.formats import parse
 from pipeline.records import Chunk, Chunking, DocumentId, Generation, Namespace, Scope, TenantId
@@ -86,8 +86,8 @@ def _documents(connection: Connection, scope: Scope, expected: Expected, use: Re
 def _chunks(scope: Scope, name: str, body: str, chunking: Chunking) -> list[Chunk]:
     parsed = parse(body.encode(), media_type="text/plain", filename=None)
     generation = Generation(scope=scope, document_id=DocumentId(name), number=1)
-    options = {"title": None, "chunking": chunking, "tokenizer": Tokenizer(scope), "limit": _MOST_CHUNKS}
-    return assemble(parsed, generation, **options).chunks
+    options = {"title": None, "chunking": chunking, "tokenizer": Tokenizer(scope), "most": _MOST_CHUNKS}
+    return assembled(cut_document(parsed, **options), generation).chunks
 
 
 def _statistics(connection: Connection, scope: Scope) -> list[str]:

@@ -10,8 +10,7 @@ from celery import shared_task
 from pipeline.administration import compute as computing
 from pipeline.administration.edit_chunks import edit_body
 from pipeline.ingestion.import_examples import import_book
-from pipeline.ingestion.preview import preview_body
-from pipeline.ingestion.read_stored import read_stored
+from pipeline.ingestion.preview import preview_body, read_stored
 from pipeline.jobs.computation import ComputationId, ComputationKind
 from pipeline.maintenance.verify import verify_step
 from pipeline.records import TenantId

@@ -39,7 +39,6 @@ from api_gateway.resources.shapes import (
 from pipeline.administration import list_chunks as listing
 from pipeline.administration import list_documents as owned_documents
 from pipeline.administration.delete_documents import delete_document
-from pipeline.administration.rollback import roll_back
 from pipeline.documents.document_views import (
     DocumentOrder,
     DocumentSelection,
@@ -48,6 +47,7 @@ from pipeline.documents.document_views import (
     OwnedChunk,
 )
 from pipeline.ingestion.accept import AcceptedJob, accept
+from pipeline.ingestion.reingest import roll_back
 from pipeline.records import DocumentId, JobId, Namespace, TenantId
 from pipeline.tenants.accounts import Principal
 from workers import dispatch

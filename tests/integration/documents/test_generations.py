@@ -13,11 +13,11 @@ from sqlalchemy import text
 
 from pipeline.administration.delete_documents import delete_document
 from pipeline.administration.drop_replaced import drop_retired
-from pipeline.administration.rollback import roll_back
 from pipeline.database.engines import Conflict
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.errors import GenerationNotKept, PreconditionFailed, QuotaExceeded
 from pipeline.ingestion.accept import AcceptedJob
+from pipeline.ingestion.reingest import roll_back
 from pipeline.records import DocumentId
 from tests.support.corpora.uploading import A, again, back, expire, history, items, states
 from tests.support.corpora.uploads import upload

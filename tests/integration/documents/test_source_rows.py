@@ -11,13 +11,13 @@ from sqlalchemy import text
 from pipeline.administration import delete_documents as flow
 from pipeline.administration.delete_documents import delete_document, delete_source
 from pipeline.administration.drop_replaced import drop_retired
-from pipeline.administration.rollback import roll_back
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.document_sources import SourceKind, SourceRef, derived_source_id
 from pipeline.documents.document_store import Documents
 from pipeline.documents.document_view_store import SourceViews
 from pipeline.documents.document_views import SourceView
 from pipeline.documents.source_store import Sources
+from pipeline.ingestion.reingest import roll_back
 from pipeline.maintenance.erase import delete_namespace, erase_tenant
 from pipeline.records import DocumentId, Upload
 from tests.support.corpora import uploads

@@ -17,7 +17,7 @@ from pipeline.channels.semantic_channel import SemanticChannel
 from pipeline.embedding.model_comparison import Gate, GoldenQuery
 from pipeline.errors import MigrationRefused, Misconfigured, StoreUnavailable
 from pipeline.maintenance import backfill, migrate_model
-from pipeline.maintenance.compare_models import compare_models
+from pipeline.maintenance.migrate_model import compare_models
 from pipeline.maintenance.migrate_schema import check, downgrade, upgrade
 from pipeline.maintenance.verify import verify
 from pipeline.models import sentence_encoders

@@ -15,9 +15,9 @@ from sqlalchemy import event, text
 
 from pipeline.administration.delete_documents import delete_document
 from pipeline.administration.edit_chunks import Edit, delete_chunks, edit_chunks
-from pipeline.administration.rollback import roll_back
 from pipeline.channels.keyword_channel import KeywordChannel
 from pipeline.database.unit_of_work import reading, unit_of_work
+from pipeline.ingestion.reingest import roll_back
 from pipeline.keyword.dictionary import EVERY_NAMESPACE, Dictionary, Rule
 from pipeline.keyword.dictionary_store import Dictionaries
 from pipeline.keyword.matching import FieldWeights

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from pipeline.administration.drop_replaced import drop_retired
-from pipeline.administration.rollback import roll_back
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents.document_views import History
 from pipeline.documents.generation_store import Generations
 from pipeline.ingestion.accept import AcceptedJob
+from pipeline.ingestion.reingest import roll_back
 from pipeline.jobs.job_views import ItemView
 from pipeline.maintenance.sweep import release_kept
 from pipeline.records import DocumentId, Upload

@@ -8,11 +8,11 @@ from sqlalchemy import text
 from pipeline.administration.delete_documents import delete_document
 from pipeline.administration.drop_replaced import drop_retired
 from pipeline.administration.edit_chunks import Edit, delete_chunks, edit_chunks
-from pipeline.administration.rollback import roll_back
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents.chunk_edit_store import ChunkEdits
 from pipeline.documents.document_views import OwnedChunk
 from pipeline.ingestion.accept import AcceptedJob, Batch, accept
+from pipeline.ingestion.reingest import roll_back
 from pipeline.jobs.ledger_store import Ledger
 from pipeline.maintenance.sweep import release_kept
 from pipeline.maintenance.verify import verify

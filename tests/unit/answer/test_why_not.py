@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.answer.why_not import WhyNotVerdict, why_not
-from pipeline.documents.edited_chunk import RecordedChunk
+from pipeline.documents.cut_document import RecordedChunk
 from pipeline.query.plan import ChannelPlan
 from pipeline.records import DocumentFields, Filters
 from tests.support.corpora.traces import channel, query, trace

@@ -18,10 +18,8 @@ from pipeline.chunking.strategies.registry import (
 )
 from pipeline.chunking.strategies.strategy import Cut, Strategy
 from pipeline.chunking.tokens import count_tokens
-from pipeline.documents.cut_document import in_order
-from pipeline.documents.edited_chunk import rebuild_edited
+from pipeline.documents.cut_document import assembled, cut_document, in_order, rebuild_edited
 from pipeline.errors import DocumentTooLarge, MalformedDocument, PipelineError
-from pipeline.ingestion.assemble import assemble
 from pipeline.keyword.terms import Tokenizer
 from pipeline.parsing.formats import parse
 from pipeline.records import Chunking, DocumentId, Generation, Namespace, Parsed, Scope, TenantId, parent_ordinal
@@ -325,8 +323,8 @@ class DescribeEveryStrategy:
     @given(documents.map("Begin. ".__add__), chunkings)
     def it_names_parents_and_places_alike(self, text, chunking):
         document = parse(text.encode(), media_type="text/markdown")
-        options = {"title": None, "chunking": chunking, "tokenizer": Tokenizer(GENERATION.scope), "limit": 100_000}
-        found = assemble(document, GENERATION, **options)
+        options = {"title": None, "chunking": chunking, "tokenizer": Tokenizer(GENERATION.scope), "most": 100_000}
+        found = assembled(cut_document(document, **options), GENERATION)
         keys = [(chunk.parent_id or "", chunk.passage.index) for chunk in found.chunks]
         assert keys == sorted(set(keys))
         assert {chunk.parent_id for chunk in found.chunks if chunk.parent_id} == {
@@ -339,7 +337,9 @@ class DescribeEveryStrategy:
     def it_indexes_an_edited_chunk_as_ingestion_would(self, text, chunking):
         document = parse(text.encode(), media_type="text/markdown")
         tokenizer = Tokenizer(GENERATION.scope)
-        found = assemble(document, GENERATION, title="T", chunking=chunking, tokenizer=tokenizer, limit=100_000)
+        found = assembled(
+            cut_document(document, title="T", chunking=chunking, tokenizer=tokenizer, most=100_000), GENERATION
+        )
         for chunk in found.chunks:
             again = rebuild_edited(
                 generation=GENERATION,

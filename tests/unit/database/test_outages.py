@@ -8,7 +8,7 @@ import time
 import pytest
 from sqlalchemy.exc import OperationalError
 
-from pipeline.database.outages import Outage
+from pipeline.database.engines import Outage
 from pipeline.errors import StoreUnavailable
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pipeline.chunking.cut import chunk
 from pipeline.chunking.strategies.registry import complete, cut
 from pipeline.documents.clean_text import clean
-from pipeline.documents.edited_chunk import bound_of, position_in, repeats, spliced
+from pipeline.documents.cut_document import bound_of, position_in, repeats, spliced
 from pipeline.parsing.formats import PLAIN, parse
 from pipeline.records import Chunking, Passage
 

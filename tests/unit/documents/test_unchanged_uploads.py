@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 
 import pytest
 
+from pipeline.documents.cut_document import assembled, cut_document
 from pipeline.documents.document_store import Source
 from pipeline.documents.unchanged_uploads import ANALYSIS, recipe, same_fields
-from pipeline.ingestion.assemble import assemble
 from pipeline.keyword.terms import VERSION, Tokenizer
 from pipeline.parsing.formats import parse
 from pipeline.records import Chunking, DocumentFields, DocumentId, Generation, Namespace, Scope, TenantId
@@ -97,14 +97,14 @@ def it_is_raised_when_the_same_bytes_become_other_chunks():
     """If this fails, chunks differ from before: raise ``ANALYSIS``, or ``VERSION`` for terms, and note the new digest."""
     digest, terms = hashlib.sha256(), hashlib.sha256()
     for media_type, body in SAMPLES:
-        chunks = assemble(
+        document = cut_document(
             parse(body.encode(), media_type=media_type, filename=None),
-            GENERATION,
             title="A title",
             chunking=Chunking(max_tokens=64),
             tokenizer=Tokenizer(GENERATION.scope),
-            limit=1000,
-        ).chunks
+            most=1000,
+        )
+        chunks = assembled(document, GENERATION).chunks
         for chunk in chunks:
             place = (chunk.passage.start, chunk.passage.end, chunk.passage.heading_path, chunk.passage.page)
             digest.update(repr((*place, chunk.embedding_text)).encode())

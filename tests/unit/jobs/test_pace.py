@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.jobs.progress_rate import ProgressRate, pace
+from pipeline.jobs.job_views import ProgressRate, pace
 
 
 def steps(*done: int, every: float = 1.0) -> list[tuple[float, int]]:
