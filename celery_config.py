@@ -7,8 +7,8 @@ from kombu import Exchange
 from kombu import Queue as KombuQueue
 
 from pipeline.errors import Misconfigured
+from pipeline.setting_values import for_celery
 from pipeline.settings import settings
-from pipeline.store_urls import for_celery
 from workers.names import Queue, TaskName
 from workers.transport import use_for_amqp
 

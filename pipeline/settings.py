@@ -19,8 +19,7 @@ from pipeline.errors import Misconfigured
 from pipeline.local_models import flaw_of, local_model
 from pipeline.outbound.addresses import Network, parse_networks
 from pipeline.privacy.redaction import MaskedKind
-from pipeline.setting_values import ChannelTime, channel_names, parse_list, parse_weights
-from pipeline.store_urls import completed
+from pipeline.setting_values import ChannelTime, channel_names, completed, parse_list, parse_weights
 
 LONGEST_RECOGNITION_S = 1600  # of a document; less than the time limit of a task in celery_config.py
 RecallSource = Literal["keyword", "semantic", "faq", "api"]

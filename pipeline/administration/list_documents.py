@@ -1,21 +1,25 @@
-"""Documents with their generations, the sources they came from, and namespaces: what a tenant has, page by page."""
+"""Documents with their generations and chunks, the sources they came from, and namespaces: what a tenant has, page by page."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from pipeline.administration.call_store import call_store
+from pipeline.chunking.strategies.registry import window_of
 from pipeline.database.unit_of_work import unit_of_work
+from pipeline.documents.chunk_edit_store import ChunkEdits, Position
 from pipeline.documents.document_store import Documents
 from pipeline.documents.document_view_store import DocumentViews, SourceViews
-from pipeline.documents.document_views import DocumentView, OriginalUpload
+from pipeline.documents.document_views import ChunkBeginning, DocumentView, OriginalUpload, OwnedChunk
 from pipeline.documents.generation_store import Generations
+from pipeline.documents.owned_chunk_store import chunk_beginnings
+from pipeline.documents.parent_store import windows
 from pipeline.examples.example_counts import Duplicated, Stored
 from pipeline.examples.example_store import Examples
 from pipeline.filters.used_fields import FieldTally, UsedFields
-from pipeline.records import DocumentId, Generation, Namespace, Scope, TenantId
+from pipeline.records import ChunkId, DocumentId, Generation, Namespace, Scope, TenantId
 from pipeline.resources import Resources
 from pipeline.tenants.namespace_store import Namespaces
 
@@ -92,3 +96,50 @@ def count_examples(
             return None
         examples = Examples(work.connection, tenant_id)
         return examples.stored(namespace, categories), examples.duplicates(namespace, categories)
+
+
+_AT_ONCE = 500  # chunks read at a time
+
+
+def list_chunks(
+    tenant_id: TenantId, namespace: Namespace, use: Resources, **selection: Any
+) -> Sequence[tuple[OwnedChunk, str | None]]:
+    """Return a page of `ChunkEdits.page`, each chunk with its window where its strategy has one."""
+    with unit_of_work(use.mysql) as work:
+        chunks = ChunkEdits(work.connection, tenant_id).page(namespace, **selection)
+        sizes: dict[ChunkId, int] = {chunk.chunk_id: window_of(chunk.chunking) for chunk in chunks}
+        around = windows(work.connection, tenant_id, sizes)
+    return [(chunk, around.get(chunk.chunk_id)) for chunk in chunks]
+
+
+def name_chunks(tenant_id: TenantId, chunk_ids: Sequence[ChunkId], use: Resources) -> Sequence[ChunkBeginning]:
+    """Return the beginnings of those of these chunks that exist."""
+    with unit_of_work(use.mysql) as work:
+        return chunk_beginnings(work.connection, tenant_id, chunk_ids)
+
+
+def read_passages(
+    tenant_id: TenantId, wanted: ChunkId | tuple[Namespace, DocumentId], use: Resources
+) -> tuple[DocumentView, list[OwnedChunk]] | None:
+    """Return a published document with one passage, or with all that searches see; None if there is no such thing."""
+    with unit_of_work(use.mysql) as work:
+        edits = ChunkEdits(work.connection, tenant_id)
+        chunk: OwnedChunk | None = None
+        if isinstance(wanted, tuple):
+            namespace, document_id = wanted
+        else:
+            chunk = edits.named([wanted]).get(wanted)
+            if chunk is None or not chunk.enabled:
+                return None
+            namespace, document_id = chunk.generation.scope.namespace, chunk.generation.document_id
+        view = DocumentViews(work.connection, tenant_id).view(namespace, document_id)
+        if view is None or view.generation is None:
+            return None
+        if chunk is not None:
+            return view, [chunk]
+        chunks: list[OwnedChunk] = []
+        after: Position | None = None
+        while page := edits.page(namespace, document_id=document_id, after=after, limit=_AT_ONCE):
+            chunks += [chunk for chunk in page if chunk.searched and chunk.enabled]
+            after = page[-1].position
+        return view, chunks

@@ -11,7 +11,7 @@ import redis
 
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.database.worker_heartbeats import WorkerHeartbeat
-from pipeline.documents import reconcile_store
+from pipeline.documents import alignment_store
 from pipeline.documents.document_views import Totals
 from pipeline.jobs.job_views import LedgerBacklog
 from pipeline.jobs.turn_store import backlog
@@ -74,5 +74,5 @@ def read_queues(
 def read_ledger(use: Resources) -> tuple[LedgerBacklog, Totals]:
     """Return the backlog of the ledger and the reconciler's counts. Raises StoreUnavailable."""
     with unit_of_work(use.mysql) as work:
-        totals = reconcile_store.totals(work.connection)
+        totals = alignment_store.totals(work.connection)
         return backlog(work.connection), totals

@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from pipeline.chunking.pair_marks import ANSWER_KEY, PAIR_TYPE, QUESTION_KEY
+from pipeline.chunking.strategies.question_answer import ANSWER_KEY, PAIR_TYPE, QUESTION_KEY
 from pipeline.filters.python_filters import choices_of, kind_of
 from pipeline.records import Comparison, Condition, DocumentFields, Filters
 

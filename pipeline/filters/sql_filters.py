@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from pipeline.chunking.pair_marks import ANSWER_KEY, MARK, PAIR_TYPE, QUESTION_KEY
+from pipeline.chunking.strategies.question_answer import ANSWER_KEY, MARK, PAIR_TYPE, QUESTION_KEY
 from pipeline.database.rows import to_json, to_naive
 from pipeline.filters.index_filters import leaves
 from pipeline.filters.python_filters import choices_of, kind_of

@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from pipeline.chunking.tokens import count_tokens
 from pipeline.database.rows import slices
 from pipeline.embedding.cache_store import VectorCache, digest_of
-from pipeline.embedding.standby_backlog_store import StandbyBacklog
+from pipeline.embedding.space_store import StandbyBacklog
 from pipeline.errors import EmbedderRefused, PipelineError, VectorsMissing
 from pipeline.models.live_spaces import FRESH_S, log
 from pipeline.models.ports import Embedder, Matrix, PaidEmbedder, SentenceEncoder, query_vectors

@@ -11,9 +11,9 @@ import structlog
 from pipeline.database.rows import now
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.deadline import Deadline
-from pipeline.embedding import space_store, standby_backlog_store
+from pipeline.embedding import space_store
 from pipeline.embedding.migration_store import Cursor, MigrationState, ModelMigration, ModelMigrations
-from pipeline.embedding.standby_backlog_store import LaggingDocument, StandbyBacklog
+from pipeline.embedding.space_store import LaggingDocument, StandbyBacklog
 from pipeline.errors import Misconfigured, Unavailable
 from pipeline.maintenance.compare import NamespaceStores, look
 from pipeline.maintenance.repair_stores import mend
@@ -65,7 +65,7 @@ def _catch_up(migration: ModelMigration, use: Resources) -> int:
         standby = space_store.live(work.connection, use.spaces.base).standby
         if standby is None:
             return 0
-        tenants = standby_backlog_store.tenants_behind(work.connection, standby.number)
+        tenants = space_store.tenants_behind(work.connection, standby.number)
     done = 0
     for tenant_id in tenants:
         at_once = _BEHIND_OF_ENCODER if isinstance(use.spaces.embedder(standby), SentenceEncoder) else _BEHIND_AT_ONCE
@@ -202,7 +202,7 @@ def _drop(migration: ModelMigration, use: Resources) -> float:
     space_store.drop_table(use.postgres, unneeded)
     with unit_of_work(use.mysql) as work:
         migrations = ModelMigrations(work.connection)
-        standby_backlog_store.clear(work.connection, unneeded.number)
+        space_store.clear_backlog(work.connection, unneeded.number)
         migrations.forget_progress(migration.space.number)
         state: MigrationState = "aborted" if aborting else "finished"
         migrations.move(migration.space.number, state, ended_at=now(), lease_until=None)

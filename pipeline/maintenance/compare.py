@@ -12,7 +12,7 @@ import structlog
 from sqlalchemy import Connection
 
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.documents import reconcile_store
+from pipeline.documents import alignment_store
 from pipeline.documents.alignment_store import AlignedRows, AlignedVectors, ChunkRow, VectorRow
 from pipeline.records import ChunkId, DocumentId, EmbeddingSpace, Namespace, TenantId
 from pipeline.resources import Resources
@@ -225,7 +225,7 @@ def measure(tenant_id: TenantId, use: Resources, space: EmbeddingSpace, *, share
     old backup, nothing is deleted."""
     with unit_of_work(use.mysql) as work:
         rows = AlignedRows(work.connection, tenant_id).chunk_count()
-        earlier = reconcile_store.deletions_of(work.connection, tenant_id)
+        earlier = alignment_store.deletions_of(work.connection, tenant_id)
     vectors = AlignedVectors(use.postgres, tenant_id, table=space.table).count()
     allowed = use.settings.reconcile_delete_share if share is None else share
     limit = DeletionLimit(

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, text
 
 from pipeline.database.engines import mysql_errors, postgres_errors, redis_errors
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.documents import reconcile_store
+from pipeline.documents import alignment_store
 from pipeline.embedding import space_store
 from pipeline.errors import Misconfigured, WrongInstallation
 from pipeline.maintenance import doctor
@@ -162,7 +162,7 @@ def installation(use: Resources) -> CheckResult:
 def deletions(use: Resources) -> CheckResult:
     """Check whether the reconciler withholds large deletions until an operator confirms them."""
     with unit_of_work(use.mysql) as work:
-        withheld = reconcile_store.withheld_by_tenant(work.connection)
+        withheld = alignment_store.withheld_by_tenant(work.connection)
     return doctor.deletions({str(tenant_id): count for tenant_id, count in withheld.items()})
 
 

@@ -11,7 +11,7 @@ import structlog
 
 from pipeline.archives.archive import Enclosed, Origin, Part, write_part
 from pipeline.archives.chunk_lines import chunk_line, parent_as_json
-from pipeline.archives.export_store import Exports, ShownChunk, ShownDocument, StoredVector, snapshot, stored_vectors
+from pipeline.archives.import_store import Exports, ShownChunk, ShownDocument, StoredVector, snapshot, stored_vectors
 from pipeline.document_sources import derived_source_id, original_type
 from pipeline.records import ChunkId, DocumentId, Namespace, Passage, TenantId
 from pipeline.resources import Resources

@@ -19,7 +19,7 @@ import structlog
 from pipeline.database.rows import now
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents.chunk_store import Chunks
-from pipeline.embedding import space_store, standby_backlog_store
+from pipeline.embedding import space_store
 from pipeline.embedding.migration_store import MigrationProgress, MigrationState, ModelMigration, ModelMigrations
 from pipeline.embedding.model_comparison import ComparedQuery, ComparisonResult, Gate, GoldenQuery, judge
 from pipeline.errors import MigrationRefused, Unavailable
@@ -113,7 +113,7 @@ def _status(connection: Any, migration: ModelMigration, use: Resources) -> Migra
     return MigrationStatus(
         migration=migration,
         progress=ModelMigrations(connection).progress(migration.space.number, migration.pass_number),
-        behind=standby_backlog_store.size(connection, standby) if standby and is_its_own else 0,
+        behind=space_store.backlog_size(connection, standby) if standby and is_its_own else 0,
         active=live.active.number,
     )
 
@@ -124,7 +124,7 @@ def switch(number: int, use: Resources, *, skip_gate: bool = False, accept_missi
     with unit_of_work(use.mysql) as work:
         space_store.lock(work.connection)
         migration = _in_state(work.connection, number, "ready")
-        behind = standby_backlog_store.size(work.connection, number)
+        behind = space_store.backlog_size(work.connection, number)
         if behind:
             raise MigrationRefused(f"{behind} documents wait for their vectors; try again soon", code="vectors_behind")
         if migration.missing and not accept_missing:
@@ -150,7 +150,7 @@ def rollback(number: int, use: Resources) -> int:
     with unit_of_work(use.mysql) as work:
         space_store.lock(work.connection)
         migration = _in_state(work.connection, number, "switched")
-        behind = standby_backlog_store.size(work.connection, migration.source)
+        behind = space_store.backlog_size(work.connection, migration.source)
         space_store.point(work.connection, migration.source, number)
         ModelMigrations(work.connection).move(number, "ready", switched_at=None)
     use.spaces.live(fresh=True)

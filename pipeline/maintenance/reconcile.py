@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 import structlog
 
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.documents import reconcile_store
-from pipeline.documents.reconcile_store import Deletions, ReconcilePosition
+from pipeline.documents import alignment_store
+from pipeline.documents.alignment_store import Deletions, ReconcilePosition
 from pipeline.maintenance.compare import DeletionLimit, NamespaceStores, measure
 from pipeline.maintenance.erase import finish_erasures
 from pipeline.maintenance.verify import (
@@ -31,7 +31,7 @@ def reconcile(use: Resources) -> AlignmentCounts:
     use.installation.confirm()
     finish_erasures(use)
     with unit_of_work(use.mysql) as work:
-        tenant_id = reconcile_store.next_tenant(work.connection)
+        tenant_id = alignment_store.next_tenant(work.connection)
     return AlignmentCounts() if tenant_id is None else reconcile_tenant(tenant_id, use)
 
 
@@ -39,7 +39,7 @@ def reconcile_tenant(tenant_id: TenantId, use: Resources) -> AlignmentCounts:
     """Reconcile the given tenant; see `reconcile`."""
     use.installation.confirm()
     with unit_of_work(use.mysql) as work:
-        position = reconcile_store.position_of(work.connection, tenant_id)
+        position = alignment_store.position_of(work.connection, tenant_id)
     limit = _limit(tenant_id, position, use)
     documents = documents_by_namespace(tenant_id, use)
     names = all_namespaces(tenant_id, documents, use, space=use.spaces.live().active)
@@ -84,7 +84,7 @@ class _PassLimit:
 def _limit(tenant_id: TenantId, position: ReconcilePosition, use: Resources) -> _PassLimit:
     """Return the limit of the pass that begins or continues at ``position``."""
     with unit_of_work(use.mysql) as work:
-        before = reconcile_store.deletions_of(work.connection, tenant_id)
+        before = alignment_store.deletions_of(work.connection, tenant_id)
     if position.namespace is None:
         before = Deletions(withheld=before.withheld)
     rest = measure(tenant_id, use, use.spaces.live().active)
@@ -100,7 +100,7 @@ def _record_progress(
 ) -> None:
     deletions = limit.deletions(ended=position.namespace is None)
     with unit_of_work(use.mysql) as work:
-        reconcile_store.store(work.connection, tenant_id, position, asdict(counts), deletions)
+        alignment_store.store(work.connection, tenant_id, position, asdict(counts), deletions)
 
 
 def _log_result(tenant_id: TenantId, total: AlignmentCounts, limit: _PassLimit) -> AlignmentCounts:

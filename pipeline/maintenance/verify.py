@@ -16,9 +16,8 @@ from pydantic import TypeAdapter
 
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.deadline import Deadline
-from pipeline.documents import reconcile_store
-from pipeline.documents.alignment_store import AlignedVectors, DocumentPage
-from pipeline.documents.reconcile_store import ReconcilePosition
+from pipeline.documents import alignment_store
+from pipeline.documents.alignment_store import AlignedVectors, DocumentPage, ReconcilePosition
 from pipeline.embedding.migration_store import Cursor
 from pipeline.errors import StoreUnavailable
 from pipeline.jobs.computation import Computation, Done, Further
@@ -214,7 +213,7 @@ def _finish(tenant_id: TenantId, progress: VerifyProgress, use: Resources, *, re
         with unit_of_work(use.mysql) as work:
             Audit(work.connection, tenant_id).wrote("repair", namespaces=names, count=progress.repaired)
             if limit is not None and (progress.is_whole or limit.is_exceeded):
-                reconcile_store.store_withheld(work.connection, tenant_id, limit.withheld if limit.is_exceeded else 0)
+                alignment_store.store_withheld(work.connection, tenant_id, limit.withheld if limit.is_exceeded else 0)
     kinds = [field.name for field in fields(Differences)]
     sums = {kind: sum(getattr(report, kind) for report in progress.finished) for kind in kinds}
     withheld = limit.withheld if limit else 0

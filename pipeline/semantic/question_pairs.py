@@ -10,8 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipeline.chunking.pair_marks import ANSWER_KEY, PAIR_TYPE, QUESTION_KEY
-from pipeline.chunking.strategies.question_answer import pair_of
+from pipeline.chunking.strategies.question_answer import ANSWER_KEY, PAIR_TYPE, QUESTION_KEY, pair_of
 from pipeline.keyword.terms import query_terms
 from pipeline.query.request import Query
 

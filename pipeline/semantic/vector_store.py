@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from psycopg.types.json import Jsonb
 from sqlalchemy import Engine, bindparam, exc, text
 
-from pipeline.chunking.pair_marks import MARK, PAIR_TYPE
+from pipeline.chunking.strategies.question_answer import MARK, PAIR_TYPE
 from pipeline.database.engines import postgres_errors
 from pipeline.embedding.distance import Distance
 from pipeline.errors import VectorsMissing, VectorTableMissing

@@ -10,8 +10,8 @@ from redis.connection import parse_url
 from sqlalchemy import make_url
 
 from pipeline.errors import Misconfigured
+from pipeline.setting_values import for_celery
 from pipeline.settings import load
-from pipeline.store_urls import for_celery
 
 RAW = "p@ss/w#rd%41:?& x+\\\"'密"
 

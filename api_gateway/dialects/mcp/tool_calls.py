@@ -25,7 +25,7 @@ from api_gateway.resources.retrieval.queries import parse_query_id
 from api_gateway.resources.route_parts import existing
 from api_gateway.resources.shapes import document_json, job_json, renamed_json
 from pipeline.administration import list_documents
-from pipeline.administration.list_chunks import read_passages
+from pipeline.administration.list_documents import read_passages
 from pipeline.answer.mask_answers import masked_value
 from pipeline.documents.clean_text import joined
 from pipeline.documents.document_views import DocumentSelection, DocumentView

@@ -19,7 +19,7 @@ from api_gateway.http.responses import json_response
 from api_gateway.resources.jobs import until_finished
 from api_gateway.resources.route_parts import CurrentGateway
 from pipeline.administration.edit_vector_stores import NoSuchFile, describe_file, take_out
-from pipeline.administration.list_chunks import list_chunks
+from pipeline.administration.list_documents import list_chunks
 from pipeline.records import DocumentId, JobId
 from pipeline.tenants.accounts import Principal
 from pipeline.vector_stores.collection import Attached

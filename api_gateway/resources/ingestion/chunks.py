@@ -23,7 +23,7 @@ from api_gateway.live.computations import compute
 from api_gateway.resources.retrieval.filters import FiltersText, filters_parameter
 from api_gateway.resources.route_parts import CompleteList, CurrentGateway, Page, refuse_repeated
 from api_gateway.resources.shapes import Chunk
-from pipeline.administration import list_chunks as listing
+from pipeline.administration import list_documents
 from pipeline.administration.edit_chunks import Edit, Edited, delete_chunks
 from pipeline.answer.passage_json import passage_as_json
 from pipeline.documents.document_views import ChunkOrder, OwnedChunk
@@ -252,7 +252,7 @@ async def list_chunks(
         errors = [{"pointer": "/offset", "in": "query", "detail": detail}]
         raise invalid(errors, detail=f"The parameter offset {detail}.")
     chunks = await gateway.run(
-        listing.list_chunks,
+        list_documents.list_chunks,
         principal.tenant_id,
         within,
         gateway.resources,
@@ -282,7 +282,7 @@ async def look_up(request: Request, gateway: CurrentGateway, principal: Reader) 
     generations are named while they are stored."""
     body = await read_shape(request, principal, ChunksLookupRequest, limit=_MAX_LOOKUP_BYTES)
     chunk_ids = [ChunkId(chunk_id) for chunk_id in dict.fromkeys(body.chunk_ids)]
-    found = await gateway.run(listing.name_chunks, principal.tenant_id, chunk_ids, gateway.resources)
+    found = await gateway.run(list_documents.name_chunks, principal.tenant_id, chunk_ids, gateway.resources)
     return page_response([shown(ChunkBeginningShape, chunk) for chunk in found], None)
 
 

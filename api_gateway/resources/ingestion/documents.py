@@ -36,7 +36,6 @@ from api_gateway.resources.shapes import (
     accepted_response,
     document_json,
 )
-from pipeline.administration import list_chunks as listing
 from pipeline.administration import list_documents as owned_documents
 from pipeline.administration.delete_documents import delete_document
 from pipeline.documents.document_views import (
@@ -255,7 +254,7 @@ async def list_chunks(
         find(principal.tenant_id, within, parsed_id, gateway)
         start = (parsed_id, *after) if after else None
         use = gateway.resources
-        return listing.list_chunks(
+        return owned_documents.list_chunks(
             principal.tenant_id, within, use, document_id=parsed_id, after=start, limit=limit + 1
         )
 

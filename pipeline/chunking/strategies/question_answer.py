@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count, groupby
 
@@ -177,3 +177,10 @@ QA = Strategy(
     options={"max_tokens": replace(MAX_TOKENS, default=512), "overlap": OVERLAP},
     indexed=_indexed,
 )
+
+
+PAIR_TYPE = "qa"  # the ``chunk_type`` of pairs
+
+QUESTION_KEY, ANSWER_KEY = "user_input", "agent_response"  # of an example's metadata
+# The mark of a pair in the metadata of its vector, because PostgreSQL has no ``chunk_type``.
+MARK: Mapping[str, str] = {"chordwise_chunk_type": PAIR_TYPE}

@@ -12,7 +12,7 @@ from sqlalchemy import text
 
 from pipeline.administration.delete_documents import delete_document
 from pipeline.administration.edit_chunks import Edit, delete_chunks, edit_chunks
-from pipeline.administration.list_chunks import list_chunks
+from pipeline.administration.list_documents import list_chunks
 from pipeline.chunking.strategies.registry import complete
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents.document_views import OwnedChunk

@@ -14,7 +14,7 @@ from sqlalchemy import event, text
 from pipeline.administration.edit_chunks import Edit, delete_chunks, edit_chunks
 from pipeline.database.engines import Conflict
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.documents import reconcile_store
+from pipeline.documents import alignment_store
 from pipeline.documents.chunk_edit_store import ChunkEdits
 from pipeline.keyword.statistics_store import _alone, recount
 from pipeline.maintenance import verify as verifying
@@ -251,12 +251,12 @@ class DescribeTheReconciler:
             postgres(corner, VECTOR_DAMAGE["lost"], id=chunk_id)
         small = sharing(use, reconcile_chunks=1)
         with unit_of_work(use.mysql) as work:
-            before = reconcile_store.totals(work.connection)
+            before = alignment_store.totals(work.connection)
         runs = [reconcile_tenant(corner.tenant, small) for _ in range(8)]
         assert sum(run.missing for run in runs) == 3
         assert corner.shown() == shown
         corner.assert_clean()
         with unit_of_work(use.mysql) as work:
-            after = reconcile_store.totals(work.connection)
+            after = alignment_store.totals(work.connection)
         assert after.counted["missing"] - before.counted["missing"] >= 3
         assert after.last_run is not None

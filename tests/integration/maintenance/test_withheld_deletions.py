@@ -10,7 +10,7 @@ from sqlalchemy import text
 
 from api_gateway.http.metrics import AlignmentMetrics
 from pipeline.database.unit_of_work import unit_of_work
-from pipeline.documents import reconcile_store
+from pipeline.documents import alignment_store
 from pipeline.maintenance import examine_stores
 from pipeline.maintenance.compare import DELETED_FREELY, DeletionLimit
 from pipeline.maintenance.doctor import Severity
@@ -66,7 +66,7 @@ def vectors(corner: Corner) -> int:
 
 def withheld(corner: Corner) -> int:
     with unit_of_work(corner.use.mysql) as work:
-        return reconcile_store.deletions_of(work.connection, corner.tenant).withheld
+        return alignment_store.deletions_of(work.connection, corner.tenant).withheld
 
 
 class DescribeARepair:
@@ -119,7 +119,7 @@ class DescribeTheReconciler:
         assert "verify --repair --delete-share" in found.advice
         page = AlignmentMetrics()
         with unit_of_work(corner.use.mysql) as work:
-            page.totals = reconcile_store.totals(work.connection)
+            page.totals = alignment_store.totals(work.connection)
         (family,) = [each for each in page.collect() if each.name == "chordwise_alignment_withheld"]
         assert [sample.value for sample in family.samples] == [ORPHANS]
         assert verify(corner.tenant, None, corner.use, repair=True, delete_share=1.0).repaired == ORPHANS
