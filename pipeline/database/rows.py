@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from typing import Any, TypeVar, overload
 
 import orjson
 from pymysql.cursors import RE_INSERT_VALUES
-from sqlalchemy import Column, ColumnElement, Connection, CursorResult, Executable, Table, and_, insert, or_
+from sqlalchemy import Column, ColumnElement, Connection, CursorResult, Executable, Row, Table, and_, insert, or_
 
 from pipeline.database.statements import sql
 from pipeline.records import Chunking, DocumentId, Generation, Namespace, Scope, TenantId
 
 Record = TypeVar("Record")
 
+_IDS_PER_STATEMENT = 1000
 _FIRST, _LAST = datetime.min, datetime.max.replace(microsecond=0)  # a column without fractions would round up
 
 
@@ -39,6 +40,11 @@ class TenantStore:
     def _insert_row(self, table: Table, **values: Any) -> CursorResult[*tuple[Any, ...]]:
         """Insert a row of the tenant."""
         return self._connection.execute(insert(table).values(tenant_id=self._tenant_id, **values))
+
+    def _in_slices(self, statement: Executable, namespace: str, ids: Iterable[str]) -> Iterator[Row[*tuple[Any, ...]]]:
+        """Yield the rows that a statement selects of ``:ids`` in a namespace, sorted, a thousand ids at a time."""
+        for batch in slices(sorted(set(ids)), _IDS_PER_STATEMENT):
+            yield from self._run(statement, namespace=namespace, ids=list(batch))
 
     def _generation(self, namespace: str, document_id: str, number: int) -> Generation:
         scope = Scope(tenant_id=self._tenant_id, namespace=Namespace(namespace))

@@ -14,6 +14,7 @@ from pipeline.database.engines import postgres_errors
 from pipeline.database.rows import TenantStore, now, record_of, slices
 from pipeline.database.statements import OF_DOCUMENTS, same_document, sql
 from pipeline.documents.document_views import KINDS, Totals
+from pipeline.embedding.migration_store import Cursor
 from pipeline.records import ChunkId, DocumentId, Namespace, TenantId
 
 
@@ -235,15 +236,6 @@ MOST_NAMED = 3  # tenants whose deletions are withheld
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReconcilePosition:
-    """The position to continue at: a namespace, the phase in it, the document after which the next page begins."""
-
-    namespace: Namespace | None
-    phase: str | None
-    after: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Deletions:
     """Deletions of a pass over a tenant, vectors and chunk rows together. ``withheld``: too many for the reconciler,
     which waits for an operator until it is 0."""
@@ -259,18 +251,15 @@ def next_tenant(connection: Connection) -> TenantId | None:
     return tenant_id
 
 
-def position_of(connection: Connection, tenant_id: TenantId) -> ReconcilePosition:
+def position_of(connection: Connection, tenant_id: TenantId) -> Cursor:
     """Return the position at which the last run stopped; the beginning without one."""
-    row = connection.execute(_POSITION, {"tenant": tenant_id}).one_or_none()
-    if row is None or row.namespace is None:
-        return ReconcilePosition(namespace=None, phase=None, after=None)
-    return ReconcilePosition(namespace=Namespace(row.namespace), phase=row.phase, after=row.after_document)
+    return Cursor.of(connection.execute(_POSITION, {"tenant": tenant_id}).one_or_none())
 
 
 def store(
     connection: Connection,
     tenant_id: TenantId,
-    position: ReconcilePosition,
+    position: Cursor,
     counts: Mapping[str, int],
     deletions: Deletions,
 ) -> None:

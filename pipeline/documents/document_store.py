@@ -20,7 +20,6 @@ from pipeline.database.rows import (
     now,
     placeholders,
     record_of,
-    slices,
     to_json,
     to_naive,
 )
@@ -105,25 +104,21 @@ class Documents(TenantStore):
             [(self._tenant_id, namespace, document_id, 1, moment, moment) for document_id in ordered],
         )
         numbered: dict[DocumentId, Generation] = {}
-        for ids in slices(ordered, _ROWS_PER_STATEMENT):
-            existing: list[DocumentId] = []
-            for row in self._run(_NUMBERS, namespace=namespace, ids=list(ids)):
-                document_id = DocumentId(row.document_id)
-                if only_new and _exists(row, latest=row.latest_generation - 1):
-                    existing.append(document_id)
-                else:
-                    numbered[document_id] = self._generation(namespace, document_id, row.latest_generation)
-            if existing:  # an unused latest generation would hide the pending one
-                self._run(_TAKE_BACK, namespace=namespace, ids=existing)
+        existing: list[DocumentId] = []
+        for row in self._in_slices(_NUMBERS, namespace, ordered):
+            document_id = DocumentId(row.document_id)
+            if only_new and _exists(row, latest=row.latest_generation - 1):
+                existing.append(document_id)
+            else:
+                numbered[document_id] = self._generation(namespace, document_id, row.latest_generation)
+        if existing:  # an unused latest generation would hide the pending one
+            self._run(_TAKE_BACK, namespace=namespace, ids=existing)
         return numbered
 
     def existing(self, namespace: Namespace, document_ids: Iterable[DocumentId]) -> set[DocumentId]:
         """Return which documents are there, shown or under way, without locks. A failed or cancelled upload leaves none."""
-        existing: set[DocumentId] = set()
-        for ids in slices(sorted(set(document_ids)), _ROWS_PER_STATEMENT):
-            rows = self._run(_NUMBERS, namespace=namespace, ids=list(ids))
-            existing.update(DocumentId(row.document_id) for row in rows if _exists(row, latest=row.latest_generation))
-        return existing
+        rows = self._in_slices(_NUMBERS, namespace, document_ids)
+        return {DocumentId(row.document_id) for row in rows if _exists(row, latest=row.latest_generation)}
 
     def store(self, job_id: JobId, uploads: Sequence[tuple[Generation, Upload]]) -> None:
         """Write the generations with their sources and bytes, not yet published."""
@@ -138,13 +133,7 @@ class Documents(TenantStore):
                 (
                     *generation_columns(generation),
                     job_id,
-                    upload.fields.title,
-                    upload.fields.author,
-                    upload.fields.type,
-                    to_json(list(upload.fields.tags)),
-                    to_naive(upload.fields.published_at),
-                    upload.fields.story_time,
-                    to_json(dict(upload.fields.metadata)),
+                    *field_columns(upload.fields).values(),
                     upload.source_uri,
                     upload.media_type,
                     chunking_to_json(upload.chunking),
@@ -345,6 +334,13 @@ def _without_nulls(values: dict[str, Any]) -> dict[str, Any]:
 def encoding_of(value: str | None) -> Encoding | None:
     """Return the encoding in a column of ``generations``."""
     return None if value is None else Encoding(**json.loads(value))
+
+
+def field_columns(described: DocumentFields) -> dict[str, Any]:
+    """Return the columns of ``generations`` that hold a document's fields, in their order, with the values to write."""
+    columns = {field.name: getattr(described, field.name) for field in fields(described)}
+    converted = {"tags": to_json(list(described.tags)), "metadata": to_json(dict(described.metadata))}
+    return columns | converted | {"published_at": to_naive(described.published_at)}
 
 
 def fields_of(row: Mapping[Any, Any]) -> DocumentFields:

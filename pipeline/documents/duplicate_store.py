@@ -6,12 +6,11 @@ import hashlib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from pipeline.database.rows import TenantStore, record_of, slices
+from pipeline.database.rows import TenantStore, record_of
 from pipeline.database.statements import same_document, sql
 from pipeline.records import DocumentId, Namespace
 from pipeline.tenants.quota_store import ALIVE
 
-_ROWS_PER_STATEMENT = 1000
 _UNKNOWN = hashlib.sha256(b"").digest()  # of a document whose bytes are not fetched yet
 
 
@@ -57,8 +56,7 @@ class Duplicates(TenantStore):
         """Return what these documents hold: the latest upload if it is on its way, else what searches see."""
         return {
             DocumentId(row.document_id): record_of(DocumentContent, row)
-            for ids in slices(sorted(set(document_ids)), _ROWS_PER_STATEMENT)
-            for row in self._run(_CONTENTS, namespace=namespace, ids=list(ids))
+            for row in self._in_slices(_CONTENTS, namespace, document_ids)
         }
 
     def of(self, namespace: Namespace, document_ids: Sequence[DocumentId]) -> dict[DocumentId, DocumentId]:

@@ -13,11 +13,9 @@ from pipeline.database.rows import (
     generation_key,
     now,
     record_of,
-    to_json,
-    to_naive,
 )
 from pipeline.database.statements import OF_DOCUMENT, OF_DOCUMENTS, OF_GENERATION, same_document, same_generation, sql
-from pipeline.documents.document_store import Documents, fields_of
+from pipeline.documents.document_store import Documents, field_columns, fields_of
 from pipeline.documents.document_views import GenerationView, History
 from pipeline.documents.outcome_store import by_namespace, by_namespace_and_number
 from pipeline.documents.source_store import Sources
@@ -141,17 +139,7 @@ class Generations(TenantStore):
 
     def describe(self, generation: Generation, fields: DocumentFields, chunking: Chunking) -> None:
         """Replace the fields and the chunking of an upload that is not ingested yet."""
-        values = {
-            **generation_key(generation),
-            "title": fields.title,
-            "author": fields.author,
-            "type": fields.type,
-            "tags": to_json(list(fields.tags)),
-            "published_at": to_naive(fields.published_at),
-            "story_time": fields.story_time,
-            "metadata": to_json(dict(fields.metadata)),
-            "chunking": chunking_to_json(chunking),
-        }
+        values = {**generation_key(generation), **field_columns(fields), "chunking": chunking_to_json(chunking)}
         self._connection.execute(_DESCRIBE, values)
 
     def copy(self, source: Generation, target: Generation, job_id: JobId) -> int:

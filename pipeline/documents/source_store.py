@@ -48,13 +48,12 @@ class Sources(TenantStore):
     def _correct(self, rows: dict[tuple[Namespace, str], tuple[SourceKind | None, str | None, str]]) -> None:
         """Update existing sources to the description of their latest upload."""
         for namespace, group in groupby(sorted(rows), key=itemgetter(0)):
-            for ids in slices([source_id for _, source_id in group], _ROWS_PER_STATEMENT):
-                for row in self._run(_DESCRIBED, namespace=namespace, ids=list(ids)).all():
-                    kind, uri, media_type = rows[namespace, row.source_id]
-                    media_type = row.media_type if media_type == OCTETS else media_type  # to be detected once more
-                    if kind is not None and (row.kind, row.uri, row.media_type) != (kind, uri, media_type):
-                        new = {"kind": kind, "uri": uri, "media_type": media_type}
-                        self._run(_CORRECT, namespace=namespace, id=row.source_id, **new)
+            for row in list(self._in_slices(_DESCRIBED, namespace, (source_id for _, source_id in group))):
+                kind, uri, media_type = rows[namespace, row.source_id]
+                media_type = row.media_type if media_type == OCTETS else media_type  # to be detected once more
+                if kind is not None and (row.kind, row.uri, row.media_type) != (kind, uri, media_type):
+                    new = {"kind": kind, "uri": uri, "media_type": media_type}
+                    self._run(_CORRECT, namespace=namespace, id=row.source_id, **new)
 
     def named_by(self, namespace: Namespace, number: int, document_ids: Sequence[str]) -> set[str]:
         """Return the ids of the sources of these documents' generations of one number."""

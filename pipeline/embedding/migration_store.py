@@ -49,11 +49,19 @@ class ModelMigration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cursor:
-    """The position of the present pass with a tenant; no namespace means its beginning."""
+    """The position of a pass over a tenant: a namespace, the phase in it, and the document after which the next page
+    begins; no namespace means the beginning of the pass."""
 
     namespace: Namespace | None = None
     phase: str | None = None
     after: str | None = None
+
+    @classmethod
+    def of(cls, row: Any) -> Cursor:
+        """Return the position in a row; the beginning without one."""
+        if row is None or row.namespace is None:
+            return cls()
+        return cls(namespace=Namespace(row.namespace), phase=row.phase, after=row.after_document)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,10 +161,7 @@ class ModelMigrations:
     def cursor(self, tenant_id: TenantId, number: int, pass_number: int) -> Cursor:
         """Return the position of this pass with a tenant."""
         values = {"tenant": tenant_id, "space": number, "pass": pass_number}
-        row = self._connection.execute(_CURSOR, values).one_or_none()
-        if row is None or row.namespace is None:
-            return Cursor()
-        return Cursor(namespace=Namespace(row.namespace), phase=row.phase, after=row.after_document)
+        return Cursor.of(self._connection.execute(_CURSOR, values).one_or_none())
 
     def record_progress(
         self,

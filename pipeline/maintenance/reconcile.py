@@ -8,7 +8,8 @@ import structlog
 
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.documents import alignment_store
-from pipeline.documents.alignment_store import Deletions, ReconcilePosition
+from pipeline.documents.alignment_store import Deletions
+from pipeline.embedding.migration_store import Cursor
 from pipeline.maintenance.compare import DeletionLimit, NamespaceStores, measure
 from pipeline.maintenance.erase import finish_erasures
 from pipeline.maintenance.verify import (
@@ -51,16 +52,15 @@ def reconcile_tenant(tenant_id: TenantId, use: Resources) -> AlignmentCounts:
             if following is None:
                 counts += recount_statistics(tenant_id, namespace, use, repair=True)
                 next_name = min((name for name in names if name > namespace), default=None)
-                position = ReconcilePosition(namespace=next_name, phase=None, after=None)
+                position = Cursor(namespace=next_name)
             else:
-                position = ReconcilePosition(namespace=namespace, phase=following.phase, after=following.after)
+                position = Cursor(namespace=namespace, phase=following.phase, after=following.after)
             total += counts
             _record_progress(tenant_id, position, counts, limit, use)
             if total.chunks >= use.settings.reconcile_chunks:
                 return _log_result(tenant_id, total, limit)
     if not namespaces:
-        end = ReconcilePosition(namespace=None, phase=None, after=None)
-        _record_progress(tenant_id, end, AlignmentCounts(), limit, use)
+        _record_progress(tenant_id, Cursor(), AlignmentCounts(), limit, use)
     return _log_result(tenant_id, total, limit)
 
 
@@ -81,7 +81,7 @@ class _PassLimit:
         return Deletions(pass_deleted=deleted, pass_withheld=withheld, withheld=withheld_most)
 
 
-def _limit(tenant_id: TenantId, position: ReconcilePosition, use: Resources) -> _PassLimit:
+def _limit(tenant_id: TenantId, position: Cursor, use: Resources) -> _PassLimit:
     """Return the limit of the pass that begins or continues at ``position``."""
     with unit_of_work(use.mysql) as work:
         before = alignment_store.deletions_of(work.connection, tenant_id)
@@ -96,7 +96,7 @@ def _limit(tenant_id: TenantId, position: ReconcilePosition, use: Resources) -> 
 
 
 def _record_progress(
-    tenant_id: TenantId, position: ReconcilePosition, counts: AlignmentCounts, limit: _PassLimit, use: Resources
+    tenant_id: TenantId, position: Cursor, counts: AlignmentCounts, limit: _PassLimit, use: Resources
 ) -> None:
     deletions = limit.deletions(ended=position.namespace is None)
     with unit_of_work(use.mysql) as work:

@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.deadline import Deadline
 from pipeline.documents import alignment_store
-from pipeline.documents.alignment_store import AlignedVectors, DocumentPage, ReconcilePosition
+from pipeline.documents.alignment_store import AlignedVectors, DocumentPage
 from pipeline.embedding.migration_store import Cursor
 from pipeline.errors import StoreUnavailable
 from pipeline.jobs.computation import Computation, Done, Further
@@ -228,9 +228,7 @@ def _same_space(number: int, use: Resources) -> EmbeddingSpace:
     return space
 
 
-def remaining(
-    names: Iterable[Namespace], position: ReconcilePosition | Cursor
-) -> list[tuple[Namespace, ComparePosition]]:
+def remaining(names: Iterable[Namespace], position: Cursor) -> list[tuple[Namespace, ComparePosition]]:
     """Return the namespaces that a pass at ``position`` still has to compare, in order, each with where it starts."""
     first = ComparePosition(phase=position.phase or DOCUMENTS, after=position.after or "")
     return [
