@@ -11,8 +11,7 @@ _SOURCE_IDS = uuid.UUID("2f1c7a55-0d0e-4c53-8f0b-6f6f1d3b9a26")
 
 
 class SourceKind(enum.StrEnum):
-    """How a source's documents arrived: inline text, bytes in a body, a stored file, a fetched address, a sheet of
-    examples."""
+    """How documents arrived: inline text, bytes in a body, a stored file, a fetched address, a sheet of examples."""
 
     TEXT = "text"
     BYTES = "bytes"

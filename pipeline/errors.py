@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 
 class PipelineError(Exception):
-    """Base of all errors that this project raises on purpose. ``code`` is stable and shown to users; ``str(error)`` is
-    one sentence."""
+    """Base of all deliberate errors. ``code`` is stable and shown to users; ``str(error)`` is one sentence."""
 
     code = "internal_error"
 

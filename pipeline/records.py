@@ -111,8 +111,7 @@ class Encoding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parsed:
-    """A document as text. Sections cover it in order without overlap. ``encoding``: None for binary
-    formats without a warning."""
+    """A document as text. Sections cover it in order without overlap. ``encoding``: None where bytes leave no doubt."""
 
     text: str
     sections: tuple[Section, ...]
@@ -188,8 +187,7 @@ class Generation:
     number: int
 
     def chunk_id(self, ordinal: int) -> ChunkId:
-        """Return the id of the chunk with this ordinal. It is deterministic, so that a repeated task overwrites its own
-        rows."""
+        """Return the id of the chunk with this ordinal; a repeated task overwrites its own rows."""
         parts = (self.scope.tenant_id, self.scope.namespace, self.document_id, str(self.number), str(ordinal))
         return ChunkId(str(uuid.uuid5(_CHUNK_IDS, "\x1f".join(parts))))
 
@@ -208,8 +206,7 @@ def parent_ordinal(parent_id: str) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldTerms:
-    """The numbers of a chunk's terms that belong to its title (first), its summary and its entity names (last); the
-    rest belong to its body."""
+    """The numbers of a chunk's terms of its title (first), summary and entity names (last); the rest are its body's."""
 
     title: int = 0
     summary: int = 0
@@ -264,8 +261,7 @@ class EmbeddingSpace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveSpaces:
-    """The spaces kept up to date: searches use the active one; the standby is the target, or the former one, of a model
-    migration."""
+    """The spaces kept up to date: searches use the active one; the standby is the other one of a model migration."""
 
     active: EmbeddingSpace
     standby: EmbeddingSpace | None = None
@@ -324,8 +320,7 @@ Scalar = str | int | float | bool
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """A key of a document's metadata compared with a value, or with several for ``in`` and ``nin``; see
-    `filters.python_filters`."""
+    """A key of a document's metadata compared with a value, or several for ``in`` and ``nin``; see `python_filters`."""
 
     key: str
     operator: Literal["eq", "ne", "gt", "gte", "lt", "lte", "in", "nin"]

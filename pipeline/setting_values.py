@@ -1,5 +1,4 @@
-"""Parse settings that hold a list, a table or the address of a store in one line of text, as in the environment and in variable
-files."""
+"""Parse settings that hold a list, a table or a store's address in one line, as in the environment."""
 
 from __future__ import annotations
 
@@ -167,8 +166,7 @@ def _require_address(parts: SplitResult, schemes: tuple[str, ...]) -> None:
 
 
 def _redis_query(parts: SplitResult) -> str:
-    """Return the query with redis-py's names for certificate requirements (Celery: CERT_REQUIRED etc.). Raises
-    ValueError."""
+    """Return the query with redis-py's names for certificate requirements. Raises ValueError."""
     query = dict(parse_qsl(parts.query))
     about_tls = [name for name in query if name.startswith("ssl_")]
     if about_tls and parts.scheme != "rediss":

@@ -57,8 +57,7 @@ def keep(key: HeldKey, answer: Answered, use: Resources) -> bool:
 
 
 def free(key: HeldKey, use: Resources, *, made_something: bool) -> None:
-    """Free the key for the next request. ``made_something``: the next one gets this one's work id, as this one may have
-    made something."""
+    """Free the key. ``made_something``: the next request gets this one's work id, as it may have made something."""
     with unit_of_work(use.mysql) as work:
         keys = IdempotencyKeys(work.connection, key.tenant_id)
         (keys.let_go if made_something else keys.free)(key.digest, key.token)

@@ -284,8 +284,7 @@ def _entry(file: StoredFile, put: Put) -> Upload | Refusal:
 
 
 def _media_type_of(file: StoredFile) -> str:
-    """Return the media type as for other documents, but JSON lines are one document and programs are text. Raises
-    UnsupportedMediaType."""
+    """Return the media type; JSON lines are one document and programs are text. Raises UnsupportedMediaType."""
     suffix = PurePosixPath(file.filename).suffix.lower()
     if suffix in _TEXT_SUFFIXES:
         return PLAIN

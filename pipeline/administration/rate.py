@@ -1,5 +1,4 @@
-"""Store ratings of hits and derive judgments from them. A query expires within the hour, so its data is copied. No text
-is logged."""
+"""Store ratings of hits with their query, which expires within the hour, and derive judgments. No text is logged."""
 
 from __future__ import annotations
 

@@ -133,8 +133,7 @@ def _packed(
 
 
 def _tail(passage: Sequence[Sentence], chunking: Chunking, *, room: int) -> list[Sentence]:
-    """Return the last sentences of ``passage`` that the next one repeats; never all of it, as what did not fit takes
-    its room."""
+    """Return the last sentences that the next passage repeats; never all, as what did not fit takes its room."""
     wanted = chunking.overlap * chunking.max_tokens
     most = min(room, wanted * _MOST_OVERLAP)
     size, first = 0, len(passage)

@@ -58,8 +58,7 @@ class Sentence:
 
 
 def paragraphs(text: str, *, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield start and end of each paragraph of ``text[start:end]``, delimited by blank lines, without surrounding white
-    space."""
+    """Yield start and end of each paragraph of ``text[start:end]``: between blank lines, without surrounding space."""
     position = start
     for blank in _BLANK_LINE.finditer(text, start, end):
         yield from _stripped(text, position, blank.start())

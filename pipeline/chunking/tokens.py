@@ -70,15 +70,13 @@ class TokenMap:
         self._before = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(self._starts, dtype=np.int64)])
 
     def count(self, start: int, end: int) -> int:
-        """Return the tokens of ``text[start:end]``: exact if the part begins with a space or a token, else one too many
-        at most."""
+        """Return the tokens of a part: exact if it begins with a space or a token, else one too many at most."""
         if start >= end:
             return 0
         return int(self._before[end] - self._before[start]) + (0 if self._starts[start] else 1)
 
     def reach(self, start: int, limit: int) -> int:
-        """Return the furthest end for which ``text[start:end]`` has no more than ``limit`` tokens, ``start`` being a
-        token's."""
+        """Return the furthest end for which a part from ``start``, a token's, has no more than ``limit`` tokens."""
         return int(np.searchsorted(self._before, self._before[start] + limit, side="right")) - 1
 
 

@@ -233,8 +233,7 @@ def redis_client(settings: Settings, *, timeout_s: float = 1.0) -> redis.Redis:
 
 
 def check_redis(settings: Settings) -> None:
-    """PING each Redis of the settings. Raises StoreMisconfigured for a wrong password or certificate, StoreUnavailable
-    if away."""
+    """PING each Redis of the settings. Raises StoreMisconfigured (password or certificate), StoreUnavailable."""
     urls = {settings.redis_url.get_secret_value(), settings.broker}
     for url in sorted(url for url in urls if url.startswith(("redis://", "rediss://"))):
         client = redis.Redis.from_url(url, socket_timeout=2.0, socket_connect_timeout=2.0, retry=Retry(NoBackoff(), 0))

@@ -41,8 +41,7 @@ _LEFT_IN_REDIS = re.compile(
 
 
 class Installation:
-    """This process's installation: the first confirmed id, and the check that its stores still belong to it.
-    Thread-safe."""
+    """This process's installation: its first confirmed id, and the check that its stores belong to it. Thread-safe."""
 
     def __init__(
         self,
@@ -112,8 +111,7 @@ class Installation:
         return installation_id
 
     def confirm_redis(self) -> None:
-        """Compare Redis, and another broker Redis, with MySQL; claim one without id. Raises WrongInstallation,
-        StoreUnavailable."""
+        """Compare Redis and a broker Redis with MySQL, or claim it. Raises WrongInstallation, StoreUnavailable."""
         installation_id = self.confirm()
         with self._refusing():
             confirm_redis(installation_id, self._settings)
@@ -199,8 +197,7 @@ def refuse_strangers(mysql: Engine, postgres: Engine, settings: Settings) -> Non
 
 
 def confirm_redis(own: str, settings: Settings) -> None:
-    """Compare Redis, and another broker Redis, with ``own``; claim one without id. Raises WrongInstallation,
-    StoreUnavailable."""
+    """Compare Redis, and another broker Redis, with ``own``; claim one without id. Raises as `confirm_redis` there."""
     where = addresses(settings)
     clients = {where["redis"]: redis_client(settings)}
     if "broker" in where:

@@ -85,8 +85,7 @@ def record_of(kind: type[Record], row: Any, **given: Any) -> Record:
 
 
 def to_naive(moment: datetime | None) -> datetime | None:
-    """Return a time for a DATETIME column; without a zone it is UTC. Beyond the years 1 and 9999 in UTC: the first or
-    last second."""
+    """Return a time for a DATETIME column; without a zone it is UTC. Times beyond the years 1 to 9999 are clipped."""
     if moment is None or moment.tzinfo is None:
         return moment
     try:

@@ -70,8 +70,7 @@ def record(mysql: Connection, postgres: Connection) -> str:
 
 
 def missing(side: Side, connection: Connection, *, vector_tables: Iterable[str] = ()) -> list[str]:
-    """Return the names of recorded objects that the live schema lacks. ``vector_tables``: live spaces, each compared
-    with the recorded one."""
+    """Return what the live schema lacks. ``vector_tables``: live spaces, each compared with the recorded one."""
     wanted, live = dict(recorded(side)), read(side, connection)
     template = wanted.pop(VECTORS, None)
     lacks = [line for name, table in wanted.items() for line in _differences(name, table, live.get(name))]
@@ -169,8 +168,7 @@ def check_postgres(
     oldest: Version = OLDEST_POSTGRES,
     pgvector: Version = OLDEST_PGVECTOR,
 ) -> None:
-    """Compare the versions of PostgreSQL and pgvector with the oldest supported. ``create``: add the extension. Raises
-    StoreMisconfigured."""
+    """Check PostgreSQL and pgvector for age. ``create``: add the extension. Raises StoreMisconfigured."""
     at = location(POSTGRES, connection.engine.url)
     server = str(connection.execute(text("SHOW server_version")).scalar_one())
     if _version(server) < oldest:

@@ -240,8 +240,7 @@ def of_redis(error: redis.RedisError) -> StoreUnavailable:
 
 
 def _untrusted(error: BaseException) -> str | None:
-    """Return the reason for a refused certificate, None if none was refused. OpenSSL's reason is in a cause of the
-    driver's error."""
+    """Return the reason for a refused certificate, in a cause of the driver's error; None if none was refused."""
     driver_error: BaseException = getattr(error, "orig", None) or error
     cause: BaseException | None = driver_error
     while cause is not None:

@@ -14,8 +14,7 @@ MOST_RUNNING: Final = 16  # tasks in one heartbeat, the oldest ones
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningTask:
-    """A task that a worker runs. ``work_id``: of its job, query or computation; ``started_at``: epoch seconds by the
-    worker's clock."""
+    """A task that a worker runs. ``work_id``: of its job, query or computation; ``started_at``: epoch seconds."""
 
     task: str
     work_id: str

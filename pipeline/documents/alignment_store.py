@@ -95,8 +95,7 @@ class AlignedRows(TenantStore):
         return {(row.document_id, row.generation): row.parents for row in rows}
 
     def chunks_elsewhere(self, chunk_ids: Sequence[ChunkId]) -> set[ChunkId]:
-        """Return which of these are chunks of another tenant, so that their vectors are under a wrong one. Reads only
-        ids."""
+        """Return which of these are chunks of another tenant, with vectors under a wrong one. Reads only ids."""
         return set(self._run(_ELSEWHERE, ids=list(chunk_ids)).scalars()) if chunk_ids else set()
 
     def chunk_count(self) -> int:

@@ -66,8 +66,7 @@ class Chunks(TenantStore):
     """One tenant's chunks."""
 
     def write(self, chunks: Sequence[Chunk], *, again: Sequence[Generation] = ()) -> None:
-        """Write chunks of unpublished generations; clear those in ``again`` first, because an earlier attempt may have
-        left rows."""
+        """Write chunks of unpublished generations; clear those in ``again`` first, of which rows may be left."""
         for generation in again:
             self.drop(generation)
         moment = now()

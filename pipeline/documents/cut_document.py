@@ -174,8 +174,7 @@ def position_in(parent_text: str, siblings: Iterable[Passage], passage: Passage)
 
 
 def spliced(text: str, position: int, part: str, new: str) -> str:
-    """Return ``text`` with ``new`` instead of ``part`` at ``position``; an empty ``new`` also removes the white space
-    before it."""
+    """Return ``text`` with ``new`` for ``part`` at ``position``; an empty ``new`` takes the space before it along."""
     before, after = text[:position], text[position + len(part) :]
     return before + new + after if new else (before.rstrip() + after if after.strip() else before).strip()
 
@@ -192,8 +191,7 @@ def repeats(other: Passage, before: Passage, text: str) -> bool:
 def rebuild_edited(
     *, generation: Generation, ordinal: int, passage: Passage, text: str, title: str | None, strategy: str
 ) -> Chunk:
-    """Return the chunk as ingestion would make it from ``text``, by the same strategy. Offsets still name the original
-    passage."""
+    """Return the chunk as ingestion would make it from ``text``. Offsets still name the original passage."""
     reworded = passage.reworded or text != passage.text
     edited = replace(passage, text=text, token_count=count_tokens(text), reworded=reworded)
     tokens = indexed(edited, title, strategy=strategy, tokenizer=tokenizer_of(generation.scope))

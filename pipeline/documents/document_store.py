@@ -75,8 +75,7 @@ class IngestedDocument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletedDocument:
-    """A deleted document. ``shown``: the generation that was published; ``gone``: the generations whose rows are to be
-    dropped."""
+    """A deleted document. ``shown``: the published generation; ``gone``: those whose rows are to be dropped."""
 
     shown: Generation | None
     gone: tuple[Generation, ...]
@@ -169,8 +168,7 @@ class Documents(TenantStore):
         return sources
 
     def upload(self, namespace: Namespace, document_id: DocumentId, number: int | None = None) -> Source | None:
-        """Return the upload of a generation that is not deleted, by default the published or else the latest one; None
-        without its bytes."""
+        """Return the upload of a generation, by default the published or latest one; None without its bytes."""
         row = self._run(_UPLOAD, namespace=namespace, document=document_id, number=number).mappings().one_or_none()
         if row is None:
             return None
@@ -231,8 +229,7 @@ class Documents(TenantStore):
             )
 
     def delete(self, namespace: Namespace, document_ids: Sequence[DocumentId]) -> dict[DocumentId, DeletedDocument]:
-        """Hide these documents at once, and all their uploads accepted before. Missing documents are omitted from the
-        result."""
+        """Hide these documents at once, and all their uploads accepted before. The result omits missing documents."""
         locked = self._run(_LOCK_ALIVE, namespace=namespace, ids=sorted(document_ids))
         published = {
             DocumentId(row.document_id): row.published_generation

@@ -151,8 +151,7 @@ STATUSES = ("queued", "running", "succeeded", "failed", "cancelled")
 
 
 class SourceViews(TenantStore):
-    """One tenant's sources, for viewing. A document belongs to the source of its shown generation, else of its latest
-    upload."""
+    """One tenant's sources. A document belongs to the source of its shown generation, else of its latest upload."""
 
     def page(
         self, namespace: Namespace, *, kind: SourceKind | None = None, after: str = "", limit: int

@@ -75,8 +75,7 @@ class DocumentView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OriginalUpload:
-    """The bytes of an upload. ``name``: its address, file name or document id. ``media_type``: packed if it was
-    imported with its chunks."""
+    """The bytes of an upload. ``name``: address, file name or document id. ``media_type``: packed if imported."""
 
     name: str
     media_type: str

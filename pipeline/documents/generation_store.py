@@ -56,8 +56,7 @@ class Generations(TenantStore):
     def published_states(
         self, uploads: Sequence[Generation], *, lock: bool = False
     ) -> dict[Generation, PublishedState]:
-        """Return the state that each upload finds. ``lock``: lock the documents in key order until the transaction
-        ends."""
+        """Return the state that each upload finds. ``lock``: lock the documents in key order."""
         if lock:
             Documents(self._connection, self._tenant_id).lock(uploads)
         states: dict[Generation, PublishedState] = {}
@@ -68,8 +67,7 @@ class Generations(TenantStore):
         return states
 
     def settle(self, uploads: Sequence[Generation]) -> None:
-        """Keep the published generation instead of these and all earlier uploads, and take over their sources. Lock the
-        documents first."""
+        """Keep the published generation instead of these and earlier uploads, and take over their sources."""
         for namespace, number, ids in by_namespace_and_number(uploads):
             values = {"namespace": namespace, "generation": number, "ids": ids}
             if replaced := set(self._run(_OTHER_SOURCES, **values).scalars()):
@@ -87,8 +85,7 @@ class Generations(TenantStore):
             sources.drop_unused(namespace, source_ids)
 
     def outdated(self, shown: Sequence[Generation]) -> list[Generation]:
-        """Return earlier generations of documents that show these, failed or retained, unless they wait to be dropped
-        or have an open job."""
+        """Return earlier generations of these, failed or retained, that are not retired and have no open job."""
         outdated: list[Generation] = []
         for namespace, group in by_namespace(shown):
             numbers = {g.document_id: g.number for g in group}

@@ -1,5 +1,4 @@
-"""Replaced generations: retained for rollback, or retired until the sweeper drops their rows, as running queries may
-still read them."""
+"""Replaced generations: retained for rollback, or retired until no running query can read their rows."""
 
 from __future__ import annotations
 
@@ -20,8 +19,7 @@ class Retired(TenantStore):
     """One tenant's generations that wait to be dropped."""
 
     def add(self, generations: Sequence[Generation], *, after_s: float = 0.0, replaced: bool = False) -> None:
-        """Drop these in ``after_s`` seconds at the earliest. ``replaced``: another generation was published instead
-        just now."""
+        """Drop these in ``after_s`` seconds at the earliest. ``replaced``: another was published instead just now."""
         moment = now()
         times = (moment + timedelta(seconds=after_s), moment if replaced else None)
         insert_many(
@@ -52,8 +50,7 @@ class GenerationRows(TenantStore):
     """One tenant's rows to drop."""
 
     def drop(self, generations: Sequence[Generation]) -> None:
-        """Drop the chunks of exactly these hidden generations, and their bytes and fields unless they may be retried or
-        rolled back to."""
+        """Drop the chunks of these hidden generations, and bytes and fields unless retry or rollback need them."""
         for namespace, group in by_namespace(generations):
             self._drop(namespace, group)
 

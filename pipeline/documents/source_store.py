@@ -60,8 +60,7 @@ class Sources(TenantStore):
         return set(self._run(_NAMED_BY, namespace=namespace, number=number, ids=list(document_ids)).scalars())
 
     def drop_unused(self, namespace: Namespace, source_ids: Iterable[str]) -> None:
-        """Delete sources that no generation names. Waits for uncommitted uploads; READ COMMITTED lets the second
-        statement see them."""
+        """Delete sources that no generation names. Waits for uncommitted uploads, seen under READ COMMITTED."""
         for ids in slices(sorted(source_ids), _ROWS_PER_STATEMENT):
             self._run(_LOCK, namespace=namespace, ids=list(ids)).all()
             used = set(self._run(_USED, namespace=namespace, ids=list(ids)).scalars())

@@ -66,8 +66,7 @@ return bytes
 
 
 class VectorCacheStore:
-    """The shared part of all tenants' caches: the connection, the total size, and the time of the last failure of
-    Redis."""
+    """The shared part of all tenants' caches: the connection, the total size, the last failure of Redis."""
 
     def __init__(self, client: redis.Redis, *, most_bytes: int, ttl_s: int) -> None:
         self.redis = client

@@ -66,8 +66,7 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigrationProgress:
-    """Sums over all tenants: ``chunks``, found and mended in the present pass, ``embedded`` in all, ``chunks_total``
-    searchable now."""
+    """Sums over tenants: ``chunks``, found, mended in this pass, ``embedded`` in all, ``chunks_total`` searchable."""
 
     tenants: int
     tenants_done: int
@@ -126,8 +125,7 @@ class ModelMigrations:
         )
 
     def take(self, *, lease_s: float) -> ModelMigration | None:
-        """Take the open migration whose next step is due and which no process holds, under a lease; return None if
-        there is none."""
+        """Take the open migration whose next step is due and that nobody holds, under a lease, or None."""
         moment = now()
         row = self._connection.execute(_TAKE, {"now": moment}).one_or_none()
         if row is None:

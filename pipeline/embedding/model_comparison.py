@@ -60,15 +60,13 @@ class ComparisonResult:
 
 
 def overlap(first: Sequence[str], second: Sequence[str], *, k: int) -> float:
-    """Return the share of the first ``k`` of the longer ranking that the other one's first ``k`` hold too; 1 if both
-    are empty."""
+    """Return the share of the first ``k`` of the longer ranking that the other's hold too; 1 if both are empty."""
     size = min(k, max(len(first), len(second)))
     return len(set(first[:k]).intersection(second[:k])) / size if size else 1.0
 
 
 def ndcg(ranking: Sequence[str], grades: Mapping[str, int], *, k: int) -> float:
-    """Return normalised gain of the first ``k``: grade / log2(1 + position), positions from 1, over the best possible;
-    0 without any."""
+    """Return normalised gain of the first ``k``: grade / log2(1 + position from 1), over the best possible; else 0."""
     best = _discounted(sorted((grade for grade in grades.values() if grade > 0), reverse=True)[:k])
     gained = _discounted([max(0, grades.get(document, 0)) for document in ranking[:k]])
     return min(1.0, gained / best) if best else 0.0

@@ -42,14 +42,12 @@ def base_space(settings: Settings) -> EmbeddingSpace:
 
 
 def model_name(provider: str, model: str, dimension: int) -> str:
-    """Return the model name stored with every vector. The local model's includes its dimension, whatever was
-    configured."""
+    """Return the model name stored with every vector. The local model's includes its dimension."""
     return stored_name(model, dimension) if provider == "local" else model
 
 
 def live(connection: Connection, base: EmbeddingSpace) -> LiveSpaces:
-    """Return the live spaces now; ``base`` stands for the first until a migration gives it a row. Raises Misconfigured
-    without a pointer."""
+    """Return the live spaces; ``base``: the first until it has a row. Raises Misconfigured without a pointer."""
     rows = connection.execute(_LIVE).all()
     if not rows:
         raise Misconfigured(
@@ -63,8 +61,7 @@ def live(connection: Connection, base: EmbeddingSpace) -> LiveSpaces:
 
 
 def hold(connection: Connection, expected: LiveSpaces, base: EmbeddingSpace) -> LiveSpaces:
-    """Return the live spaces, and block changes of the pointer until this transaction ends. One read by key if
-    ``expected`` is still true."""
+    """Return the live spaces, their pointer locked until this transaction ends. One read if as ``expected``."""
     row = connection.execute(_HOLD).one_or_none()
     standby = None if expected.standby is None else expected.standby.number
     if row is not None and (row.active_space, row.standby_space) == (expected.active.number, standby):

@@ -13,8 +13,7 @@ from pipeline.records import Generation, JobId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewItem:
-    """An entry of a job being accepted, final already with an ``error_code`` or ``outcome``. ``requested_id``: the id
-    sent, if replaced."""
+    """An entry of a new job, final with ``error_code`` or ``outcome``. ``requested_id``: the id sent, if replaced."""
 
     ordinal: int
     document_id: str | None
@@ -29,8 +28,7 @@ class NewItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemClaim:
-    """An item that this worker holds. ``again``: it has begun to write under this claim. ``to_fetch``: its bytes are
-    still to be fetched."""
+    """An item that this worker holds. ``again``: it has begun to write. ``to_fetch``: its bytes are not there yet."""
 
     job_id: JobId
     ordinal: int

@@ -109,8 +109,7 @@ class Computations:
             pipe.execute()
 
     def take(self, computation_id: ComputationId, step: int, *, keep_s: float) -> Computation | None:
-        """Begin a step and return its computation; None if it has begun, is at another step, has ended, or has no
-        caller left."""
+        """Begin a step and return its computation; None if it has begun, is elsewhere, has ended or nobody waits."""
         taken = self._eval(_TAKE, computation_id, str(step), str(round(keep_s + _SPARE_S)))
         if taken is None:
             return None

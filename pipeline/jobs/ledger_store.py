@@ -182,8 +182,7 @@ class Ledger(TenantStore):
     def put_back(
         self, claims: Sequence[ItemClaim], *, delay_s: float, code: str, detail: str, counted: bool = True
     ) -> None:
-        """Queue items again for later, with the reason. Call ``hold`` first. Not ``counted``: the attempt does not
-        count."""
+        """Queue items again for later, with the reason. Call ``hold`` first. ``counted``: the attempt counts."""
         uncount = "" if counted else "attempts = GREATEST(attempts, 1) - 1, "
         self._update(
             claims,

@@ -41,8 +41,7 @@ FORMAT: Final = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """The description of a backup. ``files``: SHA-256 by name; ``revisions``: of both schemas, as ``mysql`` and
-    ``postgres``."""
+    """The description of a backup. ``files``: SHA-256 by name; ``revisions``: of ``mysql`` and ``postgres``."""
 
     format: int
     installation_id: str

@@ -47,8 +47,7 @@ def ping_redis(use: Resources) -> None:
 
 
 def skew(ask: Callable[[], float], *, clock: Callable[[], float] = time.time) -> float:
-    """Return the seconds that the clock of ``ask`` is ahead at least (negative: behind); 0 if its time lies within the
-    call."""
+    """Return the seconds that the clock of ``ask`` is ahead at least; 0 if its time lies within the call."""
     before = clock()
     theirs = ask()
     return doctor.distance(theirs, before, clock())

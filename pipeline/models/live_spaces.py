@@ -62,8 +62,7 @@ class Spaces:
         return self._live.refresh() if fresh else self._live.get(patient=patient)
 
     def follow(self, *, every_s: float = _FOLLOW_S) -> None:
-        """Read the live spaces periodically in the background, so that an idle process loads a new model before the
-        first query needs it."""
+        """Read the live spaces periodically in the background, so that an idle process loads a new model in time."""
         threading.Thread(target=self._follow, args=(every_s,), name="spaces", daemon=True).start()
 
     def _follow(self, every_s: float) -> None:

@@ -41,8 +41,7 @@ class LocalEmbedder:
         self.model = f"{LOCAL_MODEL}-{dimension}"  # vectors of different lengths are different models
 
     def embed(self, texts: Sequence[str], *, timeout_s: float | None = None) -> Matrix:
-        """Return one unit vector per text (its first 8192 tokens); see the port. Raises EmbedderUnavailable when late,
-        Misconfigured."""
+        """Return a unit vector per text (its first 8192 tokens). Raises EmbedderUnavailable, Misconfigured."""
         deadline = Deadline.after(timeout_s)
         tokens, weights = self._model()
         vectors = np.empty((len(texts), self.dimension), dtype=np.float32)

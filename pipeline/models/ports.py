@@ -55,8 +55,7 @@ class PartialEmbedder(Embedder, Protocol):
 
 @runtime_checkable
 class SentenceEncoder(Embedder, Protocol):
-    """A network in this process: slow, and it may encode a question differently from a passage, which ``embed``
-    encodes."""
+    """A network in this process: slow; it may encode a question unlike a passage, which ``embed`` encodes."""
 
     def embed(
         self, texts: Sequence[str], *, timeout_s: float | None = None, stop: threading.Event | None = None

@@ -47,8 +47,7 @@ def load_prompt(name: str) -> Prompt:
 
 
 def as_json(value: Any) -> str:
-    """Return ``value`` as one line of JSON that can end neither its own string nor a fence of tags around it, in valid
-    UTF-8."""
+    """Return ``value`` as one line of valid JSON that can end neither its own string nor a fence of tags around it."""
     well_formed = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode("utf-8")
     return well_formed.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 

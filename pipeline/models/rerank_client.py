@@ -145,8 +145,7 @@ class HttpReranker:
         self._client.close()
 
     def _scores(self, query: str, texts: Sequence[str], deadline: Deadline) -> dict[int, float]:
-        """Return scores by index in ``texts``, in as many requests as needed; one failure fails all, since partial
-        scores would mislead."""
+        """Return scores by index in ``texts``, in as many requests as needed; one failure fails all."""
         scores_by_index: dict[int, float] = {}
         size = self._dialect.most_texts
         for start in range(0, len(texts), size):
@@ -160,8 +159,7 @@ class HttpReranker:
         return scores_by_index
 
     def _post(self, body: bytes, deadline: Deadline) -> Any:
-        """Return an answer's JSON, read in pieces since a read timeout never ends a trickling one; NaN and Infinity
-        pass."""
+        """Return an answer's JSON, read in pieces since a read timeout never ends a trickling one."""
         seconds = deadline.within(self._timeout_s)
         if seconds <= 0.0:
             raise RerankerUnavailable("no time was left to ask the rerank service")
@@ -188,8 +186,7 @@ class HttpReranker:
 
 
 def _raise_for(response: httpx.Response) -> None:
-    """Raise RerankerUnavailable (try later), Misconfigured or Rejected, without the service's own message, which may
-    repeat the text sent."""
+    """Raise RerankerUnavailable, Misconfigured or Rejected, without the service's message: it may repeat the text."""
     status = response.status_code
     sentence = f"the rerank service answered {status}"
     if status in _TRY_LATER or status >= 500:

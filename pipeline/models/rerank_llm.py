@@ -50,8 +50,7 @@ class Judgement:
 
 
 class LlmReranker:
-    """One chat completion for all candidates, with personal data masked and without chunk ids. Thread-safe; close it
-    when done."""
+    """One chat completion for all candidates, personal data masked, without chunk ids. Thread-safe; close it."""
 
     weight = 0.8  # a model that read the passages knows better than ranks do
 
@@ -145,8 +144,7 @@ def read_judgements(reply: str, *, count: int) -> dict[int, Judgement]:
 
 
 def _entries(label: str, fields: Mapping[str, Any]) -> list[tuple[int, Mapping[str, Any]]]:
-    """Return ``{"id": 3, "relevance": 8}``, ``"3": {"relevance": 8}``, or ``{"3": 8, "4": 2}`` as pairs of id and
-    fields."""
+    """Return ``{"id": 3, "relevance": 8}``, ``"3": {"relevance": 8}`` or ``{"3": 8}`` as pairs of id and fields."""
     ordinal = _number(fields.get("id"))
     if ordinal is None and "relevance" in fields:
         ordinal = _number(label)

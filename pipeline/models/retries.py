@@ -27,8 +27,7 @@ _GRACE_S: Final = 0.1  # for a call that ends itself at the same moment, with a 
 
 
 def retry_after_s(headers: Mapping[str, str], *, now: datetime | None = None) -> float | None:
-    """Return the seconds in ``retry-after-ms`` or ``Retry-After`` (seconds or HTTP date), at least 0; None without a
-    valid one."""
+    """Return the seconds in ``retry-after-ms`` or ``Retry-After`` (seconds or HTTP date); None without a valid one."""
     for name, scale in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
         value = headers.get(name, "").strip()
         if value.isascii() and value.replace(".", "", 1).isdigit():

@@ -90,8 +90,7 @@ def packaged_encoder(built_in: LocalModel, model: str, dimension: int) -> LocalE
 
 
 def onnx_encoder(model: str, dimension: int) -> LocalEncoder:
-    """Return the embedder of a folder ``onnx:FOLDER``. Raises Misconfigured without the package or with an incomplete
-    folder."""
+    """Return the embedder of a folder ``onnx:FOLDER``. Raises Misconfigured without package or complete folder."""
     if find_spec("onnxruntime") is None:
         raise Misconfigured(
             f"CHORDWISE_EMBEDDING_MODEL begins with {ONNX}, but the package onnxruntime is not installed here:"

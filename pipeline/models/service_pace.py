@@ -63,8 +63,7 @@ class ServicePace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """The reply to a request for permission: send after ``wait_s`` if ``granted``, else ask again then. ``pace``: the
-    new pace; ``at``: now."""
+    """The reply to a request: send after ``wait_s`` if ``granted``, else ask again then. ``pace``: new; ``at``: now."""
 
     pace: ServicePace
     at: float
@@ -79,8 +78,7 @@ def beginning(configured: ProviderLimits) -> ServicePace:
 
 
 def most(configured: ProviderLimits, reported: ProviderLimits) -> tuple[float, float]:
-    """Return requests and tokens per second just below the smaller of the configured and the reported limit; 0 where
-    neither is known."""
+    """Return requests and tokens per second just below the smaller of both limits; 0 where none is known."""
     pairs = ((configured.requests, reported.requests), (configured.tokens, reported.tokens))
     requests, tokens = (min(filter(None, pair), default=0.0) * HEADROOM / 60 for pair in pairs)
     return requests, tokens
@@ -108,8 +106,7 @@ def admit(
 def slowed(
     pace: ServicePace, configured: ProviderLimits, *, now: float, sent_at: float, retry_after_s: float | None
 ) -> ServicePace:
-    """Return the pace after a refusal for too many requests. Requests sent before the last reduction are no new
-    evidence."""
+    """Return the pace after a refusal. Requests sent before the last reduction are no new evidence."""
     outdated = sent_at <= pace.slowed_at
     pause_s = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0**pace.refusals) if retry_after_s is None else retry_after_s
     if outdated and retry_after_s is None:
@@ -183,8 +180,7 @@ _MINUTE_AT_MOST_S = 600.0  # a limit that takes longer to recover is not per min
 
 
 def limits_in(headers: Mapping[str, str]) -> ProviderLimits:
-    """Return the limits per minute in ``x-ratelimit-limit-requests`` and ``-tokens``; the reset time distinguishes
-    limits per day."""
+    """Return the limits per minute in ``x-ratelimit-limit-…``; the reset time distinguishes limits per day."""
     return ProviderLimits(requests=_limit_in(headers, "requests"), tokens=_limit_in(headers, "tokens"))
 
 

@@ -91,8 +91,7 @@ class SharedPace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestPermit:
-    """Permission to send one request now. ``waited``: others were waiting. ``share``: of the limits, less than 1
-    without Redis."""
+    """Permission to send a request now. ``waited``: others were waiting. ``share``: below 1 without Redis."""
 
     pace: ServicePace
     at: float

@@ -109,8 +109,7 @@ class Tokens:
         return any(special in text for special in self._special)
 
     def known_share(self, text: str) -> float:
-        """Return the share of tokens of ``text`` that are in the vocabulary; characters encoded as bytes are not. 1 for
-        only spaces."""
+        """Return the share of tokens in the vocabulary; characters encoded as bytes are not. 1 for only spaces."""
         ids = [token_id for token_id in self.of(text) if token_id != self._space]
         spelled = sum(self._leading <= token_id < self._beyond for token_id in ids)
         listed = sum(not self._following <= token_id < self._beyond for token_id in ids)

@@ -29,8 +29,7 @@ _ONE_ADDRESS_S = 5.0  # for one of several addresses of a host, so that a dead o
 
 
 def within(look_up: Callable[[], Result], *, seconds: float, places: threading.BoundedSemaphore = _LOOK_UPS) -> Result:
-    """Return or raise the result of ``look_up``; TimeoutError when late, its thread then ending alone. ``places``: the
-    most at a time."""
+    """Return or raise the result of ``look_up``; TimeoutError when late. ``places``: the most at a time."""
     deadline = Deadline.after(seconds)
     reply: Future[Result] = Future()
 

@@ -57,8 +57,7 @@ def loads(text: bytes) -> Any:
 
 
 def _count_outside_strings(text: bytes, most: int) -> None:
-    """Count exactly, block by block so that other threads can run, ignoring commas and brackets in strings. Raises
-    TooComplex."""
+    """Count exactly, block by block so that other threads can run, outside of strings. Raises TooComplex."""
     values, inside, start = 1, 0, 0
     while start < len(text):
         block = text[start : start + _BLOCK]

@@ -37,8 +37,7 @@ class WebAddress:
 
 
 def web_address(uri: str) -> WebAddress:
-    """Parse ``uri``, dropping the fragment. Raises FetchRefused for an invalid address, another scheme than http(s), or
-    a user or password."""
+    """Parse ``uri`` without its fragment. Raises FetchRefused if invalid, not http(s), or with user or password."""
     if len(uri) > LONGEST_URI:
         raise FetchRefused(f"the address has more than {LONGEST_URI} characters")
     try:

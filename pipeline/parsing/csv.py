@@ -121,8 +121,7 @@ def _rows(text: str, delimiter: str) -> Iterator[list[str]]:
 
 
 def _delimiter(text: str) -> str:
-    """Return the delimiter that gives most of the first rows the same number of cells, above one; at a tie, the most
-    cells."""
+    """Return the delimiter that gives most of the first rows the same number of cells, above one; then most cells."""
 
     def evenness(delimiter: str) -> tuple[float, int]:
         sample = "\n".join(text[: 64 * 1024].splitlines()[:_SAMPLE_ROWS])

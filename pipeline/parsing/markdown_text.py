@@ -93,8 +93,7 @@ def _without_notes(rule: Rule) -> Rule:
 
 
 def _closed(rule: InlineRule, *, offset: int) -> InlineRule:
-    """Return the rule for links or images limited to closed brackets with few others inside; otherwise it takes
-    quadratic time."""
+    """Return the rule for links or images limited to closed brackets with few others inside; else it is quadratic."""
     seen: tuple[str, frozenset[int]] = ("", frozenset())
 
     def closed(state: StateInline, silent: bool) -> bool:
@@ -108,8 +107,7 @@ def _closed(rule: InlineRule, *, offset: int) -> InlineRule:
 
 
 def _shallow_brackets(text: str) -> frozenset[int]:
-    """Return the positions of opening brackets that are closed and contain at most `_MOST_BRACKETS` levels, except in
-    an unclosed address."""
+    """Return positions of closed brackets with at most `_MOST_BRACKETS` levels, except in an unclosed address."""
     positions: list[int] = []
     last_parenthesis = text.rfind(")")
     opened: list[tuple[int, int]] = []  # position, and levels within

@@ -94,8 +94,7 @@ class Workbook:
 
 @contextmanager
 def open_workbook(body: bytes) -> Iterator[Workbook]:
-    """Open the workbook in ``body``. Raises the errors of `office_archive`, and MalformedDocument for a damaged
-    workbook."""
+    """Open the workbook in ``body``. Raises as `office_archive`, and MalformedDocument for a damaged one."""
     with office_archive(body, "an Excel workbook") as archive:
         yield Workbook(archive)
 

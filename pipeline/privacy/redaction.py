@@ -59,8 +59,7 @@ def is_identity_number(number: str) -> bool:
 
 
 def is_old_identity_number(number: str) -> bool:
-    """Return whether ``number``, 15 digits, begins with a province and has a possible birthday. There is no check
-    digit."""
+    """Return whether 15 digits begin with a province and have a possible birthday. There is no check digit."""
     return int(number[:2]) in _PROVINCES and 1 <= int(number[8:10]) <= 12 and 1 <= int(number[10:12]) <= 31
 
 

@@ -78,7 +78,6 @@ def acting() -> Acting:
 
 
 def query_hash(tenant_id: TenantId, query_text: str, *, secret: str | None) -> str:
-    """Return 64 hex digits, equal for a tenant's equal questions: an HMAC with the installation's ``secret``, else a
-    plain SHA-256."""
+    """Return 64 hex digits, equal for equal questions: an HMAC with the installation's ``secret``, else SHA-256."""
     message = f"{tenant_id}\x1f{query_text}".encode()
     return hmac.new(secret.encode(), message, "sha256").hexdigest() if secret else hashlib.sha256(message).hexdigest()

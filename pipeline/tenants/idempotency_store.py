@@ -19,8 +19,7 @@ class IdempotencyKeys(TenantStore):
     """One tenant's keys, each by its digest of 32 bytes."""
 
     def insert(self, digest: bytes, *, lease_s: float, ttl_s: float) -> Claimed | None:
-        """Claim an unused key, else return None. Use a transaction of its own: waiting for a row here would hold locks
-        that its owner needs."""
+        """Claim an unused key, else return None. Use a transaction of its own: waiting holds locks."""
         return self._claim(_INSERT, digest, str(uuid.uuid4()), lease=_micro(lease_s), ttl=_micro(ttl_s))
 
     def claim(self, digest: bytes, *, lease_s: float, ttl_s: float) -> Claimed | Running | Answered | None:

@@ -29,8 +29,7 @@ class Publications(TenantStore):
     """One tenant's part of the log."""
 
     def add(self, namespace: Namespace, document_ids: Sequence[DocumentId]) -> None:
-        """Record that these documents changed with the namespace's present revision; also for none, so that no gap
-        appears."""
+        """Record that these documents changed with the namespace's present revision; also for none, against gaps."""
         ids = to_json(list(dict.fromkeys(document_ids)) or [""])
         self._run(_ADD, namespace=namespace, ids=ids)
 
@@ -80,8 +79,7 @@ EXAMPLE_TABLES = ("qa_examples", "record_examples", "query_examples", "greeting_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Revision:
-    """A revision of a namespace. ``stamp``: changes with the visible content, never repeats. ``revised_at``: the last
-    change."""
+    """A revision of a namespace. ``stamp`` changes with the visible content, never repeats. ``revised_at``: when."""
 
     stamp: str
     revised_at: datetime | None = None
@@ -106,8 +104,7 @@ class Namespaces(TenantStore):
     def revise(
         self, namespace: Namespace, document_ids: Sequence[DocumentId] = (), *, chunks: int = 0, terms: int = 0
     ) -> None:
-        """Record a change of the visible content, in its transaction: the documents, and the growth of chunks and
-        terms."""
+        """Record a change of the visible content: the documents, and the growth of chunks and terms."""
         self._run(_REVISE, namespace=namespace, chunks=chunks, terms=terms, now=now())
         Publications(self._connection, self._tenant_id).add(namespace, document_ids)
 

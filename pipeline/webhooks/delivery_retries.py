@@ -14,8 +14,7 @@ _LONGEST_ASKED_S = 24 * 3600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryResult:
-    """The result of an attempt; neither ``delivered`` nor ``delay_s``: it was the last. ``gone``: the endpoint rejects
-    further calls."""
+    """The result of an attempt; neither ``delivered`` nor ``delay_s``: the last. ``gone``: no further calls."""
 
     delivered: bool = False
     delay_s: float | None = None

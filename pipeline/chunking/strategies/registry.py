@@ -27,8 +27,7 @@ def register(strategy: Strategy) -> None:
 
 
 def cut(parsed: Parsed, chunking: Chunking, *, most: int | None = None) -> Cut:
-    """Cut the document. Raises DocumentTooLarge above ``most`` pieces, ValueError for an unknown strategy or impossible
-    numbers."""
+    """Cut the document. Raises DocumentTooLarge above ``most`` pieces, ValueError for a wrong strategy or number."""
     strategy = STRATEGIES.get(chunking.strategy)
     if strategy is None:
         raise ValueError(f"there is no chunking strategy {chunking.strategy}; there are: {', '.join(STRATEGIES)}")
@@ -54,8 +53,7 @@ def window_of(chunking: Chunking) -> int:
 def flaws_in_options(
     strategy: str, options: Mapping[str, Any], usual: Mapping[str, float]
 ) -> Iterator[tuple[str, str]]:
-    """Return wrong options with the reason: unknown, no number, out of range, or in conflict. ``usual``: the
-    installation's defaults."""
+    """Return options that are unknown, no number, out of range or in conflict, and why. ``usual``: the defaults."""
     allowed = STRATEGIES[strategy].options
     flaws = [
         (name, flaw)

@@ -51,8 +51,7 @@ class _Block:
 
 
 def _cut(parsed: Parsed, chunking: Chunking, allowance: PassageBudget) -> Cut:
-    """Return each segment's body in passages that carry its fields. Raises MalformedDocument for a story time that is
-    no integer."""
+    """Return each segment's body in passages with its fields. Raises MalformedDocument for a wrong story time."""
     passages: list[Passage] = []
     inherited: dict[tuple[str, ...], Segment] = {}
     for section in parsed.sections:
