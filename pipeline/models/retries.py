@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextvars import copy_context
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Final, TypeVar
 
 import tenacity
@@ -24,21 +22,6 @@ LONGEST_WAIT_S: Final = 20.0
 # If asked to wait longer than this, return the work instead of blocking: its next attempt can be scheduled.
 LONGEST_RETRY_AFTER_S: Final = 60.0
 _GRACE_S: Final = 0.1  # for a call that ends itself at the same moment, with a better error
-
-
-def retry_after_s(headers: Mapping[str, str], *, now: datetime | None = None) -> float | None:
-    """Return the seconds in ``retry-after-ms`` or ``Retry-After`` (seconds or HTTP date); None without a valid one."""
-    for name, scale in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
-        value = headers.get(name, "").strip()
-        if value.isascii() and value.replace(".", "", 1).isdigit():
-            return float(value) / scale
-    try:
-        moment = parsedate_to_datetime(headers.get("retry-after", ""))
-    except ValueError:
-        return None
-    if moment.tzinfo is None:  # "-0000": the date is UTC, as HTTP dates are
-        moment = moment.replace(tzinfo=UTC)
-    return max(0.0, (moment - (now or datetime.now(UTC))).total_seconds())
 
 
 def keep_trying(

@@ -14,7 +14,8 @@ import orjson
 from pipeline.deadline import Deadline
 from pipeline.errors import Misconfigured, Rejected, Unavailable
 from pipeline.models.chat_events import ChatStream
-from pipeline.models.retries import keep_trying, retry_after_s
+from pipeline.models.retries import keep_trying
+from pipeline.outbound.web import retry_after_s
 from pipeline.telemetry.tracing import edge
 
 _CONNECT_TIMEOUT_S: Final = 5.0

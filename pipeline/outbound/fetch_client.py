@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import cached_property
 
 import httpcore
@@ -25,6 +24,7 @@ from pipeline.outbound.web import WebAddress, redirected, retry_after_s, web_add
 from pipeline.records import TenantId
 
 _MOST_REDIRECTS = 5
+_LONGEST_WAIT_S = 3600.0  # the longest wait that is accepted from a server
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _TRY_LATER = frozenset({408, 425, 429})
 _HEADERS: list[tuple[bytes | str, bytes | str]] = [
@@ -118,8 +118,7 @@ def _require_success(status: int, headers: dict[str, str], host: str) -> None:
         return
     sentence = status_sentence(host, status)
     if status in _TRY_LATER or status >= 500:
-        wait_s = retry_after_s(headers.get("retry-after"), moment=datetime.now(UTC))
-        raise FetchUnavailable(sentence, retry_after_s=wait_s)
+        raise FetchUnavailable(sentence, retry_after_s=retry_after_s(headers, most_s=_LONGEST_WAIT_S))
     raise FetchFailed(sentence)
 
 

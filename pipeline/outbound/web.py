@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -12,7 +14,6 @@ from urllib.parse import quote, urljoin, urlsplit
 from pipeline.errors import FetchRefused
 
 LONGEST_URI = 2048  # characters, as many as the stores hold
-_LONGEST_WAIT_S = 3600.0  # the longest wait that is accepted from a server
 _PORTS = {"http": 80, "https": 443}
 _HOST = re.compile(r"[a-z0-9_]([a-z0-9_.-]{0,252})", re.ASCII)
 _NEVER = re.compile(r"[\x00-\x20\x7f\\]")
@@ -66,20 +67,20 @@ def redirected(uri: str, location: str) -> WebAddress:
         raise FetchRefused("the address cannot be read") from None
 
 
-def retry_after_s(value: str | None, *, moment: datetime) -> float | None:
-    """Return the seconds in a ``Retry-After`` header, at most an hour; None for an unreadable one."""
-    if value is None:
-        return None
-    text = value.strip()
-    if text.isascii() and text.isdigit():
-        return min(float(text[:9]), _LONGEST_WAIT_S)
+def retry_after_s(headers: Mapping[str, str], *, now: datetime | None = None, most_s: float = math.inf) -> float | None:
+    """Return the seconds in ``retry-after-ms`` or ``Retry-After`` (seconds or HTTP date), from 0 to ``most_s``; None
+    without a valid one."""
+    for name, scale in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
+        value = headers.get(name, "").strip()
+        if value.isascii() and value.replace(".", "", 1).isdigit():
+            return min(float(value) / scale, most_s)
     try:
-        until = parsedate_to_datetime(text)
+        moment = parsedate_to_datetime(headers.get("retry-after", ""))
     except ValueError:
         return None
-    if until.tzinfo is None:
-        until = until.replace(tzinfo=UTC)
-    return min(max(0.0, (until - moment).total_seconds()), _LONGEST_WAIT_S)
+    if moment.tzinfo is None:  # "-0000": the date is UTC, as HTTP dates are
+        moment = moment.replace(tzinfo=UTC)
+    return min(max(0.0, (moment - (now or datetime.now(UTC))).total_seconds()), most_s)
 
 
 def _without_spaces(uri: str) -> str:

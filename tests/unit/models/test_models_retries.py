@@ -10,7 +10,8 @@ from hypothesis.strategies import text
 
 from pipeline.deadline import Deadline
 from pipeline.errors import Rejected, Unavailable
-from pipeline.models.retries import keep_trying, retry_after_s
+from pipeline.models.retries import keep_trying
+from pipeline.outbound.web import retry_after_s
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 

@@ -70,7 +70,8 @@ class DescribeRetryAfter:
         ],
     )
     def it_is_seconds_or_a_date(self, value, seconds):
-        assert retry_after_s(value, moment=datetime(2026, 11, 22, 12, tzinfo=UTC)) == seconds
+        headers = {} if value is None else {"retry-after": value}
+        assert retry_after_s(headers, now=datetime(2026, 11, 22, 12, tzinfo=UTC), most_s=3600.0) == seconds
 
 
 class DescribeWhatAFetchedDocumentIs:
