@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from sqlalchemy import Connection
@@ -19,10 +18,8 @@ from pipeline.models.live_spaces import FRESH_S, log
 from pipeline.models.ports import Embedder, Matrix, PaidEmbedder, SentenceEncoder, query_vectors
 from pipeline.privacy.redaction import redact
 from pipeline.records import Chunk, DocumentFields, EmbeddingSpace, Generation, JobId, TenantId
+from pipeline.resources import Resources
 from pipeline.tenants.usage import Purpose, UsageCounts
-
-if TYPE_CHECKING:
-    from pipeline.resources import Resources
 
 
 def vectors_of(

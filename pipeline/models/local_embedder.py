@@ -6,10 +6,10 @@ import functools
 import logging
 import math
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
@@ -18,9 +18,6 @@ from pipeline.errors import EmbedderUnavailable, Misconfigured
 from pipeline.models.ports import Matrix
 from pipeline.models.prompt_texts import MAX_INPUT_TOKENS, sendable
 from pipeline.models.tokenizer import Tokens
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 LOCAL_MODEL: Final = "wordllama-l2-supercat"
 LOCAL_DIMENSIONS: Final = (64, 128, 256)
