@@ -1,7 +1,5 @@
 """Values that a process caches: one that is refreshed in place, and the most recently used of many."""
 
-from __future__ import annotations
-
 import math
 import threading
 import time

@@ -1,7 +1,5 @@
 """The sources of documents, entities of a namespace; and ids that are the same when an upload is repeated."""
 
-from __future__ import annotations
-
 import enum
 import uuid
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The error tree. The base class of an error decides what happens to the interrupted work (see workers/base.py)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 

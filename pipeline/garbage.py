@@ -1,7 +1,5 @@
 """The garbage collector of a process that starts: nothing that is imported is ever garbage."""
 
-from __future__ import annotations
-
 import gc
 
 

@@ -1,7 +1,5 @@
 """The embedding models that run in our own processes: names, limits, channel weights and calibrations."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal

@@ -1,7 +1,5 @@
 """Parse settings that hold a list, a table or a store's address in one line, as in the environment."""
 
-from __future__ import annotations
-
 import json
 import re
 import ssl

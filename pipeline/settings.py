@@ -1,7 +1,5 @@
 """Every environment variable of the project, typed, validated once at start, and handed down in slices."""
 
-from __future__ import annotations
-
 import functools
 import json
 import re

@@ -1,7 +1,5 @@
 """Use cases that are one call of a store: the gateway may call them, and imports no store."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar

@@ -1,8 +1,6 @@
 """Claim idempotency keys: one request at a time holds a key, and its answer is stored for repetitions. The lease and
 the lifetime of answers are settings. Every function raises StoreUnavailable."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from dataclasses import dataclass
 

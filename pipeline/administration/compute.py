@@ -1,7 +1,5 @@
 """Carry out computations: take one, do one step of it, and store the outcome for the waiting gateway."""
 
-from __future__ import annotations
-
 import contextvars
 import time
 from collections.abc import Callable, Mapping

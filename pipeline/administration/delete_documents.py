@@ -1,7 +1,5 @@
 """Delete documents by id, or all documents of a source."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import structlog

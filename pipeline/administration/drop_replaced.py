@@ -1,7 +1,5 @@
 """Drop the rows of replaced and deleted generations once no query can still hold them."""
 
-from __future__ import annotations
-
 from pipeline.database.unit_of_work import retry_conflicts, unit_of_work
 from pipeline.documents.document_store import Documents
 from pipeline.documents.retention_store import GenerationRows, Retired

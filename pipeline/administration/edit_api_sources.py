@@ -1,7 +1,5 @@
 """Store, try out and delete API sources."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace

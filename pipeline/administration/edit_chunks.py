@@ -4,8 +4,6 @@ The model is called first; then one transaction locks the documents and writes v
 leaves the old text with, at worst, the new text's vector, which the reconciler repairs.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The dictionaries of a tenant: one for each namespace, and one for all of them."""
 
-from __future__ import annotations
-
 from pipeline.administration.call_store import call_store
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.keyword.dictionary import Dictionary

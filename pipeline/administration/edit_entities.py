@@ -1,7 +1,5 @@
 """Write, list and delete entities, which answers that name them return."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import structlog

@@ -1,7 +1,5 @@
 """Edit parents, and update them after edits of their children."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 

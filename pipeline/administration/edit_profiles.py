@@ -1,7 +1,5 @@
 """Read and change profiles and experiments; only working ones are stored."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A namespace as a vector store: add, describe and remove files as documents."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime

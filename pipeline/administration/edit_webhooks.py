@@ -1,7 +1,5 @@
 """Manage endpoints of webhooks, deliver messages, and disable endpoints that have failed for days."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 import secrets

@@ -1,7 +1,5 @@
 """Store and delete uploaded files."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 from pipeline.administration.call_store import call_store

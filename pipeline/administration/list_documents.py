@@ -1,7 +1,5 @@
 """Documents with their generations and chunks, the sources they came from, and namespaces: what a tenant has, page by page."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Jobs and their items, page by page, and for callers that follow them. Every function raises StoreUnavailable."""
 
-from __future__ import annotations
-
 from pipeline.administration.call_store import call_store
 from pipeline.database.unit_of_work import unit_of_work
 from pipeline.jobs.job_view_store import JobViews, Matches

@@ -1,7 +1,5 @@
 """Tenants and their own quotas, for the operator; the API keys, the usage and the audit of a tenant."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from datetime import date
 

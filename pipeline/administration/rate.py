@@ -1,7 +1,5 @@
 """Store ratings of hits with their query, which expires within the hour, and derive judgments. No text is logged."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime

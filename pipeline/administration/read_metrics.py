@@ -1,7 +1,5 @@
 """Read the figures of the whole fleet for one scrape of the metrics."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Steer jobs: cancel, retry, pause, resume; and the same for dead letters."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import partial

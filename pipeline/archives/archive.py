@@ -4,8 +4,6 @@ A part is an uncompressed ZIP of ``header.json``, ``documents.jsonl``, ``chunks.
 document is a part of one. Unknown entries and fields are ignored; an incompatible change raises the version.
 """
 
-from __future__ import annotations
-
 import io
 import zipfile
 from collections.abc import Mapping, Sequence

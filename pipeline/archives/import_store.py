@@ -1,7 +1,5 @@
 """Parts of an archive that were imported, and what a namespace shows for an export: documents, their chunks and vectors."""
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence

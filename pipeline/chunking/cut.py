@@ -1,7 +1,5 @@
 """Cutting a parsed document into passages that can be embedded, found and read on their own."""
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce

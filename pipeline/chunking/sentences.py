@@ -1,7 +1,5 @@
 """Find paragraphs and sentences in Chinese and English, and cut sentences that are too long."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Iterator

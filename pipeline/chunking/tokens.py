@@ -16,8 +16,6 @@ estimate matches BERT-like embedders, above recent large vocabularies (0.6 to 0.
 to 1.6). Leave a fifth of a model's window free and texts will hardly ever be cut off.
 """
 
-from __future__ import annotations
-
 import functools
 import sys
 import unicodedata

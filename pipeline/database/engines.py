@@ -1,8 +1,6 @@
 """Connections to the three servers, made once per process, and outages, noted so that queries do not wait for a store
 repeatedly. `store_errors` translates their errors."""
 
-from __future__ import annotations
-
 import threading
 import time
 import weakref

@@ -1,8 +1,6 @@
 """Expiring records in Redis, of workers and of indexers. A worker writes its heartbeat with its queues twice a second.
 The heartbeat of a killed worker disappears after `EXPIRES_S`, that of a stopping worker at once."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any, Final

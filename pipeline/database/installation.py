@@ -2,8 +2,6 @@
 MySQL asks for. A further store, such as an index folder's file ``installation``, adds a line to ``_claims`` and
 ``adopt``."""
 
-from __future__ import annotations
-
 import re
 import threading
 import time

@@ -1,7 +1,5 @@
 """The installation that each store belongs to: its address, its claim, and the comparison of two claims."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final, Literal
 

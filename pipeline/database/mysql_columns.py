@@ -1,7 +1,5 @@
 """Name the column types of MySQL and MariaDB, and shorten the definitions in `mysql_tables`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Final
 

@@ -5,8 +5,6 @@ key and every statement begins with the tenant, but for the tables of the instal
 keys. docs/data-model.md says which code writes and deletes the rows of each table.
 """
 
-from __future__ import annotations
-
 from sqlalchemy import Index
 from sqlalchemy.dialects import mysql
 

@@ -4,8 +4,6 @@ The migrations make the tables (`migrations/postgres`) but for those of further 
 definitions with what they make. docs/data-model.md says which code writes and deletes the rows of each table.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from pgvector.sqlalchemy import HALFVEC

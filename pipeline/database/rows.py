@@ -1,7 +1,5 @@
 """Shared helpers of the MySQL stores: bulk statements, times, JSON."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields

@@ -1,8 +1,6 @@
 """Check the servers' versions, and compare a live schema with the one that `make schema` records. Additional tables,
 columns and indexes are allowed."""
 
-from __future__ import annotations
-
 import functools
 import json
 import re

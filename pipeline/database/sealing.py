@@ -1,7 +1,5 @@
 """Encryption of secrets that must be read again, such as those that sign webhooks."""
 
-from __future__ import annotations
-
 import hashlib
 import secrets
 

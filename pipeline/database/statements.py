@@ -1,7 +1,5 @@
 """Statements of the MySQL stores, and the conditions that many of them share."""
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 from typing import Any

@@ -4,8 +4,6 @@ Messages of the drivers are repeated only for the errors listed here, whose mess
 Other messages may quote a statement, and thus a user's text.
 """
 
-from __future__ import annotations
-
 import re
 import ssl
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A unit of work: one block, one transaction; its messages are sent after the commit."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, nullcontext

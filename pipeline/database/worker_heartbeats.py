@@ -1,7 +1,5 @@
 """Heartbeats of workers: what one says of itself, and the queues that nobody consumes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final

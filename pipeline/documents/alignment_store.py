@@ -1,8 +1,6 @@
 """Read the contents of both stores for some documents in the same terms, to compare them page by page; and the reconciler's
 position with each tenant and its counts, which survive restarts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from itertools import accumulate, chain

@@ -1,7 +1,5 @@
 """List and change chunks of published generations for their owner, enabled or not."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Chunks with their text and terms: written before they are published, read only if published."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field

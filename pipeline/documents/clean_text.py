@@ -1,7 +1,5 @@
 """Clean a text for storing and cutting, and put a document's text together again from its passages."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """Cut a parsed document into analysed pieces, name them as chunks of a generation, and rebuild a chunk that was edited."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Documents and their generations: accepted, published and deleted ones."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections import defaultdict

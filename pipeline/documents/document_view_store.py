@@ -1,7 +1,5 @@
 """Documents and their sources as their owner sees them; sources are counted from their documents on each read."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Documents, their generations, chunks and sources as their owner sees them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Documents of one namespace with the same bytes, derived from their hashes; nothing is stored for it."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Generations of documents: the one that an upload would replace, and the history of a document."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,8 +1,6 @@
 """The outcome of each document's latest upload, as SQL conditions and writes: the status follows from comparing its
 number with those of the last failed and cancelled generations."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from operator import itemgetter

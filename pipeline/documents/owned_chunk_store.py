@@ -1,7 +1,5 @@
 """Chunks and parents as their owner sees them, read from their rows; and chunks whose terms were made by outdated rules."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

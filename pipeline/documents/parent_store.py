@@ -1,8 +1,6 @@
 """Texts that are read with a chunk. Parents are larger passages that children are part of; they have no terms and no vectors,
 and no search finds them. Windows are the chunks around a chunk; they are not stored, so no edit leaves a stale one."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 

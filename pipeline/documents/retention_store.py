@@ -1,7 +1,5 @@
 """Replaced generations: retained for rollback, or retired until no running query can read their rows."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """Sources as rows: written with the uploads that name them, dropped with the last generation that does."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from operator import itemgetter

@@ -1,7 +1,5 @@
 """Hash everything that decides the chunks of a document: equal recipes give equal chunks."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping

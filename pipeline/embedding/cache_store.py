@@ -1,8 +1,6 @@
 """A Redis cache of vectors that a service made, in two layers of hashes per tenant and model. The upper layer becomes
 the lower at half the allowed memory or age; vectors found below move up, so unused ones expire after two turns."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """The distances by which vectors are compared, and the score that each gives to unrelated vectors."""
 
-from __future__ import annotations
-
 import math
 from typing import Final, Literal
 

@@ -4,8 +4,6 @@ Rankings are ids, best first, without repeats. ``grades`` maps document ids to j
 relevant.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Sentences about nothing that a query asks: the similarity that an embedding model finds between unrelated texts."""
 
-from __future__ import annotations
-
 from typing import Final
 
 # About everyday life, work, nature, technology, law and art, so that no subject is near to many of them.

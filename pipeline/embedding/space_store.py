@@ -4,8 +4,6 @@ A transaction that publishes or changes documents locks the pointer (`hold`); ot
 notes the documents whose standby vectors are behind: ingestion waits for no standby model.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta

@@ -1,7 +1,5 @@
 """Accept documents under their own or new ids. After its transaction no crash of any process loses one."""
 
-from __future__ import annotations
-
 import hashlib
 import uuid
 from collections import defaultdict

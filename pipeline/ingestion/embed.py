@@ -1,7 +1,5 @@
 """Embed every chunk of a batch, reusing earlier vectors and renewing the lease meanwhile."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace

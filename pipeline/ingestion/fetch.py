@@ -1,8 +1,6 @@
 """Fetch documents beside the batches, in threads under their lease, each with a deadline; then queue them as if sent
 with their bytes. No batch waits for a remote server."""
 
-from __future__ import annotations
-
 import queue
 import time
 from collections.abc import Callable, Mapping, Sequence

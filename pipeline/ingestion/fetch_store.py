@@ -1,7 +1,5 @@
 """Store payloads that are still to be fetched, and their bytes afterwards."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

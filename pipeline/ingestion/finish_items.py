@@ -1,7 +1,5 @@
 """End items of a job, and finish the job after its last item."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 

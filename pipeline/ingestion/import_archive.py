@@ -1,7 +1,5 @@
 """Import a part of an archive: its documents become a job like any other, and the part is recorded with it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal

@@ -1,7 +1,5 @@
 """Import a book of examples: read it, check every row, accept the valid ones."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Embed texts: take cached vectors, request the others, and record the usage; during a model migration, in both live spaces."""
 
-from __future__ import annotations
-
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence

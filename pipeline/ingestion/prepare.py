@@ -1,7 +1,5 @@
 """Prepare claims: skip unchanged documents, parse and cut the others into chunks that are stored aside, not yet shown."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress

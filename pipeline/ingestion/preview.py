@@ -1,7 +1,5 @@
 """Read the text of a stored document, render a page of it, or preview the chunks of a document without storing anything."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final

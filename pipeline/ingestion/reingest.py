@@ -1,8 +1,6 @@
 """Accept stored uploads once more as the latest ones of their documents: with other fields or another chunking, or to go
 back to the upload shown before, while it is kept."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Retry an item later whose dependency was unavailable, or give it up after many attempts."""
 
-from __future__ import annotations
-
 import random
 
 import structlog

@@ -4,8 +4,6 @@ Every step may fail anywhere or run twice: chunk ids repeat, vectors are complet
 generations are dropped only afterwards (`maintenance/sweep`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 

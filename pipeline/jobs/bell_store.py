@@ -1,7 +1,5 @@
 """Wake callers that follow a job: cheap enough after every batch, and silent while Redis is away."""
 
-from __future__ import annotations
-
 import math
 import threading
 import time

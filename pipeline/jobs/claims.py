@@ -1,7 +1,5 @@
 """Records of the ledger: new items and claims, and the table of transitions as SQL."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby

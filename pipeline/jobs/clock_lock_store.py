@@ -1,7 +1,5 @@
 """The lock by which one of several clocks sends the periodic tasks."""
 
-from __future__ import annotations
-
 import uuid
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Computations: work that a worker does, in one step or several, while a caller of the gateway waits."""
 
-from __future__ import annotations
-
 import enum
 import inspect
 from collections.abc import Mapping

@@ -3,8 +3,6 @@
 A computation, its steps and its answer are each written once, so duplicate messages and late workers change nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import asdict
 from datetime import timedelta

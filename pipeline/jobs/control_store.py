@@ -1,7 +1,5 @@
 """Cancel, retry, pause and resume jobs in the ledger; read and drop dead letters, the items that failed for good."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime

@@ -4,8 +4,6 @@
 failures up to a revision has missed none.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence

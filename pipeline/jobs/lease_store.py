@@ -1,7 +1,5 @@
 """A worker's lease on the items of a batch: renewed in one place while the batch is worked on."""
 
-from __future__ import annotations
-
 import contextvars
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence

@@ -1,8 +1,6 @@
 """The ledger of ingestion: jobs, items, and who holds an item until when; the broker only rings. Every write carries
 the claim's fencing token, so a worker that lost its lease changes nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from itertools import accumulate

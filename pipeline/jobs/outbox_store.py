@@ -1,7 +1,5 @@
 """The outbox: messages to endpoints, written in the transaction of their event and sent afterwards."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """The states of an item of a job, and the moves between them. See docs/ingestion.md."""
 
-from __future__ import annotations
-
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The order of service: tenants with work take turns, and so do the jobs of one tenant; and the backlog of all of them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

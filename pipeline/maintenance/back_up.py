@@ -1,8 +1,6 @@
 """Back up both databases while the installation runs, as two snapshots and a manifest in one folder; restore a backup into
 empty databases, and bring the stores together before anything is served."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib.metadata
 import json

@@ -1,8 +1,6 @@
 """Fill the new space of a model migration page by page, prove it, drop the unneeded space. Pages are compared and
 mended as by the reconciler; the cursor moves under the lease, so a failed step is repeated from its last page."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

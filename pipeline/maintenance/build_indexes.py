@@ -1,7 +1,5 @@
 """Build approximate indexes for tenants that outgrow exact search, measure their recall, and drop unneeded ones."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Erase a whole namespace or a whole tenant from every store, and prove it by counting again."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta

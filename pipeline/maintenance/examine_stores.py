@@ -1,8 +1,6 @@
 """Examine MySQL, PostgreSQL and Redis for `maintenance.doctor`: reachability, configuration and clocks. Writes nothing.
 Every function raises StoreUnavailable."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,8 +1,6 @@
 """Export a namespace part by part, each document whole and as searches saw it at one moment. The only state between
 parts is the last document's id, so an export can be resumed at any time."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass

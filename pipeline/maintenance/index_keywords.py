@@ -2,8 +2,6 @@
 follows the publication log. It rebuilds an index that is missing, damaged, of another format, or that the log cannot
 serve (pruned, namespace made anew, MySQL restored)."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Mapping, Sequence

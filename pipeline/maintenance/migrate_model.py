@@ -5,8 +5,6 @@ While both spaces are live, every change is written to both or recorded with it 
 older chunks suffices and the next proves it. A step may fail or run twice.
 """
 
-from __future__ import annotations
-
 import random
 import uuid
 from collections.abc import Sequence

@@ -3,8 +3,6 @@
 `adopt` upgrades and makes PostgreSQL and Redis those of this MySQL, whatever they belonged to.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import time

@@ -1,7 +1,5 @@
 """Reconcile the stores continuously: a bounded piece of one tenant at a time, mended at once."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 
 import structlog

@@ -1,7 +1,5 @@
 """Record the installation's figures once a minute, and read them as series over time."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Collection, Mapping

@@ -1,7 +1,5 @@
 """Mend the differences between the stores."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Sample queries for a comparison of models."""
 
-from __future__ import annotations
-
 import redis
 from pydantic import TypeAdapter, ValidationError
 from sqlalchemy import Connection, text

@@ -1,8 +1,6 @@
 """Sweep: release expired leases, close finished jobs, drop and expire rows, renew the terms of older chunks, delete data that
 was stored for a limited time."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from itertools import accumulate, chain

@@ -1,7 +1,5 @@
 """The embedding spaces of this process: which are live, and the model of each."""
 
-from __future__ import annotations
-
 import math
 import threading
 import time

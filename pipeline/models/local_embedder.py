@@ -1,7 +1,5 @@
 """An embedder without service or network: averaged static word vectors, whose weights come with the package."""
 
-from __future__ import annotations
-
 import functools
 import logging
 import math

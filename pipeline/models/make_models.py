@@ -1,7 +1,5 @@
 """Create the embedder and reranker of an installation, for ingestion and for queries."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from typing import Literal

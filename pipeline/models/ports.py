@@ -1,7 +1,5 @@
 """The contracts of models. Each port has at least two implementations, held to one contract in tests/contract."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable

@@ -1,7 +1,5 @@
 """Prompts are files: an instruction and a template, edited without changing code."""
 
-from __future__ import annotations
-
 import bisect
 import functools
 import hashlib

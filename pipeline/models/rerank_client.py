@@ -1,7 +1,5 @@
 """A reranker over HTTP, in one of `DIALECTS`: JSON over POST with a bearer key."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """A reranker that has a language model judge relevance, completeness and timeliness of all candidates at once."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """A reranker without a model. It only compares words, so it decides between near-equals only."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """Retry calls of services: waits with jitter, Retry-After headers, and time limits for calls without one."""
 
-from __future__ import annotations
-
 import random
 import threading
 from collections.abc import Callable

@@ -1,8 +1,6 @@
 """An OpenAI-compatible service over HTTP: one pooled client, bounded requests, translated errors. Uses the ``openai``
 package's OPENAI_API_KEY and OPENAI_BASE_URL."""
 
-from __future__ import annotations
-
 import importlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence

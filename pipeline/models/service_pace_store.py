@@ -1,7 +1,5 @@
 """Share a service's limits between all processes: no process exceeds them, and queries go first."""
 
-from __future__ import annotations
-
 import hashlib
 import random
 import threading

@@ -1,7 +1,5 @@
 """Count the tokens of a context: by a byte-pair encoding, or by an estimate."""
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Callable

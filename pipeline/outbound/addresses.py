@@ -4,8 +4,6 @@ A caller resolves the name once, checks every address here, and connects to a ch
 give another.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import TypeAlias

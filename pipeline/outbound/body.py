@@ -1,7 +1,5 @@
 """The body of an answer, decompressed as it arrives, up to the size limit of a document."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Iterable
 

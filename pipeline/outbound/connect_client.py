@@ -1,7 +1,5 @@
 """Connections to checked addresses, all within one time limit."""
 
-from __future__ import annotations
-
 import socket
 import ssl
 import threading

@@ -1,7 +1,5 @@
 """Fetch documents from the web, with the limits that an untrusted address needs, and the threads in which it is done."""
 
-from __future__ import annotations
-
 import contextvars
 import http
 import ssl

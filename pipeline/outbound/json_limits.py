@@ -1,8 +1,6 @@
 """Limits on the structure of JSON, checked on the bytes before parsing: one byte may become 60 bytes of objects, so a
 limit on bytes does not bound a body's cost."""
 
-from __future__ import annotations
-
 from itertools import chain
 from typing import Any, Final
 

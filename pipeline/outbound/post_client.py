@@ -1,7 +1,5 @@
 """One POST to a checked address, within a deadline."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Parsing of web addresses and of answer headers; makes no requests."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The last step of every parser: join blocks of text into one text with sections."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

@@ -6,8 +6,6 @@ Within a tier all characters are equally likely, except in lists of letters, whe
 national standard (GB 2312, Big5, JIS X 0208, KS X 1001: the common ones) and the others.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

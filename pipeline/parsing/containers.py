@@ -1,7 +1,5 @@
 """Recognise files by their first bytes, and open the ZIP archives of Office documents."""
 
-from __future__ import annotations
-
 import io
 import stat
 import zipfile

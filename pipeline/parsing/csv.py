@@ -1,7 +1,5 @@
 """Tables of separated values to text: each row a paragraph of `header: value` lines."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re

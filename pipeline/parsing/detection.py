@@ -6,8 +6,6 @@ same bytes, so their likelihoods are comparable, and with a prior for each encod
 rule). As neighbouring characters depend on each other, the logarithms are damped by `_DAMPING` before.
 """
 
-from __future__ import annotations
-
 import codecs
 import math
 import re

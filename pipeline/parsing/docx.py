@@ -1,8 +1,6 @@
 """Word documents to text, read as a stream: only paragraphs, their styles and table rows are needed, and a tree of the
 XML takes a dozen times its memory."""
 
-from __future__ import annotations
-
 import re
 
 from pipeline.errors import DocumentTooLarge, MalformedDocument

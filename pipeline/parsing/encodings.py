@@ -1,7 +1,5 @@
 """Decode bytes to clean text."""
 
-from __future__ import annotations
-
 import codecs
 import unicodedata
 from dataclasses import dataclass

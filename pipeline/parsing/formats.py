@@ -1,7 +1,5 @@
 """The parsers of all formats, and the detection of a document's media type."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """HTML to text, read as a stream of tags without a tree, whose size hostile pages could make unbounded."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from html import unescape

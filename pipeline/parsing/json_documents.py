@@ -1,7 +1,5 @@
 """A JSON file to text, as one document. Files of many documents are JSON lines (see `jsonl`)."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any, NoReturn

@@ -1,7 +1,5 @@
 """JSON lines: many documents in one file, each on a line of its own."""
 
-from __future__ import annotations
-
 import codecs
 import json
 import re

@@ -1,8 +1,6 @@
 """Markdown to text by markdown-it-py (CommonMark, tables, strikethrough). Unmatched marks, notes and unknown tags stay
 as text; links lose their address, emphasis its stars."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Sequence
 

@@ -1,7 +1,5 @@
 """PDF to text, page by page."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Picture files to text: scans and photographs, recognised page by page."""
 
-from __future__ import annotations
-
 import io
 import struct
 import warnings

@@ -4,8 +4,6 @@ Tesseract reads grey pixels that this process has decoded, never a file of a use
 a list of file names to it.
 """
 
-from __future__ import annotations
-
 import re
 import resource
 import subprocess

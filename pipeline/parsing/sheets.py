@@ -1,7 +1,5 @@
 """One sheet of a workbook, read as a stream of XML: rows of text, and their properties."""
 
-from __future__ import annotations
-
 import datetime
 import re
 from collections.abc import Mapping, Sequence

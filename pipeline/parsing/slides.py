@@ -1,7 +1,5 @@
 """PowerPoint presentations to text, slide by slide."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterable, Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Detect the format of a fetched document: by its first bytes, the server's declaration, and its name."""
 
-from __future__ import annotations
-
 from pathlib import PurePosixPath
 from urllib.parse import unquote, urlsplit
 

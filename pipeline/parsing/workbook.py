@@ -1,7 +1,5 @@
 """Excel workbooks as sheets of text, read as a stream of calls without a tree; gaps in a sheet cost nothing."""
 
-from __future__ import annotations
-
 import posixpath
 import re
 from collections.abc import Iterator

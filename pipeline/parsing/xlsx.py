@@ -1,7 +1,5 @@
 """Excel workbooks to text: each sheet a heading, each row a paragraph."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from pipeline.errors import DocumentTooLarge

@@ -4,8 +4,6 @@ Patterns are bounded and start only where a number or address can, so the cost i
 digit stays. Full-width characters and Unicode's dashes and spaces count as plain ones.
 """
 
-from __future__ import annotations
-
 import enum
 import re
 from collections.abc import Callable, Collection, Iterator

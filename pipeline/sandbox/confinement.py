@@ -4,8 +4,6 @@ Four layers of Linux where the kernel allows them: network namespace, unprivileg
 a system call filter. Missing layers are reported by name.
 """
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import mimetypes

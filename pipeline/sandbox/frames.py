@@ -2,8 +2,6 @@
 is answered as JSON of its record. A frame with only a stage, before the answer, reports that the stage, or the next page
 of it, has begun."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import asdict

@@ -2,8 +2,6 @@
 (processor seconds; JSON or an empty text), with frames on standard streams. Without settings, secrets, network and files
 but code (`confinement`), it limits itself; a document that needs too much ends it."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

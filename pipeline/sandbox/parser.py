@@ -1,7 +1,5 @@
 """Parse and cut documents: harmless ones in this process, all others in a process with limits."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from collections.abc import Callable

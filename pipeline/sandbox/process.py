@@ -1,7 +1,5 @@
 """The parser process as seen by its parent: a plain subprocess, as Celery's children may not use `multiprocessing`."""
 
-from __future__ import annotations
-
 import json
 import os
 import resource

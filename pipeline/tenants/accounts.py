@@ -3,8 +3,6 @@
 A key contains its tenant's id, so looking it up is a statement within one tenant.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 import secrets

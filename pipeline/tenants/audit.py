@@ -1,7 +1,5 @@
 """The records of the audit, and the actor on whose behalf the present code runs."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 from contextvars import ContextVar

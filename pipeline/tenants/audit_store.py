@@ -4,8 +4,6 @@ A write is recorded in its own transaction, a search in a Redis list of its tena
 `pipeline.retrieval.record_search` brings it here. A loss of Redis loses the waiting searches.
 """
 
-from __future__ import annotations
-
 import json
 import uuid
 from collections.abc import Sequence

@@ -1,8 +1,6 @@
 """Create a tenant and a new key for it: `python -m pipeline.tenants.bootstrap TENANT`. Prints the key on the last line;
 with `--operator` the key may also do what concerns all tenants."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Count and delete everything of one tenant in any store, in all tables that the databases list, so none is forgotten."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """The states of an idempotency key."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -1,8 +1,6 @@
 """Idempotency keys: the request that holds one, and its answer. A claim is a lease that its holder renews; times are
 the database's, so that gateways' clocks do not matter."""
 
-from __future__ import annotations
-
 import uuid
 from dataclasses import asdict
 from typing import Any

@@ -1,8 +1,6 @@
 """Namespaces: a tenant's knowledge bases, created by the first write that names them; and the log of their publications,
 written under the namespace's lock and so without gaps, which indexes outside MySQL follow."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta

@@ -1,7 +1,5 @@
 """Quotas of a tenant on stored and queued documents, and their use."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The tenants' token buckets in Redis: shared by all gateways, by Redis' own clock."""
 
-from __future__ import annotations
-
 import redis.asyncio
 from redis.exceptions import RedisError
 

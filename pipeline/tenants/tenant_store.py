@@ -1,7 +1,5 @@
 """Tenants, their API keys and the principals that these stand for. Secrets are never read."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 from typing import Any
 

@@ -1,8 +1,6 @@
 """The costs of a tenant's calls of models by day, job, purpose and model: collected in the process, added to MySQL soon
 after, lost only with the process."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, fields, replace

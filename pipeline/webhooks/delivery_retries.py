@@ -1,7 +1,5 @@
 """The schedule of a delivery's attempts, as in the Standard Webhooks specification, and the judgement of each."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from pipeline.webhooks.endpoint import Event

@@ -1,7 +1,5 @@
 """Endpoints of webhooks, and the deliveries to them."""
 
-from __future__ import annotations
-
 import enum
 from dataclasses import dataclass, field
 from datetime import datetime

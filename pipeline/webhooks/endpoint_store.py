@@ -1,8 +1,6 @@
 """Endpoints of webhooks, and the deliveries to them: due ones, claims, outcomes. Secrets are sealed, and leave this module
 only in that form."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Sign webhooks by the Standard Webhooks specification."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac

@@ -2,8 +2,6 @@
 sentences. `parent_child` finds small passages and reads the larger one they are part of. `window` finds each sentence
 by itself and reads it with its neighbours, taken when it is read, so edits show in every window at once."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import chain, islice

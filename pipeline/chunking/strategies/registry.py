@@ -1,7 +1,5 @@
 """The chunking strategies by name, and checks of their options."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

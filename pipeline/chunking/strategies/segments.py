@@ -1,8 +1,6 @@
 """`segments`: segments of a story with chapter, story time, entities and summary, from `name: value` lines below a
 heading or of a json list's objects. A heading's chapter and story time hold below it until replaced."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

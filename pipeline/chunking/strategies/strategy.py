@@ -1,7 +1,5 @@
 """The type of a chunking strategy: a pure function with a name, its options, and the text by which a passage is found."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
