@@ -23,7 +23,7 @@ class RefreshingValue(Generic[T]):
 
     One caller refreshes at a time; concurrent callers get the cached value, and only the very first call blocks, where
     callers share the outcome of one reading. When a refresh raises a PipelineError the old value stays for another
-    ``fresh_s`` seconds; it is returned until it is ``max_age_s`` old. The lock is never held while reading.
+    ``fresh_s`` seconds; The lock is never held while reading.
     """
 
     def __init__(
@@ -33,7 +33,6 @@ class RefreshingValue(Generic[T]):
         fresh_s: float,
         initial: tuple[T] | None = None,
         patience_s: float | None = None,
-        max_age_s: float = math.inf,
         on_failure: Callable[[PipelineError], object] = lambda _: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -42,7 +41,7 @@ class RefreshingValue(Generic[T]):
         after a failure; None refreshes in the caller's thread. ``on_failure``: called when an old value replaces a
         failed reading."""
         self._read = read
-        self._fresh_s, self._patience_s, self._max_age_s = fresh_s, patience_s, max_age_s
+        self._fresh_s, self._patience_s = fresh_s, patience_s
         self._on_failure = on_failure
         self._clock = clock
         self._held: tuple[T] | None = initial
@@ -64,7 +63,7 @@ class RefreshingValue(Generic[T]):
         if held and moment < self._next_at:
             return held[0]
         refresh, is_mine = self._begin()
-        if not held or moment - self._read_at > self._max_age_s:
+        if not held:
             if is_mine:
                 self._carry_out(refresh)
             return refresh.result()
