@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 import orjson
 import structlog
 
-from pipeline.administration.edit_parents import children_of, follow_children, rewrite_parent
 from pipeline.chunking.tokens import count_tokens
 from pipeline.database.unit_of_work import UnitOfWork, retry_conflicts, unit_of_work
 from pipeline.documents.chunk_edit_store import ChunkEdits
@@ -19,7 +18,7 @@ from pipeline.documents.clean_text import clean
 from pipeline.documents.cut_document import bound_of, rebuild_edited, repeats
 from pipeline.documents.document_store import Documents
 from pipeline.documents.document_views import OwnedChunk
-from pipeline.documents.parent_store import Parents
+from pipeline.documents.parent_store import Parents, children_of, follow_children, rewrite_parent
 from pipeline.documents.retention_store import Retired
 from pipeline.errors import EmbedderRefused, Unavailable
 from pipeline.ingestion.make_vectors import embed_everywhere, write_everywhere

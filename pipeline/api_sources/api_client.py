@@ -22,9 +22,8 @@ from pipeline.errors import (
     FetchUnavailable,
 )
 from pipeline.outbound.addresses import Network, is_within
-from pipeline.outbound.body import ENCODINGS, read_body
 from pipeline.outbound.connect_client import GuardedBackend, Resolve, resolved
-from pipeline.outbound.fetch_client import bad_certificate, status_sentence
+from pipeline.outbound.fetch_client import ENCODINGS, bad_certificate, read_body, status_sentence
 
 _TRY_LATER = frozenset({408, 425, 429})
 _PORTS = {"http": 80, "https": 443}

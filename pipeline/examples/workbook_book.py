@@ -12,8 +12,7 @@ from pipeline.examples.example import REQUIRED, Book, BookRow, Category, Column,
 from pipeline.examples.headings import category_of, column_of, is_guide, one_line, shown
 from pipeline.parsing.csv import MOST_CELLS
 from pipeline.parsing.sheets import Row, column_letters, column_number
-from pipeline.parsing.workbook import Workbook, open_workbook
-from pipeline.parsing.xlsx import MOST_ROWS, MOST_SHEETS, TOO_MANY_ROWS
+from pipeline.parsing.workbook import MOST_ROWS, MOST_SHEETS, TOO_MANY_ROWS, Workbook, open_workbook
 
 _HEADER_WITHIN = 20  # non-empty rows; above a header there may be a heading
 _LONGEST_NAME = 64

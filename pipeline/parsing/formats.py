@@ -64,7 +64,7 @@ def _pdf(body: bytes, _charset: str | None) -> Parsed:
 
 
 def _xlsx(body: bytes, _charset: str | None) -> Parsed:
-    from pipeline.parsing.xlsx import parse_xlsx
+    from pipeline.parsing.workbook import parse_xlsx
 
     return parse_xlsx(body)
 

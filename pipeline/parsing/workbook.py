@@ -1,4 +1,5 @@
-"""Excel workbooks as sheets of text, read as a stream of calls without a tree; gaps in a sheet cost nothing."""
+"""Excel workbooks to text, each sheet a heading, each row a paragraph: read as a stream of calls without a tree; gaps in a
+sheet cost nothing."""
 
 import posixpath
 import re
@@ -8,9 +9,12 @@ from dataclasses import dataclass
 from xml.parsers import expat
 from zipfile import BadZipFile, ZipFile
 
-from pipeline.errors import MalformedDocument
+from pipeline.errors import DocumentTooLarge, MalformedDocument
+from pipeline.parsing.assembly import Block, assemble
 from pipeline.parsing.containers import PROPERTIES, Properties, XmlReader, office_archive, refuse_entities
+from pipeline.parsing.csv import MOST_CELLS, table_blocks
 from pipeline.parsing.sheets import Formats, Row, SheetReader, Strings, number_formats
+from pipeline.records import Parsed
 
 _WORKBOOK = "xl/workbook.xml"
 _READ_AT_ONCE = 64 * 1024  # bytes
@@ -182,3 +186,51 @@ def _whole(text: str) -> int:
     if not re.fullmatch("[0-9]{1,9}", text):
         raise MalformedDocument("a style of the workbook is damaged")
     return int(text)
+
+
+MOST_SHEETS = 500
+MOST_ROWS = 200_000  # of a workbook, empty ones included, which some programs write by the million
+TOO_MANY_ROWS = f"the workbook holds more than {MOST_ROWS} rows, empty ones included"
+
+
+def parse_xlsx(body: bytes) -> Parsed:
+    """Return the rows of every visible sheet as `parse_csv` writes them, formulas by their saved value, without empty
+    rows and cells. The title is that of the workbook's properties."""
+    with open_workbook(body) as workbook:
+        return assemble(_blocks(workbook), title=workbook.title)
+
+
+def _blocks(workbook: Workbook) -> Iterator[Block]:
+    rows_left = iter(range(MOST_ROWS))
+    for sheet in visible_sheets(workbook):
+        blocks = table_blocks(_text_rows(workbook, sheet, rows_left))
+        first = next(blocks, None)
+        if first is not None:
+            yield Block(text=sheet.name, level=1, mark=first.mark)
+            yield first
+            yield from blocks
+
+
+def visible_sheets(workbook: Workbook) -> list[SheetName]:
+    """Return the sheets that are not hidden. Raises DocumentTooLarge."""
+    sheets = [sheet for sheet in workbook.sheets if not sheet.is_hidden]
+    if len(sheets) > MOST_SHEETS:
+        raise DocumentTooLarge(f"the workbook has {len(sheets)} sheets; at most {MOST_SHEETS} are read")
+    return sheets
+
+
+def _text_rows(workbook: Workbook, sheet: SheetName, rows_left: Iterator[int]) -> Iterator[list[str]]:
+    seen = number = 0
+    for row in workbook.rows(sheet, workbook.open(sheet)):
+        if next(rows_left, None) is None:
+            raise DocumentTooLarge(TOO_MANY_ROWS)
+        if not row.cells:
+            continue
+        for _ in range(number + 1, row.number):
+            yield []  # rows are counted by the caller
+        number = row.number
+        width = max(row.cells) + 1
+        seen += width
+        if seen > MOST_CELLS:
+            raise DocumentTooLarge(f"the sheet holds more than {MOST_CELLS} cells")
+        yield [row.cells.get(column, "") for column in range(width)]

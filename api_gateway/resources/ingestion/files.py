@@ -31,7 +31,7 @@ from pipeline.document_sources import SourceKind, SourceRef, with_hash
 from pipeline.errors import MalformedDocument, Rejected, UnsupportedMediaType
 from pipeline.ingestion.accept import AcceptedJob, Batch, OnConflict, Refusal, accept
 from pipeline.parsing.formats import JSONL, charset_of
-from pipeline.parsing.jsonl import split_jsonl
+from pipeline.parsing.json_documents import split_jsonl
 from pipeline.records import DocumentFields, DocumentId, Namespace, Priority, Upload
 from pipeline.tenants.accounts import Principal
 from workers import dispatch

@@ -15,7 +15,7 @@ from api_gateway.http.fields import Metadata
 from pipeline.database.rows import metadata_of
 from pipeline.errors import MalformedDocument
 from pipeline.filters import lenient_json
-from pipeline.parsing.jsonl import split_jsonl
+from pipeline.parsing.json_documents import split_jsonl
 
 INTEGERS = st.integers(-(10**40), 10**40).map(str)
 DECIMALS = st.decimals(allow_nan=False, allow_infinity=False).map(lambda value: f"{value:e}")

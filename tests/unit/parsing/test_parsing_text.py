@@ -11,7 +11,7 @@ from pipeline.documents.clean_text import clean
 from pipeline.errors import EmptyDocument, MalformedDocument, UndecodableText, UnsupportedMediaType
 from pipeline.parsing.encodings import decode, unmarked_utf16
 from pipeline.parsing.formats import JSONL, MARKDOWN, PLAIN, media_type_of, parse
-from pipeline.parsing.jsonl import split_jsonl
+from pipeline.parsing.json_documents import split_jsonl
 
 CHINESE = "维生素缺乏引起的疾病，是由于人体中没有足够的维生素所导致的。我们在这里说明它的原因。"
 TRADITIONAL = "維生素缺乏引起的疾病，是由於人體中沒有足夠的維生素所導致的。我們在這裡說明它的原因。"
