@@ -74,10 +74,24 @@ class DescribeNarrowScreens:
         row = page.locator("tbody tr").first
         expect(row).to_have_css("display", "grid")
         assert row.locator("td").first.evaluate("e => getComputedStyle(e, '::before').content") == '"Namespace"'
-        page.get_by_role("button", name="Menu").click()
+        menu = page.get_by_role("button", name="Menu")
+        menu.click()
         page.get_by_role("link", name="Documents").click()
         expect(page.get_by_role("heading", level=1)).to_have_text("Documents")
         expect(page.get_by_role("link", name="Jobs")).to_be_hidden()
+
+        menu.click()
+        expect(page.get_by_role("link", name="Health")).to_be_hidden()  # its section is closed at first
+        page.locator("nav summary", has_text="Operations").press("Enter")
+        page.locator("nav summary", has_text="Retrieval").press("Enter")
+        page.get_by_role("link", name="Health").click()
+        page.reload()
+        menu.click()
+        expect(page.get_by_role("link", name="Health")).to_have_attribute("aria-current", "page")
+        expect(page.get_by_role("link", name="Playground")).to_be_hidden()
+        page.goto(f"{made.url}#/playground")  # a page is never without its entry
+        menu.click()
+        expect(page.get_by_role("link", name="Playground")).to_be_visible()
 
 
 class DescribeTheKeyboard:

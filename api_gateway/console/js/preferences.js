@@ -1,4 +1,4 @@
-// Theme and language: stored in this browser, never sent.
+// Theme, language and open sections of the navigation: stored in this browser, never sent.
 import { createStore } from "./store.js";
 
 export const THEMES = ["system", "light", "dark"];
@@ -36,6 +36,13 @@ export function setLanguage(value) {
   keep("chordwise.language", value);
   language.set(value);
 }
+
+const SECTIONS = "chordwise.sections.";
+
+/** Whether the user left a section of the navigation open; null if it was never opened or closed by hand. */
+export const isOpened = (section) => ({ open: true, closed: false })[read(SECTIONS + section, ["open", "closed"], "")] ?? null;
+
+export const keepOpened = (section, open) => keep(SECTIONS + section, open ? "open" : "closed");
 
 /** `data-theme` is absent for the system's own choice, which the style sheet then takes from the media query. */
 export function applyTheme(value) {

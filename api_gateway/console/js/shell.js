@@ -5,7 +5,7 @@ import { away } from "./connection.js";
 import { useLoad } from "./load.js";
 import { Icon } from "./parts/icons.js";
 import { FIRST, GROUPS } from "./pages.js";
-import { LANGUAGES, language, setLanguage, setTheme, theme, THEMES } from "./preferences.js";
+import { isOpened, keepOpened, LANGUAGES, language, setLanguage, setTheme, theme, THEMES } from "./preferences.js";
 import { go, link, route } from "./router.js";
 import { may, session, signOut } from "./session.js";
 import { useStore } from "./store.js";
@@ -53,16 +53,32 @@ export function Shell({ children }) {
       <nav id="nav" class=${open ? "side open" : "side"} aria-label=${t("nav.label")}>
         <${FindBox} />
         ${GROUPS.map(([group, pages]) => [group, pages.filter(({ scope }) => !scope || may(scope))]).map(([group, pages]) => pages.length > 0 && html`
-          <p class="nav-group" key=${group} id=${group}>${t(group)}</p>
-          <ul aria-labelledby=${group}>
-            ${pages.map(({ name }) => html`<li key=${name}>
-              <a href=${link(name)} aria-current=${name === here ? "page" : undefined}>${t(`nav.${name}`)}</a>
-            </li>`)}
-          </ul>`)}
+          <${Section} key=${group} group=${group} pages=${pages} here=${here} />`)}
         <p class="nav-foot"><a href="../docs" rel="noreferrer">${t("nav.api_docs")}</a></p>
       </nav>
       <main id="main" tabindex="-1" ref=${main}>${children}</main>
     </div>`;
+}
+
+const CLOSED_AT_FIRST = ["nav.operation", "nav.administration"];
+
+/** A section of the navigation. It opens with each visit to one of its pages; beyond that, it stays as the user left it. */
+function Section({ group, pages, here }) {
+  const [open, setOpen] = useState(isOpened(group) ?? !CLOSED_AT_FIRST.includes(group));
+  useEffect(() => { if (pages.some(({ name }) => name === here)) setOpen(true); }, [here]);
+  function toggle({ target }) {
+    if (target.open === open) return; // not by the user
+    setOpen(target.open);
+    keepOpened(group, target.open);
+  }
+  return html`<details class="section" open=${open} onToggle=${toggle}>
+    <summary id=${group}>${t(group)}</summary>
+    <ul aria-labelledby=${group}>
+      ${pages.map(({ name }) => html`<li key=${name}>
+        <a href=${link(name)} aria-current=${name === here ? "page" : undefined}>${t(`nav.${name}`)}</a>
+      </li>`)}
+    </ul>
+  </details>`;
 }
 
 /** One box for documents, failures and jobs, on every page. */
