@@ -117,7 +117,7 @@ class DescribeATrace:
         for kind in ("queue", "store", "callback", "gateway"):
             expect(timeline.locator(f"i.{kind}")).to_have_count(sum(each["kind"] == kind for each in spans))
         callback = next(each for each in spans if each["kind"] == "callback")
-        track, bar = (timeline.locator(each).bounding_box() for each in (".water-track:has(i.callback)", "i.callback"))
+        track, bar = (timeline.locator(each).bounding_box() for each in (".time-track:has(i.callback)", "i.callback"))
         assert (bar["x"] - track["x"]) / track["width"] == pytest.approx(callback["start_ms"] / whole, abs=0.02)
         assert not made.scrolls_sideways()
         if pictures:

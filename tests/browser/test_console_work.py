@@ -191,7 +191,9 @@ class DescribeRetrieval:
         tab(page, "Context")
         expect(first.locator("pre.context")).to_contain_text("Hold the reset button")
         tab(page, "Timing")
-        expect(first.get_by_role("table", name="Timing")).to_contain_text("Total")
+        timing = first.get_by_role("table", name="Timing")
+        expect(timing.locator("i.callback")).to_be_visible()
+        expect(timing.locator("i.keyword")).to_be_visible()
 
         tab(page, "Why not?")
         first.get_by_label("Which document do you miss?").fill("power supply")

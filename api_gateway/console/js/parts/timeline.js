@@ -31,17 +31,17 @@ export function Timeline({ spans, total }) {
   const whole = Math.max(total ?? 0, ...spans.map((span) => span.start_ms + span.ms), 0.001);
   const place = ({ start_ms: from, ms }) => ({ left: `${Math.max(0, (100 * from) / whole)}%`, width: `${Math.max(0.4, (100 * ms) / whole)}%` });
   return html`
-    <div class="waterfall timeline" role="table" aria-label=${t("play.timing")}>
-      <div class="water-row axis" role="row">
+    <div class="timeline" role="table" aria-label=${t("play.timing")}>
+      <div class="time-row axis" role="row">
         <span role="columnheader">${t("timeline.part")}</span>
-        <span class="water-axis" role="columnheader" aria-label=${t("timeline.when")}>${[0, 0.5, 1].map((share) => html`<span key=${share}>${milliseconds(whole * share)}</span>`)}</span>
+        <span class="time-axis" role="columnheader" aria-label=${t("timeline.when")}>${[0, 0.5, 1].map((share) => html`<span key=${share}>${milliseconds(whole * share)}</span>`)}</span>
         <span class="number" role="columnheader">${t("timeline.took")}</span>
       </div>
       ${rows.map((row) => html`
-        <div class="water-row" role="row" key=${row.key}>
-          <span class=${row.depth ? "water-name deep" : "water-name"} role="rowheader" title=${row.worker || undefined}>
+        <div class="time-row" role="row" key=${row.key}>
+          <span class=${row.depth ? "time-name deep" : "time-name"} role="rowheader" title=${row.worker || undefined}>
             ${named(row)}${row.bars.length > 1 && row.kind === "store" && html` <span class="muted">× ${count(row.bars.length)}</span>`}</span>
-          <span class="water-track" role="cell" aria-label=${said(row)}>
+          <span class="time-track" role="cell" aria-label=${said(row)}>
             ${row.bars.map((bar) => html`<i key=${bar.kind + bar.start_ms} class=${bar.kind === "channel" ? bar.name : bar.kind} style=${place(bar)}></i>`)}
           </span>
           <span class="number" role="cell">${milliseconds(row.ms)}</span>

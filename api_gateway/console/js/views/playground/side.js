@@ -6,6 +6,7 @@ import { useLoad } from "../../load.js";
 import { Loaded } from "../../parts/states.js";
 import { Badge } from "../../parts/table.js";
 import { Tabs } from "../../parts/tabs.js";
+import { Timeline } from "../../parts/timeline.js";
 import { link } from "../../router.js";
 import { noteAsked } from "../../session.js";
 import { reasonOf, said } from "../../sentences.js";
@@ -15,7 +16,6 @@ import { Channels, LeftOut, Stages } from "./run.js";
 import { RankFlow } from "./flow.js";
 import { Reuse } from "./reuse.js";
 import { useNames } from "./names.js";
-import { Waterfall } from "../../parts/waterfall.js";
 import { WhyNot } from "./why_not.js";
 
 /** `label`: A or B, empty for the only side. `writes`: whether a language model can write an answer. */
@@ -59,7 +59,7 @@ function Answered({ answer, other, body, writes, profiles, onProfile }) {
       trace && { id: "channels", label: t("play.channels"), panel: () => html`<${Channels} trace=${trace} names=${names} />` },
       trace && { id: "stages", label: t("play.stages"), panel: () => html`<${Stages} trace=${trace} names=${names} />` },
       { id: "context", label: t("play.context"), panel: () => html`<${Context} context=${answer.context} />` },
-      { id: "timing", label: t("play.timing"), panel: () => html`<${Waterfall} timings=${stats.latency_ms} channels=${Object.keys(stats.hits)} />` },
+      trace?.timeline?.length > 0 && { id: "timing", label: t("play.timing"), panel: () => html`<${Timeline} spans=${trace.timeline} total=${trace.timings_ms.total} />` },
       trace && { id: "left-out", label: t("play.left_out"), note: trace.drops.length, panel: () => html`<${LeftOut} trace=${trace} names=${names} asked=${asked} />` },
       { id: "why-not", label: t("play.why_not"), panel: () => html`<${WhyNot} ...${asked} />` },
       { id: "reuse", label: t("reuse.title"), panel: () => html`<${Reuse} body=${body} profiles=${profiles} onProfile=${onProfile} />` },

@@ -8,7 +8,6 @@ import { Copyable, Empty, Loaded, Problem } from "../../parts/states.js";
 import { Facts } from "../../parts/table.js";
 import { Tabs } from "../../parts/tabs.js";
 import { Timeline } from "../../parts/timeline.js";
-import { Waterfall } from "../../parts/waterfall.js";
 import { link } from "../../router.js";
 import { Heading } from "../../shell.js";
 import { t } from "../../words.js";
@@ -51,10 +50,7 @@ function Run({ trace }) {
         trace.query.understood?.keywords?.length > 0 && [t("trace.keywords"), trace.query.understood.keywords.join(", ")],
       ]} />
       <${Degradations} of=${trace.degradations} />
-      <h2>${t("play.timing")}</h2>
-      ${trace.timeline?.length
-        ? html`<${Timeline} spans=${trace.timeline} total=${trace.timings_ms.total} />`
-        : html`<${Waterfall} timings=${trace.timings_ms} channels=${Object.keys(trace.channels)} />`}
+      ${trace.timeline?.length > 0 && html`<h2>${t("play.timing")}</h2><${Timeline} spans=${trace.timeline} total=${trace.timings_ms.total} />`}
     </section>
     <${Tabs} label=${t("play.parts")} tabs=${[
       { id: "stages", label: t("play.stages"), panel: () => html`<${Stages} trace=${trace} names=${names} />` },
