@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import pytest
@@ -12,7 +13,7 @@ from playwright.sync_api import Page, Route, expect
 
 from tests.support.corpora.console import MANUAL, OTHERS, hand_in
 from tests.support.corpora.documents import document, finished, upload
-from tests.support.corpora.formats import pdf
+from tests.support.corpora.formats import pdf, pdf_with_picture
 
 PARAGRAPHS = [f"Paragraph {number} 😀 says that valve {number} opens. " * 12 for number in range(6)]
 
@@ -222,6 +223,19 @@ class DescribeOneDocument:
         page.get_by_role("tab", name="Similar").click()
         expect(page.locator("tbody tr")).to_contain_text("100.0 %")
 
+        upload(made.client, "kb", [document("c", f"{text} One sentence is new.")])
+        page.goto(f"{made.url}#/namespaces")
+        page.get_by_role("link", name="Duplicates: kb").click()
+        same = page.get_by_role("table", name="Same bytes").locator("tbody tr")
+        expect(same).to_have_count(1)
+        expect(same.get_by_role("rowheader")).to_contain_text("b")
+        page.get_by_role("button", name="Compare documents").click()
+        expect(page.get_by_role("status").filter(has_text="All 3 documents compared, 2 pairs")).to_be_visible()
+        expect(page.get_by_role("table", name="Nearly the same text").locator("tbody tr")).to_have_count(2)
+        page.get_by_role("link", name="Select and delete").click()
+        expect(page.get_by_label("Only copies of older documents")).to_be_checked()
+        expect(page.locator("tbody tr")).to_have_count(1)
+
 
 class DescribeNamespaces:
     def it_counts_searches_and_deletes_under_the_typed_name(self, console):
@@ -241,6 +255,33 @@ class DescribeNamespaces:
         expect(page.get_by_text("No namespace has this in its name")).to_be_visible()
         assert [each["namespace"] for each in made.client.get("/v1/namespaces").json()["data"]] == ["kb"]
 
+    def it_searches_one_of_many_on_every_list(self, console):
+        made = console()
+        upload(made.client, "kb", [document("a", "four")])
+        names = ["kb", *(f"team-{number:03}" for number in range(199))]
+
+        def answer(route: Route) -> None:
+            sought = parse_qs(urlsplit(route.request.url).query)
+            some = [name for name in names if sought.get("contains", [""])[0] in name][: int(sought["limit"][0])]
+            data = [{"namespace": name, "documents": 1, "chunks": 1} for name in some]
+            route.fulfill(json={"data": data, "next_cursor": "further" if len(some) < len(names) else None})
+
+        made.page.route(re.compile(r"/v1/namespaces\?"), answer)
+        page = made.open("documents")
+        choice = page.get_by_label("Namespace", exact=True)
+        choice.fill("team-19")
+        expect(page.locator("datalist option")).to_have_count(9)
+        expect(page).to_have_url(re.compile("#/documents$"))  # no namespace has this name
+        choice.fill("kb")
+        expect(page).to_have_url(re.compile("#/documents/kb"))
+        expect(page.get_by_role("columnheader", name="Namespace")).to_have_count(0)
+        choice.fill("nowhere")
+        expect(page.get_by_text("No namespace has this in its name")).to_be_visible()
+        choice.blur()
+        expect(choice).to_have_value("kb")
+        choice.fill("")
+        expect(page.get_by_role("columnheader", name="Namespace")).to_be_visible()
+
     def it_leads_to_the_upload_when_there_is_none(self, console):
         page = console().open("namespaces")
         expect(page.get_by_text("No namespaces yet")).to_be_visible()
@@ -257,19 +298,27 @@ class DescribeUpload:
         (folder / "deep" / "b.txt").write_text("The second note.", encoding="utf-8")
         (folder / "empty.txt").write_text("", encoding="utf-8")
         (folder / "tool.exe").write_bytes(b"MZ")
+        (folder / "seal.png").write_bytes(b"\x89PNG")
         (folder / ".hidden.md").write_text("hidden", encoding="utf-8")
+        (folder / "scan.pdf").write_bytes(pdf_with_picture("The seal of the cooling pump."))
         page = made.open("upload")
         expect(page.get_by_text(".pdf").first).to_contain_text("33.6 MB per file")
         page.get_by_label("Folder", exact=True).set_input_files(folder)
-        expect(page.get_by_text("2 files")).to_be_visible()
+        expect(page.get_by_text("3 files")).to_be_visible()
         skipped = page.locator(".skipped")
-        expect(skipped).to_contain_text("3 left out")
+        expect(skipped).to_contain_text("4 left out")
+        expect(skipped).to_contain_text("seal.png is a picture; to read pictures, install tesseract-ocr")
         expect(skipped).to_contain_text("tool.exe has a format")
         expect(skipped).to_contain_text("empty.txt is empty")
         page.get_by_label("Namespace").fill("notes")
         page.get_by_role("button", name="Upload", exact=True).click()
         expect(page.locator("section .badge").first).to_have_text("Succeeded")
-        assert [each["document_id"] for each in documents(made.client, "notes")] == ["notes/a.md", "notes/deep/b.txt"]
+        names = ["notes/a.md", "notes/deep/b.txt", "notes/scan.pdf"]
+        assert [each["document_id"] for each in documents(made.client, "notes")] == names
+        warned = page.locator(".note.warn")
+        expect(warned).to_contain_text("1 of 3 pages holds only pictures (2): install tesseract-ocr")
+        warned.get_by_role("link", name="notes/scan.pdf").click()
+        expect(page.locator(".panel .note.warn")).to_contain_text("1 of 3 pages holds only pictures (2)")
 
     def it_sends_many_files_in_several_requests(self, console):
         made = console()

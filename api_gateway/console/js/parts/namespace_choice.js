@@ -1,11 +1,42 @@
-// A choice among the tenant's namespaces.
-import { html } from "../html.js";
+// A choice among the tenant's namespaces: a list of a few, a search among many.
+import { html, useEffect, useId, useState } from "../html.js";
+import { get, query } from "../api.js";
+import { count } from "../format.js";
+import { useLoad } from "../load.js";
 import { t } from "../words.js";
-import { Choice } from "./fields.js";
+import { Choice, Field, useSettled } from "./fields.js";
 
-/** `namespaces`: of `useNamespaces`. `all`: the label of a first choice for all of them. `value` may be one that does not exist yet. */
-export function NamespaceChoice({ namespaces, all, value, ...rest }) {
-  const names = (namespaces.data ?? []).map((each) => each.namespace);
-  const options = [...(all ? [["", all]] : []), ...[...new Set([...names, ...(value ? [value] : [])])].map((name) => [name, name])];
-  return html`<${Choice} label=${t("field.namespace")} value=${value} options=${options} ...${rest} />`;
+const MOST_LISTED = 30;
+
+/**
+ * `namespaces`: of `useNamespaces`. `all`: the label of a first choice for all of them. `value` may be one that does not exist
+ * yet. `counted`: show the number of documents beside each name. `among`: further parameters of the list that is searched.
+ */
+export function NamespaceChoice({ namespaces, all, value, counted = false, label = t("field.namespace"), among, ...rest }) {
+  const rows = namespaces.data ?? [];
+  if (rows.length > MOST_LISTED) return html`<${Sought} all=${all} value=${value} label=${label} among=${among} ...${rest} />`;
+  const names = rows.map((each) => [each.namespace, counted ? `${each.namespace} (${count(each.documents)})` : each.namespace]);
+  const options = [...(all ? [["", all]] : []), ...names, ...(value && !rows.some((each) => each.namespace === value) ? [[value, value]] : [])];
+  return html`<${Choice} label=${label} value=${value} options=${options} fault=${namespaces.error?.title} ...${rest} />`;
+}
+
+/** What is typed counts once it is the whole name of a namespace. The gateway searches, so none is out of reach. */
+function Sought({ all, value, label, onInput, class: kind, among, ...rest }) {
+  const list = useId();
+  const [text, setText] = useState(value);
+  useEffect(() => setText(value), [value]);
+  const contains = useSettled(text.trim());
+  const found = useLoad((signal) => get(`v1/namespaces${query({ ...among, contains, limit: MOST_LISTED })}`, { signal }).then((page) => page.data.map((each) => each.namespace)), [contains]);
+  const names = found.data ?? [];
+  const isWhole = names.includes(text.trim());
+  useEffect(() => { if (isWhole && text.trim() !== value) onInput(text.trim()); }, [isWhole, text]);
+  function type(next) {
+    setText(next);
+    if (!next && all) onInput("");
+  }
+  return html`<${Field} label=${label} class=${kind} fault=${found.data && !names.length && text.trim() === contains && t("spaces.none_fit")}>
+    ${(ties) => html`<input type="search" list=${list} maxlength="64" autocomplete="off" spellcheck=${false} placeholder=${all} ...${ties} ...${rest} value=${text}
+        onInput=${(event) => type(event.target.value)} onFocus=${(event) => event.target.select()} onBlur=${() => setText(value)} />
+      <datalist id=${list}>${names.map((name) => html`<option key=${name} value=${name} />`)}</datalist>`}
+  <//>`;
 }

@@ -4,7 +4,8 @@ import { post } from "../api.js";
 import { count, moment } from "../format.js";
 import { useAction } from "../load.js";
 import { Confirm } from "../parts/dialog.js";
-import { Choice, useNamespaces } from "../parts/fields.js";
+import { useNamespaces } from "../parts/fields.js";
+import { NamespaceChoice } from "../parts/namespace_choice.js";
 import { announce } from "../parts/notices.js";
 import { Empty, Loaded, Problem, Waiting } from "../parts/states.js";
 import { Badge, Table } from "../parts/table.js";
@@ -36,10 +37,9 @@ export function Alignment() {
   return html`
     <${Heading} title=${t("nav.alignment")} about=${t("align.about")} />
     <${Loaded} of=${namespaces} lines=${2} isEmpty=${(data) => !data.length} empty=${html`<${Empty} title=${t("align.empty")} />`}>
-      ${(known) => html`
+      ${() => html`
         <div class="toolbar">
-          <${Choice} label=${t("field.namespace")} class="inline" value=${only} onInput=${setOnly}
-            options=${[["", t("documents.all_namespaces")], ...known.map((each) => [each.namespace, each.namespace])]} />
+          <${NamespaceChoice} class="inline" namespaces=${namespaces} all=${t("documents.all_namespaces")} value=${only} onInput=${setOnly} />
           <button class="primary" disabled=${verify.busy} aria-busy=${verify.busy} onClick=${() => verify.run()}>${t("align.verify")}</button>
           ${found && differs(found) > 0 && may("write") && html`<button onClick=${() => setAsking(true)}>${t("align.repair")}</button>`}
         </div>

@@ -10,12 +10,14 @@ import { announce } from "../../parts/notices.js";
 import { Empty, Loaded, Problem } from "../../parts/states.js";
 import { Facts, More, Table } from "../../parts/table.js";
 import { Tabs } from "../../parts/tabs.js";
+import { warningsOf } from "../../parts/warnings.js";
 import { go, link } from "../../router.js";
 import { may } from "../../session.js";
 import { Heading } from "../../shell.js";
 import { t, word } from "../../words.js";
 import { Chunk } from "./chunk.js";
 import { State } from "./documents.js";
+import { percentOf } from "./duplicates.js";
 import { Fields } from "./fields.js";
 import { Generations } from "./generations.js";
 import { Original } from "./original.js";
@@ -90,7 +92,7 @@ function About({ document }) {
       document.duplicate_of && [t("documents.copy_of"), html`<a href=${link("documents", document.namespace, document.duplicate_of)}>${document.duplicate_of}</a>`],
       [t("field.updated"), html`<time title=${moment(document.updated_at)}>${ago(document.updated_at)}</time>`],
     ]} />
-    ${source.encoding_warning && html`<p class="note warn">${source.encoding_warning}</p>`}
+    ${warningsOf(source).map((warning) => html`<p class="note warn" key=${warning}>${warning}</p>`)}
     ${Object.keys(document.metadata).length > 0 && html`
       <details><summary>${t("field.metadata")}</summary><pre>${JSON.stringify(document.metadata, null, 2)}</pre></details>`}
   </section>`;
@@ -102,7 +104,7 @@ function Similar({ path, namespace }) {
     { key: "document", label: t("field.document"), main: true, render: (each) => html`
       <a class="title" href=${link("documents", namespace, each.document_id)}>${each.title || each.document_id}</a>` },
     { key: "same", label: t("document.same_bytes"), render: (each) => (each.same_bytes ? t("document.yes") : t("document.no")) },
-    { key: "similarity", label: t("document.similarity"), numeric: true, render: (each) => `${(Math.floor(each.similarity * 1000) / 10).toFixed(1)} %` },
+    { key: "similarity", label: t("document.similarity"), numeric: true, render: (each) => percentOf(each.similarity) },
   ];
   return html`<p class="about">${t("document.similar_about")}</p>
     <${Loaded} of=${found} isEmpty=${(data) => !data.data.length} empty=${html`<${Empty} title=${t("document.none_similar")} />`}>

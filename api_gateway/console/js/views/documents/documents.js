@@ -3,6 +3,7 @@ import { html, useEffect, useState } from "../../html.js";
 import { ago, bytes, count, moment } from "../../format.js";
 import { usePages } from "../../load.js";
 import { Check, Choice, Text, useNamespaces, useSettled } from "../../parts/fields.js";
+import { NamespaceChoice } from "../../parts/namespace_choice.js";
 import { Samples } from "../../parts/samples.js";
 import { Empty, Loaded } from "../../parts/states.js";
 import { Badge, More, Table } from "../../parts/table.js";
@@ -68,8 +69,6 @@ export function Documents({ parts: [namespace = ""] }) {
         aria-label=${`${t("documents.remove")}: ${each.document_id}`}>${t("documents.remove")}</button>` },
   ].filter(Boolean);
 
-  const options = [["", t("documents.all_namespaces")], ...(namespaces.data ?? []).map((each) => [each.namespace, `${each.namespace} (${count(each.documents)})`])];
-  if (namespace && !options.some(([value]) => value === namespace)) options.push([namespace, namespace]);
   const filtered = contains || tagged || given.status || given.copies;
 
   return html`
@@ -79,7 +78,7 @@ export function Documents({ parts: [namespace = ""] }) {
     <//>
     <div class="fields filters" role="search">
       <${Text} label=${t("documents.search")} type="search" maxlength="200" value=${text} onInput=${setText} />
-      <${Choice} label=${t("field.namespace")} value=${namespace} options=${options}
+      <${NamespaceChoice} namespaces=${namespaces} all=${t("documents.all_namespaces")} counted value=${namespace}
         onInput=${(value) => (value ? go("documents", value) : go("documents"))} />
       <${Choice} label=${t("field.status")} value=${given.status} onInput=${(status) => show({ status })}
         options=${STATUSES.map((each) => [each, each ? word("status", each) : t("documents.any")])} />

@@ -35,10 +35,11 @@ export function Namespaces() {
     { key: "chunks", label: t("field.chunks"), numeric: true, render: (each) => count(each.chunks) },
     { key: "size", label: t("field.size"), numeric: true, render: (each) => bytes(each.bytes) },
     { key: "changed", label: t("spaces.revised"), render: (each) => html`<time title=${moment(each.revised_at)}>${ago(each.revised_at)}</time>` },
-    may("write") && { key: "do", label: t("field.actions"), actions: true, render: (each) => html`
-      <a class="button small" href=${linkWith(["upload"], { namespace: each.namespace })} aria-label=${`${t("nav.upload")}: ${each.namespace}`}>${t("nav.upload")}</a>
-      <button class="quiet danger-text" onClick=${() => ask(each)} aria-label=${`${t("documents.remove")}: ${each.namespace}`}>${t("documents.remove")}</button>` },
-  ].filter(Boolean);
+    { key: "do", label: t("field.actions"), actions: true, render: (each) => html`
+      <a class="button small" href=${link("namespaces", each.namespace)} aria-label=${`${t("duplicates.link")}: ${each.namespace}`}>${t("duplicates.link")}</a>
+      ${may("write") && html`<a class="button small" href=${linkWith(["upload"], { namespace: each.namespace })} aria-label=${`${t("nav.upload")}: ${each.namespace}`}>${t("nav.upload")}</a>
+      <button class="quiet danger-text" onClick=${() => ask(each)} aria-label=${`${t("documents.remove")}: ${each.namespace}`}>${t("documents.remove")}</button>`}` },
+  ];
 
   return html`
     <${Heading} title=${t("nav.namespaces")} about=${t("spaces.about")}>

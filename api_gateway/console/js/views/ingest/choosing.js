@@ -5,13 +5,15 @@ import { Icon } from "../../parts/icons.js";
 import { t, word } from "../../words.js";
 
 const SHOWN = 100;
+// Formats that need an extra of the server, and the reasons that name it.
+const OPTIONAL = { ".pptx": "slides", ".png": "picture", ".jpg": "picture", ".jpeg": "picture", ".tif": "picture", ".tiff": "picture" };
 
 /** `{file, path, reason}`: the reason why it stays behind, or null. */
 function judged(file, path, limits) {
   const name = path.split("/").pop();
   const suffix = /\.[^.]+$/.exec(name)?.[0].toLowerCase() ?? "";
   const reason = path.split("/").some((part) => part.startsWith(".")) || name === "Thumbs.db" ? "hidden"
-    : !limits.suffixes.includes(suffix) ? "format"
+    : !limits.suffixes.includes(suffix) ? OPTIONAL[suffix] ?? "format"
     : file.size === 0 ? "empty"
     : file.size > limits.document_bytes && suffix !== ".jsonl" ? "large"
     : file.size > limits.body_bytes - 65536 ? "large" : null;

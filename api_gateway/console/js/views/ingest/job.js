@@ -10,6 +10,7 @@ import { announce } from "../../parts/notices.js";
 import { Pace, Progress, Stages } from "../../parts/progress.js";
 import { Copyable, Empty, Loaded, Problem } from "../../parts/states.js";
 import { Badge, Facts, More, Table } from "../../parts/table.js";
+import { warningsOf } from "../../parts/warnings.js";
 import { link } from "../../router.js";
 import { may } from "../../session.js";
 import { Heading } from "../../shell.js";
@@ -112,8 +113,7 @@ function Items({ id, open }) {
   const [status, setStatus] = useState("");
   const items = usePages(`v1/jobs/${id}/items`, { status }, { everyMs: open ? 3000 : 0 });
   const columns = [
-    { key: "document", label: t("field.document"), main: true, render: (item) => html`${item.document_id ?? item.pointer ?? "–"}${[item.pages_warning, item.encoding_warning].filter(Boolean).map((warning) => html`
-      <p class="hint" key=${warning}>${said(warning)}</p>`)}` },
+    { key: "document", label: t("field.document"), main: true, render: (item) => html`${item.document_id ?? item.pointer ?? "–"}${warningsOf(item).map((warning) => html`<p class="hint" key=${warning}>${warning}</p>`)}` },
     { key: "status", label: t("field.status"), render: (item) => html`<${Badge} of=${item.status} label=${word("status", item.status)} />` },
     { key: "outcome", label: t("job.outcome"), render: (item) => item.code ? html`<span title=${item.code}>${codeName(item.code)}</span>` : word("outcome", item.outcome ?? "") || "–" },
     { key: "attempts", label: t("field.attempts"), numeric: true, render: (item) => count(item.attempts) },

@@ -1,16 +1,20 @@
 // The jobs of an upload, live: one in full, several together.
 import { html, useEffect, useState } from "../../html.js";
-import { get } from "../../api.js";
+import { get, query } from "../../api.js";
 import { followJob } from "../../events.js";
 import { count, short } from "../../format.js";
+import { useLoad } from "../../load.js";
 import { announce } from "../../parts/notices.js";
 import { Pace, Progress, Stages } from "../../parts/progress.js";
 import { Problem } from "../../parts/states.js";
+import { warningsOf } from "../../parts/warnings.js";
 import { link } from "../../router.js";
+import { said } from "../../sentences.js";
 import { t, word } from "../../words.js";
 import { JobBadge } from "./jobs.js";
 
 const EVERY_MS = 1500;
+const MOST_WARNED = 50;
 
 /** The job of one submission. */
 export function Sent({ id }) {
@@ -31,7 +35,8 @@ export function Sent({ id }) {
     ${error && html`<${Problem} error=${error} />`}
     ${job ? html`<${Progress} job=${job} /><${Pace} job=${job} /><${Stages} job=${job} />` : !error && html`<div class="skeleton"></div>`}
     ${failures.length > 0 && html`<ul class="plain lines">${failures.map((failure) => html`
-      <li key=${failure.document_id}><code>${failure.document_id}</code> ${failure.detail}</li>`)}</ul>`}
+      <li key=${failure.document_id ?? failure.pointer}><code>${failure.document_id ?? failure.pointer}</code> ${said(failure.detail)}</li>`)}</ul>`}
+    ${job?.finished_at && html`<${Warned} id=${id} namespace=${job.namespace} />`}
   </section>`;
 }
 
@@ -60,5 +65,25 @@ export function SentMany({ ids }) {
     <ul class="plain lines files">${ids.map((id) => html`<li key=${id} class="row between"><a href=${link("jobs", id)}>${t("upload.job")} <code>${short(id)}</code></a>
       ${jobs[id] && html`<span>${jobs[id].failed > 0 && html`<span class="bad-text">${t("upload.failed", { count: count(jobs[id].failed) })} </span>`}<${JobBadge} job=${jobs[id]} /></span>`}</li>`)}
     </ul>
+    ${all.filter((job) => job.finished_at).map((job) => html`<${Warned} key=${job.job_id} id=${job.job_id} namespace=${job.namespace} />`)}
   </section>`;
+}
+
+/** The documents of an ended job that were taken with a warning; nothing if there are none. */
+function Warned({ id, namespace }) {
+  const items = useLoad(async (signal) => {
+    const warned = [];
+    let cursor = null;
+    do {
+      const page = await get(`v1/jobs/${id}/items${query({ status: "succeeded", limit: 200, cursor })}`, { signal });
+      warned.push(...page.data.filter((item) => warningsOf(item).length));
+      cursor = page.next_cursor;
+    } while (cursor && warned.length < MOST_WARNED);
+    return warned.slice(0, MOST_WARNED);
+  }, [id]);
+  if (items.error) return html`<${Problem} error=${items.error} retry=${items.reload} />`;
+  if (!items.data?.length) return null;
+  return html`<div class="note warn"><p><strong>${t("upload.warned")}</strong></p>
+    <ul class="plain lines">${items.data.map((item) => html`<li key=${item.ordinal}>
+      <a href=${link("documents", namespace, item.document_id)}>${item.document_id}</a> ${warningsOf(item).join(" ")}</li>`)}</ul></div>`;
 }

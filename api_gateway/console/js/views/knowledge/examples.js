@@ -4,7 +4,7 @@ import { get, query } from "../../api.js";
 import { count, percent, score } from "../../format.js";
 import { useAction, useLoad } from "../../load.js";
 import { download } from "../../parts/download.js";
-import { NamespaceInput, Text, useNamespaces } from "../../parts/fields.js";
+import { Text, useNamespaces } from "../../parts/fields.js";
 import { NamespaceChoice } from "../../parts/namespace_choice.js";
 import { Empty, Loaded, Problem } from "../../parts/states.js";
 import { Badge, Facts, Table } from "../../parts/table.js";
@@ -34,7 +34,7 @@ export function Examples() {
     <section aria-labelledby="stored">
       <div class="heading">
         <h2 id="stored">${t("example.stored")}</h2>
-        ${stocked.data?.length > 0 && html`<${NamespaceChoice} class="inline" namespaces=${stocked} value=${namespace} onInput=${setChosen} />`}
+        ${stocked.data?.length > 0 && html`<${NamespaceChoice} class="inline" namespaces=${stocked} among=${{ examples: "true" }} value=${namespace} onInput=${setChosen} />`}
       </div>
       ${namespace ? html`<${Stored} key=${namespace} namespace=${namespace} />` : html`<${Loaded} of=${stocked} isEmpty=${() => true} empty=${html`<${Empty} title=${t("example.none")}><p>${t("example.none_text")}</p><//>`} />`}
     </section>`;

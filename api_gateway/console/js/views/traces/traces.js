@@ -3,6 +3,7 @@ import { html, useState } from "../../html.js";
 import { ago, count, milliseconds, moment, short } from "../../format.js";
 import { usePages } from "../../load.js";
 import { Choice, Text, useNamespaces, useSettled } from "../../parts/fields.js";
+import { NamespaceChoice } from "../../parts/namespace_choice.js";
 import { Copyable, Empty, Loaded } from "../../parts/states.js";
 import { Badge, More, Table } from "../../parts/table.js";
 import { Tabs } from "../../parts/tabs.js";
@@ -61,8 +62,7 @@ function Kept() {
     <div class="fields">
       <${Choice} label=${t("trace.mark")} value=${chosen.mark} onInput=${set("mark")}
         options=${[["", t("field.all")], ...MARKS.map((mark) => [mark, word("mark", mark)])]} />
-      <${Choice} label=${t("field.namespace")} value=${chosen.namespace} onInput=${set("namespace")}
-        options=${[["", t("field.all")], ...new Set([chosen.namespace, ...(namespaces.data ?? []).map((each) => each.namespace)].filter(Boolean))].map((each) => (Array.isArray(each) ? each : [each, each]))} />
+      <${NamespaceChoice} namespaces=${namespaces} all=${t("field.all")} value=${chosen.namespace} onInput=${set("namespace")} />
       <${Text} label=${t("play.profile")} value=${chosen.profile} onInput=${set("profile")} fault=${faults.profile} maxlength="64" spellcheck=${false} />
       <${Choice} label=${t("trace.time")} value=${chosen.time} onInput=${set("time")}
         options=${[["", t("field.all")], ...Object.keys(HOURS).map((time) => [time, t(`trace.last_${time}`)]), ["span", t("trace.span")]]} />
