@@ -8,6 +8,7 @@ import { drafted, Form } from "../../parts/form.js";
 import { Listing } from "../../parts/listing.js";
 import { announce } from "../../parts/notices.js";
 import { may } from "../../session.js";
+import { Empty, Loaded } from "../../parts/states.js";
 import { Heading } from "../../shell.js";
 import { t } from "../../words.js";
 
@@ -45,6 +46,7 @@ export function Entities() {
       <${Text} label=${t("entity.named")} value=${name} onInput=${setName} maxlength="255" />
     </div>
     ${editing && html`<${State} key=${JSON.stringify(editing)} namespace=${namespace.trim()} state=${editing} onDone=${() => { setEditing(null); setTurn(turn + 1); }} onCancel=${() => setEditing(null)} />`}
+    ${!within && html`<${Loaded} of=${namespaces} isEmpty=${() => true} empty=${html`<${Empty} title=${t("entity.empty")}>${t("entity.empty_text")}<//>`} />`}
     ${within && html`<${Listing} key=${turn} head=${false} title=${t("nav.entities")} path="v1/entities" parameters=${{ namespace: within, as_of: at, name: named }} columns=${columns}
       nameOf=${(each) => each.entity_id}
       actions=${(each) => may("write") && html`<button onClick=${() => { setEditing(each); scrollTo(0, 0); }} aria-label=${`${t("action.edit")}: ${each.entity_id}`}>${t("action.edit")}</button>`}

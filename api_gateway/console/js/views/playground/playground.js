@@ -70,7 +70,7 @@ export function Playground() {
 
   return html`
     <${Heading} title=${t("nav.playground")} about=${t("play.about")} />
-    <${Loaded} of=${namespaces} lines=${3} isEmpty=${(data) => !data.rows.length}
+    <${Loaded} of=${{ ...namespaces, reload: () => { namespaces.reload(); profiles.reload(); } }} lines=${3} isEmpty=${(data) => !data.rows.length}
       empty=${html`<${Empty} title=${t("play.no_documents")}><a class="button" href=${link("upload")}>${t("jobs.empty_do")}</a><${Samples} /><//>`}>
       ${(data) => html`
         <form class="panel form" onSubmit=${submit} role="search">

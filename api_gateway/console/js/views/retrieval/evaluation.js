@@ -30,7 +30,7 @@ export function Evaluation() {
   const profiles = useLoad((signal) => get("v1/profiles", { signal }).then((page) => page.data), []);
   return html`
     <${Heading} title=${t("nav.evaluation")} about=${t("evaluation.about")} />
-    <${Loaded} of=${profiles} isEmpty=${() => false}>${(rows) => html`
+    <${Loaded} of=${{ ...profiles, reload: () => { profiles.reload(); namespaces.reload(); } }} isEmpty=${() => false}>${(rows) => html`
       <${Loaded} of=${namespaces} isEmpty=${(data) => !data.length} empty=${html`<${Empty} title=${t("play.no_documents")}>
         <a class="button" href=${link("upload")}>${t("nav.upload")}</a><//>`}>${() => html`<${Setup} namespaces=${namespaces} profiles=${rows} />`}<//>`}
     <//>`;
