@@ -18,19 +18,25 @@ BROKEN = {
 
 class DescribeTheBox:
     @pytest.mark.parametrize(
-        ("locale", "box", "no"), [("en-GB", "Find by title or id", "No"), ("zh-CN", "按标题或 ID 查找", "否")]
+        ("locale", "box", "no", "why"),
+        [
+            ("en-GB", "Find by title or id", "No", "cut off or damaged and cannot be opened"),
+            ("zh-CN", "按标题或 ID 查找", "否", "PDF 文件不完整或已损坏，无法打开"),
+        ],
     )
-    def it_names_the_document_that_is_missing_and_why(self, console, locale, box, no):
+    def it_names_the_document_that_is_missing_and_why(self, console, locale, box, no, why):
         made = console(locale=locale)
         hand_in(made.client, MANUAL, *OTHERS)
         hand_in(made.client, BROKEN, {**MANUAL, "document_id": "a42", "title": "Wartung, Band 2"}, namespace="manuals")
         page = made.open("overview")
+        expect(page.locator(".attention li").filter(has=page.locator("[href='#/dead-letters']"))).to_contain_text("a41")
         page.get_by_label(box).fill("wartung")
         page.keyboard.press("Enter")
         rows = page.locator("tbody tr")
         expect(rows).to_have_count(2)
         expect(rows.first).to_contain_text("Wartung der 泵")
         expect(rows.first).to_contain_text("malformed_document")
+        expect(rows.first).to_contain_text(why)
         expect(rows.first.locator(".bad-text")).to_have_text(no)
         rows.first.locator("td a").last.click()
         expect(page.locator("main")).to_contain_text("malformed_document")

@@ -14,26 +14,30 @@ import { isLong, useWorkers, Workers } from "./operation/workers.js";
 
 const READ_EVERY_MS = 10000;
 const OLD_MESSAGE_S = 30;
+const MOST_DEAD = 200;
+const DEAD_NAMED = 3;
 
 export function Attention() {
   const ready = useLoad(readiness, [], { everyMs: READ_EVERY_MS });
   const metrics = useLoad(async (signal) => parseMetrics(await get("v1/metrics", { signal })), [], { everyMs: READ_EVERY_MS });
-  return may("operator") ? html`<${WithWorkers} ready=${ready} metrics=${metrics} />` : html`<${Items} of=${ready} metrics=${metrics.data} />`;
+  const dead = useLoad((signal) => get(`v1/dead-letters?limit=${MOST_DEAD}`, { signal }), [], { everyMs: READ_EVERY_MS });
+  const known = { of: ready, metrics: metrics.data, dead: dead.data };
+  return may("operator") ? html`<${WithWorkers} ...${known} />` : html`<${Items} ...${known} />`;
 }
 
 /** For operators, with the tasks that run for long and the workers. */
-function WithWorkers({ ready, metrics }) {
+function WithWorkers(known) {
   const workers = useWorkers();
   return html`
-    <${Items} of=${ready} metrics=${metrics.data} workers=${workers.data?.data} />
+    <${Items} ...${known} workers=${workers.data?.data} />
     <${Workers} of=${workers} />`;
 }
 
-function Items({ of, metrics, workers = [] }) {
+function Items({ of, metrics, dead, workers = [] }) {
   return html`
     <section aria-labelledby="attention">
       <h2 id="attention">${t("overview.attention")}</h2>
-      <${Loaded} of=${of} lines=${2} isEmpty=${() => false}>${(found) => html`<${List} items=${itemsOf(found, metrics, workers)} />`}<//>
+      <${Loaded} of=${of} lines=${2} isEmpty=${() => false}>${(found) => html`<${List} items=${itemsOf(found, metrics, dead, workers)} />`}<//>
     </section>`;
 }
 
@@ -45,7 +49,7 @@ function List({ items }) {
   </ul>`;
 }
 
-function itemsOf(ready, metrics, workers) {
+function itemsOf(ready, metrics, dead, workers) {
   const checks = ready.failing.map((name) => {
     const { status, detail, required } = ready.dependencies[name];
     return { status: required ? "down" : status, text: checkName(name), detail, to: link("health") };
@@ -54,17 +58,21 @@ function itemsOf(ready, metrics, workers) {
     status: "warning", to: link("health"), detail: worker.name,
     text: t("overview.long_task", { task: word("task", work.task), age: duration(work.running_s) }),
   })));
-  if (!metrics) return [...checks, ...long];
+  const failed = dead?.data.length ? [{
+    status: "warning", to: link("dead-letters"), text: t("overview.dead_letters", { count: count(dead.data.length) + (dead.next_cursor ? "+" : "") }),
+    detail: dead.data.slice(0, DEAD_NAMED).map((each) => each.document_id ?? each.title).filter(Boolean).join(", "),
+  }] : [];
+  if (!metrics) return [...checks, ...failed, ...long];
   const figure = (name, write, to) => {
     const value = sumOf(metrics, name);
     return value > 0 ? [{ status: "warning", text: write({ count: count(value) }), to }] : [];
   };
   return [
     ...checks,
+    ...failed,
     ...long,
     ...waitingQueues(metrics),
     ...figure("chordwise_circuits_open", (values) => t("overview.open_circuits", values), link("health")),
-    ...figure("chordwise_dead_letters", (values) => t("overview.dead_letters", values), link("dead-letters")),
     ...figure("chordwise_alignment_withheld", (values) => t("overview.withheld", values), link("alignment")),
   ];
 }

@@ -8,6 +8,7 @@ import { NamespaceChoice } from "../parts/namespace_choice.js";
 import { Empty, Loaded } from "../parts/states.js";
 import { Badge, Table } from "../parts/table.js";
 import { go, link } from "../router.js";
+import { said } from "../sentences.js";
 import { Heading } from "../shell.js";
 import { t, word } from "../words.js";
 
@@ -46,7 +47,7 @@ const COLUMNS = () => [
   { key: "namespace", label: t("field.namespace"), render: (match) => match.namespace },
   { key: "status", label: t("field.status"), render: (match) => html`<${Badge} of=${match.status} label=${word("status", match.status)} />` },
   { key: "searchable", label: t("documents.shown"), render: (match) => (match.kind === "job" ? "–" : match.searchable ? t("find.yes") : html`<span class="bad-text">${t("find.no")}</span>`) },
-  { key: "why", label: t("find.why"), wide: true, render: (match) => (match.code ? html`<span><code>${match.code}</code> ${match.detail}</span>` : "–") },
+  { key: "why", label: t("find.why"), wide: true, render: (match) => (match.code ? html`<span><code>${match.code}</code> ${said(match.detail)}</span>` : "–") },
   { key: "job", label: t("jobs.job"), render: (match) => html`<a href=${link("jobs", match.job_id)} title=${match.job_id}><code>${short(match.job_id)}</code></a>` },
   { key: "updated", label: t("field.updated"), render: (match) => html`<time title=${moment(match.updated_at)}>${ago(match.updated_at)}</time>` },
 ];

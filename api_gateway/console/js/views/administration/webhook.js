@@ -10,6 +10,7 @@ import { Secret } from "../../parts/secret.js";
 import { Empty, Loaded, Problem } from "../../parts/states.js";
 import { Badge, Facts, More, Table } from "../../parts/table.js";
 import { go, link } from "../../router.js";
+import { said } from "../../sentences.js";
 import { Heading } from "../../shell.js";
 import { t } from "../../words.js";
 import { eventName, HookBadge } from "./webhooks.js";
@@ -91,7 +92,7 @@ function Deliveries({ path }) {
     { key: "event", label: t("webhooks.event"), main: true, render: (each) => html`${eventName(each.event)} <code class="under" title=${each.delivery_id}>${each.delivery_id.slice(0, 12)}</code>` },
     { key: "state", label: t("field.status"), render: (each) => html`<${Badge} label=${t(`webhooks.delivery_${each.state}`)} tone=${TONES[each.state]} />` },
     { key: "attempts", label: t("field.attempts"), numeric: true, render: (each) => count(each.attempts) },
-    { key: "last", label: t("webhooks.outcome"), wide: true, render: (each) => html`<span>${each.last_status ? html`<code>HTTP ${each.last_status}</code> ` : ""}${each.last_error ?? (each.last_status ? "" : "–")}</span>` },
+    { key: "last", label: t("webhooks.outcome"), wide: true, render: (each) => html`<span>${each.last_status ? html`<code>HTTP ${each.last_status}</code> ` : ""}${said(each.last_error) || (each.last_status ? "" : "–")}</span>` },
     { key: "next", label: t("webhooks.next"), render: (each) => (each.state === "pending" && each.next_attempt_at ? moment(each.next_attempt_at) : "–") },
     { key: "created", label: t("field.created"), render: (each) => html`<time title=${moment(each.created_at)}>${ago(each.created_at)}</time>` },
     { key: "job", label: t("jobs.job"), render: (each) => (each.job_id ? html`<a href=${link("jobs", each.job_id)}><code>${short(each.job_id)}</code></a>` : "–") },
