@@ -60,7 +60,7 @@ function itemsOf(ready, metrics, dead, workers) {
   })));
   const failed = dead?.data.length ? [{
     status: "warning", to: link("dead-letters"), text: t("overview.dead_letters", { count: count(dead.data.length) + (dead.next_cursor ? "+" : "") }),
-    detail: dead.data.slice(0, DEAD_NAMED).map((each) => each.document_id ?? each.title).filter(Boolean).join(", "),
+    detail: [...new Set(dead.data.map((each) => each.document_id).filter(Boolean))].slice(0, DEAD_NAMED).join(", "),
   }] : [];
   if (!metrics) return [...checks, ...failed, ...long];
   const figure = (name, write, to) => {
