@@ -41,7 +41,7 @@ def parser() -> argparse.ArgumentParser:
     clock = command("clock", _clock, "send periodic tasks; of several clocks one is active")
     clock.add_argument("--schedule", type=Path, required=True, help="a file for the times of the last messages")
     migrate = command("migrate", _migrate, "bring both schemas to this version")
-    migrate.add_argument("action", choices=["upgrade", "downgrade", "check", "adopt"])
+    migrate.add_argument("action", choices=["plan", "upgrade", "downgrade", "check", "adopt"])
     command("backup", _back_up, "write both databases into a new folder").add_argument("folder", type=Path)
     restore = command("restore", _restore, "load a backup into two empty databases and repair what differs")
     restore.add_argument("folder", type=Path)

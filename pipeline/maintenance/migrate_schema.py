@@ -1,9 +1,11 @@
-"""Upgrade or check both schemas: `python -m pipeline.maintenance.migrate_schema upgrade | downgrade | check | adopt`.
+"""Upgrade or check both schemas: `python -m pipeline.maintenance.migrate_schema upgrade | downgrade | check | plan | adopt`.
 
+`plan` prints the revisions that `upgrade` would run, and how large the largest tables are.
 `adopt` upgrades and makes PostgreSQL and Redis those of this MySQL, whatever they belonged to.
 """
 
 import argparse
+import ast
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -11,7 +13,7 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Literal
 
-from sqlalchemy import Connection, Engine, inspect, text
+from sqlalchemy import Connection, Engine, TextClause, inspect, text
 
 from pipeline.database import installation, schema
 from pipeline.database.engines import engines, mysql_errors, postgres_errors
@@ -171,8 +173,10 @@ def _check_space(connection: Connection, space: EmbeddingSpace, use: Settings) -
 
 
 def _check_revision(side: Side, connection: Connection) -> None:
+    """Raise Misconfigured for an older revision. A newer one, of the release that is being rolled out, is as good as this
+    code's own if nothing is missing."""
     revision, newest = _revision(side, connection), _revisions(side)[-1]
-    if revision != newest:
+    if revision is None or revision < newest:
         raise Misconfigured(
             f"the {side} schema is at revision {revision or 'none'}, this code needs {newest}: {_UPGRADE}"
         )
@@ -239,6 +243,42 @@ def revisions(mysql: Engine, postgres: Engine) -> dict[str, str]:
         return found | {"postgres": _revision("postgres", connection) or ""}
 
 
+def plan(mysql: Engine, postgres: Engine, _use: Settings) -> str:
+    """Return one line for each revision that `upgrade` would run, by side. Raises Misconfigured if it would refuse."""
+    lines: list[str] = []
+    sides: tuple[tuple[Side, Engine], ...] = (("mysql", mysql), ("postgres", postgres))
+    for side, engine in sides:
+        with mysql_errors() if side == "mysql" else postgres_errors(), engine.connect() as connection:
+            _refuse_unknown(side, connection)
+            revision = _revision(side, connection)
+            pending = [number for number in _revisions(side) if revision is None or number > revision]
+            lines.append(f"{side} is at revision {revision or 'none'}: {len(pending)} to run")
+            lines += [f"  {number}: {_description(side, number)}" for number in pending]
+            if pending and revision:
+                lines += [f"  about {rows} rows in {name}" for name, rows in connection.execute(_LARGEST[side]).all()]
+    return "\n".join(lines)
+
+
+_LARGEST: dict[Side, TextClause] = {
+    "mysql": text(
+        "SELECT table_name, table_rows FROM information_schema.tables WHERE table_schema = DATABASE()"
+        " ORDER BY data_length DESC LIMIT 3"
+    ),
+    "postgres": text(
+        "SELECT relname, GREATEST(reltuples, 0)::bigint FROM pg_class WHERE relkind = 'r'"
+        " AND relnamespace = current_schema()::regnamespace ORDER BY relpages DESC LIMIT 3"
+    ),
+}
+
+
+def _description(side: Side, number: str) -> str:
+    """Return the first sentence of a revision's docstring."""
+    folder = _migrations(side) / "versions"
+    (file,) = [file for file in folder.iterdir() if file.name.startswith(f"{number}_")]
+    documentation = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
+    return documentation.partition(". ")[0].partition("\n")[0].rstrip(".")
+
+
 def check_all(mysql: Engine, postgres: Engine, use: Settings) -> str:
     """Check both schemas, compare all stores' installations, and return the id; every process does at start. Raises
     Misconfigured, WrongInstallation and the stores' errors."""
@@ -250,6 +290,7 @@ _ACTIONS: dict[str, Callable[[Engine, Engine, Settings], str | None]] = {
     "upgrade": upgrade,
     "downgrade": downgrade,
     "check": check_all,
+    "plan": plan,
     "adopt": adopt,
 }
 
@@ -262,12 +303,12 @@ def main(arguments: Sequence[str] | None = None, use: Settings | None = None) ->
     try:
         use = use or settings()
         with engines(use) as (mysql, postgres):
-            installation_id = action(mysql, postgres, use)
+            result = action(mysql, postgres, use)
     except PipelineError as error:
         print(f"migrate: {error}", file=sys.stderr)  # noqa: T201 - this is a command
         return 1
-    if installation_id is not None:
-        print(f"installation {installation_id}")  # noqa: T201
+    if result is not None:
+        print(result if action is plan else f"installation {result}")  # noqa: T201
     return 0
 
 

@@ -86,6 +86,7 @@ IN_LINES = {
     "make dist": "tests/acceptance/client/test_client_wheel.py runs it",
     "make down": "ends the stack under the tests; make says what it would do in tests/acceptance/docs/test_getting_started.py",
     "make test": "is this suite",
+    "make thorough": "is this suite with its longest tests",
     "make docs": "installs a generator; tests/unit/test_links.py checks every link",
     "make pictures": "takes minutes; tests/unit/test_pictures.py checks what it takes and what the pages show",
     "make schema": "tests/integration/database/test_migrations.py compares what it writes",

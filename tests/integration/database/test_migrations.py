@@ -18,7 +18,7 @@ from pipeline.database import mysql_tables, postgres_tables, schema
 from pipeline.database.engines import mysql_engine, postgres_engine
 from pipeline.embedding import space_store
 from pipeline.errors import Misconfigured
-from pipeline.maintenance.migrate_schema import OPERATOR_CLASSES, check, downgrade, upgrade
+from pipeline.maintenance.migrate_schema import OPERATOR_CLASSES, check, downgrade, plan, upgrade
 from pipeline.resources import Resources
 from pipeline.settings import Settings
 from tests.record_schema import FILE as RECORD
@@ -107,6 +107,22 @@ class DescribeMigrations:
         finally:
             with migrated[0].begin() as connection:
                 connection.execute(text("UPDATE schema_version_mysql SET version_num = :newest"), {"newest": newest})
+
+    def it_plans_what_it_would_run(self, engines, fresh):
+        mysql, postgres = engines
+        before = plan(mysql, postgres, fresh)
+        assert re.search(r"^mysql is at revision none: 1 to run\n  0029: Create every table of the system of", before)
+        upgrade(mysql, postgres, fresh)
+        assert re.fullmatch(
+            r"mysql is at revision \d+: 0 to run\npostgres is at revision \d+: 0 to run", plan(*engines, fresh)
+        )
+        with mysql.begin() as connection:
+            connection.execute(text("UPDATE schema_version_mysql SET version_num = '9999'"))
+        check(mysql, postgres, fresh)  # the next release migrated already, and its processes come one after another
+        with mysql.begin() as connection:
+            connection.execute(text("ALTER TABLE jobs RENAME COLUMN priority TO urgency"))
+        with pytest.raises(Misconfigured, match="the schema lacks"):
+            check(mysql, postgres, fresh)
 
     @pytest.mark.parametrize("side", [0, 1], ids=["mysql", "postgres"])
     @pytest.mark.parametrize(
