@@ -1820,7 +1820,7 @@ export interface SourceInfo {
   updated_at: string;
 }
 
-/** How a source's documents arrived: inline text, bytes in a body, a stored file, a fetched address, a sheet of examples. */
+/** How documents arrived: inline text, bytes in a body, a stored file, a fetched address, a sheet of examples. */
 export type SourceKind = "text" | "bytes" | "file" | "url" | "sheet";
 
 /** Sources by id. */
