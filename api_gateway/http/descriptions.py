@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import UnionType
 from typing import Annotated, Any, Literal, get_args
 
@@ -98,20 +99,41 @@ def answers(
     shape: type[BaseModel] | UnionType | None,
     meaning: str,
     *problems: int,
-    headers: dict[str, str] | None = None,
+    headers: Mapping[str, str] | None = None,
+    content: Mapping[str, Any] | None = None,
+    also: Mapping[int, str] | None = None,
 ) -> dict[int | str, dict[str, Any]]:
-    """Return the ``responses`` of a route: its success and its possible problems."""
-    success: dict[str, Any] = {"description": meaning}
-    if shape is not None:
-        success["model"] = shape
+    """Return the ``responses`` of a route: its success, as ``shape`` or as ``content`` by media type, and its own
+    problems. ``also``: the meaning of other statuses with the same answer. `openapi_details.complete` adds the
+    problems that follow from keys, parameters and bodies."""
+    model = {} if shape is None else {"model": shape}
+    success: dict[str, Any] = {"description": meaning, **model}
     if headers:
         success["headers"] = {
             name: {"description": text, "schema": {"type": "string"}} for name, text in headers.items()
         }
-    responses: dict[int | str, dict[str, Any]] = {status: success}
-    return responses | {
-        problem: {"description": _MEANINGS[problem], "content": PROBLEM} for problem in (*problems, 500)
+    if content:
+        success["content"] = content
+    return {
+        status: success,
+        **{other: {"description": text, **model} for other, text in (also or {}).items()},
+        **{problem: {"description": _MEANINGS[problem], "content": PROBLEM} for problem in (*problems, 500)},
     }
+
+
+def route(
+    summary: str,
+    status: int,
+    shape: type[BaseModel] | UnionType | None,
+    meaning: str,
+    *problems: int,
+    headers: Mapping[str, str] | None = None,
+    content: Mapping[str, Any] | None = None,
+    also: Mapping[int, str] | None = None,
+) -> dict[str, Any]:
+    """Return the arguments that describe a route to its decorator. See `answers`."""
+    responses = answers(status, shape, meaning, *problems, headers=headers, content=content, also=also)
+    return {"summary": summary, "status_code": status, "responses": responses}
 
 
 def json_body(shape: type[BaseModel] | UnionType, example: dict[str, Any]) -> dict[str, Any]:

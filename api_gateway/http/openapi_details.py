@@ -159,7 +159,10 @@ def complete(document: dict[str, Any], *, ttl_s: int) -> None:
             continue
         if secured:
             _limits(operation)
-            _problem(operation, 400)
+            operation["responses"].pop("422", None)  # FastAPI's own description of invalid parameters
+            taken = (413, 415, 422) if "requestBody" in operation else (422,) if operation.get("parameters") else ()
+            for status in (400, 401, 403, 503, *taken):
+                _problem(operation, status)
         _problem(operation, 431)
         if secured and method == "POST":
             _idempotency(operation, ttl_s)
@@ -169,6 +172,8 @@ def complete(document: dict[str, Any], *, ttl_s: int) -> None:
             _problem(operation, 408)
         _problems(method, path, operation, idempotent=secured and method == "POST")
         _examples(operation, schemas)
+    for unused in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(unused, None)
 
 
 def _limits(operation: Operation) -> None:

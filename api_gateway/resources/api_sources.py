@@ -15,7 +15,7 @@ from starlette.responses import Response
 from api_gateway.gateway import Gateway
 from api_gateway.http.auth import Writer
 from api_gateway.http.bodies import refuse_flaws
-from api_gateway.http.descriptions import answers, json_body
+from api_gateway.http.descriptions import json_body, route
 from api_gateway.http.fields import Shape, Wire, shown
 from api_gateway.http.problems import Problem, invalid, places
 from api_gateway.http.responses import json_response, page_response
@@ -191,8 +191,6 @@ def tried(trial: SourceTrial) -> dict[str, Any]:
 router = APIRouter(tags=["api sources"])
 
 _MAX_BODY_BYTES = 64 * 1024
-_PROBLEMS = (401, 403, 404, 422, 503)
-_BODY_PROBLEMS = (400, 401, 403, 413, 415, 422, 503)
 _EXAMPLE = {
     "url": "https://crm.example.com/search",
     "params": {"q": "{query}", "limit": "{top_k}"},
@@ -203,8 +201,7 @@ _EXAMPLE = {
 
 @router.get(
     "/v1/api-sources",
-    responses=answers(200, ApiSourceList, "Every source, without the values of its headers.", 401, 403, 503),
-    summary="List API sources",
+    **route("List API sources", 200, ApiSourceList, "Every source, without the values of its headers."),
 )
 async def list_api_sources(gateway: CurrentGateway, principal: Writer) -> Response:
     """List the sources; at most twenty exist."""
@@ -214,8 +211,7 @@ async def list_api_sources(gateway: CurrentGateway, principal: Writer) -> Respon
 
 @router.get(
     "/v1/api-sources/{name}",
-    responses=answers(200, ApiSourceOut, "The source, without the values of its headers.", *_PROBLEMS),
-    summary="Get an API source",
+    **route("Get an API source", 200, ApiSourceOut, "The source, without the values of its headers.", 404),
 )
 async def look(gateway: CurrentGateway, principal: Writer, name: str) -> Response:
     """Return a source. It may be changed and sent back: headers with `kept` keep their value."""
@@ -224,12 +220,15 @@ async def look(gateway: CurrentGateway, principal: Writer, name: str) -> Respons
 
 @router.put(
     "/v1/api-sources/{name}",
-    responses={
-        **answers(200, ApiSourceOut, "The source was changed.", 409, *_BODY_PROBLEMS),
-        201: {"model": ApiSourceOut, "description": "The source is new."},
-    },
+    **route(
+        "Add or change an API source",
+        200,
+        ApiSourceOut,
+        "The source was changed.",
+        409,
+        also={201: "The source is new."},
+    ),
     openapi_extra=json_body(ApiSourceRequest, _EXAMPLE),
-    summary="Add or change an API source",
 )
 async def put(request: Request, gateway: CurrentGateway, principal: Writer, name: str) -> Response:
     """Create or replace a source; the next query uses it. The host must be on the public internet, unless the operator
@@ -253,9 +252,7 @@ async def put(request: Request, gateway: CurrentGateway, principal: Writer, name
 
 @router.delete(
     "/v1/api-sources/{name}",
-    status_code=204,
-    responses=answers(204, None, "Deleted, with the values of its headers.", *_PROBLEMS),
-    summary="Delete an API source",
+    **route("Delete an API source", 204, None, "Deleted, with the values of its headers.", 404),
 )
 async def remove(gateway: CurrentGateway, principal: Writer, name: str) -> Response:
     """Delete a source. Queries that name it continue without it and report that."""
@@ -267,9 +264,8 @@ async def remove(gateway: CurrentGateway, principal: Writer, name: str) -> Respo
 
 @router.post(
     "/v1/api-sources/{name}/test",
-    responses=answers(200, TriedSource, "The outcome of the call, also if it failed.", 404, *_BODY_PROBLEMS),
+    **route("Test an API source", 200, TriedSource, "The outcome of the call, also if it failed.", 404),
     openapi_extra=json_body(QueryRequest, {"query_text": "open invoices", "namespaces": ["kb"]}),
-    summary="Test an API source",
 )
 async def test(request: Request, gateway: CurrentGateway, principal: Writer, name: str) -> Response:
     """Call the source as this query would, and return the passages in its answer."""

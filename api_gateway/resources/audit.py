@@ -15,7 +15,7 @@ from starlette.responses import Response, StreamingResponse
 from api_gateway.gateway import Gateway
 from api_gateway.http import cursors
 from api_gateway.http.auth import Admin
-from api_gateway.http.descriptions import PRINTABLE, Cursor, Limit, answers
+from api_gateway.http.descriptions import PRINTABLE, Cursor, Limit, route
 from api_gateway.http.fields import Shape, shown
 from api_gateway.resources.route_parts import CurrentGateway, Page, Since, Until, send_page, time_span
 from pipeline.administration.manage_tenants import list_audit as list_rows
@@ -74,15 +74,10 @@ KeyId = Annotated[
 
 _EXPORTED_AT_ONCE = 1000
 _LINES = "application/x-ndjson"
-_EXPORT = answers(200, None, "One JSON object a line, newest first.", 401, 403, 422, 503)
-_EXPORT[200]["content"] = {_LINES: {"schema": {"type": "string"}}}
+_EXPORT = {_LINES: {"schema": {"type": "string"}}}
 
 
-@router.get(
-    "/v1/audit",
-    responses=answers(200, AuditPage, "One page of the audit, newest first.", 401, 403, 422, 503),
-    summary="List the audit",
-)
+@router.get("/v1/audit", **route("List the audit", 200, AuditPage, "One page of the audit, newest first."))
 async def list_audit(
     gateway: CurrentGateway,
     principal: Admin,
@@ -102,7 +97,10 @@ async def list_audit(
     )
 
 
-@router.get("/v1/audit/export", responses=_EXPORT, summary="Export the audit")
+@router.get(
+    "/v1/audit/export",
+    **route("Export the audit", 200, None, "One JSON object a line, newest first.", content=_EXPORT),
+)
 async def export_audit(
     gateway: CurrentGateway,
     principal: Admin,

@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from api_gateway.http import cursors
 from api_gateway.http.auth import Reader, Writer
-from api_gateway.http.descriptions import Cursor, Limit, answers, json_body
+from api_gateway.http.descriptions import Cursor, Limit, json_body, route
 from api_gateway.http.fields import NamespaceName, Shape, Wire, namespace_parameter, shown
 from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem, invalid
@@ -102,9 +102,7 @@ _MAX_BODY_BYTES = 64 * 1024
 
 
 @router.get(
-    "/v1/dead-letters",
-    responses=answers(200, DeadLetterPage, "One page of dead letters, the latest first.", 401, 403, 422, 503),
-    summary="List dead letters",
+    "/v1/dead-letters", **route("List dead letters", 200, DeadLetterPage, "One page of dead letters, the latest first.")
 )
 async def list_dead_letters(
     gateway: CurrentGateway,
@@ -125,11 +123,7 @@ async def list_dead_letters(
     return send_page(letters, limit, dead_letter, "dead", _position_in_list)
 
 
-@router.get(
-    "/v1/dead-letters/{letter_id}",
-    responses=answers(200, DeadLetter, "The dead letter.", 401, 403, 404, 422, 503),
-    summary="Get a dead letter",
-)
+@router.get("/v1/dead-letters/{letter_id}", **route("Get a dead letter", 200, DeadLetter, "The dead letter.", 404))
 async def look(gateway: CurrentGateway, principal: Reader, letter_id: str) -> Response:
     """Return the details of a failure, without the document's text."""
     position = _position(letter_id)
@@ -139,10 +133,8 @@ async def look(gateway: CurrentGateway, principal: Reader, letter_id: str) -> Re
 
 @router.post(
     "/v1/dead-letters/replay",
-    status_code=202,
-    responses=answers(202, Replayed, "The documents are queued again.", *(400, 401, 403, 413, 415, 422, 429, 503)),
+    **route("Replay dead letters", 202, Replayed, "The documents are queued again."),
     openapi_extra=json_body(ReplayRequest, {"reason": "gave_up"}),
-    summary="Replay dead letters",
 )
 async def replay_selected(request: Request, gateway: CurrentGateway, principal: Writer) -> Response:
     """Replay the dead letters that match every field given, or all with `{"all": true}`; an empty object is an error."""
@@ -155,9 +147,7 @@ async def replay_selected(request: Request, gateway: CurrentGateway, principal: 
 
 @router.post(
     "/v1/dead-letters/{letter_id}/replay",
-    status_code=202,
-    responses=answers(202, Replayed, "The document is queued again.", 401, 403, 404, 422, 429, 503),
-    summary="Replay a dead letter",
+    **route("Replay a dead letter", 202, Replayed, "The document is queued again.", 404),
 )
 async def replay(gateway: CurrentGateway, principal: Writer, letter_id: str) -> Response:
     """Replay one dead letter: its attempts start again, and its job is open again."""
@@ -167,12 +157,7 @@ async def replay(gateway: CurrentGateway, principal: Writer, letter_id: str) -> 
     return json_response({"replayed": 1}, status=202)
 
 
-@router.delete(
-    "/v1/dead-letters/{letter_id}",
-    status_code=204,
-    responses=answers(204, None, "It is gone.", 401, 403, 404, 422, 503),
-    summary="Delete a dead letter",
-)
+@router.delete("/v1/dead-letters/{letter_id}", **route("Delete a dead letter", 204, None, "It is gone.", 404))
 async def drop(gateway: CurrentGateway, principal: Writer, letter_id: str) -> Response:
     """Delete the document's bytes, so that it cannot be replayed; its job still lists it as failed."""
     position = _position(letter_id)

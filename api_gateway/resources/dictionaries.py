@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field
 from starlette.responses import Response
 
 from api_gateway.http.auth import Reader, Writer
-from api_gateway.http.descriptions import answers, json_body
+from api_gateway.http.descriptions import json_body, route
 from api_gateway.http.fields import DocumentIdText, NamespaceName, Shape, Wire, namespace_parameter, shown
 from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem, invalid
@@ -112,11 +112,7 @@ _EXAMPLE = {
 }
 
 
-@router.get(
-    "/v1/dictionary",
-    responses=answers(200, DictionaryOut, "The dictionary.", 401, 403, 404, 422, 503),
-    summary="Get a dictionary",
-)
+@router.get("/v1/dictionary", **route("Get a dictionary", 200, DictionaryOut, "The dictionary.", 404))
 async def look(gateway: CurrentGateway, principal: Reader, namespace: Within = None) -> Response:
     """Return the dictionary."""
     within = _within(namespace)
@@ -126,9 +122,8 @@ async def look(gateway: CurrentGateway, principal: Reader, namespace: Within = N
 
 @router.put(
     "/v1/dictionary",
-    responses=answers(200, DictionaryOut, "Stored; queries use it within seconds.", 400, 401, 403, 413, 415, 422, 503),
+    **route("Replace a dictionary", 200, DictionaryOut, "Stored; queries use it within seconds."),
     openapi_extra=json_body(DictionaryIn, _EXAMPLE),
-    summary="Replace a dictionary",
 )
 async def replace(request: Request, gateway: CurrentGateway, principal: Writer, namespace: Within = None) -> Response:
     """Replace the dictionary. Synonyms count as one term, stop words are ignored, phrases score higher in one piece,
@@ -144,12 +139,7 @@ async def replace(request: Request, gateway: CurrentGateway, principal: Writer, 
     return _send(dictionary, within, version)
 
 
-@router.delete(
-    "/v1/dictionary",
-    status_code=204,
-    responses=answers(204, None, "It is forgotten.", 401, 403, 404, 422, 503),
-    summary="Forget a dictionary",
-)
+@router.delete("/v1/dictionary", **route("Forget a dictionary", 204, None, "It is forgotten.", 404))
 async def delete(gateway: CurrentGateway, principal: Writer, namespace: Within = None) -> Response:
     """Delete the dictionary. Queries stop using it within seconds."""
     within = _within(namespace)

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
 from api_gateway.http.auth import require_operator
-from api_gateway.http.descriptions import answers
+from api_gateway.http.descriptions import route
 from api_gateway.http.fields import Shape, shown
 from api_gateway.http.responses import json_response
 from api_gateway.live.doctor_facts import examine
@@ -34,9 +34,7 @@ router = APIRouter(tags=["operation"], dependencies=[Depends(require_operator)])
 
 
 @router.get(
-    "/v1/doctor",
-    responses=answers(200, Diagnosis, "The checks, and advice for each that failed.", 401, 403, 503),
-    summary="Examine the installation",
+    "/v1/doctor", **route("Examine the installation", 200, Diagnosis, "The checks, and advice for each that failed.")
 )
 async def doctor(gateway: CurrentGateway) -> Response:
     """Check broker timeouts, eviction, result expiry, vectors against the settings, clocks, queues without a worker,

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from api_gateway.gateway import Gateway
 from api_gateway.http.auth import require_operator
-from api_gateway.http.descriptions import answers, json_body
+from api_gateway.http.descriptions import json_body, route
 from api_gateway.http.fields import NamespaceName, Shape, Wire, shown
 from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem, invalid
@@ -177,8 +177,6 @@ Number = Annotated[int, Path(ge=1, le=2**31, description="The migration, as the 
 
 _ROOT = "/v1/admin/embedding-migrations"
 _MAX_BODY_BYTES = 4 * 1024 * 1024
-_STEERED = (401, 403, 404, 409, 422, 503)
-_WITH_BODY = (400, 401, 403, 404, 409, 413, 415, 422, 503)
 _GOLDEN = {
     "queries": [
         {"tenant_id": "acme", "namespaces": ["kb"], "query_text": "reset the controller", "relevant": {"d1": 2}}
@@ -189,12 +187,15 @@ _GOLDEN = {
 
 @router.post(
     _ROOT,
-    status_code=202,
-    responses=answers(
-        202, EmbeddingMigration, "The migration has begun; `Location` reports its progress.", *_WITH_BODY
+    **route(
+        "Start a model migration",
+        202,
+        EmbeddingMigration,
+        "The migration has begun; `Location` reports its progress.",
+        404,
+        409,
     ),
     openapi_extra=json_body(StartRequest, {"provider": "openai", "model": "bge-m3", "dimension": 1024}),
-    summary="Start a model migration",
 )
 async def start(request: Request, gateway: CurrentGateway) -> Response:
     """Start a migration, after one test call to the new model. Searches continue as before; new documents are embedded
@@ -211,11 +212,7 @@ async def start(request: Request, gateway: CurrentGateway) -> Response:
     return await gateway.run_heavy(begin)
 
 
-@router.get(
-    _ROOT,
-    responses=answers(200, EmbeddingMigrationList, "Every migration, newest first.", 401, 403, 503),
-    summary="List model migrations",
-)
+@router.get(_ROOT, **route("List model migrations", 200, EmbeddingMigrationList, "Every migration, newest first."))
 async def list_migrations(gateway: CurrentGateway) -> Response:
     """List the migrations; empty if the model is still the one of the settings."""
     migrations = await gateway.run(migrate_model.every_status, gateway.resources)
@@ -223,9 +220,7 @@ async def list_migrations(gateway: CurrentGateway) -> Response:
 
 
 @router.get(
-    _ROOT + "/{number}",
-    responses=answers(200, EmbeddingMigration, "The migration with its progress.", 401, 403, 404, 422, 503),
-    summary="Get a migration",
+    _ROOT + "/{number}", **route("Get a migration", 200, EmbeddingMigration, "The migration with its progress.", 404)
 )
 async def look(gateway: CurrentGateway, number: Number) -> Response:
     """Return a migration. `ready` means that every visible chunk has a vector of the new model for its current text."""
@@ -234,9 +229,10 @@ async def look(gateway: CurrentGateway, number: Number) -> Response:
 
 @router.post(
     _ROOT + "/{number}/compare",
-    responses=answers(200, EmbeddingMigration, "The migration with the results of the comparison.", *_WITH_BODY),
+    **route(
+        "Compare both models", 200, EmbeddingMigration, "The migration with the results of the comparison.", 404, 409
+    ),
     openapi_extra=json_body(CompareRequest, _GOLDEN),
-    summary="Compare both models",
 )
 async def compare(request: Request, gateway: CurrentGateway, number: Number) -> Response:
     """Ask both models the same questions. With judgments nDCG decides, otherwise the share of common first hits. The
@@ -250,9 +246,8 @@ async def compare(request: Request, gateway: CurrentGateway, number: Number) -> 
 
 @router.post(
     _ROOT + "/{number}/switch",
-    responses=answers(200, EmbeddingMigration, "Searches use the new model.", *_WITH_BODY),
+    **route("Switch to the new model", 200, EmbeddingMigration, "Searches use the new model.", 404, 409),
     openapi_extra=json_body(SwitchRequest, {}),
-    summary="Switch to the new model",
 )
 async def switch(request: Request, gateway: CurrentGateway, number: Number) -> Response:
     """Switch searches to the new model: one row changes, and every process follows within about a second. Refused while
@@ -266,8 +261,7 @@ async def switch(request: Request, gateway: CurrentGateway, number: Number) -> R
 
 @router.post(
     _ROOT + "/{number}/rollback",
-    responses=answers(200, EmbeddingMigration, "Searches use the old model again.", *_STEERED),
-    summary="Switch back to the old model",
+    **route("Switch back to the old model", 200, EmbeddingMigration, "Searches use the old model again.", 404, 409),
 )
 async def rollback(gateway: CurrentGateway, number: Number) -> Response:
     """Switch back at once, as often as needed, until `finish`. `behind` counts documents the old model failed to embed
@@ -277,8 +271,7 @@ async def rollback(gateway: CurrentGateway, number: Number) -> Response:
 
 @router.post(
     _ROOT + "/{number}/finish",
-    responses=answers(200, EmbeddingMigration, "The old vectors are being deleted.", *_STEERED),
-    summary="Delete the old model's vectors",
+    **route("Delete the old model's vectors", 200, EmbeddingMigration, "The old vectors are being deleted.", 404, 409),
 )
 async def finish(gateway: CurrentGateway, number: Number) -> Response:
     """Delete the old model's vectors once no query can need them, about half a minute later. This cannot be undone."""
@@ -287,8 +280,7 @@ async def finish(gateway: CurrentGateway, number: Number) -> Response:
 
 @router.post(
     _ROOT + "/{number}/abort",
-    responses=answers(200, EmbeddingMigration, "The new vectors are being deleted.", *_STEERED),
-    summary="Abort a model migration",
+    **route("Abort a model migration", 200, EmbeddingMigration, "The new vectors are being deleted.", 404, 409),
 )
 async def abort(gateway: CurrentGateway, number: Number) -> Response:
     """Abort the migration; searches are not affected. After a switch, roll back first."""

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from api_gateway.http import cursors
 from api_gateway.http.auth import Reader, Writer
-from api_gateway.http.descriptions import Cursor, Limit, answers, json_body
+from api_gateway.http.descriptions import Cursor, Limit, json_body, route
 from api_gateway.http.fields import (
     INT64,
     DocumentIdText,
@@ -106,9 +106,8 @@ _EXAMPLE = {"entity_id": "lin", "name": "林远", "type": "person", "story_time"
 
 @router.put(
     "/v1/entities",
-    responses=answers(200, EntitiesWritten, "All states are written.", 400, 401, 403, 413, 415, 422, 503),
+    **route("Write states of entities", 200, EntitiesWritten, "All states are written."),
     openapi_extra=json_body(EntitiesRequest, {"namespace": "novel", "entities": [_EXAMPLE]}),
-    summary="Write states of entities",
 )
 async def put(request: Request, gateway: CurrentGateway, principal: Writer) -> Response:
     """Write states of entities, each valid from a story time on. The same entity and story time again replaces the
@@ -126,8 +125,7 @@ async def put(request: Request, gateway: CurrentGateway, principal: Writer) -> R
 
 @router.get(
     "/v1/entities",
-    responses=answers(200, EntityPage, "One page of entities, each with one state.", 401, 403, 422, 503),
-    summary="List entities as of a story time",
+    **route("List entities as of a story time", 200, EntityPage, "One page of entities, each with one state."),
 )
 async def list_entities(
     gateway: CurrentGateway,
@@ -162,9 +160,8 @@ async def list_entities(
 
 @router.delete(
     "/v1/entities",
-    responses=answers(200, EntitiesDeleted, "They are gone.", 400, 401, 403, 413, 415, 422, 503),
+    **route("Delete entities", 200, EntitiesDeleted, "They are gone."),
     openapi_extra=json_body(EntitiesDeleteRequest, {"namespace": "novel", "entity_ids": ["lin"]}),
-    summary="Delete entities",
 )
 async def delete(request: Request, gateway: CurrentGateway, principal: Writer) -> Response:
     """Delete the named entities with all their states. Unknown names are ignored."""

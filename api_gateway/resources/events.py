@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from api_gateway.gateway import Gateway
 from api_gateway.http.auth import Reader, api_key_of
-from api_gateway.http.descriptions import answers, reference
+from api_gateway.http.descriptions import reference, route
 from api_gateway.http.fields import Shape, shown
 from api_gateway.http.problems import Problem
 from api_gateway.live.ask import current_state
@@ -188,20 +188,17 @@ LastStep = Annotated[
 ]
 
 
-def _events_until(end: str, nothing_more: str) -> dict[int | str, dict[str, Any]]:
-    responses = answers(200, None, f"Events until {end}.", 401, 403, 404, 422, 429, 503)
-    responses[200]["content"] = {"text/event-stream": {"schema": {"type": "string"}}}
-    responses[204] = {"description": nothing_more}
-    return responses
-
-
-_OF_JOB = _events_until("the job has ended", "The job has ended, and the client has seen its end.")
-_OF_QUERY = _events_until("the query is answered", "The query is answered, and the client has seen its answer.")
+_EVENTS = {"text/event-stream": {"schema": {"type": "string"}}}
+_JOB_SEEN = {204: "The job has ended, and the client has seen its end."}
+_ANSWER_SEEN = {204: "The query is answered, and the client has seen its answer."}
 for _shape in (JobProgress, ItemFailed, QueryStep, ChannelAnswered):
     reference(_shape, "serialization")  # the data of events, which FastAPI cannot discover
 
 
-@router.get("/v1/jobs/{job_id}/events", responses=_OF_JOB, summary="Follow a job")
+@router.get(
+    "/v1/jobs/{job_id}/events",
+    **route("Follow a job", 200, None, "Events until the job has ended.", 404, content=_EVENTS, also=_JOB_SEEN),
+)
 async def follow(
     request: Request, gateway: CurrentGateway, principal: Reader, job_id: str, last_event_id: LastEventId = ""
 ) -> Response:
@@ -218,7 +215,13 @@ async def follow(
     )
 
 
-@router.get("/v1/queries/{query_id}/events", responses=_OF_QUERY, summary="Follow a query", tags=["retrieval"])
+@router.get(
+    "/v1/queries/{query_id}/events",
+    **route(
+        "Follow a query", 200, None, "Events until the query is answered.", 404, content=_EVENTS, also=_ANSWER_SEEN
+    ),
+    tags=["retrieval"],
+)
 async def follow_query(
     gateway: CurrentGateway, principal: Reader, query_id: str, last_event_id: LastStep = ""
 ) -> Response:

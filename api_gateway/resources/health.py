@@ -12,7 +12,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, generate_latest
 from starlette.responses import Response
 
 from api_gateway.gateway import Gateway
-from api_gateway.http.descriptions import answers
+from api_gateway.http.descriptions import route
 from api_gateway.http.fields import Shape
 from api_gateway.http.metrics import (
     ALIGNMENT,
@@ -74,7 +74,7 @@ _PAGE = threading.Lock()
 
 
 @router.head("/healthz", include_in_schema=False)
-@router.get("/healthz", responses=answers(200, Alive, "The process answers."), summary="Is it alive?")
+@router.get("/healthz", **route("Is it alive?", 200, Alive, "The process answers."))
 async def healthz(gateway: CurrentGateway) -> Response:
     """Return at once, without using any store. `installation_id` tells two gateways apart: it is that of the stores
     with which this one started."""
@@ -83,11 +83,9 @@ async def healthz(gateway: CurrentGateway) -> Response:
 
 @router.get(
     "/readyz",
-    responses={
-        **answers(200, Readiness, "Documents and queries can be served."),
-        503: {"model": Readiness, "description": "A required check fails."},
-    },
-    summary="Can it serve?",
+    **route(
+        "Can it serve?", 200, Readiness, "Documents and queries can be served.", also={503: "A required check fails."}
+    ),
 )
 async def readyz(gateway: CurrentGateway) -> Response:
     """Return every check by name, each within 1.5 seconds and with its age. 503 unless MySQL, PostgreSQL, Redis, the

@@ -15,7 +15,7 @@ from starlette.types import Receive
 from api_gateway.gateway import Gateway
 from api_gateway.http import cursors
 from api_gateway.http.auth import Reader, Writer
-from api_gateway.http.descriptions import Cursor, Limit, answers
+from api_gateway.http.descriptions import Cursor, Limit, route
 from api_gateway.http.fields import Shape, namespace_parameter, shown
 from api_gateway.http.prefer import LONGEST_WAIT_S
 from api_gateway.http.problems import Problem
@@ -103,11 +103,7 @@ Status = Annotated[
 ]
 
 
-@router.get(
-    "/v1/jobs",
-    responses=answers(200, JobPage, "One page of jobs, newest first, without their errors.", 401, 403, 422, 503),
-    summary="List jobs",
-)
+@router.get("/v1/jobs", **route("List jobs", 200, JobPage, "One page of jobs, newest first, without their errors."))
 async def list_jobs(
     gateway: CurrentGateway,
     principal: Reader,
@@ -134,9 +130,7 @@ async def list_jobs(
 
 
 @router.get(
-    "/v1/find",
-    responses=answers(200, FoundMatches, "Documents, refused items and jobs.", 401, 403, 422, 503),
-    summary="Find documents, failures and jobs",
+    "/v1/find", **route("Find documents, failures and jobs", 200, FoundMatches, "Documents, refused items and jobs.")
 )
 async def find(
     gateway: CurrentGateway,
@@ -161,9 +155,7 @@ async def find(
 
 
 @router.get(
-    "/v1/jobs/{job_id}",
-    responses=answers(200, Job, "The job with its first hundred errors.", 401, 403, 404, 422, 503),
-    summary="Get a job, or wait for it",
+    "/v1/jobs/{job_id}", **route("Get a job, or wait for it", 200, Job, "The job with its first hundred errors.", 404)
 )
 async def look(request: Request, gateway: CurrentGateway, principal: Reader, job_id: str, wait: Wait = 0) -> Response:
     """Return a job. With `wait`, the answer comes when the job has ended or the seconds have passed."""
@@ -193,8 +185,7 @@ async def until_finished(
 
 @router.get(
     "/v1/jobs/{job_id}/items",
-    responses=answers(200, ItemPage, "One page of items, in the order they were sent.", 401, 403, 404, 422, 503),
-    summary="List a job's documents",
+    **route("List a job's documents", 200, ItemPage, "One page of items, in the order they were sent.", 404),
 )
 async def list_items(
     gateway: CurrentGateway,
@@ -242,13 +233,9 @@ def not_found() -> Problem:
     return Problem(404, "job_not_found", "There is no such job.")
 
 
-_PROBLEMS = (401, 403, 404, 409, 422, 503)
-
-
 @router.post(
     "/v1/jobs/{job_id}/cancel",
-    responses=answers(200, Job, "The job; none of its documents is pending.", *_PROBLEMS),
-    summary="Cancel a job",
+    **route("Cancel a job", 200, Job, "The job; none of its documents is pending.", 404, 409),
 )
 async def cancel(gateway: CurrentGateway, principal: Writer, job_id: str) -> Response:
     """Cancel a job. Completed documents stay; the others are cancelled, also those a worker is processing. Cancelling
@@ -258,8 +245,7 @@ async def cancel(gateway: CurrentGateway, principal: Writer, job_id: str) -> Res
 
 @router.post(
     "/v1/jobs/{job_id}/retry",
-    responses=answers(200, Job, "The job; failed and cancelled documents are queued again.", *_PROBLEMS, 429),
-    summary="Retry failed documents",
+    **route("Retry failed documents", 200, Job, "The job; failed and cancelled documents are queued again.", 404, 409),
 )
 async def retry(gateway: CurrentGateway, principal: Writer, job_id: str) -> Response:
     """Retry a job's failed or cancelled documents with new attempts. A job that has ended without any of them is a 409."""
@@ -268,8 +254,7 @@ async def retry(gateway: CurrentGateway, principal: Writer, job_id: str) -> Resp
 
 @router.post(
     "/v1/jobs/{job_id}/pause",
-    responses=answers(200, Job, "The job; workers finish what they have begun and take nothing more.", *_PROBLEMS),
-    summary="Pause a job",
+    **route("Pause a job", 200, Job, "The job; workers finish what they have begun and take nothing more.", 404, 409),
 )
 async def pause(gateway: CurrentGateway, principal: Writer, job_id: str) -> Response:
     """Pause a job. Pausing again changes nothing. A job that has ended is a 409."""
@@ -277,9 +262,7 @@ async def pause(gateway: CurrentGateway, principal: Writer, job_id: str) -> Resp
 
 
 @router.post(
-    "/v1/jobs/{job_id}/resume",
-    responses=answers(200, Job, "The job; workers may take its documents.", *_PROBLEMS),
-    summary="Resume a job",
+    "/v1/jobs/{job_id}/resume", **route("Resume a job", 200, Job, "The job; workers may take its documents.", 404, 409)
 )
 async def resume(gateway: CurrentGateway, principal: Writer, job_id: str) -> Response:
     """Resume a job. Resuming a job that is not paused changes nothing. A job that has ended is a 409."""

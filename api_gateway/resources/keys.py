@@ -14,7 +14,7 @@ from starlette.responses import Response
 from api_gateway.gateway import Gateway
 from api_gateway.http import cursors
 from api_gateway.http.auth import Admin, Reader
-from api_gateway.http.descriptions import Cursor, Limit, answers, json_body
+from api_gateway.http.descriptions import Cursor, Limit, json_body, route
 from api_gateway.http.fields import Label, Moment, Shape, Wire, shown
 from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem
@@ -96,8 +96,6 @@ def key_json(stored: ApiKey, *, secret: str | None = None) -> dict[str, Any]:
 router = APIRouter(tags=["keys"])
 
 MAX_BODY_BYTES = 16 * 1024
-PROBLEMS = (401, 403, 404, 422, 503)
-BODY_PROBLEMS = (400, 401, 403, 409, 413, 415, 422, 503)
 EXAMPLE = {"name": "importer", "scopes": ["read", "write"], "expires_at": "2030-01-01T00:00:00Z"}
 
 _KEY_ID = re.compile(r"[0-9a-f]{16}")
@@ -105,10 +103,8 @@ _KEY_ID = re.compile(r"[0-9a-f]{16}")
 
 @router.post(
     "/v1/keys",
-    status_code=201,
-    responses=answers(201, KeyWithSecret, "The key and its secret.", *BODY_PROBLEMS),
+    **route("Create an API key", 201, KeyWithSecret, "The key and its secret.", 409),
     openapi_extra=json_body(KeyRequest, EXAMPLE),
-    summary="Create an API key",
 )
 async def make(request: Request, gateway: CurrentGateway, principal: Admin) -> Response:
     """Create a key. Only this answer shows the key itself: the database holds its hash."""
@@ -116,31 +112,19 @@ async def make(request: Request, gateway: CurrentGateway, principal: Admin) -> R
     return await issue_key(gateway, principal.tenant_id, body, under="/v1/keys")
 
 
-@router.get(
-    "/v1/keys",
-    responses=answers(200, KeyPage, "One page of keys, the newest first.", 401, 403, 422, 503),
-    summary="List API keys",
-)
+@router.get("/v1/keys", **route("List API keys", 200, KeyPage, "One page of keys, the newest first."))
 async def list_keys(gateway: CurrentGateway, principal: Admin, limit: Limit = 50, cursor: Cursor = None) -> Response:
     """List the keys without their secrets, including those that have ended."""
     return await keys_page(gateway, principal.tenant_id, limit, cursor)
 
 
-@router.get(
-    "/v1/keys/current",
-    responses=answers(200, CurrentKey, "The key of this request.", 401, 403, 503),
-    summary="Get the key in use",
-)
+@router.get("/v1/keys/current", **route("Get the key in use", 200, CurrentKey, "The key of this request."))
 async def current(principal: Reader) -> Response:
     """Return the tenant and the scopes of this key."""
     return json_response(shown(CurrentKey, principal, name=principal.key_name, scopes=principal.actor.scopes))
 
 
-@router.get(
-    "/v1/keys/{key_id}",
-    responses=answers(200, Key, "The key, without its secret.", *PROBLEMS),
-    summary="Get an API key",
-)
+@router.get("/v1/keys/{key_id}", **route("Get an API key", 200, Key, "The key, without its secret.", 404))
 async def look(gateway: CurrentGateway, principal: Admin, key_id: str) -> Response:
     """Return a key with the times of its creation, last use and end."""
     return json_response(key_json(await gateway.run(key_of, gateway, principal.tenant_id, key_id)))
@@ -148,10 +132,8 @@ async def look(gateway: CurrentGateway, principal: Admin, key_id: str) -> Respon
 
 @router.post(
     "/v1/keys/{key_id}/rotate",
-    status_code=201,
-    responses=answers(201, KeyWithSecret, "The new key and its secret.", 404, *BODY_PROBLEMS),
+    **route("Rotate an API key", 201, KeyWithSecret, "The new key and its secret.", 404, 409),
     openapi_extra=json_body(KeyRotateRequest, {"overlap_seconds": 3600}),
-    summary="Rotate an API key",
 )
 async def rotate(request: Request, gateway: CurrentGateway, principal: Admin, key_id: str) -> Response:
     """Create a key of the same name and scopes; the old one works until the end of the overlap, so that no request
@@ -161,12 +143,7 @@ async def rotate(request: Request, gateway: CurrentGateway, principal: Admin, ke
     return await rotate_key(gateway, principal.tenant_id, key_id, body, under="/v1/keys")
 
 
-@router.delete(
-    "/v1/keys/{key_id}",
-    status_code=204,
-    responses=answers(204, None, "The key has ended.", *PROBLEMS),
-    summary="Revoke an API key",
-)
+@router.delete("/v1/keys/{key_id}", **route("Revoke an API key", 204, None, "The key has ended.", 404))
 async def revoke(gateway: CurrentGateway, principal: Admin, key_id: str) -> Response:
     """Revoke a key. Every gateway refuses it within three seconds. Revoking again changes nothing."""
     await gateway.run(_refuse_operators, gateway, principal, key_id)

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from api_gateway.http import cursors
 from api_gateway.http.auth import Reader, Writer, require_scope
-from api_gateway.http.descriptions import Cursor, Limit, answers, json_body
+from api_gateway.http.descriptions import Cursor, Limit, json_body, route
 from api_gateway.http.fields import NamespaceName, Shape, Wire, shown, tidy_namespace
 from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem
@@ -106,8 +106,7 @@ router = APIRouter(tags=["namespaces"])
 
 @router.delete(
     "/v1/namespaces/{namespace}",
-    responses=answers(200, NamespaceDeleted, "Deleted; the numbers of deleted objects.", 401, 403, 404, 422, 503),
-    summary="Delete a namespace",
+    **route("Delete a namespace", 200, NamespaceDeleted, "Deleted; the numbers of deleted objects.", 404),
 )
 async def delete(
     gateway: CurrentGateway, principal: Writer, namespace: Annotated[str, Path(description="The namespace's name.")]
@@ -140,11 +139,7 @@ class VerifyRequest(Wire):
     delete_share: Annotated[float, Field(ge=0, le=1)] | None = None
 
 
-@router.get(
-    "/v1/namespaces",
-    responses=answers(200, NamespacePage, "One page of namespaces, by name.", 401, 403, 422, 503),
-    summary="List namespaces",
-)
+@router.get("/v1/namespaces", **route("List namespaces", 200, NamespacePage, "One page of namespaces, by name."))
 async def list_namespaces(
     gateway: CurrentGateway,
     principal: Reader,
@@ -179,8 +174,7 @@ async def list_namespaces(
 
 @router.get(
     "/v1/namespaces/{namespace}/fields",
-    responses=answers(200, NamespaceFields, "The values in use.", 401, 403, 404, 422, 503),
-    summary="List the values to filter by",
+    **route("List the values to filter by", 200, NamespaceFields, "The values in use.", 404),
 )
 async def list_fields(
     gateway: CurrentGateway, principal: Reader, namespace: Annotated[str, Path(description="The namespace's name.")]
@@ -198,9 +192,8 @@ async def list_fields(
 
 @router.post(
     "/v1/verify",
-    responses=answers(200, Alignment, "How the stores compare.", 400, 401, 403, 404, 413, 415, 422, 429, 503),
+    **route("Compare both stores", 200, Alignment, "How the stores compare.", 404),
     openapi_extra=json_body(VerifyRequest, {"namespaces": ["kb"], "repair": False}),
-    summary="Compare both stores",
 )
 async def verify_stores(request: Request, gateway: CurrentGateway, principal: Reader) -> Response:
     """Compare every chunk with every vector; it may take a while. `repair` needs the scope `write`."""

@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from api_gateway.gateway import Gateway
 from api_gateway.http.auth import require_operator
-from api_gateway.http.descriptions import answers
+from api_gateway.http.descriptions import route
 from api_gateway.http.fields import Shape
 from api_gateway.http.responses import json_response, page_response
 from api_gateway.resources.route_parts import CompleteList, CurrentGateway
@@ -79,8 +79,7 @@ Range = Annotated[HistoryRange, Parameter(alias="range", description="The time u
 
 @router.get(
     "/v1/metrics/history",
-    responses=answers(200, HistoryPage, "One value a step for each series.", 422, 503),
-    summary="Metrics over time",
+    **route("Metrics over time", 200, HistoryPage, "One value a step for each series.", 422, 503),
 )
 async def history(gateway: CurrentGateway, span: Range = "1h") -> Response:
     """Return queries, latency, shares of degraded, failed and empty answers, ingestion, waiting times, backlog, tokens
@@ -92,9 +91,8 @@ async def history(gateway: CurrentGateway, span: Range = "1h") -> Response:
 
 @router.get(
     "/v1/workers",
-    responses=answers(200, WorkerList, "Every worker that is running.", 401, 403, 503),
+    **route("List the workers", 200, WorkerList, "Every worker that is running."),
     dependencies=[Depends(require_operator)],
-    summary="List the workers",
 )
 async def workers(gateway: CurrentGateway) -> Response:
     """Return each worker with its host, version, queues, latest heartbeat, and what it runs. A killed worker is missing

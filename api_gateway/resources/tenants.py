@@ -12,7 +12,7 @@ from starlette.responses import Response
 from api_gateway.gateway import Gateway
 from api_gateway.http import cursors
 from api_gateway.http.auth import require_operator
-from api_gateway.http.descriptions import Cursor, Limit, answers, json_body
+from api_gateway.http.descriptions import Cursor, Limit, json_body, route
 from api_gateway.http.fields import Shape, Wire, shown
 from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem, invalid
@@ -103,10 +103,8 @@ Id = Annotated[str, Path(description="The tenant, as it stands in its keys.")]
 
 @router.post(
     "/v1/tenants",
-    status_code=201,
-    responses=answers(201, TenantView, "The tenant; it has no key yet.", *keys.BODY_PROBLEMS),
+    **route("Make a tenant", 201, TenantView, "The tenant; it has no key yet.", 409),
     openapi_extra=json_body(TenantRequest, {"tenant_id": "acme", "name": "Acme Ltd."}),
-    summary="Make a tenant",
 )
 async def make(request: Request, gateway: CurrentGateway) -> Response:
     """Create a tenant. An id that is taken is a 409. The id of an erased tenant is free once none of its data is left."""
@@ -118,11 +116,7 @@ async def make(request: Request, gateway: CurrentGateway) -> Response:
     return json_response(tenant_json(tenant), status=201, headers={"Location": f"/v1/tenants/{tenant_id}"})
 
 
-@router.get(
-    "/v1/tenants",
-    responses=answers(200, TenantPage, "One page of tenants, by id.", 401, 403, 422, 503),
-    summary="List tenants",
-)
+@router.get("/v1/tenants", **route("List tenants", 200, TenantPage, "One page of tenants, by id."))
 async def list_tenants(gateway: CurrentGateway, limit: Limit = 50, cursor: Cursor = None) -> Response:
     """List all tenants of the installation, including disabled ones."""
     position = cursors.decode(cursor, "tenants", str)
@@ -133,9 +127,7 @@ async def list_tenants(gateway: CurrentGateway, limit: Limit = 50, cursor: Curso
     return send_page(rows, limit, tenant_json, "tenants", lambda tenant: (tenant.tenant_id,))
 
 
-@router.get(
-    "/v1/tenants/{tenant_id}", responses=answers(200, TenantView, "The tenant.", *keys.PROBLEMS), summary="Get a tenant"
-)
+@router.get("/v1/tenants/{tenant_id}", **route("Get a tenant", 200, TenantView, "The tenant.", 404))
 async def look(gateway: CurrentGateway, tenant_id: Id) -> Response:
     """Return a tenant's name, and whether its keys work."""
     return json_response(tenant_json(await gateway.run(_tenant, gateway, tenant_id)))
@@ -143,8 +135,7 @@ async def look(gateway: CurrentGateway, tenant_id: Id) -> Response:
 
 @router.get(
     "/v1/tenants/{tenant_id}/quotas",
-    responses=answers(200, OwnQuotasView, "The tenant's own quotas.", *keys.PROBLEMS),
-    summary="Get a tenant's own quotas",
+    **route("Get a tenant's own quotas", 200, OwnQuotasView, "The tenant's own quotas.", 404),
 )
 async def look_at_quotas(gateway: CurrentGateway, tenant_id: Id) -> Response:
     """Return a tenant's own quotas; null where the installation's setting applies. `GET /v1/quotas` shows the tenant
@@ -158,8 +149,7 @@ async def look_at_quotas(gateway: CurrentGateway, tenant_id: Id) -> Response:
 
 @router.get(
     "/v1/tenants/{tenant_id}/quotas/use",
-    responses=answers(200, QuotaUse, "Each quota with its effective limit and its use.", *keys.PROBLEMS),
-    summary="Get a tenant's use of its quotas",
+    **route("Get a tenant's use of its quotas", 200, QuotaUse, "Each quota with its effective limit and its use.", 404),
 )
 async def look_at_use(gateway: CurrentGateway, tenant_id: Id) -> Response:
     """Return the effective quotas of a tenant and its use, as the tenant sees them at `GET /v1/quotas`."""
@@ -169,11 +159,8 @@ async def look_at_use(gateway: CurrentGateway, tenant_id: Id) -> Response:
 
 @router.put(
     "/v1/tenants/{tenant_id}/quotas",
-    responses=answers(
-        200, OwnQuotasView, "The tenant's own quotas, as they are now.", *(400, 401, 403, 404, 413, 415, 422, 503)
-    ),
+    **route("Set a tenant's own quotas", 200, OwnQuotasView, "The tenant's own quotas, as they are now.", 404),
     openapi_extra=json_body(QuotasIn, {"documents": 50_000, "requests_per_minute": 6000}),
-    summary="Set a tenant's own quotas",
 )
 async def set_quotas(request: Request, gateway: CurrentGateway, tenant_id: Id) -> Response:
     """Replace all quotas of a tenant: an omitted one follows the installation's setting again. Gateways apply a new
@@ -189,8 +176,7 @@ async def set_quotas(request: Request, gateway: CurrentGateway, tenant_id: Id) -
 
 @router.post(
     "/v1/tenants/{tenant_id}/disable",
-    responses=answers(200, TenantView, "The tenant; no key of it works.", *keys.PROBLEMS),
-    summary="Disable a tenant",
+    **route("Disable a tenant", 200, TenantView, "The tenant; no key of it works.", 404),
 )
 async def disable(gateway: CurrentGateway, tenant_id: Id) -> Response:
     """Disable a tenant. Every gateway refuses its keys within three seconds. No data is deleted, and accepted documents
@@ -199,9 +185,7 @@ async def disable(gateway: CurrentGateway, tenant_id: Id) -> Response:
 
 
 @router.post(
-    "/v1/tenants/{tenant_id}/enable",
-    responses=answers(200, TenantView, "The tenant; its keys work.", *keys.PROBLEMS),
-    summary="Enable a tenant",
+    "/v1/tenants/{tenant_id}/enable", **route("Enable a tenant", 200, TenantView, "The tenant; its keys work.", 404)
 )
 async def enable(gateway: CurrentGateway, tenant_id: Id) -> Response:
     """Enable a tenant. Keys that were revoked or have expired meanwhile stay so. A tenant that is being erased stays
@@ -211,10 +195,8 @@ async def enable(gateway: CurrentGateway, tenant_id: Id) -> Response:
 
 @router.post(
     "/v1/tenants/{tenant_id}/keys",
-    status_code=201,
-    responses=answers(201, KeyWithSecret, "The key and its secret.", 404, *keys.BODY_PROBLEMS),
+    **route("Create an API key for a tenant", 201, KeyWithSecret, "The key and its secret.", 404, 409),
     openapi_extra=json_body(KeyRequest, {**keys.EXAMPLE, "scopes": ["read", "write", "admin"]}),
-    summary="Create an API key for a tenant",
 )
 async def make_key(request: Request, gateway: CurrentGateway, tenant_id: Id) -> Response:
     """Create a key. With the scope `admin`, the tenant can create further keys itself."""
@@ -227,8 +209,7 @@ async def make_key(request: Request, gateway: CurrentGateway, tenant_id: Id) -> 
 
 @router.get(
     "/v1/tenants/{tenant_id}/keys",
-    responses=answers(200, KeyPage, "One page of keys, the newest first.", *keys.PROBLEMS),
-    summary="List a tenant's API keys",
+    **route("List a tenant's API keys", 200, KeyPage, "One page of keys, the newest first.", 404),
 )
 async def list_keys(gateway: CurrentGateway, tenant_id: Id, limit: Limit = 50, cursor: Cursor = None) -> Response:
     """List a tenant's keys without their secrets, including those that have ended."""
@@ -238,8 +219,7 @@ async def list_keys(gateway: CurrentGateway, tenant_id: Id, limit: Limit = 50, c
 
 @router.get(
     "/v1/tenants/{tenant_id}/keys/{key_id}",
-    responses=answers(200, Key, "The key, without its secret.", *keys.PROBLEMS),
-    summary="Get an API key of a tenant",
+    **route("Get an API key of a tenant", 200, Key, "The key, without its secret.", 404),
 )
 async def look_at_key(gateway: CurrentGateway, tenant_id: Id, key_id: str) -> Response:
     """Return a key with the times of its creation, last use and end."""
@@ -249,10 +229,8 @@ async def look_at_key(gateway: CurrentGateway, tenant_id: Id, key_id: str) -> Re
 
 @router.post(
     "/v1/tenants/{tenant_id}/keys/{key_id}/rotate",
-    status_code=201,
-    responses=answers(201, KeyWithSecret, "The new key and its secret.", 404, *keys.BODY_PROBLEMS),
+    **route("Rotate an API key of a tenant", 201, KeyWithSecret, "The new key and its secret.", 404, 409),
     openapi_extra=json_body(KeyRotateRequest, {"overlap_seconds": 3600}),
-    summary="Rotate an API key of a tenant",
 )
 async def rotate_key(request: Request, gateway: CurrentGateway, tenant_id: Id, key_id: str) -> Response:
     """Rotate a key, as the tenant can do itself."""
@@ -263,9 +241,7 @@ async def rotate_key(request: Request, gateway: CurrentGateway, tenant_id: Id, k
 
 @router.delete(
     "/v1/tenants/{tenant_id}/keys/{key_id}",
-    status_code=204,
-    responses=answers(204, None, "The key has ended.", *keys.PROBLEMS),
-    summary="Revoke an API key of a tenant",
+    **route("Revoke an API key of a tenant", 204, None, "The key has ended.", 404),
 )
 async def revoke_key(gateway: CurrentGateway, tenant_id: Id, key_id: str) -> Response:
     """Revoke a key. Every gateway refuses it within three seconds."""
@@ -295,10 +271,7 @@ def _not_found(tenant_id: str) -> Problem:
 
 @router.delete(
     "/v1/tenants/{tenant_id}",
-    responses=answers(
-        200, TenantErased, "The deleted rows by store and table, and a recount.", 401, 403, 404, 422, 503
-    ),
-    summary="Erase a tenant",
+    **route("Erase a tenant", 200, TenantErased, "The deleted rows by store and table, and a recount.", 404),
 )
 async def erase(
     gateway: CurrentGateway, tenant_id: Annotated[str, Path(description="The tenant, as it stands in its keys.")]

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from api_gateway.gateway import Gateway
 from api_gateway.http import cursors
 from api_gateway.http.auth import Reader
-from api_gateway.http.descriptions import Cursor, Limit, answers
+from api_gateway.http.descriptions import Cursor, Limit, route
 from api_gateway.http.fields import Shape
 from api_gateway.http.problems import invalid
 from api_gateway.http.responses import json_response
@@ -72,9 +72,8 @@ By = Annotated[UsageKey, Parameter(description="The field that rows are grouped 
 
 @router.get(
     "/v1/usage",
+    **route("Get the cost of models", 200, UsagePage, "Sums over the days asked for, one row for each key."),
     tags=["usage"],
-    responses=answers(200, UsagePage, "Sums over the days asked for, one row for each key.", 401, 403, 422, 503),
-    summary="Get the cost of models",
 )
 async def usage(
     gateway: CurrentGateway,
@@ -117,10 +116,7 @@ async def usage(
 
 
 @router.get(
-    "/v1/quotas",
-    tags=["operation"],
-    responses=answers(200, QuotaUse, "Each quota with its limit and its use.", 401, 403, 503),
-    summary="Get the quotas",
+    "/v1/quotas", **route("Get the quotas", 200, QuotaUse, "Each quota with its limit and its use."), tags=["operation"]
 )
 async def look(gateway: CurrentGateway, principal: Reader) -> Response:
     """Return the quotas. `limit` is null for none. They are counted on request; a request that exceeds a quota is

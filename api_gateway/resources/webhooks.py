@@ -13,7 +13,7 @@ from starlette.responses import Response
 from api_gateway.gateway import Gateway
 from api_gateway.http import cursors
 from api_gateway.http.auth import Writer
-from api_gateway.http.descriptions import Cursor, Limit, Wait, answers, json_body
+from api_gateway.http.descriptions import Cursor, Limit, Wait, json_body, route
 from api_gateway.http.fields import Shape, Wire, shown
 from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem, invalid
@@ -120,16 +120,12 @@ def delivery(stored: StoredDelivery) -> dict[str, Any]:
 router = APIRouter(tags=["webhooks"])
 
 _MAX_BODY_BYTES = 16 * 1024
-_PROBLEMS = (401, 403, 404, 422, 503)
-_BODY_PROBLEMS = (400, 401, 403, 413, 415, 422, 503)
 
 
 @router.post(
     "/v1/webhooks",
-    status_code=201,
-    responses=answers(201, WebhookWithSecret, "The endpoint and its secret.", 409, *_BODY_PROBLEMS),
+    **route("Add a webhook", 201, WebhookWithSecret, "The endpoint and its secret.", 409),
     openapi_extra=json_body(WebhookRequest, {"url": "https://example.com/hooks", "events": ["job.failed"]}),
-    summary="Add a webhook",
 )
 async def add(request: Request, gateway: CurrentGateway, principal: Writer) -> Response:
     """Add an endpoint. Calls are signed after the Standard Webhooks specification with the secret in this answer, which
@@ -147,11 +143,7 @@ async def add(request: Request, gateway: CurrentGateway, principal: Writer) -> R
     return json_response(webhook(made, secret=secret), status=201, headers=location)
 
 
-@router.get(
-    "/v1/webhooks",
-    responses=answers(200, WebhookList, "Every endpoint, without its secret.", 401, 403, 503),
-    summary="List webhooks",
-)
+@router.get("/v1/webhooks", **route("List webhooks", 200, WebhookList, "Every endpoint, without its secret."))
 async def list_webhooks(gateway: CurrentGateway, principal: Writer) -> Response:
     """List the endpoints; at most twenty exist."""
     webhooks = await gateway.run(flow.list_webhooks, principal.tenant_id, gateway.resources)
@@ -159,9 +151,7 @@ async def list_webhooks(gateway: CurrentGateway, principal: Writer) -> Response:
 
 
 @router.get(
-    "/v1/webhooks/{webhook_id}",
-    responses=answers(200, Webhook, "The endpoint, without its secret.", *_PROBLEMS),
-    summary="Get a webhook",
+    "/v1/webhooks/{webhook_id}", **route("Get a webhook", 200, Webhook, "The endpoint, without its secret.", 404)
 )
 async def look(gateway: CurrentGateway, principal: Writer, webhook_id: str) -> Response:
     """Return an endpoint, and since when its calls fail."""
@@ -169,10 +159,7 @@ async def look(gateway: CurrentGateway, principal: Writer, webhook_id: str) -> R
 
 
 @router.delete(
-    "/v1/webhooks/{webhook_id}",
-    status_code=204,
-    responses=answers(204, None, "Deleted, with its deliveries.", *_PROBLEMS),
-    summary="Remove a webhook",
+    "/v1/webhooks/{webhook_id}", **route("Remove a webhook", 204, None, "Deleted, with its deliveries.", 404)
 )
 async def remove(gateway: CurrentGateway, principal: Writer, webhook_id: str) -> Response:
     """Delete an endpoint. A call in progress may still arrive."""
@@ -184,9 +171,8 @@ async def remove(gateway: CurrentGateway, principal: Writer, webhook_id: str) ->
 
 @router.post(
     "/v1/webhooks/{webhook_id}/rotate",
-    responses=answers(200, WebhookWithSecret, "The endpoint and its new secret.", 404, *_BODY_PROBLEMS),
+    **route("Change the secret", 200, WebhookWithSecret, "The endpoint and its new secret.", 404),
     openapi_extra=json_body(RotateRequest, {"overlap_seconds": 3600}),
-    summary="Change the secret",
 )
 async def rotate(request: Request, gateway: CurrentGateway, principal: Writer, webhook_id: str) -> Response:
     """Create a new secret. During the overlap calls carry a signature with either secret. An even older secret ends at
@@ -201,8 +187,7 @@ async def rotate(request: Request, gateway: CurrentGateway, principal: Writer, w
 
 @router.post(
     "/v1/webhooks/{webhook_id}/enable",
-    responses=answers(200, Webhook, "The endpoint; it is called again.", *_PROBLEMS),
-    summary="Enable a webhook again",
+    **route("Enable a webhook again", 200, Webhook, "The endpoint; it is called again.", 404),
 )
 async def enable(gateway: CurrentGateway, principal: Writer, webhook_id: str) -> Response:
     """Enable an endpoint again. Messages from its disabled time are not sent; earlier dead ones can be sent again one
@@ -219,9 +204,7 @@ async def enable(gateway: CurrentGateway, principal: Writer, webhook_id: str) ->
 
 @router.post(
     "/v1/webhooks/{webhook_id}/test",
-    status_code=202,
-    responses=answers(202, DeliveryQueued, "A test message is on its way.", *_PROBLEMS),
-    summary="Send a test message",
+    **route("Send a test message", 202, DeliveryQueued, "A test message is on its way.", 404),
 )
 async def test(gateway: CurrentGateway, principal: Writer, webhook_id: str) -> Response:
     """Send one message of the type `webhook.test`, tried once, also to a disabled endpoint; its delivery reports the
@@ -237,8 +220,7 @@ async def test(gateway: CurrentGateway, principal: Writer, webhook_id: str) -> R
 
 @router.get(
     "/v1/webhooks/{webhook_id}/deliveries",
-    responses=answers(200, DeliveryPage, "One page of deliveries, newest first.", *_PROBLEMS),
-    summary="List deliveries",
+    **route("List deliveries", 200, DeliveryPage, "One page of deliveries, newest first.", 404),
 )
 async def list_deliveries(
     gateway: CurrentGateway,
@@ -270,8 +252,7 @@ async def list_deliveries(
 
 @router.get(
     "/v1/webhooks/{webhook_id}/deliveries/{delivery_id}",
-    responses=answers(200, DeliveryWithBody, "The delivery.", *_PROBLEMS),
-    summary="Get a delivery",
+    **route("Get a delivery", 200, DeliveryWithBody, "The delivery.", 404),
 )
 async def look_at_delivery(
     request: Request, gateway: CurrentGateway, principal: Writer, webhook_id: str, delivery_id: str, wait: Wait = 0
@@ -296,9 +277,7 @@ async def look_at_delivery(
 
 @router.post(
     "/v1/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver",
-    status_code=202,
-    responses=answers(202, DeliveryQueued, "It is sent again.", *_PROBLEMS, 409),
-    summary="Resend a delivery",
+    **route("Resend a delivery", 202, DeliveryQueued, "It is sent again.", 404, 409),
 )
 async def redeliver(gateway: CurrentGateway, principal: Writer, webhook_id: str, delivery_id: str) -> Response:
     """Send the same message under the same id, with new attempts. A delivery that is still pending is a 409."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import orjson
@@ -45,15 +46,22 @@ def error_response(problem: Problem, scope: Scope) -> Response:
     return Response(orjson.dumps(body), status_code=status, headers=problem.headers, media_type="application/json")
 
 
-def answered(shape: type[BaseModel] | None, meaning: str, *problems: int) -> dict[int | str, dict[str, Any]]:
-    """Return the ``responses`` of a route, with this dialect's status numbers; 401, 403, 500 and 503 always."""
-    described = answers(200, shape, meaning, *sorted({401, 403, 503, *problems}))
+def answered(
+    summary: str,
+    shape: type[BaseModel] | None,
+    meaning: str,
+    *problems: int,
+    content: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Return the arguments that describe a route to its decorator, with this dialect's status numbers; 401, 403, 500 and
+    503 always."""
+    described = answers(200, shape, meaning, *sorted({401, 403, 503, *problems}), content=content)
     described["default"] = {"description": "Every error has this form."}  # otherwise the framework adds one of its own
     for status, response in described.items():
         if status != 200:
             response.pop("content", None)
             response["model"] = OpenAIError
-    return described
+    return {"summary": summary, "responses": described}
 
 
 def wrong(param: str, detail: str) -> Problem:

@@ -31,9 +31,10 @@ _MAX_BODY_BYTES = 24 * 1024 * 1024  # 2000 files with 16 attributes of the great
 
 @router.post(
     "/vector_stores/{vector_store_id}/file_batches",
-    responses=answered(objects.FileBatchObject, "The batch, being ingested.", 400, 404, 413, 429),
+    **answered(
+        "Add files to a vector store", objects.FileBatchObject, "The batch, being ingested.", 400, 404, 413, 429
+    ),
     openapi_extra=json_body(FileBatchRequest, {"file_ids": ["file-0123", "file-4567"]}),
-    summary="Add files to a vector store",
 )
 async def create(request: Request, gateway: CurrentGateway, principal: Writer, vector_store_id: str) -> Response:
     """Add up to 2000 files to a vector store together. On success all of them are in the ledger, otherwise none."""
@@ -51,8 +52,7 @@ async def create(request: Request, gateway: CurrentGateway, principal: Writer, v
 
 @router.get(
     "/vector_stores/{vector_store_id}/file_batches/{batch_id}",
-    responses=answered(objects.FileBatchObject, "The batch.", 404),
-    summary="Get a batch of files",
+    **answered("Get a batch of files", objects.FileBatchObject, "The batch.", 404),
 )
 async def look(gateway: CurrentGateway, principal: Reader, vector_store_id: str, batch_id: str) -> Response:
     """Return a batch. While it is in progress, the header `openai-poll-after-ms` says when to poll again."""
@@ -61,8 +61,9 @@ async def look(gateway: CurrentGateway, principal: Reader, vector_store_id: str,
 
 @router.post(
     "/vector_stores/{vector_store_id}/file_batches/{batch_id}/cancel",
-    responses=answered(objects.FileBatchObject, "The batch; its remaining files are cancelled.", 404),
-    summary="Cancel a batch of files",
+    **answered(
+        "Cancel a batch of files", objects.FileBatchObject, "The batch; its remaining files are cancelled.", 404
+    ),
 )
 async def cancel(gateway: CurrentGateway, principal: Writer, vector_store_id: str, batch_id: str) -> Response:
     """Cancel the files of a batch that are not completed. A batch that has ended stays as it is."""
@@ -79,8 +80,7 @@ async def cancel(gateway: CurrentGateway, principal: Writer, vector_store_id: st
 
 @router.get(
     "/vector_stores/{vector_store_id}/file_batches/{batch_id}/files",
-    responses=answered(objects.StoreFileList, "One page of files.", 400, 404),
-    summary="List the files of a batch",
+    **answered("List the files of a batch", objects.StoreFileList, "One page of files.", 400, 404),
 )
 async def list_files(
     gateway: CurrentGateway, principal: Reader, vector_store_id: str, batch_id: str, query: FileListQuery

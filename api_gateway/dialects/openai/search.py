@@ -58,9 +58,8 @@ class _Result:
 
 @router.post(
     "/vector_stores/{vector_store_id}/search",
-    responses=answered(objects.SearchResultPage, "The results, best first.", 400, 404, 413, 429),
+    **answered("Search a vector store", objects.SearchResultPage, "The results, best first.", 400, 404, 413, 429),
     openapi_extra=json_body(SearchRequest, _EXAMPLE),
-    summary="Search a vector store",
 )
 async def search(request: Request, gateway: CurrentGateway, principal: Reader, vector_store_id: str) -> Response:
     """Search a vector store.

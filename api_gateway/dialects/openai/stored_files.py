@@ -53,9 +53,8 @@ _FORM: dict[str, Any] = {
 
 @router.post(
     "/files",
-    responses=answered(objects.FileObject, "The file; it is durable.", 400, 413, 429),
+    **answered("Upload a file", objects.FileObject, "The file; it is durable.", 400, 413, 429),
     openapi_extra=_FORM,
-    summary="Upload a file",
 )
 async def upload(request: Request, gateway: CurrentGateway, principal: Writer) -> Response:
     """Store a file. It becomes searchable once it is put into a vector store."""
@@ -68,7 +67,7 @@ async def upload(request: Request, gateway: CurrentGateway, principal: Writer) -
     return json_response(objects.file(stored))
 
 
-@router.get("/files", responses=answered(objects.FileList, "One page of files.", 400), summary="List files")
+@router.get("/files", **answered("List files", objects.FileList, "One page of files.", 400))
 async def list_files(
     gateway: CurrentGateway,
     principal: Reader,
@@ -94,11 +93,7 @@ async def list_files(
     return objects.page_response([objects.file(stored) for stored in entries], has_more=has_more)
 
 
-@router.get(
-    "/files/{file_id}",
-    responses=answered(objects.FileObject, "The file, without its bytes.", 404),
-    summary="Get a file",
-)
+@router.get("/files/{file_id}", **answered("Get a file", objects.FileObject, "The file, without its bytes.", 404))
 async def look(gateway: CurrentGateway, principal: Reader, file_id: str) -> Response:
     """Return a file. Its vector stores list it."""
     return json_response(objects.file(await gateway.run(_stored, principal, file_id, gateway)))
@@ -106,11 +101,7 @@ async def look(gateway: CurrentGateway, principal: Reader, file_id: str) -> Resp
 
 @router.get(
     "/files/{file_id}/content",
-    responses={
-        **answered(None, "The bytes, as they were sent.", 404),
-        200: {"description": "The bytes, as they were sent.", "content": {"application/octet-stream": {}}},
-    },
-    summary="Download a file",
+    **answered("Download a file", None, "The bytes, as they were sent.", 404, content={"application/octet-stream": {}}),
 )
 async def content(gateway: CurrentGateway, principal: Reader, file_id: str) -> Response:
     """Return the bytes exactly as sent, always as an attachment of a generic type."""
@@ -124,9 +115,7 @@ async def content(gateway: CurrentGateway, principal: Reader, file_id: str) -> R
 
 
 @router.delete(
-    "/files/{file_id}",
-    responses=answered(objects.Deleted, "Deleted, here and in every vector store.", 404),
-    summary="Delete a file",
+    "/files/{file_id}", **answered("Delete a file", objects.Deleted, "Deleted, here and in every vector store.", 404)
 )
 async def delete(gateway: CurrentGateway, principal: Writer, file_id: str) -> Response:
     """Delete a file from the storage and from every vector store. Searches stop finding it at once."""

@@ -34,9 +34,10 @@ _CHUNKS_AT_ONCE = 500
 
 @router.post(
     "/vector_stores/{vector_store_id}/files",
-    responses=answered(objects.StoreFileObject, "The file, being ingested.", 400, 404, 413, 429),
+    **answered(
+        "Add a file to a vector store", objects.StoreFileObject, "The file, being ingested.", 400, 404, 413, 429
+    ),
     openapi_extra=json_body(StoreFileRequest, {"file_id": "file-0123", "attributes": {"year": 2026}}),
-    summary="Add a file to a vector store",
 )
 async def create(request: Request, gateway: CurrentGateway, principal: Writer, vector_store_id: str) -> Response:
     """Add a file. It is searchable once its status is `completed`. A file that is in the store already is ingested
@@ -55,8 +56,7 @@ async def create(request: Request, gateway: CurrentGateway, principal: Writer, v
 
 @router.get(
     "/vector_stores/{vector_store_id}/files",
-    responses=answered(objects.StoreFileList, "One page of files.", 400, 404),
-    summary="List the files of a vector store",
+    **answered("List the files of a vector store", objects.StoreFileList, "One page of files.", 400, 404),
 )
 async def list_files(
     gateway: CurrentGateway, principal: Reader, vector_store_id: str, query: FileListQuery
@@ -72,8 +72,7 @@ async def list_files(
 
 @router.get(
     "/vector_stores/{vector_store_id}/files/{file_id}",
-    responses=answered(objects.StoreFileObject, "The file.", 404),
-    summary="Get a file in a vector store",
+    **answered("Get a file in a vector store", objects.StoreFileObject, "The file.", 404),
 )
 async def look(gateway: CurrentGateway, principal: Reader, vector_store_id: str, file_id: str) -> Response:
     """Return a file in a vector store. While it is in progress, the header `openai-poll-after-ms` says when to poll
@@ -83,9 +82,16 @@ async def look(gateway: CurrentGateway, principal: Reader, vector_store_id: str,
 
 @router.post(
     "/vector_stores/{vector_store_id}/files/{file_id}",
-    responses=answered(objects.StoreFileObject, "The file with its new attributes.", 400, 404, 413, 429),
+    **answered(
+        "Change the attributes of a file",
+        objects.StoreFileObject,
+        "The file with its new attributes.",
+        400,
+        404,
+        413,
+        429,
+    ),
     openapi_extra=json_body(StoreFileChange, {"attributes": {"year": 2027}}),
-    summary="Change the attributes of a file",
 )
 async def describe(
     request: Request, gateway: CurrentGateway, principal: Writer, vector_store_id: str, file_id: str
@@ -117,8 +123,12 @@ async def describe(
 
 @router.get(
     "/vector_stores/{vector_store_id}/files/{file_id}/content",
-    responses=answered(objects.StoreFileContent, "The text that was read from the file.", 404),
-    summary="Get the text of a file in a vector store",
+    **answered(
+        "Get the text of a file in a vector store",
+        objects.StoreFileContent,
+        "The text that was read from the file.",
+        404,
+    ),
 )
 async def content(gateway: CurrentGateway, principal: Reader, vector_store_id: str, file_id: str) -> Response:
     """Return the text of a file in its searched pieces, in order; empty until the file is `completed`."""
@@ -127,8 +137,7 @@ async def content(gateway: CurrentGateway, principal: Reader, vector_store_id: s
 
 @router.delete(
     "/vector_stores/{vector_store_id}/files/{file_id}",
-    responses=answered(objects.Deleted, "Removed from the vector store.", 404),
-    summary="Remove a file from a vector store",
+    **answered("Remove a file from a vector store", objects.Deleted, "Removed from the vector store.", 404),
 )
 async def delete(gateway: CurrentGateway, principal: Writer, vector_store_id: str, file_id: str) -> Response:
     """Remove a file from a vector store. Searches stop finding it at once; the file itself stays."""

@@ -33,9 +33,8 @@ _MAX_BODY_BYTES = 256 * 1024
 
 @router.post(
     "/vector_stores",
-    responses=answered(objects.VectorStoreObject, "The vector store.", 400, 404, 413, 429),
+    **answered("Create a vector store", objects.VectorStoreObject, "The vector store.", 400, 404, 413, 429),
     openapi_extra=json_body(VectorStoreRequest, {"name": "Manuals", "metadata": {"team": "support"}}),
-    summary="Create a vector store",
 )
 async def create(request: Request, gateway: CurrentGateway, principal: Writer) -> Response:
     """Create a vector store, a namespace named after its id. Files in `file_ids` are added to it."""
@@ -62,9 +61,7 @@ async def create(request: Request, gateway: CurrentGateway, principal: Writer) -
 
 
 @router.get(
-    "/vector_stores",
-    responses=answered(objects.VectorStoreList, "One page of vector stores.", 400),
-    summary="List vector stores",
+    "/vector_stores", **answered("List vector stores", objects.VectorStoreList, "One page of vector stores.", 400)
 )
 async def list_stores(gateway: CurrentGateway, principal: Reader, query: StoreListQuery) -> Response:
     """List the tenant's namespaces, newest first unless `order` says otherwise."""
@@ -83,8 +80,7 @@ async def list_stores(gateway: CurrentGateway, principal: Reader, query: StoreLi
 
 @router.get(
     "/vector_stores/{vector_store_id}",
-    responses=answered(objects.VectorStoreObject, "The vector store.", 404),
-    summary="Get a vector store",
+    **answered("Get a vector store", objects.VectorStoreObject, "The vector store.", 404),
 )
 async def look(gateway: CurrentGateway, principal: Reader, vector_store_id: str) -> Response:
     """Return a vector store with the number of its files in each state."""
@@ -93,9 +89,8 @@ async def look(gateway: CurrentGateway, principal: Reader, vector_store_id: str)
 
 @router.post(
     "/vector_stores/{vector_store_id}",
-    responses=answered(objects.VectorStoreObject, "The vector store as it is now.", 400, 404, 413),
+    **answered("Change a vector store", objects.VectorStoreObject, "The vector store as it is now.", 400, 404, 413),
     openapi_extra=json_body(VectorStoreChange, {"name": "Manuals of 2026"}),
-    summary="Change a vector store",
 )
 async def change(request: Request, gateway: CurrentGateway, principal: Writer, vector_store_id: str) -> Response:
     """Change a vector store. Omitted fields stay as they are."""
@@ -113,8 +108,7 @@ async def change(request: Request, gateway: CurrentGateway, principal: Writer, v
 
 @router.delete(
     "/vector_stores/{vector_store_id}",
-    responses=answered(objects.Deleted, "Deleted, with all its documents.", 404),
-    summary="Delete a vector store",
+    **answered("Delete a vector store", objects.Deleted, "Deleted, with all its documents.", 404),
 )
 async def delete(gateway: CurrentGateway, principal: Writer, vector_store_id: str) -> Response:
     """Delete a vector store with its documents. Its files stay stored."""

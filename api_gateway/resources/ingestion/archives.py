@@ -12,7 +12,7 @@ from api_gateway.gateway import Gateway
 from api_gateway.http import cursors
 from api_gateway.http.auth import Reader, Writer
 from api_gateway.http.bodies import limited, require_identity
-from api_gateway.http.descriptions import Cursor, answers
+from api_gateway.http.descriptions import Cursor, route
 from api_gateway.http.fields import namespace_parameter
 from api_gateway.http.problems import Problem, invalid
 from api_gateway.http.responses import json_response
@@ -44,21 +44,25 @@ IfThere = Annotated[OnConflict, Parameter(description="The action for a document
 
 _BINARY = {"schema": {"type": "string", "format": "binary"}}
 _PART_BODY: dict[str, Any] = {"requestBody": {"required": True, "content": {PART: _BINARY}}}
-_EXPORTED: dict[int | str, dict[str, Any]] = answers(
-    200,
-    None,
-    "A part of the archive.",
-    *(401, 403, 404, 422, 503),
-    headers={
-        "Content-Digest": "The part's SHA-256 (RFC 9530).",
-        "Next-Cursor": "Where the next part begins; absent from the last one.",
-        "Chordwise-Counts": "Documents, chunks, vectors, and chunks without a vector: `documents=1, chunks=2, …`.",
-    },
+_HEADERS = {
+    "Content-Digest": "The part's SHA-256 (RFC 9530).",
+    "Next-Cursor": "Where the next part begins; absent from the last one.",
+    "Chordwise-Counts": "Documents, chunks, vectors, and chunks without a vector: `documents=1, chunks=2, …`.",
+}
+
+
+@router.get(
+    "/v1/namespaces/{namespace}/export",
+    **route(
+        "Export a namespace, part by part",
+        200,
+        None,
+        "A part of the archive.",
+        404,
+        headers=_HEADERS,
+        content={PART: _BINARY},
+    ),
 )
-_EXPORTED[200]["content"] = {PART: _BINARY}
-
-
-@router.get("/v1/namespaces/{namespace}/export", responses=_EXPORTED, summary="Export a namespace, part by part")
 async def export(
     gateway: CurrentGateway, principal: Reader, namespace: Name, cursor: Cursor = None, limit: MostDocuments = 500
 ) -> Response:
@@ -85,20 +89,17 @@ async def export(
 
 @router.put(
     "/v1/namespaces/{namespace}/imports/{import_id}/parts/{part}",
-    status_code=202,
-    responses={
-        **answers(
-            202,
-            PartAnswer,
-            "The documents of the part are durable, and on their way as a job. Single documents that could not be taken "
-            "are among its errors.",
-            *(401, 403, 409, 413, 415, 422, 429, 503),
-            headers={"Location": "The job."},
-        ),
-        200: {"model": PartAnswer, "description": "The same part had arrived before; nothing was done."},
-    },
+    **route(
+        "Import a part of an archive",
+        202,
+        PartAnswer,
+        "The documents of the part are durable, and on their way as a job. Single documents that could not be taken "
+        "are among its errors.",
+        409,
+        headers={"Location": "The job."},
+        also={200: "The same part had arrived before; nothing was done."},
+    ),
     openapi_extra=_PART_BODY,
-    summary="Import a part of an archive",
 )
 async def import_part(
     request: Request,
@@ -152,8 +153,7 @@ async def import_part(
 
 @router.get(
     "/v1/namespaces/{namespace}/imports/{import_id}",
-    responses=answers(200, Import, "The parts that have arrived, with their jobs.", 401, 403, 404, 422, 503),
-    summary="List the parts of an import",
+    **route("List the parts of an import", 200, Import, "The parts that have arrived, with their jobs.", 404),
 )
 async def look(gateway: CurrentGateway, principal: Reader, namespace: Name, import_id: ImportId) -> Response:
     """List the received parts. All others have to be sent, or sent again."""
@@ -164,9 +164,7 @@ async def look(gateway: CurrentGateway, principal: Reader, namespace: Name, impo
 
 @router.delete(
     "/v1/namespaces/{namespace}/imports/{import_id}",
-    status_code=204,
-    responses=answers(204, None, "Its parts will be accepted again.", 401, 403, 404, 422, 503),
-    summary="Forget an import",
+    **route("Forget an import", 204, None, "Its parts will be accepted again.", 404),
 )
 async def delete(gateway: CurrentGateway, principal: Writer, namespace: Name, import_id: ImportId) -> Response:
     """Delete the record of an import. The documents and jobs stay."""

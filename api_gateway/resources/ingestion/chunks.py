@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from api_gateway.http import cursors
 from api_gateway.http.auth import Reader, Writer
-from api_gateway.http.descriptions import PRINTABLE, Cursor, Limit, answers, json_body
+from api_gateway.http.descriptions import PRINTABLE, Cursor, Limit, json_body, route
 from api_gateway.http.fields import Shape, Wire, namespace_parameter, shown
 from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import MOST_ERRORS, Problem, invalid
@@ -209,11 +209,7 @@ _MAX_LOOKUP_BYTES = 64 * 1024
 _EXAMPLE_ID = "7e1f6f7e-5a52-5b6c-9d5e-5f0f3c1d2b4a"
 
 
-@router.get(
-    "/v1/chunks",
-    responses=answers(200, OwnedChunkPage, "One page of chunks, switched off ones too.", 401, 403, 422, 503),
-    summary="List chunks",
-)
+@router.get("/v1/chunks", **route("List chunks", 200, OwnedChunkPage, "One page of chunks, switched off ones too."))
 async def list_chunks(
     gateway: CurrentGateway,
     principal: Reader,
@@ -273,9 +269,8 @@ async def list_chunks(
 
 @router.post(
     "/v1/chunks/lookup",
-    responses=answers(200, ChunkBeginnings, "The chunks that exist.", 400, 401, 403, 413, 415, 422, 503),
+    **route("Name chunks by their ids", 200, ChunkBeginnings, "The chunks that exist."),
     openapi_extra=json_body(ChunksLookupRequest, {"chunk_ids": [_EXAMPLE_ID]}),
-    summary="Name chunks by their ids",
 )
 async def look_up(request: Request, gateway: CurrentGateway, principal: Reader) -> Response:
     """Return title and first words of chunks, for ids from a trace. Unknown ids are left out; chunks of replaced
@@ -288,16 +283,10 @@ async def look_up(request: Request, gateway: CurrentGateway, principal: Reader) 
 
 @router.put(
     "/v1/chunks",
-    responses=answers(
-        200,
-        ChunkResults,
-        "The outcome for each chunk; some may have failed.",
-        *(400, 401, 403, 404, 409, 412, 413, 415, 422, 429, 503),
-    ),
+    **route("Change chunks", 200, ChunkResults, "The outcome for each chunk; some may have failed.", 404, 409, 412),
     openapi_extra=json_body(
         ChunksEditRequest, {"chunks": [{"chunk_id": _EXAMPLE_ID, "text": "Hold the button for ten seconds."}]}
     ),
-    summary="Change chunks",
 )
 async def edit(
     request: Request,
@@ -331,9 +320,8 @@ async def edit(
 
 @router.delete(
     "/v1/chunks",
-    responses=answers(200, ChunkResults, "The outcome for each chunk.", *(400, 401, 403, 404, 409, 413, 415, 422, 503)),
+    **route("Delete chunks", 200, ChunkResults, "The outcome for each chunk.", 404, 409),
     openapi_extra=json_body(ChunksDeleteRequest, {"chunk_ids": [_EXAMPLE_ID]}),
-    summary="Delete chunks",
 )
 async def delete(request: Request, gateway: CurrentGateway, principal: Writer) -> Response:
     """Delete the named chunks, and the children of a parent. A document whose last chunk is deleted is deleted too."""

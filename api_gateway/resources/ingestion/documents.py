@@ -16,7 +16,7 @@ from api_gateway.gateway import Gateway
 from api_gateway.http import cursors
 from api_gateway.http.auth import Reader, Writer
 from api_gateway.http.bodies import MAX_BODY_BYTES, read_json_body
-from api_gateway.http.descriptions import Cursor, Limit, Wait, answers, json_body
+from api_gateway.http.descriptions import Cursor, Limit, Wait, json_body, route
 from api_gateway.http.fields import NamespaceName, Shape, Wire, namespace_parameter, shown, tidy_document_id
 from api_gateway.http.idempotency import work_id
 from api_gateway.http.json_bodies import read_shape
@@ -106,16 +106,14 @@ _EXAMPLE = {
 
 @router.post(
     "/v1/documents",
-    status_code=202,
-    responses=answers(
+    **route(
+        "Hand in documents",
         202,
         JobAccepted,
         "The documents are durable: no crash can lose one. Invalid documents are among the errors of the job.",
-        *(400, 401, 403, 413, 415, 422, 429, 503),
         headers={"Location": "The job."},
     ),
     openapi_extra=json_body(DocumentsRequest, _EXAMPLE),
-    summary="Hand in documents",
 )
 async def submit(request: Request, gateway: CurrentGateway, principal: Writer) -> Response:
     """Accept the valid documents of a batch. If none is valid, the answer is an error and nothing was stored."""
@@ -135,9 +133,7 @@ def accept_body(
 
 
 @router.get(
-    "/v1/documents",
-    responses=answers(200, DocumentPage, "One page of documents, by namespace and id.", 401, 403, 422, 503),
-    summary="List documents",
+    "/v1/documents", **route("List documents", 200, DocumentPage, "One page of documents, by namespace and id.")
 )
 async def list_documents(
     gateway: CurrentGateway,
@@ -191,9 +187,7 @@ async def list_documents(
 
 
 @router.get(
-    "/v1/documents/{document_id}",
-    responses=answers(200, Document, "The document, without its text.", 401, 403, 404, 422, 503),
-    summary="Get a document",
+    "/v1/documents/{document_id}", **route("Get a document", 200, Document, "The document, without its text.", 404)
 )
 async def look(
     request: Request,
@@ -218,10 +212,7 @@ async def look(
 
 
 @router.delete(
-    "/v1/documents/{document_id}",
-    status_code=204,
-    responses=answers(204, None, "Deleted; searches no longer find it.", 401, 403, 404, 422, 503),
-    summary="Delete a document",
+    "/v1/documents/{document_id}", **route("Delete a document", 204, None, "Deleted; searches no longer find it.", 404)
 )
 async def delete(gateway: CurrentGateway, principal: Writer, document_id: Id, namespace: InNamespace) -> Response:
     """Delete a document, including uploads under this id that are still being ingested."""
@@ -235,8 +226,7 @@ async def delete(gateway: CurrentGateway, principal: Writer, document_id: Id, na
 
 @router.get(
     "/v1/documents/{document_id}/chunks",
-    responses=answers(200, ChunkPage, "One page of chunks, by parent_id and chunk_index.", 401, 403, 404, 422, 503),
-    summary="List a document's chunks",
+    **route("List a document's chunks", 200, ChunkPage, "One page of chunks, by parent_id and chunk_index.", 404),
 )
 async def list_chunks(
     gateway: CurrentGateway,
@@ -288,14 +278,14 @@ _MAX_BODY_BYTES = 64 * 1024
 
 @router.get(
     "/v1/documents/{document_id}/generations",
-    responses=answers(
+    **route(
+        "List a document's generations",
         200,
         GenerationList,
         "The generations of which something is left.",
-        *(401, 403, 404, 422, 503),
+        404,
         headers={"ETag": "The present state, for `If-Match` of a rollback."},
     ),
-    summary="List a document's generations",
 )
 async def list_generations(
     gateway: CurrentGateway, principal: Reader, document_id: Id, namespace: InNamespace
@@ -317,17 +307,18 @@ async def list_generations(
 
 @router.post(
     "/v1/documents/{document_id}/rollback",
-    status_code=202,
-    responses=answers(
+    **route(
+        "Roll back a document",
         202,
         JobAccepted,
         "The generation is accepted once more, as the latest upload of the document; searches see what is shown now "
         "until it is ingested.",
-        *(400, 401, 403, 404, 409, 412, 413, 415, 422, 429, 503),
+        404,
+        409,
+        412,
         headers={"Location": "The job."},
     ),
     openapi_extra=json_body(RollbackRequest, {"namespace": "kb"}),
-    summary="Roll back a document",
 )
 async def rollback(
     request: Request,

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from api_gateway.gateway import Gateway
 from api_gateway.http.auth import Reader, Requires, Writer, require_same_tenant
 from api_gateway.http.bodies import MAX_BODY_BYTES, decode_json, read_json_body
-from api_gateway.http.descriptions import answers, json_body
+from api_gateway.http.descriptions import json_body, route
 from api_gateway.http.fields import namespace_parameter
 from api_gateway.http.idempotency import work_id
 from api_gateway.http.problems import Problem, invalid, pointer, printable
@@ -50,22 +50,21 @@ _EXAMPLE = {
     },
 }
 _BODY = json_body(example_book.ExamplesRequest, _EXAMPLE)
+_WORKBOOK = {XLSX: {"schema": {"type": "string"}}}
 _BODY["requestBody"]["content"] |= file_form(example_book.ExamplesForm)
 
 
 @router.post(
     "/v1/examples",
-    status_code=202,
-    responses=answers(
+    **route(
+        "Submit a book of examples",
         202,
         ExamplesReport,
         "The good rows are durable; the refused ones are among the errors, here and of the job.",
-        *(400, 401, 403, 413, 415, 422, 429, 503),
         headers={"Location": "The job."},
-    )
-    | {200: {"description": "The book was only looked at, as `dry_run` asked.", "model": ExamplesReport}},
+        also={200: "The book was only looked at, as `dry_run` asked."},
+    ),
     openapi_extra=_BODY,
-    summary="Submit a book of examples",
 )
 async def submit(
     request: Request,
@@ -146,11 +145,9 @@ def _sent_json(body: bytes, principal: Principal) -> example_book.ExamplesForm:
 
 @router.get(
     "/v1/examples/template.xlsx",
-    responses=answers(200, None, "An Excel workbook to fill in.", 401, 403, 503)
-    | {200: {"description": "An Excel workbook to fill in.", "content": {XLSX: {"schema": {"type": "string"}}}}},
+    **route("Get the template of a book", 200, None, "An Excel workbook to fill in.", content=_WORKBOOK),
     response_class=Response,
     dependencies=[Depends(Requires("read"))],
-    summary="Get the template of a book",
 )
 async def get_template(gateway: CurrentGateway) -> Response:
     """Return the four sheets with headers and one row each, lists of choices for the grades, and a filling guide in
@@ -162,8 +159,7 @@ async def get_template(gateway: CurrentGateway) -> Response:
 
 @router.get(
     "/v1/examples/statistics",
-    responses=answers(200, ExampleStatistics, "Counts of what searches can find.", 401, 403, 404, 422, 503),
-    summary="Count the stored examples",
+    **route("Count the stored examples", 200, ExampleStatistics, "Counts of what searches can find.", 404),
 )
 async def statistics(
     gateway: CurrentGateway,
@@ -183,8 +179,7 @@ async def statistics(
 
 @router.get(
     "/v1/examples/verification",
-    responses=answers(200, ExamplesVerification, "Which accepted rows can be found.", 401, 403, 404, 422, 503),
-    summary="Verify an import",
+    **route("Verify an import", 200, ExamplesVerification, "Which accepted rows can be found.", 404),
 )
 async def verification(
     gateway: CurrentGateway,

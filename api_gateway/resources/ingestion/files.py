@@ -18,7 +18,7 @@ from starlette.responses import Response
 from api_gateway.gateway import Gateway
 from api_gateway.http.auth import Writer, require_same_tenant
 from api_gateway.http.bodies import MAX_BODY_BYTES, flaws_in, json_field, limited, require_identity
-from api_gateway.http.descriptions import answers
+from api_gateway.http.descriptions import route
 from api_gateway.http.fields import MOST_TAGS, Metadata, NamespaceName, Tags, TypeName, Wire
 from api_gateway.http.idempotency import work_id
 from api_gateway.http.problems import Problem, invalid, pointer
@@ -212,16 +212,14 @@ _FORM: dict[str, Any] = {"requestBody": {"required": True, "content": file_form(
 
 @router.post(
     "/v1/files",
-    status_code=202,
-    responses=answers(
+    **route(
+        "Hand in files",
         202,
         JobAccepted,
         "The files are durable. Files that could not be taken are among the errors of the job.",
-        *(400, 401, 403, 413, 415, 422, 429, 503),
         headers={"Location": "The job."},
     ),
     openapi_extra=_FORM,
-    summary="Hand in files",
 )
 async def submit(request: Request, gateway: CurrentGateway, principal: Writer) -> Response:
     """Submit any number of `file` parts: txt, md, html, pdf, docx, xlsx, csv, json, jsonl. A file's name becomes its

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from api_gateway.gateway import Gateway
 from api_gateway.http.auth import Writer, require_same_tenant
 from api_gateway.http.bodies import Decoded, decode_json, flaws_in, json_field, read_json_body, refuse_flaws
-from api_gateway.http.descriptions import answers, json_body
+from api_gateway.http.descriptions import json_body, route
 from api_gateway.http.fields import DocumentIdText, NamespaceName, Shape, Title, Wire
 from api_gateway.http.problems import invalid, pointer
 from api_gateway.live.computations import compute
@@ -115,11 +115,8 @@ _BODY["requestBody"]["content"] |= file_form(PreviewForm)
 
 @router.post(
     "/v1/chunks/preview",
-    responses=answers(
-        200, PreviewAnswer, "The chunks the document would have.", *(400, 401, 403, 404, 409, 413, 415, 422, 429, 503)
-    ),
+    **route("Preview chunks", 200, PreviewAnswer, "The chunks the document would have.", 404, 409),
     openapi_extra=_BODY,
-    summary="Preview chunks",
 )
 async def preview_chunks(request: Request, gateway: CurrentGateway, principal: Writer) -> Response:
     """Preview one document of up to 1 MiB (CHORDWISE_MAX_PREVIEW_BYTES), as JSON or as a `file`, or a stored document of

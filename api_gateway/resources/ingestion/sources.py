@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from api_gateway.http import cursors
 from api_gateway.http.auth import Reader, Writer
-from api_gateway.http.descriptions import Cursor, Limit, answers
+from api_gateway.http.descriptions import Cursor, Limit, route
 from api_gateway.http.fields import Shape, namespace_parameter, shown, tidy_document_id
 from api_gateway.http.problems import Problem
 from api_gateway.http.request_context import SLASH
@@ -61,11 +61,7 @@ InNamespace = Annotated[str, Parameter(description="The namespace the source is 
 Id = Annotated[str, Path(description="The source's id; a slash in it is written `%2F`.")]
 
 
-@router.get(
-    "/v1/sources",
-    responses=answers(200, SourcePage, "One page of sources, by id.", 401, 403, 422, 503),
-    summary="List sources",
-)
+@router.get("/v1/sources", **route("List sources", 200, SourcePage, "One page of sources, by id."))
 async def list_sources(
     gateway: CurrentGateway,
     principal: Reader,
@@ -86,8 +82,7 @@ async def list_sources(
 
 @router.get(
     "/v1/sources/{source_id}",
-    responses=answers(200, SourceInfo, "The source, with counts of what came from it.", 401, 403, 404, 422, 503),
-    summary="Get a source",
+    **route("Get a source", 200, SourceInfo, "The source, with counts of what came from it.", 404),
 )
 async def look(gateway: CurrentGateway, principal: Reader, source_id: Id, namespace: InNamespace) -> Response:
     """Return a source, even if all its documents failed or were cancelled."""
@@ -98,8 +93,7 @@ async def look(gateway: CurrentGateway, principal: Reader, source_id: Id, namesp
 
 @router.delete(
     "/v1/sources/{source_id}",
-    responses=answers(200, SourceDeleted, "Deleted; the number of its documents.", 401, 403, 404, 422, 503),
-    summary="Delete a source",
+    **route("Delete a source", 200, SourceDeleted, "Deleted; the number of its documents.", 404),
 )
 async def delete(gateway: CurrentGateway, principal: Writer, source_id: Id, namespace: InNamespace) -> Response:
     """Delete a source with all its documents, also those being ingested. If the answer is lost, repeat the request: it

@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from api_gateway.gateway import Gateway
 from api_gateway.http.auth import Reader, Writer
-from api_gateway.http.descriptions import answers, json_body
+from api_gateway.http.descriptions import answers, json_body, route
 from api_gateway.http.fields import (
     Author,
     DocumentIdText,
@@ -148,17 +148,20 @@ class DocumentText(Shape):
 
 router = APIRouter(tags=["documents"])
 
+_BINARY: Final = {"schema": {"type": "string", "format": "binary"}}
+
 
 @router.get(
     "/v1/documents/{document_id}/original",
-    responses={
-        **answers(200, None, "", 401, 403, 404, 409, 422, 503),
-        200: {
-            "description": "The bytes, as they were sent or fetched.",
-            "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
-        },
-    },
-    summary="Download a document's original",
+    **route(
+        "Download a document's original",
+        200,
+        None,
+        "The bytes, as they were sent or fetched.",
+        404,
+        409,
+        content={"application/octet-stream": _BINARY},
+    ),
 )
 async def original(
     gateway: CurrentGateway,
@@ -193,8 +196,7 @@ def _file_name(name: str) -> str:
 
 @router.get(
     "/v1/documents/{document_id}/text",
-    responses=answers(200, DocumentText, "The text.", 401, 403, 404, 409, 413, 415, 422, 429, 503),
-    summary="Get a document's text",
+    **route("Get a document's text", 200, DocumentText, "The text.", 404, 409, 413, 415),
 )
 async def text(
     request: Request, gateway: CurrentGateway, principal: Reader, document_id: Id, namespace: InNamespace
@@ -205,16 +207,13 @@ async def text(
     return Response(done.body, media_type="application/json")
 
 
+_PAGE = answers(200, None, "The page as an image.", 404, 409, 413, 415, content={"image/png": _BINARY})
+_PAGE[200]["headers"] = {"X-Pages": {"description": "The number of pages.", "schema": {"type": "integer"}}}
+
+
 @router.get(
     "/v1/documents/{document_id}/pages/{page}",
-    responses={
-        **answers(200, None, "", 401, 403, 404, 409, 413, 415, 422, 429, 503),
-        200: {
-            "description": "The page as an image.",
-            "content": {"image/png": {"schema": {"type": "string", "format": "binary"}}},
-            "headers": {"X-Pages": {"description": "The number of pages.", "schema": {"type": "integer"}}},
-        },
-    },
+    responses=_PAGE,
     summary="Get an image of a page",
 )
 async def page_image(
@@ -270,8 +269,7 @@ class SimilarDocuments(CompleteList[SimilarDocument]):
 
 @router.get(
     "/v1/documents/{document_id}/similar",
-    responses=answers(200, SimilarDocuments, "The most similar documents.", 401, 403, 404, 422, 503),
-    summary="List similar documents",
+    **route("List similar documents", 200, SimilarDocuments, "The most similar documents.", 404),
 )
 async def similar(gateway: CurrentGateway, principal: Reader, document_id: Id, namespace: InNamespace) -> Response:
     """List the documents of the namespace whose vector is nearly the same: copies, earlier versions, and texts on the
@@ -295,19 +293,20 @@ async def similar(gateway: CurrentGateway, principal: Reader, document_id: Id, n
 
 @router.patch(
     "/v1/documents",
-    status_code=202,
-    responses=answers(
+    **route(
+        "Change documents, or ingest them again",
         202,
         JobAccepted,
         "The documents are ingested again by a job; documents that it refuses are among its errors.",
-        *(400, 401, 403, 404, 409, 412, 413, 415, 422, 429, 503),
+        404,
+        409,
+        412,
         headers={"Location": "The job."},
     ),
     openapi_extra=json_body(
         DocumentsChangeRequest,
         {"namespace": "kb", "document_ids": ["manual-1"], "set": {"type": "manual"}, "add_tags": ["v2"]},
     ),
-    summary="Change documents, or ingest them again",
 )
 async def change(
     request: Request,
@@ -349,9 +348,8 @@ async def change(
 
 @router.delete(
     "/v1/documents",
-    responses=answers(200, DocumentsDeleted, "Deleted.", 400, 401, 403, 413, 415, 422, 503),
+    **route("Delete several documents", 200, DocumentsDeleted, "Deleted."),
     openapi_extra=json_body(DocumentsDeleteRequest, {"namespace": "kb", "document_ids": ["manual-1"]}),
-    summary="Delete several documents",
 )
 async def delete(request: Request, gateway: CurrentGateway, principal: Writer) -> Response:
     """Delete the named documents, including uploads under these ids that are still being ingested. If the answer is

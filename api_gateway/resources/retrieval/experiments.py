@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from starlette.responses import Response
 
 from api_gateway.http.auth import Reader, Writer
-from api_gateway.http.descriptions import answers, json_body
+from api_gateway.http.descriptions import json_body, route
 from api_gateway.http.fields import DescribedBy, Shape, Wire
 from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem, invalid, places
@@ -61,11 +61,7 @@ _EXAMPLE = {
 }
 
 
-@router.get(
-    "/v1/experiments",
-    responses=answers(200, ExperimentList, "Every experiment.", 401, 403, 503),
-    summary="List experiments",
-)
+@router.get("/v1/experiments", **route("List experiments", 200, ExperimentList, "Every experiment."))
 async def list_experiments(gateway: CurrentGateway, principal: Reader) -> Response:
     """List the experiments. `CHORDWISE_RECALL_EXPERIMENT_ENABLED` decides whether they run at all."""
     experiments = await gateway.run(flow.list_experiments, principal.tenant_id, gateway.quick)
@@ -77,9 +73,7 @@ async def list_experiments(gateway: CurrentGateway, principal: Reader) -> Respon
 
 
 @router.get(
-    "/v1/experiments/{experiment_id}",
-    responses=answers(200, ExperimentShape, "The experiment.", 401, 403, 404, 422, 503),
-    summary="Get an experiment",
+    "/v1/experiments/{experiment_id}", **route("Get an experiment", 200, ExperimentShape, "The experiment.", 404)
 )
 async def look(gateway: CurrentGateway, principal: Reader, experiment_id: str) -> Response:
     """Return an experiment. Its `ETag` is the `If-Match` of a change."""
@@ -90,9 +84,8 @@ async def look(gateway: CurrentGateway, principal: Reader, experiment_id: str) -
 
 @router.put(
     "/v1/experiments/{experiment_id}",
-    responses=answers(200, ExperimentShape, "It is stored.", 400, 401, 403, 413, 415, 422, 503),
+    **route("Store an experiment", 200, ExperimentShape, "It is stored."),
     openapi_extra=json_body(ExperimentRequest, _EXAMPLE),
-    summary="Store an experiment",
 )
 async def store(request: Request, gateway: CurrentGateway, principal: Writer, experiment_id: str) -> Response:
     """Create or replace an experiment. A query takes part by naming `experiment_id`. Its `session_id`, or else its
@@ -122,9 +115,7 @@ async def store(request: Request, gateway: CurrentGateway, principal: Writer, ex
 
 @router.delete(
     "/v1/experiments/{experiment_id}",
-    status_code=204,
-    responses=answers(204, None, "Deleted; queries that name it run without an experiment.", 401, 403, 404, 422, 503),
-    summary="Remove an experiment",
+    **route("Remove an experiment", 204, None, "Deleted; queries that name it run without an experiment.", 404),
 )
 async def remove(gateway: CurrentGateway, principal: Writer, experiment_id: str) -> Response:
     """Delete an experiment. Its results stay in the logs and in the audit."""

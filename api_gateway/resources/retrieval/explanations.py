@@ -18,7 +18,7 @@ from starlette.types import Receive
 from api_gateway.gateway import Gateway
 from api_gateway.http import cursors
 from api_gateway.http.auth import Admin, Reader
-from api_gateway.http.descriptions import PRINTABLE, Cursor, Limit, answers, json_body
+from api_gateway.http.descriptions import PRINTABLE, Cursor, Limit, json_body, route
 from api_gateway.http.fields import DescribedBy, Shape, Wire, shown
 from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem, invalid
@@ -164,15 +164,9 @@ OfProfile = Annotated[
 ]
 
 _MAX_BODY_BYTES = 64 * 1024
-_PROBLEMS = (401, 403, 404, 409, 422, 503)
-_BODY_PROBLEMS = (400, 401, 403, 404, 409, 413, 415, 422, 429, 503)
 
 
-@router.get(
-    "/v1/traces",
-    responses=answers(200, TracePage, "One page of kept traces, newest first.", 401, 403, 422, 503),
-    summary="List kept traces",
-)
+@router.get("/v1/traces", **route("List kept traces", 200, TracePage, "One page of kept traces, newest first."))
 async def list_kept(
     gateway: CurrentGateway,
     principal: Admin,
@@ -214,8 +208,7 @@ def _moment(seconds: float) -> datetime:
 
 @router.get(
     "/v1/queries/{query_id}/trace",
-    responses=answers(200, Trace, "The complete trace, in numbers and ids.", *_PROBLEMS),
-    summary="Get the trace of a query",
+    **route("Get the trace of a query", 200, Trace, "The complete trace, in numbers and ids.", 404, 409),
 )
 async def trace(gateway: CurrentGateway, principal: Reader, query_id: str) -> Response:
     """Return the trace of a query that was sent with `trace: true`, stored as long as its answer, or that was kept: `GET
@@ -231,9 +224,8 @@ async def trace(gateway: CurrentGateway, principal: Reader, query_id: str) -> Re
 
 @router.post(
     "/v1/queries/{query_id}/why-not",
-    responses=answers(200, WhyNot, "The stage and the number.", *_BODY_PROBLEMS),
+    **route("Explain a missing chunk", 200, WhyNot, "The stage and the number.", 404, 409),
     openapi_extra=json_body(WhyNotRequest, {"chunk_id": "7e0f3f54-6f3e-5d0a-9d0b-0d0c4a3c9f11"}),
-    summary="Explain a missing chunk",
 )
 async def explain(request: Request, gateway: CurrentGateway, principal: Reader, query_id: str) -> Response:
     """Return the first stage at which the chunk was lost: its namespace, its publication, a filter, recall, fusion, or
@@ -247,9 +239,8 @@ async def explain(request: Request, gateway: CurrentGateway, principal: Reader, 
 
 @router.post(
     "/v1/queries/{query_id}/replay",
-    responses=answers(200, Replay, "The new answer, and its differences.", *_BODY_PROBLEMS),
+    **route("Replay a query with other settings", 200, Replay, "The new answer, and its differences.", 404, 409),
     openapi_extra=json_body(QueryReplayRequest, {"plan": {"retrieve": {"fusion": {"strategy": "rrf"}}}}),
-    summary="Replay a query with other settings",
 )
 async def replay(request: Request, gateway: CurrentGateway, principal: Reader, query_id: str) -> Response:
     """Run the query again with other settings and a trace, on the current documents, from the original request: a

@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from api_gateway.http import cursors
 from api_gateway.http.auth import Reader, Writer
-from api_gateway.http.descriptions import Cursor, Limit, answers, json_body
+from api_gateway.http.descriptions import Cursor, Limit, json_body, route
 from api_gateway.http.fields import Label, Moment, NamespaceName, Shape, Wire, namespace_parameter, shown
 from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem
@@ -159,18 +159,14 @@ Since = Annotated[
 
 _MAX_BODY_BYTES = 64 * 1024
 _MOMENT: TypeAdapter[datetime] = TypeAdapter(Moment)
+_REPEATED = {200: "The same rating existed already; it is stored once."}
 _EXAMPLE = {"rating": "good", "chunk_id": "0b0f6a52-6c0a-5d4e-9f57-2a4f9c1d7e10"}
 
 
 @router.post(
     "/v1/queries/{query_id}/feedback",
-    status_code=201,
-    responses={
-        **answers(201, FeedbackShape, "It is kept.", 400, 401, 403, 404, 409, 413, 415, 422, 503),
-        200: {"model": FeedbackShape, "description": "The same rating existed already; it is stored once."},
-    },
+    **route("Rate a hit", 201, FeedbackShape, "It is kept.", 404, 409, also=_REPEATED),
     openapi_extra=json_body(FeedbackRequest, _EXAMPLE),
-    summary="Rate a hit",
 )
 async def give(request: Request, gateway: CurrentGateway, principal: Reader, query_id: str) -> Response:
     """Rate a hit of a query while the query is stored, an hour by default. The same rating of the same hit by the same
@@ -189,11 +185,7 @@ async def give(request: Request, gateway: CurrentGateway, principal: Reader, que
     return json_response(shown(FeedbackShape, given), status=201 if new else 200)
 
 
-@router.get(
-    "/v1/feedback",
-    responses=answers(200, FeedbackPage, "One page of feedback, the newest first.", 401, 403, 422, 503),
-    summary="List feedback",
-)
+@router.get("/v1/feedback", **route("List feedback", 200, FeedbackPage, "One page of feedback, the newest first."))
 async def list_feedback(
     gateway: CurrentGateway,
     principal: Reader,
@@ -225,12 +217,7 @@ async def list_feedback(
     )
 
 
-@router.delete(
-    "/v1/feedback/{feedback_id}",
-    status_code=204,
-    responses=answers(204, None, "It is gone.", 401, 403, 404, 422, 503),
-    summary="Withdraw a rating",
-)
+@router.delete("/v1/feedback/{feedback_id}", **route("Withdraw a rating", 204, None, "It is gone.", 404))
 async def take_back(gateway: CurrentGateway, principal: Writer, feedback_id: str) -> Response:
     """Withdraw a rating from judgments and results."""
     not_found = Problem(404, "feedback_not_found", "There is no such feedback.")
@@ -241,8 +228,7 @@ async def take_back(gateway: CurrentGateway, principal: Writer, feedback_id: str
 
 @router.get(
     "/v1/feedback/judgments",
-    responses=answers(200, JudgmentPage, "One page of judged questions.", 401, 403, 422, 503),
-    summary="List judgments from feedback",
+    **route("List judgments from feedback", 200, JudgmentPage, "One page of judged questions."),
 )
 async def judgments(
     gateway: CurrentGateway,
@@ -277,8 +263,7 @@ async def judgments(
 
 @router.get(
     "/v1/experiments/{experiment_id}/results",
-    responses=answers(200, ExperimentResults, "The results, by arm.", 401, 403, 404, 422, 503),
-    summary="Get the results of an experiment",
+    **route("Get the results of an experiment", 200, ExperimentResults, "The results, by arm.", 404),
 )
 async def results(gateway: CurrentGateway, principal: Reader, experiment_id: str) -> Response:
     """Return the results of each arm: its searches, counted from the audit a few seconds after their answers (among the

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from api_gateway.gateway import Gateway
 from api_gateway.http.auth import Reader, Writer
-from api_gateway.http.descriptions import answers, json_body
+from api_gateway.http.descriptions import json_body, route
 from api_gateway.http.fields import DescribedBy, Label, Shape, Wire, shown
 from api_gateway.http.json_bodies import read_shape
 from api_gateway.http.problems import Problem, invalid
@@ -106,16 +106,10 @@ router = APIRouter(tags=["profiles"])
 
 _MAX_BODY_BYTES = 64 * 1024
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_PROBLEMS = (401, 403, 404, 422, 503)
-_BODY_PROBLEMS = (400, 401, 403, 413, 415, 422, 503)
 _EXAMPLE = {"config": {"top_k": 5, "retrieve": {"fusion": {"strategy": "rrf"}}}, "note": "ranks only", "share": 0.1}
 
 
-@router.get(
-    "/v1/profiles",
-    responses=answers(200, ProfileList, "Every profile, built-in ones included.", 401, 403, 503),
-    summary="List profiles",
-)
+@router.get("/v1/profiles", **route("List profiles", 200, ProfileList, "Every profile, built-in ones included."))
 async def list_profiles(gateway: CurrentGateway, principal: Reader) -> Response:
     """List the profiles with their active version and their trial, if there is one."""
     heads = await gateway.run(flow.list_profiles, principal.tenant_id, gateway.quick)
@@ -124,8 +118,7 @@ async def list_profiles(gateway: CurrentGateway, principal: Reader) -> Response:
 
 @router.get(
     "/v1/profiles/{name}",
-    responses=answers(200, ProfileDetail, "The profile, and the resulting complete plan.", *_PROBLEMS),
-    summary="Get a profile",
+    **route("Get a profile", 200, ProfileDetail, "The profile, and the resulting complete plan.", 404),
 )
 async def look(gateway: CurrentGateway, principal: Reader, name: str) -> Response:
     """Return a profile. `config` is the stored part; `plan` is complete, including the installation's settings."""
@@ -135,10 +128,8 @@ async def look(gateway: CurrentGateway, principal: Reader, name: str) -> Respons
 
 @router.put(
     "/v1/profiles/{name}",
-    status_code=201,
-    responses=answers(201, ProfileDetail, "The version was added.", *_BODY_PROBLEMS),
+    **route("Store a new version of a profile", 201, ProfileDetail, "The version was added."),
     openapi_extra=json_body(ProfileRequest, _EXAMPLE),
-    summary="Store a new version of a profile",
 )
 async def store(request: Request, gateway: CurrentGateway, principal: Writer, name: str) -> Response:
     """Store a new version, after a complete check: an invalid profile is refused with the locations of its errors.
@@ -173,8 +164,7 @@ async def store(request: Request, gateway: CurrentGateway, principal: Writer, na
 
 @router.get(
     "/v1/profiles/{name}/versions",
-    responses=answers(200, ProfileVersionList, "Every version.", *_PROBLEMS),
-    summary="List the versions of a profile",
+    **route("List the versions of a profile", 200, ProfileVersionList, "Every version.", 404),
 )
 async def versions(gateway: CurrentGateway, principal: Reader, name: str) -> Response:
     """List the versions, newest first; the built-in one, if there is one, is the oldest."""
@@ -188,9 +178,8 @@ async def versions(gateway: CurrentGateway, principal: Reader, name: str) -> Res
 
 @router.post(
     "/v1/profiles/{name}/activate",
-    responses=answers(200, ProfileShape, "Queries use it within two seconds.", 404, *_BODY_PROBLEMS),
+    **route("Activate or try a version", 200, ProfileShape, "Queries use it within two seconds.", 404),
     openapi_extra=json_body(ActivateRequest, {"version": 3, "share": 0.1}),
-    summary="Activate or try a version",
 )
 async def activate(request: Request, gateway: CurrentGateway, principal: Writer, name: str) -> Response:
     """Activate a version. A share below 1 applies it to that part of the sessions, always the same ones, beside the
@@ -205,8 +194,7 @@ async def activate(request: Request, gateway: CurrentGateway, principal: Writer,
 
 @router.post(
     "/v1/profiles/{name}/rollback",
-    responses=answers(200, ProfileShape, "The previous version is active again.", 409, *_PROBLEMS),
-    summary="Roll back a profile",
+    **route("Roll back a profile", 200, ProfileShape, "The previous version is active again.", 404, 409),
 )
 async def roll_back(gateway: CurrentGateway, principal: Writer, name: str) -> Response:
     """End a trial if there is one; else activate the previous version again."""
@@ -218,12 +206,7 @@ async def roll_back(gateway: CurrentGateway, principal: Writer, name: str) -> Re
     return await _current(gateway, principal, name)
 
 
-@router.delete(
-    "/v1/profiles/{name}",
-    status_code=204,
-    responses=answers(204, None, "Every stored version is gone.", *_PROBLEMS),
-    summary="Remove a profile",
-)
+@router.delete("/v1/profiles/{name}", **route("Remove a profile", 204, None, "Every stored version is gone.", 404))
 async def remove(gateway: CurrentGateway, principal: Writer, name: str) -> Response:
     """Delete a profile's stored versions. A built-in profile returns to its original form."""
     existing(await gateway.run(flow.remove_profile, principal.tenant_id, gateway.resources, name), _not_found(name))

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from api_gateway.gateway import gateway_of
 from api_gateway.http.auth import Reader
 from api_gateway.http.bodies import Decoded
-from api_gateway.http.descriptions import answers, json_body
+from api_gateway.http.descriptions import answers, json_body, route
 from api_gateway.http.fields import Shape
 from api_gateway.http.prefer import LONGEST_WAIT_S, Preference, parse_prefer
 from api_gateway.http.responses import json_response
@@ -45,7 +45,6 @@ EXAMPLE = {
     "filters": {"type": "manual"},
     "retrieve": {"method": "hybrid", "fusion": {"strategy": "rrf", "k": 60}},
 }
-_PROBLEMS = (400, 401, 403, 404, 413, 415, 422, 503)
 _PREFERENCE = {"Preference-Applied": "The preferences that were applied to this answer."}
 _CACHE_HEADER = {
     "name": "Cache-Control",
@@ -56,7 +55,7 @@ _CACHE_HEADER = {
     "example": "no-cache",
 }
 _ASKED: dict[int | str, dict[str, Any]] = {
-    **answers(200, Answer, "The answer, ready in time.", *_PROBLEMS, headers=_PREFERENCE),
+    **answers(200, Answer, "The answer, ready in time.", 404, headers=_PREFERENCE),
     202: {
         "model": QueryAccepted,
         "description": "The query is running; poll `Location`.",
@@ -104,11 +103,8 @@ async def ask_and_wait(request: Request, principal: Reader) -> Response:
 
 @router.get(
     "/v1/queries/{query_id}",
-    responses=answers(
-        200, Answer, "The answer; or, while it runs, `query_id` and `status` alone.", 401, 403, 404, 422, 503
-    ),
+    **route("Get a query", 200, Answer, "The answer; or, while it runs, `query_id` and `status` alone.", 404),
     openapi_extra={"parameters": [_PREFER_HEADER]},
-    summary="Get a query",
 )
 async def look(
     request: Request, gateway: CurrentGateway, principal: Reader, query_id: str, wait: Wait | None = None
@@ -129,12 +125,7 @@ async def look(
     return _ready(answer, applied)
 
 
-@router.delete(
-    "/v1/queries/{query_id}",
-    status_code=204,
-    responses=answers(204, None, "Cancelled or deleted.", 401, 403, 404, 422, 503),
-    summary="Cancel or delete a query",
-)
+@router.delete("/v1/queries/{query_id}", **route("Cancel or delete a query", 204, None, "Cancelled or deleted.", 404))
 async def cancel(gateway: CurrentGateway, principal: Reader, query_id: str) -> Response:
     """Cancel or delete a query. Its tasks find nothing to do; clients waiting for it get 404."""
     parsed_id = parse_query_id(query_id)
