@@ -313,6 +313,8 @@ class DescribeUpload:
         page.get_by_label("Namespace").fill("notes")
         page.get_by_role("button", name="Upload", exact=True).click()
         expect(page.locator("section .badge").first).to_have_text("Succeeded")
+        expect(skipped).to_contain_text("4 left out")  # still said beside the result
+        expect(page.get_by_role("list", name="Files")).to_have_count(0)
         names = ["notes/a.md", "notes/deep/b.txt", "notes/scan.pdf"]
         assert [each["document_id"] for each in documents(made.client, "notes")] == names
         warned = page.locator(".note.warn")

@@ -36,7 +36,7 @@ export function Upload() {
   const ready = files.filter((each) => !each.reason);
   const { good, bad } = linesOf(addresses);
 
-  /** Sends the files in several requests. Those that were accepted leave the list, so that a second attempt sends the rest. */
+  /** Sends the files in several requests. Those that were accepted leave the list, so that a second attempt sends the rest; those left out stay named. */
   async function handFiles() {
     const batches = batchesOf(ready, limits.data);
     const size = ready.reduce((sum, { file }) => sum + file.size, 0) || 1;
@@ -56,7 +56,6 @@ export function Upload() {
         left = left.filter((each) => !batch.includes(each));
         setFiles(left);
       }
-      setFiles([]);
     } finally {
       setSent(null);
       if (jobs.length) setUploads((before) => [jobs, ...before]);
