@@ -37,8 +37,7 @@ class Misconfigured(PipelineError):
 
 
 class WrongInstallation(Unavailable):
-    """The stores belong to different installations; nothing is repaired or deleted. The message names addresses, for
-    logs and the doctor; callers get ``public``."""
+    """The stores belong to different installations. The message names addresses, for logs; callers get ``public``."""
 
     code = "wrong_installation"
 

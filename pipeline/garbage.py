@@ -4,8 +4,7 @@ import gc
 
 
 def wait_with_collecting() -> None:
-    """Collect no garbage until ``keep_for_good``: the imports of a process make the collector read all objects again and
-    again."""
+    """Collect no garbage until ``keep_for_good``: imports make the collector read all objects again and again."""
     gc.disable()
 
 

@@ -165,8 +165,7 @@ class DocumentFields:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upload:
-    """One document before parsing. ``to_fetch``: the bytes are at ``source_uri``, to be parsed as ``media_type``;
-    OCTETS: type to be detected."""
+    """One document before parsing. ``to_fetch``: its bytes are at ``source_uri``; OCTETS: type to be detected."""
 
     document_id: DocumentId
     fields: DocumentFields
@@ -192,8 +191,7 @@ class Generation:
         return ChunkId(str(uuid.uuid5(_CHUNK_IDS, "\x1f".join(parts))))
 
     def parent_id(self, ordinal: int) -> ChunkId:
-        """Return the id of the parent with this ordinal: a UUID of version 8 that ends in the ordinal, so that ordering
-        by id is ordering by position in the text."""
+        """Return the parent's id: a UUID of version 8 that ends in its ordinal: ids sort by position in the text."""
         parts = (self.scope.tenant_id, self.scope.namespace, self.document_id, str(self.number), "parents")
         prefix = uuid.uuid5(_CHUNK_IDS, "\x1f".join(parts)).hex[:24]
         return ChunkId(str(uuid.UUID(f"{prefix[:12]}8{prefix[13:]}{ordinal:08x}")))

@@ -79,8 +79,7 @@ def list_stores(
     newest_first: bool,
     limit: int,
 ) -> tuple[list[VectorStore], dict[str, Tally], ListPosition | None]:
-    """Return vector stores with the tallies of their files, and the position that ``position_of`` made of a look-up of
-    the moment a store was made. It may raise."""
+    """Return vector stores, the tallies of their files, and what ``position_of`` made of a look-up of their times."""
     with unit_of_work(use.mysql) as work:
         stores = VectorStores(work.connection, tenant_id)
 

@@ -115,8 +115,7 @@ def rate(
 def judgment_page(
     tenant_id: TenantId, namespace: Namespace, *, min_votes: float, after: bytes | None, limit: int, use: Resources
 ) -> tuple[list[JudgedText], bytes | None]:
-    """Return the judgments of up to ``limit`` questions by key, and the key to continue after, None at the end. A page
-    may hold fewer, as questions without a judgment are left out."""
+    """Return the judgments of up to ``limit`` questions by key, and the key to continue after, None at the end."""
     with reading(use.mysql) as connection:
         store = FeedbackStore(connection, tenant_id)
         keys = store.texts(namespace, after=after, limit=limit + 1)

@@ -51,8 +51,7 @@ find_dead_letter = call_store(DeadLetters, DeadLetters.one)
 
 @_again
 def cancel(tenant_id: TenantId, job_id: JobId, use: Resources) -> int:
-    """Cancel the job's unfinished documents and return how many; idempotent. A worker's next write is refused. Raises
-    NoSuchJob, and WrongJobState for a job that has ended."""
+    """Cancel the job's unfinished documents and return how many; idempotent. Raises NoSuchJob, WrongJobState."""
     with unit_of_work(use.mysql) as work:
         control = JobControl(work.connection, tenant_id)
         if JobViews(work.connection, tenant_id).is_finished(job_id) is None:
@@ -73,8 +72,7 @@ def cancel(tenant_id: TenantId, job_id: JobId, use: Resources) -> int:
 
 @_again
 def retry(tenant_id: TenantId, job_id: JobId, use: Resources, *, ring: Ring) -> int:
-    """Queue failed and cancelled documents again with fresh attempts; return how many. Raises NoSuchJob, NotNow if
-    nothing can be retried, QuotaExceeded, QueueFull."""
+    """Queue failed and cancelled items again; return how many. Raises NoSuchJob, NotNow, QuotaExceeded, QueueFull."""
     _clear(tenant_id, use)
     with unit_of_work(use.mysql) as work:
         control = JobControl(work.connection, tenant_id)

@@ -40,8 +40,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Enclosed:
-    """One document in a part: its line of ``documents.jsonl``, its lines of ``chunks.jsonl``, and its vectors as
-    little-endian 16-bit floats, one after the other."""
+    """One document in a part: its line, the lines of its chunks, and their vectors as little-endian 16-bit floats."""
 
     description: Mapping[str, Any]
     chunks: Sequence[bytes]

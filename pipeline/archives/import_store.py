@@ -30,8 +30,7 @@ class Imports:
         self._key = {"tenant": tenant_id, "namespace": namespace}
 
     def add(self, part: NewPart, job_id: JobId) -> None:
-        """Record that a part became this job, after any other transaction about the same part. Raises PartKnown if it
-        was recorded before; the transaction must then not commit."""
+        """Record that a part became this job. Raises PartKnown if it was recorded before: do not commit then."""
         values = {**self._key, **asdict(part), "job": job_id, "now": now()}
         if not self._connection.execute(_ADD, values).rowcount:
             raise PartKnown(f"part {part.number} of import {part.import_id} was accepted before")

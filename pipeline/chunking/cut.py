@@ -56,8 +56,7 @@ def touched(sections: Sequence[Section], start: int, end: int) -> Sequence[Secti
 
 
 def embedding_text(passage: Passage, title: str | None, *, text: str | None = None) -> str:
-    """Return the text to embed for ``passage``: title and headings in one line, then ``text`` or its own. A heading
-    that repeats the title or begins the text is left out."""
+    """Return the text to embed for ``passage``: title and headings without repetition, then ``text`` or its own."""
     headings = [heading for heading in passage.heading_path if heading != title]
     if headings and passage.text.startswith(headings[-1]):
         headings.pop()

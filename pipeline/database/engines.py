@@ -1,5 +1,4 @@
-"""Connections to the three servers, made once per process, and outages, noted so that queries do not wait for a store
-repeatedly. `store_errors` translates their errors."""
+"""Connections to the three servers, made once per process, and noted outages, so that queries do not wait again."""
 
 import threading
 import time

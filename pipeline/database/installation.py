@@ -121,8 +121,7 @@ class Installation:
 
 
 def confirm_stores(mysql: Engine, postgres: Engine, settings: Settings) -> str:
-    """Compare all stores at the start of a process and return the id; an unavailable Redis is skipped until readiness.
-    Raises WrongInstallation and the stores' errors."""
+    """Compare all stores when a process starts; return the id. Redis may be away. Raises WrongInstallation."""
     own = Installation(settings, mysql=lambda: mysql, postgres=lambda: postgres).confirm()
     with _skip_unavailable(store="redis"):
         confirm_redis(own, settings)

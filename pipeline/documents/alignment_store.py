@@ -234,8 +234,7 @@ MOST_NAMED = 3  # tenants whose deletions are withheld
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deletions:
-    """Deletions of a pass over a tenant, vectors and chunk rows together. ``withheld``: too many for the reconciler,
-    which waits for an operator until it is 0."""
+    """Deletions of a pass over a tenant. ``withheld``: too many for the reconciler; an operator decides, 0: none."""
 
     pass_deleted: int = 0
     pass_withheld: int = 0

@@ -112,8 +112,7 @@ class Assembled:
 
 
 def assembled(document: CutDocument, generation: Generation) -> Assembled:
-    """Name the chunks and parents of one generation. Ordinals, the order of listings, count chunks without a parent
-    first, then by parent and position in it."""
+    """Name the chunks and parents of one generation; chunks without a parent first, then by parent and position."""
     pieces = zip(document.passages, document.searched, document.indexed, strict=True)
     chunks = [
         chunk_of(generation, ordinal, passage, tokens, title=document.title, searched=searched)

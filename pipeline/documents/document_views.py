@@ -159,8 +159,7 @@ class OwnedChunk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkBeginning:
-    """The first characters of a chunk and the title of its document, to recognise it by. ``shown``: whether searches see
-    it: its generation is published and it is enabled."""
+    """The beginning of a chunk and its document's title. ``shown``: its generation is published and it is enabled."""
 
     chunk_id: ChunkId
     namespace: str

@@ -96,8 +96,7 @@ class Generations(TenantStore):
         return outdated
 
     def history(self, namespace: Namespace, document_id: DocumentId, *, lock: bool = False) -> History | None:
-        """Return every generation with rows; None without such a document. ``lock``: block accepting and publishing
-        until the transaction ends."""
+        """Return every generation with rows; None without such a document. ``lock``: block accepting and publishing."""
         values = {"namespace": namespace, "document": document_id}
         pointers = self._run(f"{_POINTERS} FOR UPDATE" if lock else _POINTERS, **values).one_or_none()
         if pointers is None or pointers.latest_generation <= pointers.deleted_generation:

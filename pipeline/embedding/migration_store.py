@@ -49,8 +49,7 @@ class ModelMigration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cursor:
-    """The position of a pass over a tenant: a namespace, the phase in it, and the document after which the next page
-    begins; no namespace means the beginning of the pass."""
+    """The position of a pass over a tenant: namespace (None: the beginning), phase in it, the last document before."""
 
     namespace: Namespace | None = None
     phase: str | None = None

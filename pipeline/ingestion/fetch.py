@@ -1,5 +1,4 @@
-"""Fetch documents beside the batches, in threads under their lease, each with a deadline; then queue them as if sent
-with their bytes. No batch waits for a remote server."""
+"""Fetch documents beside the batches, in threads under their lease, then queue them as if sent with their bytes."""
 
 import queue
 import time

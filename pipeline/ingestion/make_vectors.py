@@ -151,8 +151,7 @@ def settle(
 def embed_everywhere(
     texts: Sequence[str], use: Resources, *, tenant_id: TenantId, purpose: Purpose
 ) -> dict[EmbeddingSpace, Matrix]:
-    """Embed texts in every live space, in the standby only if its model answers. Raises the active model's errors, and
-    VectorsMissing if the active space has changed."""
+    """Embed texts in every live space whose model answers. Raises the active model's errors, and VectorsMissing."""
     embedder = use.embedder
     vectors = vectors_of(tenant_id, texts, use, purpose=purpose, embedder=embedder)
     live = use.spaces.live()
@@ -179,8 +178,7 @@ def write_everywhere(
     fields: Mapping[Generation, DocumentFields],
     use: Resources,
 ) -> None:
-    """Write vectors of shown chunks of locked documents to every live space; record gaps of the standby. Raises
-    VectorsMissing if the active space has none."""
+    """Write vectors of shown chunks to every live space; record the standby's gaps. Raises VectorsMissing."""
     held = use.spaces.hold(connection)
     if held.active not in vectors:
         raise VectorsMissing("the active model was switched during embedding", retry_after_s=FRESH_S)

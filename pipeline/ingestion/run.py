@@ -72,8 +72,7 @@ def _ingest(lease: Lease, use: Resources, aside: Aside) -> None:
 
 
 class _SideWork:
-    """Serves other tenants while a document takes long, so that only its own tenant waits. If nested batches all wait,
-    the innermost postpones its document."""
+    """Serves other tenants while a document takes long. If nested batches all wait, the innermost postpones its own."""
 
     def __init__(self, use: Resources, ring: Ring, held_up: tuple[TenantId, ...]) -> None:
         """``held_up``: the tenants whose batches wait, the innermost last."""
@@ -205,8 +204,7 @@ def take(tenant_id: TenantId, job_id: JobId, use: Resources, *, share: int = 1) 
 
 
 def publish(lease: Lease, prepared: Sequence[PreparedDocument], use: Resources) -> None:
-    """Move the pointers once vectors are complete. Replaced generations are dropped later, when no earlier query needs
-    them. Raises VectorsMissing, LeaseLost."""
+    """Move the pointers once vectors are complete; old ones are dropped later. Raises VectorsMissing, LeaseLost."""
     tenant_id = lease.tenant_id
     by_generation = {item.claim.generation: item for item in prepared}
     vectors = use.vectors(tenant_id)

@@ -99,8 +99,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComputationProgress:
-    """The progress of a computation. ``begun``: whether a worker has taken the present step. ``text``: the beginning of
-    the text that it writes."""
+    """The progress of a computation. ``begun``: a worker took the present step. ``text``: the text's beginning."""
 
     step: int
     begun: bool

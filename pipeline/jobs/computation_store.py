@@ -133,8 +133,7 @@ class Computations:
         return bool(self._eval(_ADVANCE, computation.computation_id, *values))
 
     def say(self, computation_id: ComputationId, text: str) -> bool:
-        """Store the beginning of a text that the computation writes, and wake the gateway; return False if the
-        computation has ended or its caller is gone."""
+        """Store the beginning of a text and wake the gateway; False if the computation ended or its caller is gone."""
         return bool(self._eval(_SAY, computation_id, text))
 
     def settle(self, computation_id: ComputationId, outcome: Done | Failed) -> bool:

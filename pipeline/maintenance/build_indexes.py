@@ -184,8 +184,7 @@ def keep_indexes(use: Resources, *, questions: Callable[..., QuestionVectors | N
 
 
 def drop_indexes(tenant_id: TenantId, use: Resources) -> int:
-    """Drop every index of a tenant that is being erased; return how many. The next run of ``keep_indexes`` drops those
-    built meanwhile, as they are not recorded any more."""
+    """Drop every index of a tenant being erased; return how many. `keep_indexes` drops those built meanwhile."""
     with index_builder(use.postgres) as builder:
         if builder is None:
             return 0
@@ -220,8 +219,7 @@ def _repair(step: Step, builder: IndexBuilder) -> None:
 def _adjust(
     rows: list[IndexRow], chunks: int, tenant_id: TenantId, space: EmbeddingSpace, builder: IndexBuilder, use: Resources
 ) -> tuple[int, bool]:
-    """Record the range that no index covers, or build the index that is missing most. Return how many were built, and
-    whether the tenant is being filled."""
+    """Record the uncovered range or build the index missing most; return how many, and whether the tenant grows."""
     ranges = [row for row in covering(rows) if row.first is not None]
     tail = builder.tail(tenant_id, space.table, gaps((row.first or 0, row.end) for row in ranges))
     total = tail.rows + sum(row.chunks for row in ranges)

@@ -1,5 +1,4 @@
-"""Examine MySQL, PostgreSQL and Redis for `maintenance.doctor`: reachability, configuration and clocks. Writes nothing.
-Every function raises StoreUnavailable."""
+"""Examine the stores for `maintenance.doctor`, without writing. Every function raises StoreUnavailable."""
 
 import time
 from collections.abc import Callable

@@ -212,8 +212,7 @@ class KeywordIndexer:
     def _failed(
         self, tenant_id: TenantId, tenant: _Tenant, *, code: str, is_damaged: bool = False, is_bug: bool = False
     ) -> None:
-        """Try again later. A damaged index is rebuilt at once, one that raises a bug after some attempts; if the disk
-        is full or read-only the index stays."""
+        """Try again later; a damaged index is rebuilt, also one that raises a bug repeatedly, not on a full disk."""
         tenant.failures += 1
         pause = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** (tenant.failures - 1))
         tenant.retry_at = time.monotonic() + pause

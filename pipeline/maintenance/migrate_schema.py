@@ -31,8 +31,7 @@ _LOCK = 0x63686F7264
 
 
 def upgrade(mysql: Engine, postgres: Engine, use: Settings) -> str:
-    """Run pending migrations and return the installation's id, from any number of processes. Raises WrongInstallation
-    before any change if the stores differ."""
+    """Run pending migrations and return the installation's id. Raises WrongInstallation before any change."""
     installation.refuse_strangers(mysql, postgres, use)
     _upgrade(mysql, postgres, use)
     return installation.establish(mysql, postgres, use)
@@ -280,8 +279,7 @@ def _description(side: Side, number: str) -> str:
 
 
 def check_all(mysql: Engine, postgres: Engine, use: Settings) -> str:
-    """Check both schemas, compare all stores' installations, and return the id; every process does at start. Raises
-    Misconfigured, WrongInstallation and the stores' errors."""
+    """Check both schemas and all stores' installations; return the id. Raises Misconfigured, WrongInstallation."""
     check(mysql, postgres, use)
     return installation.confirm_stores(mysql, postgres, use)
 

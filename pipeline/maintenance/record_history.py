@@ -39,8 +39,7 @@ def record_history(
 def read_history(
     use: Resources, span: HistoryRange, *, now: float
 ) -> tuple[list[float], dict[str, list[float | None]]]:
-    """Return the ends of the steps of ``span``, as seconds since the epoch, and a value for each of them by series. The
-    last step contains ``now``. Raises StoreUnavailable."""
+    """Return the ends of the steps of ``span``, in epoch seconds, and each series' values; the last holds ``now``."""
     resolution = RANGES[span]
     step_s = resolution.step_s
     end = math.ceil(now / step_s) * step_s  # whole steps, so that a value does not change from one look to the next

@@ -1,5 +1,4 @@
-"""Sweep: release expired leases, close finished jobs, drop and expire rows, renew the terms of older chunks, delete data that
-was stored for a limited time."""
+"""Sweep: release expired leases, close finished jobs, drop and expire rows, renew the terms of older chunks."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
@@ -43,8 +42,7 @@ _CHUNKS_AT_ONCE: Final = 500
 
 
 def sweep(use: Resources, *, ring: Callable[[TenantId, JobId], object]) -> int:
-    """Sweep all tenants: ring for every job with due items, release expired holds, close finished jobs; return the
-    bells rung. Harmless to running work."""
+    """Sweep all tenants and ring for every job with due items; return the bells rung. Harmless to running work."""
     with unit_of_work(use.mysql) as work:
         tenants = tenants_with_open_jobs(work.connection)
         uncounted = tenants_with_waiting_terms(work.connection)

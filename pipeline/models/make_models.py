@@ -63,8 +63,7 @@ def make_embedder(
 
 
 def make_local_embedder(model: str, dimension: int) -> Embedder:
-    """Return the local embedder of this name, without loading weights. Raises Misconfigured for an unknown name, a
-    missing package or an incomplete folder."""
+    """Return the local embedder of this name, without loading weights. Raises Misconfigured."""
     if flaw := flaw_of(model, dimension):
         raise Misconfigured(f"the embedding {flaw}")
     built_in, name = local_model(model), stored_name(model, dimension)
@@ -96,8 +95,7 @@ def make_reranker(settings: Settings, provider: RerankProvider | Literal["auto"]
 
 
 def check_embedder(embedder: Embedder, *, timeout_s: float | None = None) -> None:
-    """Embed one text, so that wrong settings stop the start. Raises Misconfigured, or EmbedderUnavailable when the
-    service does not answer, which the caller may tolerate."""
+    """Embed one text, so that wrong settings stop the start. Raises Misconfigured, or EmbedderUnavailable."""
     shape = embedder.embed(["hello"], timeout_s=timeout_s).shape
     if shape != (1, embedder.dimension):
         raise Misconfigured(

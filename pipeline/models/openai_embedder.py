@@ -150,8 +150,7 @@ class OpenAIEmbedder:
         )
 
     def _request(self, call: _Call, texts: list[str], positions: range | None) -> Matrix:
-        """Send one request when it is permitted, and return its vectors. Being refused for lack of capacity is not a
-        failure: the request waits again."""
+        """Send one request when permitted, and return its vectors; one refused for lack of capacity waits again."""
         if self._governor is None:
             return self._send(call, texts, positions, _ReportedLimits())
         estimated = sum(estimated_tokens(text) for text in texts)

@@ -87,8 +87,7 @@ DIALECTS: Final[Mapping[str, Dialect]] = {
 
 
 class HttpReranker:
-    """Send all candidates in one request, or as few as the service allows, with personal data masked and without ids.
-    Thread-safe; close it when done."""
+    """Send all candidates at once, or as few as the service allows, personal data masked. Thread-safe; close it."""
 
     weight = 0.8  # a model that read the passages knows better than ranks do
 
@@ -119,8 +118,7 @@ class HttpReranker:
         timeout_s: float,
         wishes: str = "",  # noqa: ARG002 - no dialect has a field for them
     ) -> dict[str, float]:
-        """Return scores by chunk id, as the port; candidates may lack one. Raises RerankerUnavailable if it failed, was
-        late or scored nothing."""
+        """Return scores by chunk id, as the port; candidates may lack one. Raises RerankerUnavailable."""
         if not candidates:
             return {}
         deadline = Deadline.after(min(timeout_s, self._timeout_s))

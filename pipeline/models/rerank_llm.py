@@ -72,8 +72,7 @@ class LlmReranker:
     def rerank(
         self, query: str, candidates: Sequence[Candidate], *, timeout_s: float, wishes: str = ""
     ) -> dict[str, float]:
-        """Return scores by chunk id, as the port; candidates may lack one. Raises RerankerUnavailable if the model
-        failed, was late or judged fewer than half."""
+        """Return scores by chunk id. Raises RerankerUnavailable: failed, late, or fewer than half judged."""
         if not candidates:
             return {}
         deadline = Deadline.after(min(timeout_s, self._timeout_s))

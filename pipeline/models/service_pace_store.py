@@ -60,8 +60,7 @@ class SharedPace:
         return pace, now
 
     def change(self, step: Callable[[ServicePace, float], tuple[ServicePace, T]]) -> T:
-        """Replace the pace by ``step`` of it and the time; return the rest of its result. ``step`` may run several
-        times. Raises StoreUnavailable."""
+        """Replace the pace by ``step`` of it and the time (repeatable); return the rest of its result."""
         stored = self._eval(_READ)
         for _ in range(_TRIES):
             raw, pace, now = self._parsed(stored)

@@ -37,8 +37,7 @@ def token_counter(name: str) -> TokenCounter:
 
 
 def fewest_tokens(name: str) -> TokenCounter:
-    """Return a cheap lower bound of `token_counter`: no token of the local vocabulary crosses a space; other
-    vocabularies have no such bound."""
+    """Return a cheap lower bound of `token_counter`, for the local vocabulary: no token of it crosses a space."""
     return _words if name == "llama-2" else _unknown
 
 

@@ -66,8 +66,7 @@ def redirected(uri: str, location: str) -> WebAddress:
 
 
 def retry_after_s(headers: Mapping[str, str], *, now: datetime | None = None, most_s: float = math.inf) -> float | None:
-    """Return the seconds in ``retry-after-ms`` or ``Retry-After`` (seconds or HTTP date), from 0 to ``most_s``; None
-    without a valid one."""
+    """Return the seconds in ``retry-after-ms`` or ``Retry-After``, from 0 to ``most_s``; None without a valid one."""
     for name, scale in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
         value = headers.get(name, "").strip()
         if value.isascii() and value.replace(".", "", 1).isdigit():

@@ -1,5 +1,4 @@
-"""Word documents to text, read as a stream: only paragraphs, their styles and table rows are needed, and a tree of the
-XML takes a dozen times its memory."""
+"""Word documents to text: paragraphs, their styles and table rows, read as a stream, as a tree takes much memory."""
 
 import re
 

@@ -136,8 +136,7 @@ _REMEDIES = {
 
 
 def register(format: Format) -> None:
-    """Accept and parse another format; registering it again changes nothing. Raises ValueError if its media type or a
-    suffix belongs to another format."""
+    """Accept and parse another format, once. Raises ValueError if its media type or a suffix belongs to another."""
     if PARSERS.get(format.media_type, format.parse) is not format.parse:
         raise ValueError(f"{format.media_type} has a parser already")
     taken = [suffix for suffix in format.suffixes if SUFFIXES.get(suffix, format.media_type) != format.media_type]

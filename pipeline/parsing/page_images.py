@@ -30,8 +30,7 @@ class PageImage:
 
 
 def render_page(body: bytes, page: int, *, width: int) -> PageImage | None:
-    """Return page ``page``, counted from 1, about ``width`` pixels wide, or None beyond the last one. Raises
-    EncryptedDocument and MalformedDocument."""
+    """Return ``page``, from 1, about ``width`` pixels wide, or None. Raises EncryptedDocument, MalformedDocument."""
     import pypdfium2  # not at the top: workers import this module, and only parser processes render
 
     from pipeline.parsing.pdf import open_pdf

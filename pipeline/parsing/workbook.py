@@ -1,5 +1,4 @@
-"""Excel workbooks to text, each sheet a heading, each row a paragraph: read as a stream of calls without a tree; gaps in a
-sheet cost nothing."""
+"""Excel workbooks to text: a heading per sheet, a paragraph per row, read as a stream; gaps cost nothing."""
 
 import posixpath
 import re

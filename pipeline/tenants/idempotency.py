@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claimed:
-    """The caller is to perform the request. ``work_id``: shared with an earlier attempt that may have made something;
-    ``token`` proves the claim."""
+    """The caller is to perform the request. ``work_id`` is shared with earlier attempts; ``token`` proves the claim."""
 
     work_id: str
     token: str

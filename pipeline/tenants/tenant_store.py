@@ -120,8 +120,7 @@ class Tenants(TenantStore):
         return None if row is None else record_of(Tenant, row)
 
     def admit(self, admitted: bool) -> bool:
-        """Enable or disable all of the tenant's keys. False if nothing changed or there is no such tenant; one that is
-        being erased stays disabled."""
+        """Enable or disable all of a tenant's keys; False if unchanged. One that is being erased stays disabled."""
         changed = self._run(
             "UPDATE tenants SET disabled_at = :then WHERE tenant_id = :tenant"
             f" AND disabled_at IS {'NOT ' if admitted else ''}NULL"

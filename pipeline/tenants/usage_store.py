@@ -1,5 +1,4 @@
-"""The costs of a tenant's calls of models by day, job, purpose and model: collected in the process, added to MySQL soon
-after, lost only with the process."""
+"""The costs of a tenant's calls of models: collected in the process, added to MySQL soon after, lost only with it."""
 
 import threading
 from collections.abc import Callable, Mapping, Sequence

@@ -1,5 +1,4 @@
-"""Endpoints of webhooks, and the deliveries to them: due ones, claims, outcomes. Secrets are sealed, and leave this module
-only in that form."""
+"""Endpoints of webhooks and the deliveries to them. Secrets leave this module sealed only."""
 
 import uuid
 from collections.abc import Sequence

@@ -15,8 +15,7 @@ def secret_text(secret: bytes) -> str:
 
 
 def signatures(secrets: Sequence[bytes], *, message_id: str, timestamp: int, body: bytes) -> str:
-    """Return ``webhook-signature``: a signature of ``message_id.timestamp.body`` per valid secret, space-separated;
-    timestamp in whole seconds."""
+    """Return ``webhook-signature`` of ``message_id.timestamp.body``, one per valid secret; timestamp in seconds."""
     signed = f"{message_id}.{timestamp}.".encode() + body
     digests = (hmac.new(secret, signed, hashlib.sha256).digest() for secret in secrets)
     return " ".join("v1," + base64.b64encode(digest).decode() for digest in digests)
