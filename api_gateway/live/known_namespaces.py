@@ -84,6 +84,6 @@ class KnownNamespaces:
 
     def _record_use(self, tenant_id: TenantId, names: Collection[Namespace]) -> None:
         try:
-            edit_vector_stores.note_use(tenant_id, names, self._use)
+            edit_vector_stores.note_use(tenant_id, self._use, names)
         except Unavailable as error:  # a failure to record the use must not fail the request
             log.warning("namespace_use_not_recorded", namespaces=len(names), code=error.code)

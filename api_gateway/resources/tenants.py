@@ -252,7 +252,7 @@ async def revoke_key(gateway: CurrentGateway, tenant_id: Id, key_id: str) -> Res
 async def _admit(gateway: Gateway, tenant_id: str, *, admitted: bool) -> Response:
 
     def change() -> Tenant:
-        manage_tenants.admit_tenant(_tenant(gateway, tenant_id).tenant_id, admitted, gateway.resources)
+        manage_tenants.admit_tenant(_tenant(gateway, tenant_id).tenant_id, gateway.resources, admitted)
         return _tenant(gateway, tenant_id)
 
     return json_response(tenant_json(await gateway.run(change)))

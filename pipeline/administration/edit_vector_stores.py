@@ -1,6 +1,6 @@
 """A namespace as a vector store: add, describe and remove files as documents."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import PurePosixPath
@@ -56,6 +56,7 @@ class Put:
 
 
 find_store = call_store(VectorStores, VectorStores.one)
+note_use = call_store(VectorStores, VectorStores.touch)
 find_files = call_store(Attachments, Attachments.named)
 
 
@@ -63,12 +64,6 @@ def open_store(tenant_id: TenantId, store: VectorStore, use: Resources) -> None:
     """Create an empty vector store."""
     with unit_of_work(use.mysql) as work:
         _open(work.connection, tenant_id, store)
-
-
-def note_use(tenant_id: TenantId, namespaces: Collection[Namespace], use: Resources) -> None:
-    """Note that these namespaces are in use: a vector store may expire when it is unused."""
-    with unit_of_work(use.mysql) as work:
-        VectorStores(work.connection, tenant_id).touch(namespaces)
 
 
 def list_stores(

@@ -15,6 +15,7 @@ from pipeline.tenants.usage import UsageKey, UsageRow
 from pipeline.tenants.usage_store import Usage
 
 find_tenant = call_store(Tenants, Tenants.find)
+admit_tenant = call_store(Tenants, Tenants.admit)
 list_audit = call_store(Audit, Audit.page)
 issue_key = call_store(ApiKeys, ApiKeys.issue)
 list_keys = call_store(ApiKeys, ApiKeys.page)
@@ -39,12 +40,6 @@ def list_tenants(after: str | None, limit: int, use: Resources) -> list[Tenant]:
     """Return the tenants of the installation that follow the id ``after``, by id."""
     with unit_of_work(use.mysql) as work:
         return tenants_page(work.connection, after=after, limit=limit)
-
-
-def admit_tenant(tenant_id: TenantId, admitted: bool, use: Resources) -> None:
-    """Enable a tenant's keys, or disable all of them."""
-    with unit_of_work(use.mysql) as work:
-        Tenants(work.connection, tenant_id).admit(admitted)
 
 
 def own_quotas(tenant_id: TenantId, use: Resources) -> OwnQuotas:
