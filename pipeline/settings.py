@@ -128,15 +128,8 @@ class Settings(BaseSettings):
     pgvector_distance: Literal["cosine", "euclidean"] = "cosine"
     retrieval_topk: Annotated[int, Field(ge=1, le=1000)] = 10
     rrf_k: Annotated[int, Field(ge=0)] = 60
-    recall_sources: Sources = (
-        "keyword",
-        "semantic",
-    )
-    recall_source_weights: Weights = {
-        "keyword": 0.7,
-        "semantic": 0.3,
-        "faq": 0.1,
-    }
+    recall_sources: Sources = ("keyword", "semantic")
+    recall_source_weights: Weights = {"keyword": 0.7, "semantic": 0.3, "faq": 0.1}
     keyword_engine: Literal["mysql", "tantivy"] = "tantivy"
     keyword_index_dir: Path = Path("~/.cache/chordwise/keyword-index")
     keyword_index_interval_ms: Annotated[int, Field(ge=10, le=60_000)] = 100

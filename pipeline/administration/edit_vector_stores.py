@@ -67,12 +67,7 @@ def open_store(tenant_id: TenantId, store: VectorStore, use: Resources) -> None:
 
 
 def list_stores(
-    tenant_id: TenantId,
-    position_of: FindPosition,
-    use: Resources,
-    *,
-    newest_first: bool,
-    limit: int,
+    tenant_id: TenantId, position_of: FindPosition, use: Resources, *, newest_first: bool, limit: int
 ) -> tuple[list[VectorStore], dict[str, Tally], ListPosition | None]:
     """Return vector stores, the tallies of their files, and what ``position_of`` made of a look-up of their times."""
     with unit_of_work(use.mysql) as work:

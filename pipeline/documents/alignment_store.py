@@ -253,11 +253,7 @@ def position_of(connection: Connection, tenant_id: TenantId) -> Cursor:
 
 
 def store(
-    connection: Connection,
-    tenant_id: TenantId,
-    position: Cursor,
-    counts: Mapping[str, int],
-    deletions: Deletions,
+    connection: Connection, tenant_id: TenantId, position: Cursor, counts: Mapping[str, int], deletions: Deletions
 ) -> None:
     """Store the position to continue at and the deleted and withheld counts, and add to the other counts."""
     values = {name: counts.get(name, 0) for name in COUNTED}

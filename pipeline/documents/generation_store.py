@@ -4,14 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pipeline.database.rows import (
-    TenantStore,
-    chunking_of,
-    chunking_to_json,
-    generation_key,
-    now,
-    record_of,
-)
+from pipeline.database.rows import TenantStore, chunking_of, chunking_to_json, generation_key, now, record_of
 from pipeline.database.statements import OF_DOCUMENT, OF_DOCUMENTS, OF_GENERATION, same_document, same_generation, sql
 from pipeline.documents.document_store import Documents, field_columns, fields_of
 from pipeline.documents.document_views import GenerationView, History

@@ -69,11 +69,7 @@ def read_request(body: bytes, use: Resources) -> Book:
     return json_tables(value["examples"], most_rows=use.settings.max_examples_per_book)
 
 
-_READERS = {
-    BookForm.WORKBOOK: read_workbook,
-    BookForm.JSON_FILE: read_json,
-    BookForm.JSON_BODY: read_request,
-}
+_READERS = {BookForm.WORKBOOK: read_workbook, BookForm.JSON_FILE: read_json, BookForm.JSON_BODY: read_request}
 
 
 def _batch(computation: Computation, checked: Checked) -> Batch:

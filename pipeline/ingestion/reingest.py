@@ -112,11 +112,7 @@ _UNKNOWN = NotReingestible("there is no searchable document of this id", code="d
 
 def _refused(ordinal: int, document_id: DocumentId, refusal: NotReingestible) -> NewItem:
     return NewItem(
-        ordinal=ordinal,
-        document_id=document_id,
-        outcome="refused",
-        error_code=refusal.code,
-        error_detail=str(refusal),
+        ordinal=ordinal, document_id=document_id, outcome="refused", error_code=refusal.code, error_detail=str(refusal)
     )
 
 

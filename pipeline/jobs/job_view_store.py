@@ -108,12 +108,7 @@ class JobViews(TenantStore):
             ids = [DocumentId(row.document_id) for row in rows if row.document_id and row.code is None]
             originals = Duplicates(self._connection, self._tenant_id).of(Namespace(rows[0].namespace), ids)
         return [
-            record_of(
-                ItemView,
-                row,
-                encoding=encoding_of(row.encoding),
-                duplicate_of=originals.get(row.document_id),
-            )
+            record_of(ItemView, row, encoding=encoding_of(row.encoding), duplicate_of=originals.get(row.document_id))
             for row in rows
         ]
 

@@ -157,12 +157,7 @@ class Ledger(TenantStore):
             )
 
     def fail(
-        self,
-        claims: Sequence[ItemClaim],
-        *,
-        code: str,
-        detail: str,
-        reason: FailureReason = FailureReason.REJECTED,
+        self, claims: Sequence[ItemClaim], *, code: str, detail: str, reason: FailureReason = FailureReason.REJECTED
     ) -> None:
         """Mark items as failed, with a code and a sentence: they become dead letters. Call ``hold`` first."""
         DocumentOutcomes(self._connection, self._tenant_id).failed([claim.generation for claim in claims])

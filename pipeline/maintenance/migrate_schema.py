@@ -222,9 +222,7 @@ def _migrate(
     config.set_main_option("script_location", str(_migrations(side)))
     config.set_main_option("path_separator", "os")
     config.attributes.update(
-        connection=connection,
-        dimension=use.embedding_dim,
-        operator_class=OPERATOR_CLASSES[use.pgvector_distance],
+        connection=connection, dimension=use.embedding_dim, operator_class=OPERATOR_CLASSES[use.pgvector_distance]
     )
     run = command.upgrade if direction == "upgrade" else command.downgrade
     run(config, to)

@@ -21,11 +21,7 @@ def make_space_embedder(
 ) -> Embedder:
     """Return the embedder of one embedding space; see ``make_embedder``. Raises Misconfigured."""
     space_settings = settings.model_copy(
-        update={
-            "embedding_provider": space.provider,
-            "embedding_model": space.model,
-            "embedding_dim": space.dimension,
-        }
+        update={"embedding_provider": space.provider, "embedding_model": space.model, "embedding_dim": space.dimension}
     )
     base_url = api_key = None
     if space.service != "default" and settings.embedding_next_base_url:
