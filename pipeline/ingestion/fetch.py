@@ -11,8 +11,7 @@ from pipeline.database.unit_of_work import unit_of_work
 from pipeline.deadline import Deadline
 from pipeline.errors import EmptyDocument, FetchUnavailable, LeaseLost, PipelineError, Rejected, Unavailable
 from pipeline.ingestion.fetch_store import BytesLocation, FetchedPayloads
-from pipeline.ingestion.finish_items import end
-from pipeline.ingestion.retry_or_give_up import give_up_or_retry
+from pipeline.ingestion.finish_items import end, give_up_or_retry
 from pipeline.jobs.claims import ItemClaim
 from pipeline.jobs.lease_store import Lease
 from pipeline.jobs.ledger_store import Ledger

@@ -17,10 +17,9 @@ from pipeline.documents.retention_store import RetainedGenerations, Retired
 from pipeline.errors import IngestCrowded, LeaseLost, Misconfigured, Unavailable, VectorsMissing
 from pipeline.ingestion.embed import embed
 from pipeline.ingestion.fetch import Ring, hand_over
-from pipeline.ingestion.finish_items import close
+from pipeline.ingestion.finish_items import close, give_up_or_retry
 from pipeline.ingestion.make_vectors import settle
 from pipeline.ingestion.prepare import Aside, Breather, PreparedDocument, prepare, write_aside
-from pipeline.ingestion.retry_or_give_up import give_up_or_retry
 from pipeline.ingestion.unpack import write_brought_vectors
 from pipeline.jobs.claims import Claims, ItemClaim
 from pipeline.jobs.lease_store import Lease

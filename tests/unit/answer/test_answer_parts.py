@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import dictionaries, floats, lists, sampled_from, tuples
 
-from pipeline.ingestion.retry_or_give_up import backoff_s
+from pipeline.ingestion.finish_items import backoff_s
 from pipeline.ranking.fusion import Fused
 from pipeline.ranking.hits import Hit, Hydrated
 from pipeline.ranking.rerank_order import rerank, rerank_lift
