@@ -124,6 +124,13 @@ class DescribeMigrations:
         with pytest.raises(Misconfigured, match="the schema lacks"):
             check(mysql, postgres, fresh)
 
+    def it_accepts_another_default_collation_of_the_database(self, engines, fresh):
+        with engines[0].begin() as connection:  # MySQL and newer MariaDB have other ones
+            connection.execute(text("ALTER DATABASE COLLATE utf8mb4_bin"))
+        engines[0].dispose()
+        upgrade(*engines, fresh)
+        check(*engines, fresh)
+
     @pytest.mark.parametrize("side", [0, 1], ids=["mysql", "postgres"])
     @pytest.mark.parametrize(
         ("revision", "advice"),
