@@ -51,20 +51,24 @@ def unpack(
     work: Path,
     log: Path,
     without: re.Pattern[str] | None = None,
+    suite: str = "",
 ) -> None:
     """Download ``packages``, with ``libraries`` also the libraries they depend on, and unpack them all below ``into``.
 
     ``without``: libraries to leave out, and with them their own dependencies; then dependencies are followed through
     libraries alone, which takes a few more seconds. ``into`` appears only when complete. ``work`` is scratch space,
-    emptied in the end. Raises Failure.
+    emptied in the end. ``suite``: another release of the distribution; its own C library comes with it, because its programs
+    need one that may be newer than the system's. Raises Failure.
     """
-    environment = _prepare(work)
+    environment = _prepare(work, suite)
     shell.run(
         ["apt-get", "-q", "update"], what="reading the package lists", log=log, environment=environment, may_fail=True
     )
     names = [_actual_name(name, environment) for name in packages]
     if missing := [wanted for wanted, name in zip(packages, names, strict=True) if not name]:
         raise Failure(f"the distribution's package sources do not offer {', '.join(missing)}", log=log)
+    if suite:
+        names.append("libc6")
     if libraries:
         names += _libraries_of(names, environment) if without is None else _needed_of(names, without, environment)
     debs = work / "debs"
@@ -82,13 +86,15 @@ def unpack(
     shutil.rmtree(work, ignore_errors=True)
 
 
-def _prepare(work: Path) -> dict[str, str]:
+def _prepare(work: Path, suite: str = "") -> dict[str, str]:
     """Make the private configuration; return apt's environment."""
     shutil.rmtree(work, ignore_errors=True)
     for folder in ("lists/partial", "cache/archives/partial", "sources.list.d"):
         (work / folder).mkdir(parents=True)
     (work / "status").touch()
     sources = _sources()
+    if suite:
+        sources = of_suite(sources, suite)
     if sources:
         (work / "sources.list.d" / "distribution.list").write_text(sources.one_line, encoding="utf-8")
         (work / "sources.list.d" / "distribution.sources").write_text(sources.stanzas, encoding="utf-8")
@@ -108,6 +114,9 @@ def _prepare(work: Path) -> dict[str, str]:
         'Acquire::Retries "2";',
         'Acquire::http::Timeout "20";',
         'Acquire::https::Timeout "20";',
+        *(
+            ['Acquire::Check-Valid-Until "false";'] if suite else []
+        ),  # a mirror may be behind with the indexes of unstable
         *(line for line in shell.output(["apt-config", "dump"]).splitlines() if _OWNER_CHOICES.match(line)),
     ]
     configuration = work / "apt.conf"
@@ -180,6 +189,22 @@ def distribution_only(one_line_files: list[str], stanza_files: list[str], *, cod
     lines = (_line_of_release(line, suites) for text in one_line_files for line in text.splitlines())
     stanzas = (_stanza_of_release(part, suites) for text in stanza_files for part in re.split(r"\n[ \t]*\n", text))
     return Sources("".join(f"{line}\n" for line in lines if line), "\n".join(stanza for stanza in stanzas if stanza))
+
+
+def of_suite(sources: Sources, suite: str) -> Sources:
+    """Return the sources for another release: the same mirrors, without those of updates and of security fixes alone."""
+    lines = []
+    for line in sources.one_line.splitlines():
+        entry = _ONE_LINE.match(line)
+        if entry is not None and "-" not in entry["suite"] and "/" not in entry["suite"]:
+            options = f"[{entry['options']}] " if entry["options"] else ""
+            lines.append(f"deb {options}{entry['uri']} {suite} {entry['components']}\n")
+    stanzas = []
+    for stanza in sources.stanzas.split("\n\n"):
+        suites = re.search(r"^suites: (.*)$", stanza, re.MULTILINE)
+        if suites is not None and any("-" not in name and "/" not in name for name in suites[1].split()):
+            stanzas.append(re.sub(r"^suites: .*$", f"suites: {suite}", stanza, flags=re.MULTILINE))
+    return Sources("".join(lines), "\n\n".join(stanzas))
 
 
 def _line_of_release(line: str, suites: set[str]) -> str:

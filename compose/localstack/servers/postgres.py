@@ -51,7 +51,9 @@ def home(folder: StackFolder) -> Home:
     outside.mkdir(parents=True, exist_ok=True)
     for opened in (_OUTSIDE, outside.parent, outside):
         opened.chmod(0o755)
-    copied = _copy_installation(installation, outside.parent / "postgresql")
+    copied = installation
+    if not shell.allowed(account, [server, "--version"]):
+        copied = _copy_installation(installation, outside.parent / "postgresql")
     if not shell.allowed(account, [copied / "bin" / "postgres", "--version"]):
         raise Failure(
             f"PostgreSQL does not run as root, and its stand-in `nobody` may use neither {ROOT} nor {outside}:"

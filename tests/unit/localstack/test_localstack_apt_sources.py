@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from compose.localstack.apt import distribution_only
+from compose.localstack.apt import distribution_only, of_suite
 
 STANZA = """# a remark
 Types: deb deb-src
@@ -18,6 +18,16 @@ URIs: http://vendor.invalid/debian
 Suites: stable
 Components: main
 """
+
+
+class DescribeAnotherRelease:
+    def it_is_taken_from_the_same_mirrors(self) -> None:
+        lines = ["deb [signed-by=/k] http://m/debian bookworm main", "deb http://m/security bookworm-security main"]
+        ours = distribution_only(lines, [STANZA], codename="bookworm")
+        other = of_suite(ours, "unstable")
+        assert other.one_line == "deb [signed-by=/k] http://m/debian unstable main\n"
+        assert "uris: http://mirror.invalid/debian\nsuites: unstable\n" in other.stanzas
+        assert "bookworm" not in other.stanzas
 
 
 class DescribeDistributionOnly:

@@ -1,0 +1,98 @@
+"""Servers of newer releases of the distribution, unpacked below `.local/` with their own C library: for the matrix.
+
+In the place of each program stands a script that starts the real one by its own loader, so that scripts of the packages
+find it as well. A folder of links to these programs comes first on PATH.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .. import apt
+from ..places import LOCAL
+from ..progress import Failure, step
+
+_SCRIPT = """#!/bin/sh
+exec '{loader}' --argv0 "$0" --library-path '{libraries}' '{program}' "$@" {options}
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Newer:
+    """``programs``: by the name to start it by, its path in the packages; names of helpers begin with an underscore.
+    ``options``: those for its own files, appended to a server's, with a blank for the folder. ``scripts``: others to start
+    it by."""
+
+    suite: str
+    packages: tuple[str, ...]
+    programs: Mapping[str, str]
+    options: str = ""
+    scripts: Mapping[str, str] = field(default_factory=dict)
+
+
+NEWER: Mapping[str, Newer] = {
+    "mysql-9": Newer(
+        suite="unstable",
+        packages=("mysql-server-core",),
+        programs={"mysqld": "usr/sbin/mysqld"},
+        options="--basedir='{root}/usr' --lc-messages-dir='{root}/usr/share/mysql' --secure-file-priv=NULL --mysqlx=OFF",
+    ),
+    "mariadb-11": Newer(
+        suite="trixie",
+        packages=("mariadb-server-core", "mariadb-client-core"),
+        programs={
+            "mariadbd": "usr/sbin/mariadbd",
+            "_defaults": "usr/bin/my_print_defaults",
+            "_resolve": "usr/bin/resolveip",
+        },
+        scripts={"mariadb-install-db": "exec '{root}/usr/bin/mariadb-install-db' \"$@\" --basedir='{root}/usr'"},
+        options="--basedir='{root}/usr' --lc-messages-dir='{root}/usr/share/mariadb' --plugin-dir='{root}/usr/lib/mysql/plugin'"
+        " --character-sets-dir='{root}/usr/share/mariadb/charsets'",
+    ),
+    "postgres-17": Newer(
+        suite="trixie",
+        packages=("postgresql-17", "postgresql-17-pgvector"),
+        programs={f"_{name}": f"usr/lib/postgresql/17/bin/{name}" for name in ("postgres", "initdb")},
+    ),
+    "valkey-8": Newer(
+        suite="trixie", packages=("valkey-server", "valkey-tools"), programs={"redis-server": "usr/bin/valkey-server"}
+    ),
+}
+
+
+def fetch(name: str, *, below: Path = LOCAL / "newer") -> Path:
+    """Return the folder of the scripts of a server of `NEWER`, unpacked unless it is there. Raises Failure."""
+    newer, root = NEWER[name], below / name
+    scripts = root / "scripts"
+    if scripts.is_dir():
+        return scripts
+    if not apt.available():
+        raise Failure(f"{name}: there is no apt-get here to fetch it with")
+    root.parent.mkdir(parents=True, exist_ok=True)
+    with step(f"{name}: fetching packages of {newer.suite} into {below}", slow=True):
+        work, log = LOCAL / f"apt-{name}", LOCAL / "logs" / "install.log"
+        apt.unpack(newer.packages, root, libraries=True, work=work, log=log, suite=newer.suite)
+    loader = next(iter(sorted(root.glob("**/ld-linux-*.so.*"))), None)
+    if loader is None:
+        raise Failure(f"{name}: its C library brought no loader")
+    libraries = ":".join(sorted({str(path.parent) for path in root.glob("**/*-linux-gnu/**/*.so*")}))
+    scripts.mkdir()
+    for name_, program in newer.programs.items():
+        is_helper = name_.startswith("_")
+        script, real = root / program, root / f"{program}.real"
+        script.rename(real)
+        options = "" if is_helper else newer.options.format(root=root)
+        text = _SCRIPT.format(loader=loader, libraries=libraries, program=real, options=options)
+        _write(script, text)
+        if not is_helper:
+            (scripts / name_).symlink_to(script)
+    for name_, command in newer.scripts.items():
+        _write(scripts / name_, f"#!/bin/sh\n{command.format(root=root)}\n")
+    return scripts
+
+
+def _write(script: Path, text: str) -> None:
+    script.write_text(text, encoding="utf-8")
+    script.chmod(0o755)
