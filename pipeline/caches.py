@@ -23,7 +23,7 @@ class RefreshingValue(Generic[T]):
 
     One caller refreshes at a time; concurrent callers get the cached value, and only the very first call blocks, where
     callers share the outcome of one reading. When a refresh raises a PipelineError the old value stays for another
-    ``fresh_s`` seconds; The lock is never held while reading.
+    ``fresh_s`` seconds. The lock is never held while reading.
     """
 
     def __init__(
@@ -45,7 +45,6 @@ class RefreshingValue(Generic[T]):
         self._on_failure = on_failure
         self._clock = clock
         self._held: tuple[T] | None = initial
-        self._read_at = clock() if initial else -math.inf
         self._next_at = -math.inf
         self._is_away = False  # the last refresh failed, or hangs
         self._refresh: Future[T] | None = None
@@ -90,7 +89,7 @@ class RefreshingValue(Generic[T]):
 
     def put(self, value: T) -> None:
         """Replace the value by one that is known from elsewhere. The next refresh stays due at its time."""
-        self._held, self._read_at = (value,), self._clock()
+        self._held = (value,)
 
     def _outcome(self, refresh: Future[T], held: tuple[T] | None) -> T:
         """Return the new value, or the old one if the refresh failed or still runs. Raises its error if it is a bug."""
@@ -119,7 +118,7 @@ class RefreshingValue(Generic[T]):
             if not isinstance(error, Exception):
                 raise
         else:
-            self._held, self._read_at, self._next_at = (value,), began, began + self._fresh_s
+            self._held, self._next_at = (value,), began + self._fresh_s
             self._is_away = False
             self._end(refresh).set_result(value)
 

@@ -144,17 +144,6 @@ class DescribeARefreshingValue:
             thread.join()
         assert (results, source.readings) == ([error or 1] * 4, 1)
 
-    def it_does_not_return_what_is_too_old(self, refreshing, source, clock, patience_s):
-        value = refreshing(patience_s=patience_s, max_age_s=10.0)
-        value.get()
-        source.error = StoreUnavailable("away")
-        clock.now = 10.0
-        assert value.get() == 1
-        until(lambda: value._refresh is None)
-        clock.now = 12.0
-        with pytest.raises(StoreUnavailable):
-            value.get()
-
     def it_reads_at_once_when_told_to(self, refreshing, source, patience_s):
         value = refreshing(patience_s=patience_s)
         assert [value.get(), value.refresh(), value.get()] == [1, 2, 2]
