@@ -164,15 +164,15 @@ class LedgerPosition:
     ordinal: int
 
     def to_id(self) -> str:
-        """Return the opaque id of the dead letter."""
+        """Return the opaque id of the dead letter: letters and digits, because a hyphen in front would be an option."""
         packed = uuid.UUID(self.job_id).bytes + self.ordinal.to_bytes(4, "big")
-        return base64.urlsafe_b64encode(packed).rstrip(b"=").decode()
+        return base64.b32hexencode(packed).decode().lower()
 
     @classmethod
     def from_id(cls, letter_id: str) -> LedgerPosition | None:
         """Return the position that an id names, None for a malformed id."""
         try:
-            packed = base64.b64decode(letter_id + "=" * (-len(letter_id) % 4), altchars=b"-_", validate=True)
+            packed = base64.b32hexdecode(letter_id.upper())
         except (ValueError, binascii.Error):
             return None
         if len(packed) != 20:

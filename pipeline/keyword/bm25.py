@@ -1,4 +1,4 @@
-"""The statistics of a collection that BM25 needs, and its upper bound; `keyword.keyword_scoring` scores chunks with them."""
+"""The statistics of a collection that BM25 needs, and its upper bound; `keyword.scoring` scores chunks with them."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def lead_factor(scores: Sequence[float], *, share: float = 1.0) -> float:
 
     ``exp(share * min(0.5, 2.5 * (lead - 0.2)))`` with `lead_of`: a vector search always finds a hundred neighbours, and
     if the first does not stand out, it did not recognise the query. ``share``: how long the query is, from 0 to 1
-    (`keyword_scoring.long_share`). 1 where `lead_of` is None.
+    (`keyword.scoring.long_share`). 1 where `lead_of` is None.
     """
     lead = lead_of(scores)
     return 1.0 if lead is None else math.exp(share * min(_MOST, _SLOPE * (lead - _USUAL_LEAD)))

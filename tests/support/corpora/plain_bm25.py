@@ -1,4 +1,4 @@
-"""BM25 by its formula, one document at a time: the reference for `pipeline.keyword.keyword_scoring`."""
+"""BM25 by its formula, one document at a time: the reference for `pipeline.keyword.scoring`."""
 
 from __future__ import annotations
 
